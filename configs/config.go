@@ -1,0 +1,153 @@
+package configs
+
+import "time"
+
+// Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words, min and max its bounds,
+// restart says that a running server cannot take a change over.
+type Config struct {
+	Listen       string              `yaml:"listen" restart:"yes"`
+	Admin        Admin               `yaml:"admin"`
+	Upstream     string              `yaml:"upstream"`
+	Upstreams    map[string]Upstream `yaml:"upstreams"`
+	Routes       Routes              `yaml:"routes"`
+	Tenancy      string              `yaml:"tenancy" enum:"single|by-credential|keys"`
+	Keys         []Key               `yaml:"keys"`
+	Store        Store               `yaml:"store"`
+	DataDir      string              `yaml:"data_dir" restart:"yes"`
+	Lessons      string              `yaml:"lessons" restart:"yes"`
+	Tags         map[string][]string `yaml:"tags"`
+	Inject       Inject              `yaml:"inject"`
+	Bandit       Bandit              `yaml:"bandit"`
+	Detect       Detect              `yaml:"detect"`
+	Learning     Learning            `yaml:"learning"`
+	Reward       Reward              `yaml:"reward"`
+	Distill      Distill             `yaml:"distill"`
+	Writ         Writ                `yaml:"writ"`
+	Limits       Limits              `yaml:"limits"`
+	Log          Log                 `yaml:"log"`
+	Metrics      Metrics             `yaml:"metrics"`
+	Otel         Otel                `yaml:"otel"`
+	DebugHeaders bool                `yaml:"debug_headers"`
+}
+
+// Admin is the admin listener.
+type Admin struct {
+	Listen string   `yaml:"listen" restart:"yes"`
+	Tokens []Secret `yaml:"tokens"`
+	Hosts  []string `yaml:"hosts"`
+}
+
+// Upstream is one LLM API, given as one would set OPENAI_BASE_URL.
+type Upstream struct {
+	URL string `yaml:"url"`
+}
+
+// Routes names the upstream of each dialect; Other is for the paths that precept does not rewrite.
+type Routes struct {
+	Chat      string `yaml:"chat"`
+	Responses string `yaml:"responses"`
+	Messages  string `yaml:"messages"`
+	Other     string `yaml:"other"`
+}
+
+// Key is one of precept's own keys (tenancy keys).
+type Key struct {
+	Name        string   `yaml:"name"`
+	KeySHA256   string   `yaml:"key_sha256"`
+	Tenant      string   `yaml:"tenant"`
+	Agent       string   `yaml:"agent"`
+	UpstreamKey Secret   `yaml:"upstream_key"`
+	Learn       string   `yaml:"learn" enum:"on|off"` // "" is on
+	Roles       []string `yaml:"roles"`
+}
+
+// Store says where evidence and samples are kept; see Config.StoreURL.
+type Store struct {
+	URL Secret `yaml:"url" restart:"yes"`
+}
+
+// Inject bounds and words the block.
+type Inject struct {
+	K           int    `yaml:"k" min:"0" max:"20"`
+	Style       string `yaml:"style" enum:"advice|pitfalls"`
+	Placement   string `yaml:"placement" enum:"message|system"`
+	BudgetBytes Size   `yaml:"budget_bytes" min:"256" max:"65536"`
+}
+
+// Bandit is the experiment: its coins and its chooser.
+type Bandit struct {
+	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
+	Control   float64 `yaml:"control" min:"0" max:"1"`
+	Objective string  `yaml:"objective" enum:"uplift|raw|random|all"`
+	Salt      Secret  `yaml:"salt" restart:"yes"`
+	TokenCost float64 `yaml:"token_cost" min:"0" max:"1"`
+}
+
+// Detect switches what is told to agents.
+type Detect struct {
+	Loops bool `yaml:"loops"`
+}
+
+// Learning says what is kept of an exchange.
+type Learning struct {
+	Enabled        bool          `yaml:"enabled"`
+	AnonymizePII   bool          `yaml:"anonymize_pii"`
+	OptOutPatterns []string      `yaml:"opt_out_patterns"`
+	OptOutAgents   []string      `yaml:"opt_out_agents"`
+	OptOutTenants  []string      `yaml:"opt_out_tenants"`
+	CaptureLimit   Size          `yaml:"capture_limit" min:"1024"`
+	Retention      time.Duration `yaml:"retention" min:"0"`
+}
+
+// Reward says what counts as a session's success, and when.
+type Reward struct {
+	CloseAfter time.Duration `yaml:"close_after" min:"1"`
+	Sentiment  bool          `yaml:"sentiment"`
+	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit"`
+}
+
+// Distill says who makes new lessons out of samples.
+type Distill struct {
+	Enabled bool          `yaml:"enabled"`
+	Every   time.Duration `yaml:"every" min:"1000000000"`
+	Judge   string        `yaml:"judge"`
+	Model   string        `yaml:"model"`
+	APIKey  Secret        `yaml:"api_key"`
+	Gate    string        `yaml:"gate" enum:"human|auto"`
+}
+
+// Writ switches the /lesson commands of assistants.
+type Writ struct {
+	Enabled   bool `yaml:"enabled"`
+	Advertise bool `yaml:"advertise"`
+}
+
+// Limits bounds bytes and times.
+type Limits struct {
+	InspectBytes          Size          `yaml:"inspect_bytes" min:"0"`
+	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
+	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
+	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0"`
+	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576"`
+	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1"`
+	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`
+	StreamIdleTimeout     time.Duration `yaml:"stream_idle_timeout" min:"1"`
+	ClientWriteTimeout    time.Duration `yaml:"client_write_timeout" min:"1"`
+	DrainTimeout          time.Duration `yaml:"drain_timeout" min:"0"`
+}
+
+// Log is the logger's level and format.
+type Log struct {
+	Level  string `yaml:"level" enum:"debug|info|warn|error"`
+	Format string `yaml:"format" enum:"text|json"`
+}
+
+// Metrics says who may read /metrics.
+type Metrics struct {
+	Public bool `yaml:"public"`
+}
+
+// Otel is where traces go.
+type Otel struct {
+	Endpoint string `yaml:"endpoint" restart:"yes"`
+}

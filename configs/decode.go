@@ -1,0 +1,360 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// decoder puts values into a Config and notes every fault on its way; it never stops at the first.
+type decoder struct {
+	env     func(string) (string, bool)
+	source  string // what is read now: a file's name, a flag, a variable
+	lines   bool   // sources of the file carry a line
+	faults  Faults
+	sources map[string]string // by key: where its value came from
+}
+
+func (d *decoder) fault(path string, n ast.Node, value, problem string) {
+	d.faults = append(d.faults, Fault{Key: path, Value: value, Source: d.where(n), Problem: problem})
+}
+
+// where names the place of a node for people.
+func (d *decoder) where(n ast.Node) string {
+	if !d.lines || n == nil || n.GetToken() == nil || n.GetToken().Position == nil {
+		return d.source
+	}
+	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
+}
+
+// parse reads YAML into a tree. Keys given twice are let through here: section tells them with all other faults.
+func (d *decoder) parse(text string) (ast.Node, bool) {
+	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		d.fault("", nil, "", "is no YAML: "+first)
+		return nil, false
+	}
+	if len(file.Docs) > 1 {
+		d.fault("", file.Docs[1].Body, "", "holds more than one document; keep the first")
+	}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return nil, false
+	}
+	return file.Docs[0].Body, true
+}
+
+// section reads a mapping into a struct.
+func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
+	pairs, ok := d.pairs(path, n)
+	if !ok {
+		return
+	}
+	known := map[string]int{}
+	for i := range v.NumField() {
+		known[yamlName(v.Type().Field(i))] = i
+	}
+	seen := map[string]bool{}
+	for it := pairs.MapRange(); it.Next(); {
+		name := it.Key().GetToken().Value
+		at := join(path, name)
+		i, ok := known[name]
+		switch {
+		case !ok:
+			d.fault(at, it.Key(), "", "is no key"+nearest(name, known))
+			d.faults[len(d.faults)-1].unknown = true
+		case seen[name]:
+			d.fault(at, it.Key(), "", "is given twice; keep one")
+		default:
+			d.value(at, v.Field(i), v.Type().Field(i).Tag, it.Value())
+		}
+		seen[name] = true
+	}
+}
+
+// value reads one node into v. A key without a value (its children are commented out) keeps what it had.
+func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+	if n == nil || n.Type() == ast.NullType {
+		return
+	}
+	if _, ok := n.(*ast.CommentGroupNode); ok {
+		return
+	}
+	d.sources[path] = d.where(n)
+	switch v.Kind() {
+	case reflect.Struct:
+		d.section(path, v, n)
+	case reflect.Map:
+		d.mapping(path, v, tag, n)
+	case reflect.Slice:
+		d.list(path, v, tag, n)
+	default:
+		d.scalar(path, v, tag, n)
+	}
+}
+
+// mapping replaces a map as a whole: names of the defaults that a file leaves out are gone.
+func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+	pairs, ok := d.pairs(path, n)
+	if !ok {
+		return
+	}
+	out := reflect.MakeMap(v.Type())
+	for it := pairs.MapRange(); it.Next(); {
+		key := reflect.ValueOf(it.Key().GetToken().Value)
+		at := join(path, key.String())
+		if out.MapIndex(key).IsValid() {
+			d.fault(at, it.Key(), "", "is given twice; keep one")
+			continue
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(at, elem, tag, it.Value())
+		out.SetMapIndex(key, elem)
+	}
+	v.Set(out)
+}
+
+// list replaces a list as a whole. A scalar where a list of scalars belongs is read as a comma list, which is how flags and
+// variables give one.
+func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+	seq, ok := n.(*ast.SequenceNode)
+	if !ok {
+		d.commaList(path, v, tag, n)
+		return
+	}
+	out := reflect.MakeSlice(v.Type(), 0, len(seq.Values))
+	for i, entry := range seq.Values {
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.value(fmt.Sprintf("%s[%d]", path, i), elem, tag, entry)
+		out = reflect.Append(out, elem)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) commaList(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+	if isSection(v.Type().Elem()) {
+		d.fault(path, n, "", "is no list; write - {name: ..., ...} below it")
+		return
+	}
+	text, ok := scalarText(n)
+	if !ok {
+		d.fault(path, n, "", "is no list; write [a, b]")
+		return
+	}
+	d.commas(path, v, tag, n, text)
+}
+
+// commas reads a, b, c.
+func (d *decoder) commas(path string, v reflect.Value, tag reflect.StructTag, n ast.Node, text string) {
+	out := reflect.MakeSlice(v.Type(), 0, 1)
+	for part := range strings.SplitSeq(text, ",") {
+		if part = strings.TrimSpace(part); part == "" {
+			continue
+		}
+		elem := reflect.New(v.Type().Elem()).Elem()
+		d.text(fmt.Sprintf("%s[%d]", path, out.Len()), elem, tag, n, part)
+		out = reflect.Append(out, elem)
+	}
+	v.Set(out)
+}
+
+func (d *decoder) scalar(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
+	text, ok := scalarText(n)
+	if !ok {
+		d.fault(path, n, "", "wants one value, not a list, a mapping, an anchor or an alias")
+		return
+	}
+	d.text(path, v, tag, n, text)
+}
+
+// text expands and sets one scalar.
+func (d *decoder) text(path string, v reflect.Value, tag reflect.StructTag, n ast.Node, written string) {
+	shown := written
+	if isSecret(v.Type()) {
+		shown = ""
+	}
+	text, err := expand(written, d.env)
+	if err == nil {
+		err = setScalar(v, text)
+	}
+	if err == nil {
+		err = checkTag(v, tag)
+	}
+	if err != nil {
+		d.fault(path, n, shown, err.Error())
+	}
+}
+
+// pairs is n as a mapping.
+func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
+	pairs, ok := n.(ast.MapNode)
+	if _, alias := n.(*ast.AliasNode); !ok || alias {
+		d.fault(path, n, "", "wants further keys below it (key: value)")
+		return nil, false
+	}
+	return pairs, true
+}
+
+// scalarText is a scalar as written, whatever type YAML would give it: 0x10, yes and 1e3 mean what the key says.
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	default:
+		return "", false
+	}
+}
+
+// setScalar reads text as v's type wants it.
+func setScalar(v reflect.Value, text string) error {
+	switch {
+	case isDuration(v.Type()):
+		t, err := parseDuration(text)
+		v.SetInt(int64(t))
+		return err
+	case v.Type() == reflect.TypeFor[Size]():
+		s, err := parseSize(text)
+		v.SetInt(int64(s))
+		return err
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := parseBool(text)
+		v.SetBool(b)
+		return err
+	case reflect.Int:
+		i, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("is no whole number")
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return errors.New("is no number; write one such as 0.2")
+		}
+		v.SetFloat(f)
+	default:
+		return fmt.Errorf("has a type that cannot be read (%s)", v.Type())
+	}
+	return nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	default:
+		return false, errors.New("is neither true nor false")
+	}
+}
+
+// checkTag holds a value against its field's enum, min and max.
+func checkTag(v reflect.Value, tag reflect.StructTag) error {
+	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
+		words := strings.Split(enum, "|")
+		if !slices.Contains(words, v.String()) {
+			return fmt.Errorf("is none of %s", strings.Join(words, ", "))
+		}
+	}
+	minimum, maximum := bound(tag, "min", math.Inf(-1)), bound(tag, "max", math.Inf(1))
+	var x float64
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		x = float64(v.Int())
+	case reflect.Float64:
+		x = v.Float()
+	default:
+		return nil
+	}
+	if x < minimum || x > maximum {
+		return fmt.Errorf("is out of bounds; it must be %s", boundText(v.Type(), minimum, maximum))
+	}
+	return nil
+}
+
+func bound(tag reflect.StructTag, name string, otherwise float64) float64 {
+	f, err := strconv.ParseFloat(tag.Get(name), 64)
+	if err != nil {
+		return otherwise
+	}
+	return f
+}
+
+// boundText says bounds in the words of the type.
+func boundText(t reflect.Type, minimum, maximum float64) string {
+	show := func(x float64) string {
+		switch {
+		case isDuration(t) && x <= 1:
+			return "0s"
+		case isDuration(t):
+			return strconv.FormatFloat(x/1e9, 'f', -1, 64) + "s"
+		case t == reflect.TypeFor[Size]():
+			return Size(x).String()
+		default:
+			return strconv.FormatFloat(x, 'f', -1, 64)
+		}
+	}
+	switch {
+	case math.IsInf(maximum, 1) && isDuration(t) && minimum == 1:
+		return "more than 0s"
+	case math.IsInf(maximum, 1):
+		return "at least " + show(minimum)
+	default:
+		return "from " + show(minimum) + " to " + show(maximum)
+	}
+}
+
+// nearest names the known key that a misspelt one most likely means, or lists them.
+func nearest(name string, known map[string]int) string {
+	best, distance := "", 3
+	all := make([]string, 0, len(known))
+	for k := range known {
+		all = append(all, k)
+	}
+	slices.Sort(all)
+	for _, k := range all {
+		if n := editDistance(name, k); n < distance {
+			best, distance = k, n
+		}
+	}
+	if best != "" {
+		return "; did you mean " + best + "?"
+	}
+	return "; there are " + strings.Join(all, ", ")
+}
+
+// editDistance is Levenshtein's, over bytes.
+func editDistance(a, b string) int {
+	row := make([]int, len(b)+1)
+	for j := range row {
+		row[j] = j
+	}
+	for i := range len(a) {
+		diagonal := row[0]
+		row[0] = i + 1
+		for j := range len(b) {
+			cost := diagonal
+			if a[i] != b[j] {
+				cost = 1 + min(diagonal, row[j], row[j+1])
+			}
+			diagonal, row[j+1] = row[j+1], cost
+		}
+	}
+	return row[len(b)]
+}

@@ -1,0 +1,78 @@
+package configs
+
+import (
+	_ "embed" // precept.yaml
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+//go:embed precept.yaml
+var reference string
+
+// Reference is precept.yaml: every key with its comment and its default.
+func Reference() string { return reference }
+
+type doc struct {
+	usage string // the comment above the key, as one line
+	text  string // the default as written
+}
+
+// readDocs takes comments and defaults out of the reference, by path.
+func readDocs() map[string]doc {
+	out := map[string]doc{}
+	file, err := parser.ParseBytes([]byte(reference), parser.ParseComments)
+	if err != nil || len(file.Docs) == 0 {
+		return out // the tests read the reference by Parse, which says what is wrong with it
+	}
+	collectDocs(out, "", file.Docs[0].Body)
+	return out
+}
+
+func collectDocs(out map[string]doc, prefix string, n ast.Node) {
+	pairs, ok := n.(ast.MapNode)
+	if !ok {
+		return
+	}
+	for it := pairs.MapRange(); it.Next(); {
+		path := join(prefix, it.Key().String())
+		out[path] = doc{usage: comment(it.KeyValue().GetComment()), text: strings.TrimSpace(plain(it.Value()))}
+		collectDocs(out, path, it.Value())
+	}
+}
+
+// plain is a value as written, without the comments behind it.
+func plain(n ast.Node) string {
+	switch n.(type) {
+	case *ast.MappingNode, *ast.MappingValueNode, *ast.SequenceNode:
+		return n.String()
+	default:
+		return n.GetToken().Value
+	}
+}
+
+// comment is the last paragraph of a comment as one line; examples, which are indented, end it.
+func comment(group *ast.CommentGroupNode) string {
+	if group == nil {
+		return ""
+	}
+	var words []string
+	last := 0
+	for _, c := range group.Comments {
+		if at := c.Token.Position.Line; at > last+1 {
+			words = nil // an empty line: what stood above was not about this key
+		}
+		last = c.Token.Position.Line
+		line := strings.TrimPrefix(c.Token.Value, "#")
+		switch {
+		case strings.TrimSpace(line) == "":
+			words = nil
+		case strings.HasPrefix(line, "  "):
+			continue
+		default:
+			words = append(words, strings.TrimSpace(line))
+		}
+	}
+	return strings.Join(words, " ")
+}

@@ -1,0 +1,67 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"sort"
+	"strings"
+)
+
+// Fault is one thing that is wrong with a configuration.
+type Fault struct {
+	Key     string `json:"key"`             // bandit.epsilon; "" when the file as a whole is meant
+	Value   string `json:"value,omitempty"` // as written; never a secret
+	Source  string `json:"source"`          // precept.yaml:12, --bandit-epsilon, PRECEPT_BANDIT_EPSILON, default
+	Problem string `json:"problem"`         // what is wrong and what to do
+
+	unknown bool // there is no such key
+}
+
+// String is the fault as one line.
+func (f Fault) String() string {
+	var b strings.Builder
+	if f.Source != "" {
+		b.WriteString(f.Source + ": ")
+	}
+	b.WriteString(f.Key)
+	if f.Value != "" {
+		fmt.Fprintf(&b, " = %q", f.Value)
+	}
+	if f.Key != "" {
+		b.WriteString(" ")
+	}
+	b.WriteString(f.Problem)
+	return b.String()
+}
+
+// Faults is every fault of a configuration, as one error.
+type Faults []Fault
+
+// Error lists the faults, a line each.
+func (f Faults) Error() string {
+	lines := make([]string, len(f))
+	for i, fault := range f {
+		lines[i] = fault.String()
+	}
+	noun := "faults"
+	if len(f) == 1 {
+		noun = "fault"
+	}
+	return fmt.Sprintf("%d %s in the configuration:\n  %s", len(f), noun, strings.Join(lines, "\n  "))
+}
+
+// AsFaults takes the list out of an error of Parse.
+func AsFaults(err error) (Faults, bool) {
+	var f Faults
+	ok := errors.As(err, &f)
+	return f, ok
+}
+
+// orNil is the error to return: a nil list must not become an error that is not nil.
+func (f Faults) orNil() error {
+	if len(f) == 0 {
+		return nil
+	}
+	sort.SliceStable(f, func(i, j int) bool { return f[i].Key < f[j].Key })
+	return f
+}

@@ -1,0 +1,182 @@
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// One mistake, one line; decoding and meaning together; each with its place.
+func TestAllFaultsAtOnce(t *testing.T) {
+	file := `listen: nowhere
+bandit:
+  epsilonn: 0.3
+  control: 2
+  objective: best
+inject:
+  k: three
+  k: 4
+  budget_bytes: 8 potatoes
+upstreams:
+  a: {url: "ftp://x", speed: 3}
+routes: {chat: b, responses: a, messages: a, other: a}
+reward:
+  close_after: 10
+  tiers: [user, mood]
+limits: 5
+nonsense: 1
+debug_headers: maybe
+`
+	_, err := Parse(Sources{FileName: "my.yaml", File: []byte(file), Env: env("PRECEPT_LOG_LEVEL", "loud")})
+	faults, ok := AsFaults(err)
+	if !ok {
+		t.Fatalf("no faults: %v", err)
+	}
+	want := map[string]string{ // key: where, and a piece of what is said
+		"listen":              "my.yaml:1|host:port",
+		"bandit.epsilonn":     "my.yaml:3|did you mean epsilon?",
+		"bandit.control":      "my.yaml:4|from 0 to 1",
+		"bandit.objective":    "my.yaml:5|uplift, raw, random, all",
+		"inject.k":            "my.yaml:7|whole number",
+		"inject.budget_bytes": "my.yaml:9|64KiB",
+		"upstreams.a.url":     "my.yaml:11|http://",
+		"upstreams.a.speed":   "my.yaml:11|there are url",
+		"routes.chat":         "my.yaml:12|there are a",
+		"reward.close_after":  "my.yaml:14|300ms, 10s, 24h",
+		"reward.tiers[1]":     "my.yaml:15|user, verifier, implicit",
+		"limits":              "my.yaml:16|further keys",
+		"nonsense":            "my.yaml:17|is no key",
+		"debug_headers":       "my.yaml:18|neither true nor false",
+		"log.level":           "PRECEPT_LOG_LEVEL|debug, info, warn, error",
+	}
+	twice := false
+	for _, f := range faults {
+		if f.Key == "inject.k" && strings.Contains(f.Problem, "twice") {
+			twice = true
+			continue
+		}
+		source, piece, ok := strings.Cut(want[f.Key], "|")
+		if !ok {
+			t.Errorf("unexpected: %s", f)
+			continue
+		}
+		if f.Source != source || !strings.Contains(f.Problem, piece) {
+			t.Errorf("%s: want %s and %q", f, source, piece)
+		}
+		delete(want, f.Key)
+	}
+	for key := range want {
+		t.Errorf("%s was not told", key)
+	}
+	if !twice {
+		t.Error("inject.k given twice was not told")
+	}
+	if !strings.HasPrefix(err.Error(), "16 faults in the configuration:\n") {
+		t.Errorf("the error begins %.60q", err)
+	}
+}
+
+func TestFaults(t *testing.T) {
+	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
+	cases := []struct{ name, file, want string }{ // want: key and a piece of the problem
+		{"no yaml", "a: [", "|is no YAML"},
+		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "|more than one document"},
+		{"a list at the top", "- a\n", "|further keys"},
+		{"alias", "data_dir: &d ./data\nlessons: *d\n", "data_dir|anchor"},
+		{"port", "listen: 127.0.0.1:99999", "listen|port"},
+		{"same address", "listen: 127.0.0.1:8081", "admin.listen|data listener"},
+		{"exposed admin", "admin: {listen: '0.0.0.0:8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
+		{"exposed admin, no host", "admin: {listen: ':8081'}", "admin.listen|PRECEPT_ADMIN_TOKEN"},
+		{"self", "upstream: http://localhost:8080/v1", "upstream|own address"},
+		{"self, admin", "upstream: http://127.0.0.1:8081", "upstream|own address"},
+		{"self, any", "listen: ':8080'\nupstream: http://[::1]:8080/v1", "upstream|own address"},
+		{"no scheme", "upstream: api.openai.com/v1", "upstream|http://"},
+		{"no host", "upstream: 'http:///v1'", "upstream|no host"},
+		{"query", "upstream: http://h/v1?a=b", "upstream|query"},
+		{"password", "upstream: http://u:p@h/v1", "upstream|password"},
+		{"no upstream", "upstreams: {}", "upstreams|names none"},
+		{"name", "upstreams: {'a/b': {url: 'http://h'}}", "upstreams.a/b|no name"},
+		{"keys missing", "tenancy: keys", "keys|is empty"},
+		{"keys unread", "keys: [{name: a, tenant: t, learn: on, key_sha256: " + sum + "}]", "keys|tenancy"},
+		{"key without name", "tenancy: keys\nkeys: [{tenant: t, key_sha256: " + sum + "}]", "keys[0].name|missing"},
+		{"key without tenant", "tenancy: keys\nkeys: [{name: a, key_sha256: " + sum + "}]", "keys[0].tenant|missing"},
+		{"key hash", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: abc}]", "keys[0].key_sha256|SHA-256"},
+		{"key twice", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: b, tenant: t, key_sha256: " + sum + "}]", "keys[1].key_sha256|another"},
+		{"key learn", "tenancy: keys\nkeys: [{name: a, tenant: t, learn: never, key_sha256: " + sum + "}]", "keys[0].learn|on, off"},
+		{"keys no list", "keys: {name: a}", "keys|is no list"},
+		{"store", "store: {url: 'postgres://h/db'}", "store.url|redis://"},
+		{"store host", "store: {url: 'redis:///0'}", "store.url|redis://"},
+		{"lessons", "lessons: 's3://bucket'", "lessons|redis://"},
+		{"lessons empty", "lessons: ''", "lessons|empty"},
+		{"data_dir empty", "data_dir: ''", "data_dir|empty"},
+		{"pattern", "learning: {opt_out_patterns: ['[']}", "learning.opt_out_patterns[0]|pattern"},
+		{"token empty", "admin: {tokens: ['']}", "admin.tokens[0]|empty"},
+		{"token hash", "admin: {tokens: ['sha256:12']}", "admin.tokens[0]|SHA-256"},
+		{"tiers", "reward: {tiers: []}", "reward.tiers|empty"},
+		{"k", "inject: {k: 21}", "inject.k|from 0 to 20"},
+		{"size", "inject: {budget_bytes: 1}", "inject.budget_bytes|from 256 to 64KiB"},
+		{"time", "limits: {header_timeout: 0s}", "limits.header_timeout|more than 0s"},
+		{"time, negative", "learning: {retention: -1s}", "learning.retention|at least 0s"},
+		{"tags", "tags: {a: []}", "tags.a|no words"},
+		{"otel", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
+		{"judge", "distill: {judge: gpt}", "distill.judge|http://"},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			_, err := Parse(Sources{File: []byte(tc.file)})
+			faults, _ := AsFaults(err)
+			if len(faults) == 0 {
+				t.Fatal("accepted")
+			}
+			key, piece, _ := strings.Cut(tc.want, "|")
+			for _, f := range faults {
+				if f.Key == key && strings.Contains(f.Problem, piece) {
+					return
+				}
+			}
+			t.Fatalf("want %s, got %v", tc.want, err)
+		})
+	}
+}
+
+func TestUnknownFlagPath(t *testing.T) {
+	_, err := Parse(Sources{Flags: map[string]string{"no.such": "1"}})
+	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Key != "no.such" {
+		t.Fatalf("got %v", err)
+	}
+}
+
+// An operator's shell that points its agents at precept must still be able to read the report.
+func TestOffline(t *testing.T) {
+	src := Sources{Env: env("OPENAI_BASE_URL", "http://127.0.0.1:8080/v1"), File: []byte("admin: {listen: '0.0.0.0:8081'}\ntenancy: keys\n")}
+	if _, err := Parse(src); err == nil {
+		t.Fatal("a server must not start like this")
+	}
+	src.Offline = true
+	if _, err := Parse(src); err != nil {
+		t.Fatal(err)
+	}
+	src.File = []byte("admin: {lisen: x}\nlog: {level: loud}")
+	faults, _ := AsFaults(func() error { _, err := Parse(src); return err }())
+	if len(faults) != 2 {
+		t.Fatalf("a misspelt key and a bad level remain: got %v", faults)
+	}
+}
+
+// Sections need no setter, leaves do: a key of a type that decode does not know would be found here, not by a user.
+func TestEveryLeafCanBeRead(t *testing.T) {
+	for _, f := range leaves() {
+		d := &decoder{env: env(), sources: map[string]string{}}
+		v := reflect.New(f.typ).Elem()
+		for _, text := range []string{"1", "{a: {url: b}}", "[{name: a}]"} {
+			if n, ok := d.parse(text); ok {
+				d.value(f.path, v, "", n)
+			}
+		}
+		for _, fault := range d.faults {
+			if strings.Contains(fault.Problem, "cannot be read") {
+				t.Error(fault)
+			}
+		}
+	}
+}

@@ -1,0 +1,46 @@
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+)
+
+// FuzzParse: any file gives a configuration or a list of faults, never a panic; an accepted one is within its bounds, and its
+// effective text reads back to the same configuration.
+func FuzzParse(f *testing.F) {
+	f.Add(Reference())
+	for _, seed := range []string{
+		"", "a: [", "bandit: {epsilon: .nan}", "bandit:\n  epsilon: ${X}\n", "listen: 127.0.0.1:0", "? a\n: b", "upstreams: {a: {url: http://h}}",
+		"keys: [{}]", "tags: {a: b}", "&a [*a]", "<<: {listen: x}", "limits: {body_bytes: 1EiB}", "---\n---\n", "\ufeffk: 1", "!!binary a", "learning: {opt_out_patterns: a,b}",
+	} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		c, err := Parse(Sources{File: []byte(text)})
+		if err != nil {
+			if faults, ok := AsFaults(err); !ok || len(faults) == 0 || strings.TrimSpace(faults[0].Problem) == "" {
+				t.Fatalf("an error that is no list of faults: %#v", err)
+			}
+			return
+		}
+		if e := c.Bandit.Epsilon; !(e >= 0 && e <= 1) {
+			t.Fatalf("epsilon %v", e)
+		}
+		if c.Limits.BodyBytes < 1 || c.Limits.StreamIdleTimeout < 1 || c.Inject.K < 0 || len(c.Upstreams) == 0 {
+			t.Fatalf("out of bounds: %+v", c)
+		}
+		effective, err := c.Effective()
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Secrets are hidden in it, and a text that holds ${ would be expanded once more: such files are not comparable.
+		if strings.Contains(effective, hidden) || strings.Contains(effective, "${") {
+			return
+		}
+		back, err := Parse(Sources{File: []byte(effective)})
+		if err != nil || !reflect.DeepEqual(c, back) {
+			t.Fatalf("reading back: %v\n%s", err, effective)
+		}
+	})
+}

@@ -1,0 +1,100 @@
+package configs
+
+import (
+	"os"
+	"strings"
+	"testing"
+)
+
+// Every key stands in the reference with a comment, so that the file can be believed to be complete.
+func TestReferenceIsComplete(t *testing.T) {
+	docs := readDocs()
+	for _, f := range leaves() {
+		if _, ok := docs[f.path]; !ok {
+			t.Errorf("%s is missing in precept.yaml", f.path)
+		}
+		if strings.TrimSpace(docs[f.path].usage) == "" {
+			t.Errorf("%s has no comment in precept.yaml", f.path)
+		}
+	}
+}
+
+func TestReferenceIsTheFile(t *testing.T) {
+	onDisk, err := os.ReadFile("precept.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if Reference() != string(onDisk) {
+		t.Fatal("the embedded reference is not configs/precept.yaml")
+	}
+}
+
+func TestNames(t *testing.T) {
+	want := map[string]struct{ flag, env string }{
+		"listen":               {"listen", "PRECEPT_LISTEN"},
+		"admin.listen":         {"admin-listen", "PRECEPT_ADMIN_LISTEN"},
+		"upstream":             {"upstream", "PRECEPT_UPSTREAM"},
+		"lessons":              {"lessons", "PRECEPT_LESSONS"},
+		"data_dir":             {"data-dir", "PRECEPT_DATA_DIR"},
+		"store.url":            {"store-url", "PRECEPT_STORE_URL"},
+		"bandit.epsilon":       {"bandit-epsilon", "PRECEPT_BANDIT_EPSILON"},
+		"bandit.control":       {"bandit-control", "PRECEPT_BANDIT_CONTROL"},
+		"inject.k":             {"inject-k", "PRECEPT_INJECT_K"},
+		"reward.close_after":   {"reward-close-after", "PRECEPT_REWARD_CLOSE_AFTER"},
+		"debug_headers":        {"debug-headers", "PRECEPT_DEBUG_HEADERS"},
+		"limits.inspect_bytes": {"limits-inspect-bytes", "PRECEPT_LIMITS_INSPECT_BYTES"},
+	}
+	flags, envs := map[string]string{}, map[string]string{}
+	for _, n := range Names() {
+		if w, ok := want[n.Path]; ok && (w.flag != n.Flag || w.env != n.Env) {
+			t.Errorf("%s: flag %s, env %s", n.Path, n.Flag, n.Env)
+		}
+		delete(want, n.Path)
+		if other := flags[n.Flag]; other != "" {
+			t.Errorf("%s and %s share the flag --%s", n.Path, other, n.Flag)
+		}
+		if other := envs[n.Env]; other != "" {
+			t.Errorf("%s and %s share %s", n.Path, other, n.Env)
+		}
+		flags[n.Flag], envs[n.Env] = n.Path, n.Path
+	}
+	for path := range want {
+		t.Errorf("there is no key %s", path)
+	}
+}
+
+func TestUsageIsTheCommentAbove(t *testing.T) {
+	for _, n := range Names() {
+		switch n.Path {
+		case "listen":
+			if n.Usage != "Address of the data listener, where agents send their requests; port 0 picks a free one (restart)." {
+				t.Errorf("listen: %q", n.Usage)
+			}
+			if n.Default != "127.0.0.1:8080" || n.Bool {
+				t.Errorf("listen: default %q, bool %v", n.Default, n.Bool)
+			}
+		case "keys":
+			if strings.Contains(n.Usage, "key_sha256") {
+				t.Errorf("keys: the example got into the usage: %q", n.Usage)
+			}
+		case "debug_headers":
+			if !n.Bool {
+				t.Error("debug_headers is a bool")
+			}
+		}
+		if strings.Contains(n.Usage, "restart") != n.Restart {
+			t.Errorf("%s: the comment and the tag disagree about a restart", n.Path)
+		}
+	}
+}
+
+func TestRestartKeys(t *testing.T) {
+	a, b := Default(), Default()
+	if got := RestartKeys(a, b); len(got) != 0 {
+		t.Fatalf("equal configurations differ in %v", got)
+	}
+	b.Listen, b.Bandit.Epsilon, b.Store.URL = "127.0.0.1:1", 0.5, "x.db"
+	if got := strings.Join(RestartKeys(a, b), " "); got != "listen store.url" {
+		t.Fatalf("got %q", got)
+	}
+}

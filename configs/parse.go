@@ -1,0 +1,207 @@
+package configs
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"reflect"
+	"slices"
+	"sort"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Sources is everything a configuration is read from. The zero value gives the defaults.
+type Sources struct {
+	FileName string                           // for faults; "precept.yaml" when empty
+	File     []byte                           // nil: no file
+	Env      func(name string) (string, bool) // os.LookupEnv; nil: none
+	Flags    map[string]string                // by path (Name.Path), only those that were given
+	Offline  bool                             // for verbs that only read what lies on disk: faults of the network's keys are let pass
+}
+
+// Default is the reference, read.
+func Default() *Config {
+	c, err := Parse(Sources{})
+	if err != nil {
+		panic("configs: the embedded precept.yaml: " + err.Error()) // a test reads it
+	}
+	return c
+}
+
+// Parse reads the sources; flag beats environment beats file beats default. The error is a Faults.
+func Parse(src Sources) (*Config, error) {
+	if src.Env == nil {
+		src.Env = func(string) (string, bool) { return "", false }
+	}
+	if src.FileName == "" {
+		src.FileName = "precept.yaml"
+	}
+	c := &Config{}
+	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
+	d.file("default", reference, c)
+	defaults := d.sources
+	d.env, d.sources = src.Env, map[string]string{}
+	d.lines = true
+	d.file(src.FileName, string(src.File), c)
+	d.lines = false
+	d.variables(c, src.Env)
+	d.flags(c, src.Flags)
+	d.settle(c, src.Env)
+	v := &validator{config: c, given: d.sources, defaults: defaults, decoded: d.faults}
+	v.run()
+	faults := append(d.faults, v.faults...)
+	if src.Offline {
+		faults = slices.DeleteFunc(faults, Fault.network)
+	}
+	return c, faults.orNil()
+}
+
+// network says that a fault is of a key that only a server needs: an operator's shell often lacks the variables that the
+// service's environment has, and must still be able to read the report.
+func (f Fault) network() bool {
+	section, _, _ := strings.Cut(f.Key, ".")
+	section, _, _ = strings.Cut(section, "[")
+	switch section {
+	case "listen", "admin", "upstream", "upstreams", "routes", "tenancy", "keys", "otel", "distill":
+		return !f.unknown
+	default:
+		return false
+	}
+}
+
+// file reads a whole configuration file.
+func (d *decoder) file(name, text string, c *Config) {
+	d.source = name
+	if n, ok := d.parse(text); ok {
+		d.section("", reflect.ValueOf(c).Elem(), n)
+	}
+}
+
+// variables reads PRECEPT_... of every key; an empty one counts as not set.
+func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
+	for _, f := range leaves() {
+		if text, ok := env(envName(f.path)); ok && text != "" {
+			d.source = envName(f.path)
+			d.outside(c, f, text)
+		}
+	}
+}
+
+// flags reads the flags that were given.
+func (d *decoder) flags(c *Config, given map[string]string) {
+	rest := make(map[string]string, len(given))
+	for path, text := range given {
+		rest[path] = text
+	}
+	for _, f := range leaves() {
+		if text, ok := rest[f.path]; ok {
+			d.source = "--" + flagName(f.path)
+			d.outside(c, f, text)
+			delete(rest, f.path)
+		}
+	}
+	for path := range rest {
+		d.source = "flags"
+		d.fault(path, nil, "", "is no key")
+	}
+}
+
+// outside sets one key from a flag or a variable. Scalars are taken as they are, whatever YAML would make of them; lists are
+// comma lists or YAML in flow form, maps and lists of mappings YAML in flow form.
+func (d *decoder) outside(c *Config, f field, text string) {
+	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
+	d.sources[f.path] = d.source
+	kind := v.Kind()
+	if kind != reflect.Map && kind != reflect.Slice {
+		d.text(f.path, v, f.tag, nil, text)
+		return
+	}
+	if kind == reflect.Slice && !isSection(f.typ.Elem()) && !strings.HasPrefix(strings.TrimSpace(text), "[") {
+		d.commas(f.path, v, f.tag, nil, text)
+		return
+	}
+	if n, ok := d.parse(text); ok {
+		d.value(f.path, v, f.tag, n)
+	}
+}
+
+// settle fills in what follows from what was given: the token of PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
+// routes where only one upstream is left.
+func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
+	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
+		c.Admin.Tokens = append(slices.Clone(c.Admin.Tokens), Secret(token))
+	}
+	_, named := d.sources["upstreams"]
+	if base, ok := env("OPENAI_BASE_URL"); ok && base != "" && c.Upstream == "" && !named {
+		c.Upstream = base
+		d.sources["upstream"] = "OPENAI_BASE_URL"
+	}
+	if c.Upstream != "" {
+		all := make(map[string]Upstream, len(c.Upstreams)+1)
+		for name, u := range c.Upstreams {
+			all[name] = u
+		}
+		all[DefaultUpstream] = Upstream{URL: c.Upstream}
+		c.Upstreams = all
+		c.Routes = Routes{Chat: DefaultUpstream, Responses: DefaultUpstream, Messages: DefaultUpstream, Other: DefaultUpstream}
+		return
+	}
+	if named && len(c.Upstreams) == 1 {
+		for name := range c.Upstreams {
+			for path, route := range c.Routes.byPath() {
+				if _, given := d.sources[path]; !given {
+					*route = name
+				}
+			}
+		}
+	}
+}
+
+// DefaultUpstream is the name that the key upstream gets among the upstreams.
+const DefaultUpstream = "default"
+
+// byPath gives each route with its key.
+func (r *Routes) byPath() map[string]*string {
+	return map[string]*string{
+		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages, "routes.other": &r.Other,
+	}
+}
+
+// StoreURL is where the store is: store.url, or the SQLite file in the data directory.
+func (c *Config) StoreURL() string {
+	if c.Store.URL != "" {
+		return c.Store.URL.Reveal()
+	}
+	return c.DataDir + "/precept.db"
+}
+
+// Effective is the configuration in force as YAML, without secrets.
+func (c *Config) Effective() (string, error) {
+	b, err := yaml.Marshal(c)
+	if err != nil {
+		return "", fmt.Errorf("write the configuration: %w", err)
+	}
+	return string(b), nil
+}
+
+// Hash identifies a configuration in samples and reports: 12 hex digits over its effective text. Secrets do not enter it.
+func (c *Config) Hash() string {
+	text, err := c.Effective()
+	if err != nil {
+		text = "unreadable"
+	}
+	sum := sha256.Sum256([]byte(text))
+	return hex.EncodeToString(sum[:6])
+}
+
+// sortedNames lists the upstreams for a fault.
+func sortedNames(m map[string]Upstream) string {
+	names := make([]string, 0, len(m))
+	for name := range m {
+		names = append(names, name)
+	}
+	sort.Strings(names)
+	return strings.Join(names, ", ")
+}

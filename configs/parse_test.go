@@ -1,0 +1,270 @@
+package configs
+
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+)
+
+// env makes a look-up out of pairs.
+func env(pairs ...string) func(string) (string, bool) {
+	return func(name string) (string, bool) {
+		for i := 0; i < len(pairs); i += 2 {
+			if pairs[i] == name {
+				return pairs[i+1], true
+			}
+		}
+		return "", false
+	}
+}
+
+func mustParse(t *testing.T, src Sources) *Config {
+	t.Helper()
+	c, err := Parse(src)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return c
+}
+
+func TestDefaults(t *testing.T) {
+	c := Default()
+	want := []struct {
+		name      string
+		got, want any
+	}{
+		{"listen", c.Listen, "127.0.0.1:8080"},
+		{"admin.listen", c.Admin.Listen, "127.0.0.1:8081"},
+		{"lessons", c.Lessons, "./lessons"},
+		{"data_dir", c.DataDir, "./data"},
+		{"tenancy", c.Tenancy, "single"},
+		{"inject.k", c.Inject.K, 3},
+		{"inject.budget_bytes", c.Inject.BudgetBytes, Size(2 << 10)},
+		{"bandit.epsilon", c.Bandit.Epsilon, 0.2},
+		{"bandit.control", c.Bandit.Control, 0.05},
+		{"bandit.objective", c.Bandit.Objective, "uplift"},
+		{"reward.close_after", c.Reward.CloseAfter, 24 * time.Hour},
+		{"reward.sentiment", c.Reward.Sentiment, false},
+		{"reward.tiers", strings.Join(c.Reward.Tiers, " "), "user verifier implicit"},
+		{"learning.enabled", c.Learning.Enabled, true},
+		{"learning.anonymize_pii", c.Learning.AnonymizePII, true},
+		{"writ.enabled", c.Writ.Enabled, false},
+		{"distill.gate", c.Distill.Gate, "human"},
+		{"limits.inspect_bytes", c.Limits.InspectBytes, Size(8 << 20)},
+		{"limits.body_bytes", c.Limits.BodyBytes, Size(64 << 20)},
+		{"limits.capture_bytes", c.Limits.CaptureBytes, Size(1 << 20)},
+		{"limits.capture_total_bytes", c.Limits.CaptureTotalBytes, Size(64 << 20)},
+		{"limits.header_timeout", c.Limits.HeaderTimeout, 10 * time.Second},
+		{"limits.upstream_header_timeout", c.Limits.UpstreamHeaderTimeout, 600 * time.Second},
+		{"limits.stream_idle_timeout", c.Limits.StreamIdleTimeout, 300 * time.Second},
+		{"limits.client_write_timeout", c.Limits.ClientWriteTimeout, 60 * time.Second},
+		{"limits.drain_timeout", c.Limits.DrainTimeout, 30 * time.Second},
+		{"debug_headers", c.DebugHeaders, false},
+		{"metrics.public", c.Metrics.Public, false},
+		{"store", c.StoreURL(), "./data/precept.db"},
+		{"routes.messages", c.Upstreams[c.Routes.Messages].URL, "https://api.anthropic.com"},
+	}
+	for _, w := range want {
+		if !reflect.DeepEqual(w.got, w.want) {
+			t.Errorf("%s = %v, want %v", w.name, w.got, w.want)
+		}
+	}
+}
+
+func TestPrecedence(t *testing.T) {
+	file := []byte("bandit: {epsilon: 0.3, control: 0.3, objective: random}\ninject: {k: 4}\n")
+	c := mustParse(t, Sources{
+		File:  file,
+		Env:   env("PRECEPT_BANDIT_EPSILON", "0.4", "PRECEPT_BANDIT_CONTROL", "0.4", "PRECEPT_INJECT_K", ""),
+		Flags: map[string]string{"bandit.epsilon": "0.5"},
+	})
+	got := fmt.Sprintf("%v %v %v %v %v", c.Bandit.Epsilon, c.Bandit.Control, c.Bandit.Objective, c.Inject.K, c.Inject.Style)
+	if got != "0.5 0.4 random 4 advice" {
+		t.Fatalf("flag, environment, file, file (an empty variable is none), default: got %s", got)
+	}
+}
+
+// A key of every kind is set by its flag and by its variable.
+func TestOutsideForms(t *testing.T) {
+	cases := []struct{ path, text, want string }{
+		{"listen", "127.0.0.1:0", "127.0.0.1:0"},
+		{"debug_headers", "true", "true"},
+		{"debug_headers", "off", "false"},
+		{"inject.k", "0", "0"},
+		{"inject.budget_bytes", "4KiB", "4KiB"},
+		{"reward.close_after", "1s", "1s"},
+		{"learning.retention", "30d", "720h0m0s"},
+		{"reward.tiers", "user, verifier", "[user verifier]"},
+		{"reward.tiers", "[user]", "[user]"},
+		{"learning.opt_out_patterns", "*.env,**/secret/**", "[*.env **/secret/**]"},
+		{"learning.opt_out_patterns", "", "[]"},
+		{"admin.tokens", "one,two", "[(hidden) (hidden)]"},
+		{"upstreams", "{openai: {url: 'http://a.test/v1'}, anthropic: {url: 'http://b.test'}}", "map[anthropic:{http://b.test} openai:{http://a.test/v1}]"},
+		{"tags", "{deploy: [kubectl, helm]}", "map[deploy:[kubectl helm]]"},
+		{"bandit.salt", "0x10", "(hidden)"},
+		{"store.url", "redis://127.0.0.1:6379/0", "(hidden)"},
+		{"lessons", "# not a comment", "# not a comment"},
+	}
+	for _, tc := range cases {
+		for name, src := range map[string]Sources{
+			"flag":     {Flags: map[string]string{tc.path: tc.text}},
+			"variable": {Env: env(envName(tc.path), tc.text)},
+		} {
+			if name == "variable" && tc.text == "" {
+				continue // not set
+			}
+			t.Run(tc.path+"/"+name, func(t *testing.T) {
+				c := mustParse(t, src)
+				for _, f := range leaves() {
+					if f.path == tc.path {
+						got := fmt.Sprint(reflect.ValueOf(c).Elem().FieldByIndex(f.index).Interface())
+						if got != tc.want {
+							t.Fatalf("got %s, want %s", got, tc.want)
+						}
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestExpansion(t *testing.T) {
+	file := []byte("lessons: ${HOME_OF}/lessons-${STAGE:-dev}\nstore: {url: \"${URL}\"}\nbandit:\n  salt: $${not}\n  epsilon: ${EPS:-0.1}\n")
+	c := mustParse(t, Sources{File: file, Env: env("HOME_OF", "/srv", "URL", "a: b\n- c")})
+	if c.Lessons != "/srv/lessons-dev" {
+		t.Errorf("lessons = %q", c.Lessons)
+	}
+	if got := c.Store.URL.Reveal(); got != "a: b\n- c" {
+		t.Errorf("a variable's text became structure: %q", got)
+	}
+	if got := c.Bandit.Salt.Reveal(); got != "${not}" {
+		t.Errorf("salt = %q", got)
+	}
+	if c.Bandit.Epsilon != 0.1 {
+		t.Errorf("epsilon = %v", c.Bandit.Epsilon)
+	}
+	_, err := Parse(Sources{File: []byte("lessons: ${NOPE}/x\ndata_dir: ${open\n")})
+	for _, want := range []string{"lessons", "NOPE", "not set", "data_dir", "without its }"} {
+		if !strings.Contains(fmt.Sprint(err), want) {
+			t.Errorf("%q is not in %v", want, err)
+		}
+	}
+}
+
+func TestUpstreams(t *testing.T) {
+	all := func(url string) string { return strings.Repeat(url+" ", 4) }
+	cases := []struct {
+		name string
+		src  Sources
+		want string // URL of chat, responses, messages, other
+	}{
+		{"defaults", Sources{}, "https://api.openai.com/v1 https://api.openai.com/v1 https://api.anthropic.com https://api.openai.com/v1 "},
+		{"flag", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},
+		{"OPENAI_BASE_URL", Sources{Env: env("OPENAI_BASE_URL", "http://o.test/v1")}, all("http://o.test/v1")},
+		{"flag beats OPENAI_BASE_URL", Sources{Env: env("OPENAI_BASE_URL", "http://o.test/v1"), Flags: map[string]string{"upstream": "http://u.test/v1"}}, all("http://u.test/v1")},
+		{"file beats OPENAI_BASE_URL", Sources{Env: env("OPENAI_BASE_URL", "http://o.test/v1"), File: []byte("upstreams: {mine: {url: 'http://f.test/v1'}}")}, all("http://f.test/v1")},
+		{"flag beats file", Sources{Flags: map[string]string{"upstream": "http://u.test/v1"}, File: []byte("upstreams: {mine: {url: 'http://f.test/v1'}}")}, all("http://u.test/v1")},
+		{"routes", Sources{File: []byte("upstreams: {a: {url: 'http://a.test'}, b: {url: 'http://b.test'}}\nroutes: {chat: a, responses: a, messages: b, other: a}")}, "http://a.test http://a.test http://b.test http://a.test "},
+	}
+	for _, tc := range cases {
+		t.Run(tc.name, func(t *testing.T) {
+			c := mustParse(t, tc.src)
+			got := ""
+			for _, name := range []string{c.Routes.Chat, c.Routes.Responses, c.Routes.Messages, c.Routes.Other} {
+				got += c.Upstreams[name].URL + " "
+			}
+			if got != tc.want {
+				t.Fatalf("got %s, want %s", got, tc.want)
+			}
+		})
+	}
+	c := mustParse(t, Sources{Flags: map[string]string{"upstream": "http://u.test"}, File: []byte("upstreams: {mine: {url: 'http://f.test/v1'}}")})
+	if c.Upstreams["mine"].URL != "http://f.test/v1" {
+		t.Error("--upstream must leave named upstreams reachable by the path form")
+	}
+}
+
+func TestAdminTokenVariable(t *testing.T) {
+	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one", "admin.listen": "0.0.0.0:8081"}})
+	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[1].Reveal() != "extra" {
+		t.Fatalf("got %d tokens", len(c.Admin.Tokens))
+	}
+}
+
+func TestAbsentValuesKeepDefaults(t *testing.T) {
+	c := mustParse(t, Sources{File: []byte("admin:\n  # listen: x\nbandit:\n  epsilon:\n  control: 0\n")})
+	if c.Admin.Listen != "127.0.0.1:8081" || c.Bandit.Epsilon != 0.2 || c.Bandit.Control != 0 {
+		t.Fatalf("%+v %+v", c.Admin, c.Bandit)
+	}
+	if c := mustParse(t, Sources{File: []byte("# nothing\n")}); !reflect.DeepEqual(c, Default()) {
+		t.Error("a file of comments is not the defaults")
+	}
+}
+
+func TestSecretsNeverShow(t *testing.T) {
+	const canary = "canary-7f3a"
+	file := `
+admin: {listen: not-an-address, tokens: ["sha256:canary-7f3a"]}
+store: {url: "nosuch://user:canary-7f3a@host"}
+upstreams: {a: {url: "http://u:canary-7f3a@h/v1"}, b: {url: "http://h/v1?key=canary-7f3a"}}
+routes: {chat: a, responses: a, messages: a, other: a}
+tenancy: keys
+keys: [{name: k, key_sha256: canary-7f3a, tenant: t, learn: on, upstream_key: [canary-7f3a]}]
+distill: {api_key: {a: canary-7f3a}, judge: "ftp://canary-7f3a"}
+`
+	c, err := Parse(Sources{File: []byte(file)})
+	if err == nil {
+		t.Fatal("no fault was found")
+	}
+	faults, _ := AsFaults(err)
+	asJSON, _ := json.Marshal(faults)
+	text, _ := c.Effective()
+	c2 := mustParse(t, Sources{Flags: map[string]string{"admin.tokens": canary, "bandit.salt": canary, "store.url": "redis://:" + canary + "@h"}})
+	text2, _ := c2.Effective()
+	c2JSON, _ := json.Marshal(c2)
+	for name, s := range map[string]string{
+		"faults": err.Error(), "json": string(asJSON), "%+v": fmt.Sprintf("%+v %#v", c2.Admin, c2.Bandit),
+		"effective": text2, "config as json": string(c2JSON),
+	} {
+		if strings.Contains(s, canary) {
+			t.Errorf("%s shows a secret:\n%s", name, s)
+		}
+	}
+	_ = text
+}
+
+func TestEffectiveReadsBack(t *testing.T) {
+	c := mustParse(t, Sources{Flags: map[string]string{"bandit.epsilon": "0.125", "limits.body_bytes": "1000", "tags": "{a: [b]}", "learning.retention": "90m"}})
+	text, err := c.Effective()
+	if err != nil {
+		t.Fatal(err)
+	}
+	back := mustParse(t, Sources{File: []byte(text)})
+	if !reflect.DeepEqual(c, back) {
+		t.Fatalf("reading back gives another configuration:\n%+v\n%+v", c, back)
+	}
+	if c.Hash() != back.Hash() || c.Hash() == Default().Hash() || len(c.Hash()) != 12 {
+		t.Fatalf("hashes %s %s %s", c.Hash(), back.Hash(), Default().Hash())
+	}
+}
+
+func TestNumbersThatAreNone(t *testing.T) {
+	for _, text := range []string{"NaN", "nan", "Inf", "-Inf", "+inf", ".nan", ".inf", "-0.1", "1.1", "1e400", "", "x"} {
+		_, err := Parse(Sources{Flags: map[string]string{"bandit.epsilon": text}})
+		faults, ok := AsFaults(err)
+		if !ok || len(faults) != 1 || faults[0].Key != "bandit.epsilon" || faults[0].Source != "--bandit-epsilon" {
+			t.Errorf("epsilon %q: %v", text, err)
+		}
+		_, err = Parse(Sources{File: fmt.Appendf(nil, "bandit: {control: %q}", text)})
+		if _, ok := AsFaults(err); !ok {
+			t.Errorf("control %q was accepted", text)
+		}
+	}
+	if math.IsNaN(Default().Bandit.Epsilon) {
+		t.Error("the default is NaN")
+	}
+}

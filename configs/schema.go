@@ -1,0 +1,112 @@
+package configs
+
+import (
+	"reflect"
+	"strings"
+	"time"
+)
+
+// Name is one key as the outside sees it: path, flag, environment variable, and what it is for.
+type Name struct {
+	Path    string // bandit.epsilon
+	Flag    string // bandit-epsilon
+	Env     string // PRECEPT_BANDIT_EPSILON
+	Usage   string // the comment above the key in precept.yaml
+	Default string // as precept.yaml writes it
+	Bool    bool   // the flag alone means true
+	Restart bool   // a running server cannot take a change over
+}
+
+// field is a leaf of Config: a key that holds a value, not further keys.
+type field struct {
+	path  string
+	index []int
+	tag   reflect.StructTag
+	typ   reflect.Type
+}
+
+// isSection says that t holds further keys.
+func isSection(t reflect.Type) bool { return t.Kind() == reflect.Struct }
+
+// yamlName is the key of a struct field.
+func yamlName(f reflect.StructField) string {
+	name, _, _ := strings.Cut(f.Tag.Get("yaml"), ",")
+	return name
+}
+
+// fields lists the leaves of t in the order of the struct.
+func fields(t reflect.Type, prefix string, index []int) []field {
+	var out []field
+	for i := range t.NumField() {
+		f := t.Field(i)
+		path := join(prefix, yamlName(f))
+		at := append(append([]int(nil), index...), i)
+		if isSection(f.Type) {
+			out = append(out, fields(f.Type, path, at)...)
+			continue
+		}
+		out = append(out, field{path: path, index: at, tag: f.Tag, typ: f.Type})
+	}
+	return out
+}
+
+func join(prefix, name string) string {
+	if prefix == "" {
+		return name
+	}
+	return prefix + "." + name
+}
+
+// leaves is every key of Config.
+func leaves() []field { return fields(reflect.TypeFor[Config](), "", nil) }
+
+// flagName and envName are the rule of DESIGN: the path with dashes, and in upper snake case.
+func flagName(path string) string {
+	return strings.NewReplacer(".", "-", "_", "-").Replace(path)
+}
+
+func envName(path string) string {
+	return "PRECEPT_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
+}
+
+// Names lists every key, in the order of the file. Flags, help texts and documentation are made from it.
+func Names() []Name {
+	docs := readDocs()
+	all := leaves()
+	out := make([]Name, len(all))
+	for i, f := range all {
+		out[i] = Name{
+			Path:    f.path,
+			Flag:    flagName(f.path),
+			Env:     envName(f.path),
+			Usage:   docs[f.path].usage,
+			Default: docs[f.path].text,
+			Bool:    f.typ.Kind() == reflect.Bool,
+			Restart: f.tag.Get("restart") == "yes",
+		}
+	}
+	return out
+}
+
+// RestartKeys lists the keys that differ between two configurations and cannot be taken over by a running server.
+func RestartKeys(old, now *Config) []string {
+	var out []string
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
+	for _, f := range leaves() {
+		if f.tag.Get("restart") == "yes" && !reflect.DeepEqual(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
+			out = append(out, f.path)
+		}
+	}
+	return out
+}
+
+// isDuration tells a time apart from the integer it is made of.
+func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
+
+// isSecret says that values of t are never shown.
+func isSecret(t reflect.Type) bool {
+	if t.Kind() == reflect.Slice {
+		t = t.Elem()
+	}
+	return t == reflect.TypeFor[Secret]()
+}

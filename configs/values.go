@@ -1,0 +1,152 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// Size is a number of bytes; in the file it may be written 8MiB.
+type Size int64
+
+// hidden stands wherever a secret would be printed.
+const hidden = "(hidden)"
+
+// Secret is a text that never shows in logs, faults or marshalled output.
+type Secret string
+
+// Reveal is the secret's text.
+func (s Secret) Reveal() string { return string(s) }
+
+// String hides the text; an empty secret is shown as such, since that it is missing is what people look for.
+func (s Secret) String() string {
+	if s == "" {
+		return ""
+	}
+	return hidden
+}
+
+// GoString hides the text from %#v too.
+func (s Secret) GoString() string { return strconv.Quote(s.String()) }
+
+// MarshalText hides the text in JSON and in slog.
+func (s Secret) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalYAML hides the text in YAML.
+func (s Secret) MarshalYAML() (any, error) { return s.String(), nil }
+
+// String writes a size in the largest unit that divides it: 8MiB.
+func (s Size) String() string {
+	for _, u := range sizeUnits() {
+		if s != 0 && int64(s)%u.bytes == 0 && u.binary {
+			return strconv.FormatInt(int64(s)/u.bytes, 10) + u.name
+		}
+	}
+	return strconv.FormatInt(int64(s), 10)
+}
+
+// MarshalText writes a size as String does.
+func (s Size) MarshalText() ([]byte, error) { return []byte(s.String()), nil }
+
+// MarshalYAML writes a size as String does.
+func (s Size) MarshalYAML() (any, error) { return s.String(), nil }
+
+type sizeUnit struct {
+	name   string
+	bytes  int64
+	binary bool // MiB rather than MB
+}
+
+// sizeUnits are tried in this order: a longer name before one that it ends with.
+func sizeUnits() []sizeUnit {
+	return []sizeUnit{
+		{"TiB", 1 << 40, true},
+		{"GiB", 1 << 30, true},
+		{"MiB", 1 << 20, true},
+		{"KiB", 1 << 10, true},
+		{"TB", 1e12, false},
+		{"GB", 1e9, false},
+		{"MB", 1e6, false},
+		{"KB", 1e3, false},
+		{"kB", 1e3, false},
+		{"B", 1, false},
+	}
+}
+
+var errSize = errors.New("is no size; write a number of bytes, or 64KiB, 8MiB, 1GiB")
+
+// parseSize reads 8MiB, 8 MiB, 8MB or 8388608.
+func parseSize(text string) (Size, error) {
+	number, factor := strings.TrimSpace(text), int64(1)
+	for _, u := range sizeUnits() {
+		if rest, ok := strings.CutSuffix(number, u.name); ok {
+			number, factor = strings.TrimSpace(rest), u.bytes
+			break
+		}
+	}
+	n, err := strconv.ParseInt(number, 10, 64)
+	if err != nil || n < 0 {
+		return 0, errSize
+	}
+	if n > math.MaxInt64/factor {
+		return 0, errors.New("is larger than any size that can be held")
+	}
+	return Size(n * factor), nil
+}
+
+var errDuration = errors.New("is no time; write a number with its unit, such as 300ms, 10s, 24h or 30d")
+
+// parseDuration reads what time.ParseDuration reads, and whole days.
+func parseDuration(text string) (time.Duration, error) {
+	text = strings.TrimSpace(text)
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseInt(days, 10, 32)
+		if err != nil || n < 0 || n > 36500 {
+			return 0, errDuration
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil {
+		return 0, errDuration
+	}
+	return d, nil
+}
+
+var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
+
+// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was read: a variable's text can never become
+// structure. A variable that is set to nothing counts as not set only for the form with a default, as in a shell.
+func expand(text string, env func(string) (string, bool)) (string, error) {
+	var out strings.Builder
+	for {
+		i := strings.Index(text, "${")
+		if i < 0 {
+			out.WriteString(text)
+			return out.String(), nil
+		}
+		if i > 0 && text[i-1] == '$' {
+			out.WriteString(text[:i-1] + "${")
+			text = text[i+2:]
+			continue
+		}
+		out.WriteString(text[:i])
+		end := strings.IndexByte(text[i:], '}')
+		if end < 0 {
+			return "", errEnvSyntax
+		}
+		name, fallback, hasFallback := strings.Cut(text[i+2:i+end], ":-")
+		value, ok := env(name)
+		switch {
+		case hasFallback && value == "":
+			value = fallback
+		case !ok && !hasFallback:
+			return "", fmt.Errorf("names the environment variable %s, which is not set; set it, or write ${%s:-text}", name, name)
+		}
+		out.WriteString(value)
+		text = text[i+end+1:]
+	}
+}
