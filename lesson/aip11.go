@@ -1,0 +1,148 @@
+package lesson
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+)
+
+// Schema is the specification identifier of the AIP-11 form.
+const Schema = "learning/v1"
+
+// aip11 reads the fields of a learning/v1 frontmatter by the rules of the published schema, which it follows key by key.
+func (r *reader) aip11(l *Lesson, n *node) {
+	l.Form = FormAIP11
+	r.known("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",
+		"failure_count", "supersedes", "expires_at", "metadata")
+	if v, ok := n.get("schema"); !ok || v.kind != kindString || v.text != Schema {
+		r.invalid("schema", lineIf(v), "must be the literal %s; write schema: %s", Schema, Schema)
+	}
+	l.Slug = r.text("", n, "slug", true, minSlug, maxSlug)
+	if l.Slug != "" && !isSlug(l.Slug) {
+		v, _ := n.get("slug")
+		r.invalid("slug", v.line, "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
+	}
+	l.Title = r.text("", n, "title", true, 1, maxTitle)
+	if t := r.mapping("", n, "trigger", true); t != nil {
+		r.trigger(l, t)
+	}
+	l.Outcome = r.text("", n, "outcome", true, 0, math.MaxInt)
+	if v, ok := n.get("outcome"); ok && v.kind == kindString && !isOutcome(v.text) {
+		r.invalid("outcome", v.line, "%q is not an outcome; write success, failure or mixed", v.text)
+	}
+	l.Evidence = r.evidence(n)
+	l.Confidence = r.confidence(n)
+	l.SuccessCount, l.FailureCount = r.count(n, "success_count"), r.count(n, "failure_count")
+	l.Supersedes = r.texts("", n, "supersedes", 0, math.MaxInt, isSlugRef, "a slug")
+	l.ExpiresAt = r.instant("", n, "expires_at")
+	l.State = Active
+	if m := r.mapping("", n, "metadata", false); m != nil {
+		if own := r.mapping("metadata", m, "precept", false); own != nil {
+			r.own(l, own)
+		}
+	}
+	l.Advice = section(l.Body, isAdviceHeading)
+}
+
+func lineIf(v *node) int {
+	if v == nil {
+		return 0
+	}
+	return v.line
+}
+
+func isOutcome(s string) bool { return s == "success" || s == "failure" || s == "mixed" }
+
+func (r *reader) trigger(l *Lesson, n *node) {
+	r.known("trigger", n, "description", "tags", "targets", "metadata")
+	t := &l.Trigger
+	t.Description = r.text("trigger", n, "description", true, 1, maxDescription)
+	t.Tags = r.texts("trigger", n, "tags", maxTags, math.MaxInt, isTag, "a tag (lower-case letters, digits, dashes)")
+	items := r.items("trigger", n, "targets", 0)
+	for i := range items {
+		t.Targets = append(t.Targets, r.target(fmt.Sprintf("trigger.targets[%d]", i), &items[i]))
+	}
+	m := r.mapping("trigger", n, "metadata", false)
+	if m == nil {
+		return
+	}
+	const prefix = "trigger.metadata.precept"
+	own := r.mapping("trigger.metadata", m, "precept", false)
+	if own == nil {
+		return
+	}
+	r.known(prefix, own, "keywords", "not_keywords", "tools", "error_patterns", "models")
+	list := func(key string) []string {
+		return r.texts(prefix, own, key, maxPhrases, maxPhrase, notBlank, "a phrase")
+	}
+	t.Keywords, t.NotKeywords, t.ErrorPatterns = list("keywords"), list("not_keywords"), list("error_patterns")
+	t.Tools, t.Models = list("tools"), list("models")
+}
+
+func notBlank(s string) bool { return strings.TrimSpace(s) != "" }
+
+func (r *reader) target(field string, n *node) (t Target) {
+	if n.kind != kindMap {
+		r.invalid(field, n.line, "is %s; write operator, role or skill", n.kind)
+		return t
+	}
+	r.known(field, n, "operator", "role", "skill")
+	if len(n.keys) == 0 {
+		r.invalid(field, n.line, "is empty; write operator, role or skill, or remove it")
+	}
+	t.Operator = r.text(field, n, "operator", false, 0, math.MaxInt)
+	t.Role = r.text(field, n, "role", false, 0, math.MaxInt)
+	t.Skill = r.text(field, n, "skill", false, 0, math.MaxInt)
+	return t
+}
+
+func (r *reader) evidence(n *node) []Evidence {
+	v, ok := n.get("evidence")
+	items := r.items("", n, "evidence", 0)
+	if !ok || v.kind == kindList && len(items) == 0 {
+		r.invalid("evidence", n.line, "is missing; name at least one run, conversation, work-item, audit or wiki-page")
+		return nil
+	}
+	out := make([]Evidence, 0, len(items))
+	for i := range items {
+		field := fmt.Sprintf("evidence[%d]", i)
+		e := &items[i]
+		if e.kind != kindMap {
+			r.invalid(field, e.line, "is %s; write kind and ref", e.kind)
+			continue
+		}
+		r.known(field, e, "kind", "ref", "note")
+		ev := Evidence{
+			Kind: r.text(field, e, "kind", true, 0, math.MaxInt),
+			Ref:  r.text(field, e, "ref", true, 1, maxRef),
+			Note: r.text(field, e, "note", false, 0, maxNote),
+		}
+		if k, ok := e.get("kind"); ok && k.kind == kindString && !slices.Contains(evidenceKinds(), ev.Kind) {
+			r.invalid(field+".kind", k.line, "%q is not a kind; write one of %s", ev.Kind, strings.Join(evidenceKinds(), ", "))
+		}
+		out = append(out, ev)
+	}
+	return out
+}
+
+func evidenceKinds() []string {
+	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
+}
+
+// own reads metadata.precept: the state and what it was approved for.
+func (r *reader) own(l *Lesson, n *node) {
+	const prefix = "metadata.precept"
+	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source")
+	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
+		l.State = State(s)
+		if !l.State.Valid() {
+			v, _ := n.get("state")
+			r.invalid(prefix+".state", v.line, "%q is not a state; write active, trial, caution, benched, quarantined, candidate, archived, rejected, superseded or expired", s)
+		}
+	}
+	l.Approval.ContentHash = r.text(prefix, n, "content_hash", false, 0, maxRef)
+	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
+	l.Approval.At = r.instant(prefix, n, "approved_at")
+	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
+}

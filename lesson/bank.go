@@ -1,0 +1,286 @@
+package lesson
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// The bounds of a bank directory: deeper or larger is a mistake (a link to a home directory), not a bank.
+const (
+	maxDirDepth = 6
+	maxFiles    = 50_000
+	readers     = 4 // files read at once
+)
+
+// Load reads a directory of lessons: each *.md file, subfolders being categories, except what starts with a dot or an
+// underscore. A file that cannot be used is a problem, not an error; the error tells of the directory itself. A directory
+// that does not exist is an empty book.
+func Load(dir string) (*Book, []Problem, error) {
+	return NewBank(dir).Load()
+}
+
+// Bank reads a directory again and again, remembering what it read: an unchanged file is not read twice, and a file that
+// has gone bad leaves its last good version in force. It is for one goroutine.
+type Bank struct {
+	dir   string
+	files map[string]*entry // by path relative to dir, slashes
+}
+
+// entry is what the bank knows of one file.
+type entry struct {
+	info   fs.FileInfo
+	path   string // as opened
+	lesson *Lesson
+	faults Faults // of the newest version; then lesson is the one before, or nil
+	fresh  bool   // read in this load
+}
+
+// NewBank makes a bank of a directory without touching it.
+func NewBank(dir string) *Bank { return &Bank{dir: dir, files: map[string]*entry{}} }
+
+// Load brings the bank up to date. With an error the bank is as it was.
+func (b *Bank) Load() (*Book, []Problem, error) { return b.load(nil) }
+
+// load reads what has changed; dirty names files (relative) to read whatever their stat says, nil means none.
+func (b *Bank) load(dirty map[string]bool) (*Book, []Problem, error) {
+	found, blind, problems, err := list(b.dir)
+	if err != nil {
+		return nil, nil, err
+	}
+	next := make(map[string]*entry, len(found))
+	var todo []string
+	for rel, e := range found {
+		old := b.files[rel]
+		if old != nil && !dirty[rel] && sameFile(old.info, e.info) {
+			old.fresh = false
+			next[rel] = old
+			continue
+		}
+		if old != nil {
+			e.lesson = old.lesson
+		}
+		next[rel] = e
+		todo = append(todo, rel)
+	}
+	for rel, old := range b.files {
+		if next[rel] == nil && under(rel, blind) {
+			old.fresh = false
+			next[rel] = old
+		}
+	}
+	readAll(next, todo)
+	b.files = next
+	lessons, more := b.assemble()
+	return NewBook(lessons), append(problems, more...), nil
+}
+
+// readAll parses the named files, a few at a time.
+func readAll(files map[string]*entry, names []string) {
+	work := make(chan string)
+	var wg sync.WaitGroup
+	for range min(readers, len(names)) {
+		wg.Go(func() {
+			for rel := range work {
+				files[rel].read(rel)
+			}
+		})
+	}
+	for _, rel := range names {
+		work <- rel
+	}
+	close(work)
+	wg.Wait()
+}
+
+// read replaces the entry's lesson by the newest version, or says why it cannot.
+func (e *entry) read(rel string) {
+	e.fresh = true
+	raw, err := readFile(e.path, e.info)
+	if err != nil {
+		e.faults = Faults{{Code: CodeInvalid, Message: err.Error()}}
+		return
+	}
+	l, faults := parse(rel, raw)
+	e.faults = faults
+	if l != nil {
+		l.Path = e.path
+		if dir, _, ok := cutLast(rel, "/"); ok {
+			l.Category = dir
+		}
+		e.lesson = l
+	}
+}
+
+func cutLast(s, sep string) (before, after string, found bool) {
+	if i := strings.LastIndex(s, sep); i >= 0 {
+		return s[:i], s[i+len(sep):], true
+	}
+	return "", s, false
+}
+
+// readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file of 100 MB is not read,
+// and opening a named pipe would wait for ever.
+func readFile(path string, info fs.FileInfo) ([]byte, error) {
+	if !info.Mode().IsRegular() {
+		return nil, errors.New("is not a regular file; replace it by one, or rename it to start with _")
+	}
+	if info.Size() > MaxFile {
+		return nil, fmt.Errorf("has %d bytes, more than the %d allowed; move the long part to a companion file", info.Size(), MaxFile)
+	}
+	f, err := os.Open(path) //nolint:gosec // the operator's own directory
+	if err != nil {
+		return nil, fmt.Errorf("cannot be opened; check its permissions: %w", err)
+	}
+	defer f.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(f, MaxFile+1))
+	if err != nil {
+		return nil, fmt.Errorf("cannot be read: %w", err)
+	}
+	return raw, nil
+}
+
+// assemble makes the list of lessons out of the entries, and checks what only the whole can tell: two files with one slug,
+// superseded lessons that are not there, circles.
+func (b *Bank) assemble() ([]*Lesson, []Problem) {
+	var lessons []*Lesson
+	var problems []Problem
+	byPath := map[string]*entry{}
+	owner := map[string]string{}
+	for _, rel := range sortedKeys(b.files) {
+		e := b.files[rel]
+		if len(e.faults) > 0 {
+			p := Problem{Path: e.path, Faults: e.faults, Kept: e.lesson != nil}
+			if e.lesson != nil {
+				p.Slug = e.lesson.Slug
+			}
+			problems = append(problems, p)
+		}
+		if e.lesson == nil {
+			continue
+		}
+		if first, taken := owner[e.lesson.Slug]; taken {
+			problems = append(problems, problem(e.lesson, CodeCollision, "slug",
+				fmt.Sprintf("the slug %q is already taken by %s, which stays in force; give this lesson another slug", e.lesson.Slug, first)))
+			continue
+		}
+		owner[e.lesson.Slug] = e.path
+		byPath[e.lesson.Slug] = e
+		lessons = append(lessons, e.lesson)
+	}
+	return lessons, append(problems, links(lessons)...)
+}
+
+// links reports supersedes entries that name nothing, and circles. Such a lesson stays in force; its link does nothing.
+func links(lessons []*Lesson) []Problem {
+	var out []Problem
+	known := make(map[string]*Lesson, len(lessons))
+	for _, l := range lessons {
+		known[l.Slug] = l
+	}
+	for _, l := range lessons {
+		for i, old := range l.Supersedes {
+			if known[old] == nil {
+				out = append(out, problem(l, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
+					fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old)))
+			}
+		}
+	}
+	for _, slug := range circles(lessons) {
+		out = append(out, problem(known[slug], CodeInvalid, "supersedes",
+			"the lesson supersedes itself, directly or through others; break the circle"))
+	}
+	return out
+}
+
+func problem(l *Lesson, code Code, field, message string) Problem {
+	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
+}
+
+func sortedKeys[V any](m map[string]V) []string {
+	keys := make([]string, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// under says whether a path lies in one of the folders.
+func under(rel string, folders []string) bool {
+	return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(rel, f+"/") })
+}
+
+// list finds the lesson files of a directory, by path relative to it. blind names the folders that could not be looked
+// into: what was in them stays as it was.
+func list(dir string) (found map[string]*entry, blind []string, problems []Problem, err error) {
+	found = map[string]*entry{}
+	err = walk(dir, "", 0, func(rel string, info fs.FileInfo, err error) error {
+		full := filepath.Join(dir, filepath.FromSlash(rel))
+		if err != nil {
+			blind = append(blind, rel)
+			problems = append(problems, Problem{Path: full, Kept: true, Faults: Faults{{Code: CodeInternal, Message: err.Error()}}})
+			return nil
+		}
+		if len(found) >= maxFiles {
+			return fmt.Errorf("%s: %w", dir, errTooMany)
+		}
+		found[rel] = &entry{info: info, path: full}
+		return nil
+	})
+	if errors.Is(err, fs.ErrNotExist) {
+		return found, blind, problems, nil
+	}
+	return found, blind, problems, err
+}
+
+var errTooMany = fmt.Errorf("there are more than %d lessons; is it the right directory?", maxFiles)
+
+// walk visits lesson files, following links as a Kubernetes volume needs it. The error it passes to visit is of one entry.
+func walk(dir, rel string, depth int, visit func(rel string, info fs.FileInfo, err error) error) error {
+	items, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(rel)))
+	if err != nil {
+		return fmt.Errorf("read the lessons directory: %w", err)
+	}
+	for _, item := range items {
+		name := item.Name()
+		if strings.HasPrefix(name, ".") || strings.HasPrefix(name, "_") {
+			continue
+		}
+		sub := name
+		if rel != "" {
+			sub = rel + "/" + name
+		}
+		if !item.IsDir() && item.Type()&fs.ModeSymlink == 0 && !isLessonName(name) {
+			continue
+		}
+		info, err := os.Stat(filepath.Join(dir, filepath.FromSlash(sub)))
+		switch {
+		case errors.Is(err, fs.ErrNotExist): // gone meanwhile, or a dangling link in the middle of a swap
+			continue
+		case err != nil:
+			err = visit(sub, nil, err)
+		case info.IsDir() && depth < maxDirDepth:
+			if err = walk(dir, sub, depth+1, visit); err != nil && !errors.Is(err, errTooMany) {
+				err = visit(sub, nil, err)
+			}
+		case !info.IsDir() && isLessonName(name):
+			err = visit(sub, info, nil)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// isLessonName says whether a file is meant to be a lesson. A README beside them is not.
+func isLessonName(name string) bool {
+	return strings.EqualFold(filepath.Ext(name), ".md") && !strings.EqualFold(name, "README.md")
+}

@@ -1,0 +1,186 @@
+package lesson
+
+import (
+	"cmp"
+	"crypto/sha256"
+	"encoding/hex"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+)
+
+// Book is the immutable set in force. It is swapped whole.
+type Book struct {
+	lessons []*Lesson
+	bySlug  map[string]*Lesson
+	above   map[string][]*Lesson // by slug: the lessons that supersede it, directly or through others
+	hash    string
+
+	units    []unit // the lessons that may fire, by slug
+	tags     map[string][]int32
+	alphabet *alphabet
+	patterns []pattern
+	machine  *automaton
+	scratch  *sync.Pool // of *scratch; measured: without it a match allocates 40 KB
+}
+
+// unit is a lesson as the matcher sees it.
+type unit struct {
+	lesson *Lesson
+	above  []*Lesson
+}
+
+// owner says for which unit a pattern speaks, and how.
+type owner struct {
+	unit int32
+	role role
+}
+
+type role uint8
+
+const (
+	roleKeyword role = iota // searched in words and error texts
+	roleError               // searched in error texts only
+	roleVeto                // searched in both; silences the lesson
+)
+
+// NewBook compiles lessons. Those that are expired, superseded or not in force are kept for listing, not for matching. Of
+// two lessons with the same slug the first by path stays. The lessons belong to the book from now on.
+func NewBook(lessons []*Lesson) *Book {
+	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}}
+	sorted := slices.Clone(lessons)
+	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
+		return cmp.Or(strings.Compare(x.Slug, y.Slug), strings.Compare(x.Path, y.Path))
+	})
+	for _, l := range sorted {
+		if _, taken := b.bySlug[l.Slug]; taken {
+			continue
+		}
+		b.bySlug[l.Slug] = l
+		b.lessons = append(b.lessons, l)
+	}
+	b.above = supersession(b.lessons, b.bySlug)
+	b.hash = hashBook(b.lessons)
+	b.compile()
+	return b
+}
+
+// compile builds the automaton over all phrases of the lessons that may fire.
+func (b *Book) compile() {
+	set := phraseSet{index: map[string]int{}}
+	for _, l := range b.lessons {
+		if !l.State.Fires() {
+			continue
+		}
+		u := int32(len(b.units)) //nolint:gosec // a lesson count
+		b.units = append(b.units, unit{lesson: l, above: b.above[l.Slug]})
+		for _, tag := range l.Trigger.Tags {
+			key := strings.ToLower(strings.TrimSpace(tag))
+			b.tags[key] = append(b.tags[key], u)
+			set.add(tag, owner{u, roleKeyword})
+		}
+		set.addAll(l.Trigger.Keywords, owner{u, roleKeyword})
+		set.addAll(l.Trigger.ErrorPatterns, owner{u, roleError})
+		set.addAll(l.Trigger.NotKeywords, owner{u, roleVeto})
+	}
+	b.alphabet = newAlphabet()
+	for _, folded := range set.phrases {
+		for _, r := range folded {
+			if r != star && r != ' ' {
+				b.alphabet.add(r)
+			}
+		}
+	}
+	b.alphabet.seal()
+	words := make([]word, len(set.phrases))
+	b.patterns = make([]pattern, len(set.phrases))
+	for i, folded := range set.phrases {
+		p := b.alphabet.compile(folded)
+		p.owners = set.owners[i]
+		b.patterns[i] = p
+		words[i] = word{text: p.pieces[p.key], id: int32(i)} //nolint:gosec // a phrase count
+	}
+	b.machine = newAutomaton(words, len(b.alphabet.kinds))
+	n := len(b.units)
+	b.scratch = &sync.Pool{New: func() any { return &scratch{marks: make([]mark, n)} }}
+}
+
+// phraseSet collects distinct phrases and who owns them.
+type phraseSet struct {
+	index   map[string]int
+	phrases [][]rune
+	owners  [][]owner
+}
+
+func (s *phraseSet) addAll(phrases []string, o owner) {
+	for _, p := range phrases {
+		s.add(p, o)
+	}
+}
+
+func (s *phraseSet) add(phrase string, o owner) {
+	folded := foldPhrase(phrase)
+	if !phraseFires(folded) {
+		return
+	}
+	key := string(starsBack(slices.Clone(folded)))
+	i, ok := s.index[key]
+	if !ok {
+		i = len(s.phrases)
+		s.index[key] = i
+		s.phrases = append(s.phrases, folded)
+		s.owners = append(s.owners, nil)
+	}
+	s.owners[i] = append(s.owners[i], o)
+}
+
+// Lessons lists all, by slug. The slice is the caller's.
+func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
+
+// Len is the number of lessons.
+func (b *Book) Len() int { return len(b.lessons) }
+
+// Get finds one by slug.
+func (b *Book) Get(slug string) (*Lesson, bool) {
+	l, ok := b.bySlug[slug]
+	return l, ok
+}
+
+// Hash identifies the book: equal when the same lessons are in the same states.
+func (b *Book) Hash() string { return b.hash }
+
+// StateAt is the state that a lesson is in at now: its own, or Superseded or Expired when that has come to pass.
+func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
+	l, ok := b.bySlug[slug]
+	switch {
+	case !ok:
+		return "", false
+	case !l.State.Fires():
+		return l.State, true
+	case l.ExpiredAt(now):
+		return Expired, true
+	case inForce(b.above[slug], now):
+		return Superseded, true
+	default:
+		return l.State, true
+	}
+}
+
+func inForce(lessons []*Lesson, now time.Time) bool {
+	return slices.ContainsFunc(lessons, func(l *Lesson) bool { return l.InForce(now) })
+}
+
+func hashBook(lessons []*Lesson) string {
+	h := sha256.New()
+	for _, l := range lessons {
+		hashString(h, l.Slug)
+		hashString(h, l.ContentHash)
+		hashString(h, string(l.State))
+		hashString(h, l.ExpiresAt.UTC().Format(time.RFC3339Nano))
+		hashList(h, l.Supersedes)
+		_, _ = io.WriteString(h, "\n")
+	}
+	return hex.EncodeToString(h.Sum(nil))
+}

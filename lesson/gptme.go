@@ -1,0 +1,79 @@
+package lesson
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// isGptme tells the gptme form by what only it has: no schema, but a match or a status.
+func isGptme(n *node) bool {
+	if _, ok := n.get("schema"); ok {
+		return false
+	}
+	_, match := n.get("match")
+	_, status := n.get("status")
+	return match || status
+}
+
+// gptme reads the other form: match.keywords and status in the frontmatter, everything else in the markdown. It is a
+// foreign format that grows by itself, so keys that mean nothing to us are passed over here; those that do are checked.
+func (r *reader) gptme(l *Lesson, n *node) {
+	l.Form = FormGptme
+	l.Slug = slugFromPath(l.Path)
+	if !isSlug(l.Slug) {
+		r.invalid("", 0, "the file name %q gives no slug; name the file in letters, digits and dashes", l.Path)
+	}
+	if m := r.mapping("", n, "match", false); m != nil {
+		l.Trigger.Keywords = r.texts("match", m, "keywords", maxPhrases, maxPhrase, notBlank, "a phrase")
+	}
+	l.State = r.status(n)
+	l.Title = firstTitle(l.Body)
+	if l.Title == "" {
+		l.Title = strings.ReplaceAll(l.Slug, "-", " ")
+	}
+	l.Title = clip(l.Title, maxTitle)
+	l.Trigger.Description = clip(section(l.Body, isHeading("context")), maxDescription)
+	l.Outcome = "mixed" // the form does not say
+	l.Confidence = defaultConfidence
+	l.Advice = strings.TrimSpace(section(l.Body, isHeading("rule")) + "\n" + section(l.Body, isHeading("pattern")))
+}
+
+func (r *reader) status(n *node) State {
+	v, ok := n.get("status")
+	if !ok {
+		return Active
+	}
+	if v.kind == kindString {
+		switch v.text {
+		case "active":
+			return Active
+		case "automated", "deprecated", "archived": // automated: a tool enforces it now, so nobody has to be told
+			return Archived
+		}
+	}
+	r.invalid("status", v.line, "is not a status; write active, automated, deprecated or archived")
+	return Active
+}
+
+// gptmeStatus is the way back.
+func gptmeStatus(s State) (string, bool) {
+	switch s {
+	case Active:
+		return "active", true
+	case Archived:
+		return "archived", true
+	case Rejected, Superseded, Expired:
+		return "deprecated", true
+	case Candidate, Quarantined, Trial, Caution, Benched:
+		return "", false
+	default:
+		return "", false
+	}
+}
+
+func clip(s string, runes int) string {
+	if utf8.RuneCountInString(s) <= runes {
+		return s
+	}
+	return string([]rune(s)[:runes])
+}

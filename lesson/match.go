@@ -1,0 +1,133 @@
+package lesson
+
+import (
+	"slices"
+	"strings"
+	"time"
+)
+
+// mark is what a scan found out about one unit.
+type mark struct {
+	touched       bool
+	words, vetoed bool
+	err           int32 // 1 + index of the newest error text that triggered it
+}
+
+// scratch is what one match works with; it never outlives the call.
+type scratch struct {
+	text    []class
+	marks   []mark
+	touched []int32
+}
+
+func (s *scratch) touch(u int32) *mark {
+	m := &s.marks[u]
+	if !m.touched {
+		m.touched = true
+		s.touched = append(s.touched, u)
+	}
+	return m
+}
+
+func (s *scratch) reset() {
+	for _, u := range s.touched {
+		s.marks[u] = mark{}
+	}
+	s.touched, s.text = s.touched[:0], s.text[:0]
+}
+
+// Match returns the lessons that fire, ordered by slug. It is safe for concurrent use; the hits are all it allocates.
+func (b *Book) Match(q *Query) []Hit {
+	if len(b.units) == 0 {
+		return nil
+	}
+	s, _ := b.scratch.Get().(*scratch)
+	defer func() {
+		s.reset()
+		b.scratch.Put(s)
+	}()
+	for _, w := range q.Words {
+		b.scanWords(s, w)
+	}
+	for i := range q.Errors {
+		b.scanError(s, q, i)
+	}
+	for _, tag := range q.Tags {
+		for _, u := range b.tags[strings.ToLower(strings.TrimSpace(tag))] {
+			s.touch(u).words = true
+		}
+	}
+	return b.hits(s, q)
+}
+
+func (b *Book) scanWords(s *scratch, text string) {
+	s.text = b.alphabet.appendText(s.text[:0], text)
+	b.machine.scan(s.text, func(id int32, end int) {
+		p := &b.patterns[id]
+		if !b.alphabet.at(p, s.text, end) {
+			return
+		}
+		for _, o := range p.owners {
+			switch o.role {
+			case roleKeyword:
+				s.touch(o.unit).words = true
+			case roleVeto:
+				s.touch(o.unit).vetoed = true
+			case roleError:
+			}
+		}
+	})
+}
+
+func (b *Book) scanError(s *scratch, q *Query, i int) {
+	s.text = b.alphabet.appendText(s.text[:0], q.Errors[i].Text)
+	nr := int32(i + 1) //nolint:gosec // the number of tool results of one request
+	b.machine.scan(s.text, func(id int32, end int) {
+		p := &b.patterns[id]
+		if !b.alphabet.at(p, s.text, end) {
+			return
+		}
+		for _, o := range p.owners {
+			m := s.touch(o.unit)
+			switch {
+			case o.role == roleVeto:
+				m.vetoed = true
+			case m.err != nr && b.units[o.unit].offered(q, q.Errors[i].Tool):
+				m.err = nr
+			}
+		}
+	})
+}
+
+// offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call that failed, "" for
+// the user's words.
+func (u *unit) offered(q *Query, failing string) bool {
+	tools := u.lesson.Trigger.Tools
+	return len(tools) == 0 || anyGlob(tools, q.Tools) || failing != "" && anyGlob(tools, []string{failing})
+}
+
+// silenced says whether the lesson may not speak at now although its state would let it.
+func (u *unit) silenced(now time.Time) bool {
+	return u.lesson.ExpiredAt(now) || inForce(u.above, now)
+}
+
+func (b *Book) hits(s *scratch, q *Query) []Hit {
+	if len(s.touched) == 0 {
+		return nil
+	}
+	slices.Sort(s.touched) // units are numbered by slug
+	var out []Hit
+	for _, i := range s.touched {
+		m, u := s.marks[i], &b.units[i]
+		if m.vetoed || u.silenced(q.Now) || !u.lesson.Trigger.addressed(q) {
+			continue
+		}
+		switch {
+		case m.words && u.offered(q, ""):
+			out = append(out, Hit{Lesson: u.lesson})
+		case m.err > 0:
+			out = append(out, Hit{Lesson: u.lesson, CallID: q.Errors[m.err-1].CallID})
+		}
+	}
+	return out
+}

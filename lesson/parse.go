@@ -1,0 +1,118 @@
+package lesson
+
+import (
+	"bytes"
+	"fmt"
+	"path"
+	"strings"
+	"unicode/utf8"
+)
+
+// MaxFile is the size in bytes beyond which a lesson file is refused.
+const MaxFile = 1 << 20
+
+// Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in messages; raw is kept. The
+// error is Faults: everything that is wrong, not only the first.
+func Parse(path string, raw []byte) (*Lesson, error) {
+	l, faults := parse(path, raw)
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	return l, nil
+}
+
+func parse(file string, raw []byte) (*Lesson, Faults) {
+	whole := func(format string, args ...any) (*Lesson, Faults) {
+		return nil, Faults{{Code: CodeInvalid, Message: fmt.Sprintf(format, args...)}}
+	}
+	if len(raw) > MaxFile {
+		return whole("the file has %d bytes, more than the %d allowed; move the long part to a companion file", len(raw), MaxFile)
+	}
+	if !utf8.Valid(raw) {
+		return whole("the file is not valid UTF-8; save it as UTF-8")
+	}
+	if bytes.IndexByte(raw, 0) >= 0 {
+		return whole("the file holds a NUL byte; remove it")
+	}
+	front, body, ok := split(raw)
+	if !ok {
+		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---")
+	}
+	if len(front) > maxFrontmatter {
+		return whole("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
+	}
+	root, faults := readYAML(strings.ReplaceAll(front, "\r\n", "\n"))
+	if len(faults) > 0 {
+		return nil, faults
+	}
+	if root.kind != kindMap {
+		return whole("the frontmatter is %s; write key: value lines", root.kind)
+	}
+	l := &Lesson{Path: file, Body: body, Raw: bytes.Clone(raw)}
+	r := &reader{}
+	if isGptme(&root) {
+		r.gptme(l, &root)
+	} else {
+		r.aip11(l, &root)
+	}
+	if len(r.faults) > 0 {
+		return nil, r.faults
+	}
+	l.finish()
+	return l, nil
+}
+
+// finish computes what follows from the fields: the hash, and whether an approval still holds.
+func (l *Lesson) finish() {
+	l.ContentHash = l.Hash()
+	if l.stale() {
+		l.State = Quarantined
+	}
+}
+
+// stale says that the file's state was approved for another text. An approval is bound to what was read by the approver;
+// otherwise a lesson could be approved first and armed afterwards.
+func (l *Lesson) stale() bool {
+	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.ContentHash
+}
+
+// split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body starts after the second.
+func split(raw []byte) (front, body string, ok bool) {
+	s := strings.TrimPrefix(string(raw), "\ufeff")
+	first, rest, found := strings.Cut(s, "\n")
+	if !found || strings.TrimRight(first, " \t\r") != "---" {
+		return "", "", false
+	}
+	for at := 0; at < len(rest); {
+		end := strings.IndexByte(rest[at:], '\n')
+		line, next := rest[at:], len(rest)
+		if end >= 0 {
+			line, next = rest[at:at+end], at+end+1
+		}
+		if strings.TrimRight(line, " \t\r") == "---" {
+			return rest[:at], rest[next:], true
+		}
+		at = next
+	}
+	return "", "", false
+}
+
+// slugFromPath makes a slug out of a file name: lower case, everything else a dash.
+func slugFromPath(file string) string {
+	name := path.Base(strings.ReplaceAll(file, "\\", "/"))
+	name = strings.TrimSuffix(name, path.Ext(name))
+	var b strings.Builder
+	for _, r := range strings.ToLower(name) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	slug := strings.TrimLeft(b.String(), "0123456789-")
+	if len(slug) > maxSlug {
+		slug = slug[:maxSlug]
+	}
+	return strings.TrimRight(slug, "-")
+}

@@ -1,0 +1,171 @@
+package lesson
+
+import (
+	"slices"
+	"unicode"
+)
+
+// maxRun is how many word characters a * stands for at most. It bounds the work on one very long word.
+const maxRun = 256
+
+const star rune = -1
+
+// foldPhrase brings a phrase to the form that is compared: case folded, white space folded and trimmed, invisible runes
+// dropped, each * a star (neighbouring ones are one).
+func foldPhrase(s string) []rune {
+	out := make([]rune, 0, len(s))
+	for _, r := range s {
+		last := rune(0)
+		if len(out) > 0 {
+			last = out[len(out)-1]
+		}
+		switch {
+		case r == '*':
+			if last != star {
+				out = append(out, star)
+			}
+		case unicode.IsSpace(r):
+			if len(out) > 0 && last != ' ' {
+				out = append(out, ' ')
+			}
+		case invisible(r), r == 0x0307 && last == 'i':
+		default:
+			out = append(out, fold(r))
+		}
+	}
+	if n := len(out); n > 0 && out[n-1] == ' ' {
+		out = out[:n-1]
+	}
+	return out
+}
+
+// phraseKey is the folded phrase as a string: equal for phrases that match the same texts.
+func phraseKey(s string) string { return string(starsBack(foldPhrase(s))) }
+
+func starsBack(rs []rune) []rune {
+	for i, r := range rs {
+		if r == star {
+			rs[i] = '*'
+		}
+	}
+	return rs
+}
+
+// fires says whether a phrase may trigger anything: it has a letter or digit and is no stop word. A person who writes the
+// keyword "the" is told so by the checks; until then the keyword stays silent rather than firing in every session.
+func phraseFires(folded []rune) bool {
+	n := 0
+	for _, r := range folded {
+		switch baseClass(max(r, 0)) {
+		case classIsolated:
+			return true
+		case classWord:
+			n++
+		}
+	}
+	return n > 1 && !isStopWord(string(starsBack(slices.Clone(folded))))
+}
+
+// pattern is one compiled phrase: its literal pieces between the stars. The longest piece stands in the automaton; the
+// others are compared around it where it occurs.
+type pattern struct {
+	pieces      [][]class
+	key         int  // index of the piece in the automaton
+	left, right bool // a word boundary is required there
+	owners      []owner
+}
+
+// compile makes the pattern of a folded phrase. All its runes must be in the alphabet.
+func (a *alphabet) compile(folded []rune) pattern {
+	var p pattern
+	piece := []class{}
+	flush := func() {
+		if len(piece) > 0 {
+			p.pieces = append(p.pieces, piece)
+		}
+		piece = []class{}
+	}
+	for _, r := range folded {
+		switch r {
+		case star:
+			flush()
+		case ' ':
+			piece = append(piece, classSpace)
+		default:
+			piece = append(piece, a.class(r))
+		}
+	}
+	flush()
+	for i := range p.pieces {
+		if len(p.pieces[i]) > len(p.pieces[p.key]) {
+			p.key = i
+		}
+	}
+	first, last := p.pieces[0], p.pieces[len(p.pieces)-1]
+	p.left = folded[0] != star && a.joins(first[0])
+	p.right = folded[len(folded)-1] != star && a.joins(last[len(last)-1])
+	return p
+}
+
+// at says whether the pattern stands in text with its key piece ending before end.
+func (a *alphabet) at(p *pattern, text []class, end int) bool {
+	start := end - len(p.pieces[p.key])
+	return a.before(p, text, start) && a.after(p, text, end)
+}
+
+// after compares the pieces behind the key piece. Each is taken at its first place within the star's run: that leaves the
+// most room to the rest, so no place has to be tried twice. Only the last piece may have to stand at a boundary, and then
+// the first place that does is taken.
+func (a *alphabet) after(p *pattern, text []class, at int) bool {
+	for i := p.key + 1; i < len(p.pieces); i++ {
+		piece, last := p.pieces[i], i == len(p.pieces)-1
+		found := false
+		for run := 0; run <= maxRun && at+len(piece) <= len(text); run++ {
+			if hasPrefix(text[at:], piece) && (!last || !p.right || a.boundary(text, at+len(piece))) {
+				found = true
+				break
+			}
+			if !a.word(text[at]) {
+				break
+			}
+			at++
+		}
+		if !found {
+			return false
+		}
+		at += len(piece)
+	}
+	return p.key != len(p.pieces)-1 || !p.right || a.boundary(text, at)
+}
+
+// before is the mirror of after.
+func (a *alphabet) before(p *pattern, text []class, at int) bool {
+	for i := p.key - 1; i >= 0; i-- {
+		piece := p.pieces[i]
+		found := false
+		for run := 0; run <= maxRun && at >= len(piece); run++ {
+			if hasPrefix(text[at-len(piece):], piece) && (i > 0 || !p.left || a.boundary(text, at-len(piece))) {
+				found = true
+				break
+			}
+			if !a.word(text[at-1]) {
+				break
+			}
+			at--
+		}
+		if !found {
+			return false
+		}
+		at -= len(piece)
+	}
+	return p.key != 0 || !p.left || a.boundary(text, at)
+}
+
+func hasPrefix(text, piece []class) bool {
+	return len(text) >= len(piece) && slices.Equal(text[:len(piece)], piece)
+}
+
+// boundary says whether a word may end or start at position i.
+func (a *alphabet) boundary(text []class, i int) bool {
+	return i <= 0 || i >= len(text) || !a.joins(text[i-1]) || !a.joins(text[i])
+}

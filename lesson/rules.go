@@ -1,0 +1,206 @@
+package lesson
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// The bounds of the published schema, and of our own lists.
+const (
+	minSlug, maxSlug = 2, 80
+	maxTitle         = 200
+	maxDescription   = 1000
+	maxTags          = 12
+	maxRef           = 256
+	maxNote          = 500
+	maxPhrase        = 200 // characters of a keyword
+	maxPhrases       = 100 // entries of one list of ours
+)
+
+// reader turns nodes into fields and collects every fault on the way.
+type reader struct{ faults Faults }
+
+func (r *reader) fault(code Code, field string, line int, format string, args ...any) {
+	if line > 0 {
+		line++ // the opening --- of the file
+	}
+	r.faults = append(r.faults, Fault{Code: code, Field: field, Line: line, Message: fmt.Sprintf(format, args...)})
+}
+
+func (r *reader) invalid(field string, line int, format string, args ...any) {
+	r.fault(CodeInvalid, field, line, format, args...)
+}
+
+// known refuses every key of n that is not in the list.
+func (r *reader) known(prefix string, n *node, keys ...string) {
+	for i := range n.keys {
+		p := &n.keys[i]
+		found := false
+		for _, k := range keys {
+			found = found || k == p.key
+		}
+		if !found {
+			r.invalid(join(prefix, p.key), p.line, "this key is unknown; remove it, or use one of %s", strings.Join(keys, ", "))
+		}
+	}
+}
+
+func join(prefix, key string) string {
+	if prefix == "" {
+		return key
+	}
+	return prefix + "." + key
+}
+
+// mapping gets the mapping under key; nil when it is missing or something else.
+func (r *reader) mapping(prefix string, n *node, key string, required bool) *node {
+	v, ok := n.get(key)
+	field := join(prefix, key)
+	switch {
+	case !ok && required:
+		r.invalid(field, n.line, "is missing; add it")
+		return nil
+	case !ok:
+		return nil
+	case v.kind != kindMap:
+		r.invalid(field, v.line, "is %s; write a mapping", v.kind)
+		return nil
+	}
+	return v
+}
+
+// text gets the string under key, of lo to hi characters.
+func (r *reader) text(prefix string, n *node, key string, required bool, lo, hi int) string {
+	v, ok := n.get(key)
+	field := join(prefix, key)
+	if !ok {
+		if required {
+			r.invalid(field, n.line, "is missing; add it")
+		}
+		return ""
+	}
+	if !r.isText(field, v, lo, hi) {
+		return ""
+	}
+	return v.text
+}
+
+func (r *reader) isText(field string, v *node, lo, hi int) bool {
+	if v.kind != kindString {
+		r.invalid(field, v.line, "is %s; write text, in quotes if it looks like something else", v.kind)
+		return false
+	}
+	if n := utf8.RuneCountInString(v.text); n < lo || n > hi {
+		r.invalid(field, v.line, "has %d characters; write %d to %d", n, lo, hi)
+		return false
+	}
+	return true
+}
+
+// items gets the list under key; nil when it is missing or something else.
+func (r *reader) items(prefix string, n *node, key string, limit int) []node {
+	v, ok := n.get(key)
+	if !ok {
+		return nil
+	}
+	field := join(prefix, key)
+	if v.kind != kindList {
+		r.invalid(field, v.line, "is %s; write a list, [a, b] or a line - a for each", v.kind)
+		return nil
+	}
+	if limit > 0 && len(v.list) > limit {
+		r.invalid(field, v.line, "has %d entries; keep at most %d", len(v.list), limit)
+	}
+	return v.list
+}
+
+// texts gets the list of strings under key, each of 1 to hi characters and passing ok.
+func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok func(string) bool, want string) []string {
+	items := r.items(prefix, n, key, limit)
+	out := make([]string, 0, len(items))
+	for i := range items {
+		field := fmt.Sprintf("%s[%d]", join(prefix, key), i)
+		if !r.isText(field, &items[i], 1, hi) {
+			continue
+		}
+		if ok != nil && !ok(items[i].text) {
+			r.invalid(field, items[i].line, "%q is not %s; rewrite it", items[i].text, want)
+			continue
+		}
+		out = append(out, items[i].text)
+	}
+	return out
+}
+
+// count gets a whole number of at least zero.
+func (r *reader) count(n *node, key string) int {
+	v, ok := n.get(key)
+	if !ok {
+		return 0
+	}
+	if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 0 || v.num > math.MaxInt32 {
+		r.invalid(key, v.line, "is not a whole number of 0 or more; write one, or remove the line")
+		return 0
+	}
+	return int(v.num)
+}
+
+func (r *reader) confidence(n *node) float64 {
+	v, ok := n.get("confidence")
+	if !ok {
+		return defaultConfidence
+	}
+	if v.kind != kindNumber {
+		r.invalid("confidence", v.line, "is %s; write a number from 0 to 1", v.kind)
+		return defaultConfidence
+	}
+	if !(v.num >= 0 && v.num <= 1) { // the negation catches NaN
+		r.fault(CodeConfidence, "confidence", v.line, "%v is not from 0 to 1; write 0.5 if you do not know", v.num)
+		return defaultConfidence
+	}
+	return v.num
+}
+
+const defaultConfidence = 0.5
+
+func (r *reader) instant(prefix string, n *node, key string) time.Time {
+	v, ok := n.get(key)
+	if !ok {
+		return time.Time{}
+	}
+	field := join(prefix, key)
+	if v.kind != kindString {
+		r.invalid(field, v.line, "is %s; write a date and time like 2030-01-31T00:00:00Z", v.kind)
+		return time.Time{}
+	}
+	t, err := time.Parse(time.RFC3339, strings.ToUpper(v.text))
+	if err != nil {
+		r.invalid(field, v.line, "%q is not a date and time; write it like 2030-01-31T00:00:00Z", v.text)
+	}
+	return t
+}
+
+// isSlug is the schema's ^[a-z][a-z0-9-]*[a-z0-9]$ with its length.
+func isSlug(s string) bool {
+	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
+}
+
+// isSlugRef is the same pattern without a length, as the schema has it for supersedes.
+func isSlugRef(s string) bool {
+	return len(s) >= minSlug && isTag(s) && s[len(s)-1] != '-'
+}
+
+// isTag is the schema's ^[a-z][a-z0-9-]*$.
+func isTag(s string) bool {
+	for i := range len(s) {
+		c := s[i]
+		if c >= 'a' && c <= 'z' || i > 0 && (c >= '0' && c <= '9' || c == '-') {
+			continue
+		}
+		return false
+	}
+	return s != ""
+}

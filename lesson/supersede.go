@@ -1,0 +1,65 @@
+package lesson
+
+import "slices"
+
+// supersession gives for each slug the lessons above it: those that supersede it, those that supersede them, and so on,
+// so that a lesson does not come back to life when the one between is archived. Lessons that supersede each other in a
+// circle cancel out: neither silences the other (the bank reports the circle).
+func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
+	direct := map[string][]string{}
+	for _, l := range lessons {
+		for _, old := range l.Supersedes {
+			if _, ok := bySlug[old]; ok {
+				direct[old] = append(direct[old], l.Slug)
+			}
+		}
+	}
+	reach := make(map[string][]string, len(direct))
+	for slug := range direct {
+		reach[slug] = reachable(slug, direct)
+	}
+	above := make(map[string][]*Lesson, len(direct))
+	for slug, ups := range reach {
+		for _, up := range ups {
+			if !slices.Contains(reach[up], slug) {
+				above[slug] = append(above[slug], bySlug[up])
+			}
+		}
+	}
+	return above
+}
+
+// reachable lists what can be reached from start, start itself only when it stands in a circle; sorted.
+func reachable(start string, next map[string][]string) []string {
+	seen := map[string]bool{}
+	todo := slices.Clone(next[start])
+	var out []string
+	for len(todo) > 0 {
+		s := todo[len(todo)-1]
+		todo = todo[:len(todo)-1]
+		if seen[s] {
+			continue
+		}
+		seen[s] = true
+		out = append(out, s)
+		todo = append(todo, next[s]...)
+	}
+	slices.Sort(out)
+	return out
+}
+
+// circles lists the slugs that supersede themselves, directly or through others; sorted.
+func circles(lessons []*Lesson) []string {
+	next := map[string][]string{}
+	for _, l := range lessons {
+		next[l.Slug] = l.Supersedes
+	}
+	var out []string
+	for _, l := range lessons {
+		if len(l.Supersedes) > 0 && slices.Contains(reachable(l.Slug, next), l.Slug) {
+			out = append(out, l.Slug)
+		}
+	}
+	slices.Sort(out)
+	return out
+}

@@ -1,0 +1,204 @@
+package lesson
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+	"github.com/goccy/go-yaml/ast"
+	"github.com/goccy/go-yaml/parser"
+)
+
+// maxFrontmatter and maxDepth bound what the YAML parser gets to see: it recurses, and a stack overflow cannot be caught.
+const (
+	maxFrontmatter = 64 << 10
+	maxDepth       = 32
+)
+
+type kind uint8
+
+const (
+	kindNull kind = iota
+	kindBool
+	kindNumber
+	kindString
+	kindList
+	kindMap
+)
+
+func (k kind) String() string {
+	switch k {
+	case kindNull:
+		return "nothing"
+	case kindBool:
+		return "true or false"
+	case kindNumber:
+		return "a number"
+	case kindString:
+		return "text"
+	case kindList:
+		return "a list"
+	case kindMap:
+		return "a mapping"
+	default:
+		return "something unknown"
+	}
+}
+
+// node is a YAML value with the line it stands on: the little of the YAML model that JSON has too. Anchors, aliases, merge
+// keys and explicit tags are refused, so a small file cannot unfold into a large value.
+type node struct {
+	kind kind
+	text string // of a string
+	num  float64
+	list []node
+	keys []pair
+	line int // in the frontmatter, from 1
+	flow bool
+}
+
+type pair struct {
+	key  string
+	line int
+	val  node
+}
+
+// get finds a key of a mapping.
+func (n *node) get(key string) (*node, bool) {
+	for i := range n.keys {
+		if n.keys[i].key == key {
+			return &n.keys[i].val, true
+		}
+	}
+	return nil, false
+}
+
+// readYAML reads a frontmatter into a node. All errors name the line.
+func readYAML(src string) (root node, faults Faults) {
+	defer func() {
+		// The parser is a library's: whatever a hostile file makes it do is a fault of that file, not of the program.
+		if r := recover(); r != nil {
+			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
+		}
+	}()
+	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
+	if err != nil {
+		return node{}, Faults{yamlFault(err)}
+	}
+	if len(file.Docs) == 0 || file.Docs[0].Body == nil {
+		return node{kind: kindNull}, nil
+	}
+	if len(file.Docs) > 1 {
+		return node{}, Faults{{Code: CodeInvalid, Message: "the frontmatter holds more than one YAML document; keep one"}}
+	}
+	c := converter{}
+	root = c.node(file.Docs[0].Body, 0)
+	return root, c.faults
+}
+
+func yamlFault(err error) Fault {
+	f := Fault{Code: CodeInvalid, Message: "the frontmatter is not valid YAML: " + err.Error()}
+	var ye yaml.Error
+	if errors.As(err, &ye) {
+		f.Message = "the frontmatter is not valid YAML: " + ye.GetMessage()
+		if t := ye.GetToken(); t != nil && t.Position != nil {
+			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
+		}
+	}
+	return f
+}
+
+type converter struct{ faults Faults }
+
+func (c *converter) refuse(n ast.Node, what string) {
+	c.faults = append(c.faults, Fault{Code: CodeInvalid, Line: lineOf(n) + 1, Message: what})
+}
+
+func lineOf(n ast.Node) int {
+	if n == nil {
+		return 0
+	}
+	if t := n.GetToken(); t != nil && t.Position != nil {
+		return t.Position.Line
+	}
+	return 0
+}
+
+func (c *converter) node(n ast.Node, depth int) node {
+	out := node{line: lineOf(n)}
+	if depth > maxDepth {
+		c.refuse(n, fmt.Sprintf("values are nested more than %d deep; flatten them", maxDepth))
+		return out
+	}
+	switch v := n.(type) {
+	case nil, *ast.NullNode:
+		out.kind = kindNull
+	case *ast.BoolNode:
+		out.kind = kindBool
+	case *ast.IntegerNode:
+		out.kind, out.num = kindNumber, toFloat(v.Value)
+	case *ast.FloatNode:
+		out.kind, out.num = kindNumber, v.Value
+	case *ast.InfinityNode:
+		out.kind, out.num = kindNumber, v.Value
+	case *ast.NanNode:
+		out.kind, out.num = kindNumber, math.NaN()
+	case *ast.StringNode:
+		out.kind, out.text = kindString, v.Value
+	case *ast.LiteralNode:
+		out.kind, out.text = kindString, v.Value.Value
+	case *ast.SequenceNode:
+		out.kind, out.flow = kindList, v.IsFlowStyle
+		for _, item := range v.Values {
+			out.list = append(out.list, c.node(item, depth+1))
+		}
+	case *ast.MappingNode:
+		out.kind, out.flow = kindMap, v.IsFlowStyle
+		out.keys = c.pairs(v.Values, depth)
+	case *ast.MappingValueNode:
+		out.kind = kindMap
+		out.keys = c.pairs([]*ast.MappingValueNode{v}, depth)
+	default:
+		c.refuse(n, "anchors, aliases, merge keys and explicit tags are not accepted; write the value out")
+	}
+	return out
+}
+
+func (c *converter) pairs(values []*ast.MappingValueNode, depth int) []pair {
+	pairs := make([]pair, 0, len(values))
+	seen := make(map[string]bool, len(values))
+	for _, mv := range values {
+		var key string
+		switch k := mv.Key.(type) {
+		case *ast.StringNode:
+			key = k.Value
+		case *ast.IntegerNode, *ast.FloatNode, *ast.BoolNode, *ast.NullNode:
+			key = strings.TrimSpace(k.String())
+		default:
+			c.refuse(mv.Key, "this kind of key is not accepted; write a plain word")
+			continue
+		}
+		if seen[key] {
+			c.refuse(mv.Key, fmt.Sprintf("the key %q stands twice; keep one", key))
+			continue
+		}
+		seen[key] = true
+		pairs = append(pairs, pair{key: key, line: lineOf(mv.Key), val: c.node(mv.Value, depth+1)})
+	}
+	return pairs
+}
+
+func toFloat(v any) float64 {
+	switch n := v.(type) {
+	case int64:
+		return float64(n)
+	case uint64:
+		return float64(n)
+	case int:
+		return float64(n)
+	default:
+		return math.NaN()
+	}
+}
