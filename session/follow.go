@@ -1,0 +1,227 @@
+package session
+
+import "precept/wire"
+
+// trail walks the keys under which a request may be known: the reply that it names, then what it echoes, newest first.
+// It is lazy, because the first key is nearly always the one.
+type trail struct {
+	r       *Resolved
+	req     *wire.Request
+	pending []EchoKey
+	named   bool // the first key is that of previous_response_id
+	item    int  // the next to be looked at
+	oldest  int
+	given   int
+}
+
+func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
+	t := &trail{r: r, req: req, item: req.Len() - 1, oldest: max(0, req.Len()-maxLook)}
+	if c.Previous != "" {
+		t.pending, t.named = []EchoKey{keyIn(r.scope, "r:"+c.Previous, 0)}, true
+	}
+	if c.Session != "" { // named by its conversation: only a reply id is stronger
+		t.item = -1
+	}
+	return t
+}
+
+func (t *trail) next() (EchoKey, bool) {
+	for len(t.pending) == 0 {
+		if t.item < t.oldest || t.given >= maxTrail {
+			return 0, false
+		}
+		for _, k := range t.req.Echo(t.item) {
+			t.pending = append(t.pending, keyIn(t.r.scope, k, t.r.context))
+		}
+		t.item--
+	}
+	k := t.pending[0]
+	t.pending = t.pending[1:]
+	t.given++
+	return k, true
+}
+
+// rest gives what has not been walked yet.
+func (t *trail) rest() []EchoKey {
+	var keys []EchoKey
+	for k, ok := t.next(); ok; k, ok = t.next() {
+		keys = append(keys, k)
+	}
+	return keys
+}
+
+// follow finds the session that owns the newest known key of the trail.
+func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
+	var buf [maxOwners]owner
+	var unknown []EchoKey
+	for k, ok := tr.next(); ok; k, ok = tr.next() {
+		found := t.believed(t.index.owners(buf[:0], k))
+		if len(found) == 0 {
+			unknown = append(unknown, k)
+			continue
+		}
+		r.Method = tr.method(len(unknown))
+		return t.choose(r, c, found, tr)
+	}
+	if look == nil || len(unknown) == 0 {
+		return false
+	}
+	stored := look(unknown)
+	for i, k := range unknown {
+		ids := stored[k]
+		if len(ids) == 0 {
+			continue
+		}
+		for _, older := range unknown[i+1:] { // several: the one that shares more of the past
+			if both := shared(ids, stored[older]); len(ids) > 1 && len(both) > 0 {
+				ids = both
+			}
+		}
+		r.set(ids[0])
+		r.Method = tr.method(i)
+		t.take(r.ID, r.list)
+		return true
+	}
+	return false
+}
+
+// method says what the key at that place of the trail proves.
+func (t *trail) method(place int) Method {
+	if place == 0 && t.named {
+		return ByBody
+	}
+	return ByEcho
+}
+
+// set names the session by its key; the caller puts the stored name in its place when it has the record.
+func (r *Resolved) set(id ID) { r.ID, r.Name = id, "" }
+
+// believed drops the owners that only have the key in their past although they have replies of their own by now: a request
+// that shows the past and none of the replies is another conversation with the same examples in front.
+func (t *Threader) believed(found []owner) []owner {
+	weak := false
+	for _, o := range found {
+		weak = weak || o.stamp&stampKind == stampPast
+	}
+	if !weak {
+		return found
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	kept := found[:0]
+	for _, o := range found {
+		if h := t.heads.get(o.id); o.stamp&stampKind == stampPast && h != nil && h.replies > 0 {
+			continue
+		}
+		kept = append(kept, o)
+	}
+	return kept
+}
+
+// choose decides among the owners of the newest known key. Several own it when two runs began alike. The request belongs
+// to the one whose newest reply it continues and which nobody has continued yet; where none is, it is a branch of
+// a shared past, and gets a session of its own.
+func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
+	if len(found) == 1 {
+		r.set(found[0].id)
+		t.take(r.ID, r.list)
+		return true
+	}
+	t.mu.Lock()
+	best, tied := t.best(found, r.list, c.Retry)
+	if len(tied) > 1 {
+		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is judged again.
+		t.mu.Unlock()
+		tied = t.narrow(tied, tr.rest())
+		t.mu.Lock()
+		best, tied = t.best(tied, r.list, c.Retry)
+	}
+	defer t.mu.Unlock()
+	if best == 0 {
+		return false
+	}
+	pick := tied[0]
+	for _, o := range tied[1:] { // the least advanced; of equals the oldest, which is the last
+		if o.stamp <= pick.stamp {
+			pick = o
+		}
+	}
+	r.set(pick.id)
+	t.heads.take(pick.id, r.list)
+	return true
+}
+
+// Ranks of a candidate.
+const (
+	rankNone  = iota // it has gone on from here
+	rankBusy         // its newest reply is being continued right now, differently
+	rankOpen         // its newest reply was continued, and that failed
+	rankFree         // nobody has continued its newest reply
+	rankAgain        // exactly this request failed in it
+)
+
+// best returns the highest rank and the owners that have it.
+func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied []owner) {
+	for _, o := range found {
+		r := rankNone
+		switch h := t.heads.get(o.id); {
+		case h == nil, o.stamp&stampKind != stampReply, o.stamp&^stampKind != h.replies:
+		case !h.taken:
+			r = rankFree
+		case h.list == list && (h.flying == 0 || retry):
+			r = rankAgain
+		case h.flying == 0:
+			r = rankOpen
+		case h.list != list:
+			r = rankBusy
+		}
+		if r > rank {
+			rank, tied = r, tied[:0]
+		}
+		if r == rank {
+			tied = append(tied, o)
+		}
+	}
+	return rank, tied
+}
+
+// narrow keeps the owners that also own older parts of the conversation, as long as some do.
+func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
+	var buf [maxOwners]owner
+	for _, k := range older {
+		if len(found) == 1 {
+			break
+		}
+		also := t.index.owners(buf[:0], k)
+		kept := make([]owner, 0, len(found))
+		for _, o := range found {
+			for _, a := range also {
+				if a.id == o.id {
+					kept = append(kept, o)
+				}
+			}
+		}
+		if len(kept) > 0 {
+			found = kept
+		}
+	}
+	return found
+}
+
+func (t *Threader) take(id ID, list uint64) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heads.take(id, list)
+}
+
+func shared(a, b []ID) []ID {
+	var both []ID
+	for _, x := range a {
+		for _, y := range b {
+			if x == y {
+				both = append(both, x)
+			}
+		}
+	}
+	return both
+}

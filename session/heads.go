@@ -1,0 +1,140 @@
+package session
+
+import "time"
+
+// head is how far a session is: which of two that began alike a request continues.
+type head struct {
+	list    uint64 // of the newest request that continued the newest reply
+	replies stamp  // completed, as a number
+	flying  int32  // how many requests with that list are under way
+	taken   bool   // a request has continued the newest reply
+}
+
+// heads remembers a bounded number of sessions; the oldest is forgotten.
+type heads struct {
+	of   map[ID]*head
+	ring []ID
+	next int
+	cap  int
+}
+
+func newHeads(n int) heads { return heads{of: make(map[ID]*head), cap: n} }
+
+func (h *heads) get(id ID) *head { return h.of[id] }
+
+func (h *heads) make(id ID) *head {
+	if x := h.of[id]; x != nil {
+		return x
+	}
+	if len(h.ring) < h.cap {
+		h.ring = append(h.ring, id)
+	} else {
+		delete(h.of, h.ring[h.next])
+		h.ring[h.next] = id
+		h.next = (h.next + 1) % h.cap
+	}
+	x := &head{}
+	h.of[id] = x
+	return x
+}
+
+// take marks the session's newest reply as continued by the list.
+func (h *heads) take(id ID, list uint64) {
+	x := h.make(id)
+	if x.list != list {
+		x.list, x.flying = list, 0
+	}
+	x.taken = true
+	x.flying++
+}
+
+// againWithin is how long a failed first request is waited for.
+const againWithin = 60 * time.Second
+
+// startKey is what two identical first requests have in common.
+type startKey struct {
+	scope Scope
+	list  uint64
+}
+
+// start is a first request without any id. While it is under way an equal one is a second session, since agents are
+// started in parallel; when it ended without a reply, an equal one is its retry.
+type start struct {
+	id      ID
+	name    string
+	at      time.Time // of the newest event
+	flying  int
+	replied bool
+}
+
+// starts remembers a bounded number of first requests.
+type starts struct {
+	of   map[startKey][]*start
+	ring []startKey
+	next int
+	cap  int
+}
+
+func newStarts(n int) starts { return starts{of: make(map[startKey][]*start), cap: n} }
+
+// again finds the failed first request that this one repeats. A library that says that it repeats is believed even while
+// the first one seems to be under way: its end may not have been noticed yet.
+func (s *starts) again(k startKey, retry bool, now time.Time) *start {
+	for _, x := range s.of[k] {
+		if !x.replied && (x.flying == 0 || retry) && now.Sub(x.at) <= againWithin {
+			return x
+		}
+	}
+	return nil
+}
+
+// maxTwins is how many first requests that are equal are told apart at a time.
+const maxTwins = 64
+
+func (s *starts) add(k startKey, x *start) {
+	twins := s.of[k]
+	if len(twins) == 0 {
+		if len(s.ring) < s.cap {
+			s.ring = append(s.ring, k)
+		} else {
+			delete(s.of, s.ring[s.next])
+			s.ring[s.next] = k
+			s.next = (s.next + 1) % s.cap
+		}
+	}
+	live := twins[:0]
+	for _, t := range twins { // finished ones make room
+		if !t.replied && (t.flying > 0 || x.at.Sub(t.at) <= againWithin) {
+			live = append(live, t)
+		}
+	}
+	if len(live) >= maxTwins {
+		live = live[1:]
+	}
+	s.of[k] = append(live, x)
+}
+
+func (s *starts) find(k startKey, id ID) *start {
+	for _, x := range s.of[k] {
+		if x.id == id {
+			return x
+		}
+	}
+	return nil
+}
+
+func (s *starts) replied(k startKey, id ID) {
+	if x := s.find(k, id); x != nil {
+		x.replied = true
+	}
+}
+
+func (s *starts) ended(k startKey, id ID, complete bool, now time.Time) {
+	x := s.find(k, id)
+	if x == nil {
+		return
+	}
+	x.replied = x.replied || complete
+	x.flying--
+	x.at = now
+}

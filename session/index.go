@@ -1,0 +1,190 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"strings"
+	"sync"
+)
+
+// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw.
+type Scope struct {
+	Tenant     string
+	Credential uint64 // hash of the client's key
+}
+
+// EchoKeyOf is the key by which a thing that went by (see wire.Request.Echo and wire.EchoReply) is looked up.
+func EchoKeyOf(tenant string, credential uint64, key string) EchoKey {
+	return echoKey(Scope{tenant, credential}, key, 0)
+}
+
+// echoKey makes the key; context tells apart what repeats from run to run, 0 where the thing is unique by itself.
+func echoKey(sc Scope, key string, context uint64) EchoKey {
+	var buf [256]byte
+	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
+	b = append(b, sc.Tenant...)
+	b = binary.LittleEndian.AppendUint64(b, sc.Credential)
+	b = binary.LittleEndian.AppendUint64(b, context)
+	b = append(b, key...)
+	sum := sha256.Sum256(b)
+	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
+}
+
+// keyIn is the key of one thing in a conversation that began with the words of context. Reply ids stand alone, since a
+// request that names one shows nothing else. Call and item ids stand alone when they look random; "call_1" and
+// "functions.bash:0" come again in every run, as does a text like "Done.": these count together with the context only.
+func keyIn(sc Scope, key string, context uint64) EchoKey {
+	if strings.HasPrefix(key, "r:") || !strings.HasPrefix(key, "t:") && random(key) {
+		context = 0
+	}
+	return echoKey(sc, key, context)
+}
+
+// randomBits is how much chance an id must show before it is taken for unique.
+const randomBits = 40
+
+// random estimates the bits of chance in the id behind the two-letter prefix of key. Runs without a digit are words.
+func random(key string) bool {
+	bits, digits, lower, upper := 0.0, 0, 0, 0
+	end := func() {
+		letters := lower + upper
+		switch {
+		case digits == 0: // a word
+		case letters == 0:
+			bits += 3.3 * float64(digits)
+		case lower > 0 && upper > 0:
+			bits += 5.9 * float64(digits+letters)
+		default: // maybe hex
+			bits += 4 * float64(digits+letters)
+		}
+		digits, lower, upper = 0, 0, 0
+	}
+	for i := min(2, len(key)); i < len(key); i++ {
+		switch c := key[i]; {
+		case c >= '0' && c <= '9':
+			digits++
+		case c >= 'a' && c <= 'z':
+			lower++
+		case c >= 'A' && c <= 'Z':
+			upper++
+		default:
+			end()
+		}
+	}
+	end()
+	return bits >= randomBits
+}
+
+// stamp says when in its session a thing went by: the kind in the two highest bits, the number of the reply below.
+type stamp uint32
+
+// The kinds. A session's past (history that was there when it was first seen) is weaker evidence than what went by
+// later: few-shot examples stand in the past of every session of a program.
+const (
+	stampPast    stamp = 0 << 30
+	stampRequest stamp = 1 << 30
+	stampReply   stamp = 2 << 30
+	stampKind    stamp = 3 << 30
+)
+
+// owner is a session in which a key went by.
+type owner struct {
+	id    ID
+	stamp stamp
+}
+
+// index maps keys to the sessions in which they went by. It is bounded: the oldest entries are overwritten. 32 bytes an
+// entry, beside the map.
+type index struct {
+	shards [64]indexShard
+}
+
+type indexShard struct {
+	mu    sync.Mutex
+	last  map[EchoKey]uint32 // slot + 1 of the key's newest entry
+	ring  []indexEntry
+	next  int
+	limit int
+}
+
+type indexEntry struct {
+	key   EchoKey
+	owner owner
+	older uint32 // slot + 1 of the same key's entry before this one, 0: none; verified on use, the slot may be reused
+}
+
+// maxOwners is how many sessions of one key are looked at.
+const maxOwners = 32
+
+func newIndex(entries int) *index {
+	x := &index{}
+	for i := range x.shards {
+		s := &x.shards[i]
+		s.last = make(map[EchoKey]uint32)
+		s.limit = max(1, entries/len(x.shards))
+	}
+	return x
+}
+
+func (x *index) shard(k EchoKey) *indexShard { return &x.shards[k>>58] }
+
+// add notes that the key went by in the session. It says whether that was news.
+func (x *index) add(k EchoKey, o owner) bool {
+	s := x.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	news := true
+	s.walk(k, func(e *indexEntry) bool {
+		if e.owner.id != o.id {
+			return true
+		}
+		e.owner.stamp = max(e.owner.stamp, o.stamp)
+		news = false
+		return false
+	})
+	if !news {
+		return false
+	}
+	if len(s.ring) < s.limit {
+		s.ring = append(s.ring, indexEntry{})
+	}
+	slot := s.next
+	s.next = (s.next + 1) % s.limit
+	e := &s.ring[slot]
+	if s.last[e.key] == uint32(slot)+1 { //nolint:gosec // a slot is below limit
+		delete(s.last, e.key)
+	}
+	*e = indexEntry{key: k, owner: o, older: s.last[k]}
+	s.last[k] = uint32(slot) + 1 //nolint:gosec // a slot is below limit
+	return true
+}
+
+// owners appends the sessions of a key, newest first.
+func (x *index) owners(dst []owner, k EchoKey) []owner {
+	s := x.shard(k)
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.walk(k, func(e *indexEntry) bool {
+		dst = append(dst, e.owner)
+		return true
+	})
+	return dst
+}
+
+// walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot overwritten since is
+// noticed: the slot holds another key, or was written after the entry that links to it.
+func (s *indexShard) walk(k EchoKey, visit func(*indexEntry) bool) {
+	age := -1
+	at := s.last[k]
+	for range maxOwners {
+		if at == 0 {
+			return
+		}
+		e := &s.ring[at-1]
+		a := (s.next - int(at) + s.limit) % s.limit
+		if e.key != k || a <= age || !visit(e) {
+			return
+		}
+		age, at = a, e.older
+	}
+}

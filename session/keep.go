@@ -1,0 +1,68 @@
+package session
+
+import (
+	"time"
+
+	"precept/bandit"
+	"precept/sample"
+)
+
+// The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest holds them to it.
+
+// EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is looked up by: the first 8
+// bytes of SHA-256 over tenant, credential and the key's text.
+type EchoKey uint64
+
+// Row is a session as stored: Data is the record's JSON.
+type Row struct {
+	Tenant  string
+	ID      ID
+	Started time.Time
+	Seen    time.Time
+	Closed  bool
+	Data    []byte
+}
+
+// Echo says that the key went by in the session.
+type Echo struct {
+	Tenant string
+	Key    EchoKey
+	ID     ID
+	At     time.Time
+}
+
+// Batch is written in one transaction, or not at all. Rows replace older rows of the same session (never a Closed one's
+// closed flag); echoes are added; exchanges and samples are idempotent by their id.
+type Batch struct {
+	Rows      []Row
+	Echoes    []Echo
+	Exchanges []sample.Exchange
+	Samples   []StoredSample
+}
+
+// StoredSample is an MPLP sample with what it is found by.
+type StoredSample struct {
+	Tenant string
+	Agent  string
+	ID     ID // session
+	sample.Sample
+}
+
+// Applied is the reward that the counters hold for a session, with its version.
+type Applied struct {
+	Version int64   // 0: not closed yet
+	Told    bool    // a reward is applied
+	Reward  float64 // when Told
+	Tier    int
+	Frozen  []byte // the assignment as it was at closing: every later correction is computed from it
+}
+
+// Settlement is one atomic step: if the session's Applied still has version From, the deltas go into the tenant's counters
+// and To becomes its Applied (with version From+1).
+type Settlement struct {
+	Tenant string
+	ID     ID
+	From   int64
+	To     Applied
+	Deltas []bandit.Delta
+}

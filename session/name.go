@@ -1,0 +1,115 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// ID is a session's key: SHA-256 over tenant, name space and name, first 16 bytes. Its hex form feeds the coins.
+type ID [16]byte
+
+// String is the hex form.
+func (id ID) String() string { return hex.EncodeToString(id[:]) }
+
+// ParseID reads the hex form.
+func ParseID(s string) (ID, bool) {
+	var id ID
+	if len(s) != 2*len(id) {
+		return ID{}, false
+	}
+	if _, err := hex.Decode(id[:], []byte(s)); err != nil {
+		return ID{}, false
+	}
+	return id, true
+}
+
+// MaxName is the longest name in bytes that is kept as it came.
+const MaxName = 256
+
+// Space is the kind of name that a session is claimed by. Equal names of different kinds are different sessions: a number
+// that one agent puts into its own header says nothing about the same number in another agent's.
+type Space string
+
+// The spaces, in the order in which they are looked for. Precept-Session, the path form and the names that precept gives
+// share the first, so that a client can take up any session by the name it was told.
+const (
+	SpaceName         Space = "name"
+	SpaceClaude       Space = "x-claude-code-session-id"
+	SpaceCodexSession Space = "session-id"
+	SpaceCodexThread  Space = "thread-id"
+	SpaceXSession     Space = "x-session-id"
+	SpaceUnderscore   Space = "session_id"
+	SpaceAffinity     Space = "x-session-affinity"
+	SpaceHelicone     Space = "helicone-session-id"
+	SpaceLiteLLM      Space = "x-litellm-session-id"
+	SpaceAgent        Space = "agent-session-id"
+	SpaceMetadata     Space = "metadata.session_id"
+	SpaceUserID       Space = "metadata.user_id"
+	SpaceCacheKey     Space = "prompt_cache_key"
+	SpaceConversation Space = "conversation"
+)
+
+// spaces lists all of them.
+func spaces() [14]Space {
+	return [...]Space{
+		SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity,
+		SpaceHelicone, SpaceLiteLLM, SpaceAgent, SpaceMetadata, SpaceUserID, SpaceCacheKey, SpaceConversation,
+	}
+}
+
+// KeyOf is the ID of a name inside a tenant.
+func KeyOf(tenant string, space Space, name string) ID {
+	var buf [512]byte
+	b := append(buf[:0], "precept session\x00"...)
+	// Lengths stand before the texts: no choice of tenant and name can then imitate another pair.
+	b = binary.AppendUvarint(b, uint64(len(tenant)))
+	b = append(b, tenant...)
+	b = binary.AppendUvarint(b, uint64(len(space)))
+	b = append(b, space...)
+	b = append(b, Bounded(name)...)
+	sum := sha256.Sum256(b)
+	return ID(sum[:16])
+}
+
+// Key is the ID of the session that a claim names.
+func Key(tenant string, c Claim) ID { return KeyOf(tenant, c.Space, c.Session) }
+
+// Candidates are the IDs that a name may stand for, one a space: feedback says only the name.
+func Candidates(tenant, name string) []ID {
+	all := spaces()
+	ids := make([]ID, len(all))
+	for i, s := range all {
+		ids[i] = KeyOf(tenant, s, name)
+	}
+	return ids
+}
+
+// Bounded is the name as it is kept and shown: trimmed, and replaced by "h_" and a hash when it is longer than MaxName
+// or holds what does not belong into a header line. Equal names stay equal. Bounded(Bounded(x)) == Bounded(x).
+func Bounded(name string) string {
+	name = strings.TrimSpace(name)
+	if len(name) <= MaxName && clean(name) {
+		return name
+	}
+	sum := sha256.Sum256([]byte(name))
+	return "h_" + hex.EncodeToString(sum[:16])
+}
+
+// clean says that s is valid UTF-8 without control characters.
+func clean(s string) bool {
+	ascii := true
+	for i := range len(s) {
+		if s[i] < 0x20 || s[i] == 0x7f {
+			return false
+		}
+		ascii = ascii && s[i] < utf8.RuneSelf
+	}
+	if ascii {
+		return true
+	}
+	return utf8.ValidString(s) && !strings.ContainsFunc(s, unicode.IsControl)
+}

@@ -1,0 +1,69 @@
+package session
+
+import (
+	"net/url"
+	"strings"
+)
+
+// PathForm is what a client says in the path, when a base URL is all that it can set:
+// /p/agent=coder,session=ci-42,role=reviewer,upstream=x/v1/...
+type PathForm struct {
+	Agent, Session, Role, Skill, Upstream string
+}
+
+// ParsePath splits the escaped path into what it says and the path without the /p/ segment. A path that is not of this
+// form is returned as it is, with false: /p/... without a known key may be an upstream's own.
+func ParsePath(path string) (PathForm, string, bool) {
+	var f PathForm
+	after, ok := strings.CutPrefix(path, "/p/")
+	if !ok {
+		return f, path, false
+	}
+	segment, rest, slash := strings.Cut(after, "/")
+	if !strings.Contains(segment, "=") { // some clients escape the signs as well
+		segment = unescape(segment)
+	}
+	known := false
+	for pair := range strings.SplitSeq(segment, ",") {
+		key, value, _ := strings.Cut(pair, "=")
+		known = f.set(key, value) || known
+	}
+	if !known {
+		return PathForm{}, path, false
+	}
+	if !slash {
+		return f, "/", true
+	}
+	return f, "/" + rest, true
+}
+
+// set takes one pair; of two with the same key the first holds.
+func (f *PathForm) set(key, value string) bool {
+	var field *string
+	switch strings.ToLower(unescape(key)) {
+	case "agent":
+		field = &f.Agent
+	case "session":
+		field = &f.Session
+	case "role":
+		field = &f.Role
+	case "skill":
+		field = &f.Skill
+	case "upstream":
+		field = &f.Upstream
+	default:
+		return false
+	}
+	if *field == "" {
+		*field = Bounded(unescape(value))
+	}
+	return true
+}
+
+// unescape decodes %xx; what cannot be decoded is taken literally.
+func unescape(s string) string {
+	if d, err := url.PathUnescape(s); err == nil {
+		return d
+	}
+	return s
+}

@@ -1,0 +1,112 @@
+package session
+
+import (
+	"encoding/json"
+	"fmt"
+	"sync"
+	"time"
+
+	"precept/bandit"
+	"precept/wire"
+)
+
+// Block is text that was inserted, with its anchor; replayed byte for byte while the anchor stands.
+type Block struct {
+	Anchor wire.Anchor `json:"a"`
+	Text   string      `json:"t"`
+	Turn   int         `json:"n"`
+	Slugs  []string    `json:"s,omitempty"`
+	Loop   bool        `json:"l,omitempty"`
+	Once   bool        `json:"o,omitempty"` // delta wire: inserted once, never again
+	System bool        `json:"y,omitempty"` // stands in the system text, whatever the anchor
+	Gone   bool        `json:"g,omitempty"` // its anchor was compacted away
+	Moved  bool        `json:"m,omitempty"` // and its lessons were inserted anew elsewhere
+}
+
+// Record is what precept remembers of a session. Lock it before reading or writing anything but ID.
+type Record struct {
+	sync.Mutex `json:"-"`
+
+	ID      ID           `json:"-"`
+	Tenant  string       `json:"tenant"`
+	Agent   string       `json:"agent"`
+	Name    string       `json:"name"` // the client's own name where one was given, else ours
+	Method  Method       `json:"method"`
+	Started time.Time    `json:"started"`
+	Seen    time.Time    `json:"seen"`
+	Model   string       `json:"model,omitempty"`
+	Dialect wire.Dialect `json:"dialect"`
+
+	Turns      int      `json:"turns"`             // main turns with a distinct list
+	ListHash   uint64   `json:"list,omitempty"`    // of the newest main request
+	Items      int      `json:"items,omitempty"`   // its number of items
+	Tail       Tail     `json:"tail,omitzero"`     // what its new part was
+	Replied    bool     `json:"replied,omitempty"` // a completed reply to it went by
+	HasTools   bool     `json:"tools,omitempty"`   // the session has had a tool-carrying request
+	SystemHash uint64   `json:"sys,omitempty"`     // of the first tool-carrying request
+	ToolsHash  uint64   `json:"th,omitempty"`
+	ToolNames  []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
+
+	Assignment bandit.Assignment    `json:"asg"`
+	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order
+	Blocks     []Block              `json:"blocks,omitempty"`
+	BlockBytes int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
+	Loops      LoopState            `json:"loops,omitzero"`
+	Calls      map[string]wire.Call `json:"calls,omitempty"` // calls seen in replies, by id (bounded): for delta wires
+	CallOrder  []string             `json:"co,omitempty"`    // their ids, oldest first
+	NoLearn    bool                 `json:"nolearn,omitempty"`
+	Closed     bool                 `json:"closed,omitempty"`
+
+	Dirty bool `json:"-"` // changed since it was last handed to the store
+}
+
+// Tail is the new part of the newest main request: where it began, and what stood there. What was sent once without
+// a block never gets one later, also when the same new part is sent again with more behind it.
+type Tail struct {
+	From int      `json:"f"`
+	Keys []uint64 `json:"k,omitempty"`
+}
+
+// LoopState is what the loop detector carries from turn to turn where the history is not in the request, and which results were warned of.
+type LoopState struct {
+	Warned map[string]bool `json:"w,omitempty"` // tool_call_id of the result that was warned (or would have been, withheld)
+	Count  int             `json:"n,omitempty"`
+	Delta  []byte          `json:"d,omitempty"` // the detector's own state on delta wires
+}
+
+// NewRecord begins the memory of a session.
+func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
+	now = now.UTC()
+	return &Record{
+		ID: r.ID, Tenant: tenant, Agent: c.Agent, Name: r.Name, Method: r.Method,
+		Started: now, Seen: now, NoLearn: c.LearnOff, Dirty: true,
+	}
+}
+
+// Encode is the record as stored. Lock the record.
+func (r *Record) Encode() ([]byte, error) {
+	data, err := json.Marshal(r)
+	if err != nil {
+		return nil, fmt.Errorf("session: encode record of %s: %w", r.ID, err)
+	}
+	return data, nil
+}
+
+// Decode reads a stored record. Fields of a newer version are ignored.
+func Decode(id ID, data []byte) (*Record, error) {
+	r := &Record{}
+	if err := json.Unmarshal(data, r); err != nil {
+		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; it is treated as unknown): %w", id, err)
+	}
+	r.ID = id
+	return r, nil
+}
+
+// Row is the record as the stores keep it. Lock the record.
+func (r *Record) Row() (Row, error) {
+	data, err := r.Encode()
+	if err != nil {
+		return Row{}, err
+	}
+	return Row{Tenant: r.Tenant, ID: r.ID, Started: r.Started, Seen: r.Seen, Closed: r.Closed, Data: data}, nil
+}

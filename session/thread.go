@@ -1,0 +1,219 @@
+package session
+
+import (
+	"encoding/hex"
+	"hash/fnv"
+	"io"
+	"sync"
+	"time"
+
+	"precept/wire"
+)
+
+// Options of a Threader.
+type Options struct {
+	Echoes   int             // how many keys are remembered; 400,000 when 0
+	Sessions int             // of how many sessions it is known how far they are; 65,536 when 0
+	Entropy  func() [16]byte // for the names of new sessions
+}
+
+// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O of its own.
+type Threader struct {
+	index   *index
+	entropy func() [16]byte
+
+	mu     sync.Mutex // guards heads and starts; the index has its own locks and is never asked under mu
+	heads  heads
+	starts starts
+}
+
+// NewThreader makes an empty one.
+func NewThreader(o Options) *Threader {
+	if o.Echoes <= 0 {
+		o.Echoes = 400_000
+	}
+	if o.Sessions <= 0 {
+		o.Sessions = 65_536
+	}
+	return &Threader{
+		index:   newIndex(o.Echoes),
+		entropy: o.Entropy,
+		heads:   newHeads(o.Sessions),
+		starts:  newStarts(min(o.Sessions, 8192)),
+	}
+}
+
+// Resolved is the session of a request. Hand it back to Replied and Ended.
+type Resolved struct {
+	ID     ID
+	Name   string // the client's own where it gave one, else ours
+	Method Method
+	New    bool      // a name of ours was just made: nothing is stored under it
+	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
+
+	scope   Scope
+	context uint64
+	list    uint64
+	start   bool // the request stands in the table of first requests
+}
+
+// Lookup asks the store which sessions own the keys, newest first. It is called at most once a request, without any lock
+// held, and only when memory knows none of them. It may be nil.
+type Lookup func(keys []EchoKey) map[EchoKey][]ID
+
+// Resolve finds the session of a request, in the order: the name it claims, the reply that it continues, what it echoes,
+// a first request that is being sent again; else the session is new.
+func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
+	r := Resolved{scope: sc}
+	if req == nil {
+		if c.Session != "" {
+			r.named(sc, c)
+		} else {
+			t.begin(&r, c, now)
+		}
+		return r
+	}
+	r.list, r.context = req.ListHash, firstWords(req)
+	switch {
+	case c.Session != "" && c.Space != SpaceConversation:
+		r.named(sc, c)
+		t.take(r.ID, r.list)
+	case t.follow(&r, c, newTrail(&r, c, req), look):
+	case c.Session != "":
+		r.named(sc, c)
+		t.take(r.ID, r.list)
+	default:
+		t.begin(&r, c, now)
+	}
+	r.Echoes = t.note(&r, req)
+	return r
+}
+
+func (r *Resolved) named(sc Scope, c Claim) {
+	r.ID, r.Name, r.Method = Key(sc.Tenant, c), c.Session, c.Method
+}
+
+// begin opens a session, or finds the one that the same first request opened when it failed a moment ago.
+func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	key := startKey{r.scope, r.list}
+	r.start = r.list != 0
+	if r.start {
+		if s := t.starts.again(key, c.Retry, now); s != nil {
+			s.flying++
+			s.at = now
+			r.ID, r.Name, r.Method = s.id, s.name, ByNew
+			return
+		}
+	}
+	random := t.entropy()
+	r.Name = "s_" + hex.EncodeToString(random[:])
+	r.ID, r.Method, r.New = KeyOf(r.scope.Tenant, SpaceName, r.Name), ByNew, true
+	if r.start {
+		t.starts.add(key, &start{id: r.ID, name: r.Name, at: now, flying: 1})
+	}
+}
+
+// Bounds of the work on one request.
+const (
+	maxTrail = 32 // echoes looked at, newest first
+	maxLook  = 96 // items looked at for them
+	maxBack  = 8  // items before the new part in which something unknown is looked for
+	maxFront = 16 // items looked at for the first words
+	maxWords = 512
+)
+
+// firstWords is a hash of the first thing that the user said: what a conversation is about. It is 0 in a request that
+// does not show its beginning.
+func firstWords(req *wire.Request) uint64 {
+	if req.Delta {
+		return 0
+	}
+	for i := range min(req.Len(), maxFront) {
+		it := req.Item(i)
+		if it.Role != wire.RoleUser || it.Words == "" {
+			continue
+		}
+		// The ends and the length are enough; a pasted book need not be hashed in every turn.
+		h := fnv.New64a()
+		w := it.Words
+		_, _ = io.WriteString(h, w[:min(len(w), maxWords)])
+		_, _ = io.WriteString(h, w[max(0, len(w)-maxWords):])
+		return h.Sum64() + uint64(len(w))
+	}
+	return 0
+}
+
+// note indexes what the request shows of the session, newest first, up to what is known already. Only what looks random
+// is noted: a text or a "call_1" in a request may be an example that stands in every request of a program, and is known
+// from the reply if it was one.
+func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
+	kind := stampRequest
+	if r.New {
+		kind = stampPast
+	}
+	var news []EchoKey
+	seen := 0
+	oldest := max(0, req.Len()-maxLook)
+	if !r.New {
+		oldest = max(oldest, req.New()-maxBack)
+	}
+	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
+		for _, k := range req.Echo(i) {
+			seen++
+			if !random(k) || k[0] == 't' {
+				continue
+			}
+			key := keyIn(r.scope, k, 0)
+			if !t.index.add(key, owner{r.ID, kind}) {
+				return news
+			}
+			news = append(news, key)
+		}
+	}
+	return news
+}
+
+// Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the reply goes to the client:
+// the next request may be here before this one has returned. main is false for a side request's reply, which says
+// nothing of how far the session is.
+func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
+	kind := stampRequest
+	if main && rep.Complete {
+		kind = stampReply | t.advance(r)
+	}
+	var news []EchoKey
+	for _, k := range wire.EchoReply(rep) {
+		key := keyIn(r.scope, k, r.context)
+		if t.index.add(key, owner{r.ID, kind}) {
+			news = append(news, key)
+		}
+	}
+	return news
+}
+
+// Ended says that the request is over, with a complete reply or without. Call it once for every Resolve.
+func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.heads.get(r.ID); h != nil && h.list == r.list && h.flying > 0 {
+		h.flying--
+	}
+	if r.start {
+		t.starts.ended(startKey{r.scope, r.list}, r.ID, complete, now)
+	}
+}
+
+// advance counts a completed reply.
+func (t *Threader) advance(r Resolved) stamp {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.heads.make(r.ID)
+	h.replies++
+	h.taken = false
+	if r.start {
+		t.starts.replied(startKey{r.scope, r.list}, r.ID)
+	}
+	return h.replies &^ stampKind
+}

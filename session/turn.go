@@ -1,0 +1,238 @@
+package session
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"hash/fnv"
+	"io"
+	"slices"
+	"time"
+
+	"precept/wire"
+)
+
+// TurnKind says what a main request is to the session.
+type TurnKind uint8
+
+// The kinds.
+const (
+	NewTurn TurnKind = iota // another list than the one before
+	Retry                   // the same list, and no completed reply to it went by: the same turn
+	Repeat                  // the same list, answered before: a turn, but nothing in it is new
+)
+
+// Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new loop. Lock the record.
+func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
+	r.Seen, r.Dirty = now.UTC(), true
+	if req.Model != "" {
+		r.Model = req.Model
+	}
+	r.Dialect = req.Dialect
+	if r.Turns > 0 && r.ListHash == req.ListHash {
+		if !r.Replied {
+			return Retry
+		}
+		r.Turns++
+		r.Replied = false
+		return Repeat
+	}
+	if len(req.Tools) > 0 {
+		r.meetTools(req)
+	}
+	if !req.Delta {
+		r.Calls, r.CallOrder = nil, nil // the history holds them
+	}
+	r.Turns++
+	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false
+	return NewTurn
+}
+
+func (r *Record) meetTools(req *wire.Request) {
+	if r.HasTools && r.ToolsHash == req.ToolsHash {
+		return
+	}
+	names := shortNames(req.Tools)
+	if !r.HasTools {
+		r.SystemHash = req.SystemHash
+	} else if len(names) < len(r.ToolNames) {
+		return // a mode with fewer tools: it will end
+	}
+	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
+}
+
+// maxToolNames bounds what is kept of a tool list.
+const maxToolNames = 256
+
+func shortNames(names []string) []uint32 {
+	out := make([]uint32, 0, min(len(names), maxToolNames))
+	for _, n := range names[:min(len(names), maxToolNames)] {
+		h := fnv.New32a()
+		_, _ = io.WriteString(h, n)
+		out = append(out, h.Sum32())
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+// Signs are what is known of agents and of the words of their side requests; the room of detection holds the lists.
+type Signs struct {
+	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
+	Side func(req *wire.Request) string
+	// Tooled says whether agents of that User-Agent product work with tools, so that a request of theirs without any is
+	// a side request even when it comes first.
+	Tooled func(product string) bool
+}
+
+// Reasons why a request is a side request.
+const (
+	SideWarmUp  = "warm_up"
+	SideNoTools = "no_tools"
+	SideTools   = "other_tools"
+)
+
+// Side says whether the request is beside the main conversation, and why. Side requests are forwarded as they came: no
+// lesson, no replay, no trial, no loop state. Lock the record.
+func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
+	if req.NoRun {
+		return SideWarmUp, true
+	}
+	if s.Side != nil {
+		if reason = s.Side(req); reason != "" {
+			return reason, true
+		}
+	}
+	if len(req.Tools) == 0 {
+		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
+			return SideNoTools, true
+		}
+		return "", false
+	}
+	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) {
+		return SideTools, true
+	}
+	return "", false
+}
+
+// sameAgent says that other tools are offered and yet the agent is the same one: a server of tools came up late or went
+// away, or a mode was switched. The tools are then more, or fewer, but not others; and either the conversation goes on
+// or the system text is still the same (for fewer, both). A memory keeper or a sub-agent has its own tools or its own system text.
+func (r *Record) sameAgent(req *wire.Request) bool {
+	now := shortNames(req.Tools)
+	system := req.SystemHash == r.SystemHash
+	switch {
+	case len(r.ToolNames) == 0:
+		return false
+	case holds(now, r.ToolNames):
+		return system || r.continues(req)
+	case holds(r.ToolNames, now):
+		return system && r.continues(req)
+	}
+	return false
+}
+
+// holds says whether all of few are in many; both are sorted.
+func holds(many, few []uint32) bool {
+	for _, n := range few {
+		if _, ok := slices.BinarySearch(many, n); !ok {
+			return false
+		}
+	}
+	return true
+}
+
+// continues says whether the new part of the request before stands in this one.
+func (r *Record) continues(req *wire.Request) bool {
+	for i, k := range r.Tail.Keys {
+		if at := r.Tail.From + i; at >= req.Len() || itemKey(req, at) != k {
+			return false
+		}
+	}
+	return len(r.Tail.Keys) > 0
+}
+
+// Bounds of the remembered calls.
+const (
+	maxCalls    = 512
+	maxCallArgs = 512
+	maxCallSum  = 12 << 10
+)
+
+// Done takes the reply of a main request: what it called is remembered, for requests that will carry the outputs only.
+// Lock the record.
+func (r *Record) Done(rep *wire.Reply) {
+	r.Dirty = true
+	r.Replied = r.Replied || rep.Complete
+	for _, c := range rep.Calls {
+		if c.ID == "" || len(c.ID) > MaxName {
+			continue
+		}
+		if len(c.Args) > maxCallArgs { // equal arguments stay equal, and it is still JSON
+			sum := sha256.Sum256([]byte(c.Args))
+			c.Args = `{"sha256":"` + hex.EncodeToString(sum[:16]) + `"}`
+		}
+		if r.Calls == nil {
+			r.Calls = make(map[string]wire.Call)
+		}
+		if _, ok := r.Calls[c.ID]; !ok {
+			r.CallOrder = append(r.CallOrder, c.ID)
+		}
+		r.Calls[c.ID] = c
+	}
+	r.forgetCalls()
+}
+
+// forgetCalls keeps the record small: the oldest calls go first.
+func (r *Record) forgetCalls() {
+	sum := 0
+	for i, id := range slices.Backward(r.CallOrder) {
+		c := r.Calls[id]
+		sum += 2*len(id) + len(c.ID) + len(c.Name) + len(c.Args) + 40
+		if len(r.CallOrder)-i <= maxCalls && sum <= maxCallSum {
+			continue
+		}
+		for _, old := range r.CallOrder[:i+1] {
+			delete(r.Calls, old)
+		}
+		r.CallOrder = slices.Clone(r.CallOrder[i+1:])
+		return
+	}
+}
+
+// Fresh says whether item i of the request was never sent before in this session, as far as the record knows: it is in
+// the new part, and not among what the new part of the request before was. Call it before Mark. Lock the record.
+func (r *Record) Fresh(req *wire.Request, i int) bool {
+	if i < req.New() {
+		return false
+	}
+	at := i - r.Tail.From
+	if r.Turns <= 1 || at < 0 || at >= len(r.Tail.Keys) {
+		return true
+	}
+	return r.Tail.Keys[at] != itemKey(req, i)
+}
+
+// maxTail bounds the remembered new part; a first request may carry a long history without any reply in it.
+const maxTail = 64
+
+// Mark remembers the new part of the request as sent. Lock the record.
+func (r *Record) Mark(req *wire.Request) {
+	from := max(req.New(), req.Len()-maxTail)
+	r.Tail = Tail{From: from, Keys: make([]uint64, 0, req.Len()-from)}
+	for i := from; i < req.Len(); i++ {
+		r.Tail.Keys = append(r.Tail.Keys, itemKey(req, i))
+	}
+	r.Dirty = true
+}
+
+// itemKey tells items of a new part apart: results by the call they answer, the rest by content.
+func itemKey(req *wire.Request, i int) uint64 {
+	if it := req.Item(i); len(it.Results) > 0 && it.Words == "" {
+		h := fnv.New64a()
+		for _, res := range it.Results {
+			_, _ = io.WriteString(h, res.CallID)
+			_, _ = h.Write([]byte{0})
+		}
+		return h.Sum64()
+	}
+	return req.Hash(i)
+}
