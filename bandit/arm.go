@@ -1,0 +1,291 @@
+package bandit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+)
+
+// The dated fields, as places in a bucket.
+const (
+	iN1 = iota
+	iS1
+	iN0
+	iS0
+	iNU
+	iSU
+	iN
+	iZ
+	iZZ
+	iClosed
+	dated
+)
+
+// The undated fields, as places in arm.sum.
+const (
+	iM1 = iota
+	iY1
+	iM0
+	iY0
+	iMatched
+	iPicked
+	iTokens
+	iSuccess
+	iFailure
+	iBetter
+	iWorse
+	iTold
+	iSumY
+	iGraded
+	iRes2
+	iCN
+	iCS
+	undated
+)
+
+// bucket holds the dated fields of one day.
+type bucket struct {
+	day int32
+	v   [dated]int64
+}
+
+// stratum counts the coins of one propensity.
+type stratum struct {
+	eps      int64           // millionths
+	assigned [2]int64        // closed sessions: withheld, injected
+	told     [2][tiers]int64 // rewarded ones, by tier
+}
+
+// arm is one scope of the counters: a lesson's arm, the global scope, or a category. Guarded by its own mutex, which is
+// held for sums only, never while anything else is waited for.
+type arm struct {
+	mu      sync.Mutex
+	buckets []bucket // by day
+	total   [dated]int64
+	sum     [undated]int64
+	up, dn  [bets]int64 // W(+,k), W(-,k)
+	strata  []stratum   // by eps
+
+	emaxUp, emaxDown, provenAt int64
+
+	stamp uint64   // the clock that seen was computed for; 0: stale
+	seen  evidence // discounted
+}
+
+// datedField and undatedField find a field's place.
+func datedField(f string) (int, bool) {
+	switch f {
+	case fN1:
+		return iN1, true
+	case fS1:
+		return iS1, true
+	case fN0:
+		return iN0, true
+	case fS0:
+		return iS0, true
+	case fNU:
+		return iNU, true
+	case fSU:
+		return iSU, true
+	case fN:
+		return iN, true
+	case fZ:
+		return iZ, true
+	case fZZ:
+		return iZZ, true
+	case fClosed:
+		return iClosed, true
+	}
+	return 0, false
+}
+
+func undatedField(f string) (int, bool) {
+	switch f {
+	case fM1:
+		return iM1, true
+	case fY1:
+		return iY1, true
+	case fM0:
+		return iM0, true
+	case fY0:
+		return iY0, true
+	case fMatched:
+		return iMatched, true
+	case fPicked:
+		return iPicked, true
+	case fTokens:
+		return iTokens, true
+	case fSuccess:
+		return iSuccess, true
+	case fFailure:
+		return iFailure, true
+	case fBetter:
+		return iBetter, true
+	case fWorse:
+		return iWorse, true
+	}
+	return globalField(f)
+}
+
+func globalField(f string) (int, bool) {
+	switch f {
+	case fTold:
+		return iTold, true
+	case fSumY:
+		return iSumY, true
+	case fGraded:
+		return iGraded, true
+	case fRes2:
+		return iRes2, true
+	case fCN:
+		return iCN, true
+	case fCS:
+		return iCS, true
+	}
+	return 0, false
+}
+
+// add takes one delta in; the caller holds mu. Unknown fields are ignored: an older precept reads what a newer one wrote.
+func (a *arm) add(d Delta) {
+	if d.Monotone() {
+		a.raise(d.Field, d.Value)
+		return
+	}
+	if i, ok := datedField(d.Field); ok {
+		a.bucket(d.Day).v[i] += d.Value
+		a.total[i] += d.Value
+		a.stamp = 0
+		return
+	}
+	if i, ok := undatedField(d.Field); ok {
+		a.sum[i] += d.Value
+		return
+	}
+	if w, rest, ok := betField(d.Field); ok {
+		if w == wUp {
+			a.up[rest] += d.Value
+		} else {
+			a.dn[rest] += d.Value
+		}
+		return
+	}
+	a.addStratum(d)
+}
+
+// betField reads "w+3".
+func betField(f string) (w string, k int, ok bool) {
+	if len(f) != 3 || (f[:2] != wUp && f[:2] != wDown) || f[2] < '1' || f[2] > '0'+bets {
+		return "", 0, false
+	}
+	return f[:2], int(f[2] - '1'), true
+}
+
+// addStratum reads "a1@200000" and "told0.2@200000".
+func (a *arm) addStratum(d Delta) {
+	name, rate, ok := strings.Cut(d.Field, "@")
+	eps, err := strconv.ParseInt(rate, 10, 64)
+	if !ok || err != nil {
+		return
+	}
+	switch {
+	case name == "a0":
+		a.stratum(eps).assigned[0] += d.Value
+	case name == "a1":
+		a.stratum(eps).assigned[1] += d.Value
+	case len(name) == 7 && strings.HasPrefix(name, "told") && (name[4] == '0' || name[4] == '1') && name[6] >= '0' && name[6] < '0'+tiers:
+		a.stratum(eps).told[name[4]-'0'][name[6]-'0'] += d.Value
+	}
+}
+
+func (a *arm) bucket(day int32) *bucket {
+	i, ok := slices.BinarySearchFunc(a.buckets, day, func(b bucket, day int32) int { return cmp.Compare(b.day, day) })
+	if !ok {
+		a.buckets = slices.Insert(a.buckets, i, bucket{day: day})
+	}
+	return &a.buckets[i]
+}
+
+func (a *arm) stratum(eps int64) *stratum {
+	i, ok := slices.BinarySearchFunc(a.strata, eps, func(s stratum, eps int64) int { return cmp.Compare(s.eps, eps) })
+	if !ok {
+		a.strata = slices.Insert(a.strata, i, stratum{eps: eps})
+	}
+	return &a.strata[i]
+}
+
+// raise merges a running maximum; the caller holds mu.
+func (a *arm) raise(field string, v int64) {
+	switch field {
+	case fEmaxUp:
+		a.emaxUp = max(a.emaxUp, v)
+	case fEmaxDown:
+		a.emaxDown = max(a.emaxDown, v)
+	case fProvenAt:
+		a.provenAt = max(a.provenAt, v)
+	}
+}
+
+// discounted is the evidence as of a clock; it is computed once a day and after each change. The buckets are added in
+// the order of days, so that two replicas with the same counters believe the same to the last bit.
+func (a *arm) discounted(t *clock) evidence {
+	if a.stamp == t.stamp {
+		return a.seen
+	}
+	var s [6]float64
+	for i := range a.buckets {
+		w := t.weight(a.buckets[i].day)
+		if w == 0 {
+			continue
+		}
+		for f := range s {
+			s[f] += w * float64(a.buckets[i].v[f])
+		}
+	}
+	a.seen = evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
+	a.stamp = t.stamp
+	return a.seen
+}
+
+// clock is a day with its discount. It is replaced, never changed.
+type clock struct {
+	stamp    uint64
+	day      int32
+	halfLife float64
+	weights  []float64 // by age
+}
+
+// horizon is after how many half-lives a bucket counts for nothing (a thousandth). The table of weights is kept short:
+// every tenant has one, and a quiet tenant's long half-life goes with few buckets.
+const (
+	horizon  = 10
+	maxTable = 128
+)
+
+func newClock(stamp uint64, day int32, halfLife float64) *clock {
+	if !(halfLife >= minHalfLife) {
+		halfLife = minHalfLife
+	}
+	halfLife = math.Min(halfLife, maxHalfLife)
+	t := &clock{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, maxTable)}
+	for age := range t.weights {
+		t.weights[age] = math.Exp2(-float64(age) / halfLife)
+	}
+	return t
+}
+
+// weight of a bucket. A day in the future (another replica's midnight came first) counts in full.
+func (t *clock) weight(day int32) float64 {
+	age := int64(t.day) - int64(day)
+	switch {
+	case age <= 0:
+		return 1
+	case age < maxTable:
+		return t.weights[age]
+	case float64(age) > horizon*t.halfLife:
+		return 0
+	}
+	return math.Exp2(-float64(age) / t.halfLife)
+}

@@ -1,0 +1,110 @@
+package bandit
+
+import "strings"
+
+// Arm names what is measured: "slug@" + the first 12 hex digits of the content hash; the loop warning's is LoopArm.
+// Another text of the same lesson is another arm.
+type Arm string
+
+// LoopArm is the arm of the loop warning.
+const LoopArm Arm = "loop-warning@1"
+
+// Slug is the lesson's name: the arm without its content hash.
+func (a Arm) Slug() string {
+	if i := strings.LastIndexByte(string(a), '@'); i >= 0 {
+		return string(a[:i])
+	}
+	return string(a)
+}
+
+// Candidate is a lesson whose trigger fired.
+type Candidate struct {
+	Slug       string
+	Arm        Arm
+	Confidence float64
+	Tokens     int
+	Epsilon    float64 // of a trial that an operator asked for; 0: by rule
+	Parent     Arm     // the arm this one is heir of (supersedes, or the text before an edit); "" none
+	Forced     bool    // the loop warning: always picked, not counted in K, only its coin is flipped
+}
+
+// Match is a lesson that matched in a session, frozen.
+type Match struct {
+	Arm Arm     `json:"arm"`
+	Del float64 `json:"del"` // what the match itself says of the session, in units of reward
+}
+
+// Pick is a chosen lesson with its coin and frozen offset.
+type Pick struct {
+	Slug       string  `json:"slug"`
+	Arm        Arm     `json:"arm"`
+	Eps        float64 `json:"eps"` // propensity of being withheld
+	Injected   bool    `json:"inj"`
+	M          float64 `json:"m"`   // posterior mean effect when it was picked
+	Off        float64 `json:"off"` // expected reward of the session without this lesson
+	C          float64 `json:"c"`   // what the report centres the reward on
+	Tokens     int     `json:"tok,omitempty"`
+	Turn       int     `json:"turn"`
+	Propensity float64 `json:"p"` // 1-eps times (1-control): the chance of being injected, for export
+}
+
+// Assignment is everything random and everything expected of a session, frozen when decided. A session's contribution to
+// the counters is a pure function of it and of the reward. The caller sets Category and Day before the first Decide.
+type Assignment struct {
+	Control  bool    `json:"ctl,omitempty"`
+	ControlP float64 `json:"g"`
+	Category string  `json:"cat"`
+	Base     float64 `json:"base"`
+	C        float64 `json:"c,omitempty"`   // what the global comparison centres on; set at the first match
+	Decided  bool    `json:"dec,omitempty"` // Control and Base are set
+	Matched  []Match `json:"m,omitempty"`
+	Picks    []Pick  `json:"p,omitempty"`
+	Day      int32   `json:"day"`          // bucket of the dated counters: days since 1970 of the session's start
+	Excluded bool    `json:"ex,omitempty"` // not part of the experiment (late look-up, injection rejected)
+}
+
+// Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier in the session.
+func (a *Assignment) Pick(slug string) (Pick, bool) {
+	for i := range a.Picks {
+		if a.Picks[i].Slug == slug {
+			return a.Picks[i], true
+		}
+	}
+	return Pick{}, false
+}
+
+// known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson edited in the middle
+// of a session keeps the text and the coin that the session began with.
+func (a *Assignment) known(slug string) bool {
+	for i := range a.Matched {
+		if a.Matched[i].Arm.Slug() == slug {
+			return true
+		}
+	}
+	_, ok := a.Pick(slug)
+	return ok
+}
+
+// del is the match effect of a lesson in this session; ok is false for an arm that is outside the model of the session
+// (a forced one: a loop is found after the first turn and must not reach a baseline that is fixed before).
+func (a *Assignment) del(arm Arm) (del float64, ok bool) {
+	for i := range a.Matched {
+		if a.Matched[i].Arm == arm {
+			return a.Matched[i].Del, true
+		}
+	}
+	return 0, false
+}
+
+// expected sums what the session's frozen record says of it: the match effects, and the effects of what was injected.
+func (a *Assignment) expected() (del, inj float64) {
+	for i := range a.Matched {
+		del += a.Matched[i].Del
+	}
+	for i := range a.Picks {
+		if _, ok := a.del(a.Picks[i].Arm); ok && a.Picks[i].Injected {
+			inj += a.Picks[i].M
+		}
+	}
+	return del, inj
+}

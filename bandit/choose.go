@@ -1,0 +1,86 @@
+package bandit
+
+import (
+	"cmp"
+	"encoding/binary"
+	"math"
+	"math/rand/v2"
+	"slices"
+)
+
+// temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than a session's few slots
+// can pay for; without any draw a lesson with a slightly negative start would never be tried.
+const temper = 0.25
+
+// choose ranks the fresh candidates by the objective and returns the best that fit into the slots left.
+func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
+	if slots <= 0 || len(fresh) == 0 {
+		return nil
+	}
+	out := make([]considered, 0, len(fresh))
+	var probe considered
+	rank := math.Inf(1)
+	for _, k := range fresh {
+		if cfg.eligible(b, session, &k) {
+			out = append(out, k)
+		} else if k.Probe {
+			if u := Coin(cfg.Salt, ForProbe, session, k.Slug); u < rank {
+				probe, rank = k, u
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y considered) int {
+		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Slug, y.Slug))
+	})
+	if !math.IsInf(rank, 1) && Coin(cfg.Salt, ForProbe, session, "") < probeShare {
+		probe.probe = true
+		out = append(out[:min(len(out), slots-1)], probe)
+	}
+	return out[:min(len(out), slots)]
+}
+
+// eligible scores a candidate and says whether it may be picked at all. "No lesson" is always a possible answer of Uplift.
+func (c Config) eligible(b Beliefs, session string, k *considered) bool {
+	switch c.Objective {
+	case All:
+		k.score = k.Confidence
+		return true
+	case Random:
+		k.score = Coin(c.Salt, ForDraw, session, k.Slug)
+		return true
+	case Raw:
+		s, f := b.RawCounts(k.Arm)
+		h := coinHash(c.Salt, ForDraw, session, k.Slug)
+		seeded := rand.New(rand.NewPCG(binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16]))) //nolint:gosec // a draw that can be replayed, no secret
+		k.score = betaDraw(seeded, 1+max(s, 0), 1+max(f, 0))
+		return true
+	}
+	k.score = k.Mean + temper*math.Sqrt(max(k.Var, 0))*normal(Coin(c.Salt, ForDraw, session, k.Slug))
+	if k.Candidate.Epsilon > 0 { // a trial: the operator asked for data, so neither the threshold nor the bench applies
+		return true
+	}
+	return !k.Probe && k.score > float64(k.Tokens)*c.TokenCost
+}
+
+// betaDraw draws from Beta(a, b), both at least 1.
+func betaDraw(r *rand.Rand, a, b float64) float64 {
+	x, y := gammaDraw(r, a), gammaDraw(r, b)
+	return x / (x + y)
+}
+
+// gammaDraw draws from Gamma(a, 1), a >= 1 (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
+func gammaDraw(r *rand.Rand, a float64) float64 {
+	d := a - 1.0/3
+	c := 1 / math.Sqrt(9*d)
+	for {
+		x := r.NormFloat64()
+		v := 1 + c*x
+		if v <= 0 {
+			continue
+		}
+		v = v * v * v
+		if math.Log(1-r.Float64()) < 0.5*x*x+d-d*v+d*math.Log(v) {
+			return d * v
+		}
+	}
+}

@@ -1,0 +1,74 @@
+package bandit
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"strings"
+)
+
+// Objective is how lessons are chosen.
+type Objective string
+
+// The objectives. Only Uplift asks what a lesson changes; Raw asks how well sessions go that have it, which is mostly a
+// matter of how easy they were, and is there for those who have no holdout.
+const (
+	Uplift Objective = "uplift" // by the effect that the holdout shows
+	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
+	Random Objective = "random" // any K of those that matched
+	All    Objective = "all"    // whatever matches, by confidence and slug; no draw, no benching
+)
+
+// Config is what an operator sets.
+type Config struct {
+	K         int       // picks per decision; 2K over a session
+	Epsilon   float64   // holdout propensity (0.20)
+	Control   float64   // share of sessions that get nothing (0.05)
+	Objective Objective // "" is Uplift
+	Salt      string    // of the coins; replicas share it
+	TokenCost float64   // price of one token in units of reward (0)
+}
+
+// Propensities that are rules, not settings.
+const (
+	provenEpsilon = 0.05 // once a lesson is proven, little is left to learn from withholding it
+	probeEpsilon  = 0.50 // a benched lesson's few picks must tell as much as they can
+	probeShare    = 0.02 // share of the sessions in which one benched lesson may be tried
+)
+
+// Validate reports every fault of the configuration at once; each says what to write instead.
+func (c Config) Validate() error {
+	return errors.Join(
+		probability("epsilon", "share of picks withheld", c.Epsilon, 0.2),
+		probability("control", "share of sessions without lessons", c.Control, 0.05),
+		c.validateRest(),
+	)
+}
+
+func (c Config) validateRest() error {
+	var errs []error
+	if c.K < 1 {
+		errs = append(errs, fmt.Errorf("bandit: k is %d: set inject.k to at least 1 (3 is usual)", c.K))
+	}
+	if math.IsNaN(c.TokenCost) || math.IsInf(c.TokenCost, 0) || c.TokenCost < 0 {
+		errs = append(errs, fmt.Errorf("bandit: token_cost is %v: set it to 0 or to the reward that one token is worth, e.g. 0.00001", c.TokenCost))
+	}
+	switch c.Objective {
+	case "", Uplift, Raw, Random, All:
+	default:
+		errs = append(errs, fmt.Errorf("bandit: objective %q is unknown: use uplift, raw, random or all", c.Objective))
+	}
+	if strings.ContainsRune(c.Salt, 0) {
+		errs = append(errs, errors.New("bandit: salt holds a zero byte, which separates the parts of a coin: use printable text"))
+	}
+	return errors.Join(errs...)
+}
+
+// probability refuses what is no probability. NaN fails every comparison, so it is asked for by name: a coin compared
+// with NaN would silently inject always.
+func probability(name, what string, p, usual float64) error {
+	if math.IsNaN(p) || math.IsInf(p, 0) || p < 0 || p > 1 {
+		return fmt.Errorf("bandit: %s (%s) is %v: set it to a number from 0 to 1 (%v is usual)", name, what, p, usual)
+	}
+	return nil
+}

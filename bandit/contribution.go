@@ -1,0 +1,155 @@
+package bandit
+
+import (
+	"math"
+	"strconv"
+)
+
+// deltas collects; all values of one session fit one small slice.
+type deltas []Delta
+
+func (d *deltas) add(scope, field string, day int32, v float64) {
+	if f := fixed(v); f != 0 {
+		*d = append(*d, Delta{Key{scope, field, day}, f})
+	}
+}
+
+// Closing is what a session adds once, when it closes, told or not: how often lessons matched and were picked, and how
+// the coins fell. The ratio of the coins is what shows a broken assignment, so it must not depend on who was rewarded.
+func (a *Assignment) Closing() []Delta {
+	if a.Excluded {
+		return nil
+	}
+	var d deltas
+	d.add("", fClosed, a.Day, 1)
+	if len(a.Matched) > 0 {
+		d.add("", assigned(!a.Control, a.ControlP), 0, 1)
+	}
+	for i := range a.Matched {
+		d.add(string(a.Matched[i].Arm), fMatched, 0, 1)
+	}
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		if _, inside := a.del(p.Arm); !inside {
+			d.add(string(p.Arm), fMatched, 0, 1)
+		}
+		d.add(string(p.Arm), fPicked, 0, 1)
+		d.add(string(p.Arm), assigned(p.Injected, p.Eps), 0, 1)
+		if p.Injected {
+			d.add(string(p.Arm), fTokens, 0, float64(p.Tokens))
+		}
+	}
+	return d
+}
+
+// Contribution is all that a reward y of the given tier adds to the counters. It is pure: to correct a reward, add
+// Negate of the old contribution and then the new one. An excluded session adds nothing, and neither does a reward that
+// is no number.
+func (a *Assignment) Contribution(y float64, tier int) []Delta {
+	if a.Excluded || math.IsNaN(y) {
+		return nil
+	}
+	y = clip(y, 0, 1)
+	del, inj := a.expected()
+	d := make(deltas, 0, 16+32*len(a.Picks)+2*len(a.Matched))
+	a.global(&d, y, tier, del, inj)
+	for i := range a.Matched {
+		a.unpicked(&d, a.Matched[i], y, del, inj)
+	}
+	for i := range a.Picks {
+		a.picked(&d, &a.Picks[i], y, tier)
+	}
+	return d
+}
+
+// global adds the reward to the tenant's own counters and to the baseline of its category.
+func (a *Assignment) global(d *deltas, y float64, tier int, del, inj float64) {
+	d.add("", fTold, 0, 1)
+	d.add("", fSumY, 0, y)
+	if y > 0 && y < 1 {
+		d.add("", fGraded, 0, 1)
+	}
+	if a.Decided {
+		res := y - a.Base - del - inj
+		d.add("", fRes2, 0, res*res)
+	}
+	if a.Category != "" {
+		d.add(categoryScope(a.Category), fCN, 0, 1)
+		d.add(categoryScope(a.Category), fCS, 0, y-del-inj)
+	}
+	if len(a.Matched) == 0 {
+		return
+	}
+	treated := !a.Control
+	n, s := fN1, fS1
+	if a.Control {
+		n, s = fN0, fS0
+	}
+	d.add("", n, a.Day, 1)
+	d.add("", s, a.Day, y)
+	d.add("", told(treated, tier, a.ControlP), 0, 1)
+	if z, ok := ipw(y-a.C, treated, a.ControlP); ok {
+		d.add("", fN, a.Day, 1)
+		d.add("", fZ, a.Day, z)
+		d.add("", fZZ, a.Day, z*z)
+	}
+}
+
+// unpicked adds the residual of a lesson that matched without being picked: it tells what the match says of a session.
+func (a *Assignment) unpicked(d *deltas, m Match, y, del, inj float64) {
+	for i := range a.Picks {
+		if a.Picks[i].Arm == m.Arm {
+			return
+		}
+	}
+	d.add(string(m.Arm), fNU, a.Day, 1)
+	d.add(string(m.Arm), fSU, a.Day, y-a.Base-(del-m.Del)-inj)
+}
+
+// picked adds both views of a pick: the chooser's residual, and the randomised comparison of the report.
+func (a *Assignment) picked(d *deltas, p *Pick, y float64, tier int) {
+	arm, r := string(p.Arm), y-p.Off
+	if p.Injected {
+		d.add(arm, fN1, a.Day, 1)
+		d.add(arm, fS1, a.Day, r)
+		d.add(arm, fM1, 0, 1)
+		d.add(arm, fY1, 0, y)
+		d.add(arm, fBetter, 0, math.Max(0, r))
+		d.add(arm, fWorse, 0, math.Max(0, -r))
+		if y >= 0.5 {
+			d.add(arm, fSuccess, 0, 1)
+		} else {
+			d.add(arm, fFailure, 0, 1)
+		}
+	} else {
+		d.add(arm, fN0, a.Day, 1)
+		d.add(arm, fS0, a.Day, r)
+		d.add(arm, fM0, 0, 1)
+		d.add(arm, fY0, 0, y)
+	}
+	d.add(arm, told(p.Injected, tier, p.Eps), 0, 1)
+	z, ok := ipw(y-p.C, p.Injected, p.Eps)
+	if !ok {
+		return
+	}
+	d.add(arm, fN, a.Day, 1)
+	d.add(arm, fZ, a.Day, z)
+	d.add(arm, fZZ, a.Day, z*z)
+	for k := range bets {
+		l := lambda(k, p.Eps) * z
+		d.add(arm, wUp+strconv.Itoa(k+1), 0, math.Log1p(l))
+		d.add(arm, wDown+strconv.Itoa(k+1), 0, math.Log1p(-l))
+	}
+}
+
+// ipw weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson 1952), so that its mean
+// is the effect of being injected whatever the centre. Without a coin there is no comparison: ok is false.
+func ipw(r float64, injected bool, eps float64) (z float64, ok bool) {
+	if !(eps > 0 && eps < 1) {
+		return 0, false
+	}
+	if injected {
+		return r / (1 - eps), true
+	}
+	return -r / eps, true
+}

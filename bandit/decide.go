@@ -1,0 +1,164 @@
+package bandit
+
+import "math"
+
+// Posterior is what the chooser believes of an arm.
+type Posterior struct {
+	Mean, Var float64 // effect
+	Match     float64 // del: what the match itself says of the session
+	Proven    bool    // banked by Emax: its holdout is 0.05
+	Probe     bool    // benched: only the probe budget tries it
+}
+
+// Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.
+type Beliefs interface {
+	Posterior(c Candidate) Posterior
+	Baseline(category string) (n, sum float64) // cn, cs in sessions and reward
+	RawCounts(a Arm) (successes, failures float64)
+}
+
+// considered is a candidate on its way to being picked.
+type considered struct {
+	Candidate
+	Posterior
+	score float64
+	probe bool // picked out of the probe budget
+}
+
+// Decide does what is to be decided at one turn, and returns the picks that are new: injected and withheld ones, in the
+// order in which they were ranked. It may be called at every turn with whatever matched; what was decided before stays.
+//
+// A control session records its matches and picks nothing. A withheld pick keeps its slot: the caller inserts nothing in
+// its place, because a lesson measured against its substitute is not measured.
+func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candidate, turn int) []Pick {
+	a.open(cfg, b, session)
+	fresh, forced := a.match(b, cands)
+	if a.Control || len(fresh)+len(forced) == 0 {
+		return nil
+	}
+	chosen := choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-a.spent()))
+	return a.flip(cfg, session, append(chosen, forced...), turn)
+}
+
+// open flips the control coin and freezes the baseline, once.
+func (a *Assignment) open(cfg Config, b Beliefs, session string) {
+	if a.Decided {
+		return
+	}
+	a.Decided = true
+	a.ControlP = cfg.Control
+	a.Control = Coin(cfg.Salt, ForControl, session, "") < cfg.Control
+	n, sum := b.Baseline(a.Category)
+	if !(n > 0) {
+		n, sum = 0, 0
+	}
+	a.Base = micro(clip((sum+0.5*10)/(n+10), 0, 1))
+}
+
+// match records the candidates that are new to the session and returns them, the forced ones apart.
+func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
+	first := len(a.Matched) == 0
+	for _, c := range cands {
+		if a.known(c.Slug) {
+			continue
+		}
+		k := considered{Candidate: c, Posterior: b.Posterior(c)}
+		if c.Forced {
+			if !holds(forced, c.Slug) {
+				forced = append(forced, k)
+			}
+			continue
+		}
+		if fresh == nil {
+			fresh = make([]considered, 0, len(cands))
+		}
+		fresh = append(fresh, k)
+		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(k.Match)})
+	}
+	if first && len(fresh) > 0 {
+		// Frozen at the first match: what matches later may be a consequence of what was injected, and a centre that
+		// depends on the treatment would shift the comparison of treated and control.
+		del, _ := a.expected()
+		a.C = micro(clip(a.Base+del, clipLo, clipHi))
+	}
+	return fresh, forced
+}
+
+func holds(ks []considered, slug string) bool {
+	for i := range ks {
+		if ks[i].Slug == slug {
+			return true
+		}
+	}
+	return false
+}
+
+// spent counts the picks that used up the session's 2K.
+func (a *Assignment) spent() int {
+	n := 0
+	for i := range a.Picks {
+		if _, ok := a.del(a.Picks[i].Arm); ok {
+			n++
+		}
+	}
+	return n
+}
+
+// flip flips the holdout coin of each chosen lesson and freezes its offset.
+func (a *Assignment) flip(cfg Config, session string, chosen []considered, turn int) []Pick {
+	from := len(a.Picks)
+	for i := range chosen {
+		k := &chosen[i]
+		eps := cfg.epsilon(k)
+		a.Picks = append(a.Picks, Pick{
+			Slug: k.Slug, Arm: k.Arm, Eps: eps, Injected: Coin(cfg.Salt, ForHoldout, session, k.Slug) >= eps,
+			M: micro(k.Mean), Tokens: k.Tokens, Turn: turn, Propensity: (1 - eps) * (1 - a.ControlP),
+		})
+	}
+	del, inj := a.expected()
+	for i := range chosen {
+		p := &a.Picks[from+i]
+		own, inside := a.del(p.Arm)
+		off := a.Base + del + inj - own
+		if inside && p.Injected {
+			off -= p.M
+		}
+		if !inside {
+			own = chosen[i].Match
+		}
+		p.Off = micro(off)
+		p.C = micro(clip(off+own, clipLo, clipHi))
+	}
+	return a.Picks[from:len(a.Picks):len(a.Picks)]
+}
+
+// epsilon is the chance that a pick is withheld.
+func (c Config) epsilon(k *considered) float64 {
+	switch {
+	case c.Objective == All: // certain injection must be possible, whatever else is in force
+		return c.Epsilon
+	case k.Epsilon > 0:
+		return min(k.Epsilon, 1)
+	case c.Epsilon == 0: // the operator wants nothing withheld
+		return 0
+	case k.probe:
+		return probeEpsilon
+	case k.Proven:
+		return min(provenEpsilon, c.Epsilon)
+	}
+	return c.Epsilon
+}
+
+// The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.
+const clipLo, clipHi = 0.05, 0.95
+
+func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
+
+// micro rounds to what the counters can hold. Frozen numbers are rounded once, so that a record reads the same after a
+// round trip through any encoding, and short records stay short.
+func micro(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return math.Round(x*Unit) / Unit
+}

@@ -1,0 +1,138 @@
+package bandit
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"strconv"
+)
+
+// Unit is what the integer counters count in: millionths.
+const Unit = 1_000_000
+
+// Key names one counter of a tenant. Scope is an arm, "" for the global ones, "x:"+category for a baseline.
+type Key struct {
+	Scope string
+	Field string // see the constants below
+	Day   int32  // the session's day for dated fields, 0 for the others
+}
+
+// Delta is one integer to add to a counter (or, when Key.Monotone, to raise it to).
+type Delta struct {
+	Key
+	Value int64
+}
+
+// Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes such deltas.
+func (k Key) Monotone() bool {
+	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt
+}
+
+// The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in day buckets: the chooser
+// discounts them by age, the report adds them up.
+const (
+	fN1, fS1   = "n1", "s1" // injected: sessions, residuals
+	fN0, fS0   = "n0", "s0" // withheld
+	fNU, fSU   = "nu", "su" // matched, not picked, or control
+	fN         = "n"        // randomised: sessions that enter the report
+	fZ, fZZ    = "z", "zz"  // sums of z and of its square
+	fClosed    = "closed"   // global: sessions closed
+	fM1, fY1   = "m1", "y1" // told sessions and rewards, injected
+	fM0, fY0   = "m0", "y0" // the same, withheld
+	fMatched   = "matched"  // closed sessions in which the lesson matched
+	fPicked    = "picked"   // and was picked
+	fTokens    = "tokens"   // tokens injected
+	fSuccess   = "success"  // told injected sessions with a reward of at least .5
+	fFailure   = "failure"  // and below
+	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
+	fWorse     = "worse"    // sum of max(0, off-y)
+	fTold      = "told"     // global: sessions with a reward
+	fSumY      = "sumy"     // global: their rewards
+	fGraded    = "graded"   // global: rewards that are neither 0 nor 1
+	fRes2      = "res2"     // global: sum of squared residuals of the chooser's model
+	fCN, fCS   = "cn", "cs" // of a category: sessions, rewards less what lessons explain
+	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
+	fEmaxDown  = "emax-"    //
+	fProvenAt  = "proven_at"
+	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
+)
+
+// categoryScope is the scope of a baseline.
+func categoryScope(category string) string { return "x:" + category }
+
+// bit is '1' for injected (or treated), '0' for withheld (or control).
+func bit(injected bool) string {
+	if injected {
+		return "1"
+	}
+	return "0"
+}
+
+// assigned and told name the counters of one stratum: sessions assigned to an arm at one propensity, and of those the
+// rewarded ones by tier. Shares of different propensities must not be pooled: that would be Simpson's paradox.
+func assigned(injected bool, eps float64) string {
+	return "a" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
+}
+
+func told(injected bool, tier int, eps float64) string {
+	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
+}
+
+// tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names none of them.
+const tiers = 4
+
+func tierOf(tier int) int {
+	if tier < 1 || tier >= tiers {
+		return 0
+	}
+	return tier
+}
+
+// fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for ever.
+func fixed(x float64) int64 {
+	if math.IsNaN(x) {
+		return 0
+	}
+	return int64(math.Round(clip(x, -1e6, 1e6) * Unit))
+}
+
+// Negate undoes deltas, exactly: they are integers.
+func Negate(ds []Delta) []Delta {
+	out := slices.Clone(ds)
+	for i := range out {
+		out[i].Value = -out[i].Value
+	}
+	return out
+}
+
+// Merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same effect. Do not pass
+// monotone deltas.
+func Merge(sets ...[]Delta) []Delta {
+	sum := map[Key]int64{}
+	for _, ds := range sets {
+		for _, d := range ds {
+			sum[d.Key] += d.Value
+		}
+	}
+	out := make([]Delta, 0, len(sum))
+	for k, v := range sum {
+		if v != 0 {
+			out = append(out, Delta{k, v})
+		}
+	}
+	slices.SortFunc(out, func(x, y Delta) int {
+		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Day, y.Day))
+	})
+	return out
+}
+
+// Told counts the rewards in deltas: what is compared with RefitEvery.
+func Told(ds []Delta) int {
+	var n int64
+	for _, d := range ds {
+		if d.Scope == "" && d.Field == fTold {
+			n += d.Value
+		}
+	}
+	return int(n / Unit)
+}

@@ -1,0 +1,98 @@
+package bandit
+
+import (
+	"cmp"
+	"slices"
+	"time"
+)
+
+// DiscoveryRate is the share of false ones tolerated among the lessons called proven.
+const DiscoveryRate = 0.05
+
+// Maxima looks at the arms that changed since it was last called, and returns the running maxima that rose: the caller
+// keeps them, merged by maximum, and other replicas Raise them. They are in force here already. It also says what day it
+// is (see Today), so a recorder that calls it after each batch needs no clock work of its own.
+//
+// The maxima stand outside the sums because they remember the path: evidence once reached stays, as a p-value may, while
+// the sums would follow every later correction.
+func (c *Counters) Maxima(now time.Time) []Delta {
+	c.Today(now)
+	c.dirtyMu.Lock()
+	changed := make([]Arm, 0, len(c.dirty))
+	for k := range c.dirty {
+		changed = append(changed, k)
+	}
+	clear(c.dirty)
+	c.dirtyMu.Unlock()
+	slices.Sort(changed)
+	var out []Delta
+	for _, k := range changed {
+		if a := c.scope(string(k), false); a != nil {
+			out = a.rise(out, k)
+		}
+	}
+	if len(out) > 0 {
+		out = append(out, c.bank(now)...)
+	}
+	return out
+}
+
+// rise compares both e-values with their maxima.
+func (a *arm) rise(out []Delta, k Arm) []Delta {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if up := fixed(logE(a.up)); up > a.emaxUp {
+		a.emaxUp = up
+		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxUp}, up})
+	}
+	if dn := fixed(logE(a.dn)); dn > a.emaxDown {
+		a.emaxDown = dn
+		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxDown}, dn})
+	}
+	return out
+}
+
+// bank marks the lessons that are proven to help from now on. The mark stays: the smaller holdout of a proven lesson
+// widens its interval again, and that must not take the proof back.
+func (c *Counters) bank(now time.Time) []Delta {
+	limit := c.Proof()
+	if limit < 0 {
+		return nil
+	}
+	at := max(now.Unix(), 1)
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var out []Delta
+	for _, k := range c.sorted() {
+		a := c.arms[k]
+		a.mu.Lock()
+		if a.provenAt == 0 && a.emaxUp > 0 && PValue(float64(a.emaxUp)/Unit) <= limit {
+			a.provenAt = at
+			out = append(out, Delta{Key{Scope: string(k), Field: fProvenAt}, at})
+		}
+		a.mu.Unlock()
+	}
+	return out
+}
+
+// Proof is the largest p-value that counts as a discovery over all arms ever tested, in both directions; -1 when none does.
+func (c *Counters) Proof() float64 {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	var ps []float64
+	tests := 0
+	for _, a := range c.arms {
+		a.mu.Lock()
+		if a.total[iN] > 0 || a.emaxUp > 0 || a.emaxDown > 0 {
+			tests += 2
+			for _, e := range [2]int64{a.emaxUp, a.emaxDown} {
+				if p := PValue(float64(e) / Unit); p <= DiscoveryRate {
+					ps = append(ps, p)
+				}
+			}
+		}
+		a.mu.Unlock()
+	}
+	slices.SortFunc(ps, cmp.Compare[float64])
+	return Discoveries(ps, tests, DiscoveryRate)
+}

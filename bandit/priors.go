@@ -1,0 +1,115 @@
+package bandit
+
+import "math"
+
+// RefitEvery is after how many rewards one replica, holding a lock, should call Counters.Refit and publish the result.
+const RefitEvery = 250
+
+// Priors is what is believed of a lesson before anything is seen of it: effect ~ N(mu0_j, T02), match effect ~ N(0, W2).
+type Priors struct {
+	Version int64   `json:"version"`
+	Mu0     float64 `json:"mu0"`
+	T02     float64 `json:"t02"`
+	W2      float64 `json:"w2"`
+	Sigma2  float64 `json:"sigma2"` // variance of a reward around the model
+}
+
+// The starting values, which also stand behind the pseudo-counts of a refit.
+const (
+	startMu0    = 0.01
+	startT02    = 0.04 * 0.04
+	startW2     = 0.1 * 0.1
+	startSigma2 = 0.24 // of a binary reward
+
+	minMu0   = 0.01
+	minT02   = 0.0002
+	minW2    = 0.0005
+	pseudo   = 10
+	minPrior = 0.001 // an active lesson's prior mean stays above 0: at 0 and below, the tempered draw would never try it
+
+	confidenceSlope = 0.04 // what a lesson's declared confidence moves its prior mean by
+)
+
+// DefaultPriors are those of a tenant without history.
+func DefaultPriors() Priors {
+	return Priors{Mu0: startMu0, T02: startT02, W2: startW2, Sigma2: startSigma2}
+}
+
+// sane replaces what is not a usable number: priors come back from a store that others write to.
+func (p Priors) sane() Priors {
+	ok := func(x, lo, hi, instead float64) float64 {
+		if !(x >= lo && x <= hi) {
+			return instead
+		}
+		return x
+	}
+	p.Mu0 = ok(p.Mu0, minMu0, 1, startMu0)
+	p.T02 = ok(p.T02, minT02, 1, startT02)
+	p.W2 = ok(p.W2, minW2, 1, startW2)
+	p.Sigma2 = ok(p.Sigma2, 0.001, 1, startSigma2)
+	return p
+}
+
+// mean is the prior mean of a lesson that has no parent.
+func (p Priors) mean(confidence float64) float64 {
+	if !(confidence >= 0 && confidence <= 1) {
+		confidence = 0.5
+	}
+	return math.Max(minPrior, p.Mu0+confidenceSlope*(confidence-0.5))
+}
+
+// evidence is the chooser's view of an arm: discounted counts and sums of residuals.
+type evidence struct{ n1, s1, n0, s0, nu, su float64 }
+
+// safe drops what undoings that arrived before their doings leave behind: a negative count is no evidence at all.
+func (e evidence) safe() evidence {
+	pair := func(n, s *float64) {
+		if !(*n > 0) || math.IsNaN(*s) {
+			*n, *s = 0, 0
+		}
+	}
+	pair(&e.n1, &e.s1)
+	pair(&e.n0, &e.s0)
+	pair(&e.nu, &e.su)
+	return e
+}
+
+// belief is the posterior of an arm's two unknowns.
+type belief struct{ m, v, del, delVar float64 }
+
+// update is the posterior of the two-parameter linear model: a session in which the lesson matched has residual del, one in
+// which it was injected has del + effect, both with noise Sigma2.
+func (p Priors) update(e evidence, mu0 float64) belief {
+	e = e.safe()
+	rest, sum := e.n0+e.nu, e.s0+e.su
+	a := 1/p.W2 + (rest+e.n1)/p.Sigma2
+	b := e.n1 / p.Sigma2
+	d := 1/p.T02 + e.n1/p.Sigma2
+	r0 := (sum + e.s1) / p.Sigma2
+	r1 := mu0/p.T02 + e.s1/p.Sigma2
+	det := a*d - b*b
+	return belief{m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det}
+}
+
+// refit is three steps of EM over the arms, with pseudo-counts at the starting values.
+func (p Priors) refit(arms []evidence) Priors {
+	for range 3 {
+		bs := make([]belief, len(arms))
+		mean := pseudo * startMu0
+		for i, e := range arms {
+			bs[i] = p.update(e, p.Mu0)
+			mean += bs[i].m
+		}
+		k := float64(len(arms)) + pseudo
+		p.Mu0 = math.Max(minMu0, mean/k)
+		t, w := pseudo*startT02, pseudo*startW2
+		for _, b := range bs {
+			t += (b.m-p.Mu0)*(b.m-p.Mu0) + b.v
+			w += b.del*b.del + b.delVar
+		}
+		p.T02 = math.Max(minT02, t/k)
+		p.W2 = math.Max(minW2, w/k)
+	}
+	p.Version++
+	return p
+}
