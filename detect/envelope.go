@@ -1,0 +1,222 @@
+package detect
+
+import (
+	"strconv"
+	"strings"
+)
+
+// envelope judges a result that is JSON (or a Python literal): success, error, exit code and status fields of the object
+// itself and of the places where APIs wrap their answer. Fields of the data inside are data. inner is the text that the
+// envelope carries, to be judged as text; said is false when the structure settles nothing.
+func envelope(v laxValue, call *toolCall, depth int) (verdict Verdict, said bool) {
+	switch v.kind {
+	case laxObject:
+		return objectVerdict(v, call, depth)
+	case laxArray:
+		return arrayVerdict(v, call, depth)
+	case laxNone, laxString, laxNumber, laxBool:
+	}
+	return Verdict{}, false
+}
+
+func arrayVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+	var texts []string
+	ran := 0
+	for _, e := range v.vals {
+		if kind, ok := e.get("type"); ok && kind.raw == "text" {
+			if t, ok := e.get("text"); ok {
+				texts = append(texts, t.text())
+			}
+		}
+		ok, has := e.get("success")
+		if _, query := e.get("query", "command", "result"); has && query && ok.kind == laxBool {
+			ran++
+			if !ok.yes {
+				if verdict, said := objectVerdict(e, call, depth+1); said {
+					return verdict, true
+				}
+			}
+		}
+	}
+	if len(texts) > 0 && len(texts) == len(v.vals) {
+		return classifyText(strings.Join(texts, "\n"), call, depth+1), true
+	}
+	if ran > 0 && ran == len(v.vals) {
+		return Verdict{Outcome: OK, Rule: "json:success", Sure: true}, true
+	}
+	return Verdict{}, false
+}
+
+func objectVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+	if depth > 3 {
+		return Verdict{}, false
+	}
+	if by, rule, ok := refusedInside(v); ok {
+		return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
+	}
+	if verdict, ok := exitField(v, call); ok {
+		return verdict, true
+	}
+	for _, rule := range []func(laxValue) (Verdict, bool){errorField, statusField, pendingField, messageOnly} {
+		if verdict, ok := rule(v); ok {
+			return verdict, true
+		}
+	}
+	if verdict, ok := wrapped(v, call, depth); ok {
+		return verdict, true
+	}
+	if ok, has := v.get("success", "ok"); has && ok.kind == laxBool && ok.yes {
+		return Verdict{Outcome: OK, Rule: "json:success", Sure: true}, true
+	}
+	return Verdict{}, false
+}
+
+// refusedInside: a harness's refusal as the error of an envelope.
+func refusedInside(v laxValue) (Refuser, string, bool) {
+	for _, k := range []string{"error", "message", "result", "output"} {
+		if e, ok := v.get(k); ok && e.kind == laxString {
+			if by, rule, ok := readRefusal(e.text()); ok {
+				return by, rule, true
+			}
+		}
+	}
+	return NoRefuser, "", false
+}
+
+// exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
+func exitField(v laxValue, call *toolCall) (Verdict, bool) {
+	code, ok := v.get("exit_code", "exitCode", "exit_status", "returncode", "return_code", "exitstatus")
+	if !ok {
+		if meta, has := v.get("metadata", "meta"); has {
+			code, ok = meta.get("exit_code", "exitCode")
+		}
+	}
+	n := code.num
+	if code.kind == laxString {
+		parsed, err := strconv.Atoi(code.raw)
+		if err != nil {
+			return Verdict{}, false
+		}
+		n = float64(parsed)
+	}
+	if !ok || code.kind != laxNumber && code.kind != laxString {
+		return Verdict{}, false
+	}
+	var printed []string
+	for _, k := range []string{"stdout", "output", "stderr"} {
+		if s, ok := v.get(k); ok && s.kind == laxString {
+			printed = append(printed, s.text())
+		}
+	}
+	body := strings.TrimSpace(strings.Join(printed, "\n"))
+	return exitVerdict(shellResult{body: body, code: int(n), coded: true, empty: body == ""}, call), true
+}
+
+// errorField: success:false, isError, a filled error field.
+func errorField(v laxValue) (Verdict, bool) {
+	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
+		return Verdict{Outcome: Error, Rule: "json:is-error"}, true
+	}
+	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false")) {
+		return Verdict{Outcome: Error, Rule: "json:success"}, true
+	}
+	if e, ok := v.get("error", "err", "error_message", "errorMessage"); ok && !e.empty() {
+		low := strings.ToLower(e.raw)
+		if e.kind != laxString || low != "none" && low != "null" && low != "no" && low != "false" && low != "0" && low != "ok" && low != "no error" {
+			return Verdict{Outcome: Error, Rule: "json:error"}, true
+		}
+	}
+	if e, ok := v.get("errors"); ok && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
+		if data, has := v.get("data", "result"); !has || data.empty() { // GraphQL answers in part
+			return Verdict{Outcome: Error, Rule: "json:errors"}, true
+		}
+	}
+	return Verdict{}, false
+}
+
+// statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
+func statusField(v laxValue) (Verdict, bool) {
+	if s, ok := v.get("status", "result"); ok && s.kind == laxString {
+		switch strings.ToLower(s.raw) {
+		case "error":
+			return Verdict{Outcome: Error, Rule: "json:status"}, true
+		case "fail", "failed", "failure":
+			// The status of a thing that was asked for is data; a status beside a reason is the call's own.
+			if _, told := v.get("message", "reason", "error", "msg", "detail"); told && len(v.keys) <= 6 || len(v.keys) <= 2 {
+				return Verdict{Outcome: Error, Rule: "json:status"}, true
+			}
+		}
+	}
+	_, told := v.get("message", "msg", "title", "detail", "details", "error", "errors", "error_description", "description", "reason", "info")
+	for _, k := range []string{"status", "statusCode", "status_code", "http_status", "httpStatus", "code", "cod"} {
+		s, ok := v.get(k)
+		if !ok || !told || s.kind != laxNumber && s.kind != laxString || len(s.raw) != 3 || !failStatus(s.raw) {
+			continue
+		}
+		n, _ := strconv.Atoi(s.raw)
+		return Verdict{Outcome: Error, Rule: "json:http", Code: n}, true
+	}
+	return Verdict{}, false
+}
+
+// pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes it a task.
+func pendingField(v laxValue) (Verdict, bool) {
+	s, ok := v.get("status", "state")
+	if !ok || s.kind != laxString || len(v.keys) > 8 {
+		return Verdict{}, false
+	}
+	switch strings.ToLower(s.raw) {
+	case "running", "in_progress", "in-progress", "queued", "processing", "started", "pending", "still_running":
+		if _, task := v.get("task_id", "job_id", "run_id", "pid", "process_id", "session_id", "taskId", "jobId", "runId", "shell_id", "operation_id"); task {
+			return Verdict{Outcome: Pending, Rule: "json:status"}, true
+		}
+	}
+	return Verdict{}, false
+}
+
+// messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"}, {"detail":"..."}.
+func messageOnly(v laxValue) (Verdict, bool) {
+	if len(v.keys) == 0 || len(v.keys) > 5 {
+		return Verdict{}, false
+	}
+	said := ""
+	for i, k := range v.keys {
+		switch strings.ToLower(k) {
+		case "message", "msg", "detail", "title", "reason", "error_description":
+			if v.vals[i].kind == laxString && len(v.vals[i].raw) > len(said) {
+				said = v.vals[i].text()
+			}
+		case "code", "type", "documentation_url", "status", "statuscode", "traceid", "request_id", "requestid", "error", "errors", "instance", "info", "ok", "success":
+		default:
+			return Verdict{}, false
+		}
+	}
+	if said != "" && complaint(said) {
+		return Verdict{Outcome: Error, Rule: "json:message"}, true
+	}
+	return Verdict{}, false
+}
+
+// wrapped looks into the places where envelopes carry the answer.
+func wrapped(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
+		inner, ok := v.get(k)
+		if !ok {
+			continue
+		}
+		if inner.kind == laxObject || inner.kind == laxArray {
+			if verdict, said := envelope(inner, call, depth+1); said {
+				return verdict, true
+			}
+			continue
+		}
+		if inner.kind != laxString || len(v.keys) > 4 {
+			continue
+		}
+		if t := inner.text(); strings.TrimSpace(t) != "" {
+			verdict := classifyText(t, call, depth+1)
+			return verdict, verdict.Outcome != OK || verdict.Sure
+		}
+	}
+	return Verdict{}, false
+}

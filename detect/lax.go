@@ -1,0 +1,267 @@
+package detect
+
+import (
+	"strconv"
+	"strings"
+)
+
+// Tool results carry JSON, Python literals ({'status': 400, 'ok': False}) and both of them cut off in the middle. One
+// tolerant reader takes all three. It keeps little: strings are slices of the text, arrays keep their first elements.
+const (
+	laxDepth    = 6       // deeper values are skipped, not kept
+	laxElements = 16      // of an array
+	laxBytes    = 1 << 20 // of a text; what lies behind is not read
+)
+
+type laxKind uint8
+
+const (
+	laxNone laxKind = iota // null, None, or a value that was skipped
+	laxString
+	laxNumber
+	laxBool
+	laxObject
+	laxArray
+)
+
+// laxValue is one value. A string is kept as it stands in the text, quotes off, escapes on.
+type laxValue struct {
+	kind laxKind
+	raw  string
+	num  float64
+	yes  bool
+	keys []string
+	vals []laxValue
+}
+
+// text is the string's content, escapes resolved.
+func (v laxValue) text() string {
+	if v.kind != laxString || !strings.Contains(v.raw, `\`) {
+		return v.raw
+	}
+	return laxUnescape(v.raw)
+}
+
+// get finds a key of an object without regard to case.
+func (v laxValue) get(names ...string) (laxValue, bool) {
+	for _, name := range names {
+		for i, k := range v.keys {
+			if strings.EqualFold(k, name) {
+				return v.vals[i], true
+			}
+		}
+	}
+	return laxValue{}, false
+}
+
+// empty says that a value carries nothing: null, "", {}, [], false, 0.
+func (v laxValue) empty() bool {
+	switch v.kind {
+	case laxString:
+		return strings.TrimSpace(v.raw) == ""
+	case laxNumber:
+		return v.num == 0
+	case laxBool:
+		return !v.yes
+	case laxObject, laxArray:
+		return len(v.vals) == 0
+	case laxNone:
+		return true
+	}
+	return true
+}
+
+// parseLax reads the object or array that text begins with. ok is false when text is neither, or when it is not followed
+// by the text's end (prose that merely starts with a bracket); a text cut off in the middle is read as far as it goes.
+func parseLax(text string) (laxValue, bool) {
+	text = strings.TrimSpace(text)
+	if text == "" || (text[0] != '{' && text[0] != '[') {
+		return laxValue{}, false
+	}
+	if len(text) > laxBytes {
+		text = text[:laxBytes]
+	}
+	p := laxParser{s: text}
+	v := p.value(0)
+	if p.bad {
+		return laxValue{}, false
+	}
+	p.space()
+	return v, p.i >= len(p.s)
+}
+
+type laxParser struct {
+	s   string
+	i   int
+	bad bool // not such a text at all; the text's end is not bad
+}
+
+func (p *laxParser) space() {
+	for p.i < len(p.s) && (p.s[p.i] == ' ' || p.s[p.i] == '\n' || p.s[p.i] == '\t' || p.s[p.i] == '\r') {
+		p.i++
+	}
+}
+
+func (p *laxParser) value(depth int) laxValue {
+	p.space()
+	if p.i >= len(p.s) {
+		return laxValue{}
+	}
+	switch c := p.s[p.i]; c {
+	case '{':
+		return p.object(depth)
+	case '[', '(':
+		return p.array(depth)
+	case '"', '\'':
+		return laxValue{kind: laxString, raw: p.str()}
+	default:
+		return p.word()
+	}
+}
+
+func (p *laxParser) object(depth int) laxValue {
+	v := laxValue{kind: laxObject}
+	p.i++
+	for !p.bad {
+		p.space()
+		if p.i >= len(p.s) {
+			return v
+		}
+		switch c := p.s[p.i]; c {
+		case '}':
+			p.i++
+			return v
+		case ',':
+			p.i++
+			continue
+		case '"', '\'':
+		default:
+			p.bad = !p.cut()
+			return v
+		}
+		key := p.str()
+		p.space()
+		if p.i < len(p.s) && p.s[p.i] != ':' {
+			p.bad = !p.cut()
+			return v
+		}
+		p.i++
+		val := p.value(depth + 1)
+		if depth < laxDepth {
+			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
+		}
+	}
+	return v
+}
+
+func (p *laxParser) array(depth int) laxValue {
+	v := laxValue{kind: laxArray}
+	p.i++
+	for !p.bad {
+		p.space()
+		if p.i >= len(p.s) {
+			return v
+		}
+		switch p.s[p.i] {
+		case ']', ')':
+			p.i++
+			return v
+		case ',':
+			p.i++
+			continue
+		}
+		val := p.value(depth + 1)
+		if depth < laxDepth && len(v.vals) < laxElements {
+			v.vals = append(v.vals, val)
+		}
+	}
+	return v
+}
+
+// str reads a quoted string and returns what stands between the quotes; an unclosed one runs to the end.
+func (p *laxParser) str() string {
+	q := p.s[p.i]
+	start := p.i + 1
+	for j := start; j < len(p.s); j++ {
+		switch p.s[j] {
+		case '\\':
+			j++
+		case q:
+			p.i = j + 1
+			return p.s[start:j]
+		}
+	}
+	p.i = len(p.s)
+	return p.s[start:]
+}
+
+func (p *laxParser) word() laxValue {
+	start := p.i
+	for p.i < len(p.s) && !strings.ContainsRune(",]})\n\t :", rune(p.s[p.i])) {
+		p.i++
+	}
+	w := p.s[start:p.i]
+	switch w {
+	case "true", "True":
+		return laxValue{kind: laxBool, yes: true, raw: w}
+	case "false", "False":
+		return laxValue{kind: laxBool, raw: w}
+	case "null", "None", "nan", "NaN", "undefined":
+		return laxValue{}
+	}
+	if n, err := strconv.ParseFloat(w, 64); err == nil {
+		return laxValue{kind: laxNumber, num: n, raw: w}
+	}
+	p.bad = !p.cut()
+	return laxValue{}
+}
+
+// cut says that the reader stands where the text was shortened ("...", "[...]", "<truncated>"): what follows the mark is
+// not to be read, and what was read before it is good.
+func (p *laxParser) cut() bool {
+	from := max(p.i-8, 0)
+	near := p.s[from:min(p.i+24, len(p.s))]
+	if strings.Contains(near, "...") || strings.Contains(near, "…") || strings.Contains(near, "truncated") || len(p.s)-p.i < 8 {
+		p.i = len(p.s)
+		return true
+	}
+	return false
+}
+
+// laxUnescape resolves JSON and Python escapes; what it does not know stays.
+func laxUnescape(s string) string {
+	var b strings.Builder
+	b.Grow(len(s))
+	for i := 0; i < len(s); i++ {
+		if s[i] != '\\' || i+1 == len(s) {
+			b.WriteByte(s[i])
+			continue
+		}
+		i++
+		switch s[i] {
+		case 'n':
+			b.WriteByte('\n')
+		case 't':
+			b.WriteByte('\t')
+		case 'r':
+			b.WriteByte('\r')
+		case 'u', 'x':
+			width := 4
+			if s[i] == 'x' {
+				width = 2
+			}
+			if i+width < len(s)+0 && i+width <= len(s)-1 {
+				if n, err := strconv.ParseUint(s[i+1:i+1+width], 16, 32); err == nil {
+					b.WriteRune(rune(n)) //nolint:gosec // at most 16 bits
+					i += width
+					continue
+				}
+			}
+			b.WriteByte('\\')
+			b.WriteByte(s[i])
+		default:
+			b.WriteByte(s[i])
+		}
+	}
+	return b.String()
+}

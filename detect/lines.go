@@ -1,0 +1,314 @@
+package detect
+
+import "strings"
+
+// weight says how much a line proves.
+type weight uint8
+
+const (
+	nothing weight = iota
+	weak           // an error was told: proof when it is the first or among the last things said
+	strong         // a tool's own summary of a failure: proof wherever it stands
+)
+
+// failLine judges one line of a program's output. The line is trimmed and without colours.
+func failLine(t string) (string, weight) {
+	if len(t) < 4 || len(t) > 2000 {
+		return "", nothing
+	}
+	if rule, w := failPrefix(t); w != nothing {
+		return rule, w
+	}
+	if strings.Contains(t, "rror") || strings.Contains(t, "ERROR") {
+		if rule, w := errorInLine(t); w != nothing {
+			return rule, w
+		}
+	}
+	return failElsewhere(t)
+}
+
+// failPrefix: the line begins as failures begin.
+func failPrefix(t string) (string, weight) {
+	switch t[0] {
+	case 'n':
+		if strings.HasPrefix(t, "npm ERR!") || strings.HasPrefix(t, "npm error") || strings.HasPrefix(t, "ninja: build stopped") || strings.HasPrefix(t, "ninja: error:") {
+			return "npm", strong
+		}
+	case '-':
+		if strings.HasPrefix(t, "--- FAIL: ") {
+			return "go-test", strong
+		}
+	case 'F':
+		if t == "FAIL" || strings.HasPrefix(t, "FAIL\t") || strings.HasPrefix(t, "FAIL: ") || strings.HasPrefix(t, "FAIL  ") || strings.HasPrefix(t, "FAIL ") && strings.ContainsAny(t, "./") {
+			return "test-fail", strong
+		}
+		if strings.HasPrefix(t, "FAILED (") || strings.HasPrefix(t, "FAILED ") && strings.Contains(t, "::") || strings.HasPrefix(t, "FAILURE: Build failed") || t == "FAILED" {
+			return "test-fail", strong
+		}
+	case 'T':
+		if strings.HasPrefix(t, "Tests:") && countBefore(t, " failed") > 0 || strings.HasPrefix(t, "Test Suites:") && countBefore(t, " failed") > 0 || strings.HasPrefix(t, "Test Files") && countBefore(t, " failed") > 0 {
+			return "jest", strong
+		}
+	case 't':
+		if strings.HasPrefix(t, "test result: FAILED") {
+			return "cargo-test", strong
+		}
+	case 'B':
+		if strings.HasPrefix(t, "BUILD FAILED") || strings.HasPrefix(t, "BUILD FAILURE") {
+			return "build", strong
+		}
+	case 'p':
+		if strings.HasPrefix(t, "panic: ") {
+			return "panic", strong
+		}
+	case 'm', 'g':
+		if i := strings.Index(t, ": *** "); i > 0 && i < 24 && strings.Contains(t[:i], "make") {
+			return "make", strong
+		}
+	case 'c':
+		if strings.HasPrefix(t, "curl: (") {
+			return "curl", strong
+		}
+	case 'C':
+		if strings.HasPrefix(t, "CMake Error") {
+			return "cmake", strong
+		}
+		if strings.HasPrefix(t, "CONFLICT (") {
+			return "git-conflict", strong
+		}
+	case 'f':
+		if strings.HasPrefix(t, "fatal: ") || strings.HasPrefix(t, "fatal error: ") {
+			return "fatal", weak
+		}
+	case 'E':
+		if strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::") || strings.HasPrefix(t, "ELIFECYCLE") || strings.HasPrefix(t, "ERR_PNPM") {
+			return "test-error", strong
+		}
+	case 'S':
+		if strings.HasPrefix(t, "Segmentation fault") {
+			return "crash", strong
+		}
+	case '=':
+		if rule, ok := pytestSummary(t); ok {
+			return rule, strong
+		}
+	case '!':
+		if strings.HasPrefix(t, "! [rejected]") || strings.HasPrefix(t, "! [remote rejected]") {
+			return "git-push", strong
+		}
+	}
+	return "", nothing
+}
+
+// errorInLine: the word error stands where compilers, linters and programs put it.
+func errorInLine(t string) (string, weight) {
+	switch {
+	case strings.HasPrefix(t, "error TS") || located(t, "error TS"):
+		return "tsc", strong
+	case strings.HasPrefix(t, "error[E") || strings.HasPrefix(t, "error: could not compile"):
+		return "cargo", strong
+	case located(t, "error:") || located(t, "fatal error:") || located(t, "error "):
+		return "compiler", strong
+	case strings.HasPrefix(t, "error Command failed") || strings.HasPrefix(t, "error: script ") || strings.HasPrefix(t, "error: Recipe "):
+		return "script", strong
+	case strings.HasPrefix(t, "Error response from daemon"), strings.HasPrefix(t, "error: failed to push"):
+		return "command", strong
+	case strings.HasPrefix(t, "Found ") && countBefore(t, " error") > 0:
+		return "linter", strong
+	case strings.HasPrefix(t, "✖ ") && strings.Contains(t, "problem") && countBefore(t, " error") > 0:
+		return "eslint", strong
+	case strings.HasPrefix(t, "[ERROR] ") && (strings.Contains(t, "BUILD") || strings.Contains(t, "COMPILATION") || strings.Contains(t, "Failed to execute goal")):
+		return "maven", strong
+	case strings.HasPrefix(t, "==") && strings.Contains(t, "ERROR: AddressSanitizer"):
+		return "sanitizer", strong
+	}
+	low := strings.ToLower(cutText(t, 24))
+	for _, p := range []string{"error:", "error -", "error!", "error. ", "error (", "error [", "err:", "[error]"} {
+		if strings.HasPrefix(low, p) {
+			return "error-line", weak
+		}
+	}
+	if exceptionLine(t) {
+		return "exception", weak
+	}
+	return "", nothing
+}
+
+// failElsewhere: failures whose words stand at the end or in the middle.
+func failElsewhere(t string) (string, weight) {
+	if shellComplaint(t) {
+		return "shell", weak
+	}
+	switch {
+	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"):
+		return "crash", strong
+	case strings.HasSuffix(t, " failing") && countBefore(t, " failing") > 0:
+		return "mocha", strong
+	case strings.HasPrefix(t, "husky - ") && strings.Contains(t, "failed"), strings.HasPrefix(t, "Command timed out"), strings.HasPrefix(t, "husky - ") && strings.Contains(t, "exited with code"):
+		return "command", strong
+	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
+		return "go-build", strong
+	case goPosition(t):
+		return "go-build", weak
+	case strings.HasPrefix(t, "exit status ") && t != "exit status 0" && len(t) < 16:
+		return "go-run", weak
+	case strings.HasPrefix(t, "Uncaught ") || strings.HasPrefix(t, "Unhandled ") || strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
+		return "exception", weak
+	case strings.HasPrefix(t, "Caused by: "), exceptionLine(t):
+		return "exception", weak
+	}
+	return "", nothing
+}
+
+// located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position, not inside prose.
+func located(t, mark string) bool {
+	i := strings.Index(t, mark)
+	if i < 3 {
+		return false
+	}
+	before := strings.TrimRight(t[:i], " -")
+	if before == "" {
+		return false
+	}
+	switch before[len(before)-1] {
+	case ':', ')':
+	default:
+		return mark == "error TS" && isDigit(before[len(before)-1]) && strings.Contains(before, ":")
+	}
+	before = strings.TrimRight(before, ":)")
+	if strings.ContainsAny(before, " \t") && !strings.Contains(before, "(") {
+		return false
+	}
+	return before != "" && isDigit(before[len(before)-1]) && strings.ContainsAny(before, "./")
+}
+
+// goPosition: "./main.go:12:5: undefined: x", as go build and go vet say it.
+func goPosition(t string) bool {
+	i := strings.Index(t, ".go:")
+	if i < 1 || strings.ContainsAny(t[:i], " \t") {
+		return false
+	}
+	rest := t[i+4:]
+	n := 0
+	for n < len(rest) && (isDigit(rest[n]) || rest[n] == ':') {
+		n++
+	}
+	return n >= 4 && n < len(rest) && rest[n] == ' ' && strings.Count(rest[:n], ":") == 2
+}
+
+// exceptionLine: "ValueError: ...", "pkg.mod.NoSuchThingError: ...", "java.lang.IllegalStateException: ...".
+func exceptionLine(t string) bool {
+	i := 0
+	for i < len(t) && (isLetter(t[i]) || isDigit(t[i]) || t[i] == '_' || t[i] == '.' || t[i] == '$') {
+		i++
+	}
+	name := t[:i]
+	if i < 5 || !isLetter(name[0]) {
+		return false
+	}
+	last := name[strings.LastIndexByte(name, '.')+1:]
+	if last == "" || last[0] < 'A' || last[0] > 'Z' {
+		return false
+	}
+	rest := t[i:]
+	if strings.HasPrefix(rest, " [") { // node: Error [ERR_X]: ...
+		if end := strings.IndexByte(rest, ']'); end > 0 {
+			rest = rest[end+1:]
+		}
+	}
+	named := strings.HasSuffix(last, "Error") || strings.HasSuffix(last, "Exception") || last == "KeyboardInterrupt" || last == "SystemExit" || strings.HasSuffix(last, "NotFound")
+	return named && (rest == "" || strings.HasPrefix(rest, ": "))
+}
+
+// shellComplaint: a shell or one of its utilities says that it could not: "ls: x: No such file or directory".
+func shellComplaint(t string) bool {
+	i := strings.IndexByte(t, ':')
+	if i < 1 || i > 40 || len(t) > 400 {
+		return false
+	}
+	if strings.ContainsAny(t[:i], " \t\"'=") && !strings.HasPrefix(t, "(eval)") {
+		return false
+	}
+	low := strings.ToLower(t[i:])
+	if strings.Contains(low, "broken pipe") {
+		return false
+	}
+	for _, s := range []string{
+		": no such file or directory", ": command not found", ": permission denied", ": is a directory", ": not a directory", ": directory not empty", ": file exists",
+		": operation not permitted", ": cannot ", ": invalid option", ": unrecognized option", ": illegal option", ": missing operand", ": can't read", ": can't open", ": event not found",
+		": no such user", ": bad substitution", ": syntax error", ": unterminated", ": read-only file system", ": no space left", ": no matches found", ": not found", ": unknown option", ": unknown command",
+	} {
+		if strings.Contains(low, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// pytestSummary reads "==== 1 failed, 21 passed in 3.20s ====".
+func pytestSummary(t string) (string, bool) {
+	if !strings.HasSuffix(t, "=") || !strings.Contains(t, " in ") {
+		return "", false
+	}
+	return "pytest", countBefore(t, " failed") > 0 || countBefore(t, " error") > 0
+}
+
+// countBefore is the number that stands right before word, 0 when there is none.
+func countBefore(t, word string) int {
+	for from := 0; ; {
+		i := strings.Index(t[from:], word)
+		if i < 0 {
+			return 0
+		}
+		i += from
+		n, p := 0, 1
+		for j := i - 1; j >= 0 && isDigit(t[j]) && p < 1e6; j-- {
+			n += int(t[j]-'0') * p
+			p *= 10
+		}
+		if n > 0 {
+			return n
+		}
+		from = i + len(word)
+	}
+}
+
+func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
+func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+// plain is a line without colours and surrounding white space.
+func plain(line string) string {
+	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
+		return strings.TrimSpace(line)
+	}
+	var b strings.Builder
+	b.Grow(len(line))
+	for i := 0; i < len(line); i++ {
+		if n := colour(line[i:]); n > 0 {
+			i += n - 1
+			continue
+		}
+		b.WriteByte(line[i])
+	}
+	return strings.TrimSpace(b.String())
+}
+
+// colour is the length of a terminal's colour sequence at the start of s; the escape byte itself may have been lost on
+// the way ("[31merror[39m").
+func colour(s string) int {
+	i := 0
+	if s[0] == 0x1b {
+		i = 1
+	}
+	if i >= len(s) || s[i] != '[' {
+		return 0
+	}
+	j := i + 1
+	for j < len(s) && (isDigit(s[j]) || s[j] == ';') {
+		j++
+	}
+	if j < len(s) && (s[j] == 'm' || i == 1 && (s[j] == 'K' || s[j] == 'G')) && (i == 1 || j > i+1) {
+		return j + 1
+	}
+	return 0
+}

@@ -1,0 +1,192 @@
+package detect
+
+import "strings"
+
+// unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("# var_3 = \"...\""),
+// reminders that harnesses append.
+func unwrapText(text string) string {
+	text = strings.TrimSpace(text)
+	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
+	if i := strings.Index(text, "<system-reminder>"); i >= 0 {
+		if end := strings.LastIndex(text, "</system-reminder>"); end > i && len(text)-end < 64 {
+			text = strings.TrimSpace(text[:i])
+		}
+	}
+	if inner, ok := assigned(text); ok {
+		return strings.TrimSpace(inner)
+	}
+	return text
+}
+
+// assigned reads `# name = "value"`, the echo of harnesses that keep results in variables.
+func assigned(text string) (string, bool) {
+	rest, ok := strings.CutPrefix(text, "# ")
+	if !ok {
+		return "", false
+	}
+	name, value, ok := strings.Cut(rest, " = ")
+	if !ok || name == "" || len(name) > 40 || strings.ContainsAny(name, " \n") {
+		return "", false
+	}
+	if len(value) > 1 && (value[0] == '"' || value[0] == '\'') && value[len(value)-1] == value[0] {
+		return laxUnescape(value[1 : len(value)-1]), true
+	}
+	return value, true
+}
+
+// lastWords is how many of the last lines of an output are its last words: an error told there is how it ended.
+const lastWords = 4
+
+// outputFails reads a program's output line by line. A tool's own summary of a failure proves it wherever it stands; an
+// error that was merely told proves it in the first line, among the last words, or as a traceback that nothing follows.
+func outputFails(body string) (string, bool) {
+	var lines []string // not empty ones, plain
+	for line := range strings.SplitSeq(body, "\n") {
+		if t := plain(line); t != "" {
+			lines = append(lines, t)
+		}
+	}
+	if len(lines) == 0 {
+		return "", false
+	}
+	if looksLikeCode(lines) {
+		return "", false
+	}
+	done := false
+	for _, t := range lines[max(len(lines)-lastWords, 0):] {
+		done = done || doneLine(t)
+	}
+	if rule, bad := statement(lines[0]); bad && !done && rule != "no-such" {
+		return rule, true
+	}
+	if rule, bad := nodeDied(lines); bad {
+		return rule, true
+	}
+	complaints := 0
+	for i, t := range lines {
+		rule, w := failLine(t)
+		switch {
+		case w == strong && (!done || i >= len(lines)-lastWords):
+			return rule, true
+		case w == weak && !done && i >= len(lines)-lastWords:
+			return rule, true
+		case w == weak && rule == "shell":
+			complaints++
+		case w == weak && rule == "go-build" && i > 0 && strings.HasPrefix(lines[i-1], "# "):
+			return rule, true
+		}
+	}
+	return "shell", complaints*2 >= len(lines)
+}
+
+// nodeDied: node prints the stack and, last of all, its own version when an exception ends the program.
+func nodeDied(lines []string) (string, bool) {
+	for _, t := range lines[max(len(lines)-8, 0):] {
+		if strings.HasPrefix(t, "Node.js v") && len(t) < 24 {
+			return "node", true
+		}
+	}
+	return "", false
+}
+
+// looksLikeCode: a diff or numbered source lines; whatever they say, they say it of a program.
+func looksLikeCode(lines []string) bool {
+	if strings.HasPrefix(lines[0], "diff --git ") || strings.HasPrefix(lines[0], "@@ ") || strings.HasPrefix(lines[0], "Here's the result of running `cat -n`") {
+		return true
+	}
+	if len(lines) < 3 {
+		return false
+	}
+	numbered := 0
+	for _, t := range lines[:min(len(lines), 12)] {
+		n := 0
+		for n < len(t) && isDigit(t[n]) {
+			n++
+		}
+		if n > 0 && n < len(t) && (t[n] == ':' || t[n] == '-' || t[n] == '\t' || strings.HasPrefix(t[n:], "→") || strings.HasPrefix(t[n:], "  ")) {
+			numbered++
+		}
+	}
+	return numbered*4 >= min(len(lines), 12)*3
+}
+
+// doneLine: a summary that says all went well.
+func doneLine(t string) bool {
+	switch {
+	case strings.HasSuffix(t, "=") && strings.Contains(t, " passed") && strings.Contains(t, " in "):
+		return countBefore(t, " failed") == 0 && countBefore(t, " error") == 0
+	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
+		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
+	case strings.HasPrefix(t, "test result: ok"), strings.HasPrefix(t, "All checks passed"), strings.HasPrefix(t, "Success: no issues found"), strings.HasPrefix(t, "build succeeded"),
+		strings.HasPrefix(t, "BUILD SUCCESS"), strings.HasPrefix(t, "Build succeeded"), strings.HasPrefix(t, "All tests passed"), strings.HasPrefix(t, "Found 0 errors"), strings.HasPrefix(t, "Successfully "):
+		return true
+	case strings.HasPrefix(t, "ok  \t") || t == "PASS" || t == "OK":
+		return true
+	case strings.HasSuffix(t, " passing") && countBefore(t, " passing") > 0, strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
+		return true
+	}
+	return false
+}
+
+// soundsDone: the output's last words say that all went well.
+func soundsDone(body string) bool {
+	body = strings.TrimRight(body, " \r\n\t")
+	for range lastWords {
+		start := strings.LastIndexByte(body, '\n') + 1
+		if t := plain(body[start:]); len(t) > 1 && doneLine(t) {
+			return true
+		}
+		if start == 0 {
+			return false
+		}
+		body = strings.TrimRight(body[:start], " \r\n\t")
+	}
+	return false
+}
+
+// allComplain: every line is a shell's or utility's complaint.
+func allComplain(body string) bool {
+	if len(body) > 2000 {
+		return false
+	}
+	n := 0
+	for line := range strings.SplitSeq(body, "\n") {
+		t := plain(line)
+		if t == "" {
+			continue
+		}
+		if n++; !shellComplaint(t) {
+			return false
+		}
+	}
+	return n > 0
+}
+
+// pageHead is how much of a page is read for its title and the browser's own error page.
+const pageHead = 6 << 10
+
+// pageFails: a page that is an error page, or a tool that tells an error on a line of its own.
+func pageFails(text string) (string, bool) {
+	head := cutText(text, pageHead)
+	if strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror") {
+		return "unreachable", true
+	}
+	n := 0
+	for line := range strings.SplitSeq(head, "\n") {
+		t := plain(line)
+		if t == "" {
+			continue
+		}
+		n++
+		low := strings.ToLower(cutText(t, 80))
+		switch {
+		case n <= 12 && (strings.HasPrefix(low, "title: error 4") || strings.HasPrefix(low, "title: error 5") || strings.HasPrefix(low, "title: 404") || strings.HasPrefix(low, "## error 4") || strings.HasPrefix(low, "# error 4")):
+			return "http", true
+		case strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: "):
+			if rule, bad := statement(strings.TrimLeft(low[6:], " ")); bad {
+				return rule, true
+			}
+		}
+	}
+	return "", false
+}

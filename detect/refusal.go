@@ -1,0 +1,163 @@
+package detect
+
+import "strings"
+
+// Refuser says who refused a call.
+type Refuser string
+
+// The refusers. Only a person's refusal is feedback.
+const (
+	NoRefuser Refuser = ""
+	Person    Refuser = "person"   // somebody at the keyboard said no, or interrupted
+	Policy    Refuser = "policy"   // a rule that was set before
+	Headless  Refuser = "headless" // nobody there to ask
+)
+
+// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of its first lines.
+type refusalWording struct {
+	text string // lower case
+	by   Refuser
+	rule string
+}
+
+// refusalWordings are the sentences of known harnesses, as found in their packages and on the wire.
+//
+//nolint:gochecknoglobals // an immutable table: the wordings are data
+var refusalWordings = []refusalWording{
+	{"the user doesn't want to proceed with this tool use", Person, "claude"},
+	{"the user doesn't want to take this action right now", Person, "claude"},
+	{"the user does not want to proceed", Person, "claude"},
+	{"[request interrupted by user", Person, "claude-interrupt"},
+	{"claude requested permissions to", Headless, "claude-headless"},
+	{"this command requires approval", Headless, "claude-headless"},
+	{"this tool requires approval", Headless, "headless"},
+	{"permission to use ", Policy, "claude-policy"}, // "... has been denied"
+	{"the user rejected permission to use this", Person, "opencode"},
+	{"the user dismissed this question", Person, "opencode"},
+	{"user aborted the command", Person, "opencode-interrupt"},
+	{"tool execution aborted", Person, "opencode-interrupt"},
+	{"tool execution was aborted", Person, "opencode-interrupt"},
+	{"the user has specified a rule which prevents", Policy, "opencode-policy"},
+	{"exec command rejected by user", Person, "codex"},
+	{"patch rejected by user", Person, "codex"},
+	{"rejected by user", Person, "codex"},
+	{"aborted by user", Person, "codex-interrupt"},
+	{"command aborted by user", Person, "codex-interrupt"},
+	{"[operation cancelled]", Person, "qwen"},
+	{"user did not allow tool call", Person, "qwen"},
+	{"command was cancelled by user", Person, "qwen-interrupt"},
+	{"command was canceled by user", Person, "qwen-interrupt"},
+	{"operation cancelled by user", Person, "qwen-interrupt"},
+	{"tool execution denied by user", Person, "cline"},
+	{"user rejected the tool call", Person, "cline"},
+	{"the user denied this operation", Person, "cline"},
+	{"command aborted", Person, "pi-interrupt"},
+	{"operation aborted", Person, "pi-interrupt"},
+	{"permission denied by user", Person, "continue"},
+	{"permission denied by the user", Person, "continue"},
+	{"tool execution was not approved", Person, "agents-js"},
+	{"the user rejected", Person, "person"},
+	{"the user denied", Person, "person"},
+	{"the user declined", Person, "person"},
+	{"the user cancelled", Person, "person"},
+	{"the user canceled", Person, "person"},
+	{"the user interrupted", Person, "person"},
+	{"the user aborted", Person, "person"},
+	{"the user refused", Person, "person"},
+	{"user rejected", Person, "person"},
+	{"user denied", Person, "person"},
+	{"user declined", Person, "person"},
+	{"user cancelled", Person, "person"},
+	{"user canceled", Person, "person"},
+	{"user interrupted", Person, "person"},
+	{"user refused", Person, "person"},
+	{"user aborted", Person, "person"},
+	{"command rejected by user", Person, "person"},
+	{"cancelled by user", Person, "person"},
+	{"canceled by user", Person, "person"},
+	{"interrupted by user", Person, "person"},
+}
+
+// refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a shell's result.
+const refusalLead = 400
+
+// readRefusal recognises the known wordings in the first lines of a result.
+func readRefusal(text string) (Refuser, string, bool) {
+	head := strings.ToLower(cutText(text, refusalLead))
+	n := 0
+	for line := range strings.SplitSeq(head, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		if n++; n > 4 {
+			break
+		}
+		if by, rule, ok := refusalLine(line); ok {
+			return by, rule, true
+		}
+	}
+	return NoRefuser, "", false
+}
+
+func refusalLine(line string) (Refuser, string, bool) {
+	for _, lead := range []string{"<tool_use_error>", "error: ", "error executing tool: ", "tool error: "} {
+		line = strings.TrimPrefix(line, lead)
+	}
+	switch {
+	case strings.HasPrefix(line, `this "`) && strings.Contains(line, "was denied by permission rule"),
+		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "denied by permission rule"),
+		strings.HasPrefix(line, "tool execution") && strings.Contains(line, "denied by policy"):
+		return Policy, "policy", true
+	case strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires approval in a tty"),
+		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires user approval"),
+		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode") && strings.Contains(line, "approval"):
+		return Headless, "headless", true
+	}
+	for _, w := range refusalWordings {
+		if !strings.HasPrefix(line, w.text) {
+			continue
+		}
+		if w.rule == "claude-policy" && !strings.Contains(line, "denied") {
+			continue
+		}
+		return w.by, w.rule, true
+	}
+	return NoRefuser, "", false
+}
+
+// readPending recognises results that say "not finished yet": a command that was moved to the background, a session that
+// is still running.
+func readPending(text string) (string, bool) {
+	n := 0
+	for line := range strings.SplitSeq(cutText(text, 600), "\n") {
+		line = strings.ToLower(strings.TrimSpace(line))
+		if line == "" {
+			continue
+		}
+		if n++; n > 6 || strings.HasPrefix(line, "output:") {
+			break
+		}
+		switch {
+		case strings.HasPrefix(line, "process running with session id"):
+			return "codex-session", true
+		case n <= 2 && (strings.HasPrefix(line, "command running in background") || strings.HasPrefix(line, "command was moved to") ||
+			strings.HasPrefix(line, "running in background") || strings.HasPrefix(line, "command started in") || strings.HasPrefix(line, "background command started")):
+			return "background", true
+		case n <= 2 && strings.HasPrefix(line, "command") && (strings.Contains(line, "in the background") || strings.Contains(line, "in background")):
+			return "background", true
+		case strings.Contains(line, " is still running") && (strings.HasPrefix(line, "<") || strings.HasPrefix(line, "command") || strings.HasPrefix(line, "the command") ||
+			strings.HasPrefix(line, "process") || strings.HasPrefix(line, "[")):
+			return "still-running", true
+		}
+	}
+	return "", false
+}
+
+// cutText is the first n bytes.
+func cutText(s string, n int) string {
+	if len(s) > n {
+		return s[:n]
+	}
+	return s
+}
