@@ -1,0 +1,181 @@
+package sample
+
+import (
+	"bytes"
+	"hash/maphash"
+	"maps"
+	"strconv"
+)
+
+// maxPasses bounds how often a string is read again after something in it was replaced. A replacement makes a new word
+// boundary, which can reveal the next thing; two passes are the rule, the rest is for adversaries.
+const maxPasses = 16
+
+// maxRemembered bounds the values whose number is remembered. Beyond it a value gets a fresh number each time it is seen:
+// still redacted, no longer recognisable as the same.
+const maxRemembered = 1 << 16
+
+// Redactor replaces secrets, and personal data if asked to, by placeholders such as [REDACTED:email:1]. The same value
+// gets the same number for as long as the Redactor lives, so one Redactor per session keeps placeholders stable
+// within every sample of it; the numbers count appearances and say nothing about the value, so they link nothing across
+// redactors or tenants. It remembers seeded 64-bit hashes of the values, never the values.
+//
+// A Redactor is not safe for concurrent use.
+type Redactor struct {
+	m       matcher
+	levels  [maxLevels]level
+	bufs    [2][]byte
+	ints    []byte
+	seed    maphash.Seed
+	numbers map[uint64]int
+	next    [kinds]int
+	counts  [kinds]int
+}
+
+// NewRedactor makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards, IBANs, SSN-like
+// numbers and IP addresses.
+func NewRedactor(personal bool) *Redactor {
+	return &Redactor{m: matcher{personal: personal}, seed: maphash.MakeSeed()}
+}
+
+// Text returns s redacted; s itself when nothing was found.
+func (r *Redactor) Text(s string) string {
+	if s == "" {
+		return s
+	}
+	// The copy is cheaper than it looks beside the scan, and keeps strings immutable without unsafe.
+	r.ints = append(r.ints[:0], s...)
+	out, found := r.text(r.ints, noClass)
+	if !found {
+		return s
+	}
+	return string(out)
+}
+
+// Counts returns how many values were replaced since the redactor was made or since TakeCounts, by kind. Values that
+// occur twice count twice. It is nil when nothing was replaced.
+func (r *Redactor) Counts() map[string]int {
+	var m map[string]int
+	for k, n := range r.counts {
+		if n == 0 {
+			continue
+		}
+		if m == nil {
+			m = make(map[string]int)
+		}
+		m[kind(k).String()] = n
+	}
+	return m
+}
+
+// TakeCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of a session.
+func (r *Redactor) TakeCounts() map[string]int {
+	m := maps.Clone(r.Counts())
+	r.counts = [kinds]int{}
+	return m
+}
+
+// text redacts one string, in escaped or plain form, until it finds nothing more. The result is valid until the next call.
+func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
+	for pass := range maxPasses {
+		deep, depth := s, 0
+		if longBase64(s) {
+			return s, found
+		}
+		for depth < maxLevels && bytes.IndexByte(deep, '\\') >= 0 && r.levels[depth].unescape(deep, byte(depth)) {
+			deep = r.levels[depth].buf
+			depth++
+		}
+		hits := r.m.run(deep, class)
+		if len(hits) == 0 {
+			return s, found
+		}
+		found = true
+		s = r.replace(pass&1, s, deep, hits, depth)
+	}
+	return s, found
+}
+
+// replace writes s with the hits, found depth unescapings down in deep, replaced.
+func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byte {
+	out := r.bufs[buf][:0]
+	done := 0
+	for _, h := range hits {
+		start, end := h.start, h.end
+		for d := depth - 1; d >= 0; d-- {
+			start, end = r.levels[d].start(start), r.levels[d].end(end)
+		}
+		if start < done { // two hits share one escape unit; the first one took it
+			start = done
+		}
+		out = append(out, s[done:start]...)
+		out = r.placeholder(out, h.kind, deep[h.start:h.end])
+		done = max(end, start)
+	}
+	out = append(out, s[done:]...)
+	r.bufs[buf] = out
+	return out
+}
+
+// placeholder appends the placeholder of a value.
+func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
+	r.counts[k]++
+	dst = append(dst, placeholderStart...)
+	dst = append(dst, k.String()...)
+	dst = append(dst, ':')
+	dst = strconv.AppendInt(dst, int64(r.number(k, value)), 10)
+	return append(dst, ']')
+}
+
+func (r *Redactor) number(k kind, value []byte) int {
+	var h maphash.Hash
+	h.SetSeed(r.seed)
+	_ = h.WriteByte(byte(k))
+	for _, b := range value {
+		switch {
+		case k == card || k == phone || k == ssn:
+			if !isDigit(b) { // the same number, differently grouped
+				continue
+			}
+		case k == iban && (b == ' ' || b == '-'):
+			continue
+		case k == email:
+			b = lower(b)
+		}
+		_ = h.WriteByte(b)
+	}
+	sum := h.Sum64()
+	if n, ok := r.numbers[sum]; ok {
+		return n
+	}
+	r.next[k]++
+	if r.numbers == nil {
+		r.numbers = make(map[uint64]int)
+	}
+	if len(r.numbers) < maxRemembered {
+		r.numbers[sum] = r.next[k]
+	}
+	return r.next[k]
+}
+
+// longBase64 reports whether s is a long run of base64 and nothing else at its start: an image, a document, a file.
+func longBase64(s []byte) bool {
+	const probe = 1024
+	if len(s) < 2*probe {
+		return false
+	}
+	if i := bytes.Index(s[:128], []byte(";base64,")); i >= 0 {
+		s = s[i+len(";base64,"):]
+	}
+	for _, b := range s[:probe] {
+		if classOf[b]&base64Byte == 0 {
+			return false
+		}
+	}
+	for _, b := range s[probe:] {
+		if classOf[b]&base64Byte == 0 {
+			return false
+		}
+	}
+	return true
+}

@@ -1,0 +1,127 @@
+package sample
+
+import "bytes"
+
+// JSON returns raw, a JSON text, redacted: strings (keys too) at any depth of escaping, and bare numbers that are payment
+// cards or stand under a key that says what they are. Valid JSON stays valid. When nothing is found the result is raw
+// itself and dst is not touched; otherwise the result is written over dst[:0], which must not overlap raw.
+func (r *Redactor) JSON(dst, raw []byte) []byte {
+	w := splicer{dst: dst[:0], src: raw}
+	var key []byte // the key whose value comes next
+	for i := 0; i < len(raw); {
+		q := bytes.IndexByte(raw[i:], '"')
+		if q < 0 {
+			r.numbersIn(&w, i, len(raw), key)
+			break
+		}
+		r.numbersIn(&w, i, i+q, key)
+		start := i + q + 1
+		end := stringEnd(raw, start)
+		i = end + 1
+		if colon := skipSpace(raw, i); at(raw, colon) == ':' {
+			key = raw[start:end]
+			i = colon + 1
+			if next := skipSpace(raw, i); at(raw, next) == '{' || at(raw, next) == '[' {
+				key = nil // the key speaks of a container, not of the strings in it
+			}
+			r.stringIn(&w, start, end, noClass)
+			continue
+		}
+		class := noClass
+		if key != nil {
+			class = classOfKey(key)
+		}
+		r.stringIn(&w, start, end, class)
+		key = nil
+	}
+	return w.done()
+}
+
+func (r *Redactor) stringIn(w *splicer, start, end int, class keyClass) {
+	const shortest = 6 // a@b.io; a keyed value may be shorter
+	if end-start < shortest && class == noClass {
+		return
+	}
+	if out, found := r.text(w.src[start:end], class); found {
+		w.put(start, end, out, false)
+	}
+}
+
+// numbersIn looks at the bare numbers between two strings.
+func (r *Redactor) numbersIn(w *splicer, from, to int, key []byte) {
+	const shortest = 7
+	for i := from; to-i >= shortest; {
+		if !isDigit(w.src[i]) {
+			i++
+			continue
+		}
+		end := span(w.src[:to], i, digitByte)
+		c := at(w.src, end)
+		whole := c != '.' && c != 'e' && c != 'E'
+		if whole && end-i >= shortest && (i == 0 || (w.src[i-1] != '-' && w.src[i-1] != '.' && w.src[i-1] != '+')) {
+			class := noClass
+			if key != nil {
+				class = classOfKey(key)
+			}
+			if out, found := r.text(w.src[i:end], class); found {
+				w.put(i, end, out, true)
+			}
+		}
+		i = end
+		for i < to && w.src[i] != ',' && w.src[i] != ']' && w.src[i] != '}' { // the rest of a float
+			i++
+		}
+	}
+}
+
+// splicer copies src with some spans replaced, and copies nothing when none is.
+type splicer struct {
+	dst, src []byte
+	copied   int
+	changed  bool
+}
+
+func (w *splicer) put(start, end int, text []byte, quoted bool) {
+	w.dst = append(w.dst, w.src[w.copied:start]...)
+	if quoted {
+		w.dst = append(w.dst, '"')
+	}
+	w.dst = append(w.dst, text...)
+	if quoted {
+		w.dst = append(w.dst, '"')
+	}
+	w.copied, w.changed = end, true
+}
+
+func (w *splicer) done() []byte {
+	if !w.changed {
+		return w.src
+	}
+	return append(w.dst, w.src[w.copied:]...)
+}
+
+// stringEnd returns the index of the quote that closes the string starting at i, or len(raw).
+func stringEnd(raw []byte, i int) int {
+	for {
+		q := bytes.IndexByte(raw[i:], '"')
+		if q < 0 {
+			return len(raw)
+		}
+		i += q
+		esc := i
+		for esc > 0 && raw[esc-1] == '\\' {
+			esc--
+		}
+		if (i-esc)&1 == 0 {
+			return i
+		}
+		i++
+	}
+}
+
+func skipSpace(s []byte, i int) int {
+	for i < len(s) && (s[i] == ' ' || s[i] == '\n' || s[i] == '\t' || s[i] == '\r') {
+		i++
+	}
+	return i
+}

@@ -1,0 +1,189 @@
+package sample
+
+// placeholderStart opens every placeholder; text that holds it is never matched across.
+const placeholderStart = "[REDACTED:"
+
+// kind is a family of things to redact. Its String stands in the placeholder and in the counts.
+type kind uint8
+
+const (
+	none kind = iota
+	openAIKey
+	anthropicKey
+	awsKey
+	githubToken
+	gitlabToken
+	slackToken
+	stripeKey
+	googleKey
+	azureKey
+	npmToken
+	pypiToken
+	huggingFaceToken
+	sendgridKey
+	twilioKey
+	jwt
+	privateKey
+	authorization
+	urlCredentials
+	secret // an assignment such as password=...
+	email
+	phone
+	card
+	iban
+	ssn
+	ip
+	kinds // how many there are
+)
+
+// String is the kind's name in placeholders, counts and metrics.
+func (k kind) String() string {
+	if k <= twilioKey {
+		return k.vendor()
+	}
+	switch k { //nolint:exhaustive // vendors stand above
+	case jwt:
+		return "jwt"
+	case privateKey:
+		return "private_key"
+	case authorization:
+		return "authorization"
+	case urlCredentials:
+		return "url_credentials"
+	case secret:
+		return "secret"
+	case email:
+		return "email"
+	case phone:
+		return "phone"
+	case card:
+		return "card"
+	case iban:
+		return "iban"
+	case ssn:
+		return "ssn"
+	case ip:
+		return "ip"
+	default:
+		return "none"
+	}
+}
+
+func (k kind) vendor() string {
+	switch k { //nolint:exhaustive // the rest stands in String
+	case openAIKey:
+		return "openai_key"
+	case anthropicKey:
+		return "anthropic_key"
+	case awsKey:
+		return "aws_key"
+	case githubToken:
+		return "github_token"
+	case gitlabToken:
+		return "gitlab_token"
+	case slackToken:
+		return "slack_token"
+	case stripeKey:
+		return "stripe_key"
+	case googleKey:
+		return "google_key"
+	case azureKey:
+		return "azure_key"
+	case npmToken:
+		return "npm_token"
+	case pypiToken:
+		return "pypi_token"
+	case huggingFaceToken:
+		return "huggingface_token"
+	case sendgridKey:
+		return "sendgrid_key"
+	case twilioKey:
+		return "twilio_key"
+	default:
+		return "none"
+	}
+}
+
+// hit is a match in the unescaped text.
+type hit struct {
+	start, end int
+	kind       kind
+}
+
+// Classes of bytes, as bits of classOf.
+const (
+	anchorByte uint8 = 1 << iota // a match may hang on it
+	alnumByte
+	digitByte
+	hexByte
+	tokenByte  // [A-Za-z0-9_-]
+	base64Byte // [A-Za-z0-9+/=]
+	localByte  // local part of an e-mail address
+	upperByte
+)
+
+// classOf is the hot loop's only look-up.
+//
+//nolint:gochecknoglobals // written once here, read only
+var classOf = func() (t [256]uint8) {
+	set := func(s string, class uint8) {
+		for i := range len(s) {
+			t[s[i]] |= class
+		}
+	}
+	const digits, lowers, uppers = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	const alnum = digits + lowers + uppers
+	set("@%-_ASJBb:=[~+("+digits, anchorByte)
+	set(alnum, alnumByte|tokenByte|base64Byte|localByte)
+	set(digits, digitByte)
+	set(digits+"abcdefABCDEF", hexByte)
+	set("_-", tokenByte)
+	set("+/=", base64Byte)
+	set("._%+-'", localByte)
+	set(uppers, upperByte)
+	for b := 0x80; b <= 0xff; b++ {
+		t[b] |= localByte
+	}
+	return t
+}()
+
+func isDigit(b byte) bool { return b-'0' <= 9 }
+func isAlnum(b byte) bool { return classOf[b]&alnumByte != 0 }
+func isUpper(b byte) bool { return b-'A' <= 'Z'-'A' }
+func isLower(b byte) bool { return b-'a' <= 'z'-'a' }
+
+func lower(b byte) byte {
+	if isUpper(b) {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// span returns the end of the run of bytes of the class that starts at i.
+func span(s []byte, i int, class uint8) int {
+	for i < len(s) && classOf[s[i]]&class != 0 {
+		i++
+	}
+	return i
+}
+
+// startsWith reports whether s has p at i.
+func startsWith(s []byte, i int, p string) bool {
+	return i >= 0 && len(s)-i >= len(p) && string(s[i:i+len(p)]) == p
+}
+
+// startsFold is startsWith without regard to ASCII case; p is lower case.
+func startsFold(s []byte, i int, p string) bool {
+	if i < 0 || len(s)-i < len(p) {
+		return false
+	}
+	for j := range len(p) {
+		if lower(s[i+j]) != p[j] {
+			return false
+		}
+	}
+	return true
+}
+
+// bounded reports whether no word goes on to the left of i.
+func bounded(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

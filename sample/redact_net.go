@@ -1,0 +1,178 @@
+package sample
+
+import (
+	"bytes"
+	"net/netip"
+)
+
+// email matches an address around an @ (or its %40 in a URL, width 3).
+func (m *matcher) email(i, width int) hit {
+	s := m.s
+	start := i
+	for start > m.last && i-start < 64 && classOf[s[start-1]]&localByte != 0 {
+		start--
+	}
+	for start < i && !isAlnum(s[start]) && s[start] < 0x80 && s[start] != '_' {
+		start++
+	}
+	if start == i {
+		return hit{}
+	}
+	from := i + width
+	end, label, dots := from, from, 0
+	for ; end < len(s) && end-from < 253; end++ {
+		c := s[end]
+		if c == '.' {
+			if end == label || end+1 >= len(s) || !(isAlnum(s[end+1]) || s[end+1] >= 0x80) {
+				break
+			}
+			label = end + 1
+			dots++
+			continue
+		}
+		if !isAlnum(c) && c != '-' && c < 0x80 {
+			break
+		}
+	}
+	for end > label && s[end-1] == '-' {
+		end--
+	}
+	if dots == 0 || !isTLD(s[label:end]) || notAddress(s[start:i], s[from:end], s[label:end]) || at(s, end) == '(' {
+		return hit{}
+	}
+	return hit{start, end, email}
+}
+
+func isTLD(label []byte) bool {
+	if len(label) < 2 || len(label) > 24 {
+		return false
+	}
+	for _, c := range label {
+		if c < 0x80 && !isUpper(c) && !isLower(c) {
+			return startsFold(label, 0, "xn--")
+		}
+	}
+	return true
+}
+
+// notAddress knows what is written like an address: git@host remotes, image@2x.png, module@v1.2.zip.
+func notAddress(local, domain, tld []byte) bool {
+	if string(local) == "git" {
+		return true
+	}
+	if isDigit(domain[0]) || (domain[0] == 'v' && len(domain) > 1 && isDigit(domain[1])) {
+		switch string(bytes.ToLower(tld)) {
+		case "png", "jpg", "jpeg", "gif", "webp", "svg", "avif", "zip", "tgz", "tar", "gz", "js", "mjs", "ts", "css", "mod", "info", "json", "whl", "jar":
+			return true
+		}
+	}
+	return false
+}
+
+// ipv4 matches four decimal octets, unless they are loopback, a mask or nobody's, or a version.
+func (m *matcher) ipv4(i int) hit {
+	s := m.s
+	var octets [4]int
+	end := i
+	for k := range octets {
+		if k > 0 {
+			if at(s, end) != '.' {
+				return hit{}
+			}
+			end++
+		}
+		stop := span(s, end, digitByte)
+		if n := stop - end; n == 0 || n > 3 || (n > 1 && s[end] == '0') {
+			return hit{}
+		}
+		if octets[k] = number(s[end:stop]); octets[k] > 255 {
+			return hit{}
+		}
+		end = stop
+	}
+	if !closed(s, end) || (at(s, end) == '-' && isAlnum(at(s, end+1))) || at(s, end) == '_' {
+		return hit{}
+	}
+	if octets[0] == 0 || octets[0] == 127 || octets[0] == 255 || m.isVersion(i, octets) {
+		return hit{}
+	}
+	return hit{i, end, ip}
+}
+
+// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by its size.
+func (m *matcher) isVersion(i int, octets [4]int) bool {
+	s := m.s
+	if i > 0 {
+		switch s[i-1] {
+		case '=', '>', '<', '~', '^':
+			if i > 1 && (s[i-2] == '=' || s[i-2] == '>' || s[i-2] == '<' || s[i-2] == '~' || s[i-2] == '!') || s[i-1] != '=' {
+				return true
+			}
+		case '-', '_', '.':
+			return true
+		case '/':
+			j := i - 1
+			for j > 0 && isAlnum(s[j-1]) {
+				j--
+			}
+			if j < i-1 && isUpper(s[j]) { // Chrome/120.0.0.0
+				return true
+			}
+		}
+	}
+	if m.near(i, "version ver v release upgrade section chapter § rfc oid build") {
+		return true
+	}
+	for _, o := range octets {
+		if o > 9 {
+			return false
+		}
+	}
+	return !m.near(i, wordsOfIP)
+}
+
+// ipv6 matches an address that has its first colon at i.
+func (m *matcher) ipv6(i int) hit {
+	s := m.s
+	double := at(s, i+1) == ':'
+	if !double && (i == 0 || classOf[s[i-1]]&hexByte == 0 || classOf[at(s, i+1)]&hexByte == 0) {
+		return hit{}
+	}
+	start := i
+	for start > m.last && i-start < 5 && classOf[s[start-1]]&hexByte != 0 {
+		start--
+	}
+	if i-start > 4 || !bounded(s, start) || (start > 0 && (s[start-1] == ':' || s[start-1] == '.' || s[start-1] == '_')) {
+		return hit{}
+	}
+	end, digits, colons, pairs := start, 0, 0, true
+	for group := 0; end < len(s) && end-start < 46; end++ {
+		switch c := s[end]; {
+		case c == ':':
+			pairs = pairs && group == 2
+			colons++
+			group = 0
+		case classOf[c]&hexByte != 0 || (c == '.' && colons > 0 && isDigit(at(s, end+1))):
+			group++
+			if isDigit(c) {
+				digits++
+			}
+		default:
+			group = -1
+		}
+		if group < 0 {
+			break
+		}
+	}
+	for end > start && s[end-1] == ':' && !(end-start > 1 && s[end-2] == ':') {
+		end--
+	}
+	if colons < 2 || digits == 0 || pairs || end-start < 5 || (end < len(s) && (isAlnum(s[end]) || s[end] == '_' || s[end] == ':')) {
+		return hit{}
+	}
+	a, err := netip.ParseAddr(string(s[start:end]))
+	if err != nil || a.IsLoopback() || a.IsUnspecified() {
+		return hit{}
+	}
+	return hit{start, end, ip}
+}

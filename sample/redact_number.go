@@ -1,0 +1,301 @@
+package sample
+
+// number looks at a run of digits that begins at i. next is where the scan goes on when it is nothing.
+func (m *matcher) number(i int) (h hit, next int) {
+	s := m.s
+	if i > 0 && isAlnum(s[i-1]) {
+		if i >= 2 && isUpper(s[i-1]) && isUpper(s[i-2]) {
+			if h = m.iban(i - 2); h.kind != none {
+				return h, 0
+			}
+		}
+		return hit{}, span(s, i, digitByte)
+	}
+	end := span(s, i, digitByte)
+	run := end - i
+	c := at(s, end)
+	if isAlnum(c) || (c != '.' && c != '-' && c != ' ' && run < 7) {
+		return hit{}, end
+	}
+	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
+		return hit{}, end // a later group of something that was nothing
+	}
+	if c == '.' && run <= 3 {
+		if h = m.ipv4(i); h.kind != none {
+			return h, 0
+		}
+	}
+	if (c == '-' || c == ' ' || run == 9) && (run == 3 || run == 9) {
+		if h = m.ssn(i, end); h.kind != none {
+			return h, 0
+		}
+	}
+	if h = m.card(i, end); h.kind != none {
+		return h, 0
+	}
+	if h = m.phone(i); h.kind != none {
+		return h, 0
+	}
+	return hit{}, end
+}
+
+// closed reports whether no word or number goes on at end.
+func closed(s []byte, end int) bool {
+	c := at(s, end)
+	if isAlnum(c) {
+		return false
+	}
+	return (c != '.' && c != '-') || !isDigit(at(s, end+1))
+}
+
+// groups is a number as it is written: digits in groups, and where each group ends.
+type groups struct {
+	digits  [20]byte
+	n       int
+	size    [8]int
+	end     [8]int
+	count   int
+	plain   bool // one separator byte throughout
+	sep     byte
+	bracket bool
+}
+
+// readGroups reads digits and single separators (also ") " after an area code) from i.
+func readGroups(s []byte, i int) (g groups) {
+	g.plain = true
+	for g.count < len(g.size) {
+		end := span(s, i, digitByte)
+		if end == i || g.n+end-i > len(g.digits) {
+			break
+		}
+		g.n += copy(g.digits[g.n:], s[i:end])
+		g.size[g.count], g.end[g.count] = end-i, end
+		g.count++
+		c := at(s, end)
+		next := end + 1
+		if c == ')' {
+			g.bracket = true
+			if at(s, next) == ' ' || at(s, next) == '-' {
+				next++
+			}
+		} else if c == ' ' && at(s, next) == '(' {
+			g.bracket = true
+			next++
+		} else if c != ' ' && c != '-' && c != '.' {
+			break
+		}
+		if g.sep == 0 {
+			g.sep = c
+		}
+		g.plain = g.plain && g.sep == c
+		i = next
+	}
+	return g
+}
+
+// card matches a payment card: a known range of numbers, a known length and grouping, Luhn's check digit.
+func (m *matcher) card(i, end int) hit {
+	s := m.s
+	run := end - i
+	if run >= 13 && run <= 19 {
+		if closed(s, end) && isCard(s[i:end]) {
+			return hit{i, end, card}
+		}
+		return hit{}
+	}
+	if run != 4 || (at(s, end) != ' ' && at(s, end) != '-') {
+		return hit{}
+	}
+	g := readGroups(s, i)
+	n := g.n
+	for k := g.count; k >= 3; k-- {
+		if cardShape(g.size[:k]) && closed(s, g.end[k-1]) && isCard(g.digits[:n]) {
+			return hit{i, g.end[k-1], card}
+		}
+		n -= g.size[k-1]
+	}
+	return hit{}
+}
+
+func cardShape(size []int) bool {
+	switch len(size) {
+	case 3:
+		return size[1] == 6 && (size[2] == 5 || size[2] == 4)
+	case 4, 5:
+		for _, n := range size[1 : len(size)-1] {
+			if n != 4 {
+				return false
+			}
+		}
+		return size[len(size)-1] <= 4
+	}
+	return false
+}
+
+func isCard(d []byte) bool {
+	n := len(d)
+	if n < 13 {
+		return false
+	}
+	two, three, four := number(d[:2]), number(d[:3]), number(d[:4])
+	ok := false
+	switch {
+	case d[0] == '4':
+		ok = n == 13 || n == 16 || n == 19
+	case two >= 51 && two <= 55, four >= 2221 && four <= 2720:
+		ok = n == 16
+	case two == 34 || two == 37:
+		ok = n == 15
+	case three >= 300 && three <= 305, two == 36, two == 38, two == 39:
+		ok = n == 14 || n == 16
+	case four == 6011, two == 65, three >= 644 && three <= 649, two == 62, four >= 3528 && four <= 3589:
+		ok = n >= 16
+	case two == 50, two >= 56 && two <= 58, two == 63, two == 67, two == 60, two == 81:
+		ok = n >= 16
+	}
+	return ok && luhn(d)
+}
+
+func number(d []byte) (n int) {
+	for _, c := range d {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+func luhn(d []byte) bool {
+	sum := 0
+	for i, c := range d {
+		v := int(c - '0')
+		if (len(d)-i)%2 == 0 {
+			if v *= 2; v > 9 {
+				v -= 9
+			}
+		}
+		sum += v
+	}
+	return sum%10 == 0
+}
+
+// ssn matches 3-2-4 digits as the Social Security Administration gives them out; without dashes only where the text says so.
+func (m *matcher) ssn(i, end int) hit {
+	var d []byte
+	var digits [9]byte
+	s := m.s
+	if end-i == 9 {
+		if m.class != ssnClass && !m.near(i, wordsOfSSN) {
+			return hit{}
+		}
+		d = s[i:end]
+	} else {
+		sep := s[end]
+		if len(s)-i < 11 || s[i+6] != sep || span(s[:i+6], i+4, digitByte) != i+6 || span(s, i+7, digitByte) != i+11 {
+			return hit{}
+		}
+		if sep == ' ' && m.class != ssnClass && !m.near(i, wordsOfSSN) {
+			return hit{}
+		}
+		copy(digits[:], s[i:i+3])
+		copy(digits[3:], s[i+4:i+6])
+		copy(digits[5:], s[i+7:i+11])
+		d, end = digits[:], i+11
+	}
+	area := number(d[:3])
+	if area == 0 || area == 666 || area >= 900 || number(d[3:5]) == 0 || number(d[5:]) == 0 || !closed(s, end) || at(s, end) == '-' {
+		return hit{}
+	}
+	if i > 0 && (s[i-1] == '-' || s[i-1] == '.') {
+		return hit{}
+	}
+	return hit{i, end, ssn}
+}
+
+// iban matches a country, two check digits and the country's number of characters, in blocks of four or in one piece.
+func (m *matcher) iban(i int) hit {
+	s := m.s
+	if i < m.last || !bounded(s, i) || !isDigit(at(s, i+3)) {
+		return hit{}
+	}
+	want := ibanLength(string(s[i : i+2]))
+	if want == 0 {
+		return hit{}
+	}
+	var d [34]byte
+	n, end := 0, i
+	for end < len(s) && n < want {
+		c := s[end]
+		if (c == ' ' || c == '-') && n > 0 && n%4 == 0 && end+1 < len(s) {
+			end++
+			c = s[end]
+		}
+		if !isUpper(c) && !isDigit(c) {
+			return hit{}
+		}
+		d[n] = c
+		n++
+		end++
+	}
+	if n < want || (end < len(s) && isAlnum(s[end])) || !mod97(d[:n]) {
+		return hit{}
+	}
+	return hit{i, end, iban}
+}
+
+func mod97(d []byte) bool {
+	rest := 0
+	add := func(part []byte) {
+		for _, c := range part {
+			if isDigit(c) {
+				rest = (rest*10 + int(c-'0')) % 97
+			} else {
+				rest = (rest*100 + int(c-'A') + 10) % 97
+			}
+		}
+	}
+	add(d[4:])
+	add(d[:4])
+	return rest == 1
+}
+
+// ibanLength returns the length of a country's IBANs (SWIFT IBAN registry), 0 where it has none.
+func ibanLength(country string) int {
+	switch country {
+	case "NO":
+		return 15
+	case "BE":
+		return 16
+	case "DK", "FI", "FK", "FO", "GL", "NL", "SD":
+		return 18
+	case "MK", "SI":
+		return 19
+	case "AT", "BA", "EE", "KZ", "LT", "LU", "MN", "XK":
+		return 20
+	case "CH", "HR", "LI", "LV":
+		return 21
+	case "BG", "BH", "CR", "DE", "GB", "GE", "IE", "ME", "RS", "VA":
+		return 22
+	case "AE", "GI", "IL", "IQ", "OM", "SO", "TL":
+		return 23
+	case "AD", "CZ", "ES", "MD", "PK", "RO", "SA", "SE", "SK", "TN", "VG":
+		return 24
+	case "LY", "PT", "ST":
+		return 25
+	case "IS", "TR":
+		return 26
+	case "BI", "DJ", "FR", "GR", "IT", "MC", "MR", "SM":
+		return 27
+	case "AL", "AZ", "BY", "CY", "DO", "GT", "HU", "LB", "NI", "PL", "SV":
+		return 28
+	case "BR", "EG", "PS", "QA", "UA":
+		return 29
+	case "JO", "KW", "MU", "YE":
+		return 30
+	case "MT", "SC":
+		return 31
+	case "LC":
+		return 32
+	case "RU":
+		return 33
+	}
+	return 0
+}

@@ -1,0 +1,102 @@
+package sample
+
+// Words that tell what the number behind them is, separated by spaces; the first byte of each is looked at first.
+const (
+	wordsOfPhone = "phone tel mobile cell fax call sms whatsapp dial contact number"
+	wordsOfSSN   = "ssn social"
+	wordsOfIP    = "ip addr host server client peer from remote address node ping ssh"
+)
+
+// phone matches a telephone number at i: with + and country code, in North American shape, or of any shape where a
+// word before it says so.
+func (m *matcher) phone(i int) hit {
+	s := m.s
+	start := i
+	plus := s[i] == '+'
+	if plus || s[i] == '(' {
+		i++
+	}
+	if start < m.last || !bounded(s, start) || !isDigit(at(s, i)) || (s[start] == '(' && at(s, i+3) != ')') || (plus && s[i] == '0') {
+		return hit{}
+	}
+	g := readGroups(s, i)
+	for k, n := g.count, g.n; k > 0; k-- {
+		if g.end[k-1]-start >= 7 && closed(s, g.end[k-1]) && (plus && international(g, k, n) || m.national(start, g, k, n)) {
+			return hit{start, g.end[k-1], phone}
+		}
+		n -= g.size[k-1]
+	}
+	return hit{}
+}
+
+func international(g groups, k, n int) bool {
+	if n < 8 || n > 15 {
+		return false
+	}
+	if k == 1 {
+		return n >= 9
+	}
+	for _, size := range g.size[1:k] { // 1-digit groups are lists, not numbers
+		if size < 2 && k > 3 {
+			return false
+		}
+	}
+	return g.size[0] <= 4
+}
+
+func (m *matcher) national(start int, g groups, k, n int) bool {
+	if n < 7 || n > 15 {
+		return false
+	}
+	if northAmerican(g, k, n) {
+		if g.sep != ' ' || g.bracket {
+			return true
+		}
+	}
+	if m.class == phoneClass {
+		return true
+	}
+	return (n >= 9 || k > 1) && !dateShape(g, k) && m.near(start, wordsOfPhone)
+}
+
+// northAmerican is [1] NXX NXX XXXX, where N is 2 to 9.
+func northAmerican(g groups, k, n int) bool {
+	size, d := g.size[:k], g.digits[:n]
+	if k > 1 && size[0] == 1 && d[0] == '1' {
+		size, d = size[1:], d[1:]
+	}
+	return len(size) == 3 && size[0] == 3 && size[1] == 3 && size[2] == 4 && d[0] >= '2' && d[3] >= '2'
+}
+
+// dateShape is 2026-01-31 or 31.01.2026.
+func dateShape(g groups, k int) bool {
+	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
+}
+
+// near reports whether one of the words begins in the 24 bytes before i, on the same line and at a word boundary.
+func (m *matcher) near(i int, words string) bool {
+	const window = 24
+	s := m.s
+	for j := i - 1; j >= max(0, i-window) && s[j] != '\n'; j-- {
+		if !isAlnum(s[j]) || (!bounded(s, j) && !(isUpper(s[j]) && isLower(s[j-1]))) {
+			continue
+		}
+		for w := 0; w < len(words); {
+			end := w
+			for end < len(words) && words[end] != ' ' {
+				end++
+			}
+			if startsFold(s, j, words[w:end]) && plausibleEnd(s, j+end-w) {
+				return true
+			}
+			w = end + 1
+		}
+	}
+	return false
+}
+
+// plausibleEnd lets a word go on as an identifier or with an s, but not as another word: "from", not "fromage".
+func plausibleEnd(s []byte, i int) bool {
+	c := at(s, i)
+	return !isLower(c) || c == 's' || startsWith(s, i, "ed") || startsWith(s, i, "ress") || startsWith(s, i, "ephone")
+}

@@ -1,0 +1,136 @@
+package sample
+
+import (
+	"bytes"
+	"sort"
+	"unicode/utf8"
+)
+
+// maxLevels is how deep JSON inside JSON strings is read: the body's own string, tool arguments inside it, a document
+// inside those, and one to spare.
+const maxLevels = 4
+
+// quoteMark plus the depth stands for an escaped quote in unescaped text. Quotes of different depths must differ: in
+// {"password":"a\"b"} the value ends at a quote of the depth at which it began.
+const quoteMark = 0x10
+
+// isQuote reports whether b opens or closes a quoted text.
+func isQuote(b byte) bool {
+	return b == '"' || b == '\'' || b == '`' || b-quoteMark < maxLevels
+}
+
+// unit is one escape: the n bytes at out in the unescaped text stand for the w bytes at raw.
+type unit struct {
+	out, raw int32
+	n, w     uint8
+}
+
+// level is one unescaping and the way back from its text to the text it was made of.
+type level struct {
+	buf   []byte
+	units []unit
+}
+
+// unescape decodes the JSON escapes of s, forgivingly: what is no escape stays as it is. It reports whether there was one.
+func (l *level) unescape(s []byte, depth byte) bool {
+	l.buf, l.units = l.buf[:0], l.units[:0]
+	for i := 0; i < len(s); {
+		j := bytes.IndexByte(s[i:], '\\')
+		if j < 0 {
+			l.buf = append(l.buf, s[i:]...)
+			break
+		}
+		l.buf = append(l.buf, s[i:i+j]...)
+		i += j
+		out := len(l.buf)
+		w := 2
+		switch c := at(s, i+1); c {
+		case 'n':
+			l.buf = append(l.buf, '\n')
+		case 't':
+			l.buf = append(l.buf, '\t')
+		case 'r':
+			l.buf = append(l.buf, '\r')
+		case 'b', 'f':
+			l.buf = append(l.buf, ' ')
+		case '\\', '/':
+			l.buf = append(l.buf, c)
+		case 'u':
+			r, ok := hex4(s, i+2)
+			if !ok {
+				l.buf = append(l.buf, '\\')
+				i++
+				continue
+			}
+			l.buf = utf8.AppendRune(l.buf, r) // half a surrogate pair becomes U+FFFD: no match hangs on it
+			w = 6
+		default:
+			if !isQuote(c) || c == '\'' || c == '`' {
+				l.buf = append(l.buf, '\\')
+				i++
+				continue
+			}
+			l.buf = append(l.buf, quoteMark+depth)
+		}
+		l.units = append(l.units, unit{out: int32(out), raw: int32(i), n: uint8(len(l.buf) - out), w: uint8(w)}) //nolint:gosec // bodies are bounded far below 2 GiB
+		i += w
+	}
+	return len(l.units) > 0
+}
+
+// find returns the last unit that begins at or before p.
+func (l *level) find(p int) (unit, bool) {
+	i := sort.Search(len(l.units), func(i int) bool { return int(l.units[i].out) > p })
+	if i == 0 {
+		return unit{}, false
+	}
+	return l.units[i-1], true
+}
+
+// start maps the beginning of a span back; inside an escape it is the escape's beginning.
+func (l *level) start(p int) int {
+	u, ok := l.find(p)
+	if !ok {
+		return p
+	}
+	if p < int(u.out)+int(u.n) {
+		return int(u.raw)
+	}
+	return int(u.raw) + int(u.w) + p - int(u.out) - int(u.n)
+}
+
+// end maps the end (exclusive) of a span back; inside an escape it is the escape's end.
+func (l *level) end(p int) int {
+	if p == 0 {
+		return 0
+	}
+	u, ok := l.find(p - 1)
+	if ok && p-1 < int(u.out)+int(u.n) {
+		return int(u.raw) + int(u.w)
+	}
+	return l.start(p-1) + 1
+}
+
+func at(s []byte, i int) byte {
+	if i < len(s) {
+		return s[i]
+	}
+	return 0
+}
+
+func hex4(s []byte, i int) (r rune, ok bool) {
+	if len(s)-i < 4 {
+		return 0, false
+	}
+	for _, c := range s[i : i+4] {
+		switch {
+		case isDigit(c):
+			r = r<<4 | rune(c-'0')
+		case classOf[c]&hexByte != 0:
+			r = r<<4 | rune(lower(c)-'a'+10)
+		default:
+			return 0, false
+		}
+	}
+	return r, true
+}

@@ -1,0 +1,153 @@
+package sample
+
+import "bytes"
+
+// shape says how a value stood in the text.
+type shape struct {
+	quoted bool
+	keyed  bool // its key was quoted too, as in JSON: data, not code
+}
+
+// judge decides whether the value s[start:end] of a telling name is a secret.
+func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
+	v := m.s[start:end]
+	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(placeholderStart)) || !bareword(v) || v[0] == '(' || v[0] == '[' {
+		return hit{}
+	}
+	ok := false
+	if class == passwordClass {
+		ok = isPassword(v, sh)
+	} else {
+		ok = isRandom(v)
+	}
+	if !ok {
+		return hit{}
+	}
+	return hit{start, end, m.vendorOf(start, end, class.kind())}
+}
+
+// vendorOf names the vendor of a key that was found by its surroundings, or returns k.
+func (m *matcher) vendorOf(start, end int, k kind) kind {
+	for i := start; i < min(end, start+12); i++ {
+		var h hit
+		switch m.s[i] {
+		case '-':
+			if i > start && isAlnum(m.s[i-1]) { // a flag would look for its value, which may be this one
+				h = m.dash(i)
+			}
+		case '_':
+			h = m.underscore(i)
+		case 'A', 'S':
+			h = m.capital(i)
+		case 'J':
+			h = m.jwt(i - 2)
+		}
+		if h.kind != none && h.start == start {
+			return h.kind
+		}
+	}
+	return k
+}
+
+// isPassword believes short values, unless they are code: an unquoted or plain word is more often a variable or a label.
+func isPassword(v []byte, sh shape) bool {
+	var letters, digits, symbols, hyphens, spaces, dots int
+	for _, c := range v {
+		switch {
+		case isDigit(c):
+			digits++
+		case isAlnum(c) || c >= 0x80:
+			letters++
+		case c == '-':
+			hyphens++
+		case c == '.':
+			dots++
+		case c <= ' ':
+			spaces++
+		case c == '_' || c == '/' || c == ':':
+		default:
+			symbols++
+		}
+	}
+	if v[0] == '/' || v[0] == '~' || bytes.Contains(v, []byte("://")) || same(v) {
+		return false
+	}
+	if sh.quoted && sh.keyed {
+		return len(v) <= 256 && spaces < 4 && !isPlainWord(v)
+	}
+	if spaces > 0 {
+		return false
+	}
+	if sh.quoted {
+		return digits > 0 || symbols > 0 || hyphens >= 3
+	}
+	return len(v) >= 6 && letters > 0 && (digits > 0 || symbols > 0) && !(dots > 0 && symbols == 0)
+}
+
+// isPlainWord knows the words that stand for a password in schemas, forms and examples.
+func isPlainWord(v []byte) bool {
+	switch string(bytes.ToLower(v)) {
+	case "password", "passwd", "string", "required", "optional", "secret", "hidden", "none", "null", "true", "false", "text", "passwort":
+		return true
+	}
+	return false
+}
+
+// isRandom reports whether v looks drawn rather than written: long, and changing between letters and digits or cases
+// more often than words do.
+func isRandom(v []byte) bool {
+	const shortest, longest = 16, 1024
+	if len(v) < shortest || len(v) > longest || bytes.Contains(v, []byte("://")) {
+		return false
+	}
+	var seen [256]bool
+	distinct, changes := 0, 0
+	prev := uint8(0)
+	for _, c := range v {
+		if c <= ' ' || c >= 0x7f || c == '(' || c == '{' || c == '<' || c == '[' {
+			return false
+		}
+		if !seen[c] {
+			seen[c] = true
+			distinct++
+		}
+		class := classOf[c] & (alnumByte | digitByte | upperByte)
+		if class != prev {
+			changes++
+		}
+		prev = class
+	}
+	return distinct >= 8 && mixed(v) && (digitRuns(v) >= 2 || changes*20 >= len(v)*9)
+}
+
+// mixed reports whether v has letters and digits, or letters of both cases.
+func mixed(v []byte) bool {
+	var up, low, digit bool
+	for _, c := range v {
+		up = up || isUpper(c)
+		low = low || isLower(c)
+		digit = digit || isDigit(c)
+	}
+	return (up || low) && (digit || (up && low))
+}
+
+func digitRuns(v []byte) (n int) {
+	in := false
+	for _, c := range v {
+		d := isDigit(c)
+		if d && !in {
+			n++
+		}
+		in = d
+	}
+	return n
+}
+
+func same(v []byte) bool {
+	for _, c := range v {
+		if c != v[0] {
+			return false
+		}
+	}
+	return true
+}
