@@ -111,6 +111,7 @@ func TestFaults(t *testing.T) {
 		{"data_dir empty", "data_dir: ''", "data_dir|empty"},
 		{"pattern", "learning: {opt_out_patterns: ['[']}", "learning.opt_out_patterns[0]|pattern"},
 		{"token empty", "admin: {tokens: ['']}", "admin.tokens[0]|empty"},
+		{"token short", "admin: {listen: '0.0.0.0:8081', tokens: [hunter2]}", "admin.tokens[0]|16"},
 		{"token hash", "admin: {tokens: ['sha256:12']}", "admin.tokens[0]|SHA-256"},
 		{"tiers", "reward: {tiers: []}", "reward.tiers|empty"},
 		{"k", "inject: {k: 21}", "inject.k|from 0 to 20"},

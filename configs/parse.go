@@ -127,11 +127,14 @@ func (d *decoder) outside(c *Config, f field, text string) {
 	}
 }
 
-// settle fills in what follows from what was given: the token of PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
+// settle fills in what follows from what was given: hashes in lower case, the token of PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
 // routes where only one upstream is left.
 func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
 		c.Admin.Tokens = append(slices.Clone(c.Admin.Tokens), Secret(token))
+	}
+	for i := range c.Keys {
+		c.Keys[i].KeySHA256 = strings.ToLower(c.Keys[i].KeySHA256)
 	}
 	_, named := d.sources["upstreams"]
 	if base, ok := env("OPENAI_BASE_URL"); ok && base != "" && c.Upstream == "" && !named {
@@ -167,6 +170,20 @@ func (r *Routes) byPath() map[string]*string {
 	return map[string]*string{
 		"routes.chat": &r.Chat, "routes.responses": &r.Responses, "routes.messages": &r.Messages, "routes.other": &r.Other,
 	}
+}
+
+// AllUpstreams gives the URL of each upstream, by name.
+func (c *Config) AllUpstreams() map[string]string {
+	out := make(map[string]string, len(c.Upstreams))
+	for name, u := range c.Upstreams {
+		out[name] = u.URL
+	}
+	return out
+}
+
+// Route gives the upstream's name for chat, responses, messages and other.
+func (c *Config) Route() map[string]string {
+	return map[string]string{"chat": c.Routes.Chat, "responses": c.Routes.Responses, "messages": c.Routes.Messages, "other": c.Routes.Other}
 }
 
 // StoreURL is where the store is: store.url, or the SQLite file in the data directory.

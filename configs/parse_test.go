@@ -174,8 +174,8 @@ func TestUpstreams(t *testing.T) {
 		t.Run(tc.name, func(t *testing.T) {
 			c := mustParse(t, tc.src)
 			got := ""
-			for _, name := range []string{c.Routes.Chat, c.Routes.Responses, c.Routes.Messages, c.Routes.Other} {
-				got += c.Upstreams[name].URL + " "
+			for _, what := range []string{"chat", "responses", "messages", "other"} {
+				got += c.AllUpstreams()[c.Route()[what]] + " "
 			}
 			if got != tc.want {
 				t.Fatalf("got %s, want %s", got, tc.want)
@@ -189,9 +189,17 @@ func TestUpstreams(t *testing.T) {
 }
 
 func TestAdminTokenVariable(t *testing.T) {
-	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one", "admin.listen": "0.0.0.0:8081"}})
+	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
 	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[1].Reveal() != "extra" {
 		t.Fatalf("got %d tokens", len(c.Admin.Tokens))
+	}
+}
+
+func TestKeyHashesInLowerCase(t *testing.T) {
+	sum := strings.Repeat("AB", 32)
+	c := mustParse(t, Sources{File: []byte("tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}]")})
+	if c.Keys[0].KeySHA256 != strings.ToLower(sum) {
+		t.Fatal(c.Keys[0].KeySHA256)
 	}
 }
 

@@ -201,7 +201,7 @@ func (v *validator) key(path string, k *Key, names, hashes map[string]bool) {
 	case names[k.Name]:
 		v.fault(path+".name", k.Name, "is used by another key")
 	}
-	hash := strings.ToLower(k.KeySHA256)
+	hash := k.KeySHA256
 	switch raw, err := hex.DecodeString(hash); {
 	case err != nil || len(raw) != 32:
 		v.fault(path+".key_sha256", "", "is no SHA-256 in hex; printf %s \"$KEY\" | sha256sum gives it")
@@ -279,6 +279,10 @@ func (v *validator) patterns() {
 	}
 }
 
+// minToken is the least length of a token in clear where others than this machine can try: wrong tokens are counted but a right
+// one always works, so that only its length keeps it from being guessed.
+const minToken = 16
+
 // tokens checks the form of hashed admin tokens; their text is never shown.
 func (v *validator) tokens() {
 	for i, t := range v.config.Admin.Tokens {
@@ -287,8 +291,11 @@ func (v *validator) tokens() {
 		if raw, err := hex.DecodeString(hash); hashed && (err != nil || len(raw) != 32) {
 			v.fault(path, "", "is no SHA-256 in hex behind sha256:")
 		}
-		if strings.TrimSpace(t.Reveal()) == "" {
+		switch {
+		case strings.TrimSpace(t.Reveal()) == "":
 			v.fault(path, "", "is empty; an empty token would open the door to everyone")
+		case !hashed && len(t) < minToken && !loopback(v.config.Admin.Listen):
+			v.fault(path, "", "is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
 		}
 	}
 }
