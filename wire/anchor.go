@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Anchor names a place in a conversation by content, so that it is found again when the agent re-sends its history.
+type Anchor struct {
+	CallID string `json:"call,omitempty"` // a tool result: by the call's id
+	Role   Role   `json:"role,omitempty"` // else: role,
+	Hash   uint64 `json:"hash,omitempty"` // canonical content hash,
+	Nth    int    `json:"nth,omitempty"`  // and how many equal items (or results of that call) stand before it
+	Index  int    `json:"index"`          // where it stood last: a hint, verified before use
+}
+
+// AnchorAt makes the anchor of item i, or, with a call id, of the result of that call in it.
+func (r *Request) AnchorAt(i int, callID string) Anchor {
+	if callID != "" {
+		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
+	}
+	return Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
+}
+
+// Find returns the item where the anchor stands now, and the content block of its tool result (-1 for words). Nothing
+// is found where no text could be put.
+func (r *Request) Find(a Anchor) (item, block int, ok bool) {
+	if a.CallID != "" {
+		return r.findResult(a)
+	}
+	if i := a.Index; r.stands(a, i) && r.equalsBefore(i) == a.Nth {
+		return i, -1, r.Item(i).HasText
+	}
+	nth := 0
+	for i := range r.list {
+		if !r.stands(a, i) {
+			continue
+		}
+		if nth == a.Nth {
+			return i, -1, r.Item(i).HasText
+		}
+		nth++
+	}
+	return 0, 0, false
+}
+
+// stands says whether item i is what the anchor names, but for its Nth.
+func (r *Request) stands(a Anchor, i int) bool {
+	return i >= 0 && i < len(r.list) && r.list[i].role == a.Role && r.Hash(i) == a.Hash
+}
+
+// equalsBefore counts the items before i that are equal to it. One with tool results has no equal: the call ids are in
+// its hash; leaving those out spares hashing the whole history of a tool loop.
+func (r *Request) equalsBefore(i int) int {
+	if len(r.resultsOf(i)) > 0 {
+		return 0
+	}
+	n := 0
+	for j := range i {
+		if r.list[j].role == r.list[i].role && len(r.resultsOf(j)) == 0 && r.Hash(j) == r.Hash(i) {
+			n++
+		}
+	}
+	return n
+}
+
+// resultsBefore counts the results of a call in the items before i. Ids should be unique; some servers count from
+// zero in every reply.
+func (r *Request) resultsBefore(i int, call uint64) int {
+	n := 0
+	for _, res := range r.results {
+		if int(res.item) >= i {
+			break
+		}
+		if res.call == call {
+			n++
+		}
+	}
+	return n
+}
+
+func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
+	call, nth := xxhash.Sum64String(a.CallID), 0
+	for _, res := range r.results {
+		if res.call != call {
+			continue
+		}
+		if nth < a.Nth {
+			nth++
+			continue
+		}
+		for _, found := range r.Item(int(res.item)).Results {
+			if found.CallID == a.CallID && found.Block == int(res.block) {
+				return int(res.item), found.Block, !found.Closed
+			}
+		}
+	}
+	return 0, 0, false
+}
+
+// Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and results, "i:"+item id,
+// "t:"+hash of assistant text (only when it has no calls).
+func (r *Request) Echo(i int) []string {
+	it := r.Item(i)
+	var keys []string
+	for _, c := range it.Calls {
+		keys = appendKey(keys, "c:", c.ID)
+	}
+	for _, res := range it.Results {
+		keys = appendKey(keys, "c:", res.CallID)
+	}
+	keys = appendKey(keys, "i:", it.ID)
+	if it.Role == RoleAssistant && len(it.Calls) == 0 {
+		keys = appendKey(keys, "t:", textKey(it.Text))
+	}
+	return keys
+}
+
+func appendKey(keys []string, prefix, id string) []string {
+	if id == "" {
+		return keys
+	}
+	return append(keys, prefix+id)
+}
+
+// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep.
+func textKey(text string) string {
+	text = strings.TrimSpace(text)
+	if text == "" {
+		return ""
+	}
+	return strconv.FormatUint(xxhash.Sum64String(text), 16)
+}

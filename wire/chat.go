@@ -1,0 +1,79 @@
+package wire
+
+// Chat completions: messages[] of {role, content, tool_calls, tool_call_id}.
+
+func (r *Request) decodeChat(it *Item, at span) {
+	b := r.Body
+	var content, calls, legacy, callID span
+	for k, v := range members(b, at.start) {
+		switch string(k) {
+		case "content":
+			content = v
+		case "tool_calls":
+			calls = v
+		case "function_call":
+			legacy = v
+		case "tool_call_id":
+			callID = v
+		case "id":
+			it.ID = text(b, v)
+		}
+	}
+	parts := contentParts(b, content)
+	switch it.Role {
+	case RoleUser:
+		it.userText(b, parts)
+	case RoleTool:
+		it.Results = []Result{{CallID: text(b, callID), Text: joinText(b, parts), Closed: content.empty() || b[content.start] == 'n'}}
+	case RoleAssistant:
+		it.Text = joinText(b, parts)
+		it.Calls = chatCalls(b, calls, legacy)
+	case RoleSystem, RoleOther:
+		it.Text = joinText(b, parts)
+	}
+}
+
+// chatCalls reads tool_calls, and the function_call of older clients.
+func chatCalls(b []byte, calls, legacy span) []Call {
+	var out []Call
+	if kindAt(b, calls) == '[' {
+		for c := range elements(b, calls.start) {
+			out = append(out, chatCall(b, c))
+		}
+	}
+	if kindAt(b, legacy) == '{' {
+		out = append(out, Call{Name: text(b, member(b, legacy, "name")), Args: text(b, member(b, legacy, "arguments"))})
+	}
+	return out
+}
+
+func chatCall(b []byte, v span) Call {
+	var c Call
+	if kindAt(b, v) != '{' {
+		return c
+	}
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "id":
+			c.ID = text(b, m)
+		case "function":
+			c.Name, c.Args = text(b, member(b, m, "name")), text(b, member(b, m, "arguments"))
+		case "custom":
+			c.Name, c.Args = text(b, member(b, m, "name")), text(b, member(b, m, "input"))
+		}
+	}
+	return c
+}
+
+// chatPlace finds where text goes in a message.
+func chatPlace(b []byte, role Role, at span, last bool) (place, bool) {
+	content := member(b, at, "content")
+	switch role {
+	case RoleUser:
+		return wordsPlace(b, contentParts(b, content), Chat, last)
+	case RoleTool:
+		return resultPlace(b, content, Chat)
+	case RoleSystem, RoleAssistant, RoleOther:
+	}
+	return place{}, false
+}

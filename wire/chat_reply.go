@@ -1,0 +1,148 @@
+package wire
+
+// chat reads a chunk of a chat completion, or a whole one.
+func (r *ReplyReader) chat(b []byte) {
+	for k, v := range members(b, 0) {
+		switch string(k) {
+		case "id":
+			if r.rep.ID == "" {
+				r.rep.ID = short(b, v)
+			}
+		case "model":
+			if r.rep.Model == "" {
+				r.rep.Model = short(b, v)
+			}
+		case "choices":
+			if kindAt(b, v) == '[' {
+				for c := range elements(b, v.start) {
+					r.choice(b, c)
+				}
+			}
+		case "usage":
+			r.tokens.read(b, v)
+		case "error":
+			r.fail(b, v)
+		}
+	}
+}
+
+func (r *ReplyReader) choice(b []byte, v span) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	var delta, finish span
+	index := 0
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "index":
+			index = number(b, m, 0)
+		case "delta", "message":
+			delta = m
+		case "finish_reason":
+			finish = m
+		}
+	}
+	if index+1 > r.rep.Choices {
+		r.rep.Choices = index + 1
+	}
+	if index != 0 {
+		return
+	}
+	if f := short(b, finish); f != "" {
+		r.rep.Finish, r.rep.Complete = f, true
+	}
+	if kindAt(b, delta) == '{' {
+		r.delta(b, delta)
+	}
+}
+
+// textSlot is the index of the text among the slots of a chat reply; calls count from zero.
+const textSlot = -1
+
+func (r *ReplyReader) delta(b []byte, v span) {
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "content":
+			for _, p := range contentParts(b, m) {
+				if p.kind == textPart && p.text.end-p.text.start > 2 {
+					r.add(r.slotAt(textSlot), b, p.text)
+				}
+			}
+		case "tool_calls":
+			if kindAt(b, m) == '[' {
+				for c := range elements(b, m.start) {
+					r.callDelta(b, c)
+				}
+			}
+		case "function_call":
+			r.namedCall(r.callSlot(0, ""), b, m, "arguments")
+		}
+	}
+}
+
+// callDelta takes a piece of a tool call.
+func (r *ReplyReader) callDelta(b []byte, v span) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	var function, custom span
+	index, id := -1, ""
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "index":
+			index = number(b, m, -1)
+		case "id":
+			id = short(b, m)
+		case "function":
+			function = m
+		case "custom":
+			custom = m
+		}
+	}
+	s := r.callSlot(index, id)
+	if s.id == "" {
+		s.id = id
+	}
+	r.namedCall(s, b, function, "arguments")
+	r.namedCall(s, b, custom, "input")
+}
+
+// callSlot finds the call that a piece belongs to. Some servers give no index, some give every call the index 0: then
+// another id says that another call begins.
+func (r *ReplyReader) callSlot(index int, id string) *slot {
+	s := r.cur
+	if index >= 0 {
+		s = nil
+		for _, c := range r.slots {
+			if c.isCall && c.index == index {
+				s = c
+			}
+		}
+	}
+	if s == nil || id != "" && s.id != "" && s.id != id {
+		if index < 0 {
+			index = len(r.slots)
+		}
+		s = r.newSlot(index)
+		s.isCall = true
+	}
+	r.cur = s
+	return s
+}
+
+// namedCall takes {name, arguments} or {name, input}.
+func (r *ReplyReader) namedCall(s *slot, b []byte, v span, args string) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "name":
+			if s.name == "" {
+				s.name = short(b, m)
+			}
+		case args:
+			r.add(s, b, m)
+		}
+	}
+}

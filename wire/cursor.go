@@ -1,0 +1,206 @@
+package wire
+
+import (
+	"bytes"
+	"iter"
+	"unicode/utf16"
+	"unicode/utf8"
+)
+
+// The functions here walk bytes that the scanner has proved; on other bytes they would run out of bounds.
+
+// members walks the object at offset i: each name (unescaped) and the span of its value.
+func members(b []byte, i int) iter.Seq2[[]byte, span] {
+	return func(yield func([]byte, span) bool) {
+		i := blankEnd(b, i+1)
+		for b[i] != '}' {
+			name := span{i + 1, quoteEnd(b, i+1) - 1}
+			i = blankEnd(b, blankEnd(b, name.end+1)+1)
+			v := span{i, valueEnd(b, i)}
+			if !yield(plain(name.of(b)), v) {
+				return
+			}
+			if i = blankEnd(b, v.end); b[i] == ',' {
+				i = blankEnd(b, i+1)
+			}
+		}
+	}
+}
+
+// elements walks the array at offset i.
+func elements(b []byte, i int) iter.Seq[span] {
+	return func(yield func(span) bool) {
+		i := blankEnd(b, i+1)
+		for b[i] != ']' {
+			v := span{i, valueEnd(b, i)}
+			if !yield(v) {
+				return
+			}
+			if i = blankEnd(b, v.end); b[i] == ',' {
+				i = blankEnd(b, i+1)
+			}
+		}
+	}
+}
+
+// member finds a member of the object at v, the last one of that name; an empty span when it is absent or v no object.
+func member(b []byte, v span, name string) span {
+	var found span
+	if kindAt(b, v) == '{' {
+		for k, m := range members(b, v.start) {
+			if string(k) == name {
+				found = m
+			}
+		}
+	}
+	return found
+}
+
+// kindAt is the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for an absent one.
+func kindAt(b []byte, v span) byte {
+	if v.empty() {
+		return 0
+	}
+	return b[v.start]
+}
+
+func blankEnd(b []byte, i int) int {
+	for b[i] <= ' ' {
+		i++
+	}
+	return i
+}
+
+// quoteEnd returns the offset behind the quote that closes the string whose text begins at i.
+func quoteEnd(b []byte, i int) int {
+	from := i
+	for {
+		i += bytes.IndexByte(b[i:], '"')
+		n := i
+		for n > from && b[n-1] == '\\' {
+			n--
+		}
+		i++
+		if (i-1-n)%2 == 0 {
+			return i
+		}
+	}
+}
+
+// valueEnd returns the offset behind the value at i.
+func valueEnd(b []byte, i int) int {
+	switch b[i] {
+	case '"':
+		return quoteEnd(b, i+1)
+	case '{', '[':
+		return nestEnd(b, i)
+	}
+	for i < len(b) && b[i] > ' ' && b[i] != ',' && b[i] != '}' && b[i] != ']' {
+		i++
+	}
+	return i
+}
+
+func nestEnd(b []byte, i int) int {
+	for depth := 0; ; i++ {
+		switch b[i] {
+		case '"':
+			i = quoteEnd(b, i+1) - 1
+		case '{', '[':
+			depth++
+		case '}', ']':
+			if depth--; depth == 0 {
+				return i + 1
+			}
+		}
+	}
+}
+
+// plain unescapes the inside of a string literal; without an escape it is the same bytes.
+func plain(raw []byte) []byte {
+	if bytes.IndexByte(raw, '\\') < 0 {
+		return raw
+	}
+	return appendPlain(make([]byte, 0, len(raw)), raw)
+}
+
+// text is the unescaped text of the string at v, "" when it is none.
+func text(b []byte, v span) string {
+	if kindAt(b, v) != '"' {
+		return ""
+	}
+	return string(plain(v.inner().of(b)))
+}
+
+// appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes that are no UTF-8 stay.
+func appendPlain(dst, raw []byte) []byte {
+	for {
+		n := bytes.IndexByte(raw, '\\')
+		if n < 0 {
+			return append(dst, raw...)
+		}
+		dst = append(dst, raw[:n]...)
+		c := raw[n+1]
+		raw = raw[n+2:]
+		if c != 'u' {
+			dst = append(dst, unescaped(c))
+			continue
+		}
+		r := hex4(raw)
+		raw = raw[4:]
+		if utf16.IsSurrogate(r) {
+			pair := rune(utf8.RuneError)
+			if len(raw) >= 6 && raw[0] == '\\' && raw[1] == 'u' {
+				pair = utf16.DecodeRune(r, hex4(raw[2:]))
+			}
+			if r = pair; r != utf8.RuneError {
+				raw = raw[6:]
+			}
+		}
+		dst = utf8.AppendRune(dst, r)
+	}
+}
+
+func unescaped(c byte) byte {
+	switch c {
+	case 'n':
+		return '\n'
+	case 't':
+		return '\t'
+	case 'r':
+		return '\r'
+	case 'b':
+		return '\b'
+	case 'f':
+		return '\f'
+	}
+	return c
+}
+
+// appendEscaped appends s as the inside of a string literal, with no more escapes than JSON wants: no HTML escapes, and
+// bytes that are no UTF-8 stay as they are.
+func appendEscaped(dst []byte, s string) []byte {
+	const digit = "0123456789abcdef"
+	from := 0
+	for i := range len(s) {
+		c := s[i]
+		if c >= ' ' && c != '"' && c != '\\' {
+			continue
+		}
+		dst = append(dst, s[from:i]...)
+		from = i + 1
+		switch c {
+		case '"', '\\':
+			dst = append(dst, '\\', c)
+		case '\n':
+			dst = append(dst, '\\', 'n')
+		case '\t':
+			dst = append(dst, '\\', 't')
+		case '\r':
+			dst = append(dst, '\\', 'r')
+		default:
+			dst = append(dst, '\\', 'u', '0', '0', digit[c>>4], digit[c&15])
+		}
+	}
+	return append(dst, s[from:]...)
+}

@@ -1,0 +1,90 @@
+package wire
+
+import "strings"
+
+// Dialect is one of the three API shapes that precept rewrites.
+type Dialect uint8
+
+// The dialects.
+const (
+	None      Dialect = iota // anything else: passed through untouched
+	Chat                     // .../chat/completions
+	Responses                // .../responses
+	Messages                 // .../messages
+)
+
+// DialectOf tells which API a POST to path speaks: by the ending /chat/completions, /responses, /messages.
+func DialectOf(path string) Dialect {
+	switch {
+	case strings.HasSuffix(path, "/chat/completions"):
+		return Chat
+	case strings.HasSuffix(path, "/responses"):
+		return Responses
+	case strings.HasSuffix(path, "/messages"):
+		return Messages
+	}
+	return None
+}
+
+// String is the dialect's name in metrics and reports: chat, responses, messages, none.
+func (d Dialect) String() string {
+	switch d {
+	case Chat:
+		return "chat"
+	case Responses:
+		return "responses"
+	case Messages:
+		return "messages"
+	case None:
+	}
+	return "none"
+}
+
+// listKey is the name of the top-level member that holds the conversation.
+func (d Dialect) listKey() string {
+	switch d {
+	case Chat, Messages:
+		return "messages"
+	case Responses:
+		return "input"
+	case None:
+	}
+	return ""
+}
+
+// partType is the type of a text part that a client sends.
+func (d Dialect) partType() string {
+	if d == Responses {
+		return "input_text"
+	}
+	return "text"
+}
+
+// Role says who an item of the list speaks for.
+type Role uint8
+
+// The roles, folded over the dialects: "developer" is RoleSystem; what the model made (reasoning, calls, references to
+// its items) is RoleAssistant; a Messages user message is RoleTool when it holds nothing but tool results, RoleUser with
+// Results when it holds more.
+const (
+	RoleOther Role = iota
+	RoleSystem
+	RoleUser
+	RoleAssistant
+	RoleTool
+)
+
+// roleOf folds the role names of all dialects.
+func roleOf(name string) Role {
+	switch name {
+	case "system", "developer":
+		return RoleSystem
+	case "user":
+		return RoleUser
+	case "assistant":
+		return RoleAssistant
+	case "tool", "function":
+		return RoleTool
+	}
+	return RoleOther
+}

@@ -1,0 +1,53 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection, up to limit bytes of plain text. The error
+// wraps an *Uninspected: "size" when there is more than limit, "encoding" when it cannot be read.
+func Decode(encoding string, body []byte, limit int) ([]byte, error) {
+	plain, err := decoder(strings.ToLower(strings.TrimSpace(encoding)), body)
+	if err != nil {
+		return nil, fmt.Errorf("decode %q: %w: %w", encoding, &Uninspected{reasonEncoding}, err)
+	}
+	defer plain.Close()
+	var out bytes.Buffer
+	n, err := out.ReadFrom(io.LimitReader(plain, int64(limit)+1))
+	if err != nil {
+		return nil, fmt.Errorf("decode %q: %w: %w", encoding, &Uninspected{reasonEncoding}, err)
+	}
+	if n > int64(limit) {
+		return nil, fmt.Errorf("decode %q: more than %d bytes: %w", encoding, limit, &Uninspected{reasonSize})
+	}
+	return out.Bytes(), nil
+}
+
+// maxWindow bounds what a zstd frame may make us allocate; RFC 8878 asks decoders for 8 MiB.
+const maxWindow = 8 << 20
+
+func decoder(encoding string, body []byte) (io.ReadCloser, error) {
+	r := bytes.NewReader(body)
+	switch encoding {
+	case "", "identity":
+		return io.NopCloser(r), nil
+	case "gzip", "x-gzip":
+		return gzip.NewReader(r)
+	case "br":
+		return io.NopCloser(brotli.NewReader(r)), nil
+	case "zstd":
+		d, err := zstd.NewReader(r, zstd.WithDecoderConcurrency(1), zstd.WithDecoderLowmem(true), zstd.WithDecoderMaxWindow(maxWindow))
+		if err != nil {
+			return nil, err
+		}
+		return d.IOReadCloser(), nil
+	}
+	return nil, fmt.Errorf("unknown encoding")
+}

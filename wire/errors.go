@@ -1,0 +1,38 @@
+package wire
+
+import (
+	"net/http"
+	"strings"
+)
+
+// Uninspected is the error of Parse and Decode: the body is forwarded as it came and precept_uninspected_total{reason}
+// counts it. Reasons: "size", "depth", "invalid_json", "no_list", "duplicate_key" (or too many keys to look for
+// duplicates), "list_type", "encoding".
+type Uninspected struct{ Reason string }
+
+func (u *Uninspected) Error() string { return "uninspected: " + u.Reason }
+
+// The reasons, so that no two places spell one differently.
+const (
+	reasonSize      = "size"
+	reasonDepth     = "depth"
+	reasonInvalid   = "invalid_json"
+	reasonNoList    = "no_list"
+	reasonDuplicate = "duplicate_key"
+	reasonListType  = "list_type"
+	reasonEncoding  = "encoding"
+)
+
+// ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the OpenAI shape is the status'
+// name in snake case (service_unavailable).
+func ErrorBody(d Dialect, status int, message string) []byte {
+	message = strings.ToValidUTF8(message, "\uFFFD")
+	if d == Messages {
+		b := []byte(`{"type":"error","error":{"type":"precept_error","message":"`)
+		return append(appendEscaped(b, message), `"}}`...)
+	}
+	b := appendEscaped([]byte(`{"error":{"message":"`), message)
+	b = append(b, `","type":"precept_error","param":null,"code":"`...)
+	code := strings.NewReplacer(" ", "_", "-", "_", "'", "").Replace(strings.ToLower(http.StatusText(status)))
+	return append(append(b, code...), `"}}`...)
+}

@@ -1,0 +1,165 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// hashWords hashes a list of strings, each with its end.
+func hashWords(list []string) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	for _, s := range list {
+		_, _ = d.WriteString(s)
+		_, _ = d.Write([]byte{0})
+	}
+	return d.Sum64()
+}
+
+// systemHash is over the raw texts of the system prompt and of the leading system items. Raw, because one client always
+// writes a text with the same escapes, and unescaping 30 KB on every turn would cost more than the whole scan.
+func (r *Request) systemHash(system span) uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	b := r.Body
+	add := func(v span) {
+		for _, p := range contentParts(b, v) {
+			if p.kind != textPart {
+				continue
+			}
+			// Claude's first system block counts versions and changes between requests of one session.
+			if raw := p.text.inner().of(b); !bytes.HasPrefix(raw, []byte("x-anthropic-billing-header")) {
+				_, _ = d.Write(raw)
+				_, _ = d.Write([]byte{0})
+			}
+		}
+	}
+	add(system)
+	for i := range r.list {
+		if r.list[i].role != RoleSystem {
+			break
+		}
+		add(member(b, r.at(i), "content"))
+	}
+	return d.Sum64()
+}
+
+// Hash is the canonical content hash of item i. It does not see cache_control, id, status, refusal,
+// internal_chat_message_metadata_passthrough and keys that start with "__", nor the order of keys; a string equals the
+// one text part; reminder and environment blocks and precept's own are not in it; of an assistant message with calls
+// only the calls are. Stable across processes.
+func (r *Request) Hash(i int) uint64 {
+	if r.hashes == nil {
+		r.hashes, r.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
+	}
+	if !r.hashed[i] {
+		r.hashes[i], r.hashed[i] = r.hash(i), true
+	}
+	return r.hashes[i]
+}
+
+func (r *Request) hash(i int) uint64 {
+	it := r.Item(i)
+	var d xxhash.Digest
+	d.Reset()
+	put := func(tag byte, s string) {
+		_, _ = d.Write([]byte{0, tag})
+		_, _ = d.WriteString(s)
+	}
+	for _, res := range it.Results {
+		put('r', res.CallID)
+		put('t', strings.TrimSpace(withoutBlocks(res.Text)))
+	}
+	switch it.Role {
+	case RoleUser:
+		put('u', it.Words)
+		if n := r.otherParts(i); n != 0 {
+			_, _ = d.Write(word(n))
+		}
+	case RoleTool:
+		put('u', "")
+	case RoleAssistant, RoleSystem:
+		put('0'+byte(it.Role), "")
+		r.hashSaid(it, &d, put)
+	case RoleOther:
+		_, _ = d.Write(word(hashValue(r.Body, r.at(i))))
+	}
+	return d.Sum64()
+}
+
+// hashSaid hashes what the model or the system said.
+func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
+	switch {
+	case it.Ref:
+		put('i', it.ID)
+	case len(it.Calls) > 0:
+		for _, c := range it.Calls {
+			put('c', c.ID)
+			put('n', c.Name)
+			put('a', c.Args)
+		}
+	case it.Text != "":
+		put('t', strings.TrimSpace(it.Text))
+	default:
+		_, _ = d.Write(word(hashValue(r.Body, r.at(it.Index))))
+	}
+}
+
+// otherParts hashes the parts of a user item that are neither text nor tool results: images, files.
+func (r *Request) otherParts(i int) uint64 {
+	at := r.at(i)
+	if r.Body[at.start] != '{' {
+		return 0
+	}
+	var sum uint64
+	for _, p := range contentParts(r.Body, member(r.Body, at, "content")) {
+		if p.kind == otherPart {
+			sum = sum*31 + hashValue(r.Body, p.at)
+		}
+	}
+	return sum
+}
+
+// hashValue hashes any value: members in any order, without those that agents change on the way.
+func hashValue(b []byte, v span) uint64 {
+	switch b[v.start] {
+	case '{':
+		var sum uint64
+		for k, m := range members(b, v.start) {
+			if !volatile(string(k)) {
+				sum += mix(xxhash.Sum64(k), hashValue(b, m))
+			}
+		}
+		return mix('{', sum)
+	case '[':
+		sum := uint64('[')
+		for e := range elements(b, v.start) {
+			sum = mix(sum, hashValue(b, e))
+		}
+		return sum
+	}
+	// Strings are hashed as they are written: an image of 5 MB is not unescaped for this.
+	return xxhash.Sum64(v.of(b))
+}
+
+// volatile says whether agents add, drop or change the member when they send an item again.
+func volatile(key string) bool {
+	switch key {
+	case "cache_control", "id", "status", "refusal", "internal_chat_message_metadata_passthrough":
+		return true
+	}
+	return strings.HasPrefix(key, "__")
+}
+
+// mix joins two hashes, in that order.
+func mix(a, b uint64) uint64 {
+	a ^= b + 0x9e3779b97f4a7c15 + a<<6 + a>>2
+	a *= 0xff51afd7ed558ccd
+	return a ^ a>>33
+}
+
+func word(n uint64) []byte {
+	return []byte{byte(n), byte(n >> 8), byte(n >> 16), byte(n >> 24), byte(n >> 32), byte(n >> 40), byte(n >> 48), byte(n >> 56)}
+}

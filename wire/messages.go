@@ -1,0 +1,109 @@
+package wire
+
+import "bytes"
+
+// Messages: system and messages[] of {role, content}; calls and results are blocks of the content.
+
+func (r *Request) decodeMessages(it *Item, at span) {
+	b := r.Body
+	parts := contentParts(b, member(b, at, "content"))
+	switch it.Role {
+	case RoleUser:
+		it.userText(b, parts)
+		it.Results = blockResults(b, parts)
+	case RoleTool:
+		it.Results = blockResults(b, parts)
+	case RoleAssistant:
+		it.Text = joinText(b, parts)
+		for _, p := range parts {
+			if p.kind == callPart {
+				it.Calls = append(it.Calls, blockCall(b, p.at))
+			}
+		}
+	case RoleSystem, RoleOther:
+		it.Text = joinText(b, parts)
+	}
+}
+
+// blockCall reads a tool_use block.
+func blockCall(b []byte, v span) Call {
+	var c Call
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "id":
+			c.ID = text(b, m)
+		case "name":
+			c.Name = text(b, m)
+		case "input":
+			c.Args = string(m.of(b))
+		}
+	}
+	return c
+}
+
+// blockResults reads the tool_result blocks.
+func blockResults(b []byte, parts []part) []Result {
+	var out []Result
+	for i, p := range parts {
+		if p.kind != resultPart {
+			continue
+		}
+		res := Result{Block: i}
+		var content span
+		for k, m := range members(b, p.at.start) {
+			switch string(k) {
+			case "tool_use_id":
+				res.CallID = text(b, m)
+			case "content":
+				content = m
+			case "is_error":
+				res.IsError = errorMark(kindAt(b, m))
+			}
+		}
+		res.Text = joinText(b, contentParts(b, content))
+		_, open := blockPlace(b, p.at)
+		res.Closed = !open
+		out = append(out, res)
+	}
+	return out
+}
+
+func errorMark(kind byte) int8 {
+	switch kind {
+	case 't':
+		return 1
+	case 'f':
+		return -1
+	}
+	return 0
+}
+
+// messagesPlace finds where text goes in a message: block < 0 the user's words, else that tool_result block.
+func messagesPlace(b []byte, role Role, at span, block int, last bool) (place, bool) {
+	if role != RoleUser && role != RoleTool {
+		return place{}, false
+	}
+	parts := contentParts(b, member(b, at, "content"))
+	if block < 0 {
+		return wordsPlace(b, parts, Messages, last)
+	}
+	if block >= len(parts) || parts[block].kind != resultPart {
+		return place{}, false
+	}
+	return blockPlace(b, parts[block].at)
+}
+
+// newContent is how the content of a tool_result that had none begins. The odd space makes it unmistakable: Strip must
+// tell an added content from an empty one that was there, so a block that already begins this way is left alone.
+const newContent = `"content" :"`
+
+func blockPlace(b []byte, at span) (place, bool) {
+	if bytes.HasPrefix(b[at.start+1:], []byte(newContent)) {
+		return place{at: at.start + 1, form: newMember, taken: true}, false
+	}
+	content := member(b, at, "content")
+	if content.empty() {
+		return place{at: at.start + 1, form: newMember}, true
+	}
+	return resultPlace(b, content, Messages)
+}

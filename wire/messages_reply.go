@@ -1,0 +1,123 @@
+package wire
+
+// messages reads an event of the Messages API, or a whole message.
+func (r *ReplyReader) messages(name string, b []byte) {
+	var kind, message, block, delta, usage, fault span
+	index := 0
+	for k, v := range members(b, 0) {
+		switch string(k) {
+		case "type":
+			kind = v
+		case "message":
+			message = v
+		case "content_block":
+			block = v
+		case "delta":
+			delta = v
+		case "usage":
+			usage = v
+		case "error":
+			fault = v
+		case "index":
+			index = number(b, v, 0)
+		}
+	}
+	if t := text(b, kind); t != "" {
+		name = t
+	}
+	switch name {
+	case "message":
+		r.wholeMessage(b, span{0, len(b)})
+	case "message_start":
+		r.wholeMessage(b, message)
+	case "content_block_start":
+		r.block(b, block, index)
+	case "content_block_delta":
+		r.blockDelta(b, delta, index)
+	case "message_delta":
+		r.tokens.read(b, usage)
+		r.stop(b, member(b, delta, "stop_reason"))
+	case "message_stop":
+		r.ended, r.rep.Complete = true, true
+	default:
+		r.fail(b, fault)
+	}
+}
+
+func (r *ReplyReader) stop(b []byte, reason span) {
+	if s := short(b, reason); s != "" {
+		r.rep.Finish, r.rep.Complete = s, true
+	}
+}
+
+func (r *ReplyReader) wholeMessage(b []byte, v span) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "id":
+			r.rep.ID = short(b, m)
+		case "model":
+			r.rep.Model = short(b, m)
+		case "stop_reason":
+			r.stop(b, m)
+		case "usage":
+			r.tokens.read(b, m)
+		case "content":
+			if kindAt(b, m) == '[' {
+				i := 0
+				for e := range elements(b, m.start) {
+					r.block(b, e, i)
+					i++
+				}
+			}
+		}
+	}
+}
+
+// block takes a block of the content as it begins; in a whole message that is all of it. Thinking is not kept.
+func (r *ReplyReader) block(b []byte, v span, index int) {
+	switch p := partAt(b, v); p.kind {
+	case textPart:
+		r.set(r.slotAt(index), text(b, p.text))
+	case callPart:
+		c := blockCall(b, v)
+		s := r.slotAt(index)
+		s.isCall, s.id, s.name = true, c.ID, c.Name
+		r.set(s, c.Args)
+		s.done = true // until a delta says that the input comes in pieces
+	case otherPart, resultPart:
+	}
+}
+
+func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
+	switch text(b, member(b, v, "type")) {
+	case "text_delta":
+		r.add(r.slotAt(index), b, member(b, v, "text"))
+	case "input_json_delta":
+		piece := member(b, v, "partial_json")
+		if kindAt(b, piece) != '"' || piece.end-piece.start == 2 {
+			return // the first piece is often empty, and for a call without arguments the only one
+		}
+		s := r.slotFor(index)
+		if s == nil {
+			return
+		}
+		if s.done {
+			r.set(s, "")
+			s.done = false
+		}
+		r.add(s, b, piece)
+	}
+}
+
+// slotFor finds the call of an index; pieces of a server's own tools have none.
+func (r *ReplyReader) slotFor(index int) *slot {
+	for _, s := range r.slots {
+		if s.index == index && s.isCall {
+			return s
+		}
+	}
+	return nil
+}

@@ -1,0 +1,218 @@
+package wire
+
+import (
+	"bytes"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Hints are the session ids found in a body, "" where absent.
+type Hints struct {
+	MetadataSession string // metadata.session_id
+	UserIDSession   string // the session inside metadata.user_id (a JSON string of claude, or its older _session_ form)
+	PromptCacheKey  string
+	PreviousID      string // previous_response_id
+	Conversation    string // conversation, string or {id}
+}
+
+// Request is what was found in a request body. It refers to Body and is valid as long as Body is not reused. One
+// goroutine at a time may use it: items and hashes are decoded when first asked for, and kept.
+type Request struct {
+	Dialect Dialect
+	Body    []byte
+	Model   string
+	Stream  bool
+	NoRun   bool // codex's warm-up, generate:false
+	Hints   Hints
+	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
+	Tools   []string // names of the tools, sorted; namespace tools flattened
+
+	// SystemHash is over the texts of instructions/system and of the leading system items. ToolsHash is over the sorted
+	// names. ListHash is xxhash64 over the raw bytes of the list: equal for a retry, stable across processes.
+	SystemHash, ToolsHash, ListHash uint64
+
+	list    []entry
+	results []resultAt
+	items   []*Item
+	hashes  []uint64 // of the items; valid where hashed
+	hashed  []bool
+	scratch []byte
+}
+
+// entry is an item's place in the body and what the scan saw of it.
+type entry struct {
+	start, end int32
+	role       Role
+	results    int32 // how many entries of Request.results stand before it; those of item i are results[list[i].results:list[i+1].results]
+}
+
+// resultAt is a tool result seen by the scan.
+type resultAt struct {
+	item, block int32
+	call        uint64 // hash of the call's id
+}
+
+// maxKeys is how many top-level keys are compared with each other; real requests have fewer than fifty.
+const maxKeys = 256
+
+// Parse locates the list and what else precept needs. It copies nothing of the body but short strings. The error is an
+// *Uninspected.
+func Parse(d Dialect, body []byte) (*Request, error) {
+	if len(body) > math.MaxInt32 {
+		return nil, &Uninspected{reasonSize}
+	}
+	p := parser{scanner: scanner{b: body}, dialect: d}
+	end := p.body()
+	switch {
+	case p.deep:
+		return nil, &Uninspected{reasonDepth}
+	case end < 0 || p.blank(end) != len(body):
+		return nil, &Uninspected{reasonInvalid}
+	case p.repeated():
+		return nil, &Uninspected{reasonDuplicate}
+	case p.at.list.empty():
+		return nil, &Uninspected{reasonNoList}
+	case !p.listFits():
+		return nil, &Uninspected{reasonListType}
+	}
+	r := &Request{Dialect: d, Body: body, list: p.list, results: p.results}
+	r.fill(&p.at)
+	return r, nil
+}
+
+// listFits says whether the list has the type that the API wants.
+func (p *parser) listFits() bool {
+	switch kindAt(p.b, p.at.list) {
+	case '[':
+		return !p.odd && (len(p.list) > 0 || p.dialect == Responses)
+	case '"':
+		return p.dialect == Responses
+	}
+	return false
+}
+
+// repeated says whether two top-level keys are the same. Readers differ in which of the two they take, some of them
+// fold the case, and a key may be spelled with escapes.
+func (p *parser) repeated() bool {
+	if len(p.keys) > maxKeys {
+		return true
+	}
+	for i, k := range p.keys {
+		a := plain(k.of(p.b))
+		for _, l := range p.keys[:i] {
+			if b := plain(l.of(p.b)); len(a) == len(b) && bytes.EqualFold(a, b) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// fill reads the members that the scan located.
+func (r *Request) fill(at *places) {
+	b := r.Body
+	r.Model = text(b, at.model)
+	r.Stream = kindAt(b, at.stream) == 't'
+	r.NoRun = kindAt(b, at.generate) == 'f'
+	r.Hints = r.hints(at)
+	r.Delta = r.Dialect == Responses && (r.Hints.PreviousID != "" || r.Hints.Conversation != "")
+	if kindAt(b, at.list) == '"' {
+		r.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
+	}
+	r.Tools = toolNames(b, at.functions, toolNames(b, at.tools, nil))
+	slices.Sort(r.Tools)
+	r.ToolsHash = hashWords(r.Tools)
+	r.SystemHash = r.systemHash(at.system)
+	r.ListHash = xxhash.Sum64(at.list.of(b))
+}
+
+func (r *Request) hints(at *places) Hints {
+	b := r.Body
+	h := Hints{
+		PromptCacheKey:  text(b, at.cacheKey),
+		PreviousID:      text(b, at.previous),
+		MetadataSession: text(b, member(b, at.metadata, "session_id")),
+		UserIDSession:   userSession(text(b, member(b, at.metadata, "user_id"))),
+	}
+	if h.Conversation = text(b, at.conversation); h.Conversation == "" {
+		h.Conversation = text(b, member(b, at.conversation, "id"))
+	}
+	return h
+}
+
+// userSession finds the session in a metadata.user_id: a JSON object in a string, or user_<..>_session_<id>.
+func userSession(id string) string {
+	if strings.HasPrefix(id, "{") {
+		if b := []byte(id); valid(b) {
+			return text(b, member(b, span{0, len(b)}, "session_id"))
+		}
+		return ""
+	}
+	if _, session, ok := strings.Cut(id, "_session_"); ok {
+		return session
+	}
+	return ""
+}
+
+// toolNames appends the names of the tools at v: {name}, {function:{name}}, {custom:{name}}, a namespace's own tools;
+// a tool without a name goes by its type.
+func toolNames(b []byte, v span, names []string) []string {
+	if kindAt(b, v) != '[' {
+		return names
+	}
+	for t := range elements(b, v.start) {
+		if kindAt(b, t) != '{' {
+			continue
+		}
+		var name, kind, inner, sub span
+		for k, m := range members(b, t.start) {
+			switch string(k) {
+			case "name":
+				name = m
+			case "type":
+				kind = m
+			case "function", "custom":
+				inner = m
+			case "tools":
+				sub = m
+			}
+		}
+		if kindAt(b, sub) == '[' {
+			names = toolNames(b, sub, names)
+			continue
+		}
+		if name.empty() {
+			name = member(b, inner, "name")
+		}
+		if name.empty() {
+			name = kind
+		}
+		if s := text(b, name); s != "" {
+			names = append(names, s)
+		}
+	}
+	return names
+}
+
+// Len is the number of items in the list; a string input (responses) is one user item.
+func (r *Request) Len() int { return len(r.list) }
+
+// Raw is the bytes of item i inside Body (string input: the string itself, with its quotes).
+func (r *Request) Raw(i int) []byte { return r.at(i).of(r.Body) }
+
+// Role is the role of item i, known without decoding it.
+func (r *Request) Role(i int) Role { return r.list[i].role }
+
+func (r *Request) at(i int) span { return span{int(r.list[i].start), int(r.list[i].end)} }
+
+// resultsOf are the tool results that the scan saw in item i.
+func (r *Request) resultsOf(i int) []resultAt {
+	to := len(r.results)
+	if i+1 < len(r.list) {
+		to = int(r.list[i+1].results)
+	}
+	return r.results[r.list[i].results:to]
+}

@@ -1,0 +1,148 @@
+package wire
+
+// responses reads an event of the Responses API, or a whole response.
+func (r *ReplyReader) responses(name string, b []byte) {
+	var kind, object, response, item, delta, args, input, message, fault span
+	index := 0
+	for k, v := range members(b, 0) {
+		switch string(k) {
+		case "type":
+			kind = v
+		case "object":
+			object = v
+		case "response":
+			response = v
+		case "item":
+			item = v
+		case "output_index":
+			index = number(b, v, 0)
+		case "delta":
+			delta = v
+		case "arguments":
+			args = v
+		case "input":
+			input = v
+		case "message":
+			message = v
+		case "error":
+			fault = v
+		}
+	}
+	if t := text(b, kind); t != "" {
+		name = t
+	}
+	switch name {
+	case "":
+		r.wholeResponse(b, span{0, len(b)}, text(b, object) == "response")
+		r.fail(b, fault)
+	case "response.output_item.added", "response.output_item.done":
+		r.outputItem(b, item, index, name == "response.output_item.done")
+	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
+		if s := r.slotAt(index); !s.done {
+			r.add(s, b, delta)
+		}
+	case "response.function_call_arguments.done":
+		r.setArgs(b, index, args)
+	case "response.custom_tool_call_input.done":
+		r.setArgs(b, index, input)
+	case "error":
+		r.fail(b, message)
+		r.fail(b, fault)
+	default:
+		r.wholeResponse(b, response, terminal(name))
+	}
+}
+
+// terminal says whether the event is a response's last one.
+func terminal(name string) bool {
+	switch name {
+	case "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done":
+		return true
+	}
+	return false
+}
+
+func (r *ReplyReader) setArgs(b []byte, index int, v span) {
+	if s := r.slotAt(index); !s.done && kindAt(b, v) == '"' {
+		s.isCall = true
+		r.set(s, text(b, v))
+	}
+}
+
+// wholeResponse reads the response object; last says that nothing comes after it.
+func (r *ReplyReader) wholeResponse(b []byte, v span, last bool) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	var status, output, fault span
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "id":
+			r.rep.ID = short(b, m)
+		case "model":
+			r.rep.Model = short(b, m)
+		case "status":
+			status = m
+		case "output":
+			output = m
+		case "usage":
+			r.tokens.read(b, m)
+		case "error":
+			fault = m
+		}
+	}
+	if !last {
+		return
+	}
+	r.fail(b, fault)
+	r.rep.Finish = short(b, status)
+	r.ended, r.rep.Complete = true, r.rep.Finish != "failed"
+	if r.rep.Finish == "failed" && r.rep.Error == "" {
+		r.rep.Error = "response failed"
+	}
+	if kindAt(b, output) == '[' && !r.allDone() {
+		r.dropSlots()
+		i := 0
+		for e := range elements(b, output.start) {
+			r.outputItem(b, e, i, true)
+			i++
+		}
+	}
+}
+
+// allDone says whether every item was seen whole, and there was one.
+func (r *ReplyReader) allDone() bool {
+	for _, s := range r.slots {
+		if !s.done {
+			return false
+		}
+	}
+	return len(r.slots) > 0
+}
+
+func (r *ReplyReader) dropSlots() {
+	for _, s := range r.slots {
+		r.kept -= len(s.text) + slotCost
+	}
+	r.slots = nil
+}
+
+// outputItem takes an item at its beginning or, done, as a whole.
+func (r *ReplyReader) outputItem(b []byte, v span, index int, done bool) {
+	if kindAt(b, v) != '{' {
+		return
+	}
+	f := respItemAt(b, v)
+	s := r.slotAt(index)
+	s.itemID = short(b, f.id)
+	kind := text(b, f.kind)
+	if c, ok := f.call(b, kind); ok {
+		s.isCall, s.id, s.name = true, c.ID, c.Name
+		if done {
+			r.set(s, c.Args)
+		}
+	} else if done && kind == "message" {
+		r.set(s, joinText(b, contentParts(b, f.content)))
+	}
+	s.done = s.done || done
+}

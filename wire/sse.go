@@ -1,0 +1,112 @@
+package wire
+
+import "bytes"
+
+// sseReader cuts a stream of server-sent events into events, wherever the bytes themselves are cut. Lines end with LF, CR
+// or CRLF. An event longer than max is not kept, but its name and its end are seen.
+type sseReader struct {
+	max   int
+	event func(name string, data []byte, lost bool)
+
+	line    []byte // of the line that has not ended
+	data    []byte // of the event that has not ended
+	name    string
+	some    bool // the event has data
+	over    bool // the line is longer than max
+	lost    bool // so is the event
+	afterCR bool
+}
+
+// keptBuffer is how much of a buffer is kept from event to event: a thousand streams stand open at once.
+const keptBuffer = 16 << 10
+
+func (s *sseReader) write(p []byte) {
+	for len(p) > 0 {
+		if s.afterCR {
+			s.afterCR = false
+			if p[0] == '\n' {
+				p = p[1:]
+				continue
+			}
+		}
+		n := bytes.IndexByte(p, '\n')
+		run := p
+		if n >= 0 {
+			run = p[:n]
+		}
+		if cr := bytes.IndexByte(run, '\r'); cr >= 0 {
+			n, s.afterCR = cr, true
+		}
+		if n < 0 {
+			s.hold(p)
+			return
+		}
+		if len(s.line) == 0 && !s.over && n <= s.max {
+			s.take(p[:n])
+		} else {
+			s.hold(p[:n])
+			s.take(s.line)
+			s.line, s.over = reuse(s.line), false
+		}
+		p = p[n+1:]
+	}
+}
+
+// end takes what stands without its line end: servers leave the last one out.
+func (s *sseReader) end() {
+	s.take(s.line)
+	s.dispatch()
+	s.line, s.over = nil, false
+}
+
+// hold keeps the beginning of a line.
+func (s *sseReader) hold(p []byte) {
+	if room := s.max - len(s.line); len(p) > room {
+		s.over = true
+		p = p[:max(room, 0)]
+	}
+	s.line = append(s.line, p...)
+}
+
+// take reads one whole line.
+func (s *sseReader) take(line []byte) {
+	if len(line) == 0 && !s.over {
+		s.dispatch()
+		return
+	}
+	field, value, _ := bytes.Cut(line, []byte(":"))
+	if len(value) > 0 && value[0] == ' ' {
+		value = value[1:]
+	}
+	switch string(field) {
+	case "event":
+		s.name = string(value[:min(len(value), 128)])
+	case "data":
+		if s.some {
+			s.data = append(s.data, '\n')
+		}
+		s.some = true
+		s.lost = s.lost || s.over || len(s.data)+len(value) > s.max
+		if s.lost {
+			value = nil
+		}
+		s.data = append(s.data, value...)
+	}
+}
+
+func (s *sseReader) dispatch() {
+	if s.some {
+		if s.lost {
+			s.data = s.data[:0]
+		}
+		s.event(s.name, s.data, s.lost)
+	}
+	s.data, s.name, s.some, s.lost = reuse(s.data), "", false, false
+}
+
+func reuse(b []byte) []byte {
+	if cap(b) > keptBuffer {
+		return nil
+	}
+	return b[:0]
+}
