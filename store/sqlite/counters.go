@@ -1,0 +1,165 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"encoding/binary"
+	"fmt"
+	"slices"
+
+	"precept/bandit"
+)
+
+// A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by name, zeros left out. Sums
+// are done here and not in SQL, which would turn a sum that overflows into a float.
+
+type cell struct {
+	field string
+	value int64
+}
+
+type rowKey struct {
+	tenant int64
+	scope  string
+	day    int32
+}
+
+// sums gathers the deltas of a whole batch, so that each counter row is read and written once.
+type sums struct {
+	rows map[rowKey]*[]cell
+	last *[]cell // deltas of one scope and day come together
+	at   rowKey
+}
+
+func (s *sums) add(tenant int64, deltas []bandit.Delta) {
+	for _, d := range deltas {
+		k := rowKey{tenant, d.Scope, d.Day}
+		if s.last == nil || s.at != k {
+			s.at, s.last = k, s.rows[k]
+			if s.last == nil {
+				s.last = new([]cell)
+				s.rows[k] = s.last
+			}
+		}
+		*s.last = addCell(*s.last, cell{d.Field, d.Value})
+	}
+}
+
+// addCell keeps the cells sorted. They are few, so that moving them costs less than a map.
+func addCell(cells []cell, c cell) []cell {
+	i, found := slices.BinarySearchFunc(cells, c.field, func(c cell, f string) int { return cmp.Compare(c.field, f) })
+	if found {
+		cells[i].value += c.value
+		return cells
+	}
+	return slices.Insert(cells, i, c)
+}
+
+// store adds the sums to the tables, in key order for the sake of the B-tree.
+func (s *sums) store(t *tx) error {
+	keys := make([]rowKey, 0, len(s.rows))
+	for k := range s.rows {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, func(a, b rowKey) int {
+		return cmp.Or(cmp.Compare(a.tenant, b.tenant), cmp.Compare(a.scope, b.scope), cmp.Compare(a.day, b.day))
+	})
+	for _, k := range keys {
+		if err := t.alive(); err != nil {
+			return err
+		}
+		if err := t.addRow(k, *s.rows[k]); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) addRow(k rowKey, cells []cell) error {
+	var old []byte
+	found, err := t.one("SELECT v FROM counters WHERE tenant = ? AND scope = ? AND day = ?", func(row []driver.Value) error {
+		old = blob(row[0])
+		return nil
+	}, k.tenant, k.scope, int64(k.day))
+	if err != nil {
+		return err
+	}
+	err = eachCell(old, func(c cell) { cells = addCell(cells, c) })
+	if err != nil {
+		return fmt.Errorf("counters of %q: %w", k.scope, err)
+	}
+	v := packCells(cells)
+	switch {
+	case found && len(v) == 0: // an undone session leaves nothing behind
+		_, err = t.exec("DELETE FROM counters WHERE tenant = ? AND scope = ? AND day = ?", k.tenant, k.scope, int64(k.day))
+	case found:
+		_, err = t.exec("UPDATE counters SET v = ? WHERE tenant = ? AND scope = ? AND day = ?", v, k.tenant, k.scope, int64(k.day))
+	case len(v) > 0:
+		_, err = t.exec("INSERT INTO counters(tenant, scope, day, v) VALUES(?, ?, ?, ?)", k.tenant, k.scope, int64(k.day), v)
+	}
+	return err
+}
+
+func packCells(cells []cell) []byte {
+	b := make([]byte, 0, 12*len(cells))
+	for _, c := range cells {
+		if c.value == 0 {
+			continue
+		}
+		b = binary.AppendUvarint(b, uint64(len(c.field)))
+		b = append(b, c.field...)
+		b = binary.AppendVarint(b, c.value)
+	}
+	return b
+}
+
+func eachCell(b []byte, fn func(cell)) error {
+	for len(b) > 0 {
+		n, w := binary.Uvarint(b)
+		if w <= 0 || n > uint64(len(b)-w) { //nolint:gosec // w <= len(b)
+			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
+		}
+		field := string(b[w : w+int(n)]) //nolint:gosec // n <= len(b)
+		b = b[w+int(n):]                 //nolint:gosec // n <= len(b)
+		v, w := binary.Varint(b)
+		if w <= 0 {
+			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
+		}
+		b = b[w:]
+		fn(cell{field, v})
+	}
+	return nil
+}
+
+// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are left out.
+func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, error) {
+	return read(ctx, s, func(c *conn) (list []bandit.Delta, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		names := map[string]string{} // a few dozen names stand in every row
+		err = c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", func(row []driver.Value) error {
+			scope, day := text(row[0]), int32(integer(row[1])) //nolint:gosec // written from an int32
+			err := eachCell(blob(row[2]), func(c cell) {
+				name, ok := names[c.field]
+				if !ok {
+					name = c.field
+					names[name] = name
+				}
+				list = append(list, bandit.Delta{Key: bandit.Key{Scope: scope, Field: name, Day: day}, Value: c.value})
+			})
+			if err != nil {
+				return fmt.Errorf("counters of %q: %w", scope, err)
+			}
+			return ctx.Err()
+		}, n)
+		slices.SortFunc(list, compareDeltas)
+		return list, err
+	})
+}
+
+func compareDeltas(a, b bandit.Delta) int {
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
+}

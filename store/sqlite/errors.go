@@ -1,0 +1,80 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	driver "modernc.org/sqlite"
+)
+
+// What can go wrong, for errors.Is. Every write is one transaction: with any of these, nothing of it was stored.
+var (
+	// ErrBusy means that another process holds the database: keep the batch and try again later.
+	ErrBusy = errors.New("the database is locked by another process")
+	// ErrReadOnly means that the file or its directory cannot be written.
+	ErrReadOnly = errors.New("the data directory cannot be written")
+	// ErrFull means that the disk is full.
+	ErrFull = errors.New("the disk is full")
+	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again, which sets it aside.
+	ErrCorrupt = errors.New("the database file is damaged")
+	// ErrNewer means that a newer release has written the file.
+	ErrNewer = errors.New("the database was written by a newer release")
+	// ErrForeign means that the file is a database of another program.
+	ErrForeign = errors.New("the file is another program's database")
+	// ErrMissing means that there is nothing to read yet.
+	ErrMissing = errors.New("there is no database yet")
+	// ErrInvalid means that the value can never be stored, however often it is tried.
+	ErrInvalid = errors.New("the value cannot be stored")
+	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
+	ErrParkingFull = errors.New("too much early feedback is waiting")
+	// ErrLocked means that another process serves from the data directory.
+	ErrLocked = errors.New("the data directory is in use")
+	// ErrClosed means that the store was closed.
+	ErrClosed = errors.New("the store is closed")
+)
+
+// The primary result codes of SQLite that callers have to tell apart (sqlite.org/rescode.html).
+const (
+	codeBusy     = 5
+	codeLocked   = 6
+	codeReadOnly = 8
+	codeCorrupt  = 11
+	codeFull     = 13
+	codeCantOpen = 14
+	codeNotADB   = 26
+)
+
+// code is the primary SQLite result code of err, 0 when it has none.
+func code(err error) int {
+	var e *driver.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+func isBusy(err error) bool {
+	c := code(err)
+	return c == codeBusy || c == codeLocked
+}
+
+// classify puts the sentinel that a caller acts upon before SQLite's own words.
+func classify(err error) error {
+	var kind error
+	switch code(err) {
+	case codeBusy, codeLocked:
+		kind = ErrBusy
+	case codeReadOnly, codeCantOpen:
+		kind = ErrReadOnly
+	case codeFull:
+		kind = ErrFull
+	case codeCorrupt, codeNotADB:
+		kind = ErrCorrupt
+	default:
+		return err
+	}
+	if errors.Is(err, kind) {
+		return err
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}

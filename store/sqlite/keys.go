@@ -1,0 +1,48 @@
+package sqlite
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/hex"
+	"fmt"
+	"time"
+
+	"precept/session"
+)
+
+// key is the integer under which a text id is indexed. 64 bits of SHA-256 within one session do not collide by accident,
+// and the ids of exchanges and samples are ours.
+func key(id string) int64 {
+	sum := sha256.Sum256([]byte(id))
+	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // the bits are what counts
+}
+
+// echoKey places an echo key of a tenant. The keys already have the tenant hashed into them; mixing its number in
+// (splitmix64's finaliser) makes tenants apart even where a caller's keys are equal.
+func echoKey(tenant int64, k session.EchoKey) int64 {
+	z := uint64(tenant) * 0x9e3779b97f4a7c15 //nolint:gosec // the bits are what counts
+	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+	z = (z ^ z>>27) * 0x94d049bb133111eb
+	return int64(uint64(k) ^ z ^ z>>31) //nolint:gosec // the bits are what counts
+}
+
+// Times are kept as microseconds, as a Redis score could hold them too. The zero time survives.
+func micros(t time.Time) int64     { return t.UnixMicro() }
+func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
+
+// sessionID reads the hex form that exchanges carry.
+func sessionID(text string) (id session.ID, err error) {
+	if len(text) != hex.EncodedLen(len(id)) {
+		return id, fmt.Errorf("%w: session %q is not %d hex digits", ErrInvalid, text, hex.EncodedLen(len(id)))
+	}
+	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
+		return id, fmt.Errorf("%w: session %q: %w", ErrInvalid, text, err)
+	}
+	return id, nil
+}
+
+// toID reads an id column.
+func toID(b []byte) (id session.ID) {
+	copy(id[:], b)
+	return id
+}

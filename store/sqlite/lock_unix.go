@@ -1,0 +1,54 @@
+//go:build unix
+
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"syscall"
+)
+
+// Lock claims a data directory for this process until the returned lock is closed or the process ends, however it ends.
+// A second process gets ErrLocked. Readers (Options.ReadOnly) do not need it.
+func Lock(dir string) (io.Closer, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
+	}
+	path := filepath.Join(dir, "lock")
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE, 0o600) //nolint:gosec // the operator's own directory
+	if err != nil {
+		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
+	}
+	// flock belongs to the open file, so it also tells two stores in one process apart, and a crash leaves no stale lock.
+	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil { //nolint:gosec // a descriptor is an int
+		defer f.Close() //nolint:errcheck // it was only read
+		if !errors.Is(err, syscall.EWOULDBLOCK) {
+			return nil, fmt.Errorf("lock %s: %w", dir, err)
+		}
+		return nil, fmt.Errorf("%w: %s is served by %s; stop it, or give this one another with --data-dir", ErrLocked, dir, holder(f))
+	}
+	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
+		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
+	}
+	return f, nil
+}
+
+func writeAt(f *os.File, s string) error {
+	_, err := f.WriteAt([]byte(s), 0)
+	return err
+}
+
+// holder names the process that has the lock, as it wrote itself down.
+func holder(f *os.File) string {
+	b := make([]byte, 32)
+	n, _ := f.ReadAt(b, 0)
+	if pid := strings.TrimSpace(string(b[:n])); pid != "" {
+		return "process " + pid
+	}
+	return "another process"
+}

@@ -1,0 +1,192 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	sqlite "modernc.org/sqlite"
+)
+
+// Options says where the store lies and how it behaves.
+type Options struct {
+	Path string // of the database file; its directory is made when missing
+	// ReadOnly opens what is there beside a running server, without writing a byte of it.
+	ReadOnly bool
+	// Now names the file that is set aside when it turns out to be garbage. Nothing else here has a clock.
+	Now func() time.Time
+	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound it further.
+	BusyTimeout time.Duration
+	// Readers is the number of connections that read beside the writer (4). They are opened when first needed.
+	Readers int
+	// MaxParked bounds the early feedback that waits, in entries over all tenants (100,000).
+	MaxParked int
+}
+
+// Store is the embedded store. It is safe for concurrent use.
+type Store struct {
+	opt    Options
+	dsn    string
+	notice string
+	guard  *guard // nil when read-only
+
+	write   chan *conn // holds the one writing connection while nobody writes
+	readers chan *conn // holds the idle reading connections; nil stands for one that is not open yet
+	closed  chan struct{}
+	tenants tenantNames
+}
+
+// Open opens the store at o.Path, makes it when there is none, and brings an older schema up to date.
+//
+// A file that is no database, or damaged beyond reading, is renamed to <name>.corrupt-<time> and a fresh one is made;
+// Notice then says so. Another program's database, and one of a newer release, are refused and left alone.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	o = defaults(o)
+	path, err := filepath.Abs(o.Path)
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
+	}
+	o.Path = path
+	// OFD locks survive the closing of another descriptor of the same file in this process; POSIX locks would vanish.
+	// Where the system has none, the driver goes on with POSIX locks.
+	_, _ = sqlite.OFDLocking(true)
+	if o.ReadOnly {
+		return openReadOnly(ctx, o)
+	}
+	if err := prepareDir(o.Path); err != nil {
+		return nil, err
+	}
+	s, err := openWriter(ctx, o)
+	if !errors.Is(err, ErrCorrupt) {
+		return s, err
+	}
+	aside, e := setAside(o.Path, o.Now())
+	if e != nil {
+		return nil, fmt.Errorf("sqlite: %s: %w; it could not be set aside: %w", o.Path, err, e)
+	}
+	if s, e = openWriter(ctx, o); e != nil {
+		return nil, e
+	}
+	s.notice = fmt.Sprintf("%s: %v; it was set aside as %s and an empty store was begun", o.Path, err, filepath.Base(aside))
+	return s, nil
+}
+
+// Notice is what the operator must be told of the opening, "" when all was well.
+func (s *Store) Notice() string { return s.notice }
+
+func defaults(o Options) Options {
+	if o.BusyTimeout <= 0 {
+		o.BusyTimeout = 2 * time.Second
+	}
+	if o.Readers <= 0 {
+		o.Readers = 4
+	}
+	if o.MaxParked <= 0 {
+		o.MaxParked = 100_000
+	}
+	return o
+}
+
+func openWriter(ctx context.Context, o Options) (*Store, error) {
+	// SQLite would apply a left-over WAL to whatever stands in the file, so garbage is looked for before it is asked.
+	if err := checkHeader(o.Path); err != nil {
+		return nil, err
+	}
+	s := newStore(o, readerDSN(o.Path, "rw"))
+	var c *conn
+	err := s.retry(ctx, func() (err error) {
+		if c, err = connect(writerDSN(o.Path)); err != nil {
+			return err
+		}
+		if err = errors.Join(migrate(c), probe(c)); err != nil {
+			err = errors.Join(err, c.close())
+		}
+		return err
+	})
+	if err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err)))
+	}
+	if s.guard, err = newGuard(o.Path); err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", o.Path, err), c.close())
+	}
+	s.write <- c
+	return s, nil
+}
+
+func openReadOnly(ctx context.Context, o Options) (*Store, error) {
+	if _, err := os.Stat(o.Path); err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w: precept serve makes it, or name the right --data-dir (%w)", o.Path, ErrMissing, err)
+	}
+	if err := checkHeader(o.Path); err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
+	}
+	try := func(dsn string) (*Store, error) {
+		s := newStore(o, dsn)
+		_, err := read(ctx, s, func(c *conn) (int, error) {
+			v, err := version(c)
+			if err == nil && v < schemaVersion {
+				err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
+			}
+			return v, err
+		})
+		return s, err
+	}
+	s, err := try(readerDSN(o.Path, "ro"))
+	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
+		// A closed store in a directory where the WAL's index cannot be made: nobody writes, so it can be read as it is.
+		_ = s.Close()
+		s, err = try(readerDSN(o.Path, "ro") + "&immutable=1")
+	}
+	if err != nil {
+		return nil, errors.Join(fmt.Errorf("sqlite: open %s: %w", o.Path, err), s.Close())
+	}
+	return s, nil
+}
+
+func newStore(o Options, dsn string) *Store {
+	s := &Store{opt: o, dsn: dsn, write: make(chan *conn, 1), readers: make(chan *conn, o.Readers), closed: make(chan struct{})}
+	for range o.Readers {
+		s.readers <- nil
+	}
+	return s
+}
+
+// explain adds what to do to the errors that an operator meets at the start.
+func explain(err error) error {
+	switch {
+	case errors.Is(err, ErrReadOnly):
+		return fmt.Errorf("%w: make it writable for the user that runs precept, or name another with --data-dir", err)
+	case errors.Is(err, ErrBusy):
+		return fmt.Errorf("%w: close the program that has it open", err)
+	}
+	return err
+}
+
+// The settings, and why:
+//   - journal_mode WAL: readers never wait for the writer, nor it for them.
+//   - synchronous NORMAL: a commit is a write without an fsync. Killing the process loses nothing and breaks nothing; a
+//     power cut may take the last transactions back, whole, never in part. Who must be sure calls Sync.
+//   - page_size 8 KiB: exchanges are 1 to 4 KiB; with pages of 4 KiB most would spill, with 16 KiB small updates cost double.
+//   - cache 4 MiB for the writer and 1 MiB a reader, no mmap: the idle program stays small, the file cache does the rest.
+//   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit gives the space of a burst back.
+//   - busy_timeout 0: SQLite would sleep without looking at a context; retry does the waiting.
+//   - secure_delete: what is forgotten is overwritten, not only unlinked.
+func writerDSN(path string) string {
+	return fileURI(path, "rwc") + "&_pragma=page_size(8192)&_journal_mode=WAL&_synchronous=NORMAL" +
+		"&_pragma=cache_size(-4096)&_pragma=wal_autocheckpoint(1000)&_pragma=journal_size_limit(33554432)&_pragma=secure_delete(1)"
+}
+
+func readerDSN(path, mode string) string {
+	return fileURI(path, mode) + "&_pragma=cache_size(-1024)&_query_only=1"
+}
+
+func fileURI(path, mode string) string {
+	u := url.URL{Scheme: "file", Path: filepath.ToSlash(path), RawQuery: "mode=" + mode + "&_busy_timeout=" + strconv.Itoa(0) +
+		"&_pragma=temp_store(MEMORY)&_pragma=trusted_schema(0)&_dqs=0&_defensive=1&_error_rc=1"}
+	return u.String()
+}

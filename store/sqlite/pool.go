@@ -1,0 +1,202 @@
+package sqlite
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"time"
+)
+
+// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer: fn then finishes on its
+// own and its result is thrown away, which is why it may not touch anything but what it returns. Close waits for it.
+func read[T any](ctx context.Context, s *Store, fn func(*conn) (T, error)) (T, error) {
+	type result struct {
+		v   T
+		err error
+	}
+	var none T
+	c, err := s.reader(ctx)
+	if err != nil {
+		return none, err
+	}
+	run := func() (r result) {
+		if c == nil {
+			if r.err = s.retry(ctx, func() (err error) { c, err = connect(s.dsn); return err }); r.err != nil {
+				return result{err: classify(r.err)}
+			}
+		}
+		err := s.retry(ctx, func() (err error) { r.v, err = fn(c); return err })
+		return result{r.v, classify(err)}
+	}
+	if ctx.Done() == nil {
+		defer func() { s.readers <- c }()
+		r := run()
+		return r.v, r.err
+	}
+	done := make(chan result, 1)
+	go func() {
+		r := run()
+		s.readers <- c
+		done <- r
+	}()
+	select {
+	case r := <-done:
+		return r.v, r.err
+	case <-ctx.Done():
+		return none, ctx.Err()
+	}
+}
+
+// reader takes a connection out of the pool; nil is one that has to be opened.
+func (s *Store) reader(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.closed:
+		return nil, ErrClosed
+	default:
+	}
+	select {
+	case c := <-s.readers:
+		return c, nil
+	case <-s.closed:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// tx is a write transaction in progress. Its caches become the store's when it is committed.
+type tx struct {
+	*conn
+	s       *Store
+	ctx     context.Context //nolint:containedctx // it lives as long as the call it came with
+	tenants map[string]int64
+	sids    map[sessionKey]int64
+	totals  map[string]int64
+}
+
+// update runs fn in one write transaction: all of it is stored, or nothing.
+func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
+	if err := s.transact(ctx, fn); err != nil {
+		return fmt.Errorf("sqlite: %s: %w", op, classify(err))
+	}
+	return nil
+}
+
+func (s *Store) transact(ctx context.Context, fn func(*tx) error) (err error) {
+	if s.opt.ReadOnly {
+		return fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
+	}
+	c, err := s.writer(ctx)
+	if err != nil {
+		return err
+	}
+	defer func() { s.write <- c }()
+	if err := s.guard.check(); err != nil {
+		return err
+	}
+	if err := s.retry(ctx, func() error { _, err := c.exec("BEGIN IMMEDIATE"); return err }); err != nil {
+		return err
+	}
+	t := &tx{conn: c, s: s, ctx: ctx, tenants: map[string]int64{}, sids: map[sessionKey]int64{}, totals: map[string]int64{}}
+	open := true
+	defer func() { // also on a panic of fn: the connection must not stay in a transaction
+		if open {
+			_, e := c.exec("ROLLBACK")
+			if e != nil && err == nil {
+				err = e
+			}
+		}
+	}()
+	if err := fn(t); err != nil {
+		return err
+	}
+	if err := t.addTotals(); err != nil {
+		return err
+	}
+	if _, err := c.exec("COMMIT"); err != nil {
+		return err
+	}
+	open = false
+	s.tenants.add(t.tenants)
+	return nil
+}
+
+func (s *Store) writer(ctx context.Context) (*conn, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	select {
+	case <-s.closed:
+		return nil, ErrClosed
+	default:
+	}
+	select {
+	case c := <-s.write:
+		return c, nil
+	case <-s.closed:
+		return nil, ErrClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// alive is asked between statements: a caller that gave up shall not keep others waiting.
+func (t *tx) alive() error { return t.ctx.Err() }
+
+// retry repeats fn while another process holds the lock, until BusyTimeout or the context ends.
+func (s *Store) retry(ctx context.Context, fn func() error) error {
+	var waited time.Duration
+	for wait := time.Millisecond; ; wait = min(2*wait, 50*time.Millisecond) {
+		err := fn()
+		if !isBusy(err) {
+			return err
+		}
+		if waited >= s.opt.BusyTimeout {
+			return fmt.Errorf("%w for %v: %w", ErrBusy, waited, err)
+		}
+		timer := time.NewTimer(wait)
+		select {
+		case <-timer.C:
+			waited += wait
+		case <-ctx.Done():
+			timer.Stop()
+			return fmt.Errorf("%w: %w", ErrBusy, ctx.Err())
+		}
+	}
+}
+
+// Close waits for the calls in progress and closes the file. The last process to close a store folds the WAL into it.
+func (s *Store) Close() error {
+	select {
+	case <-s.closed:
+		return nil
+	default:
+		close(s.closed)
+	}
+	var errs []error
+	readers := make([]*conn, 0, s.opt.Readers)
+	for range s.opt.Readers {
+		if c := <-s.readers; c != nil {
+			readers = append(readers, c)
+		}
+	}
+	if s.guard != nil {
+		c := <-s.write
+		if err := s.guard.check(); err != nil {
+			// Closing would check our pages into whatever stands in our file's place. Let go of everything as it is instead.
+			return fmt.Errorf("sqlite: close: %w", err)
+		}
+		defer s.guard.close() //nolint:errcheck // it was only read
+		readers = append(readers, c)
+	}
+	for _, c := range readers {
+		errs = append(errs, c.close())
+	}
+	if err := errors.Join(errs...); err != nil {
+		return fmt.Errorf("sqlite: close: %w", err)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"fmt"
+	"math"
+	"slices"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// A walk reads this much at a time and gives the connection back before it calls fn: a slow reader of a long export then
+// neither holds a snapshot, behind which the WAL would grow without bound, nor more than this in memory.
+const (
+	pageRows  = 256
+	pageBytes = 1 << 20
+)
+
+// Exchanges lists what is kept of a session, by turn, then as it came in.
+func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error) {
+	return read(ctx, s, func(c *conn) (list []sample.Exchange, err error) {
+		sid, err := s.existing(c, tenant, id)
+		if err != nil || sid == 0 {
+			return nil, err
+		}
+		// Not ordered by SQLite: sorting would carry every document through its sorter.
+		rids := map[string]int64{}
+		err = c.query("SELECT rid, data FROM exchanges WHERE sid = ?", func(row []driver.Value) error {
+			var e sample.Exchange
+			if err := decode(row[1], &e); err != nil {
+				return err
+			}
+			rids[e.ID] = integer(row[0])
+			list = append(list, e)
+			return ctx.Err()
+		}, sid)
+		slices.SortFunc(list, func(a, b sample.Exchange) int {
+			return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(rids[a.ID], rids[b.ID]))
+		})
+		return list, err
+	})
+}
+
+// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
+// which they were first written. What is written meanwhile may be seen. An error of fn ends the walk and is returned.
+func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
+	return walk(ctx, s, tenant, since, until, "SELECT rid, data FROM exchanges WHERE rid > ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?",
+		func(row []driver.Value) (e sample.Exchange, n int, err error) {
+			return e, len(blob(row[1])), decode(row[1], &e)
+		}, fn)
+}
+
+// EachSample walks over the samples likewise, by their CreatedAt.
+func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
+	return walk(ctx, s, tenant, since, until, `SELECT m.rid, m.data, m.agent, s.id, t.name FROM samples m
+		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
+		WHERE m.rid > ? AND m.at >= ? AND m.at < ? AND (? = 0 OR m.tenant = ?) ORDER BY m.rid LIMIT ?`,
+		func(row []driver.Value) (session.StoredSample, int, error) {
+			m := session.StoredSample{Agent: text(row[2]), ID: toID(blob(row[3])), Tenant: text(row[4])}
+			err := decode(row[1], &m.Sample)
+			return m, len(blob(row[1])), err
+		}, fn)
+}
+
+// EachSession walks over the sessions likewise, by their start, each with what the counters hold for it.
+func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
+	type both struct {
+		row     session.Row
+		applied session.Applied
+	}
+	return walk(ctx, s, tenant, since, until, `SELECT s.sid, `+rowColumns+`, t.name, a.version, a.told, a.reward, a.tier, a.frozen
+		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
+		WHERE s.sid > ? AND s.started >= ? AND s.started < ? AND (? = 0 OR s.tenant = ?) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?`,
+		func(row []driver.Value) (both, int, error) {
+			return both{toRow(text(row[6]), row[1:]), toApplied(row[7:])}, len(blob(row[5])) + len(blob(row[11])), nil
+		}, func(b both) error { return fn(b.row, b.applied) })
+}
+
+// walk pages through a table by its row number, which is the first column of the query. The query takes the last row
+// number, the two times, the tenant twice and the limit.
+func walk[T any](ctx context.Context, s *Store, tenant string, since, until time.Time, query string,
+	scan func([]driver.Value) (T, int, error), fn func(T) error,
+) error {
+	from, to := int64(math.MinInt64), int64(math.MaxInt64)
+	if !since.IsZero() {
+		from = micros(since)
+	}
+	if !until.IsZero() {
+		to = micros(until)
+	}
+	type page struct {
+		rows []T
+		last int64
+		more bool
+	}
+	for last := int64(0); ; {
+		p, err := read(ctx, s, func(c *conn) (p page, err error) {
+			n := int64(0)
+			if tenant != "" {
+				if n, err = s.tenant(c, tenant); err != nil || n == 0 {
+					return p, err
+				}
+			}
+			bytes := 0
+			err = c.query(query, func(row []driver.Value) error {
+				v, size, err := scan(row)
+				if err != nil {
+					return err
+				}
+				p.rows, p.last = append(p.rows, v), integer(row[0])
+				if bytes += size; bytes >= pageBytes || len(p.rows) == pageRows {
+					p.more = true
+					return errStop
+				}
+				return ctx.Err()
+			}, last, from, to, n, n, int64(pageRows))
+			return p, err
+		})
+		if err != nil {
+			return err
+		}
+		for _, v := range p.rows {
+			if err := fn(v); err != nil {
+				return err
+			}
+		}
+		if !p.more {
+			return nil
+		}
+		last = p.last
+	}
+}
+
+// SampleSession finds the session that a sample belongs to.
+func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
+	ids, err := read(ctx, s, func(c *conn) (ids []session.ID, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		err = c.query("SELECT s.id FROM samples m JOIN sessions s ON s.sid = m.sid WHERE m.k = ? AND m.tenant = ? ORDER BY m.rid LIMIT 1",
+			func(row []driver.Value) error {
+				ids = append(ids, toID(blob(row[0])))
+				return nil
+			}, key(sampleID), n)
+		return ids, err
+	})
+	if err != nil || len(ids) == 0 {
+		return session.ID{}, false, err
+	}
+	return ids[0], true, nil
+}
+
+func decode(v driver.Value, to any) error {
+	if err := json.Unmarshal(blob(v), to); err != nil {
+		return fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+	}
+	return nil
+}

@@ -1,0 +1,105 @@
+package sqlite
+
+import "fmt"
+
+const (
+	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
+	applicationID = 0x70726370
+	// schemaVersion is what this release writes; see migrations.
+	schemaVersion = 1
+)
+
+// migrations returns the steps from each schema version to the next. A released step is never edited: add one.
+//
+// Everything hangs on sessions.sid, a small integer: it keeps the rows of one session together in every index, and the
+// big B-trees are appended to instead of written at random. A session that is named before its row was written
+// (by an early exchange, echo or feedback) stands there with data NULL.
+//
+// k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since 1970.
+// state is 0 before the row, then 1 open, 2 closed; only open ones are in sessions_open, and an update of seen and data
+// leaves both indexes alone.
+func migrations() []string {
+	return []string{`
+CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
+
+CREATE TABLE sessions(sid INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, started INTEGER NOT NULL, seen INTEGER NOT NULL,
+  state INTEGER NOT NULL, id BLOB NOT NULL, data BLOB);
+CREATE UNIQUE INDEX sessions_id ON sessions(id, tenant);
+CREATE INDEX sessions_open ON sessions(started, id) WHERE state = 1;
+
+-- One row a key, with the newest few sessions in it: bounded however many sessions share the key.
+CREATE TABLE echoes(k INTEGER PRIMARY KEY, v BLOB NOT NULL);
+-- Which keys a session has, in chunks, for forgetting it.
+CREATE TABLE echoed(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, keys BLOB NOT NULL);
+CREATE INDEX echoed_sid ON echoed(sid);
+
+CREATE TABLE exchanges(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, k INTEGER NOT NULL, tenant INTEGER NOT NULL,
+  at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE UNIQUE INDEX exchanges_key ON exchanges(sid, k);
+
+CREATE TABLE samples(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, k INTEGER NOT NULL, tenant INTEGER NOT NULL,
+  at INTEGER NOT NULL, agent TEXT NOT NULL, data BLOB NOT NULL);
+CREATE UNIQUE INDEX samples_key ON samples(sid, k);
+CREATE INDEX samples_id ON samples(k);
+
+CREATE TABLE feedback(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, k INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE UNIQUE INDEX feedback_key ON feedback(sid, k);
+
+CREATE TABLE parked(rid INTEGER PRIMARY KEY, echo INTEGER NOT NULL, k INTEGER NOT NULL, at INTEGER NOT NULL, data BLOB NOT NULL);
+CREATE UNIQUE INDEX parked_key ON parked(echo, k);
+
+CREATE TABLE settled(sid INTEGER PRIMARY KEY, version INTEGER NOT NULL, told INTEGER NOT NULL, reward INTEGER NOT NULL,
+  tier INTEGER NOT NULL, frozen BLOB);
+-- One row for all fields of a scope and day: a session touches some twenty rows instead of a hundred.
+CREATE TABLE counters(tenant INTEGER NOT NULL, scope TEXT NOT NULL, day INTEGER NOT NULL, v BLOB NOT NULL,
+  PRIMARY KEY(tenant, scope, day)) WITHOUT ROWID;
+CREATE TABLE maxima(tenant INTEGER NOT NULL, scope TEXT NOT NULL, field TEXT NOT NULL, day INTEGER NOT NULL,
+  value INTEGER NOT NULL, PRIMARY KEY(tenant, scope, field, day)) WITHOUT ROWID;
+CREATE TABLE priors(tenant INTEGER PRIMARY KEY, version INTEGER NOT NULL, data BLOB NOT NULL);
+
+CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+-- Running totals, changed in the transaction that changes what they count: counting ten million rows takes seconds.
+CREATE TABLE totals(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+`}
+}
+
+// version reads whose file it is and what schema it has. A fresh file has neither.
+func version(c *conn) (int, error) {
+	app, err := c.number("PRAGMA application_id")
+	if err != nil {
+		return 0, err
+	}
+	v, err := c.number("PRAGMA user_version")
+	if err != nil {
+		return 0, err
+	}
+	tables, err := c.number("SELECT count(*) FROM sqlite_schema")
+	if err != nil {
+		return 0, err
+	}
+	switch {
+	case app != applicationID && (app != 0 || v != 0 || tables != 0):
+		return 0, fmt.Errorf("%w (application id %#x): choose another file with store.url", ErrForeign, app)
+	case v > schemaVersion:
+		return 0, fmt.Errorf("%w (schema %d, this one knows %d): upgrade precept, or start from a copy made before the upgrade",
+			ErrNewer, v, schemaVersion)
+	}
+	return int(v), nil
+}
+
+// migrate brings the schema up to date, each step with its version number in one transaction.
+func migrate(c *conn) error {
+	from, err := version(c)
+	if err != nil {
+		return err
+	}
+	for i, step := range migrations()[from:] {
+		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;",
+			step, applicationID, from+i+1)
+		if err := c.script(script); err != nil {
+			_ = c.script("ROLLBACK") // fails when there is nothing to roll back
+			return fmt.Errorf("migrate schema %d to %d: %w", from+i, from+i+1, err)
+		}
+	}
+	return nil
+}

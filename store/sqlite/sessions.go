@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"precept/session"
+)
+
+// The states of a session's row.
+const (
+	stateNamed  = 0 // something refers to it, its row was not written yet
+	stateOpen   = 1
+	stateClosed = 2
+)
+
+type sessionKey struct {
+	tenant int64
+	id     session.ID
+}
+
+const rowColumns = "s.started, s.seen, s.state, s.id, s.data"
+
+func toRow(tenant string, row []driver.Value) session.Row {
+	return session.Row{
+		Tenant: tenant, Started: fromMicros(integer(row[0])), Seen: fromMicros(integer(row[1])),
+		Closed: integer(row[2]) == stateClosed, ID: toID(blob(row[3])), Data: blob(row[4]),
+	}
+}
+
+// Session finds one session's row.
+func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+	rows, err := read(ctx, s, func(c *conn) (rows []session.Row, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		err = c.query("SELECT "+rowColumns+" FROM sessions s WHERE id = ? AND tenant = ? AND data IS NOT NULL",
+			func(row []driver.Value) error {
+				rows = append(rows, toRow(tenant, row))
+				return nil
+			}, id[:], n)
+		return rows, err
+	})
+	if err != nil || len(rows) == 0 {
+		return session.Row{}, false, err
+	}
+	return rows[0], true, nil
+}
+
+// Due lists open sessions that started before the given time, oldest first (ties by id, then tenant), at most limit of
+// them, beginning behind after: the last row of the previous call, or the zero Row. Sessions that could not be settled
+// thus do not stand in the way of the others.
+func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
+	return read(ctx, s, func(c *conn) (rows []session.Row, err error) {
+		from := micros(after.Started)
+		err = c.query(`SELECT `+rowColumns+`, t.name FROM sessions s JOIN tenants t ON t.id = s.tenant
+			WHERE s.state = 1 AND s.started >= ? AND s.started < ? AND (s.started, s.id, t.name) > (?, ?, ?)
+			ORDER BY s.started, s.id, t.name LIMIT ?`,
+			func(row []driver.Value) error {
+				rows = append(rows, toRow(text(row[5]), row))
+				return ctx.Err()
+			}, from, micros(startedBefore), from, after.ID[:], after.Tenant, int64(limit))
+		return rows, err
+	})
+}
+
+// Recent lists a tenant's sessions, the latest begun first, at most limit of them.
+func (s *Store) Recent(ctx context.Context, tenant string, limit int) ([]session.Row, error) {
+	return read(ctx, s, func(c *conn) (rows []session.Row, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		err = c.query("SELECT "+rowColumns+" FROM sessions s WHERE tenant = ? AND data IS NOT NULL ORDER BY sid DESC LIMIT ?",
+			func(row []driver.Value) error {
+				rows = append(rows, toRow(tenant, row))
+				return ctx.Err()
+			}, n, int64(limit))
+		return rows, err
+	})
+}
+
+// sid finds or names a session: what comes before its row finds its place already. at is when it was heard of.
+func (t *tx) sid(k sessionKey, at time.Time) (int64, error) {
+	if sid, ok := t.sids[k]; ok {
+		return sid, nil
+	}
+	sid, err := t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", k.id[:], k.tenant)
+	if err == nil && sid == 0 {
+		var r driver.Result
+		r, err = t.exec("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?, ?, ?, ?, ?)",
+			k.tenant, micros(at), micros(at), int64(stateNamed), k.id[:])
+		if err == nil {
+			sid, err = r.LastInsertId()
+		}
+	}
+	if err == nil {
+		t.sids[k] = sid
+	}
+	return sid, err
+}
+
+// existing finds a session for reading; 0 is one that was never heard of.
+func (s *Store) existing(c *conn, tenant string, id session.ID) (int64, error) {
+	n, err := s.tenant(c, tenant)
+	if err != nil || n == 0 {
+		return 0, err
+	}
+	return c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n)
+}
+
+// put writes a session's row over an older one. The newer Seen wins, so that a late or repeated batch does not take the
+// session back; Closed is only ever set.
+func (t *tx) put(r session.Row) error {
+	tenant, err := t.tenant(r.Tenant)
+	if err != nil {
+		return err
+	}
+	data := r.Data
+	if data == nil {
+		data = []byte{} // NULL is a session without a row
+	}
+	k := sessionKey{tenant, r.ID}
+	started, seen := micros(r.Started), micros(r.Seen)
+	state := int64(stateOpen)
+	if r.Closed {
+		state = stateClosed
+	}
+	var old struct {
+		sid, started, seen, state int64
+		empty                     bool
+	}
+	found, err := t.one("SELECT sid, started, seen, state, data IS NULL FROM sessions WHERE id = ? AND tenant = ?",
+		func(row []driver.Value) error {
+			old.sid, old.started, old.seen, old.state = integer(row[0]), integer(row[1]), integer(row[2]), integer(row[3])
+			old.empty = integer(row[4]) != 0
+			return nil
+		}, r.ID[:], tenant)
+	if err != nil {
+		return err
+	}
+	if !found {
+		res, err := t.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, ?, ?, ?, ?, ?)",
+			tenant, started, seen, state, r.ID[:], data)
+		if err != nil {
+			return err
+		}
+		t.totals[totalSessions]++
+		t.sids[k], err = res.LastInsertId()
+		return err
+	}
+	t.sids[k] = old.sid
+	state = max(state, old.state)
+	if old.empty {
+		t.totals[totalSessions]++
+	}
+	switch {
+	case !old.empty && seen < old.seen:
+		if state != old.state {
+			_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
+		}
+	case state == old.state && started == old.started:
+		_, err = t.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
+	default:
+		_, err = t.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ? WHERE sid = ?", started, seen, state, data, old.sid)
+	}
+	return err
+}

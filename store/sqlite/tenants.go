@@ -1,0 +1,84 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"sync"
+)
+
+// maxNames bounds the cached tenant numbers: by-credential tenancy makes a tenant of every client key.
+const maxNames = 4096
+
+// tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number never changes hands.
+type tenantNames struct {
+	mu sync.RWMutex
+	m  map[string]int64
+}
+
+func (n *tenantNames) get(name string) (int64, bool) {
+	n.mu.RLock()
+	defer n.mu.RUnlock()
+	id, ok := n.m[name]
+	return id, ok
+}
+
+func (n *tenantNames) add(m map[string]int64) {
+	if len(m) == 0 {
+		return
+	}
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.m == nil || len(n.m)+len(m) > maxNames {
+		n.m = map[string]int64{}
+	}
+	for name, id := range m {
+		n.m[name] = id
+	}
+}
+
+const tenantByName = "SELECT id FROM tenants WHERE name = ?"
+
+// tenant finds a tenant's number for reading; 0 is a tenant that has nothing.
+func (s *Store) tenant(c *conn, name string) (int64, error) {
+	if id, ok := s.tenants.get(name); ok {
+		return id, nil
+	}
+	id, err := c.number(tenantByName, name)
+	if err == nil && id != 0 {
+		s.tenants.add(map[string]int64{name: id})
+	}
+	return id, err
+}
+
+// tenant finds or makes a tenant's number. A new one reaches the cache when the transaction is committed, not before:
+// after a rollback its number could become another's.
+func (t *tx) tenant(name string) (int64, error) {
+	if id, ok := t.s.tenants.get(name); ok {
+		return id, nil
+	}
+	if id, ok := t.tenants[name]; ok {
+		return id, nil
+	}
+	id, err := t.number(tenantByName, name)
+	if err == nil && id == 0 {
+		var r driver.Result
+		if r, err = t.exec("INSERT INTO tenants(name) VALUES(?)", name); err == nil {
+			id, err = r.LastInsertId()
+		}
+	}
+	if err == nil {
+		t.tenants[name] = id
+	}
+	return id, err
+}
+
+// Tenants lists every tenant that anything was ever stored for, in byte order.
+func (s *Store) Tenants(ctx context.Context) ([]string, error) {
+	return read(ctx, s, func(c *conn) (names []string, err error) {
+		err = c.query("SELECT name FROM tenants ORDER BY name", func(row []driver.Value) error {
+			names = append(names, text(row[0]))
+			return ctx.Err()
+		})
+		return names, err
+	})
+}

@@ -1,0 +1,124 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to a newer Seen,
+// exchanges and samples that are there already are left alone, echoes stay what they are.
+//
+// With ErrInvalid, one of its values can never be stored: take it out of the batch.
+func (s *Store) Write(ctx context.Context, b session.Batch) error {
+	docs, err := encode(b) // before the writer is taken: encoding is half of the work
+	if err != nil {
+		return fmt.Errorf("sqlite: write: %w", err)
+	}
+	return s.update(ctx, "write", func(t *tx) error {
+		for _, r := range b.Rows {
+			if err := t.alive(); err != nil {
+				return err
+			}
+			if err := t.put(r); err != nil {
+				return err
+			}
+		}
+		if err := t.putEchoes(b.Echoes); err != nil {
+			return err
+		}
+		for i, e := range b.Exchanges {
+			if err := t.putExchange(e, docs.ids[i], docs.exchanges[i]); err != nil {
+				return err
+			}
+		}
+		for i, m := range b.Samples {
+			if err := t.putSample(m, docs.samples[i]); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// documents are the parts of a batch that are stored as JSON.
+type documents struct {
+	ids                []session.ID // of the exchanges' sessions
+	exchanges, samples [][]byte
+}
+
+func encode(b session.Batch) (d documents, err error) {
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	doc := func(v any) ([]byte, error) {
+		buf.Reset()
+		if err := enc.Encode(v); err != nil {
+			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+		}
+		return slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))), nil
+	}
+	d.ids = make([]session.ID, len(b.Exchanges))
+	d.exchanges, d.samples = make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Samples))
+	for i, e := range b.Exchanges {
+		if d.ids[i], err = sessionID(e.Session); err != nil {
+			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
+		}
+		if d.exchanges[i], err = doc(e); err != nil {
+			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
+		}
+	}
+	for i, m := range b.Samples {
+		if d.samples[i], err = doc(m.Sample); err != nil {
+			return d, fmt.Errorf("sample %q: %w", m.Sample.ID, err)
+		}
+	}
+	return d, nil
+}
+
+func (t *tx) putExchange(e sample.Exchange, id session.ID, data []byte) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	tenant, err := t.tenant(e.Tenant)
+	if err != nil {
+		return err
+	}
+	sid, err := t.sid(sessionKey{tenant, id}, e.At)
+	if err != nil {
+		return err
+	}
+	fresh, err := inserted(t.exec("INSERT INTO exchanges(sid, k, tenant, at, data) VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		sid, key(e.ID), tenant, micros(e.At), data))
+	if fresh {
+		t.totals[totalExchanges]++
+		t.totals[totalExchangesEver]++
+	}
+	return err
+}
+
+func (t *tx) putSample(m session.StoredSample, data []byte) error {
+	if err := t.alive(); err != nil {
+		return err
+	}
+	tenant, err := t.tenant(m.Tenant)
+	if err != nil {
+		return err
+	}
+	sid, err := t.sid(sessionKey{tenant, m.ID}, m.CreatedAt)
+	if err != nil {
+		return err
+	}
+	fresh, err := inserted(t.exec("INSERT INTO samples(sid, k, tenant, at, agent, data) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		sid, key(m.Sample.ID), tenant, micros(m.CreatedAt), m.Agent, data))
+	if fresh {
+		t.totals[totalSamples]++
+		t.totals[totalSamplesEver]++
+	}
+	return err
+}

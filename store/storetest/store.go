@@ -1,0 +1,87 @@
+package storetest
+
+import (
+	"context"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// Sessions is where sessions are written down and found again.
+type Sessions interface {
+	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
+	Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
+	Recent(ctx context.Context, tenant string, limit int) ([]session.Row, error)
+	Write(ctx context.Context, b session.Batch) error
+}
+
+// Feedbacks is the set of entries of each session.
+type Feedbacks interface {
+	AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
+	AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+}
+
+// Parking is where feedback waits for its exchange.
+type Parking interface {
+	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
+	Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error)
+	PurgeParked(ctx context.Context, before time.Time) (int, error)
+}
+
+// Counters is what rewards add up to.
+type Counters interface {
+	Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
+	Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
+	Tenants(ctx context.Context) ([]string, error)
+}
+
+// Models is what merges by maximum, and what one replica publishes for all.
+type Models interface {
+	Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error
+	Maxima(ctx context.Context, tenant string) ([]bandit.Delta, error)
+	Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
+	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
+}
+
+// Metas is the program's own values.
+type Metas interface {
+	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
+	SetMeta(ctx context.Context, key string, value []byte) error
+	InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error)
+}
+
+// Samples is what is kept of the traffic.
+type Samples interface {
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+	EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error
+	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+}
+
+// Keeping is for whoever looks after the data.
+type Keeping interface {
+	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
+	Retain(ctx context.Context, before time.Time) (int, error)
+	Stats(ctx context.Context) (map[string]int64, error)
+	Sync(ctx context.Context) error
+	Close() error
+}
+
+// Store is a whole backend.
+type Store interface {
+	Sessions
+	Feedbacks
+	Parking
+	Counters
+	Models
+	Metas
+	Samples
+	Keeping
+}
