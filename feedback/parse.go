@@ -1,0 +1,234 @@
+package feedback
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Bounds of a post, in bytes. A bulk post has at most MaxBulk entries.
+const (
+	MaxID      = 256
+	MaxComment = 16 << 10
+	MaxJSON    = 64 << 10
+	MaxBulk    = 1000
+)
+
+// keys are the keys of a post, in the order of the documentation.
+const keys = "id session_id request_id response_id sample_id source type score quality_label comment correction rater details"
+
+// Parse reads one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores outside [0,1] are errors
+// that say what to do; in bulk each entry has its own error, posts[i] and errs[i] belong to the i-th entry, and a bad entry
+// refuses itself alone. err is set when the body is not to be read at all, and for a single post that was refused.
+func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
+	body = bytes.TrimSpace(body)
+	switch {
+	case len(body) == 0:
+		return nil, nil, false, errors.New("the body is empty: send one feedback object or an array of them")
+	case !utf8.Valid(body):
+		return nil, nil, false, errors.New("the body is not UTF-8")
+	case body[0] == '[':
+		return parseBulk(body)
+	}
+	post, err := parseOne(body)
+	if err != nil {
+		return nil, nil, false, err
+	}
+	return []Post{post}, []error{nil}, false, nil
+}
+
+func parseBulk(body []byte) ([]Post, []error, bool, error) {
+	var raws []json.RawMessage
+	if err := json.Unmarshal(body, &raws); err != nil {
+		return nil, nil, true, fmt.Errorf("the array is not JSON: %w", err)
+	}
+	if len(raws) == 0 {
+		return nil, nil, true, errors.New("the array is empty: send at least one feedback object")
+	}
+	if len(raws) > MaxBulk {
+		return nil, nil, true, fmt.Errorf("%d entries in one post; send at most %d at a time", len(raws), MaxBulk)
+	}
+	posts, errs := make([]Post, len(raws)), make([]error, len(raws))
+	for i, raw := range raws {
+		posts[i], errs[i] = parseOne(raw)
+	}
+	return posts, errs, true, nil
+}
+
+func parseOne(raw []byte) (Post, error) {
+	fields := map[string]json.RawMessage{}
+	if err := json.Unmarshal(raw, &fields); err != nil {
+		return Post{}, fmt.Errorf("a feedback is a JSON object: %w", err)
+	}
+	if fields == nil {
+		return Post{}, errors.New("a feedback is a JSON object, not null")
+	}
+	f := reader{fields: fields}
+	for _, k := range f.names() {
+		if !slices.Contains(strings.Fields(keys), k) {
+			return Post{}, fmt.Errorf("unknown key %q; known keys are: %s", shown(k), strings.ReplaceAll(keys, " ", ", "))
+		}
+	}
+	var p Post
+	p.ID = f.text("id", MaxID)
+	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
+	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
+	p.Source, p.Type = f.oneOf("source", SourceUser, SourceSystem), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
+	p.Label = f.oneOf("quality_label", LabelGood, LabelAcceptable, LabelPoor)
+	p.Comment, p.Rater = f.text("comment", MaxComment), f.text("rater", MaxID)
+	p.Correction, p.Details = f.json("correction"), f.json("details")
+	score, scored := f.score()
+	if f.err != nil {
+		return Post{}, f.err
+	}
+	if err := p.target(); err != nil {
+		return Post{}, err
+	}
+	if err := p.worth(score, scored); err != nil {
+		return Post{}, err
+	}
+	p.Tier = TierUser
+	if p.Source == "" {
+		p.Source = SourceUser
+	}
+	if p.Source == SourceSystem {
+		p.Tier = TierVerifier
+	}
+	return p, nil
+}
+
+// target checks that exactly one thing is named.
+func (p *Post) target() error {
+	var named []string
+	for _, t := range []struct{ key, id string }{
+		{"session_id", p.SessionID}, {"request_id", p.RequestID}, {"response_id", p.ResponseID}, {"sample_id", p.SampleID},
+	} {
+		if t.id != "" {
+			named = append(named, t.key)
+		}
+	}
+	switch len(named) {
+	case 0:
+		return errors.New("say what the feedback is about: exactly one of session_id, request_id, response_id, sample_id")
+	case 1:
+		return nil
+	}
+	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
+}
+
+// worth fixes type and score: a type stands for its score, a score for itself, a quality label alone for a score.
+func (p *Post) worth(score float64, scored bool) error {
+	switch {
+	case p.Type == TypeScore && !scored:
+		return errors.New("type score needs a score between 0 and 1")
+	case p.Type == TypeScore, p.Type == "" && scored:
+		p.Type, p.Score = TypeScore, score
+	case p.Type == "" && p.Label != "":
+		p.Type, p.Score = TypeScore, scoreOfLabel(p.Label)
+	case p.Type == "":
+		return errors.New("say what the feedback is: type approval, rejection, correction or score, a score, or a quality_label")
+	default:
+		p.Score = ScoreOf(p.Type)
+	}
+	return nil
+}
+
+// reader takes fields out of an object and keeps the first fault. null is the same as absent.
+type reader struct {
+	fields map[string]json.RawMessage
+	err    error
+}
+
+func (r *reader) names() []string {
+	names := make([]string, 0, len(r.fields))
+	for k := range r.fields {
+		names = append(names, k)
+	}
+	slices.Sort(names)
+	return names
+}
+
+func (r *reader) raw(key string) json.RawMessage {
+	raw := r.fields[key]
+	if string(raw) == "null" {
+		return nil
+	}
+	return raw
+}
+
+func (r *reader) fail(format string, args ...any) {
+	if r.err == nil {
+		r.err = fmt.Errorf(format, args...)
+	}
+}
+
+func (r *reader) text(key string, limit int) string {
+	raw := r.raw(key)
+	if raw == nil {
+		return ""
+	}
+	var s string
+	if err := json.Unmarshal(raw, &s); err != nil {
+		r.fail("%s must be a string", key)
+		return ""
+	}
+	if len(s) > limit {
+		r.fail("%s is %d bytes long; at most %d are taken", key, len(s), limit)
+		return ""
+	}
+	if s == "" && key != "comment" && key != "rater" {
+		r.fail("%s is empty; leave the key out or give a value", key)
+	}
+	return s
+}
+
+func (r *reader) oneOf(key string, allowed ...string) string {
+	s := r.text(key, MaxID)
+	if s != "" && !slices.Contains(allowed, s) {
+		r.fail("%s is %q; it must be one of %s", key, shown(s), strings.Join(allowed, ", "))
+	}
+	return s
+}
+
+func (r *reader) json(key string) json.RawMessage {
+	raw := r.raw(key)
+	if len(raw) > MaxJSON {
+		r.fail("%s is %d bytes long; at most %d are taken", key, len(raw), MaxJSON)
+	}
+	if raw == nil {
+		return nil
+	}
+	var b bytes.Buffer
+	if err := json.Compact(&b, raw); err != nil {
+		r.fail("%s is not JSON: %w", key, err)
+	}
+	return b.Bytes()
+}
+
+func (r *reader) score() (float64, bool) {
+	raw := r.raw("score")
+	if raw == nil {
+		return 0, false
+	}
+	var f float64
+	if err := json.Unmarshal(raw, &f); err != nil {
+		r.fail("score must be a number between 0 and 1")
+		return 0, false
+	}
+	if f < 0 || f > 1 {
+		r.fail("score is %v; it must lie between 0 and 1", f)
+	}
+	return f, true
+}
+
+// shown is a sender's text, short enough for an error message.
+func shown(s string) string {
+	if len(s) > 64 {
+		return strings.ToValidUTF8(s[:64], "") + "..."
+	}
+	return s
+}

@@ -1,0 +1,74 @@
+package feedback
+
+import (
+	"cmp"
+	"slices"
+)
+
+// Outcome is a session's reward: a pure function of the set of its entries.
+type Outcome struct {
+	Reward float64
+	Tier   int
+	OK     bool // false: nobody told
+}
+
+// Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the highest tier present among
+// tiers wins; inside a tier the mean over raters, the latest of one rater. No tiers given: all three count.
+func Reward(entries []Entry, tiers []int) Outcome {
+	byID := make(map[string]Entry, len(entries))
+	for _, e := range entries {
+		if have, ok := byID[e.ID]; !ok || later(e, have) {
+			byID[e.ID] = e
+		}
+	}
+	top := 0
+	for _, e := range byID {
+		if e.Tier > 0 && (len(tiers) == 0 || slices.Contains(tiers, e.Tier)) && (top == 0 || e.Tier < top) {
+			top = e.Tier
+		}
+	}
+	if top == 0 {
+		return Outcome{}
+	}
+	byRater := map[string]Entry{}
+	for _, e := range byID {
+		if e.Tier != top {
+			continue
+		}
+		if have, ok := byRater[e.Rater]; !ok || later(e, have) {
+			byRater[e.Rater] = e
+		}
+	}
+	return Outcome{Reward: mean(byRater), Tier: top, OK: true}
+}
+
+// later orders entries by time, then by content: two that are equal in both say the same.
+func later(a, b Entry) bool {
+	if c := a.At.Compare(b.At); c != 0 {
+		return c > 0
+	}
+	return a.tie() > b.tie()
+}
+
+// tie is the content hash, computed where the entry came without one. The id comes behind it, for entries of one rater
+// whose hash was set by somebody else.
+func (e *Entry) tie() string {
+	if e.Hash != "" {
+		return e.Hash + e.ID
+	}
+	return e.ContentHash() + e.ID
+}
+
+// mean adds in the order of the scores: floating point sums depend on the order, a set has none.
+func mean(byRater map[string]Entry) float64 {
+	scores := make([]float64, 0, len(byRater))
+	for _, e := range byRater {
+		scores = append(scores, e.Score)
+	}
+	slices.SortFunc(scores, cmp.Compare[float64])
+	sum := 0.0
+	for _, s := range scores {
+		sum += s
+	}
+	return sum / float64(len(scores))
+}
