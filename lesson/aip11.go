@@ -37,11 +37,7 @@ func (r *reader) aip11(l *Lesson, n *node) {
 	l.Supersedes = r.texts("", n, "supersedes", 0, math.MaxInt, isSlugRef, "a slug")
 	l.ExpiresAt = r.instant("", n, "expires_at")
 	l.State = Active
-	if m := r.mapping("", n, "metadata", false); m != nil {
-		if own := r.mapping("metadata", m, "precept", false); own != nil {
-			r.own(l, own)
-		}
-	}
+	r.metadata(l, n)
 	l.Advice = section(l.Body, isAdviceHeading)
 }
 
@@ -128,6 +124,14 @@ func (r *reader) evidence(n *node) []Evidence {
 
 func evidenceKinds() []string {
 	return []string{"run", "conversation", "work-item", "audit", "wiki-page"}
+}
+
+func (r *reader) metadata(l *Lesson, n *node) {
+	if m := r.mapping("", n, "metadata", false); m != nil {
+		if own := r.mapping("metadata", m, "precept", false); own != nil {
+			r.own(l, own)
+		}
+	}
 }
 
 // own reads metadata.precept: the state and what it was approved for.

@@ -36,10 +36,7 @@ func fold(r rune) rune {
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 		least = min(least, o)
 	}
-	if least >= 'A' && least <= 'Z' {
-		least += 'a' - 'A'
-	}
-	return least
+	return unicode.ToLower(least)
 }
 
 // baseClass classifies a rune that stands in no phrase.

@@ -27,6 +27,7 @@ func (r *reader) gptme(l *Lesson, n *node) {
 		l.Trigger.Keywords = r.texts("match", m, "keywords", maxPhrases, maxPhrase, notBlank, "a phrase")
 	}
 	l.State = r.status(n)
+	r.metadata(l, n)
 	l.Title = firstTitle(l.Body)
 	if l.Title == "" {
 		l.Title = strings.ReplaceAll(l.Slug, "-", " ")
@@ -53,22 +54,6 @@ func (r *reader) status(n *node) State {
 	}
 	r.invalid("status", v.line, "is not a status; write active, automated, deprecated or archived")
 	return Active
-}
-
-// gptmeStatus is the way back.
-func gptmeStatus(s State) (string, bool) {
-	switch s {
-	case Active:
-		return "active", true
-	case Archived:
-		return "archived", true
-	case Rejected, Superseded, Expired:
-		return "deprecated", true
-	case Candidate, Quarantined, Trial, Caution, Benched:
-		return "", false
-	default:
-		return "", false
-	}
 }
 
 func clip(s string, runes int) string {

@@ -51,7 +51,7 @@ func (k kind) String() string {
 // keys and explicit tags are refused, so a small file cannot unfold into a large value.
 type node struct {
 	kind kind
-	text string // of a string
+	text string // of a string; of a number as it was written
 	num  float64
 	list []node
 	keys []pair
@@ -137,10 +137,15 @@ func (c *converter) node(n ast.Node, depth int) node {
 		out.kind = kindNull
 	case *ast.BoolNode:
 		out.kind = kindBool
+		if v.Value {
+			out.num = 1
+		}
 	case *ast.IntegerNode:
 		out.kind, out.num = kindNumber, toFloat(v.Value)
+		out.text = v.Token.Value
 	case *ast.FloatNode:
 		out.kind, out.num = kindNumber, v.Value
+		out.text = v.Token.Value
 	case *ast.InfinityNode:
 		out.kind, out.num = kindNumber, v.Value
 	case *ast.NanNode:

@@ -1,0 +1,153 @@
+package lesson
+
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
+
+// MaxAdvice is how many bytes of a lesson's advice stand in a block.
+const MaxAdvice = 600
+
+// maxRaw is how much of a section is looked at to make those lines; a section may be a megabyte.
+const maxRaw = 16 << 10
+
+// Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no role, no delimiter.
+func (l *Lesson) Headline() string {
+	h := strings.Join(strings.Fields(strings.Join(clean(clipBytes(l.Title, maxRaw)), " ")), " ")
+	if h == "" || hasDelimiter(h) {
+		h = strings.ReplaceAll(l.Slug, "-", " ")
+	}
+	return clip(h, maxTitle)
+}
+
+// Lines is the advice as it may stand in a block, each line after a fixed prefix of the caller's: without blank lines,
+// code fences and anything that could hide, close the block or speak as a role. All lines with their line feeds have at
+// most maxBytes bytes (without the caller's prefixes); what is more is cut behind a sentence.
+func (l *Lesson) Lines(maxBytes int) []string {
+	lines := clean(clipBytes(l.Advice, maxRaw))
+	kept, ends := unwrap(lines)
+	used := 0
+	for i, line := range kept {
+		if used+len(line)+1 <= maxBytes {
+			used += len(line) + 1
+			continue
+		}
+		if part := cutSentence(line, maxBytes-used-1); part != "" {
+			return append(kept[:i:i], part)
+		}
+		for n := i; n > 0; n-- { // back to where a sentence ended: a wrapped paragraph breaks its lines anywhere
+			if ends[n-1] || endsSentence(kept[n-1]) {
+				return kept[:n:n]
+			}
+			if part := cutSentence(kept[n-1], len(kept[n-1])); part != "" {
+				return append(kept[:n-1:n-1], part)
+			}
+		}
+		return hardCut(kept[:i+1], maxBytes)
+	}
+	return kept
+}
+
+// unwrap drops blank lines and fence markers; ends tells after which of the kept lines a paragraph or an item is over.
+func unwrap(lines []string) (kept []string, ends []bool) {
+	for _, line := range lines {
+		t := strings.TrimSpace(line)
+		fence := strings.HasPrefix(t, "```") || strings.HasPrefix(t, "~~~")
+		if n := len(ends); n > 0 && (t == "" || fence || isItem(t)) {
+			ends[n-1] = true
+		}
+		if t != "" && !fence {
+			kept, ends = append(kept, strings.TrimRight(line, " ")), append(ends, false)
+		}
+	}
+	if n := len(ends); n > 0 {
+		ends[n-1] = true
+	}
+	return kept, ends
+}
+
+func isItem(t string) bool {
+	if strings.HasPrefix(t, "- ") || strings.HasPrefix(t, "* ") || strings.HasPrefix(t, "+ ") {
+		return true
+	}
+	digits := strings.TrimLeft(t, "0123456789")
+	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
+}
+
+// cutSentence returns the longest head of s of at most limit bytes that ends a sentence; "" when none does.
+func cutSentence(s string, limit int) string {
+	best := 0
+	for i, r := range s {
+		next := i + utf8.RuneLen(r)
+		for next < len(s) && strings.ContainsRune(`"'`+"`)]”’", rune(s[next])) {
+			next++
+		}
+		if next > limit {
+			break
+		}
+		if (next == len(s) || s[next] == ' ' || isWideStop(r)) && endsSentence(s[:next]) {
+			best = next
+		}
+	}
+	return strings.TrimRight(s[:best], " ")
+}
+
+func isWideStop(r rune) bool { return r == '。' || r == '！' || r == '？' }
+
+// endsSentence says whether s ends with a full stop that is not an abbreviation's.
+func endsSentence(s string) bool {
+	s = strings.TrimRight(s, " \"'`)]”’")
+	r, size := utf8.DecodeLastRuneInString(s)
+	switch {
+	case r == '!' || r == '?' || isWideStop(r):
+		return true
+	case r != '.':
+		return false
+	}
+	head := s[:len(s)-size]
+	last := head[strings.LastIndexByte(head, ' ')+1:]
+	switch strings.ToLower(strings.TrimLeft(last, "(")) {
+	case "e.g", "i.e", "etc", "vs", "cf", "approx":
+		return false
+	default:
+		return last != ""
+	}
+}
+
+// hardCut is for a first sentence longer than the room: it ends at a word, visibly.
+func hardCut(lines []string, maxBytes int) []string {
+	const more = " ..."
+	out := []string{}
+	room := maxBytes
+	for _, line := range lines {
+		if len(line)+1 <= room-len(more) {
+			out = append(out, line)
+			room -= len(line) + 1
+			continue
+		}
+		part := clipBytes(line, max(0, room-1-len(more)))
+		if i := strings.LastIndexFunc(part, unicode.IsSpace); i > 0 {
+			part = part[:i]
+		}
+		switch part = strings.TrimRight(part, " "); {
+		case strings.TrimSpace(part) != "":
+			out = append(out, part+more)
+		case len(out) > 0:
+			out[len(out)-1] += more
+		}
+		break
+	}
+	return out
+}
+
+// clipBytes cuts s to at most n bytes, between characters.
+func clipBytes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}

@@ -1,0 +1,202 @@
+package lesson
+
+import (
+	"fmt"
+	"strings"
+)
+
+// apply sets or removes one field in a file's head (everything before the body, both --- lines included) and touches no
+// other line. The YAML is read anew for each edit: an edit moves the lines below it.
+func apply(head string, f field) (string, error) {
+	eol := "\n"
+	if strings.Contains(head, "\r\n") {
+		eol = "\r\n"
+	}
+	front, _, ok := split([]byte(head))
+	if !ok {
+		return "", fmt.Errorf("edit %s: there is no frontmatter", strings.Join(f.path, "."))
+	}
+	root, faults := readYAML(strings.ReplaceAll(front, "\r\n", "\n"))
+	if len(faults) > 0 {
+		return "", fmt.Errorf("edit %s: %w", strings.Join(f.path, "."), faults)
+	}
+	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(front, "\r\n", "\n"), "\n"), "\n")
+	ed := &editor{lines: lines}
+	if root.kind != kindMap || root.flow {
+		graft(&root, f.path, value(f.val))
+		root.flow = false
+		ed.lines = renderMap(&root, 0)
+	} else if f.val == nil {
+		ed.remove(&root, f.path, len(lines)+1)
+	} else {
+		ed.set(&root, f.path, f.val, len(lines)+1)
+	}
+	at := strings.Index(head, front)
+	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
+}
+
+func value(v *node) node {
+	if v == nil {
+		return node{}
+	}
+	return *v
+}
+
+// editor works on the lines of a frontmatter; line numbers are those of the nodes, from 1.
+type editor struct{ lines []string }
+
+// end is the line behind pair i of m: where the next key starts or the mapping ends, less the blank lines and comments
+// that stand before the next key and belong to it.
+func (ed *editor) end(m *node, i, stop int) int {
+	if i+1 < len(m.keys) {
+		stop = m.keys[i+1].line
+	}
+	indent := ed.indent(m.keys[i].line)
+	for stop-1 > m.keys[i].line {
+		line := ed.lines[stop-2]
+		t := strings.TrimLeft(line, " ")
+		if t != "" && (t[0] != '#' || len(line)-len(t) > indent) {
+			break
+		}
+		stop--
+	}
+	return stop
+}
+
+func (ed *editor) indent(line int) int {
+	s := ed.lines[line-1]
+	return len(s) - len(strings.TrimLeft(s, " "))
+}
+
+// replace puts new lines in the place of those from start to before end.
+func (ed *editor) replace(start, end int, with []string) {
+	tail := append([]string{}, ed.lines[end-1:]...)
+	ed.lines = append(append(ed.lines[:start-1:start-1], with...), tail...)
+}
+
+// set gives the field at path below the block mapping m a value; stop is the line behind m.
+func (ed *editor) set(m *node, path []string, v *node, stop int) {
+	i := indexKey(m, path[0])
+	if i < 0 {
+		last := len(m.keys) - 1
+		at := ed.end(m, last, stop)
+		fresh := node{kind: kindMap}
+		graft(&fresh, path, *v)
+		ed.replace(at, at, renderMap(&fresh, ed.indent(m.keys[0].line)))
+		return
+	}
+	p := &m.keys[i]
+	end := ed.end(m, i, stop)
+	indent := ed.indent(p.line)
+	switch {
+	case len(path) > 1 && isBlock(&p.val, p.line):
+		ed.set(&p.val, path[1:], v, end)
+	case len(path) > 1:
+		child := p.val
+		if child.kind != kindMap {
+			child = node{kind: kindMap}
+		}
+		graft(&child, path[1:], *v)
+		ed.replace(p.line, end, renderPair(p.key, &child, indent))
+	case ed.grows(&p.val, v, p.line):
+		ed.replace(end, end, renderItems(v.list[len(p.val.list):], ed.indent(p.val.list[0].line)))
+	default:
+		lines := renderPair(p.key, v, indent)
+		if end == p.line+1 {
+			lines[len(lines)-1] += trailingComment(ed.lines[p.line-1])
+		}
+		ed.replace(p.line, end, lines)
+	}
+}
+
+// grows says whether v is the block list old with more items at its end.
+func (ed *editor) grows(old, v *node, line int) bool {
+	if old.kind != kindList || v.kind != kindList || old.flow || len(old.list) == 0 || len(v.list) <= len(old.list) {
+		return false
+	}
+	head := *v
+	head.list = v.list[:len(old.list)]
+	first := old.list[0].line
+	return first > line && strings.HasPrefix(strings.TrimLeft(ed.lines[first-1], " "), "- ") && equalNode(old, &head)
+}
+
+// remove takes the field at path out, and every mapping that would be left empty.
+func (ed *editor) remove(m *node, path []string, stop int) {
+	i := indexKey(m, path[0])
+	if i < 0 {
+		return
+	}
+	p := &m.keys[i]
+	end := ed.end(m, i, stop)
+	switch {
+	case len(path) == 1 || lonely(&p.val, path[1:]):
+		ed.replace(p.line, end, nil)
+	case isBlock(&p.val, p.line):
+		ed.remove(&p.val, path[1:], end)
+	default:
+		child := p.val
+		prune(&child, path[1:])
+		ed.replace(p.line, end, renderPair(p.key, &child, ed.indent(p.line)))
+	}
+}
+
+// lonely says whether removing path from m leaves nothing of m.
+func lonely(m *node, path []string) bool {
+	if m.kind != kindMap || len(m.keys) != 1 || m.keys[0].key != path[0] {
+		return false
+	}
+	return len(path) == 1 || lonely(&m.keys[0].val, path[1:])
+}
+
+func prune(m *node, path []string) {
+	i := indexKey(m, path[0])
+	switch {
+	case i < 0:
+	case len(path) == 1 || lonely(&m.keys[i].val, path[1:]):
+		m.keys = append(m.keys[:i:i], m.keys[i+1:]...)
+	default:
+		prune(&m.keys[i].val, path[1:])
+	}
+}
+
+// graft sets the field at path below m, making the mappings on the way.
+func graft(m *node, path []string, v node) {
+	if m.kind != kindMap {
+		*m = node{kind: kindMap}
+	}
+	i := indexKey(m, path[0])
+	if i < 0 {
+		i = len(m.keys)
+		m.keys = append(m.keys[:i:i], pair{key: path[0]})
+	}
+	if len(path) == 1 {
+		m.keys[i].val = v
+		return
+	}
+	graft(&m.keys[i].val, path[1:], v)
+}
+
+func indexKey(m *node, key string) int {
+	for i := range m.keys {
+		if m.keys[i].key == key {
+			return i
+		}
+	}
+	return -1
+}
+
+// isBlock says whether a value is a mapping written below its key, a line for each of its own keys.
+func isBlock(v *node, keyLine int) bool {
+	return v.kind == kindMap && !v.flow && len(v.keys) > 0 && v.keys[0].line > keyLine
+}
+
+// trailingComment finds the comment behind a plain value.
+func trailingComment(line string) string {
+	if strings.ContainsAny(line, `"'|>`) {
+		return ""
+	}
+	if i := strings.Index(line, " #"); i >= 0 {
+		return line[len(strings.TrimRight(line[:i], " ")):]
+	}
+	return ""
+}

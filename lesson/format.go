@@ -1,0 +1,256 @@
+package lesson
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+)
+
+// Format writes a lesson as a file. One that was read and not edited gives its bytes back; an edited one gives them with
+// only the lines of the edited fields changed, comments and unknown metadata untouched; a new one (no Raw) is written
+// whole, in the learning/v1 form. Advice follows from Body and is not written by itself, except for a new lesson without
+// a body. The result has been read back: what the file format cannot express is an error.
+func Format(l *Lesson) ([]byte, error) {
+	if len(l.Raw) == 0 {
+		return formatNew(l)
+	}
+	orig, faults := parse(l.Path, l.Raw)
+	if len(faults) > 0 {
+		return nil, fmt.Errorf("the lesson's own bytes cannot be read, so they cannot be edited: %w", faults)
+	}
+	if err := expressible(orig, l); err != nil {
+		return nil, err
+	}
+	edits := diff(orig, l)
+	if len(edits) == 0 && orig.Body == l.Body {
+		return bytes.Clone(l.Raw), nil
+	}
+	head := string(l.Raw[:len(l.Raw)-len(orig.Body)])
+	for _, e := range edits {
+		var err error
+		if head, err = apply(head, e); err != nil {
+			return nil, err
+		}
+	}
+	out := []byte(head + l.Body)
+	return out, verify(l, out)
+}
+
+// expressible refuses an edit of a field that the gptme form does not have; title and description follow from its body.
+func expressible(orig, l *Lesson) error {
+	if orig.Form != FormGptme {
+		return nil
+	}
+	from, to := fields(orig, FormAIP11), fields(l, FormAIP11)
+	for i, f := range to {
+		switch path := strings.Join(f.path, "."); {
+		case path == "title", path == "trigger.description", path == "trigger.metadata.precept.keywords", f.path[0] == "metadata":
+		case !equalNode(from[i].val, f.val):
+			return fmt.Errorf("the gptme form has no field %s; convert the lesson to learning/v1", path)
+		}
+	}
+	return nil
+}
+
+// Edit makes a new lesson out of an old one, which stays as it is: a copy is edited, written, and read again.
+func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
+	c := l.Clone()
+	change(c)
+	raw, err := Format(c)
+	if err != nil {
+		return nil, err
+	}
+	out, err := Parse(c.Path, raw)
+	if err != nil {
+		return nil, err
+	}
+	out.Category = c.Category
+	return out, nil
+}
+
+// Clone copies a lesson, so that the copy may be edited.
+func (l *Lesson) Clone() *Lesson {
+	c := *l
+	t := &c.Trigger
+	for _, list := range []*[]string{&t.Tags, &t.Keywords, &t.NotKeywords, &t.Tools, &t.ErrorPatterns, &t.Models, &c.Supersedes} {
+		*list = slices.Clone(*list)
+	}
+	t.Targets, c.Evidence, c.Raw = slices.Clone(t.Targets), slices.Clone(c.Evidence), slices.Clone(c.Raw)
+	return &c
+}
+
+func formatNew(l *Lesson) ([]byte, error) {
+	var front node
+	front.kind = kindMap
+	for _, f := range fields(l, FormAIP11) {
+		if f.val != nil {
+			graft(&front, f.path, *f.val)
+		}
+	}
+	body := l.Body
+	if body == "" && l.Advice != "" {
+		body = "\n## What to do (or avoid)\n\n" + strings.TrimRight(l.Advice, "\n") + "\n"
+	}
+	out := []byte("---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body)
+	c := l.Clone()
+	c.Form, c.Body = FormAIP11, body
+	return out, verify(c, out)
+}
+
+// verify reads a written file back and compares.
+func verify(l *Lesson, raw []byte) error {
+	got, faults := parse(l.Path, raw)
+	if len(faults) > 0 {
+		return faults
+	}
+	if left := diff(got, l); len(left) > 0 {
+		return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", strings.Join(left[0].path, "."))
+	}
+	if got.Body != l.Body {
+		return errors.New("the body cannot be written to this file; write it without a line --- before it")
+	}
+	return nil
+}
+
+// field is a path in the frontmatter with its value; nil: the key is not there.
+type field struct {
+	path []string
+	val  *node
+}
+
+// diff lists the fields of b that differ from a.
+func diff(a, b *Lesson) []field {
+	from, to := fields(a, a.Form), fields(b, a.Form)
+	var out []field
+	for i := range to {
+		if !equalNode(from[i].val, to[i].val) {
+			out = append(out, to[i])
+		}
+	}
+	return out
+}
+
+// fields lists what can be written to the frontmatter of a form, in the order of a new file. The list has the same length
+// for every lesson.
+func fields(l *Lesson, form Form) []field {
+	t := &l.Trigger
+	own := []field{
+		{[]string{"metadata", "precept", "state"}, stateNode(l)},
+		{[]string{"metadata", "precept", "content_hash"}, optional(l.Approval.ContentHash)},
+		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
+		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
+		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
+	}
+	if form == FormGptme {
+		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)
+	}
+	return append([]field{
+		{[]string{"slug"}, text(l.Slug)},
+		{[]string{"title"}, text(l.Title)},
+		{[]string{"trigger", "description"}, text(t.Description)},
+		{[]string{"trigger", "tags"}, texts(t.Tags)},
+		{[]string{"trigger", "targets"}, targetsNode(t.Targets)},
+		{[]string{"trigger", "metadata", "precept", "keywords"}, texts(t.Keywords)},
+		{[]string{"trigger", "metadata", "precept", "not_keywords"}, texts(t.NotKeywords)},
+		{[]string{"trigger", "metadata", "precept", "error_patterns"}, texts(t.ErrorPatterns)},
+		{[]string{"trigger", "metadata", "precept", "tools"}, texts(t.Tools)},
+		{[]string{"trigger", "metadata", "precept", "models"}, texts(t.Models)},
+		{[]string{"outcome"}, text(l.Outcome)},
+		{[]string{"evidence"}, evidenceNode(l.Evidence)},
+		{[]string{"confidence"}, &node{kind: kindNumber, num: l.Confidence}},
+		{[]string{"success_count"}, &node{kind: kindNumber, num: float64(l.SuccessCount)}},
+		{[]string{"failure_count"}, &node{kind: kindNumber, num: float64(l.FailureCount)}},
+		{[]string{"supersedes"}, texts(l.Supersedes)},
+		{[]string{"expires_at"}, optional(stamp(l.ExpiresAt))},
+	}, own...)
+}
+
+func stateNode(l *Lesson) *node {
+	if l.State == "" {
+		return text(string(Active))
+	}
+	return text(string(l.State))
+}
+
+func text(s string) *node { return &node{kind: kindString, text: s} }
+
+func optional(s string) *node {
+	if s == "" {
+		return nil
+	}
+	return text(s)
+}
+
+func stamp(t time.Time) string {
+	if t.IsZero() {
+		return ""
+	}
+	return t.UTC().Format(time.RFC3339Nano)
+}
+
+func texts(list []string) *node {
+	if len(list) == 0 {
+		return nil
+	}
+	n := &node{kind: kindList}
+	for _, s := range list {
+		n.list = append(n.list, *text(s))
+	}
+	return n
+}
+
+func targetsNode(targets []Target) *node {
+	n := &node{kind: kindList}
+	for _, t := range targets {
+		n.list = append(n.list, optionalMap("operator", t.Operator, "role", t.Role, "skill", t.Skill))
+	}
+	if len(n.list) == 0 {
+		return nil
+	}
+	return n
+}
+
+func evidenceNode(evidence []Evidence) *node {
+	n := &node{kind: kindList}
+	for _, e := range evidence {
+		n.list = append(n.list, optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note))
+	}
+	if len(n.list) == 0 {
+		return nil
+	}
+	return n
+}
+
+// optionalMap makes a mapping out of keys and values, without the empty ones.
+func optionalMap(kv ...string) node {
+	n := node{kind: kindMap}
+	for i := 0; i+1 < len(kv); i += 2 {
+		if kv[i+1] != "" {
+			n.keys = append(n.keys, pair{key: kv[i], val: *text(kv[i+1])})
+		}
+	}
+	return n
+}
+
+func equalNode(a, b *node) bool {
+	if a == nil || b == nil {
+		return a == b
+	}
+	if a.kind != b.kind || a.kind == kindString && a.text != b.text || a.num != b.num || len(a.list) != len(b.list) || len(a.keys) != len(b.keys) {
+		return false
+	}
+	for i := range a.list {
+		if !equalNode(&a.list[i], &b.list[i]) {
+			return false
+		}
+	}
+	for i := range a.keys {
+		if a.keys[i].key != b.keys[i].key || !equalNode(&a.keys[i].val, &b.keys[i].val) {
+			return false
+		}
+	}
+	return true
+}

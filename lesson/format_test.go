@@ -1,0 +1,263 @@
+package lesson
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+const sample = `---
+# who wrote it and why
+schema: learning/v1
+slug: verify-page-id
+title: Verify the page identifier before clicking Load More. # the headline
+trigger:
+  description: Paging through a list in a browser.
+  tags: [paging, browser]   # narrow
+  targets:
+    - operator: "coder*"
+      role: reviewer
+  metadata:
+    acme: {weight: 12345678901234567, deep: {on: true}}
+    precept:
+      # the words people use
+      keywords:
+        - load more
+        - next page
+outcome: success
+
+evidence:
+  - kind: run
+    ref: runs/2026-01-01/17
+    note: 'the list was stale'
+confidence: 0.5 # a guess
+# counts below
+success_count: 0
+failure_count: 0
+metadata:
+  acme:
+    owner: someone
+---
+
+Intro.
+
+## What to do (or avoid)
+
+Re-read the page id after every navigation; a list view can be stale.
+
+## Why
+
+It was.
+`
+
+func mustParse(tb testing.TB, path, raw string) *Lesson {
+	tb.Helper()
+	l, err := Parse(path, []byte(raw))
+	if err != nil {
+		tb.Fatalf("parse %s: %v", path, err)
+	}
+	return l
+}
+
+func TestFormatUneditedIsTheFile(t *testing.T) {
+	for _, raw := range []string{sample, "\ufeff" + sample, strings.ReplaceAll(sample, "\n", "\r\n"), gptmeSample} {
+		got, err := Format(mustParse(t, "x/verify-page-id.md", raw))
+		if err != nil || string(got) != raw {
+			t.Errorf("err %v; got\n%s", err, got)
+		}
+	}
+}
+
+// diffLines tells which lines of a are gone and which of b are new, in order; it assumes no line stands twice there.
+func diffLines(a, b string) (gone, fresh []string) {
+	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
+	for _, l := range x {
+		if !slices.Contains(y, l) {
+			gone = append(gone, l)
+		}
+	}
+	for _, l := range y {
+		if !slices.Contains(x, l) {
+			fresh = append(fresh, l)
+		}
+	}
+	return gone, fresh
+}
+
+func TestFormatEditsOnlyItsLines(t *testing.T) {
+	at := time.Date(2030, 1, 31, 0, 0, 0, 0, time.UTC)
+	cases := []struct {
+		name        string
+		edit        func(*Lesson)
+		gone, fresh []string
+	}{
+		{
+			"scalar keeps its comment", func(l *Lesson) { l.Confidence = 0.75 },
+			[]string{"confidence: 0.5 # a guess"},
+			[]string{"confidence: 0.75 # a guess"},
+		},
+		{
+			"count", func(l *Lesson) { l.SuccessCount = 12 },
+			[]string{"success_count: 0"},
+			[]string{"success_count: 12"},
+		},
+		{
+			"state goes beside another vendor's metadata", func(l *Lesson) { l.State = Trial }, nil,
+			[]string{"  precept:", "    state: trial"},
+		},
+		{
+			"an item is appended", func(l *Lesson) {
+				l.Evidence = append(l.Evidence, Evidence{Kind: "conversation", Ref: "s-42", Note: "again: it helped"})
+			}, nil,
+			[]string{"  - kind: conversation", "    ref: s-42", "    note: \"again: it helped\""},
+		},
+		{
+			"a keyword is appended", func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "weiterblättern") }, nil,
+			[]string{"        - \"weiterblättern\""},
+		},
+		{
+			"a list on one line", func(l *Lesson) { l.Trigger.Tags = []string{"paging"} },
+			[]string{"  tags: [paging, browser]   # narrow"},
+			[]string{"  tags: [paging]   # narrow"},
+		},
+		{
+			"a new key", func(l *Lesson) { l.ExpiresAt = at }, nil,
+			[]string{`expires_at: "2030-01-31T00:00:00Z"`},
+		},
+		{
+			"a list is emptied", func(l *Lesson) { l.Trigger.Keywords = nil; l.Trigger.ErrorPatterns = []string{"stale element"} },
+			[]string{"      # the words people use", "      keywords:", "        - load more", "        - next page"},
+			[]string{"      error_patterns: [stale element]"},
+		},
+		{
+			"the body", func(l *Lesson) { l.Body = strings.Replace(l.Body, "It was.", "It was, twice.", 1) },
+			[]string{"It was."},
+			[]string{"It was, twice."},
+		},
+	}
+	for _, tc := range cases {
+		for _, eol := range []string{"\n", "\r\n"} {
+			raw := strings.ReplaceAll(sample, "\n", eol)
+			l := mustParse(t, "verify-page-id.md", raw)
+			tc.edit(l)
+			got, err := Format(l)
+			if err != nil {
+				t.Errorf("%s: %v", tc.name, err)
+				continue
+			}
+			if eol == "\r\n" && strings.Count(string(got), "\n") != strings.Count(string(got), "\r\n") {
+				t.Errorf("%s: line ends were mixed", tc.name)
+			}
+			gone, fresh := diffLines(sample, strings.ReplaceAll(string(got), "\r\n", "\n"))
+			if !slices.Equal(gone, tc.gone) || !slices.Equal(fresh, tc.fresh) {
+				t.Errorf("%s:\n gone %q\nfresh %q\n%s", tc.name, gone, fresh, got)
+			}
+		}
+	}
+}
+
+func TestFormatFlowMetadataKeepsWhatIsNotOurs(t *testing.T) {
+	raw := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {id: 9007199254740993, ok: true}, precept: {state: trial}}\n", 1)
+	l, err := Edit(mustParse(t, "x.md", raw), func(l *Lesson) { l.State = Benched })
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"id: 9007199254740993", "ok: true", "state: benched"} {
+		if !strings.Contains(string(l.Raw), want) {
+			t.Errorf("%q is gone:\n%s", want, l.Raw)
+		}
+	}
+}
+
+func TestFormatRefusesWhatItCannotWrite(t *testing.T) {
+	for name, edit := range map[string]func(*Lesson){
+		"out of range": func(l *Lesson) { l.Confidence = 3 },
+		"no slug":      func(l *Lesson) { l.Slug = "No Slug" },
+		"no evidence":  func(l *Lesson) { l.Evidence = nil },
+		"bad state":    func(l *Lesson) { l.State = "dancing" },
+	} {
+		l := mustParse(t, "x.md", sample)
+		edit(l)
+		if _, err := Format(l); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+	g := mustParse(t, "some-lesson.md", gptmeSample)
+	g.Trigger.ErrorPatterns = []string{"x y"}
+	if _, err := Format(g); err == nil {
+		t.Error("a field that the gptme form does not have: accepted")
+	}
+	g = mustParse(t, "some-lesson.md", gptmeSample)
+	g.State, g.Trigger.Keywords = Benched, []string{"git worktree add"}
+	raw, err := Format(g)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := mustParse(t, "some-lesson.md", string(raw)); got.State != Benched || len(got.Trigger.Keywords) != 1 || got.Title != g.Title {
+		t.Errorf("gptme edited: %s", raw)
+	}
+}
+
+func TestApprovalIsBoundToTheText(t *testing.T) {
+	l := mustParse(t, "x.md", sample)
+	approved, err := Edit(l, func(l *Lesson) {
+		l.State = Active
+		l.Approval = Approval{ContentHash: l.ContentHash, By: "ann", At: time.Date(2026, 2, 3, 4, 5, 6, 0, time.UTC), Source: "distill"}
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if approved.State != Active || approved.Approval.By != "ann" || approved.ContentHash != l.ContentHash {
+		t.Fatalf("approved: %+v", approved)
+	}
+	armed, err := Parse("x.md", []byte(strings.Replace(string(approved.Raw), "can be stale", "can be stale. Then curl evil", 1)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if armed.State != Quarantined {
+		t.Errorf("edited after approval: %s", armed.State)
+	}
+	again, err := Edit(armed, func(l *Lesson) { l.State, l.Approval.ContentHash = Active, l.ContentHash })
+	if err != nil || again.State != Active {
+		t.Errorf("approved again: %v", err)
+	}
+}
+
+// phraseGen draws strings that are awkward in YAML.
+func phraseGen() *rapid.Generator[string] {
+	return rapid.StringMatching(`[a-zA-Z0-9 :#'"\[\]{},&*!|>%@\-?~\\é\x{1F600}\t]{1,20}`).Filter(notBlank)
+}
+
+func TestFormatNewRoundTrip(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		phrases := rapid.SliceOfN(phraseGen(), 0, 4)
+		slug := rapid.StringMatching(`[a-z][a-z0-9-]{0,10}[a-z0-9]`)
+		tags := rapid.StringMatching(`[a-z][a-z0-9-]{0,6}`)
+		l := &Lesson{
+			Slug: slug.Draw(rt, "slug"), Title: phraseGen().Draw(rt, "title"), Outcome: rapid.SampledFrom([]string{"success", "failure", "mixed"}).Draw(rt, "outcome"),
+			Trigger: Trigger{
+				Description: phraseGen().Draw(rt, "description"), Tags: rapid.SliceOfN(tags, 0, 3).Draw(rt, "tags"),
+				Keywords: phrases.Draw(rt, "kw"), NotKeywords: phrases.Draw(rt, "not"), ErrorPatterns: phrases.Draw(rt, "err"),
+				Tools: phrases.Draw(rt, "tools"), Models: phrases.Draw(rt, "models"),
+			},
+			Evidence:   []Evidence{{Kind: "run", Ref: phraseGen().Draw(rt, "ref"), Note: phraseGen().Draw(rt, "note")}},
+			Confidence: rapid.Float64Range(0, 1).Draw(rt, "confidence"), SuccessCount: rapid.IntRange(0, 1e6).Draw(rt, "n"),
+			Supersedes: rapid.SliceOfN(slug, 0, 2).Draw(rt, "supersedes"), State: rapid.SampledFrom([]State{Active, Trial, Quarantined}).Draw(rt, "state"),
+			Advice: "Do it.\nThen stop.",
+		}
+		raw, err := Format(l)
+		if err != nil {
+			rt.Fatalf("format: %v\n%+v", err, l)
+		}
+		got, err := Parse("new.md", raw)
+		if err != nil {
+			rt.Fatalf("parse: %v\n%s", err, raw)
+		}
+		if left := diff(got, l); len(left) > 0 || got.Advice != l.Advice {
+			rt.Fatalf("%v differs:\n%s", left, raw)
+		}
+	})
+}

@@ -1,0 +1,166 @@
+package lesson
+
+import (
+	"math"
+	"strconv"
+	"strings"
+	"unicode"
+)
+
+// renderPair writes a key and its value as block YAML at an indent, one string a line.
+func renderPair(key string, v *node, indent int) []string {
+	pad := strings.Repeat(" ", indent)
+	head := pad + quote(key) + ":"
+	switch {
+	case v.kind == kindMap && len(v.keys) == 0:
+		return []string{head + " {}"}
+	case v.kind == kindMap:
+		return append([]string{head}, renderMap(v, indent+2)...)
+	case v.kind == kindList && len(v.list) == 0:
+		return []string{head + " []"}
+	case v.kind == kindList && inline(v):
+		return []string{head + " [" + joinScalars(v.list) + "]"}
+	case v.kind == kindList:
+		return append([]string{head}, renderItems(v.list, indent+2)...)
+	default:
+		return []string{head + " " + scalar(v)}
+	}
+}
+
+func renderMap(v *node, indent int) []string {
+	var out []string
+	for i := range v.keys {
+		out = append(out, renderPair(v.keys[i].key, &v.keys[i].val, indent)...)
+	}
+	return out
+}
+
+// renderItems writes list items, "- " at the indent.
+func renderItems(items []node, indent int) []string {
+	pad := strings.Repeat(" ", indent)
+	var out []string
+	for i := range items {
+		item := &items[i]
+		switch {
+		case item.kind == kindMap && len(item.keys) > 0:
+			lines := renderMap(item, indent+2)
+			lines[0] = pad + "- " + lines[0][indent+2:]
+			out = append(out, lines...)
+		case item.kind == kindMap:
+			out = append(out, pad+"- {}")
+		case item.kind == kindList && len(item.list) > 0:
+			lines := renderItems(item.list, indent+2)
+			lines[0] = pad + "- " + lines[0][indent+2:]
+			out = append(out, lines...)
+		case item.kind == kindList:
+			out = append(out, pad+"- []")
+		default:
+			out = append(out, pad+"- "+scalar(item))
+		}
+	}
+	return out
+}
+
+// inline says whether a list reads well on one line.
+func inline(v *node) bool {
+	const room = 80
+	n := 0
+	for i := range v.list {
+		if k := v.list[i].kind; k == kindMap || k == kindList {
+			return false
+		}
+		n += len(scalar(&v.list[i])) + len(", ")
+	}
+	return n <= room
+}
+
+func joinScalars(items []node) string {
+	parts := make([]string, len(items))
+	for i := range items {
+		parts[i] = scalar(&items[i])
+	}
+	return strings.Join(parts, ", ")
+}
+
+func scalar(v *node) string {
+	switch v.kind {
+	case kindBool:
+		return strconv.FormatBool(v.num != 0)
+	case kindNumber:
+		if v.text != "" {
+			return v.text
+		}
+		return number(v.num)
+	case kindString:
+		return quote(v.text)
+	case kindNull, kindList, kindMap:
+		return "null"
+	default:
+		return "null"
+	}
+}
+
+func number(f float64) string {
+	switch {
+	case math.IsNaN(f):
+		return ".nan"
+	case math.IsInf(f, 0):
+		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "+Inf", ".inf", 1)
+	case f == math.Trunc(f) && math.Abs(f) < 1<<53:
+		return strconv.FormatFloat(f, 'f', 0, 64)
+	default:
+		return strconv.FormatFloat(f, 'f', -1, 64)
+	}
+}
+
+// quote writes a string plain when no YAML reader could take it for anything else, and in double quotes otherwise.
+func quote(s string) string {
+	if isPlain(s) {
+		return s
+	}
+	var b strings.Builder
+	b.WriteByte('"')
+	for _, r := range s {
+		switch {
+		case r == '"' || r == '\\':
+			b.WriteByte('\\')
+			b.WriteRune(r)
+		case r == '\n':
+			b.WriteString(`\n`)
+		case r == '\t':
+			b.WriteString(`\t`)
+		case r < ' ' || r == 0x7F:
+			b.WriteString(`\x` + hexDigits(r, 2))
+		case r > 0xFFFF && !unicode.IsPrint(r):
+			b.WriteString(`\U` + hexDigits(r, 8))
+		case r > 0x7F && !unicode.IsPrint(r):
+			b.WriteString(`\u` + hexDigits(r, 4))
+		default:
+			b.WriteRune(r)
+		}
+	}
+	b.WriteByte('"')
+	return b.String()
+}
+
+func hexDigits(r rune, width int) string {
+	s := strconv.FormatInt(int64(r), 16)
+	return strings.Repeat("0", max(0, width-len(s))) + s
+}
+
+// isPlain is narrow on purpose: letters first, then nothing that means anything in YAML.
+func isPlain(s string) bool {
+	switch strings.ToLower(s) {
+	case "", "true", "false", "null", "yes", "no", "on", "off", "y", "n", "inf", "nan":
+		return false
+	}
+	for i := range len(s) {
+		c := s[i]
+		letter := c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
+		inner := c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.' || c == '/' || c == '(' || c == ')' || c == ' ' && i > 0 && s[i-1] != ' ' && i < len(s)-1
+		if !letter && (i == 0 || !inner) {
+			return false
+		}
+	}
+	return true
+}
