@@ -1,0 +1,183 @@
+package sample
+
+import (
+	"slices"
+	"strings"
+)
+
+// Thresholds from which a session is worth a plan_optimization sample.
+const (
+	manyCalls    = 25
+	manyTokens   = 400_000
+	manyFailures = 5
+	slowMS       = 600_000
+)
+
+// corrections finds failed calls that a different call of the same tool, with the same aim, repaired. One sample a repair:
+// the last failure before it is the one it corrects, the earlier ones are counted.
+func (h *history) corrections() []Sample {
+	var out []Sample
+	var open []*step
+	for i := range h.steps {
+		s := &h.steps[i]
+		if !s.answered {
+			continue
+		}
+		if s.failed {
+			open = append(open, s)
+			continue
+		}
+		var failed *step
+		attempts := 0
+		rest := open[:0:0]
+		for _, f := range open {
+			switch {
+			case f.Name == s.Name && f.Args == s.Args: // the world changed, not the call
+			case f.Name == s.Name && sameAim(f.Args, s.Args):
+				failed = f
+				attempts++
+			default:
+				rest = append(rest, f)
+			}
+		}
+		open = rest
+		if failed != nil {
+			out = append(out, h.correction(len(out), failed, s, attempts))
+		}
+	}
+	return out
+}
+
+func (h *history) correction(n int, failed, worked *step, attempts int) Sample {
+	of := h.between(failed.turn, worked.turn)
+	f, label := h.rate(failed.turn, worked.turn, false)
+	s := h.sample(ErrorCorrection, n, of, f, label)
+	s.Input["tool"] = failed.Name
+	s.Input["failed_call"] = map[string]any{"name": failed.Name, "arguments": cut(failed.Args, textBytes)}
+	s.Input["error"] = orText(cut(failed.text, summaryBytes), "(no text)")
+	s.Input["attempts"] = attempts
+	s.Output["corrected_call"] = map[string]any{"name": worked.Name, "arguments": cut(worked.Args, textBytes)}
+	s.Output["result_summary"] = orText(cut(worked.text, summaryBytes), "(no text)")
+	return s
+}
+
+// between returns the exchanges of the turns from..to.
+func (h *history) between(from, to int) []*Exchange {
+	var of []*Exchange
+	for _, e := range h.kept {
+		if e.Turn >= from && e.Turn <= to {
+			of = append(of, e)
+		}
+	}
+	return of
+}
+
+// sameAim reports whether two argument texts go after the same thing: a third of their words in common.
+func sameAim(a, b string) bool {
+	wa, wb := argWords(a), argWords(b)
+	if len(wa) == 0 || len(wb) == 0 {
+		return true
+	}
+	common := 0
+	for w := range wa {
+		if wb[w] {
+			common++
+		}
+	}
+	return common*3 >= min(len(wa), len(wb))
+}
+
+func argWords(s string) map[string]bool {
+	const most = 200
+	words := map[string]bool{}
+	for w := range strings.FieldsFuncSeq(strings.ToLower(s), func(r rune) bool {
+		return r < 0x80 && !isAlnum(byte(r)) && r != '_'
+	}) {
+		if len(words) == most {
+			break
+		}
+		words[w] = true
+	}
+	return words
+}
+
+// costly tells why the session was slow or costly, or nothing.
+func (h *history) costly() []string {
+	var reasons []string
+	used := tokens(h.kept)
+	var ms float64
+	for _, e := range h.kept {
+		ms += e.LatencyMS
+	}
+	if len(h.steps) >= manyCalls {
+		reasons = append(reasons, "many_calls")
+	}
+	if n := used["input"].(int) - used["cached"].(int) + used["output"].(int); n >= manyTokens {
+		reasons = append(reasons, "many_tokens")
+	}
+	if h.failures() >= manyFailures {
+		reasons = append(reasons, "many_failures")
+	}
+	if h.loops > 0 {
+		reasons = append(reasons, "loop")
+	}
+	if ms >= slowMS {
+		reasons = append(reasons, "slow")
+	}
+	return reasons
+}
+
+func (h *history) plan(reasons []string) Sample {
+	f, label := h.rate(0, 0, true)
+	s := h.sample(PlanOptimization, 0, h.kept, f, label)
+	var ms float64
+	for _, e := range h.kept {
+		ms += e.LatencyMS
+	}
+	s.Input["raw_request_summary"] = orNone(cut(h.parts[0].words, summaryBytes))
+	s.Input["reasons"] = reasons
+	s.Input["tool_calls"] = len(h.steps)
+	s.Input["failed_calls"] = h.failures()
+	s.Input["loops"] = h.loops
+	s.Input["model_ms"] = int(ms)
+	s.Output["result_summary"] = h.answer(h.kept)
+	s.Output["repeated_calls"] = h.repeated()
+	return s
+}
+
+// repeated lists the calls that were made more than once, most often first.
+func (h *history) repeated() []map[string]any {
+	const most = 10
+	type entry struct {
+		call  Call
+		count int
+	}
+	var all []*entry
+	at := map[string]*entry{}
+	for _, s := range h.steps {
+		key := s.Name + "\x00" + s.Args
+		if e := at[key]; e != nil {
+			e.count++
+			continue
+		}
+		e := &entry{call: s.Call, count: 1}
+		at[key] = e
+		all = append(all, e)
+	}
+	slices.SortStableFunc(all, func(a, b *entry) int { return b.count - a.count })
+	out := []map[string]any{}
+	for _, e := range all {
+		if e.count < 2 || len(out) == most {
+			break
+		}
+		out = append(out, map[string]any{"name": e.call.Name, "arguments": cut(e.call.Args, summaryBytes), "count": e.count})
+	}
+	return out
+}
+
+func orText(s, none string) string {
+	if s == "" {
+		return none
+	}
+	return s
+}

@@ -1,0 +1,73 @@
+package sample
+
+import (
+	"crypto/sha256"
+	"strconv"
+	"time"
+
+	"github.com/google/uuid"
+)
+
+// The sample families that Build makes. DeltaImpact is known to the validator only.
+const (
+	IntentResolution = "intent_resolution" // a task, carried out with tools
+	DialogResponse   = "dialog_response"   // words answered with words
+	ErrorCorrection  = "error_correction"  // a failed call and the different call that then worked
+	PlanOptimization = "plan_optimization" // a session that was slow or costly
+	DeltaImpact      = "delta_impact"
+)
+
+// The quality labels of feedback.
+const (
+	Good       = "good"
+	Acceptable = "acceptable"
+	Poor       = "poor"
+)
+
+// The values of meta.human_feedback_label.
+const (
+	Approved    = "approved"
+	Rejected    = "rejected"
+	NotReviewed = "not_reviewed"
+)
+
+// Sample is an MPLP LearningSample (MPLP v1.0, learning-sample-core).
+type Sample struct {
+	ID        string         `json:"sample_id"` // UUID v4
+	Family    string         `json:"sample_family"`
+	CreatedAt time.Time      `json:"created_at"` // UTC
+	Input     map[string]any `json:"input"`
+	State     map[string]any `json:"state,omitempty"`
+	Output    map[string]any `json:"output"`
+	Feedback  Feedback       `json:"feedback"`
+	Meta      map[string]any `json:"meta"`
+}
+
+// Feedback is the sample's rating. It is always present; Unrated stands where nobody said anything.
+type Feedback struct {
+	Source       string         `json:"source"` // user | system
+	Type         string         `json:"type"`   // approval | rejection | correction | score
+	Details      map[string]any `json:"details"`
+	QualityLabel string         `json:"quality_label,omitempty"` // Good, Acceptable or Poor; empty when unrated
+}
+
+// Unrated is the feedback of a sample that nobody rated.
+func Unrated() Feedback {
+	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
+}
+
+// deriveID mints the id of a session's nth sample of a family. It has the form of a UUID v4, but its 122 free bits are
+// those of SHA-256 over what the sample is made of: building a session again, after a crash or when feedback came late,
+// must give the same ids, or a store that is idempotent by id would hold the sample twice.
+func deriveID(tenant, session, family string, n int) string {
+	h := sha256.New()
+	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {
+		h.Write([]byte(part))
+		h.Write([]byte{0})
+	}
+	var id uuid.UUID
+	copy(id[:], h.Sum(nil))
+	id[6] = id[6]&0x0f | 0x40 // version 4
+	id[8] = id[8]&0x3f | 0x80 // variant of RFC 9562
+	return id.String()
+}

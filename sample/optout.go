@@ -1,0 +1,186 @@
+package sample
+
+import (
+	"encoding/json"
+	"fmt"
+	"path"
+	"strings"
+
+	"github.com/bmatcuk/doublestar/v4"
+)
+
+// OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for concurrent use.
+type OptOut struct {
+	paths           []pathPattern
+	agents, tenants []string
+}
+
+// pathPattern is a glob with the longest text that a matching path must hold, so that most arguments are dismissed without
+// being taken apart.
+type pathPattern struct {
+	glob    string
+	literal string
+}
+
+// NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched without regard to case.
+func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
+	o := &OptOut{}
+	for _, p := range paths {
+		g := strings.TrimPrefix(strings.ToLower(strings.ReplaceAll(p, `\`, "/")), "./")
+		if g == "" || !doublestar.ValidatePattern(g) {
+			return nil, fmt.Errorf("opt_out_patterns: %q is no glob; write for instance *.env or secrets/**", p)
+		}
+		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
+	}
+	for _, list := range []struct {
+		key  string
+		from []string
+		to   *[]string
+	}{{"opt_out_agents", agents, &o.agents}, {"opt_out_tenants", tenants, &o.tenants}} {
+		for _, p := range list.from {
+			g := strings.ToLower(p)
+			if g == "" || !doublestar.ValidatePattern(g) {
+				return nil, fmt.Errorf("%s: %q is no glob; write for instance ci-*", list.key, p)
+			}
+			*list.to = append(*list.to, g)
+		}
+	}
+	return o, nil
+}
+
+// Agent reports whether the agent opted out.
+func (o *OptOut) Agent(name string) bool { return matchesAny(o.agents, name) }
+
+// Tenant reports whether the tenant opted out.
+func (o *OptOut) Tenant(name string) bool { return matchesAny(o.tenants, name) }
+
+func matchesAny(globs []string, name string) bool {
+	name = strings.ToLower(name)
+	for _, g := range globs {
+		if doublestar.MatchUnvalidated(g, name) {
+			return true
+		}
+	}
+	return false
+}
+
+// Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth (JSON inside them too), or
+// the words of a command. Any word counts as a path; where content may not be stored, one hit too many is the better fault.
+func (o *OptOut) Hits(args string) bool {
+	if len(o.paths) == 0 {
+		return false
+	}
+	return o.hits(args, 0)
+}
+
+func (o *OptOut) hits(text string, depth int) bool {
+	const deepest = 6
+	trimmed := strings.TrimSpace(text)
+	if depth < deepest && trimmed != "" && strings.IndexByte(`{["`, trimmed[0]) >= 0 {
+		var v any
+		if json.Unmarshal([]byte(trimmed), &v) == nil {
+			return o.hitsValue(v, depth+1)
+		}
+	}
+	flat := strings.ToLower(strings.ReplaceAll(text, `\`, "/"))
+	for _, p := range o.paths {
+		if strings.Contains(flat, p.literal) && p.inText(flat) {
+			return true
+		}
+	}
+	return false
+}
+
+func (o *OptOut) hitsValue(v any, depth int) bool {
+	switch v := v.(type) {
+	case string:
+		return o.hits(v, depth)
+	case []any:
+		for _, e := range v {
+			if o.hitsValue(e, depth) {
+				return true
+			}
+		}
+	case map[string]any:
+		for k, e := range v {
+			if o.hits(k, depth) || o.hitsValue(e, depth) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// inText tries the text as one path (names may hold blanks), and its words.
+func (p pathPattern) inText(flat string) bool {
+	const longestPath = 4096
+	if len(flat) <= longestPath && p.match(flat) {
+		return true
+	}
+	for w := range strings.FieldsFuncSeq(flat, isBlank) {
+		if p.literalIn(w) && p.match(w) {
+			return true
+		}
+	}
+	for w := range strings.FieldsFuncSeq(flat, isShellBreak) {
+		if p.literalIn(w) && p.match(w) {
+			return true
+		}
+	}
+	return false
+}
+
+func (p pathPattern) literalIn(w string) bool { return strings.Contains(w, p.literal) }
+
+// match compares the full path, its base name, and, for patterns of several names, every tail of it.
+func (p pathPattern) match(w string) bool {
+	w = normalPath(w)
+	if w == "" || w == "." || w == "/" {
+		return false
+	}
+	return doublestar.MatchUnvalidated(p.glob, w) ||
+		doublestar.MatchUnvalidated(p.glob, path.Base(w)) ||
+		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
+}
+
+// normalPath undoes the spellings of a path: ./, .., doubled slashes, quotes, and the trailing dots and blanks that
+// Windows drops.
+func normalPath(w string) string {
+	w = strings.Trim(w, " \t\r\n\"'`")
+	w = strings.TrimPrefix(w, "file://")
+	if w == "" {
+		return ""
+	}
+	w = path.Clean(w)
+	names := strings.Split(w, "/")
+	for i, n := range names {
+		if n != "." && n != ".." {
+			names[i] = strings.TrimRight(n, ". ")
+		}
+	}
+	return strings.Join(names, "/")
+}
+
+func isBlank(r rune) bool { return r == ' ' || r == '\n' || r == '\t' || r == '\r' }
+
+func isShellBreak(r rune) bool {
+	switch r {
+	case '"', '\'', '`', ';', '|', '&', '<', '>', '(', ')', '=', ',', ':', '$', '@', '{', '}', '[', ']', '#', '!':
+		return true
+	}
+	return isBlank(r)
+}
+
+// literalOf returns the longest run of a glob without meta characters.
+func literalOf(glob string) string {
+	if strings.ContainsAny(glob, `{[`) { // alternatives: no single text must occur
+		return ""
+	}
+	best := ""
+	for part := range strings.FieldsFuncSeq(glob, func(r rune) bool { return strings.ContainsRune("*?[]{}!/", r) }) {
+		if len(part) > len(best) {
+			best = part
+		}
+	}
+	return best
+}

@@ -1,0 +1,132 @@
+package sample
+
+import (
+	"encoding/json"
+)
+
+// Scores from which a rating without a label counts as good, and as acceptable.
+const (
+	goodFrom       = 0.75
+	acceptableFrom = 0.4
+)
+
+// rate chooses the rating that speaks of the turns from..to; whole says that ratings of the session speak of it too, and
+// from 0 that every turn does. A person's word goes before a verifier's, a verifier's before what was read from the
+// traffic; among equals the latest counts.
+func (h *history) rate(from, to int, whole bool) (Feedback, string) {
+	var best *Rating
+	count := 0
+	for i := range h.Ratings {
+		r := &h.Ratings[i]
+		about := r.Turn != 0 && (from == 0 || (r.Turn >= from && r.Turn <= to))
+		if !about && !(whole && r.Turn == 0) {
+			continue
+		}
+		count++
+		if best == nil || rank(r) > rank(best) || (rank(r) == rank(best) && !r.At.Before(best.At)) {
+			best = r
+		}
+	}
+	if best == nil {
+		return Unrated(), NotReviewed
+	}
+	return best.feedback(count), best.human()
+}
+
+func rank(r *Rating) int {
+	switch r.Source {
+	case "user":
+		return 3
+	case "system":
+		return 2
+	default:
+		return 1
+	}
+}
+
+// feedback is the MPLP form of the rating. What was read from the traffic is the system's word.
+func (r *Rating) feedback(count int) Feedback {
+	f := Feedback{Source: "system", Type: r.Type, QualityLabel: r.label(), Details: map[string]any{"rated": true, "score": r.score()}}
+	if r.Source == "user" {
+		f.Source = "user"
+	}
+	if r.Source == "implicit" {
+		f.Details["implicit"] = true
+	}
+	if count > 1 {
+		f.Details["ratings"] = count
+	}
+	if r.Turn != 0 {
+		f.Details["turn"] = r.Turn
+	}
+	if r.Comment != "" {
+		f.Details["comment"] = r.Comment
+	}
+	if json.Valid(r.Correction) {
+		f.Details["correction"] = r.Correction
+	}
+	if json.Valid(r.Details) {
+		f.Details["details"] = r.Details
+	}
+	return f
+}
+
+// score is the reward the rating stands for; approval and rejection need no number.
+func (r *Rating) score() float64 {
+	switch {
+	case r.Type == "approval" && r.Score == 0:
+		return 1
+	default:
+		return min(1, max(0, r.Score))
+	}
+}
+
+func (r *Rating) label() string {
+	switch {
+	case r.Label == Good || r.Label == Acceptable || r.Label == Poor:
+		return r.Label
+	case r.Type == "rejection":
+		return Poor
+	case r.score() >= goodFrom:
+		return Good
+	case r.score() >= acceptableFrom:
+		return Acceptable
+	default:
+		return Poor
+	}
+}
+
+// human is the label of MPLP's meta: only a person approves or rejects.
+func (r *Rating) human() string {
+	switch {
+	case r.Source != "user":
+		return NotReviewed
+	case r.Type == "rejection" || r.Type == "correction":
+		return Rejected
+	case r.Type == "approval" || r.label() != Poor:
+		return Approved
+	default:
+		return Rejected
+	}
+}
+
+// qualityScore is the rating's score. Where nobody rated it says only how the work ended: 0.5 complete, 0.25 cut short, 0
+// an error; 0.1 less when a loop was warned of.
+func qualityScore(f Feedback, of []*Exchange) float64 {
+	if score, ok := f.Details["score"].(float64); ok {
+		return score
+	}
+	q := 0.25
+	switch outcome(of) {
+	case Complete:
+		q = 0.5
+	case Failed:
+		return 0
+	}
+	for _, e := range of {
+		if e.Loops > 0 {
+			return q - 0.1
+		}
+	}
+	return q
+}
