@@ -18,9 +18,9 @@ type Block struct {
 	Slugs  []string    `json:"s,omitempty"`
 	Loop   bool        `json:"l,omitempty"`
 	Once   bool        `json:"o,omitempty"` // delta wire: inserted once, never again
-	System bool        `json:"y,omitempty"` // stands in the system text, whatever the anchor
 	Gone   bool        `json:"g,omitempty"` // its anchor was compacted away
 	Moved  bool        `json:"m,omitempty"` // and its lessons were inserted anew elsewhere
+	Again  bool        `json:"r,omitempty"` // this is such an insertion anew
 }
 
 // Record is what precept remembers of a session. Lock it before reading or writing anything but ID.
@@ -55,6 +55,7 @@ type Record struct {
 	Calls      map[string]wire.Call `json:"calls,omitempty"` // calls seen in replies, by id (bounded): for delta wires
 	CallOrder  []string             `json:"co,omitempty"`    // their ids, oldest first
 	NoLearn    bool                 `json:"nolearn,omitempty"`
+	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
 	Closed     bool                 `json:"closed,omitempty"`
 
 	Dirty bool `json:"-"` // changed since it was last handed to the store

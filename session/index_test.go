@@ -1,0 +1,161 @@
+package session
+
+import (
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestRandom(t *testing.T) {
+	for key, want := range map[string]bool{
+		"c:call_1":                                  false,
+		"c:call_mockstep_1":                         false,
+		"c:functions.bash:0":                        false,
+		"c:bash":                                    false,
+		"c:call_abc123":                             false,
+		"c:":                                        false,
+		"":                                          false,
+		"c:call_aB3dE5fG7hI9jK1lM3nO5pQ7":           true,
+		"c:toolu_01A09q90qw90lq917835lq9":           true,
+		"c:D681PevKs":                               true,
+		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
+		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
+		"i:msg_mock":                                false,
+	} {
+		if got := random(key); got != want {
+			t.Errorf("random(%q) = %v", key, got)
+		}
+	}
+}
+
+func TestEchoKeyScopes(t *testing.T) {
+	keys := map[EchoKey]bool{}
+	for _, tenant := range []string{"a", "b"} {
+		for _, cred := range []uint64{0, 1} {
+			for _, key := range []string{"c:x", "c:y"} {
+				keys[EchoKeyOf(tenant, cred, key)] = true
+			}
+		}
+	}
+	if len(keys) != 8 {
+		t.Errorf("%d keys of 8", len(keys))
+	}
+	sc := Scope{"a", 1}
+	if keyIn(sc, "c:call_1", 7) == keyIn(sc, "c:call_1", 8) {
+		t.Error("a counted id is known without its conversation")
+	}
+	if keyIn(sc, "t:0123456789abcdef", 7) == keyIn(sc, "t:0123456789abcdef", 8) {
+		t.Error("a text is known without its conversation")
+	}
+	if keyIn(sc, "r:resp_1", 7) != keyIn(sc, "r:resp_1", 8) {
+		t.Error("a reply id depends on what a delta request does not show")
+	}
+	if keyIn(sc, "c:toolu_01A09q90qw90lq917835lq9", 7) != EchoKeyOf("a", 1, "c:toolu_01A09q90qw90lq917835lq9") {
+		t.Error("a random id depends on its conversation")
+	}
+}
+
+func idOf(n int) ID { return ID{byte(n), byte(n >> 8)} }
+
+func TestIndexKeepsTheNewest(t *testing.T) {
+	x := newIndex(64 * 4) // four a shard
+	key := func(n int) EchoKey { return EchoKey(n) + 1 }
+	for n := range 10 { // all in shard 0
+		if !x.add(key(n), owner{idOf(n), stampReply}) {
+			t.Fatalf("key %d was known", n)
+		}
+	}
+	for n := range 10 {
+		got := x.owners(nil, key(n))
+		if n < 6 && len(got) != 0 {
+			t.Errorf("key %d should be forgotten: %v", n, got)
+		}
+		if n >= 6 && (len(got) != 1 || got[0].id != idOf(n)) {
+			t.Errorf("key %d: %v", n, got)
+		}
+	}
+	if n := len(x.shards[0].last); n != 4 {
+		t.Errorf("%d keys in the map of a shard of 4", n)
+	}
+}
+
+func TestIndexSharedKey(t *testing.T) {
+	x := newIndex(64 * 100)
+	for n := range 40 {
+		x.add(7, owner{idOf(n), stampReply})
+	}
+	got := x.owners(nil, 7)
+	if len(got) != maxOwners {
+		t.Fatalf("%d owners", len(got))
+	}
+	for i, o := range got {
+		if o.id != idOf(39-i) {
+			t.Fatalf("owner %d is %v: not newest first", i, o.id)
+		}
+	}
+	if x.add(7, owner{idOf(39), stampRequest}) {
+		t.Error("the same again was news")
+	}
+	if x.owners(nil, 7)[0].stamp != stampReply {
+		t.Error("a reply became less than a reply")
+	}
+}
+
+// The index against a plain list that is cut at the same length.
+func TestIndexProperty(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		limit := rapid.IntRange(1, 8).Draw(t, "limit")
+		x := newIndex(limit * 64)
+		type pair struct {
+			k EchoKey
+			o ID
+		}
+		var model []pair // newest first
+		for range rapid.IntRange(0, 60).Draw(t, "steps") {
+			p := pair{EchoKey(rapid.IntRange(1, 4).Draw(t, "key")), idOf(rapid.IntRange(0, 5).Draw(t, "id"))}
+			known := false
+			for _, m := range model {
+				known = known || m == p
+			}
+			if x.add(p.k, owner{p.o, 0}) == known {
+				t.Fatalf("add says %v", !known)
+			}
+			if !known {
+				model = append([]pair{p}, model...)
+				model = model[:min(len(model), limit)]
+			}
+			for k := EchoKey(1); k <= 4; k++ {
+				var want []ID
+				for _, m := range model {
+					if m.k == k {
+						want = append(want, m.o)
+					}
+				}
+				got := x.owners(nil, k)
+				if len(got) != len(want) {
+					t.Fatalf("key %d: %v, want %v", k, got, want)
+				}
+				for i := range got {
+					if got[i].id != want[i] {
+						t.Fatalf("key %d: %v, want %v", k, got, want)
+					}
+				}
+			}
+		}
+	})
+}
+
+func BenchmarkIndex(b *testing.B) {
+	x := newIndex(400_000)
+	var buf [maxOwners]owner
+	b.ReportAllocs()
+	n := uint64(0)
+	for b.Loop() {
+		n++
+		k := EchoKey(n * 0x9e3779b97f4a7c15)
+		x.add(k, owner{ID{byte(n)}, stampReply})
+		if len(x.owners(buf[:0], k)) != 1 {
+			b.Fatal("lost")
+		}
+	}
+}

@@ -1,0 +1,99 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func TestBounded(t *testing.T) {
+	long := strings.Repeat("x", 1<<20)
+	for _, c := range []struct{ name, in, want string }{
+		{"plain", "ci-42", "ci-42"},
+		{"trimmed", " ci-42\t", "ci-42"},
+		{"empty", "  ", ""},
+		{"braces, stars, slashes stay: they are hashed before they become a key", "{}:*../../etc", "{}:*../../etc"},
+		{"unicode", "réunion-日本", "réunion-日本"},
+		{"exactly the limit", long[:MaxName], long[:MaxName]},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := Bounded(c.in); got != c.want {
+				t.Errorf("Bounded(%q) = %q, want %q", c.in, got, c.want)
+			}
+		})
+	}
+	for _, hostile := range []string{long, long[:MaxName+1], "a\x00b", "a\r\nX-Evil: 1", "a\x7fb", "a\xffb", "a\u0085b"} {
+		got := Bounded(hostile)
+		if !strings.HasPrefix(got, "h_") || len(got) != 34 {
+			t.Errorf("Bounded(%.20q) = %q, want a hash", hostile, got)
+		}
+		if got != Bounded(hostile) {
+			t.Errorf("Bounded(%.20q) is not stable", hostile)
+		}
+	}
+	if Bounded(long) == Bounded(long+"y") {
+		t.Error("two long names became one")
+	}
+}
+
+func TestBoundedProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		name := rapid.OneOf(rapid.String(), rapid.Map(rapid.SliceOf(rapid.Byte()), func(b []byte) string { return string(b) })).Draw(t, "name")
+		b := Bounded(name)
+		if len(b) > MaxName {
+			t.Fatalf("%d bytes", len(b))
+		}
+		if strings.ContainsAny(b, "\x00\r\n") {
+			t.Fatalf("%q cannot stand in a header line", b)
+		}
+		if Bounded(b) != b {
+			t.Fatalf("Bounded(%q) = %q: not a fixed point", b, Bounded(b))
+		}
+		if KeyOf("t", SpaceName, name) != KeyOf("t", SpaceName, b) {
+			t.Fatalf("%q and its bounded form are two sessions", name)
+		}
+	})
+}
+
+func TestKeyOfKeepsApart(t *testing.T) {
+	seen := map[ID]string{}
+	for _, tenant := range []string{"", "a", "ab", "a\x00b"} {
+		for _, space := range spaces() {
+			for _, name := range []string{"", "x", "b", "ab", "namex"} {
+				id := KeyOf(tenant, space, name)
+				what := tenant + "|" + string(space) + "|" + name
+				if other, ok := seen[id]; ok {
+					t.Errorf("%q and %q have one key", what, other)
+				}
+				seen[id] = what
+			}
+		}
+	}
+}
+
+func TestCandidatesHoldEverySpace(t *testing.T) {
+	for _, space := range spaces() {
+		id := Key("t", Claim{Space: space, Session: "ses_1"})
+		found := false
+		for _, c := range Candidates("t", "ses_1") {
+			found = found || c == id
+		}
+		if !found {
+			t.Errorf("feedback by name would not find a session claimed by %s", space)
+		}
+	}
+}
+
+func TestIDText(t *testing.T) {
+	id := KeyOf("t", SpaceName, "x")
+	back, ok := ParseID(id.String())
+	if !ok || back != id {
+		t.Errorf("ParseID(%q) = %v, %v", id.String(), back, ok)
+	}
+	for _, bad := range []string{"", "zz", id.String()[1:], id.String() + "0", strings.Repeat("g", 32)} {
+		if _, ok := ParseID(bad); ok {
+			t.Errorf("ParseID(%q) accepted", bad)
+		}
+	}
+}
