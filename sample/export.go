@@ -1,0 +1,102 @@
+package sample
+
+import (
+	"bufio"
+	"encoding/json"
+	"fmt"
+	"io"
+)
+
+// Exporter writes JSON lines, one document a line, as they come: it holds no more than one document. After an error every
+// later call returns that error. Close it with Flush.
+type Exporter struct {
+	w     *bufio.Writer
+	enc   *json.Encoder
+	lines int
+	err   error
+}
+
+// NewExporter makes an exporter to w.
+func NewExporter(w io.Writer) *Exporter {
+	buf := bufio.NewWriterSize(w, 1<<16)
+	enc := json.NewEncoder(buf)
+	enc.SetEscapeHTML(false)
+	return &Exporter{w: buf, enc: enc}
+}
+
+// Lines returns how many lines were written.
+func (x *Exporter) Lines() int { return x.lines }
+
+// Flush writes out what is buffered.
+func (x *Exporter) Flush() error {
+	if x.err == nil {
+		if err := x.w.Flush(); err != nil {
+			x.err = fmt.Errorf("writing the export: %w", err)
+		}
+	}
+	return x.err
+}
+
+func (x *Exporter) line(v any) error {
+	if x.err != nil {
+		return x.err
+	}
+	if err := x.enc.Encode(v); err != nil {
+		x.err = fmt.Errorf("writing line %d of the export: %w", x.lines+1, err)
+		return x.err
+	}
+	x.lines++
+	return nil
+}
+
+// MPLP writes a sample.
+func (x *Exporter) MPLP(s *Sample) error { return x.line(s) }
+
+// Chat writes the session as one line of OpenAI's fine-tuning format, tool calls included. A session without an answer of
+// the model is no example of anything and gives no line.
+func (x *Exporter) Chat(s *Session) error {
+	messages := s.Conversation()
+	for i := len(messages) - 1; i >= 0; i-- {
+		if messages[i].Role == "assistant" {
+			return x.line(map[string]any{"messages": messages[:i+1]})
+		}
+	}
+	return x.err
+}
+
+// Preference is one line of a preference export: the better and the worse answer to the same conversation.
+type Preference struct {
+	Prompt   []ChatMessage `json:"prompt"`
+	Chosen   []ChatMessage `json:"chosen"`
+	Rejected []ChatMessage `json:"rejected"`
+	Session  string        `json:"session,omitempty"`
+	Turn     int           `json:"turn,omitempty"`
+}
+
+// Preferences writes the pairs that the session's feedback allows; see Session.Preferences.
+func (x *Exporter) Preferences(s *Session) error {
+	for _, p := range s.Preferences() {
+		if err := x.line(p); err != nil {
+			return err
+		}
+	}
+	return x.err
+}
+
+// Trial is one line of the experiment export: a unit, its arm, what was drawn, how likely that was, and what came of it.
+// From these lines anyone can compute the report again.
+type Trial struct {
+	Session    string   `json:"session"`
+	Tenant     string   `json:"tenant,omitempty"`
+	Arm        string   `json:"arm"`
+	Slug       string   `json:"slug"`
+	Assigned   string   `json:"assigned"`   // injected | withheld | control
+	Propensity float64  `json:"propensity"` // of what was assigned
+	Outcome    *float64 `json:"outcome"`    // the reward, 0..1; null when nobody told
+	Tier       int      `json:"tier,omitempty"`
+	Closed     bool     `json:"closed"`
+	At         string   `json:"at,omitempty"` // RFC 3339
+}
+
+// Experiment writes a row that the caller prepared.
+func (x *Exporter) Experiment(t *Trial) error { return x.line(t) }

@@ -1,0 +1,114 @@
+package sample
+
+import (
+	"slices"
+	"time"
+)
+
+// Filter chooses samples; what is empty chooses all.
+type Filter struct {
+	From, To time.Time // From <= created_at < To
+	Quality  []string  // quality labels; "unrated" for those without
+	Families []string
+	Tenant   string
+	Lesson   string // a slug that was injected in what the sample is made of
+}
+
+// Match reports whether the sample of the tenant is chosen.
+func (f *Filter) Match(tenant string, s *Sample) bool {
+	if f.Tenant != "" && f.Tenant != tenant {
+		return false
+	}
+	if (!f.From.IsZero() && s.CreatedAt.Before(f.From)) || (!f.To.IsZero() && !s.CreatedAt.Before(f.To)) {
+		return false
+	}
+	if len(f.Families) > 0 && !slices.Contains(f.Families, s.Family) {
+		return false
+	}
+	if len(f.Quality) > 0 {
+		label := s.Feedback.QualityLabel
+		if label == "" {
+			label = "unrated"
+		}
+		if !slices.Contains(f.Quality, label) {
+			return false
+		}
+	}
+	return f.Lesson == "" || hasLesson(s.Meta["lessons"], f.Lesson)
+}
+
+// hasLesson reads meta.lessons as Build made it, or as JSON gave it back.
+func hasLesson(v any, slug string) bool {
+	switch list := v.(type) {
+	case []Lesson:
+		return slices.ContainsFunc(list, func(l Lesson) bool { return l.Slug == slug && l.State == "injected" })
+	case []any:
+		return slices.ContainsFunc(list, func(e any) bool {
+			l, _ := e.(map[string]any)
+			return l["slug"] == slug && l["state"] == "injected"
+		})
+	}
+	return false
+}
+
+// Quality counts what people and verifiers said of samples. Its zero value is ready for use.
+type Quality struct {
+	Samples    int            `json:"samples"`
+	Rated      int            `json:"rated"`
+	Approved   int            `json:"approved"` // approvals, and scores that count as good
+	Corrected  int            `json:"corrected"`
+	Rejected   int            `json:"rejected"` // rejections, and scores that count as poor
+	ByFamily   map[string]int `json:"by_family,omitempty"`
+	ByLabel    map[string]int `json:"by_label,omitempty"`
+	scoreTotal float64
+}
+
+// Add counts one sample.
+func (q *Quality) Add(s *Sample) {
+	q.Samples++
+	if q.ByFamily == nil {
+		q.ByFamily, q.ByLabel = map[string]int{}, map[string]int{}
+	}
+	q.ByFamily[s.Family]++
+	f := s.Feedback
+	if f.QualityLabel == "" {
+		return
+	}
+	q.Rated++
+	q.ByLabel[f.QualityLabel]++
+	if score, ok := f.Details["score"].(float64); ok {
+		q.scoreTotal += score
+	}
+	switch {
+	case f.Type == "correction":
+		q.Corrected++
+	case f.Type == "approval" || (f.Type == "score" && f.QualityLabel == Good):
+		q.Approved++
+	case f.Type == "rejection" || (f.Type == "score" && f.QualityLabel == Poor):
+		q.Rejected++
+	}
+}
+
+// Rates are shares of the rated samples, each in [0,1]. OK is false when nothing was rated: there is no rate then.
+type Rates struct {
+	Approval   float64 `json:"approval_rate"`
+	Correction float64 `json:"correction_rate"`
+	Rejection  float64 `json:"rejection_rate"`
+	MeanScore  float64 `json:"mean_score"`
+	OK         bool    `json:"ok"`
+}
+
+// Rates returns the shares.
+func (q *Quality) Rates() Rates {
+	if q.Rated == 0 {
+		return Rates{}
+	}
+	n := float64(q.Rated)
+	return Rates{
+		Approval:   float64(q.Approved) / n,
+		Correction: float64(q.Corrected) / n,
+		Rejection:  float64(q.Rejected) / n,
+		MeanScore:  q.scoreTotal / n,
+		OK:         true,
+	}
+}
