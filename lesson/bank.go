@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"io"
@@ -31,6 +32,7 @@ func Load(dir string) (*Book, []Problem, error) {
 type Bank struct {
 	dir   string
 	files map[string]*entry // by path relative to dir, slashes
+	blind []string          // folders that could not be looked into
 }
 
 // entry is what the bank knows of one file.
@@ -76,9 +78,48 @@ func (b *Bank) load(dirty map[string]bool) (*Book, []Problem, error) {
 		}
 	}
 	readAll(next, todo)
-	b.files = next
+	b.files, b.blind = next, blind
 	lessons, more := b.assemble()
 	return NewBook(lessons), append(problems, more...), nil
+}
+
+// differs says whether the directory is no longer what was read.
+func (b *Bank) differs(found map[string]*entry, blind []string) bool {
+	if !slices.Equal(blind, b.blind) {
+		return true
+	}
+	for rel := range b.files {
+		if found[rel] == nil && !under(rel, blind) {
+			return true
+		}
+	}
+	for rel, e := range found {
+		if old := b.files[rel]; old == nil || !sameFile(old.info, e.info) {
+			return true
+		}
+	}
+	return false
+}
+
+// state is a hash over all that the bank holds: bytes in force and faults.
+func (b *Bank) state() string {
+	h := sha256.New()
+	for _, rel := range sortedKeys(b.files) {
+		e := b.files[rel]
+		hashString(h, rel)
+		hashString(h, e.faults.Error())
+		if e.lesson != nil {
+			hashString(h, string(e.lesson.Raw))
+		}
+	}
+	hashList(h, b.blind)
+	return string(h.Sum(nil))
+}
+
+// book compiles what the bank holds without looking at the directory.
+func (b *Bank) book() *Book {
+	lessons, _ := b.assemble()
+	return NewBook(lessons)
 }
 
 // readAll parses the named files, a few at a time.
@@ -151,7 +192,6 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 func (b *Bank) assemble() ([]*Lesson, []Problem) {
 	var lessons []*Lesson
 	var problems []Problem
-	byPath := map[string]*entry{}
 	owner := map[string]string{}
 	for _, rel := range sortedKeys(b.files) {
 		e := b.files[rel]
@@ -171,7 +211,6 @@ func (b *Bank) assemble() ([]*Lesson, []Problem) {
 			continue
 		}
 		owner[e.lesson.Slug] = e.path
-		byPath[e.lesson.Slug] = e
 		lessons = append(lessons, e.lesson)
 	}
 	return lessons, append(problems, links(lessons)...)
