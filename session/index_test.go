@@ -8,19 +8,19 @@ import (
 
 func TestRandom(t *testing.T) {
 	for key, want := range map[string]bool{
-		"c:call_1":                                  false,
-		"c:call_mockstep_1":                         false,
-		"c:functions.bash:0":                        false,
-		"c:bash":                                    false,
-		"c:call_abc123":                             false,
-		"c:":                                        false,
-		"":                                          false,
-		"c:call_aB3dE5fG7hI9jK1lM3nO5pQ7":           true,
-		"c:toolu_01A09q90qw90lq917835lq9":           true,
-		"c:D681PevKs":                               true,
+		"c:call_1":                        false,
+		"c:call_mockstep_1":               false,
+		"c:functions.bash:0":              false,
+		"c:bash":                          false,
+		"c:call_abc123":                   false,
+		"c:":                              false,
+		"":                                false,
+		"c:call_aB3dE5fG7hI9jK1lM3nO5pQ7": true,
+		"c:toolu_01A09q90qw90lq917835lq9": true,
+		"c:D681PevKs":                     true,
 		"c:chatcmpl-tool-1f0e2d3c4b5a69788796a5b4":  true,
 		"i:msg_01a1fa5b-237d-7350-879e-9faaa3f875f": true,
-		"i:msg_mock":                                false,
+		"i:msg_mock": false,
 	} {
 		if got := random(key); got != want {
 			t.Errorf("random(%q) = %v", key, got)

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -429,7 +430,7 @@ func BenchmarkResolve(b *testing.B) {
 		rep := calls(id)
 		rep.Complete = true
 		th.Replied(r, &rep, true)
-		history = with(history, called(id, `{"command":"make"}`), result(id, string(make([]byte, 200))))
+		history = with(history, called(id, `{"command":"make"}`), result(id, strings.Repeat("one more line of output\n", 10)))
 		req = chat(b, history...)
 	}
 	body := req.Body
