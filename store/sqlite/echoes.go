@@ -39,11 +39,14 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 			if err != nil {
 				return nil, err
 			}
-			for _, m := range list {
-				if len(found[k]) < echoesPerKey { // a key may be asked for twice
-					found[k] = append(found[k], m.id)
-				}
+			if len(list) == 0 {
+				continue
 			}
+			ids := make([]session.ID, len(list))
+			for i, m := range list {
+				ids[i] = m.id
+			}
+			found[k] = ids
 		}
 		return found, nil
 	})

@@ -1,0 +1,164 @@
+package storetest
+
+import (
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+func feedbackCases() map[string]func(*testing.T, Store) {
+	return map[string]func(*testing.T, Store){
+		"an entry comes back as it was written": func(t *testing.T, s Store) {
+			e := entry("a", 1, 0.25)
+			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
+			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
+			equal(t, "added", add(t, s, us, 1, e), 1)
+			have := entries(t, s, us, 1)
+			if len(have) != 1 || string(have[0].Correction) == "" || !json.Valid(have[0].Details) {
+				t.Fatalf("have %+v", have)
+			}
+			var v map[string][]any
+			if json.Unmarshal(have[0].Correction, &v) != nil || v["x"][1] != "<" {
+				t.Errorf("correction %s", have[0].Correction)
+			}
+			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
+			equal(t, "the rest", have[0], e)
+		},
+		"none, and an unknown session": func(t *testing.T, s Store) {
+			equal(t, "added", add(t, s, us, 1), 0)
+			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+		},
+		"union by id, in time order": func(t *testing.T, s Store) {
+			equal(t, "first", add(t, s, us, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
+			equal(t, "second", add(t, s, us, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
+			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
+			equal(t, "stored", stats(t, s)["feedback"], int64(3))
+		},
+		"of one id the latest stands": func(t *testing.T, s Store) {
+			equal(t, "first", add(t, s, us, 1, entry("a", 5, 1)), 1)
+			equal(t, "earlier", add(t, s, us, 1, entry("a", 4, 0)), 0)
+			equal(t, "later", add(t, s, us, 1, entry("a", 6, 0.5)), 1)
+			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("a", 6, 0.5)})
+			equal(t, "stored", stats(t, s)["feedback"], int64(1))
+		},
+		"sessions and tenants do not meet": func(t *testing.T, s Store) {
+			add(t, s, us, 1, entry("a", 1, 1))
+			add(t, s, us, 2, entry("a", 1, 0))
+			add(t, s, them, 1, entry("a", 1, 0.5))
+			equal(t, "1", entries(t, s, us, 1), []feedback.Entry{entry("a", 1, 1)})
+			equal(t, "2", entries(t, s, us, 2), []feedback.Entry{entry("a", 1, 0)})
+			equal(t, "theirs", entries(t, s, them, 1), []feedback.Entry{entry("a", 1, 0.5)})
+			equal(t, "theirs, 2", len(entries(t, s, them, 2)), 0)
+		},
+		"many sessions at once": func(t *testing.T, s Store) {
+			add(t, s, us, 2, entry("a", 1, 0))
+			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
+			for n := range 200 {
+				m[id(100+n)] = []feedback.Entry{entry("a", n, 1), entry("b", n, 0)}
+			}
+			changed := got[map[session.ID]int](t)(s.AddFeedbackAll(t.Context(), us, m))
+			equal(t, "changed sessions", len(changed), 200)
+			equal(t, "entries added to one", changed[id(150)], 2)
+			equal(t, "its set", entries(t, s, us, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
+		},
+		"what cannot be stored is refused, whole": func(t *testing.T, s Store) {
+			bad := entry("b", 1, 1)
+			bad.Details = json.RawMessage(`{"x":`)
+			if n, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry("a", 1, 1), bad}); err == nil || n != 0 {
+				t.Errorf("added %d, error %v", n, err)
+			}
+			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+		},
+		"a context that is over": func(t *testing.T, s Store) {
+			if _, err := s.AddFeedback(ended(t), us, id(1), []feedback.Entry{entry("a", 1, 1)}); !isEnded(err) {
+				t.Errorf("AddFeedback: %v", err)
+			}
+			if _, err := s.Feedback(ended(t), us, id(1)); !isEnded(err) {
+				t.Errorf("Feedback: %v", err)
+			}
+			equal(t, "entries", len(entries(t, s, us, 1)), 0)
+		},
+	}
+}
+
+func parkingCases() map[string]func(*testing.T, Store) {
+	type parked = map[session.EchoKey][]feedback.Entry
+	park := func(t *testing.T, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
+		t.Helper()
+		for _, e := range list {
+			must(t, s.Park(t.Context(), tenant, k, e))
+		}
+	}
+	unpark := func(t *testing.T, s Store, tenant string, keys ...session.EchoKey) parked {
+		t.Helper()
+		return got[parked](t)(s.Unpark(t.Context(), tenant, keys))
+	}
+	return map[string]func(*testing.T, Store){
+		"nothing waits": func(t *testing.T, s Store) {
+			equal(t, "out", unpark(t, s, us, 1, 2), parked{})
+			equal(t, "no keys", unpark(t, s, us), parked{})
+		},
+		"taken out once, in time order": func(t *testing.T, s Store) {
+			park(t, s, us, 7, entry("b", 2, 1), entry("a", 1, 0))
+			park(t, s, us, 8, entry("c", 1, 1))
+			park(t, s, us, 9, entry("d", 1, 1))
+			equal(t, "waiting", stats(t, s)["parked"], int64(4))
+			equal(t, "out", unpark(t, s, us, 8, 7, 6), parked{7: {entry("a", 1, 0), entry("b", 2, 1)}, 8: {entry("c", 1, 1)}})
+			equal(t, "again", unpark(t, s, us, 8, 7), parked{})
+			equal(t, "still waiting", stats(t, s)["parked"], int64(1))
+		},
+		"of one id the latest waits": func(t *testing.T, s Store) {
+			park(t, s, us, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
+			equal(t, "waiting", stats(t, s)["parked"], int64(1))
+			equal(t, "out", unpark(t, s, us, 7), parked{7: {entry("a", 6, 0.5)}})
+		},
+		"tenants do not meet": func(t *testing.T, s Store) {
+			park(t, s, us, 7, entry("a", 1, 1))
+			park(t, s, them, 7, entry("b", 1, 1))
+			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("b", 1, 1)}})
+			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("a", 1, 1)}})
+		},
+		"the old are given up": func(t *testing.T, s Store) {
+			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
+			park(t, s, them, 7, entry("c", 2, 1))
+			equal(t, "purged", got[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
+			equal(t, "purged again", got[int](t)(s.PurgeParked(t.Context(), at(3))), 0)
+			equal(t, "waiting", stats(t, s)["parked"], int64(1))
+			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("b", 3, 1)}})
+		},
+	}
+}
+
+func add(t testing.TB, s Store, tenant string, n int, list ...feedback.Entry) int {
+	t.Helper()
+	return got[int](t)(s.AddFeedback(t.Context(), tenant, id(n), list))
+}
+
+func entries(t testing.TB, s Store, tenant string, n int) []feedback.Entry {
+	t.Helper()
+	return got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
+}
+
+// anySet: however entries arrive, in whatever order, however often and however bundled, they end in one set.
+func anySet(t *testing.T, open func(*testing.T) Store) {
+	s, n := open(t), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n += 2
+		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) feedback.Entry {
+			return entry(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "id"), rapid.IntRange(1, 3).Draw(rt, "minute"),
+				float64(rapid.IntRange(0, 4).Draw(rt, "score"))/4)
+		}), 1, 8).Draw(rt, "entries")
+		shuffled := rapid.Permutation(append(list, list[0])).Draw(rt, "order")
+		for _, e := range list {
+			add(t, s, us, n, e)
+		}
+		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
+		add(t, s, us, n+1, shuffled[:cut]...)
+		add(t, s, us, n+1, shuffled[cut:]...)
+		equal(rt, "set", entries(t, s, us, n+1), entries(t, s, us, n))
+	})
+}

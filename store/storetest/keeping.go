@@ -1,0 +1,109 @@
+package storetest
+
+import (
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+func keepingCases() map[string]func(*testing.T, Store) {
+	return map[string]func(*testing.T, Store){
+		"stats of nothing": func(t *testing.T, s Store) {
+			st := stats(t, s)
+			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
+				if n, ok := st[name]; !ok || n != 0 {
+					t.Errorf("%s: %d, %v", name, n, ok)
+				}
+			}
+			if _, ok := st["bytes"]; !ok {
+				t.Error("no bytes")
+			}
+		},
+		"forget takes a session out everywhere": forgetOne,
+		"forget what is not there": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
+			equal(t, "unknown", got[bool](t)(s.Forget(t.Context(), us, id(2))), false)
+			equal(t, "another tenant's", got[bool](t)(s.Forget(t.Context(), them, id(1))), false)
+			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
+		},
+		"a forgotten session may begin anew": func(t *testing.T, s Store) {
+			full(t, s, us, 1)
+			got[bool](t)(s.Forget(t.Context(), us, id(1)))
+			full(t, s, us, 1)
+			equal(t, "echoes", echoes(t, s, us, 101)[101], []session.ID{id(1)})
+			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 2)
+			equal(t, "sample", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 1)
+			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
+		},
+		"retain by last seen": func(t *testing.T, s Store) {
+			for n := range 300 {
+				full(t, s, us, n)
+			}
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 5, 1000)}}) // seen again
+			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(290))), 289)
+			noSession(t, s, us, 289)
+			equal(t, "seen at 290", sessionOf(t, s, us, 290).ID, id(290))
+			equal(t, "seen again", sessionOf(t, s, us, 5).ID, id(5))
+			st := stats(t, s)
+			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
+			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(290))), 0)
+		},
+		"sync": func(t *testing.T, s Store) {
+			must(t, s.Sync(t.Context()))
+			full(t, s, us, 1)
+			must(t, s.Sync(t.Context()))
+		},
+		"closed, it says so": func(t *testing.T, s Store) {
+			full(t, s, us, 1)
+			must(t, s.Close())
+			must(t, s.Close()) // twice is fine
+			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 2, 2)}}); err == nil {
+				t.Error("Write succeeded")
+			}
+			if _, _, err := s.Session(t.Context(), us, id(1)); err == nil {
+				t.Error("Session succeeded")
+			}
+		},
+	}
+}
+
+// full writes something of every kind for a session.
+func full(t testing.TB, s Store, tenant string, n int) {
+	t.Helper()
+	write(t, s, session.Batch{
+		Rows:      []session.Row{row(tenant, n, n)},
+		Echoes:    []session.Echo{echo(tenant, 100, n, n), echo(tenant, session.EchoKey(100+n), n, n)},
+		Exchanges: []sample.Exchange{exchange(tenant, n, 1), exchange(tenant, n, 2)},
+		Samples:   []session.StoredSample{stored(tenant, n, n)},
+	})
+	add(t, s, tenant, n, entry("a", n, 1))
+	settle(t, s, step(tenant, n, 0, delta("a@1", "n", 0, 1)))
+}
+
+func forgetOne(t *testing.T, s Store) {
+	full(t, s, us, 1)
+	full(t, s, us, 2)
+	full(t, s, them, 1)
+	equal(t, "forgotten", got[bool](t)(s.Forget(t.Context(), us, id(1))), true)
+	equal(t, "again", got[bool](t)(s.Forget(t.Context(), us, id(1))), false)
+
+	noSession(t, s, us, 1)
+	equal(t, "echoes", echoes(t, s, us, 100, 101, 102), map[session.EchoKey][]session.ID{100: {id(2)}, 102: {id(2)}})
+	equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
+	equal(t, "feedback", len(entries(t, s, us, 1)), 0)
+	equal(t, "applied", applied(t, s, us, 1), session.Applied{})
+	if _, ok, err := s.SampleSession(t.Context(), us, "sample-default-1"); ok || err != nil {
+		t.Errorf("sample: %v, %v", ok, err)
+	}
+	equal(t, "walk", exchangeIDs(walkExchanges(t, s, us, time.Time{}, time.Time{})), []string{"default-2-1", "default-2-2"})
+
+	equal(t, "counters stay", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 2)})
+	equal(t, "the other session", entries(t, s, us, 2), []feedback.Entry{entry("a", 2, 1)})
+	equal(t, "the other tenant", len(exchanges(t, s, them, 1)), 2)
+	st := stats(t, s)
+	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
+}

@@ -1,0 +1,222 @@
+package storetest
+
+import (
+	"encoding/json"
+	"errors"
+	"testing"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+func sampleCases() map[string]func(*testing.T, Store) {
+	return map[string]func(*testing.T, Store){
+		"an exchange comes back as it was written": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
+			have := exchanges(t, s, us, 1)
+			if len(have) != 1 {
+				t.Fatalf("have %d", len(have))
+			}
+			var msg struct{ Content string }
+			if json.Unmarshal(have[0].New[0], &msg) != nil || msg.Content != "a < b & c > d" {
+				t.Errorf("new: %s", have[0].New[0])
+			}
+			want := exchange(us, 1, 1)
+			have[0].New, want.New = nil, nil
+			equal(t, "exchange", have[0], want)
+		},
+		"in turn order, then as they came": func(t *testing.T, s Store) {
+			retry := exchange(us, 1, 2)
+			retry.ID = "a-retry"
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 3), exchange(us, 1, 2), exchange(us, 2, 1)}})
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{retry, exchange(us, 1, 1)}})
+			equal(t, "ids", exchangeIDs(exchanges(t, s, us, 1)), []string{"default-1-1", "default-1-2", "a-retry", "default-1-3"})
+			equal(t, "an unknown session", len(exchanges(t, s, us, 9)), 0)
+			equal(t, "another tenant", len(exchanges(t, s, them, 1)), 0)
+		},
+		"repeated, they stand once": func(t *testing.T, s Store) {
+			b := session.Batch{
+				Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 1), exchange(us, 1, 2)},
+				Samples:   []session.StoredSample{stored(us, 1, 1), stored(us, 1, 1), stored(us, 2, 2)},
+			}
+			write(t, s, b)
+			write(t, s, b)
+			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 2)
+			equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 2)
+			st := stats(t, s)
+			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
+		},
+		"a bad one is refused with its whole batch": func(t *testing.T, s Store) {
+			for _, sid := range []string{"", "xyz", "zz" + exchange(us, 1, 1).Session[2:], exchange(us, 1, 1).Session + "00"} {
+				bad := exchange(us, 1, 2)
+				bad.Session = sid
+				if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err == nil {
+					t.Errorf("session %q was taken", sid)
+				}
+			}
+			bad := exchange(us, 1, 3)
+			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
+			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err == nil {
+				t.Error("broken JSON was taken")
+			}
+			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
+			noSession(t, s, us, 1)
+		},
+		"walks see all, in the order of writing": walkAll,
+		"walks by tenant and time":               walkFilters,
+		"walks over sessions":                    walkSessions,
+		"a walk ends with the caller's error":    walkError,
+		"a walk may write":                       walkWrites,
+		"samples come back as they were written": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1)}})
+			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 1)})
+		},
+		"the session of a sample": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(them, 2, 2)}})
+			for _, c := range []struct {
+				tenant, sample string
+				want           session.ID
+				ok             bool
+			}{
+				{us, "sample-default-1", id(1), true}, {them, "sample-other-2", id(2), true},
+				{them, "sample-default-1", session.ID{}, false}, {us, "sample-default-2", session.ID{}, false}, {"nobody", "sample-default-1", session.ID{}, false},
+			} {
+				have, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
+				if err != nil || ok != c.ok || have != c.want {
+					t.Errorf("%s %s: have %x %v %v", c.tenant, c.sample, have, ok, err)
+				}
+			}
+		},
+	}
+}
+
+func exchanges(t testing.TB, s Store, tenant string, n int) []sample.Exchange {
+	t.Helper()
+	return got[[]sample.Exchange](t)(s.Exchanges(t.Context(), tenant, id(n)))
+}
+
+func exchangeIDs(list []sample.Exchange) (ids []string) {
+	for _, e := range list {
+		ids = append(ids, e.ID)
+	}
+	return ids
+}
+
+func walkExchanges(t testing.TB, s Store, tenant string, since, until time.Time) (list []sample.Exchange) {
+	t.Helper()
+	must(t, s.EachExchange(t.Context(), tenant, since, until, func(e sample.Exchange) error {
+		list = append(list, e)
+		return nil
+	}))
+	return list
+}
+
+func walkSamples(t testing.TB, s Store, tenant string, since, until time.Time) (list []session.StoredSample) {
+	t.Helper()
+	must(t, s.EachSample(t.Context(), tenant, since, until, func(m session.StoredSample) error {
+		list = append(list, m)
+		return nil
+	}))
+	return list
+}
+
+func walkAll(t *testing.T, s Store) {
+	const sessions, turns = 30, 40
+	var want []string
+	for turn := range turns { // more than any page, and some of them large
+		var b session.Batch
+		for n := range sessions {
+			e := exchange(us, n, turn)
+			if n == 7 {
+				e.Reply.Text = string(make([]byte, 200_000))
+			}
+			b.Exchanges = append(b.Exchanges, e)
+			want = append(want, e.ID)
+		}
+		write(t, s, b)
+	}
+	first := exchangeIDs(walkExchanges(t, s, "", time.Time{}, time.Time{}))
+	equal(t, "first walk", first, want)
+	equal(t, "second walk", exchangeIDs(walkExchanges(t, s, us, time.Time{}, time.Time{})), want)
+}
+
+func walkFilters(t *testing.T, s Store) {
+	write(t, s, session.Batch{
+		Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2), exchange(them, 1, 3), exchange(us, 1, 4)}, // at 2, 3, 4, 5
+		Samples:   []session.StoredSample{stored(us, 1, 2), stored(them, 1, 3), stored(us, 1, 4)},
+	})
+	for _, c := range []struct {
+		tenant       string
+		since, until time.Time
+		exchanges    int
+		samples      int
+	}{
+		{"", time.Time{}, time.Time{}, 4, 3},
+		{us, time.Time{}, time.Time{}, 3, 2},
+		{them, time.Time{}, time.Time{}, 1, 1},
+		{"nobody", time.Time{}, time.Time{}, 0, 0},
+		{"", at(3), time.Time{}, 3, 2},
+		{"", time.Time{}, at(3), 1, 1},
+		{us, at(3), at(5), 1, 1},
+		{us, at(5), at(3), 0, 0},
+	} {
+		if n := len(walkExchanges(t, s, c.tenant, c.since, c.until)); n != c.exchanges {
+			t.Errorf("%+v: %d exchanges", c, n)
+		}
+		if n := len(walkSamples(t, s, c.tenant, c.since, c.until)); n != c.samples {
+			t.Errorf("%+v: %d samples", c, n)
+		}
+	}
+}
+
+func walkSessions(t *testing.T, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 2), row(them, 1, 1), row(us, 3, 3)}, Echoes: []session.Echo{echo(us, 1, 9, 9)}})
+	settle(t, s, step(us, 3, 0))
+	closed := row(us, 3, 3)
+	closed.Closed = true
+	type pair struct {
+		Row     session.Row
+		Version int64
+	}
+	for _, c := range []struct {
+		tenant       string
+		since, until time.Time
+		want         []pair
+	}{
+		{"", time.Time{}, time.Time{}, []pair{{row(us, 2, 2), 0}, {row(them, 1, 1), 0}, {closed, 1}}},
+		{us, time.Time{}, time.Time{}, []pair{{row(us, 2, 2), 0}, {closed, 1}}},
+		{us, at(3), time.Time{}, []pair{{closed, 1}}},
+		{"", at(1), at(2), []pair{{row(them, 1, 1), 0}}},
+	} {
+		var have []pair
+		must(t, s.EachSession(t.Context(), c.tenant, c.since, c.until, func(r session.Row, a session.Applied) error {
+			have = append(have, pair{r, a.Version})
+			return nil
+		}))
+		equal(t, "sessions of "+c.tenant, have, c.want)
+	}
+}
+
+func walkError(t *testing.T, s Store) {
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2)}})
+	stop, calls := errors.New("enough"), 0
+	err := s.EachExchange(t.Context(), us, time.Time{}, time.Time{}, func(sample.Exchange) error {
+		calls++
+		return stop
+	})
+	if !errors.Is(err, stop) || calls != 1 {
+		t.Errorf("%d calls, error %v", calls, err)
+	}
+	if err := s.EachExchange(ended(t), us, time.Time{}, time.Time{}, func(sample.Exchange) error { return nil }); !isEnded(err) {
+		t.Errorf("a context that is over: %v", err)
+	}
+}
+
+func walkWrites(t *testing.T, s Store) {
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2)}})
+	must(t, s.EachExchange(t.Context(), us, time.Time{}, time.Time{}, func(e sample.Exchange) error {
+		return s.Write(t.Context(), session.Batch{Samples: []session.StoredSample{stored(us, 1, e.Turn)}})
+	}))
+	equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 2)
+}

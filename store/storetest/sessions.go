@@ -1,0 +1,234 @@
+package storetest
+
+import (
+	"bytes"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/session"
+)
+
+func sessionCases() map[string]func(*testing.T, Store) {
+	return map[string]func(*testing.T, Store){
+		"an unknown session is not there": func(t *testing.T, s Store) {
+			noSession(t, s, us, 1)
+		},
+		"a row comes back as it was written": func(t *testing.T, s Store) {
+			r := row(us, 1, 5)
+			write(t, s, session.Batch{Rows: []session.Row{r}})
+			equal(t, "row", sessionOf(t, s, us, 1), r)
+		},
+		"the zero time and empty data survive": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{{Tenant: us, ID: id(1)}}})
+			r := sessionOf(t, s, us, 1)
+			if !r.Started.IsZero() || !r.Seen.IsZero() || len(r.Data) != 0 || r.Closed {
+				t.Errorf("have %+v", r)
+			}
+		},
+		"data is bytes, not text": func(t *testing.T, s Store) {
+			r := row(us, 1, 1)
+			r.Data = []byte("\x00\xff'\";--\r\n")
+			write(t, s, session.Batch{Rows: []session.Row{r}})
+			equal(t, "row", sessionOf(t, s, us, 1), r)
+		},
+		"the newer Seen stands":  newerSeen,
+		"closed stays closed":    closedStays,
+		"tenants do not meet":    sessionTenants,
+		"due, oldest first":      dueOrder,
+		"due goes on behind":     duePages,
+		"due leaves out closed":  dueClosed,
+		"recent, newest first":   recentOrder,
+		"a context that is over": sessionContext,
+		"an empty batch is fine": func(t *testing.T, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
+		"names of tenants, any":  oddTenants,
+		"one batch, one row twice": func(t *testing.T, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 2), row(us, 1, 3), row(us, 1, 1)}})
+			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 3))
+			equal(t, "sessions", stats(t, s)["sessions"], int64(1))
+		},
+	}
+}
+
+func sessionOf(t testing.TB, s Store, tenant string, n int) session.Row {
+	t.Helper()
+	r, ok, err := s.Session(t.Context(), tenant, id(n))
+	if err != nil || !ok {
+		t.Fatalf("session %d of %s: found %v, error %v", n, tenant, ok, err)
+	}
+	return r
+}
+
+func noSession(t testing.TB, s Store, tenant string, n int) {
+	t.Helper()
+	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
+		t.Errorf("session %d of %s: have %+v, %v, %v, want nothing", n, tenant, r, ok, err)
+	}
+}
+
+func newerSeen(t *testing.T, s Store) {
+	for _, seen := range []int{5, 4, 6, 6, 2} {
+		write(t, s, session.Batch{Rows: []session.Row{row(us, 1, seen)}})
+	}
+	equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 6))
+	again := row(us, 1, 6)
+	again.Data = []byte(`{"again":1}`)
+	again.Started = at(0)
+	write(t, s, session.Batch{Rows: []session.Row{again}})
+	equal(t, "the same Seen, written later", sessionOf(t, s, us, 1), again)
+}
+
+func closedStays(t *testing.T, s Store) {
+	closed := row(us, 1, 5)
+	closed.Closed = true
+	write(t, s, session.Batch{Rows: []session.Row{closed}})
+	want := row(us, 1, 7)
+	write(t, s, session.Batch{Rows: []session.Row{want}})
+	want.Closed = true
+	equal(t, "a later open row", sessionOf(t, s, us, 1), want)
+
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 9)}})
+	late := row(us, 2, 3)
+	late.Closed = true
+	write(t, s, session.Batch{Rows: []session.Row{late}})
+	want = row(us, 2, 9)
+	want.Closed = true
+	equal(t, "an earlier closed row", sessionOf(t, s, us, 2), want)
+}
+
+func sessionTenants(t *testing.T, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 5)}})
+	noSession(t, s, them, 1)
+	write(t, s, session.Batch{Rows: []session.Row{row(them, 1, 2)}})
+	equal(t, "ours", sessionOf(t, s, us, 1), row(us, 1, 5))
+	equal(t, "theirs", sessionOf(t, s, them, 1), row(them, 1, 2))
+	equal(t, "recent", got[[]session.Row](t)(s.Recent(t.Context(), them, 10)), []session.Row{row(them, 1, 2)})
+}
+
+func oddTenants(t *testing.T, s Store) {
+	names := []string{"", "a", "A", "a ", "a:b", "{a}", "a*", "a\x00b", "ä", "\xff\xfe", "' OR '1'='1", "../../etc"}
+	for i, name := range names {
+		write(t, s, session.Batch{Rows: []session.Row{row(name, 1, i)}})
+	}
+	for i, name := range names {
+		if r := sessionOf(t, s, name, 1); !r.Seen.Equal(at(i)) || r.Tenant != name {
+			t.Errorf("tenant %q: have %+v", name, r)
+		}
+	}
+	equal(t, "tenants", len(got[[]string](t)(s.Tenants(t.Context()))), len(names))
+}
+
+func due(t testing.TB, s Store, before time.Time, after session.Row, limit int) []session.Row {
+	t.Helper()
+	return got[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
+}
+
+func dueOrder(t *testing.T, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 3, 9), row(us, 1, 2), row(them, 2, 2), row(us, 4, 4)}})
+	equal(t, "before 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(us, 1, 2), row(them, 2, 2), row(us, 3, 9)})
+	equal(t, "before 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 50)}})
+	equal(t, "seen again", due(t, s, at(2), session.Row{}, 10), []session.Row{row(us, 1, 50)})
+}
+
+func duePages(t *testing.T, s Store) {
+	var rows []session.Row
+	for n := range 25 {
+		for _, tenant := range []string{us, them} {
+			r := row(tenant, n, n)
+			r.Started = at(n / 10) // many at once
+			rows = append(rows, r)
+		}
+	}
+	write(t, s, session.Batch{Rows: rows})
+	var seen []session.Row
+	last := session.Row{}
+	for {
+		page := due(t, s, at(100), last, 7)
+		if len(page) == 0 {
+			break
+		}
+		if len(page) > 7 {
+			t.Fatalf("a page of %d", len(page))
+		}
+		for _, r := range page {
+			if len(seen) > 0 && !less(last, r) {
+				t.Errorf("%v %x %s stands behind %v %x %s", r.Started, r.ID, r.Tenant, last.Started, last.ID, last.Tenant)
+			}
+			seen, last = append(seen, r), r
+		}
+	}
+	equal(t, "sessions over all pages", len(seen), len(rows))
+}
+
+func less(a, b session.Row) bool {
+	if !a.Started.Equal(b.Started) {
+		return a.Started.Before(b.Started)
+	}
+	if c := bytes.Compare(a.ID[:], b.ID[:]); c != 0 {
+		return c < 0
+	}
+	return a.Tenant < b.Tenant
+}
+
+func dueClosed(t *testing.T, s Store) {
+	closed := row(us, 1, 1)
+	closed.Closed = true
+	write(t, s, session.Batch{Rows: []session.Row{closed, row(us, 2, 2), row(us, 3, 3)}})
+	equal(t, "settled", got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(2)}})), []bool{true})
+	equal(t, "due", due(t, s, at(9), session.Row{}, 10), []session.Row{row(us, 3, 3)})
+}
+
+func recentOrder(t *testing.T, s Store) {
+	for _, n := range []int{2, 1, 3} {
+		write(t, s, session.Batch{Rows: []session.Row{row(us, n, n)}})
+	}
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 99)}})
+	recent := got[[]session.Row](t)(s.Recent(t.Context(), us, 2))
+	equal(t, "the two begun last", recent, []session.Row{row(us, 3, 3), row(us, 1, 1)})
+}
+
+func sessionContext(t *testing.T, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
+	ctx := ended(t)
+	if err := s.Write(ctx, session.Batch{Rows: []session.Row{row(us, 1, 2)}}); !isEnded(err) {
+		t.Errorf("Write: %v", err)
+	}
+	if _, _, err := s.Session(ctx, us, id(1)); !isEnded(err) {
+		t.Errorf("Session: %v", err)
+	}
+	if _, err := s.FindEcho(ctx, us, []session.EchoKey{1}); !isEnded(err) {
+		t.Errorf("FindEcho: %v", err)
+	}
+	if _, err := s.Due(ctx, at(9), session.Row{}, 1); !isEnded(err) {
+		t.Errorf("Due: %v", err)
+	}
+	equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
+}
+
+// anyRow: whatever the order in which a session's rows arrive, however often, the same one stands in the end.
+func anyRow(t *testing.T, open func(*testing.T) Store) {
+	s, n := open(t), 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		var rows []session.Row
+		for i := range rapid.IntRange(1, 6).Draw(rt, "rows") {
+			r := row(us, n, i)
+			r.Started = at(n)
+			r.Closed = rapid.Bool().Draw(rt, "closed")
+			rows = append(rows, r)
+		}
+		want := rows[len(rows)-1]
+		for _, r := range rows {
+			want.Closed = want.Closed || r.Closed
+		}
+		rows = append(rows, rapid.SliceOf(rapid.SampledFrom(rows)).Draw(rt, "repeated")...)
+		for _, r := range rapid.Permutation(rows).Draw(rt, "order") {
+			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{r}}); err != nil {
+				rt.Fatal(err)
+			}
+		}
+		equal(rt, "row", sessionOf(t, s, us, n), want)
+	})
+}

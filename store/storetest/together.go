@@ -1,0 +1,176 @@
+package storetest
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+func togetherCases() map[string]func(*testing.T, Store) {
+	return map[string]func(*testing.T, Store){
+		"writers and readers":      writersAndReaders,
+		"one of many settles":      oneSettles,
+		"one of many unparks":      oneUnparks,
+		"one of many initialises":  oneInitialises,
+		"one of many puts priors":  onePutsPriors,
+		"corrections from many":    manyCorrect,
+		"every raise counts":       manyRaise,
+		"feedback from many sides": manyAdd,
+	}
+}
+
+const workers = 8
+
+// together runs fn in several goroutines and waits for them.
+func together(t *testing.T, fn func(worker int) error) {
+	t.Helper()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			if err := fn(w); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func writersAndReaders(t *testing.T, s Store) {
+	const rounds = 20
+	ctx := t.Context()
+	together(t, func(w int) error {
+		tenant := fmt.Sprint("t", w%3)
+		for i := range rounds {
+			n := w*1000 + i
+			err := s.Write(ctx, session.Batch{
+				Rows: []session.Row{row(tenant, n, n)}, Echoes: []session.Echo{echo(tenant, session.EchoKey(n), n, n), echo(tenant, 1<<40, n, n)},
+				Exchanges: []sample.Exchange{exchange(tenant, n, 1)}, Samples: []session.StoredSample{stored(tenant, n, n)},
+			})
+			if err != nil {
+				return err
+			}
+			// What was written is seen at once, whole.
+			r, ok, err := s.Session(ctx, tenant, id(n))
+			if err != nil || !ok || r.ID != id(n) {
+				return fmt.Errorf("session %d: %v %w", n, ok, err)
+			}
+			found, err := s.FindEcho(ctx, tenant, []session.EchoKey{session.EchoKey(n)})
+			if err != nil || len(found[session.EchoKey(n)]) != 1 {
+				return fmt.Errorf("echo %d: %v %w", n, found, err)
+			}
+			if list, err := s.Exchanges(ctx, tenant, id(n)); err != nil || len(list) != 1 {
+				return fmt.Errorf("exchanges %d: %d %w", n, len(list), err)
+			}
+		}
+		return nil
+	})
+	st := stats(t, s)
+	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
+}
+
+func oneSettles(t *testing.T, s Store) {
+	var taken atomic.Int64
+	together(t, func(int) error {
+		for n := range 10 {
+			ok, err := s.Settle(t.Context(), []session.Settlement{step(us, n, 0, delta("a@1", "n", 0, 1))})
+			if err != nil {
+				return err
+			}
+			if ok[0] {
+				taken.Add(1)
+			}
+		}
+		return nil
+	})
+	equal(t, "taken", taken.Load(), int64(10))
+	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 10)})
+}
+
+// manyCorrect: every worker adds one to the same session until it got through, from whatever version stands.
+func manyCorrect(t *testing.T, s Store) {
+	together(t, func(int) error {
+		for {
+			a, err := s.Applied(t.Context(), us, id(1))
+			if err != nil {
+				return err
+			}
+			ok, err := s.Settle(t.Context(), []session.Settlement{step(us, 1, a.Version, delta("a@1", "n", 0, 1))})
+			if err != nil || ok[0] {
+				return err
+			}
+		}
+	})
+	equal(t, "version", applied(t, s, us, 1).Version, int64(workers))
+	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, workers)})
+}
+
+func oneUnparks(t *testing.T, s Store) {
+	for n := range 20 {
+		must(t, s.Park(t.Context(), us, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
+	}
+	var out atomic.Int64
+	together(t, func(int) error {
+		m, err := s.Unpark(t.Context(), us, []session.EchoKey{0, 1, 2, 3})
+		for _, list := range m {
+			out.Add(int64(len(list)))
+		}
+		return err
+	})
+	equal(t, "taken out", out.Load(), int64(20))
+}
+
+func oneInitialises(t *testing.T, s Store) {
+	var mu sync.Mutex
+	seen := map[string]bool{}
+	together(t, func(w int) error {
+		v, err := s.InitMeta(t.Context(), "salt", []byte{byte(w)})
+		mu.Lock()
+		defer mu.Unlock()
+		seen[string(v)] = true
+		return err
+	})
+	equal(t, "values seen", len(seen), 1)
+}
+
+func onePutsPriors(t *testing.T, s Store) {
+	var ok atomic.Int64
+	together(t, func(w int) error {
+		put, err := s.PutPriors(t.Context(), us, 0, []byte{byte(w)})
+		if put {
+			ok.Add(1)
+		}
+		return err
+	})
+	equal(t, "put", ok.Load(), int64(1))
+}
+
+func manyRaise(t *testing.T, s Store) {
+	together(t, func(w int) error {
+		for i := range 10 {
+			if err := s.Raise(t.Context(), us, []bandit.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	equal(t, "maxima", maxima(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
+}
+
+func manyAdd(t *testing.T, s Store) {
+	together(t, func(w int) error {
+		for i := range 10 {
+			_, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)})
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	equal(t, "entries", len(entries(t, s, us, 1)), 10+workers)
+}
