@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"reflect"
 	"slices"
 	"sort"
@@ -91,10 +92,7 @@ func (d *decoder) variables(c *Config, env func(string) (string, bool)) {
 
 // flags reads the flags that were given.
 func (d *decoder) flags(c *Config, given map[string]string) {
-	rest := make(map[string]string, len(given))
-	for path, text := range given {
-		rest[path] = text
-	}
+	rest := maps.Clone(given)
 	for _, f := range leaves() {
 		if text, ok := rest[f.path]; ok {
 			d.source = "--" + flagName(f.path)
@@ -143,9 +141,7 @@ func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	}
 	if c.Upstream != "" {
 		all := make(map[string]Upstream, len(c.Upstreams)+1)
-		for name, u := range c.Upstreams {
-			all[name] = u
-		}
+		maps.Copy(all, c.Upstreams)
 		all[DefaultUpstream] = Upstream{URL: c.Upstream}
 		c.Upstreams = all
 		c.Routes = Routes{Chat: DefaultUpstream, Responses: DefaultUpstream, Messages: DefaultUpstream, Other: DefaultUpstream}

@@ -1,0 +1,23 @@
+# A static binary and the certificates of the public authorities, nothing else: no shell, no package manager, no root.
+#   docker build -t precept .
+#   docker run --read-only -p 127.0.0.1:8080:8080 -p 127.0.0.1:8081:8081 -e PRECEPT_ADMIN_TOKEN="$(openssl rand -hex 32)" \
+#     -v precept-data:/data -v "$PWD/lessons:/lessons:ro" precept
+FROM golang:1.26-bookworm AS build
+WORKDIR /src
+COPY go.mod go.sum ./
+RUN go mod download
+COPY . .
+RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags=-s -o /out/precept ./cmd/precept \
+ && mkdir -p /out/data /out/lessons
+
+FROM scratch
+COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/ca-certificates.crt
+COPY --from=build /out/precept /precept
+COPY --from=build --chown=65532:65532 /out/data /data
+COPY --from=build --chown=65532:65532 /out/lessons /lessons
+USER 65532:65532
+ENV PRECEPT_LISTEN=0.0.0.0:8080 PRECEPT_ADMIN_LISTEN=0.0.0.0:8081 PRECEPT_DATA_DIR=/data PRECEPT_LESSONS=/lessons
+EXPOSE 8080 8081
+VOLUME /data
+ENTRYPOINT ["/precept"]
+CMD ["serve"]

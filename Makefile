@@ -1,0 +1,75 @@
+# make check   what a person runs before a commit: tidy, format, vet, lint, static build
+# make test    all that decides: check, fuzz, every test with the race detector
+# The other targets are told by make help.
+
+GO        ?= go
+LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
+FUZZTIME  ?= 10
+FUZZTOTAL ?= 150
+BENCH     ?= .
+COUNT     ?= 1
+
+# The race detector wants a C compiler on Linux. Without one the tests run all the same, and say what they did not look for.
+HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
+RACE    := $(if $(HAVE_CC),-race,)
+
+.DEFAULT_GOAL := build
+.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz bench demo agents e2e-deps clean
+
+help: ## Tell the targets
+	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+build: ## Build bin/precept, static
+	CGO_ENABLED=0 $(GO) build -trimpath -o bin/precept ./cmd/precept
+
+check: tidy fmt vet lint build ## Tidy, format, vet, lint, static build
+
+tidy:
+	$(GO) mod tidy -diff
+
+fmt:
+	$(LINT) fmt --diff
+
+fmt-fix: ## Format in place
+	$(LINT) fmt
+
+vet:
+	$(GO) vet ./...
+
+lint:
+	$(LINT) run
+
+test: check fuzz race ## All that decides
+
+race: ## Every test, shuffled, with the race detector
+	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
+	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 15m ./...
+
+fuzz: ## Every fuzz target for FUZZTIME seconds, all of them within FUZZTOTAL
+	@GO="$(GO)" tools/fuzz.sh $(FUZZTIME) $(FUZZTOTAL)
+
+bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
+	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...
+
+demo: ## Everything in one process against a built-in upstream
+	$(GO) run ./cmd/precept demo
+
+agents: e2e-deps ## Real clients and agents through the real binary
+	CI=true $(GO) test -count=1 -v -run 'E2E' ./cmd/precept
+
+e2e-deps: .cache/venv/.done .cache/node/.done ## The clients of the end-to-end tests, into .cache
+
+.cache/venv/.done: tools/e2e/requirements.txt
+	rm -rf .cache/venv
+	python3 -m venv .cache/venv
+	.cache/venv/bin/pip install --quiet --disable-pip-version-check -r $<
+	touch $@
+
+.cache/node/.done: tools/e2e/package.json tools/e2e/package-lock.json
+	rm -rf .cache/node && mkdir -p .cache/node
+	cp $^ .cache/node/
+	cd .cache/node && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+clean: ## Remove what was built
+	rm -rf bin .cache
