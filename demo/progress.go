@@ -1,0 +1,95 @@
+package demo
+
+import (
+	"fmt"
+	"io"
+	"strings"
+	"time"
+)
+
+// Row is one lesson as precept's report has it, for the table. Known says that an interval may be shown.
+type Row struct {
+	Effect, Lo, Hi     float64
+	Known              bool
+	Injected, Withheld int
+	Verdict            string
+}
+
+// Progress draws the fleet's progress: in place on a terminal, else a line now and then.
+type Progress struct {
+	Out      io.Writer
+	Terminal bool
+	drawn    int
+}
+
+// Draw shows how far the fleet is.
+func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t Table) {
+	share := float64(done) / float64(max(total, 1))
+	rate := float64(done) / max(elapsed.Seconds(), .001)
+	head := fmt.Sprintf("%s %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(share, 24), done, total, rate,
+		100*float64(success)/float64(max(done, 1)))
+	if !p.Terminal {
+		_, _ = fmt.Fprintln(p.Out, head)
+		return
+	}
+	var b strings.Builder
+	if p.drawn > 0 {
+		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
+	}
+	b.WriteString(head + "\n\n")
+	t.write(&b)
+	text := b.String()
+	p.drawn = strings.Count(text, "\n")
+	_, _ = io.WriteString(p.Out, text)
+}
+
+// bar is a progress bar of so many columns.
+func bar(share float64, width int) string {
+	full := min(max(int(share*float64(width)+.5), 0), width)
+	return "[" + strings.Repeat("#", full) + strings.Repeat(".", width-full) + "]"
+}
+
+// Table holds the truth beside precept's estimate.
+type Table struct {
+	World *World
+	Rows  map[string]Row
+}
+
+// Write prints the table.
+func (t Table) Write(w io.Writer) error {
+	var b strings.Builder
+	t.write(&b)
+	_, err := io.WriteString(w, b.String())
+	return err
+}
+
+func (t Table) write(b *strings.Builder) {
+	fmt.Fprintf(b, "%-28s %8s %9s  %-20s %9s %9s  %s\n", "lesson", "truth", "estimate", "95% interval", "injected", "withheld", "verdict")
+	for _, l := range t.World.Truths {
+		r := t.Rows[l.Slug]
+		est, span := "-", "-"
+		if r.Known {
+			est = points(r.Effect)
+			span = points(r.Lo) + " to " + points(r.Hi)
+		}
+		verdict := r.Verdict
+		if verdict == "" {
+			verdict = "not matched yet"
+		}
+		fmt.Fprintf(b, "%-28s %8s %9s  %-20s %9d %9d  %s\n", l.Slug, points(l.Effect), est, span, r.Injected, r.Withheld, verdict)
+	}
+}
+
+// points writes a reward difference in points: 0.05 is +5.0.
+func points(x float64) string { return fmt.Sprintf("%+.1f", 100*x) }
+
+// Summary tells in words how the fleet fared.
+func (s Score) Summary() string {
+	gain, room := s.With-s.None, s.Best-s.None
+	share := 0.0
+	if room > 0 {
+		share = 100 * gain / room
+	}
+	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions; with precept it was %.1f%% over the whole run (learning included);\nwith only the lessons that help, all the time, it would be %.1f%%: %.0f%% of the attainable gain.",
+		100*s.None, 100*s.With, 100*s.Best, share)
+}

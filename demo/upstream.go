@@ -1,0 +1,124 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"sync/atomic"
+)
+
+// finalMark is what an agent says when it wants to know how its ticket went.
+const finalMark = "That was the last step. Report the result."
+
+// Upstream is the model: an OpenAI-compatible chat endpoint. It learns which lessons reached it from the text of the
+// request alone, as a model would.
+type Upstream struct {
+	w      *World
+	n      atomic.Uint64
+	ticket *regexp.Regexp
+	lesson *regexp.Regexp
+
+	mu     sync.Mutex
+	with   []int // sessions that a lesson reached, by lesson
+	chance float64
+	none   float64
+	best   float64
+	done   int
+}
+
+// NewUpstream makes the model of a world.
+func NewUpstream(w *World) *Upstream {
+	return &Upstream{
+		w: w, ticket: regexp.MustCompile(`TICKET-(\d{6})`), lesson: regexp.MustCompile(`- \[([a-z0-9-]+)\]`),
+		with: make([]int, len(w.Truths)),
+	}
+}
+
+// ServeHTTP implements http.Handler.
+func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
+	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
+		http.Error(w, `{"error":{"message":"the demo's model speaks chat completions only"}}`, http.StatusNotFound)
+		return
+	}
+	n := u.n.Add(1)
+	text := u.answer(string(body), n)
+	id := fmt.Sprintf("chatcmpl-demo%08x", n*2654435761&0xffffffff)
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(map[string]any{
+		"id": id, "object": "chat.completion", "model": "demo",
+		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop",
+			"message": map[string]any{"role": "assistant", "content": text}}},
+		"usage": map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(text) / 4, "total_tokens": (len(body) + len(text)) / 4},
+	})
+}
+
+// answer works on the ticket, or tells how it went.
+func (u *Upstream) answer(body string, n uint64) string {
+	m := u.ticket.FindStringSubmatch(body)
+	if m == nil {
+		return "Which ticket?"
+	}
+	if !strings.Contains(body, finalMark) {
+		return fmt.Sprintf("Step done, note %08x.", n*2246822519&0xffffffff)
+	}
+	num, err := strconv.Atoi(m[1])
+	if err != nil {
+		return "Which ticket?"
+	}
+	t := u.w.ticket(num)
+	var lessons []int
+	for _, f := range u.lesson.FindAllStringSubmatch(body, -1) {
+		if i, ok := u.w.bySlug[f[1]]; ok {
+			lessons = append(lessons, i)
+		}
+	}
+	u.note(t, lessons)
+	if u.w.succeeds(t, lessons) {
+		return "RESULT: success"
+	}
+	return "RESULT: failure"
+}
+
+// note keeps the truth of what went on, for the final table.
+func (u *Upstream) note(t ticket, lessons []int) {
+	var good []int
+	for _, l := range t.applies {
+		if u.w.Truths[l].Effect > 0 {
+			good = append(good, l)
+		}
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	u.done++
+	for _, l := range lessons {
+		u.with[l]++
+	}
+	u.chance += u.w.chance(t, lessons)
+	u.none += u.w.chance(t, nil)
+	u.best += u.w.chance(t, good)
+}
+
+// Score says how the fleet fared: the true chance of success as it was, without any lesson, and with every helpful one.
+type Score struct {
+	Sessions          int
+	With, None, Best  float64
+	InjectedInSession map[string]int
+}
+
+// Score reads the truth so far.
+func (u *Upstream) Score() Score {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	n := max(float64(u.done), 1)
+	s := Score{Sessions: u.done, With: u.chance / n, None: u.none / n, Best: u.best / n, InjectedInSession: map[string]int{}}
+	for i, c := range u.with {
+		s.InjectedInSession[u.w.Truths[i].Slug] = c
+	}
+	return s
+}

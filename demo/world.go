@@ -1,0 +1,134 @@
+package demo
+
+import (
+	"embed"
+	"fmt"
+	"hash/fnv"
+	"io/fs"
+	"math"
+	"math/rand/v2"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed lessons/*.md
+var lessonFiles embed.FS
+
+// Truth is what a lesson really does.
+type Truth struct {
+	Slug   string
+	Effect float64 // on the probability of success; 0.05 = +5 points
+	phrase string  // what a ticket says when the lesson applies
+	freq   float64 // share of tickets of average difficulty in which it applies
+	hard   float64 // > 0: it applies to hard tickets more often, which makes its raw success rate look bad
+}
+
+// truths is the ground truth of the demo's lessons. Two of them are traps: the one that helps most is met on hard
+// tickets only, and the one that harms is met on easy ones, so that a plain success rate ranks them the wrong way round.
+func truths() []Truth {
+	return []Truth{
+		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
+		{"read-the-failing-assertion", 0.14, "a failing assertion in CI", .40, 0},
+		{"pin-the-dependency", 0.09, "a dependency that moved", .35, .6},
+		{"restart-the-service-first", -0.16, "a service that answers slowly", .45, -1.0},
+		{"rewrite-the-module", -0.10, "a module that is hard to follow", .35, 0},
+		{"add-more-comments", 0, "a review that asks for documentation", .40, 0},
+		{"run-the-full-suite", 0, "a flaky pipeline", .40, .8},
+		{"ask-for-a-screenshot", 0, "a button in the wrong place", .30, -.8},
+	}
+}
+
+// World is the ground truth of one run.
+type World struct {
+	Truths []Truth
+	seed   uint64
+	bySlug map[string]int
+}
+
+// NewWorld makes the world of a seed.
+func NewWorld(seed uint64) *World {
+	w := &World{Truths: truths(), seed: seed, bySlug: map[string]int{}}
+	for i := range w.Truths {
+		w.bySlug[w.Truths[i].Slug] = i
+	}
+	return w
+}
+
+// WriteLessons puts the demo's LESSON.md files into dir.
+func (w *World) WriteLessons(dir string) error {
+	names, err := fs.Glob(lessonFiles, "lessons/*.md")
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("write the demo's lessons: %w", err)
+	}
+	for _, name := range names {
+		text, err := lessonFiles.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(dir, filepath.Base(name)), text, 0o600); err != nil {
+			return fmt.Errorf("write the demo's lessons: %w", err)
+		}
+	}
+	return nil
+}
+
+// ticket is one task of the fleet.
+type ticket struct {
+	n          int
+	difficulty float64
+	applies    []int // indices of the lessons whose phrase it holds
+	turns      int
+}
+
+// ticket makes task n.
+func (w *World) ticket(n int) ticket {
+	r := rand.New(rand.NewPCG(w.seed, uint64(n))) //nolint:gosec // a simulation, reproducible by its seed
+	t := ticket{n: n, difficulty: r.NormFloat64(), turns: 1 + r.IntN(3)}
+	for i := range w.Truths {
+		l := &w.Truths[i]
+		odds := math.Log(l.freq/(1-l.freq)) + l.hard*t.difficulty - .35*l.hard*l.hard
+		if r.Float64() < 1/(1+math.Exp(-odds)) {
+			t.applies = append(t.applies, i)
+		}
+	}
+	return t
+}
+
+// text is what the user says.
+func (w *World) text(t ticket) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Please work on %s.", name(t.n))
+	for i, l := range t.applies {
+		if i == 0 {
+			b.WriteString(" It is about ")
+		} else {
+			b.WriteString(", and about ")
+		}
+		b.WriteString(w.Truths[l].phrase)
+	}
+	return b.String()
+}
+
+// name is how the fleet and the model speak of a ticket.
+func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
+
+// chance is the probability of success with these lessons in front of the model.
+func (w *World) chance(t ticket, lessons []int) float64 {
+	p := .5 - .17*t.difficulty
+	for _, l := range lessons {
+		p += w.Truths[l].Effect
+	}
+	return min(max(p, .03), .97)
+}
+
+// succeeds draws the outcome: one fixed uniform number a ticket, so that luck does not depend on the lessons.
+func (w *World) succeeds(t ticket, lessons []int) bool {
+	h := fnv.New64a()
+	_, _ = fmt.Fprintf(h, "%d outcome %d", w.seed, t.n)
+	u := rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // as above
+	return u < w.chance(t, lessons)
+}

@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"encoding/hex"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/feedback"
+	"precept/session"
+	"precept/wire"
+)
+
+// feedbackLimit bounds one body of POST /v1/feedback, which may hold many entries.
+const feedbackLimit = 8 << 20
+
+// answer is what a client gets for one feedback.
+type answer struct {
+	ID      string `json:"id,omitempty"`
+	Session string `json:"session_id,omitempty"`
+	Status  string `json:"status"`
+	Error   string `json:"error,omitempty"`
+	code    int
+}
+
+// feedback takes one entry, or an array of them; a bad entry refuses itself alone.
+func (p *Proxy) feedback(c echo.Context) error {
+	r := c.Request()
+	who, ok := p.set.Load().identify(r)
+	if !ok {
+		return refusal(wire.None, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+	}
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, feedbackLimit))
+	if err != nil {
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return refusal(wire.None, http.StatusRequestEntityTooLarge, "a feedback body may have 8 MiB; send fewer entries at once")
+		}
+		return refusal(wire.None, http.StatusBadRequest, "the request body ended early")
+	}
+	posts, errs, bulk, err := feedback.Parse(body)
+	if err != nil {
+		return refusal(wire.None, http.StatusBadRequest, err.Error())
+	}
+	answers := make([]answer, len(posts))
+	for i := range posts {
+		if errs[i] != nil {
+			answers[i] = answer{Status: "refused", Error: errs[i].Error(), code: http.StatusBadRequest}
+			continue
+		}
+		answers[i] = p.post(c, who, posts[i])
+	}
+	if bulk {
+		return c.JSON(http.StatusAccepted, answers)
+	}
+	if a := answers[0]; a.code != 0 {
+		return refusal(wire.None, a.code, a.Error)
+	}
+	return c.JSON(http.StatusAccepted, answers[0])
+}
+
+// post takes one checked entry in.
+func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
+	f = f.Take(p.opts.Now(), func() string { return p.newID("fb_") })
+	m := p.opts.Metrics
+	var ids []session.ID
+	var key session.EchoKey
+	switch {
+	case f.SessionID != "":
+		key = session.EchoKeyOf(who.tenant, 0, "s:"+f.SessionID)
+	case f.RequestID != "":
+		key = session.EchoKeyOf(who.tenant, 0, "q:"+f.RequestID)
+		if id, ok := ofRequest(f.RequestID); ok {
+			ids = []session.ID{id}
+		}
+	case f.ResponseID != "":
+		key = session.EchoKeyOf(who.tenant, 0, "r:"+f.ResponseID)
+	default:
+		id, ok, err := p.opts.Store.OfSample(c.Request().Context(), who.tenant, f.SampleID)
+		if err != nil || !ok {
+			return p.lost(f, err)
+		}
+		ids = []session.ID{id}
+	}
+	done, err := p.opts.Store.Post(c.Request().Context(), who.tenant, ids, key, f.Entry)
+	if err != nil {
+		return p.lost(f, err)
+	}
+	m.feedback.WithLabelValues(f.Source, f.Type, string(done.Status)).Inc()
+	return answer{ID: f.ID, Session: done.Session, Status: string(done.Status)}
+}
+
+// lost answers for an entry that could not be taken in.
+func (p *Proxy) lost(f feedback.Post, err error) answer {
+	p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, "refused").Inc()
+	if err == nil {
+		return answer{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
+	}
+	p.opts.Metrics.FailedOpen("feedback")
+	p.opts.Log.Warn("a feedback could not be stored; the client was told to try again", "error", err)
+	return answer{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
+}
+
+// ofRequest reads the session out of a Precept-Request-Id.
+func ofRequest(id string) (session.ID, bool) {
+	var s session.ID
+	text, ok := strings.CutPrefix(id, "req_")
+	if !ok || len(text) != 2*len(s)+16 {
+		return s, false
+	}
+	_, err := hex.Decode(s[:], []byte(text[:2*len(s)]))
+	return s, err == nil
+}

@@ -1,0 +1,215 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"time"
+)
+
+// newTransport is the client side. Compression is off, because a transport that decodes gzip unasked would change bytes;
+// there is no overall timeout, because a stream may last for hours.
+func newTransport(header time.Duration) *http.Transport {
+	return &http.Transport{
+		Proxy:                 http.ProxyFromEnvironment,
+		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
+		TLSHandshakeTimeout:   10 * time.Second,
+		ResponseHeaderTimeout: header,
+		IdleConnTimeout:       90 * time.Second,
+		MaxIdleConns:          4096,
+		MaxIdleConnsPerHost:   4096,
+		DisableCompression:    true,
+		ForceAttemptHTTP2:     true,
+		WriteBufferSize:       64 << 10,
+		ReadBufferSize:        16 << 10,
+	}
+}
+
+// copyBuffers lends ReverseProxy its copy buffers.
+type copyBuffers struct{ p *pool }
+
+func (c copyBuffers) Get() []byte  { b := c.p.get(32 << 10); return b[:cap(b)] }
+func (c copyBuffers) Put(b []byte) { c.p.put(b) }
+
+// exchange is one forwarding: what goes out, and who watches what comes back.
+type forwarding struct {
+	url      *url.URL
+	body     *payload          // nil: the client's body is streamed as it is
+	length   int64             // of body; -1 when the client announced trailers
+	decoded  bool              // body is no longer in the client's Content-Encoding
+	identity bool              // ask the upstream for an unencoded reply
+	original *payload          // what to send again if the upstream rejects body; nil: nothing was changed
+	present  func(http.Header) // puts the upstream's own credential in; nil: the client's goes on
+	rejected func(status int)
+	response func(*http.Response) error
+	failed   func(w http.ResponseWriter, r *http.Request, err error)
+}
+
+// serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that the client sees a
+// cut as well.
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
+	rp := httputil.ReverseProxy{
+		Rewrite:        f.rewrite,
+		Transport:      p.transport,
+		FlushInterval:  -1,
+		BufferPool:     copyBuffers{&p.pool},
+		ErrorLog:       p.stdlog,
+		ModifyResponse: f.response,
+		ErrorHandler:   f.failed,
+	}
+	if f.original != nil {
+		rp.Transport = &secondTry{p.transport, f}
+	}
+	rp.ServeHTTP(w, r)
+}
+
+// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the forwarding headers and
+// whatever it could not parse of the query.
+func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
+	out := pr.Out
+	out.URL, out.Host = f.url, ""
+	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
+		if v, ok := pr.In.Header[h]; ok {
+			out.Header[h] = v
+		}
+	}
+	for h := range out.Header {
+		if strings.HasPrefix(h, "Precept-") {
+			delete(out.Header, h)
+		}
+	}
+	if f.present != nil {
+		f.present(out.Header)
+	}
+	if f.identity {
+		out.Header.Set("Accept-Encoding", "identity")
+	}
+	if f.body == nil {
+		return
+	}
+	if f.decoded {
+		out.Header.Del("Content-Encoding")
+	}
+	setBody(out, f.body, f.length)
+}
+
+// setBody gives the request a body that can be sent again: without GetBody the transport cannot repeat a POST on a fresh
+// connection when the kept-alive one turns out to have been closed by the upstream, and the client would see a 502.
+func setBody(out *http.Request, b *payload, length int64) {
+	out.Body = b.reader()
+	out.ContentLength = length
+	out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
+	if length == 0 {
+		out.Body, out.GetBody = nil, nil
+	}
+	if b.tail != nil { // the rest comes from the client once
+		out.GetBody = nil
+	}
+}
+
+// secondTry sends the client's original bytes once more when the upstream rejects a request that we changed.
+type secondTry struct {
+	next http.RoundTripper
+	f    *forwarding
+}
+
+// RoundTrip implements http.RoundTripper.
+func (s *secondTry) RoundTrip(r *http.Request) (*http.Response, error) {
+	res, err := s.next.RoundTrip(r)
+	if err != nil {
+		return nil, err
+	}
+	switch res.StatusCode {
+	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
+	default:
+		return res, nil
+	}
+	again := r.Clone(r.Context())
+	setBody(again, s.f.original, int64(len(s.f.original.data)))
+	second, err := s.next.RoundTrip(again)
+	if err != nil {
+		return res, nil //nolint:nilerr // the first answer is a true one, and the client gets it
+	}
+	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
+	_ = res.Body.Close()
+	if second.StatusCode < 300 { // the bytes were at fault, not the request
+		s.f.rejected(res.StatusCode)
+	}
+	return second, nil
+}
+
+// watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and an observer
+// sees every byte before the client does.
+type watched struct {
+	io.ReadCloser
+	idle  *time.Timer
+	limit time.Duration
+	see   func(b []byte, err error)
+}
+
+// Read implements io.Reader.
+func (w *watched) Read(b []byte) (int, error) {
+	n, err := w.ReadCloser.Read(b)
+	w.idle.Reset(w.limit)
+	if w.see != nil {
+		w.see(b[:n], err)
+	}
+	return n, err
+}
+
+// Close implements io.Closer.
+func (w *watched) Close() error {
+	w.idle.Stop()
+	return w.ReadCloser.Close()
+}
+
+// patient bounds how long one write to the client may take, not how long the response may last.
+type patient struct {
+	http.ResponseWriter
+	ctl   *http.ResponseController
+	limit time.Duration
+	now   func() time.Time
+	wrote int64
+	code  int
+}
+
+// Write implements io.Writer.
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.ctl.SetWriteDeadline(p.now().Add(p.limit))
+	n, err := p.ResponseWriter.Write(b)
+	p.wrote += int64(n)
+	return n, err
+}
+
+// WriteHeader notes the status.
+func (p *patient) WriteHeader(code int) {
+	if code >= 200 {
+		p.code = code
+	}
+	p.ResponseWriter.WriteHeader(code)
+}
+
+// Unwrap lets http.ResponseController find Flush and Hijack.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
+
+// statusOf says which status precept answers with when the upstream could not be asked.
+func statusOf(err error) (int, string) {
+	var ne net.Error
+	switch {
+	case errors.Is(err, errTooLarge):
+		return http.StatusRequestEntityTooLarge, "the request body exceeds limits.body_bytes; raise it, or send less"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout(),
+		strings.Contains(err.Error(), "timeout awaiting response headers"):
+		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
+	}
+	return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
+}
+
+// discardLog silences ReverseProxy's own lines: what it reports reaches the client and our metrics.
+func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

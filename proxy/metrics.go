@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+)
+
+// Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's text.
+type Metrics struct {
+	requests    *prometheus.CounterVec
+	overhead    *prometheus.HistogramVec
+	matched     prometheus.Counter
+	picked      prometheus.Counter
+	injected    prometheus.Counter
+	withheld    prometheus.Counter
+	loops       prometheus.Counter
+	feedback    *prometheus.CounterVec
+	sessions    *prometheus.CounterVec
+	failOpen    *prometheus.CounterVec
+	uninspected *prometheus.CounterVec
+	rejected    prometheus.Counter
+	side        *prometheus.CounterVec
+	tokens      *prometheus.CounterVec
+	duration    *prometheus.HistogramVec
+	usage       *prometheus.HistogramVec
+}
+
+// NewMetrics registers the data face's metrics.
+func NewMetrics(reg prometheus.Registerer) *Metrics {
+	counter := func(name, help string) prometheus.Counter {
+		c := prometheus.NewCounter(prometheus.CounterOpts{Name: name, Help: help})
+		reg.MustRegister(c)
+		return c
+	}
+	vec := func(name, help string, labels ...string) *prometheus.CounterVec {
+		c := prometheus.NewCounterVec(prometheus.CounterOpts{Name: name, Help: help}, labels)
+		reg.MustRegister(c)
+		return c
+	}
+	hist := func(name, help string, buckets []float64, labels ...string) *prometheus.HistogramVec {
+		h := prometheus.NewHistogramVec(prometheus.HistogramOpts{Name: name, Help: help, Buckets: buckets}, labels)
+		reg.MustRegister(h)
+		return h
+	}
+	return &Metrics{
+		requests:    vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
+		overhead:    hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
+		matched:     counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
+		picked:      counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
+		injected:    counter("precept_lessons_injected_total", "Picked lessons that were injected."),
+		withheld:    counter("precept_lessons_withheld_total", "Picked lessons that the holdout withheld."),
+		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
+		feedback:    vec("precept_feedback_total", "Feedback taken in.", "source", "type", "status"),
+		sessions:    vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"),
+		failOpen:    vec("precept_fail_open_total", "Steps of learning that failed; the request went on without them.", "step"),
+		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
+		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
+		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
+		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
+		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
+			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
+			"gen_ai_operation_name", "gen_ai_system"),
+		usage: hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
+			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
+			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type"),
+	}
+}
+
+// FailedOpen counts a step that failed without the request noticing.
+func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
+
+// phase observes how long a phase took.
+func (m *Metrics) phase(name string, d time.Duration) {
+	m.overhead.WithLabelValues(name).Observe(d.Seconds())
+}
+
+// class folds a status into 2xx, 3xx, 4xx, 5xx.
+func class(code int) string {
+	switch {
+	case code >= 500:
+		return "5xx"
+	case code >= 400:
+		return "4xx"
+	case code >= 300:
+		return "3xx"
+	case code >= 200:
+		return "2xx"
+	}
+	return "none"
+}

@@ -1,0 +1,161 @@
+package proxy
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"io"
+	"log"
+	"log/slog"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/bandit"
+	"precept/configs"
+	"precept/detect"
+	"precept/inject"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+	"precept/store"
+)
+
+// Options are what the data face is made of.
+type Options struct {
+	Config  *configs.Config
+	Store   *store.Store
+	Book    func() *lesson.Book
+	Now     func() time.Time
+	Rand    io.Reader // of ids; safe for concurrent use
+	Salt    string    // of the coins, where the configuration names none
+	Secret  []byte    // of tenant names under by-credential
+	Log     *slog.Logger
+	Metrics *Metrics
+}
+
+// Proxy is the data listener's handler.
+type Proxy struct {
+	opts      Options
+	pool      pool
+	transport *http.Transport
+	stdlog    *log.Logger
+	threads   *session.Threader
+	signs     session.Signs
+	set       atomic.Pointer[settings]
+	draining  atomic.Bool
+	copies    atomic.Int64 // bytes of replies held for capture
+}
+
+// settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one it started with.
+type settings struct {
+	cfg      *configs.Config
+	targets  map[string]*target
+	routes   map[string]*target // by dialect name and "other"
+	injector *inject.Injector
+	keys     map[string]*configs.Key
+	secret   []byte
+	hash     string // of the configuration, for exchanges
+}
+
+// New makes the data face. It starts nothing.
+func New(o Options) (*Proxy, error) {
+	p := &Proxy{
+		opts: o, stdlog: discardLog(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
+		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
+		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout),
+	}
+	return p, p.Configure(o.Config)
+}
+
+// Configure takes a new configuration into force for the requests that come from now on.
+func (p *Proxy) Configure(c *configs.Config) error {
+	s := &settings{
+		cfg: c, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
+		secret: p.opts.Secret, hash: c.Hash(),
+	}
+	for name, u := range c.AllUpstreams() {
+		t, err := newTarget(name, u)
+		if err != nil {
+			return err
+		}
+		s.targets[name] = t
+	}
+	for what, name := range c.Route() {
+		s.routes[what] = s.targets[name]
+	}
+	for i := range c.Keys {
+		s.keys[c.Keys[i].KeySHA256] = &c.Keys[i]
+	}
+	salt := c.Bandit.Salt.Reveal()
+	if salt == "" {
+		salt = p.opts.Salt
+	}
+	in := inject.Config{
+		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes),
+		Bandit: bandit.Config{
+			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Control: c.Bandit.Control,
+			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,
+		},
+	}
+	if err := errors.Join(in.Validate(), in.Bandit.Validate()); err != nil {
+		return err
+	}
+	s.injector, s.experiment = inject.New(in), in.Bandit
+	var err error
+	if s.optOut, err = sample.NewOptOut(nil, c.Learning.OptOutAgents, c.Learning.OptOutTenants); err != nil {
+		return err
+	}
+	p.set.Store(s)
+	return nil
+}
+
+// Experiment is what the report has to know of how lessons are chosen.
+func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
+
+// Handler is the data listener: precept's own two paths, and everything else goes to the upstream.
+func (p *Proxy) Handler() http.Handler {
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = p.fault
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	e.GET("/readyz", p.ready)
+	e.POST("/v1/feedback", p.feedback)
+	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response(), c.Request()) })
+	return e
+}
+
+// Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
+func (p *Proxy) Drain() { p.draining.Store(true) }
+
+// Close ends idle upstream connections, after the server has stopped.
+func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+
+// ready does not depend on the store: an agent can work without it.
+func (p *Proxy) ready(c echo.Context) error {
+	if p.draining.Load() {
+		return c.String(http.StatusServiceUnavailable, "draining\n")
+	}
+	if !p.opts.Store.Healthy() {
+		return c.String(http.StatusOK, "ok, degraded: the store cannot be written\n")
+	}
+	return c.String(http.StatusOK, "ok\n")
+}
+
+// newID mints an id: a prefix and 12 random bytes.
+func (p *Proxy) newID(prefix string) string {
+	b := p.opts.entropy()
+	return prefix + hex.EncodeToString(b[:12])
+}
+
+// entropy is 16 random bytes.
+func (o *Options) entropy() (b [16]byte) {
+	if _, err := io.ReadFull(o.Rand, b[:]); err != nil {
+		// The system's random source does not fail. If it does, the time still tells ids apart.
+		sum := sha256.Sum256([]byte(o.Now().String()))
+		copy(b[:], sum[:])
+	}
+	return b
+}

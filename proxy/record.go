@@ -1,0 +1,132 @@
+package proxy
+
+import (
+	"encoding/json"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+	"precept/store"
+)
+
+// record hands what is worth keeping to the recorder, and gives the session back. It copies only what is new in the turn.
+func (t *turn) record() {
+	if t.ses == nil {
+		return
+	}
+	now := t.p.opts.Now()
+	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
+	t.p.threads.Ended(t.found, complete, now)
+	main := t.side == ""
+	if !t.learn {
+		t.p.opts.Store.Tally.OptedOut.Add(1)
+		t.p.opts.Store.Release(t.ses, false, nil)
+		return
+	}
+	if main && t.set.cfg.Limits.CaptureBytes > 0 {
+		if x, size := t.exchange(now); x != nil {
+			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Answered: t.answered()})
+		}
+	}
+	t.p.opts.Store.Release(t.ses, main || t.isNew, t.echoes(now))
+}
+
+// echoes is what went by in this turn, to be found again after a restart or by another replica.
+func (t *turn) echoes(now time.Time) []session.Echo {
+	out := make([]session.Echo, 0, len(t.found.Echoes)+len(t.watch.keys)+2)
+	add := func(k session.EchoKey) {
+		out = append(out, session.Echo{Tenant: t.who.tenant, Key: k, ID: t.ses.ID, At: now})
+	}
+	// A session with a name of its own is found by it: its echoes would only cost.
+	if t.found.Method == session.ByNew || t.found.Method == session.ByEcho || t.found.Method == session.ByBody {
+		for _, k := range t.found.Echoes {
+			add(k)
+		}
+		for _, k := range t.watch.keys {
+			add(k)
+		}
+	}
+	if t.isNew {
+		add(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
+	}
+	if t.side == "" && t.watch.reply != nil && t.watch.reply.ID != "" {
+		add(session.EchoKeyOf(t.who.tenant, 0, "r:"+t.watch.reply.ID))
+	}
+	return out
+}
+
+// exchange copies what is new in the turn out of the request's buffer, which is about to be given back.
+func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
+	id, err := sample.NewID(t.p.opts.Rand)
+	if err != nil {
+		return nil, 0
+	}
+	x := &sample.Exchange{
+		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name,
+		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
+		Status: t.watch.status, Outcome: t.outcome(), Loops: t.plan.Loops,
+		LatencyMS: ms(now.Sub(t.started)), Book: t.book.Hash(), Config: t.set.hash,
+	}
+	if !t.watch.first.IsZero() {
+		x.FirstMS = ms(t.watch.first.Sub(t.started))
+	}
+	size := t.newItems(x)
+	if rep := t.watch.reply; rep != nil {
+		x.Reply = sample.Reply{ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
+			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0)}
+		size += len(rep.Text)
+		for _, c := range rep.Calls {
+			x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})
+			size += len(c.Args)
+		}
+		x.Truncated = x.Truncated || rep.Cut
+	}
+	x.Truncated = x.Truncated || t.watch.overflow
+	x.Lessons = t.plan.Lessons
+	return x, int64(size)
+}
+
+// newItems copies the items that no earlier turn has shown, up to capture_limit.
+func (t *turn) newItems(x *sample.Exchange) (size int) {
+	from := t.base
+	if t.turn <= 1 {
+		from = 0
+	} else if n := t.req.New(); n < from { // the history was cut or rewritten: what follows the last reply is new
+		from = n
+	}
+	if t.req.Delta || from > t.req.Len() {
+		from = 0
+	}
+	x.NewFrom = from
+	limit := int(t.set.cfg.Learning.CaptureLimit)
+	for i := from; i < t.req.Len(); i++ {
+		b := t.req.Raw(i)
+		if size+len(b) > limit {
+			x.Truncated = true
+			break
+		}
+		size += len(b)
+		x.New = append(x.New, json.RawMessage(append([]byte(nil), b...)))
+	}
+	return size
+}
+
+// answered lists the arguments of the calls that the new results answer, for the opt-out by path: a result is dropped
+// when its call named the path.
+func (t *turn) answered() []string {
+	t.ses.Lock()
+	defer t.ses.Unlock()
+	var args []string
+	for i := max(t.req.New(), 0); i < t.req.Len(); i++ {
+		for _, res := range t.req.Item(i).Results {
+			if c, ok := t.req.CallOf(res.CallID); ok {
+				args = append(args, c.Args)
+			} else if c, ok := t.ses.Calls[res.CallID]; ok {
+				args = append(args, c.Args)
+			}
+		}
+	}
+	return args
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -1,0 +1,289 @@
+package proxy
+
+import (
+	"errors"
+	"net/http"
+	"strings"
+	"time"
+
+	"precept/detect"
+	"precept/inject"
+	"precept/lesson"
+	"precept/session"
+	"precept/store"
+	"precept/wire"
+)
+
+// decisionBudget is what matching, choosing and looking up may take together; past it the request goes on as it came.
+const decisionBudget = 5 * time.Millisecond
+
+// turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves the request.
+type turn struct {
+	p       *Proxy
+	set     *settings
+	r       *http.Request
+	id      string // Precept-Request-Id
+	who     identity
+	claim   session.Claim
+	dialect wire.Dialect
+	started time.Time
+
+	body  *payload // as the client sent it
+	plain []byte   // the client's body, decoded where it was compressed
+	out   *payload // what goes to the upstream, when it differs
+	req   *wire.Request
+
+	found session.Resolved
+	ses   *store.Session
+	isNew bool
+	book  *lesson.Book
+	side  string
+	plan  inject.Plan
+	skip  string // why nothing was inserted, for Precept-Skip
+	learn bool
+	turn  int // number of the turn in its session
+	base  int // items of the list that an earlier turn has shown
+
+	watch watch
+}
+
+// pass is the whole data face but for precept's own paths.
+func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
+	set := p.set.Load()
+	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
+	dialect := wire.None
+	if r.Method == http.MethodPost {
+		dialect = wire.DialectOf(escaped)
+	}
+	if r.Method == http.MethodConnect {
+		return refusal(dialect, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels")
+	}
+	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
+		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
+	}
+	who, ok := set.identify(r)
+	if !ok {
+		return refusal(dialect, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+	}
+	tgt := set.target(dialect, form.Upstream)
+	if tgt == nil {
+		return refusal(dialect, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
+	}
+	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now}
+	defer func() { _ = pw.ctl.SetWriteDeadline(time.Time{}) }()
+	r.Body = http.MaxBytesReader(w, r.Body, int64(set.cfg.Limits.BodyBytes))
+	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
+		return refusal(dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
+	}
+	t := &turn{p: p, set: set, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
+	f := &forwarding{url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None}
+	if dialect != wire.None {
+		if err := t.read(f); err != nil {
+			return err
+		}
+		defer t.finish(pw)
+		t.prepare(f)
+		t.name()
+	}
+	f.response, f.failed = t.response, t.failed
+	if who.key != nil {
+		f.present = who.present
+	}
+	p.serve(pw, r, f)
+	return nil
+}
+
+// target picks the upstream: the path form's, among the configured names, else the dialect's.
+func (s *settings) target(d wire.Dialect, named string) *target {
+	if named != "" {
+		return s.targets[named]
+	}
+	if d == wire.None {
+		return s.routes["other"]
+	}
+	return s.routes[d.String()]
+}
+
+// isUpgrade says that a client wants a websocket.
+func isUpgrade(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// read takes the body in, bounded by what is inspected; what is longer is streamed on from where reading stopped.
+func (t *turn) read(f *forwarding) error {
+	limit := int64(t.set.cfg.Limits.InspectBytes)
+	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit)
+	if err != nil {
+		t.p.pool.put(b)
+		var tooLarge *http.MaxBytesError
+		if errors.As(err, &tooLarge) {
+			return refusal(t.dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
+		}
+		return refusal(t.dialect, http.StatusBadRequest, "the request body ended early")
+	}
+	t.body = &payload{data: b}
+	f.body, f.length = t.body, int64(len(b))
+	if more {
+		t.body.tail = t.r.Body
+		f.length = t.r.ContentLength
+		t.uninspected("size")
+	}
+	if len(t.r.Trailer) > 0 {
+		f.length = -1
+	}
+	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.started))
+	return nil
+}
+
+func (t *turn) uninspected(reason string) {
+	t.skip = reason
+	t.p.opts.Metrics.uninspected.WithLabelValues(reason).Inc()
+}
+
+// prepare decides what goes out. Whatever fails in it, the client's bytes go out.
+func (t *turn) prepare(f *forwarding) {
+	if t.body.tail != nil {
+		return
+	}
+	begin := t.p.opts.Now()
+	if !t.p.guard("parse", t.parse) || t.req == nil {
+		return
+	}
+	if !t.p.guard("identify", t.identify) || t.ses == nil {
+		return
+	}
+	if !t.p.guard("decide", func() { t.decide(begin) }) {
+		t.plan = inject.Plan{}
+	}
+	t.p.opts.Metrics.phase("decide", t.p.opts.Now().Sub(begin))
+	if len(t.plan.Edits) == 0 {
+		return
+	}
+	if !t.p.guard("splice", func() { t.splice(f) }) {
+		f.body, f.length, f.decoded, f.original = t.body, int64(len(t.body.data)), false, nil
+	}
+}
+
+// parse reads the body, of a compressed one a bounded copy.
+func (t *turn) parse() {
+	t.plain = t.body.data
+	if enc := t.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
+		dec, err := wire.Decode(enc, t.body.data, int(t.set.cfg.Limits.InspectBytes))
+		if err != nil {
+			t.uninspected("encoding")
+			return
+		}
+		t.plain = dec
+	}
+	req, err := wire.Parse(t.dialect, t.plain)
+	var u *wire.Uninspected
+	switch {
+	case errors.As(err, &u):
+		t.uninspected(u.Reason)
+	case err != nil:
+		t.uninspected("invalid_json")
+	default:
+		t.req = req
+	}
+}
+
+// identify finds the session and pins it.
+func (t *turn) identify() {
+	t.claim = session.Identify(t.r.Header, t.r.URL.EscapedPath(), t.req)
+	if t.who.key != nil && t.who.key.Agent != "" {
+		t.claim.Agent = t.who.key.Agent
+	}
+	t.learn = !t.claim.LearnOff && t.set.learns(&t.who, t.claim.Agent)
+	now := t.p.opts.Now()
+	t.found = t.p.threads.Resolve(t.who.scope(), t.claim, t.req, now, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		return t.p.opts.Store.Echoes(t.r.Context(), t.who.tenant, keys)
+	})
+	late := false
+	if t.found.New {
+		t.ses = t.p.opts.Store.Resident(t.found.ID)
+	} else {
+		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
+	}
+	if t.ses != nil {
+		return
+	}
+	t.isNew = true
+	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
+	rec.Assignment.Excluded = late
+	rec.NoLearn = !t.learn
+	t.ses = t.p.opts.Store.Add(rec)
+	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
+}
+
+// name mints the request's id. It holds the session's, so that feedback by request id needs no index of its own.
+func (t *turn) name() {
+	t.id = t.p.newID("req_")
+	if t.ses != nil {
+		t.id = "req_" + t.ses.ID.String() + t.id[len("req_"):len("req_")+16]
+	}
+}
+
+// decide asks the rooms below what to insert.
+func (t *turn) decide(begin time.Time) {
+	now := t.p.opts.Now()
+	rec := t.ses.Record
+	rec.Lock()
+	defer rec.Unlock()
+	if reason, side := rec.Side(t.req, t.claim, t.p.signs); side {
+		t.side, t.skip = reason, "side:"+reason
+		t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+		return
+	}
+	t.base = rec.Items
+	if now.Sub(begin) > decisionBudget && t.isNew {
+		t.claim.InjectOff = true // too late to choose; the turn is still a turn
+		t.p.opts.Metrics.FailedOpen("budget")
+	}
+	t.plan = t.set.injector.Plan(rec, inject.Turn{
+		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Now: now,
+	})
+	t.turn = rec.Turns
+	t.skip = t.plan.Skip
+	m := t.p.opts.Metrics
+	m.matched.Add(float64(len(t.plan.Matched)))
+	m.picked.Add(float64(len(t.plan.Picks)))
+	for i := range t.plan.Picks {
+		if t.plan.Picks[i].Injected {
+			m.injected.Inc()
+		} else {
+			m.withheld.Inc()
+		}
+	}
+	m.loops.Add(float64(t.plan.Loops))
+}
+
+// splice makes the body that goes out.
+func (t *turn) splice(f *forwarding) {
+	begin := t.p.opts.Now()
+	room := len(t.plain) + 1024
+	for i := range t.plan.Edits {
+		room += 2 * len(t.plan.Edits[i].Text)
+	}
+	out, err := t.req.Splice(t.p.pool.get(room), t.plan.Edits)
+	if err != nil {
+		t.skip = "splice"
+		t.p.opts.Metrics.FailedOpen("splice")
+		return
+	}
+	t.out = &payload{data: out}
+	f.body, f.original = t.out, t.body
+	if f.length >= 0 {
+		f.length = int64(len(out))
+	}
+	f.decoded = len(t.plain) > 0 && &t.plain[0] != &t.body.data[0]
+	f.rejected = t.rejected
+	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begin))
+}
+
+// rejected notes that the upstream took the original where it had refused ours.
+func (t *turn) rejected(int) {
+	t.p.opts.Metrics.rejected.Inc()
+	t.ses.Lock()
+	defer t.ses.Unlock()
+	t.set.injector.Refused(t.ses.Record)
+}

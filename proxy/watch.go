@@ -1,0 +1,171 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// watch is what a turn sees of the reply while it flows by.
+type watch struct {
+	status   int
+	first    time.Time // of the response's headers
+	reader   *wire.ReplyReader
+	want     int64 // Content-Length, -1 unknown
+	seen     int64
+	held     int64 // bytes charged to capture_total_bytes
+	end      error // io.EOF: a whole body; nil: nobody read to the end
+	settled  bool
+	reply    *wire.Reply
+	keys     []session.EchoKey // under which the reply will be known
+	overflow bool              // the copies of all streams in flight together are too many
+}
+
+// response is ReverseProxy's hook: the reply's headers are here.
+func (t *turn) response(res *http.Response) error {
+	t.watch.status, t.watch.first = res.StatusCode, t.p.opts.Now()
+	if t.id != "" {
+		res.Header.Set("Precept-Request-Id", t.id)
+	}
+	if t.ses != nil {
+		res.Header.Set("Precept-Session", t.ses.Name)
+		if t.set.cfg.DebugHeaders {
+			t.debug(res.Header)
+		}
+	}
+	idle := t.set.cfg.Limits.StreamIdleTimeout
+	body := res.Body
+	w := &watched{ReadCloser: body, limit: idle, idle: time.AfterFunc(idle, func() { _ = body.Close() })}
+	if t.ses != nil {
+		t.watch.want = res.ContentLength
+		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
+		w.see = t.see
+	}
+	if res.StatusCode != http.StatusSwitchingProtocols {
+		res.Body = w
+	}
+	return nil
+}
+
+// debug tells a session's arm, for those who asked for it.
+func (t *turn) debug(h http.Header) {
+	h.Set("Precept-Lessons", strings.Join(t.plan.Injected, ","))
+	h.Set("Precept-Withheld", strings.Join(t.plan.Withheld, ","))
+	if t.skip != "" {
+		h.Set("Precept-Skip", t.skip)
+	}
+}
+
+// see takes note of bytes before the client gets them: an agent may answer the last one before we run again, and its
+// next request must find what it echoes.
+func (t *turn) see(b []byte, err error) {
+	w := &t.watch
+	if w.reader == nil {
+		return
+	}
+	if len(b) > 0 && !w.overflow {
+		w.seen += int64(len(b))
+		t.charge(int64(len(b)))
+		if !t.p.guard("capture", func() { _, _ = w.reader.Write(b) }) {
+			w.reader = nil
+			return
+		}
+	}
+	if err != nil {
+		w.end = err
+	}
+	if w.reader.Ended() || errors.Is(err, io.EOF) || (w.want > 0 && w.seen == w.want) {
+		t.settle()
+	}
+}
+
+// charge accounts for the copy of a reply, up to what one copy may take.
+func (t *turn) charge(n int64) {
+	w := &t.watch
+	if n = min(n, int64(t.set.cfg.Limits.CaptureBytes)-w.held); n <= 0 {
+		return
+	}
+	w.held += n
+	if t.p.copies.Add(n) > int64(t.set.cfg.Limits.CaptureTotalBytes) {
+		w.overflow = true
+		t.p.opts.Store.Tally.DroppedCopy.Add(1)
+	}
+}
+
+// settle indexes what the reply said, once.
+func (t *turn) settle() {
+	w := &t.watch
+	if w.settled {
+		return
+	}
+	w.settled = true
+	t.p.guard("settle", func() {
+		w.reply = w.reader.Reply()
+		w.keys = t.p.threads.Replied(t.found, w.reply, t.side == "")
+		if t.side == "" && w.status < 300 {
+			t.ses.Lock()
+			t.ses.Done(w.reply)
+			t.ses.Unlock()
+		}
+	})
+}
+
+// failed is ReverseProxy's hook for an upstream that gave no answer.
+func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
+	if errors.Is(r.Context().Err(), context.Canceled) {
+		panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
+	}
+	var tooLarge *http.MaxBytesError
+	if errors.As(err, &tooLarge) {
+		err = errTooLarge
+	}
+	code, text := statusOf(err)
+	t.watch.status = code
+	if t.id != "" {
+		w.Header().Set("Precept-Request-Id", t.id)
+	}
+	if t.ses != nil {
+		w.Header().Set("Precept-Session", t.ses.Name)
+	}
+	write(w, t.dialect, code, text)
+}
+
+// finish runs when the client has its answer, or is gone. It gives everything back.
+func (t *turn) finish(w *patient) {
+	code := w.code
+	if code == 0 {
+		code = t.watch.status
+	}
+	t.p.opts.Metrics.requests.WithLabelValues(t.dialect.String(), class(code)).Inc()
+	if t.watch.reader != nil && !t.watch.settled {
+		t.settle() // a cut reply: what was read of it still went by
+	}
+	t.p.guard("record", t.record)
+	t.p.copies.Add(-t.watch.held)
+	for _, b := range [...]*payload{t.body, t.out} {
+		if b != nil {
+			t.p.pool.put(b.release())
+		}
+	}
+}
+
+// outcome says how the turn ended, in the words of an exchange.
+func (t *turn) outcome() string {
+	w := &t.watch
+	switch {
+	case w.status >= 400:
+		return sample.Failed
+	case w.reply != nil && w.reply.Complete:
+		return sample.Complete
+	case t.r.Context().Err() != nil:
+		return sample.Aborted
+	}
+	return sample.Incomplete
+}

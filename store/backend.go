@@ -1,0 +1,53 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// The backend, in the groups in which it is used.
+type (
+	sessionKeeper interface {
+		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+		FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
+		Write(ctx context.Context, b session.Batch) error
+	}
+	feedbackKeeper interface {
+		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
+		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+		Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
+		Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error)
+	}
+	counterKeeper interface {
+		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
+		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
+		Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
+		Tenants(ctx context.Context) ([]string, error)
+	}
+	modelKeeper interface {
+		Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error
+		Maxima(ctx context.Context, tenant string) ([]bandit.Delta, error)
+		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
+		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
+	}
+	sampleReader interface {
+		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+	}
+)
+
+// Backend is what stands behind the store.
+type Backend interface {
+	sessionKeeper
+	feedbackKeeper
+	counterKeeper
+	modelKeeper
+	sampleReader
+	Close() error
+}

@@ -1,0 +1,101 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+
+	"precept/bandit"
+)
+
+// tenant is what the chooser and the report read of one tenant.
+type tenant struct {
+	counters *bandit.Counters
+	rewards  int
+	version  int64
+}
+
+// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant that is not in memory
+// yet starts from the priors, and is loaded by the recorder.
+func (s *Store) Beliefs(name string) *bandit.Counters {
+	s.tenantsMu.RLock()
+	t := s.tenants[name]
+	s.tenantsMu.RUnlock()
+	if t != nil {
+		return t.counters
+	}
+	s.tenantsMu.Lock()
+	defer s.tenantsMu.Unlock()
+	if t = s.tenants[name]; t == nil {
+		t = &tenant{counters: bandit.NewCounters()}
+		t.counters.Today(s.opts.Now())
+		s.tenants[name] = t
+	}
+	return t.counters
+}
+
+// load reads the counters of every tenant, at start.
+func (s *Store) load(ctx context.Context) error {
+	names, err := s.be.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		deltas, err := s.be.Counters(ctx, name)
+		if err != nil {
+			return err
+		}
+		maxima, err := s.be.Maxima(ctx, name)
+		if err != nil {
+			return err
+		}
+		c := s.Beliefs(name)
+		c.Add(deltas)
+		c.Raise(maxima)
+		version, data, err := s.be.Priors(ctx, name)
+		if err != nil {
+			return err
+		}
+		var p bandit.Priors
+		if len(data) > 0 && json.Unmarshal(data, &p) == nil {
+			c.SetPriors(p)
+		}
+		s.tenantsMu.Lock()
+		s.tenants[name].version = version
+		s.tenantsMu.Unlock()
+	}
+	return nil
+}
+
+// learned folds what was just settled into the beliefs, and publishes maxima and priors.
+func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta) {
+	c := s.Beliefs(name)
+	c.Add(deltas)
+	if up := c.Maxima(s.opts.Now()); len(up) > 0 {
+		if err := s.be.Raise(ctx, name, up); err != nil {
+			s.opts.Failed("raise", err)
+		}
+	}
+	s.tenantsMu.RLock()
+	t := s.tenants[name]
+	s.tenantsMu.RUnlock()
+	t.rewards += bandit.Told(deltas)
+	if t.rewards < bandit.RefitEvery {
+		return
+	}
+	t.rewards = 0
+	p := c.Refit()
+	data, err := json.Marshal(p)
+	if err != nil {
+		s.opts.Failed("refit", err)
+		return
+	}
+	ok, err := s.be.PutPriors(ctx, name, t.version, data)
+	if err != nil {
+		s.opts.Failed("refit", err)
+		return
+	}
+	if ok {
+		t.version++
+	}
+	c.SetPriors(p)
+}

@@ -1,0 +1,201 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+)
+
+const closeBatch = 400 // sessions settled in one transaction
+
+// closeTick is how often due sessions are looked for: a tenth of the closing age, between 100 ms and 10 s.
+func (s *Store) closeTick() time.Duration {
+	return min(max(s.opts.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
+}
+
+// closeDue closes every session that has reached the fixed age. The age is the same for every arm: closing on the
+// arrival of feedback would count the arms whose sessions end sooner first.
+func (s *Store) closeDue(ctx context.Context) {
+	var after session.Row
+	for ctx.Err() == nil {
+		rows, err := s.be.Due(ctx, s.opts.Now().Add(-s.opts.CloseAfter), after, closeBatch)
+		if err != nil {
+			s.opts.Failed("close", err)
+			return
+		}
+		work := make([]*settling, 0, len(rows))
+		for i := range rows {
+			if st := s.prepare(ctx, rows[i].Tenant, rows[i].ID, rows[i].Data); st != nil {
+				work = append(work, st)
+			}
+		}
+		s.settle(ctx, work)
+		if len(rows) < closeBatch {
+			return
+		}
+		after = rows[len(rows)-1]
+	}
+}
+
+// resettle brings what the counters hold of closed sessions in line with feedback that came later.
+func (s *Store) resettle(ctx context.Context) {
+	s.touchedMu.Lock()
+	touched := s.touched
+	s.touched = map[touch]bool{}
+	s.touchedMu.Unlock()
+	work := make([]*settling, 0, len(touched))
+	for t := range touched {
+		if st := s.correct(ctx, t.tenant, t.id); st != nil {
+			work = append(work, st)
+		}
+	}
+	s.settle(ctx, work)
+}
+
+// touch names a session that got feedback.
+type touch struct {
+	tenant string
+	id     session.ID
+}
+
+// settling is one session on its way into the counters.
+type settling struct {
+	session.Settlement
+	rec     *session.Record
+	entries []feedback.Entry
+}
+
+// prepare makes the first settlement of a session. A record in memory is newer than its row.
+func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data []byte) *settling {
+	rec, err := session.Decode(id, data)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		rec = &session.Record{ID: id, Tenant: tenant} // closed with nothing to count, rather than looked at for ever
+	}
+	if ses := s.live.get(id, s.opts.Now()); ses != nil {
+		ses.Lock()
+		ses.Closed = true
+		if c, err := session.Decode(id, mustEncode(ses.Record)); err == nil {
+			rec = c
+		}
+		ses.Unlock()
+		ses.pins.Add(-1)
+	}
+	entries, err := s.be.Feedback(ctx, tenant, id)
+	if err != nil {
+		s.opts.Failed("close", err)
+		return nil
+	}
+	out := feedback.Reward(entries, s.opts.Tiers)
+	frozen, err := json.Marshal(&rec.Assignment)
+	if err != nil {
+		s.opts.Failed("encode", err)
+		return nil
+	}
+	st := &settling{rec: rec, entries: entries}
+	st.Tenant, st.ID = tenant, id
+	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.Deltas = rec.Assignment.Closing()
+	if out.OK {
+		st.Deltas = append(st.Deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
+	}
+	return st
+}
+
+// mustEncode is the JSON of a record, or nothing.
+func mustEncode(r *session.Record) []byte {
+	b, err := r.Encode()
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// correct makes the settlement that turns a closed session's applied reward into today's; nil when there is none to make.
+func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *settling {
+	old, err := s.be.Applied(ctx, tenant, id)
+	if err != nil {
+		s.opts.Failed("correct", err)
+		s.touch(tenant, id)
+		return nil
+	}
+	if old.Version == 0 {
+		return nil // still open: closing will see the feedback
+	}
+	entries, err := s.be.Feedback(ctx, tenant, id)
+	if err != nil {
+		s.opts.Failed("correct", err)
+		s.touch(tenant, id)
+		return nil
+	}
+	out := feedback.Reward(entries, s.opts.Tiers)
+	st := &settling{entries: entries}
+	st.Tenant, st.ID, st.From = tenant, id, old.Version
+	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
+		return st // no counter moves, but the samples get the new rating
+	}
+	var a bandit.Assignment
+	if err := json.Unmarshal(old.Frozen, &a); err != nil {
+		s.opts.Failed("decode", err)
+		return nil
+	}
+	if old.Told {
+		st.Deltas = bandit.Negate(a.Contribution(old.Reward, old.Tier))
+	}
+	if out.OK {
+		st.Deltas = append(st.Deltas, a.Contribution(out.Reward, out.Tier)...)
+	}
+	return st
+}
+
+// settle writes the samples first and moves the counters then: a crash in between repeats both, and samples are
+// idempotent by their id.
+func (s *Store) settle(ctx context.Context, work []*settling) {
+	if len(work) == 0 || !s.writeSamples(ctx, work) {
+		return
+	}
+	steps := make([]session.Settlement, len(work))
+	for i, st := range work {
+		steps[i] = st.Settlement
+	}
+	done, err := s.be.Settle(ctx, steps)
+	if err != nil {
+		s.opts.Failed("settle", err)
+		for _, st := range work {
+			if st.From > 0 {
+				s.touch(st.Tenant, st.ID)
+			}
+		}
+		return
+	}
+	byTenant := map[string][]bandit.Delta{}
+	for i, ok := range done {
+		if !ok { // another replica, or an earlier step of ours, was first: look again
+			s.touch(work[i].Tenant, work[i].ID)
+			continue
+		}
+		st := work[i]
+		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+		if st.From == 0 {
+			s.Tally.Closed.Add(1)
+		}
+		if st.To.Told {
+			s.Tally.Told.Add(1)
+		}
+	}
+	for tenant, deltas := range byTenant {
+		s.learned(ctx, tenant, deltas)
+	}
+}
+
+// touch asks for a session's reward to be looked at again.
+func (s *Store) touch(tenant string, id session.ID) {
+	s.touchedMu.Lock()
+	s.touched[touch{tenant, id}] = true
+	s.touchedMu.Unlock()
+}

@@ -1,0 +1,158 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+// postLimit bounds one feedback's way into the backend.
+const postLimit = 5 * time.Second
+
+// Status says what became of a feedback.
+type Status string
+
+// The statuses of DESIGN 11.
+const (
+	Joined Status = "joined"
+	Parked Status = "parked"
+)
+
+// Posted is the answer to one feedback.
+type Posted struct {
+	Session string // the session's name; "" while parked
+	Status  Status
+}
+
+// Post takes one feedback in: joined to its session, or parked until what it speaks of lands. It is durable in the backend
+// when Post returns without an error. scope makes the echo key of what the post names.
+func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry) (Posted, error) {
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
+	e = s.cleanEntry(e)
+	for _, id := range candidates {
+		name, ok, err := s.nameOf(ctx, tenant, id)
+		if err != nil {
+			return Posted{}, err
+		}
+		if ok {
+			return s.join(ctx, tenant, id, name, e)
+		}
+	}
+	if p, ok, err := s.joinByKey(ctx, tenant, park, e); ok || err != nil {
+		return p, err
+	}
+	if err := s.be.Park(ctx, tenant, park, e); err != nil {
+		return Posted{}, err
+	}
+	s.parked.Add(1)
+	// What it waits for may have landed between the look and the parking; nobody would look again.
+	p, ok, err := s.joinByKey(ctx, tenant, park, e)
+	if err != nil || !ok {
+		return Posted{Status: Parked}, err
+	}
+	_, err = s.be.Unpark(ctx, tenant, []session.EchoKey{park})
+	return p, err
+}
+
+// joinByKey joins a feedback to the session in which the key went by, if one is known.
+func (s *Store) joinByKey(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) (Posted, bool, error) {
+	found, err := s.be.FindEcho(ctx, tenant, []session.EchoKey{key})
+	if err != nil {
+		return Posted{}, false, err
+	}
+	ids := found[key]
+	if mem := s.recent(key); len(ids) == 0 && mem != nil {
+		ids = []session.ID{*mem}
+	}
+	for _, id := range ids {
+		name, ok, err := s.nameOf(ctx, tenant, id)
+		if err != nil {
+			return Posted{}, false, err
+		}
+		if ok {
+			p, err := s.join(ctx, tenant, id, name, e)
+			return p, true, err
+		}
+	}
+	return Posted{}, false, nil
+}
+
+// recent finds a key among what went by and is not written yet.
+func (s *Store) recent(key session.EchoKey) *session.ID {
+	s.dirtyMu.Lock()
+	defer s.dirtyMu.Unlock()
+	for i := len(s.echoes) - 1; i >= 0; i-- {
+		if s.echoes[i].Key == key {
+			return &s.echoes[i].ID
+		}
+	}
+	return nil
+}
+
+// nameOf tells a session's name, and whether the tenant has it.
+func (s *Store) nameOf(ctx context.Context, tenant string, id session.ID) (string, bool, error) {
+	if ses := s.live.get(id, s.opts.Now()); ses != nil {
+		defer ses.pins.Add(-1)
+		return ses.Name, ses.Tenant == tenant, nil
+	}
+	row, ok, err := s.be.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return "", false, err
+	}
+	rec, err := session.Decode(id, row.Data)
+	if err != nil {
+		return "", false, err
+	}
+	return rec.Name, true, nil
+}
+
+// join adds a feedback to a session, and lets its reward be looked at again.
+func (s *Store) join(ctx context.Context, tenant string, id session.ID, name string, e feedback.Entry) (Posted, error) {
+	if _, err := s.be.AddFeedback(ctx, tenant, id, []feedback.Entry{e}); err != nil {
+		return Posted{}, err
+	}
+	s.touch(tenant, id)
+	return Posted{Session: name, Status: Joined}, nil
+}
+
+// unpark joins what waited for the sessions and replies that a batch has just brought.
+func (s *Store) unpark(ctx context.Context, w session.Batch) {
+	if s.parked.Load() == 0 {
+		return
+	}
+	owner := map[session.EchoKey]session.ID{}
+	byTenant := map[string][]session.EchoKey{}
+	for i := range w.Echoes {
+		e := &w.Echoes[i]
+		if _, seen := owner[e.Key]; !seen {
+			owner[e.Key] = e.ID
+			byTenant[e.Tenant] = append(byTenant[e.Tenant], e.Key)
+		}
+	}
+	for tenant, keys := range byTenant {
+		waiting, err := s.be.Unpark(ctx, tenant, keys)
+		if err != nil {
+			s.opts.Failed("unpark", err)
+			continue
+		}
+		for key, entries := range waiting {
+			id := owner[key]
+			if _, err := s.be.AddFeedback(ctx, tenant, id, entries); err != nil {
+				s.opts.Failed("unpark", err)
+				continue
+			}
+			s.parked.Add(-int64(len(entries)))
+			s.touch(tenant, id)
+		}
+	}
+}
+
+// OfSample finds the session of a sample.
+func (s *Store) OfSample(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
+	return s.be.SampleSession(ctx, tenant, sampleID)
+}

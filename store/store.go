@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// lookupLimit bounds the one question to the backend that a request may wait for.
+const lookupLimit = 25 * time.Millisecond
+
+// Options are what the store is made of. Every field is required unless it says otherwise.
+type Options struct {
+	Now        func() time.Time
+	Backend    Backend
+	CloseAfter time.Duration
+	Tiers      []int
+	HoldBytes  int64                        // of exchanges in memory (limits.capture_total_bytes)
+	Learn      bool                         // keep exchanges and samples
+	Personal   bool                         // redact personal data besides secrets
+	OptOut     *sample.OptOut               // nil: nobody opted out
+	Sentiment  bool                         // the user's words count as an implicit signal
+	Failed     func(step string, err error) // told of every failure; it must not block
+	Panicked   func(step string, value any)
+}
+
+// Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it.
+type Store struct {
+	Tally Tally
+
+	opts  Options
+	be    Backend
+	live  *live
+	turns chan Turn
+
+	heldBytes atomic.Int64
+	down      atomic.Bool  // the last write failed
+	parked    atomic.Int64 // feedbacks that wait for their exchange, as far as this process knows
+
+	dirtyMu sync.Mutex
+	dirty   []*Session
+	echoes  []session.Echo
+
+	touchedMu sync.Mutex
+	touched   map[touch]bool
+
+	tenantsMu sync.RWMutex
+	tenants   map[string]*tenant
+}
+
+// Open loads what the chooser needs. It starts nothing.
+func Open(ctx context.Context, o Options) (*Store, error) {
+	l, err := newLive()
+	if err != nil {
+		return nil, err
+	}
+	s := &Store{
+		opts: o, be: o.Backend, live: l, turns: make(chan Turn, queueLen),
+		touched: map[touch]bool{}, tenants: map[string]*tenant{},
+	}
+	s.parked.Store(1) // an earlier run may have left some: ask once
+	if err := s.load(ctx); err != nil {
+		l.close()
+		return nil, err
+	}
+	return s, nil
+}
+
+// Close ends the store, after Run has returned.
+func (s *Store) Close() error {
+	s.live.close()
+	return s.be.Close()
+}
+
+// Healthy says whether the last write went through.
+func (s *Store) Healthy() bool { return !s.down.Load() }
+
+func (s *Store) healthy(ok bool) { s.down.Store(!ok) }
+
+// Sessions is the number of sessions in memory.
+func (s *Store) Sessions() int { return s.live.count() }
+
+// Acquire pins the session with that id: from memory, else from the backend, within 25 ms. It is nil when there is none.
+// late says that the backend could not answer in time: the session may exist, so whatever is made now is no part of
+// the experiment.
+func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
+	if ses = s.live.get(id, s.opts.Now()); ses != nil {
+		return ses, false
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	row, ok, err := s.be.Session(ctx, tenant, id)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return nil, true
+	}
+	if !ok {
+		return nil, false
+	}
+	rec, err := session.Decode(id, row.Data)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		return nil, true
+	}
+	rec.Closed = rec.Closed || row.Closed
+	return s.live.put(rec, true, s.opts.Now()), false
+}
+
+// Resident pins a session that is in memory, nil when it is not.
+func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.Now()) }
+
+// Add pins a new record; when another request made it a moment ago, that one is returned.
+func (s *Store) Add(rec *session.Record) *Session { return s.live.put(rec, false, s.opts.Now()) }
+
+// Echoes asks the backend which sessions these keys went by in, within 25 ms.
+func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	if len(keys) == 0 {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	defer cancel()
+	m, err := s.be.FindEcho(ctx, tenant, keys)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return nil
+	}
+	return m
+}

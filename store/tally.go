@@ -1,0 +1,20 @@
+package store
+
+import "sync/atomic"
+
+// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending.
+type Tally struct {
+	Exchanges       atomic.Int64 // written
+	Samples         atomic.Int64 // written
+	Incomplete      atomic.Int64 // of the exchanges: cut, aborted or failed
+	OptedOut        atomic.Int64 // exchanges that were not kept because somebody said so
+	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory bound full
+	DroppedCopy     atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes
+	DroppedBad      atomic.Int64 // exchanges that could not be encoded, or made a step of ours panic
+	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory
+	WriteErrors     atomic.Int64 // failed attempts to write; what they held was kept for the next one
+	Pending         atomic.Int64 // exchanges in memory, waiting
+	Closed          atomic.Int64 // sessions closed
+	Told            atomic.Int64 // of them, with a reward
+	Redactions      atomic.Int64
+}
