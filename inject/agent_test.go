@@ -1,0 +1,364 @@
+package inject
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strings"
+	"time"
+
+	"precept/bandit"
+	"precept/lesson"
+	"precept/session"
+	"precept/wire"
+)
+
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+
+type obj = map[string]any
+
+// tb is what tests, benchmarks and properties have in common.
+type tb interface {
+	Helper()
+	Fatalf(format string, args ...any)
+	Errorf(format string, args ...any)
+}
+
+// wireForm is how one agent writes its history.
+type wireForm string
+
+const (
+	plainChat  wireForm = "chat, strings"
+	partsChat  wireForm = "chat, parts, reminders move at a new message" // as qwen does
+	claude     wireForm = "messages, cache_control moves, strings later"
+	responses  wireForm = "responses, item ids"
+	references wireForm = "responses, item references"
+)
+
+func forms() []wireForm { return []wireForm{plainChat, partsChat, claude, responses, references} }
+
+// entry is one thing of a conversation, in no dialect.
+type entry struct {
+	kind    string // user, said, call, result
+	text    string // words, text, arguments, output
+	id      string
+	failed  bool
+	number  int // of a user message
+	reminds bool
+}
+
+// agent plays a conversation: it keeps its own history and knows nothing of what was put into it.
+type agent struct {
+	form    wireForm
+	history []entry
+	users   int
+	calls   int
+	items   int
+}
+
+func (a *agent) user(words string, reminds bool) {
+	a.users++
+	a.history = append(a.history, entry{kind: "user", text: words, number: a.users, reminds: reminds})
+}
+
+func (a *agent) says(text string) {
+	a.items++
+	a.history = append(a.history, entry{kind: "said", text: text, id: fmt.Sprintf("msg_%d", a.items)})
+}
+
+func (a *agent) calls1(cmd string) string {
+	a.calls++
+	id := fmt.Sprintf("call_%d", a.calls)
+	args, _ := json.Marshal(obj{"command": cmd})
+	a.history = append(a.history, entry{kind: "call", text: string(args), id: id})
+	return id
+}
+
+func (a *agent) result(id, out string, failed bool) {
+	a.history = append(a.history, entry{kind: "result", text: out, id: id, failed: failed})
+}
+
+func (a *agent) dialect() wire.Dialect {
+	switch a.form {
+	case claude:
+		return wire.Messages
+	case responses, references:
+		return wire.Responses
+	case plainChat, partsChat:
+	}
+	return wire.Chat
+}
+
+// body writes the whole history as this agent does.
+func (a *agent) body() []byte {
+	var list []obj
+	key := "messages"
+	switch a.form {
+	case plainChat, partsChat:
+		list = a.chat()
+	case claude:
+		list = a.messages()
+	case responses, references:
+		list, key = a.items2(), "input"
+	}
+	data, err := json.Marshal(obj{"model": "vendor/some-model-4-2", key: list, "tools": []obj{{
+		"type": "function", "name": "bash", "function": obj{"name": "bash"},
+	}}})
+	if err != nil {
+		panic(err)
+	}
+	return data
+}
+
+func text(s string) obj { return obj{"type": "text", "text": s} }
+
+func (a *agent) chat() []obj {
+	list := []obj{{"role": "system", "content": "You build things."}}
+	for i := 0; i < len(a.history); i++ {
+		e := a.history[i]
+		switch e.kind {
+		case "user":
+			var content any = e.text
+			if a.form == partsChat {
+				parts := []obj{}
+				if e.number == a.users { // reminders stand in the newest message only
+					parts = append(parts, text("<system-reminder>\nToday is a day.\n</system-reminder>\n"))
+				}
+				content = append(parts, text(e.text))
+			}
+			list = append(list, obj{"role": "user", "content": content})
+		case "said":
+			list = append(list, obj{"role": "assistant", "content": e.text})
+		case "call":
+			var tc []obj
+			for ; i < len(a.history) && a.history[i].kind == "call"; i++ {
+				c := a.history[i]
+				tc = append(tc, obj{"id": c.id, "type": "function", "function": obj{"name": "bash", "arguments": c.text}})
+			}
+			i--
+			list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": tc})
+		case "result":
+			var content any = e.text
+			if a.form == partsChat {
+				content = []obj{text(e.text)}
+			}
+			list = append(list, obj{"role": "tool", "tool_call_id": e.id, "content": content})
+		}
+	}
+	return list
+}
+
+func (a *agent) messages() []obj {
+	var list []obj
+	add := func(role string, part obj) {
+		if n := len(list); n > 0 && list[n-1]["role"] == role {
+			parts, _ := list[n-1]["content"].([]obj)
+			list[n-1]["content"] = append(parts, part)
+			return
+		}
+		list = append(list, obj{"role": role, "content": []obj{part}})
+	}
+	for _, e := range a.history {
+		switch e.kind {
+		case "user":
+			if e.reminds {
+				add("user", text("<system-reminder>\nSome context.\n</system-reminder>"))
+			}
+			add("user", text(e.text))
+		case "said":
+			add("assistant", text(e.text))
+		case "call":
+			add("assistant", obj{"type": "tool_use", "id": e.id, "name": "bash", "input": json.RawMessage(e.text)})
+		case "result":
+			add("user", obj{"type": "tool_result", "tool_use_id": e.id, "content": e.text, "is_error": e.failed})
+		}
+	}
+	for i, m := range list {
+		parts, _ := m["content"].([]obj)
+		if i == len(list)-1 {
+			parts[len(parts)-1]["cache_control"] = obj{"type": "ephemeral"}
+		} else if len(parts) == 1 && parts[0]["type"] == "text" {
+			m["content"] = parts[0]["text"] // sent as parts once, as a string ever after
+		}
+	}
+	return list
+}
+
+func (a *agent) items2() []obj {
+	list := []obj{{"type": "message", "role": "developer", "content": "You build things."}}
+	for i, e := range a.history {
+		switch e.kind {
+		case "user":
+			list = append(list, obj{"type": "message", "role": "user", "id": fmt.Sprint("msg_u", i), "content": []obj{{"type": "input_text", "text": e.text}}})
+		case "said":
+			if a.form == references {
+				list = append(list, obj{"type": "item_reference", "id": e.id})
+				continue
+			}
+			list = append(list, obj{"type": "message", "role": "assistant", "id": e.id, "content": []obj{{"type": "output_text", "text": e.text}}})
+		case "call":
+			list = append(list, obj{"type": "function_call", "call_id": e.id, "name": "bash", "arguments": e.text})
+		case "result":
+			list = append(list, obj{"type": "function_call_output", "call_id": e.id, "output": e.text})
+		}
+	}
+	return list
+}
+
+// seen is the list of a body as a cache of prefixes compares it: text parts joined, what agents move dropped.
+func seen(t tb, body []byte) []string {
+	t.Helper()
+	var b struct{ Messages, Input []obj }
+	if err := json.Unmarshal(body, &b); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	var out []string
+	for _, m := range append(b.Messages, b.Input...) {
+		data, err := json.Marshal(flatten(m))
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		out = append(out, string(data))
+	}
+	return out
+}
+
+func flatten(m obj) obj {
+	out := obj{}
+	for k, v := range m {
+		if list, ok := v.([]any); ok && (k == "content" || k == "output") {
+			v = joined(list)
+		}
+		if k != "cache_control" {
+			out[k] = v
+		}
+	}
+	return out
+}
+
+// joined is an array of parts: one string where all of them are text.
+func joined(list []any) any {
+	var s strings.Builder
+	var others []any
+	for _, p := range list {
+		part, _ := p.(obj)
+		if t, ok := part["text"].(string); ok {
+			if !strings.HasPrefix(t, "<system-reminder>") {
+				s.WriteString(t)
+			}
+			continue
+		}
+		others = append(others, flatten(part))
+	}
+	if len(others) == 0 {
+		return s.String()
+	}
+	return append(others, s.String())
+}
+
+// run is a session of one agent behind an injector.
+type run struct {
+	t       tb
+	a       *agent
+	in      *Injector
+	rec     *session.Record
+	book    *lesson.Book
+	beliefs bandit.Beliefs
+	now     time.Time
+	claim   session.Claim
+
+	body []byte   // as spliced
+	sent []string // the newest list as the upstream saw it
+}
+
+func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *run {
+	id := session.KeyOf("default", session.SpaceName, name)
+	return &run{
+		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.NewCounters(), now: noon,
+		claim: session.Claim{Agent: "coder"},
+		rec:   session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, noon),
+	}
+}
+
+// send makes a turn of the history as it stands, and checks that what the upstream saw before is its prefix.
+func (r *run) send() Plan {
+	r.t.Helper()
+	p := r.sendBody(r.a.body())
+	return p
+}
+
+func (r *run) sendBody(body []byte) Plan {
+	r.t.Helper()
+	before := r.sent
+	p := r.plan(body)
+	if len(r.sent) < len(before) {
+		r.t.Fatalf("the list is shorter: %d, then %d", len(before), len(r.sent))
+	}
+	for i := range before {
+		if before[i] != r.sent[i] {
+			r.t.Fatalf("item %d of %d was sent as\n%s\nand now as\n%s\nhistory %+v", i, len(before), before[i], r.sent[i], r.a.history)
+		}
+	}
+	return p
+}
+
+// plan makes a turn without looking at the one before.
+func (r *run) plan(body []byte) Plan {
+	r.t.Helper()
+	r.now = r.now.Add(time.Second)
+	req, err := wire.Parse(r.a.dialect(), body)
+	if err != nil {
+		r.t.Fatalf("%v: %s", err, body)
+	}
+	p := r.in.Plan(r.rec, Turn{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now})
+	r.body, err = req.Splice(nil, p.Edits)
+	if err != nil {
+		r.t.Fatalf("%v", err)
+	}
+	back, err := wire.Strip(r.a.dialect(), r.body, p.Edits)
+	if err != nil || !bytes.Equal(back, body) {
+		r.t.Fatalf("stripped (%v)\n%s\nwas\n%s", err, back, body)
+	}
+	if (p.Skip == "") != (len(p.Edits) > 0) {
+		r.t.Fatalf("skip %q with %d edits", p.Skip, len(p.Edits))
+	}
+	r.sent = seen(r.t, r.body)
+	return p
+}
+
+// replied completes the turn.
+func (r *run) replied() { r.rec.Done(&wire.Reply{Complete: true}) }
+
+// restart is what another process has of the record.
+func (r *run) restart() {
+	r.t.Helper()
+	row, err := r.rec.Row()
+	if err != nil {
+		r.t.Fatalf("%v", err)
+	}
+	if len(row.Data) > 32<<10 {
+		r.t.Fatalf("a record of %d bytes", len(row.Data))
+	}
+	if r.rec, err = session.Decode(row.ID, row.Data); err != nil {
+		r.t.Fatalf("%v", err)
+	}
+}
+
+// upstream is all that the model sees, with escapes resolved.
+func (r *run) upstream() string { return strings.Join(r.sent, "\n") }
+
+func book(lessons ...*lesson.Lesson) *lesson.Book { return lesson.NewBook(lessons) }
+
+// teach is a lesson in force that fires on a keyword.
+func teach(slug, keyword, advice string) *lesson.Lesson {
+	return &lesson.Lesson{
+		Slug: slug, Title: "About " + slug + ".", Advice: advice, State: lesson.Active, Confidence: 0.5,
+		ContentHash: fmt.Sprintf("%x", slug+advice+"0123456789abcdef"),
+		Trigger:     lesson.Trigger{Keywords: []string{keyword}},
+	}
+}
+
+// certain injects whatever matches.
+func certain() Config {
+	return Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}
+}

@@ -1,0 +1,49 @@
+package inject
+
+import (
+	"strings"
+
+	"precept/session"
+	"precept/wire"
+)
+
+// category is what is known of a session before anything random: agent, model family, length band of the first message.
+// The baseline of a session's reward is taken from its category; it must not depend on anything that a lesson can change.
+func category(rec *session.Record, req *wire.Request) string {
+	n := 0
+	for _, w := range req.NewWords() {
+		n += len(w)
+	}
+	return short(rec.Agent) + "|" + short(family(req.Model)) + "|" + band(n)
+}
+
+// band is a coarse length: a question, a task, a specification, a document.
+func band(n int) string {
+	switch {
+	case n < 100:
+		return "s"
+	case n < 500:
+		return "m"
+	case n < 4000:
+		return "l"
+	}
+	return "xl"
+}
+
+// family is a model's name without vendor, version and date: vendor/claude-opus-4-8 is claude-opus.
+func family(model string) string {
+	model = strings.ToLower(model[strings.LastIndexByte(model, '/')+1:])
+	model, _, _ = strings.Cut(model, ":")
+	parts := strings.Split(model, "-")
+	end := min(len(parts), 2)
+	for end < len(parts) && parts[end] != "" && (parts[end][0] < '0' || parts[end][0] > '9') {
+		end++
+	}
+	return strings.Join(parts[:end], "-")
+}
+
+// short bounds what goes into the name of a counter.
+func short(s string) string {
+	const most = 48
+	return strings.ToValidUTF8(s[:min(len(s), most)], "")
+}

@@ -1,0 +1,56 @@
+package inject
+
+import (
+	"errors"
+	"fmt"
+
+	"precept/bandit"
+)
+
+// Style is the wording of a block.
+type Style string
+
+// The styles.
+const (
+	Advice   Style = "advice"   // Lessons from past experience: ... End of lessons.
+	Pitfalls Style = "pitfalls" // [KNOWN PITFALLS ...] ... [END KNOWN PITFALLS]
+)
+
+// Placement is where lessons go that the user's words triggered.
+type Placement string
+
+// The placements.
+const (
+	InMessage Placement = "message" // before the user's own words: the prompt cache stays
+	InSystem  Placement = "system"  // at the top of the list: every session begins with its own text
+)
+
+// Config is what an operator sets.
+type Config struct {
+	Style       Style     // "" is Advice
+	Placement   Placement // "" is InMessage
+	BudgetBytes int       // of one block, and half of a session's; 0 is 2 KiB
+	Bandit      bandit.Config
+}
+
+// defaultBudget is the budget of a block in bytes.
+const defaultBudget = 2 << 10
+
+// Validate reports every fault; each says what to write instead.
+func (c Config) Validate() error {
+	var errs []error
+	switch c.Style {
+	case "", Advice, Pitfalls:
+	default:
+		errs = append(errs, fmt.Errorf("inject.style is %q: use advice or pitfalls", c.Style))
+	}
+	switch c.Placement {
+	case "", InMessage, InSystem:
+	default:
+		errs = append(errs, fmt.Errorf("inject.placement is %q: use message or system", c.Placement))
+	}
+	if c.BudgetBytes < 0 {
+		errs = append(errs, fmt.Errorf("inject.budget_bytes is %d: use at least 256, 2KiB is usual", c.BudgetBytes))
+	}
+	return errors.Join(errs...)
+}

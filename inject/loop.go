@@ -1,0 +1,3 @@
+package inject
+
+func (w *work) loops() {}

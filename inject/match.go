@@ -1,0 +1,284 @@
+package inject
+
+import (
+	"precept/bandit"
+	"precept/detect"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// Bounds of a session's memory of matches.
+const (
+	maxMatched   = 128
+	maxSearched  = 64 << 10 // bytes of the user's words that are searched, half from either end
+	trialEpsilon = 0.5      // of a lesson on trial
+)
+
+// spot is a place for a block of this turn.
+type spot struct {
+	item, block int
+	anchor      wire.Anchor
+}
+
+// found is a lesson that fired in this turn and may be chosen.
+type found struct {
+	line line
+	cand bandit.Candidate
+	spot spot
+}
+
+// lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted: a lesson that fires
+// where no block can stand may fire again where one can.
+func (w *work) lessons() {
+	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Matched) >= maxMatched {
+		return
+	}
+	q, spots := w.query()
+	if len(spots) == 0 {
+		return
+	}
+	var all []found
+	for _, h := range w.Book.Match(&q) {
+		at, ok := spots[h.CallID]
+		if !ok || contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
+			continue
+		}
+		all = append(all, found{line: lineOf(h.Lesson, w.caution(h.Lesson)), cand: w.candidate(h.Lesson), spot: at})
+	}
+	if len(all) == 0 {
+		return
+	}
+	limit, fits := w.fit(all)
+	cands := make([]bandit.Candidate, 0, len(all))
+	for i := range all {
+		f := &all[i]
+		w.rec.Matched = append(w.rec.Matched, f.cand.Slug)
+		w.plan.Matched = append(w.plan.Matched, f.cand.Slug)
+		if fits {
+			f.cand.Tokens = tokens(f.line.size(limit))
+			cands = append(cands, f.cand)
+		}
+	}
+	picks := w.decide(cands)
+	w.insertPicks(all, picks, limit)
+	w.report(all, picks)
+}
+
+// query is what the turn shows to the matcher, and where blocks can go: by call id, "" for the user's words.
+func (w *work) query() (lesson.Query, map[string]spot) {
+	c := &w.Claim
+	q := lesson.Query{
+		Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
+	}
+	spots := make(map[string]spot)
+	if item, anchor, ok := w.words(); ok {
+		spots[""] = spot{item, -1, anchor}
+		q.Tags = c.Tags
+		for i := w.Request.New(); i < w.Request.Len(); i++ {
+			if w.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.Request, i) {
+				continue
+			}
+			if words := w.Request.Item(i).Words; words != "" {
+				q.Words = append(q.Words, ends(words, maxSearched))
+			}
+		}
+	}
+	for _, r := range w.Request.NewResults() {
+		if r.Closed {
+			continue
+		}
+		if _, twice := spots[r.CallID]; twice || r.CallID == "" {
+			continue
+		}
+		call := w.call(r.CallID)
+		v := detect.Classify(call.Name, call.Args, r.Text, r.IsError)
+		if v.Outcome != detect.Error {
+			continue
+		}
+		if anchor, ok := w.result(r.Item, r.Block, r.CallID); ok {
+			spots[r.CallID] = spot{r.Item, r.Block, anchor}
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: signature(r.Text)})
+		}
+	}
+	return q, spots
+}
+
+// call finds what a result answers: in the list, or, where the list holds outputs only, in what went by.
+func (w *work) call(id string) wire.Call {
+	if c, ok := w.Request.CallOf(id); ok {
+		return c
+	}
+	return w.rec.Calls[id]
+}
+
+// ends keeps both ends of a long text: a question stands before or after what was pasted.
+func ends(s string, most int) string {
+	if len(s) <= most {
+		return s
+	}
+	return s[:most/2] + "\n" + s[len(s)-most/2:]
+}
+
+func contains(list []string, s string) bool {
+	for _, t := range list {
+		if t == s {
+			return true
+		}
+	}
+	return false
+}
+
+func (w *work) candidate(l *lesson.Lesson) bandit.Candidate {
+	c := bandit.Candidate{Slug: l.Slug, Arm: arm(l), Confidence: l.Confidence}
+	if l.State == lesson.Trial {
+		c.Epsilon = trialEpsilon
+	}
+	for _, s := range l.Supersedes {
+		if old, ok := w.Book.Get(s); ok {
+			c.Parent = arm(old)
+			break
+		}
+	}
+	return c
+}
+
+// arm is what is measured: the lesson in this text.
+func arm(l *lesson.Lesson) bandit.Arm { return bandit.Arm(l.Slug + "@" + l.Arm()) }
+
+// caution says whether the lesson stands among the cautions. What its file claims about success is not believed; what
+// the runtime counted is, when the beliefs can tell it.
+func (w *work) caution(l *lesson.Lesson) bool {
+	if l.Outcome == "failure" || l.State == lesson.Caution {
+		return true
+	}
+	if p, ok := w.Beliefs.(interface {
+		Published(bandit.Arm) (better, worse float64)
+	}); ok {
+		better, worse := p.Published(arm(l))
+		return worse > better
+	}
+	return false
+}
+
+func tokens(bytes int) int { return (bytes + 3) / 4 }
+
+// fit says how many bytes of advice each lesson may show so that whatever is picked stays inside the budgets of a block
+// and of the session. The limit must not depend on how a coin falls: then withheld and injected sessions would differ in
+// more than the lesson. So it is taken from the longest that may be picked, and withheld picks use up budget as well.
+func (w *work) fit(all []found) (limit int, ok bool) {
+	slots := min(w.in.cfg.Bandit.K, len(all))
+	budget := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.BlockBytes) - w.frames(all)
+	sizes := make([]int, 0, len(all))
+	limit = maxAdvice
+	for i := range all {
+		sizes = append(sizes, all[i].line.size(limit))
+	}
+	if largest(sizes, slots) <= budget {
+		return limit, true
+	}
+	for i := range all {
+		l := all[i].line.limit(budget / slots)
+		if l < 0 {
+			return 0, false
+		}
+		limit = min(limit, l)
+	}
+	return limit, true
+}
+
+// frames is the bytes of the blocks' own lines: a block for each place.
+func (w *work) frames(all []found) int {
+	places := make(map[spot]bool, 1)
+	for i := range all {
+		places[all[i].spot] = true
+	}
+	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
+}
+
+// largest is the sum of the n largest sizes.
+func largest(sizes []int, n int) int {
+	sum := 0
+	for range n {
+		at := 0
+		for i, s := range sizes {
+			if s > sizes[at] {
+				at = i
+			}
+		}
+		sum += sizes[at]
+		sizes[at] = 0
+	}
+	return sum
+}
+
+func (w *work) decide(cands []bandit.Candidate) []bandit.Pick {
+	w.rec.Dirty = true
+	picks := bandit.Decide(w.in.cfg.Bandit, w.Beliefs, &w.rec.Assignment, w.rec.ID.String(), cands, w.rec.Turns)
+	w.plan.Picks = append(w.plan.Picks, picks...)
+	return picks
+}
+
+// insertPicks makes a block for each place, of what was picked and not withheld.
+func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
+	var order []spot
+	lines := make(map[spot][]line)
+	charged := make(map[spot]bool)
+	for i := range all {
+		f := &all[i]
+		pick, ok := pickOf(picks, f.cand.Slug)
+		if !ok {
+			continue
+		}
+		w.rec.BlockBytes += f.line.size(limit)
+		if !charged[f.spot] {
+			charged[f.spot] = true
+			w.rec.BlockBytes += w.in.cfg.Style.frame()
+		}
+		if !pick.Injected {
+			w.plan.Withheld = append(w.plan.Withheld, f.cand.Slug)
+			continue
+		}
+		w.plan.Injected = append(w.plan.Injected, f.cand.Slug)
+		if lines[f.spot] == nil {
+			order = append(order, f.spot)
+		}
+		lines[f.spot] = append(lines[f.spot], f.line)
+	}
+	for _, at := range order {
+		slugs := make([]string, 0, len(lines[at]))
+		for _, l := range lines[at] {
+			slugs = append(slugs, l.slug)
+		}
+		w.put(at.item, at.block, session.Block{
+			Anchor: at.anchor, Slugs: slugs, Text: w.in.cfg.Style.block(lines[at], limit),
+		})
+	}
+}
+
+func pickOf(picks []bandit.Pick, slug string) (bandit.Pick, bool) {
+	for i := range picks {
+		if picks[i].Slug == slug {
+			return picks[i], true
+		}
+	}
+	return bandit.Pick{}, false
+}
+
+// report says of each lesson that matched now what became of it.
+func (w *work) report(all []found, picks []bandit.Pick) {
+	for i := range all {
+		c := &all[i].cand
+		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}
+		if pick, ok := pickOf(picks, c.Slug); ok {
+			l.Propensity, l.State = pick.Propensity, "withheld"
+			if pick.Injected {
+				l.State = "injected"
+			}
+		} else if w.rec.Assignment.Control {
+			l.State = "control"
+		}
+		w.plan.Lessons = append(w.plan.Lessons, l)
+	}
+}

@@ -1,0 +1,152 @@
+package inject
+
+import (
+	"slices"
+	"time"
+
+	"precept/bandit"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// Injector plans insertions. It is immutable and safe for concurrent use.
+type Injector struct {
+	cfg Config
+}
+
+// New makes one. Call Config.Validate first: New takes what it is given.
+func New(cfg Config) *Injector {
+	if cfg.BudgetBytes <= 0 {
+		cfg.BudgetBytes = defaultBudget
+	}
+	if cfg.Style == "" {
+		cfg.Style = Advice
+	}
+	return &Injector{cfg: cfg}
+}
+
+// Why a plan inserts nothing.
+const (
+	SkipOff     = "off"      // Precept-Inject: off
+	SkipRefused = "refused"  // the upstream refused a changed request of this session
+	SkipControl = "control"  // the session gets nothing
+	SkipNoMatch = "no_match" // nothing has fired in this session so far
+	SkipHeld    = "withheld" // the coin, or the chooser, kept back what fired
+)
+
+// Plan is what to do with a request. It refers to nothing of the request.
+type Plan struct {
+	Kind  session.TurnKind
+	Edits []wire.Edit // for wire.Request.Splice, texts of one place in their order
+	Skip  string      // why Edits is empty, "" when it is not
+
+	Matched  []string        // slugs that matched for the first time in the session
+	Injected []string        // picked now and inserted
+	Withheld []string        // picked now and held back
+	Present  []string        // every lesson that stands in the request after splicing, sorted
+	Lessons  []sample.Lesson // what happened to the lessons that matched now, for the exchange
+	Picks    []bandit.Pick   // the new picks, with their coins
+	Loops    int             // loops found now: warned of, or held back
+	Warned   bool            // a new loop warning is inserted
+}
+
+// Turn is what a plan is made of, besides the session's record.
+type Turn struct {
+	Request *wire.Request
+	Claim   session.Claim
+	Book    *lesson.Book
+	Beliefs bandit.Beliefs
+	Now     time.Time
+}
+
+// Plan decides what is inserted into the main request of a turn. It begins the turn in the record, which the caller has
+// locked and holds for as long as it takes.
+func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
+	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
+	if rec.Turns == 1 && p.Kind == session.NewTurn {
+		in.open(rec, t)
+	}
+	if t.Claim.InjectOff || rec.Refused {
+		p.Skip = SkipOff
+		if rec.Refused {
+			p.Skip = SkipRefused
+		}
+		if p.Kind == session.NewTurn {
+			rec.Mark(t.Request)
+		}
+		return p
+	}
+	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	w.replay()
+	if p.Kind == session.NewTurn {
+		w.loops()
+		w.lessons()
+		w.reapply()
+		rec.Mark(t.Request)
+	}
+	w.finish()
+	return p
+}
+
+// open freezes what is known of a session before anything in it is random.
+func (in *Injector) open(rec *session.Record, t Turn) {
+	rec.Assignment.Category = category(rec, t.Request)
+	rec.Assignment.Day = bandit.Day(rec.Started)
+}
+
+// Refused tells that the upstream took the request only without what the plan had put into it. Nothing is inserted in
+// the session any more, and it is no part of the experiment.
+func (in *Injector) Refused(rec *session.Record) {
+	rec.Refused, rec.Dirty = true, true
+	rec.Assignment.Excluded = true
+	rec.Blocks = nil
+}
+
+// work is one plan in the making.
+type work struct {
+	in  *Injector
+	rec *session.Record
+	Turn
+	plan *Plan
+	live map[string]bool // slugs that stand in the request
+}
+
+// put inserts a block, now and from now on.
+func (w *work) put(item, block int, b session.Block) {
+	b.Turn, b.Once = w.rec.Turns, w.Request.Delta
+	w.rec.Blocks = append(w.rec.Blocks, b)
+	w.insert(item, block, &b)
+}
+
+func (w *work) insert(item, block int, b *session.Block) {
+	w.plan.Edits = append(w.plan.Edits, wire.Edit{Item: item, Block: block, Text: b.Text})
+	for _, s := range b.Slugs {
+		if w.live == nil {
+			w.live = make(map[string]bool)
+		}
+		w.live[s] = true
+	}
+}
+
+// finish says what came of it.
+func (w *work) finish() {
+	p := w.plan
+	for s := range w.live {
+		p.Present = append(p.Present, s)
+	}
+	slices.Sort(p.Present)
+	if len(p.Edits) > 0 {
+		return
+	}
+	a := &w.rec.Assignment
+	switch {
+	case a.Control && a.Decided:
+		p.Skip = SkipControl
+	case len(w.rec.Matched) == 0 && len(a.Picks) == 0:
+		p.Skip = SkipNoMatch
+	default:
+		p.Skip = SkipHeld
+	}
+}

@@ -1,0 +1,117 @@
+package inject
+
+import (
+	"fmt"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+	"precept/lesson"
+)
+
+// manyLessons are ten lessons on ten words, of different lengths.
+func manyLessons(edition string) *lesson.Book {
+	var all []*lesson.Lesson
+	for i := range 10 {
+		l := teach(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("word%d", i), "")
+		for range i {
+			l.Advice += "Take another way in edition " + edition + ", and look twice before the next step is made. "
+		}
+		if i%4 == 3 {
+			l.Outcome = "failure"
+		}
+		all = append(all, l)
+	}
+	return book(all...)
+}
+
+// The crown: whatever happens in a conversation, the list that the upstream saw in one turn is a prefix of what it sees
+// in the next.
+func TestPrefixStaysInEveryTurn(t *testing.T) {
+	first, second := manyLessons("one"), manyLessons("two")
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{
+			Style: rapid.SampledFrom([]Style{Advice, Pitfalls}).Draw(t, "style"),
+			Bandit: bandit.Config{
+				K: rapid.IntRange(1, 4).Draw(t, "k"), Salt: "x",
+				Objective: rapid.SampledFrom([]bandit.Objective{bandit.All, bandit.Random, bandit.Uplift}).Draw(t, "objective"),
+				Epsilon:   rapid.SampledFrom([]float64{0, 0.2, 0.5}).Draw(t, "epsilon"),
+				Control:   rapid.SampledFrom([]float64{0, 0.05, 0.5}).Draw(t, "control"),
+			},
+		}
+		form := rapid.SampledFrom(forms()).Draw(t, "form")
+		r := newRun(t, form, cfg, first, fmt.Sprint(rapid.Int().Draw(t, "name")))
+		words := rapid.SampledFrom([]string{"word0", "word1", "word2", "word3", "word4", "word5", "word6", "word7", "word8", "word9", "nothing"})
+		cmd := rapid.SampledFrom([]string{"make", "make", "make", "go test ./...", "cat x"})
+		r.a.user("do "+words.Draw(t, "words"), true)
+		r.send()
+		for range rapid.IntRange(5, 25).Draw(t, "turns") {
+			switch rapid.SampledFrom([]string{"call", "call", "call", "parallel", "user", "interrupt", "retry", "repeat", "restart", "edit"}).Draw(t, "step") {
+			case "call":
+				r.replied()
+				r.callOnce(cmd.Draw(t, "cmd"), words.Draw(t, "words"), rapid.Bool().Draw(t, "fails"))
+			case "parallel":
+				r.replied()
+				a, b := r.a.calls1(cmd.Draw(t, "cmd")), r.a.calls1(cmd.Draw(t, "cmd"))
+				r.a.result(a, "bash: "+words.Draw(t, "words")+": command not found\nExit code 127", true)
+				r.a.result(b, "ok", false)
+			case "user":
+				r.replied()
+				r.a.says("Done.")
+				r.a.user(words.Draw(t, "words")+" please", rapid.Bool().Draw(t, "reminds"))
+			case "interrupt": // no reply, more words behind the same
+				if form == claude {
+					continue // it would go into the same message, which changes what was sent
+				}
+				r.a.user("and "+words.Draw(t, "words"), false)
+			case "retry": // the same again
+			case "repeat":
+				r.replied()
+			case "restart":
+				r.restart()
+			case "edit":
+				r.book = second
+			}
+			r.send()
+			r.withinBounds(cfg)
+		}
+	})
+}
+
+func (r *run) callOnce(cmd, word string, fails bool) {
+	id := r.a.calls1(cmd)
+	out := "fine"
+	if fails {
+		out = "Error: " + word + " failed\nExit code 2"
+	}
+	r.a.result(id, out, fails)
+}
+
+// withinBounds holds a session to what it may get.
+func (r *run) withinBounds(cfg Config) {
+	r.t.Helper()
+	inserted := 0
+	for i := range r.rec.Blocks {
+		b := &r.rec.Blocks[i]
+		if b.Loop {
+			continue
+		}
+		inserted += len(b.Text)
+		if len(b.Text) > defaultBudget || len(b.Slugs) > cfg.Bandit.K {
+			r.t.Fatalf("a block of %d bytes, %d lessons", len(b.Text), len(b.Slugs))
+		}
+	}
+	picks := 0
+	for _, p := range r.rec.Assignment.Picks {
+		if p.Arm != bandit.LoopArm {
+			picks++
+		}
+	}
+	if inserted > 2*defaultBudget || r.rec.BlockBytes > 2*defaultBudget || picks > 2*cfg.Bandit.K {
+		r.t.Fatalf("%d bytes inserted, %d charged, %d picks with K=%d", inserted, r.rec.BlockBytes, picks, cfg.Bandit.K)
+	}
+	if r.rec.Assignment.Control && len(r.rec.Blocks) > 0 {
+		r.t.Fatalf("a control session got %d blocks", len(r.rec.Blocks))
+	}
+}

@@ -1,0 +1,135 @@
+package inject
+
+import (
+	"precept/session"
+	"precept/wire"
+)
+
+// replay inserts again what was inserted before.
+func (w *work) replay() {
+	for i := range w.rec.Blocks {
+		b := &w.rec.Blocks[i]
+		if !w.due(b) {
+			continue
+		}
+		item, block, ok := w.find(b)
+		if !ok {
+			w.setGone(b, true)
+			continue
+		}
+		w.setGone(b, false)
+		b.Anchor.Index = item
+		w.insert(item, block, b)
+	}
+}
+
+// due says whether the block belongs into this request. Where the provider keeps the history it has the block, except
+// when the request that brought it is sent again. A full list brings back everything, wherever it was inserted.
+func (w *work) due(b *session.Block) bool {
+	if !w.Request.Delta {
+		return true
+	}
+	if w.plan.Kind == session.NewTurn || !b.Once {
+		return false
+	}
+	switch w.plan.Kind {
+	case session.Retry:
+		return b.Turn == w.rec.Turns
+	case session.Repeat: // the turn before had the same list; the block now belongs to this one
+		if b.Turn != w.rec.Turns-1 {
+			return false
+		}
+		b.Turn = w.rec.Turns
+		return true
+	case session.NewTurn:
+	}
+	return false
+}
+
+// find looks for the block's place. One that was gone is looked for only where it stood: a sub-agent that speaks under
+// the same name has another list, and each turn of it would else be searched to the end.
+func (w *work) find(b *session.Block) (item, block int, ok bool) {
+	if b.Gone && b.Anchor.CallID == "" {
+		i := b.Anchor.Index
+		if i < 0 || i >= w.Request.Len() || w.Request.Role(i) != b.Anchor.Role || w.Request.Hash(i) != b.Anchor.Hash {
+			return 0, 0, false
+		}
+	}
+	return w.Request.Find(b.Anchor)
+}
+
+func (w *work) setGone(b *session.Block, gone bool) {
+	if b.Gone != gone {
+		b.Gone = gone
+		w.rec.Dirty = true
+	}
+}
+
+// maxReapplied bounds how often lessons are inserted anew in one session.
+const maxReapplied = 16
+
+// reapply inserts the lessons anew that a compaction took away, at the newest user message, in the bytes that the
+// session was given: a lesson that was edited meanwhile is another lesson.
+func (w *work) reapply() {
+	if w.Request.Delta {
+		return
+	}
+	item, anchor, ok := -1, wire.Anchor{}, false
+	for i := range w.rec.Blocks {
+		b := &w.rec.Blocks[i]
+		if !b.Gone || b.Moved || b.Loop || w.lives(b.Slugs) || w.reapplied() >= maxReapplied {
+			continue
+		}
+		if item < 0 {
+			if item, anchor, ok = w.words(); !ok {
+				return
+			}
+		}
+		b.Moved = true
+		w.put(item, -1, session.Block{Anchor: anchor, Text: b.Text, Slugs: b.Slugs, Again: true})
+	}
+}
+
+func (w *work) reapplied() int {
+	n := 0
+	for i := range w.rec.Blocks {
+		if w.rec.Blocks[i].Again {
+			n++
+		}
+	}
+	return n
+}
+
+func (w *work) lives(slugs []string) bool {
+	for _, s := range slugs {
+		if !w.live[s] {
+			return false
+		}
+	}
+	return true
+}
+
+// words is the newest message of the user, when it is new and a block can stand in it.
+func (w *work) words() (item int, anchor wire.Anchor, ok bool) {
+	item = w.Request.LastUser()
+	if item < 0 || !w.rec.Fresh(w.Request, item) {
+		return 0, wire.Anchor{}, false
+	}
+	anchor = w.Request.AnchorAt(item, "")
+	return item, anchor, w.holds(item, -1, anchor)
+}
+
+// result is the place at the top of a new tool result.
+func (w *work) result(item, block int, callID string) (wire.Anchor, bool) {
+	if callID == "" || !w.rec.Fresh(w.Request, item) {
+		return wire.Anchor{}, false
+	}
+	anchor := w.Request.AnchorAt(item, callID)
+	return anchor, w.holds(item, block, anchor)
+}
+
+// holds makes sure that the anchor leads back to the place: it must do so in every turn to come.
+func (w *work) holds(item, block int, a wire.Anchor) bool {
+	i, b, ok := w.Request.Find(a)
+	return ok && i == item && b == block
+}

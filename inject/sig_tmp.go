@@ -1,0 +1,3 @@
+package inject
+
+func signature(s string) string { return s }
