@@ -31,8 +31,13 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is classOfWord for a JSON key in raw form.
-func classOfKey(key []byte) keyClass { return classOfWord(key) }
+// classOfKey is classOfWord for a quoted key. There "pass" alone means a password; in prose it is a test that passed.
+func classOfKey(key []byte) keyClass {
+	if len(key) == 4 && startsFold(key, 0, "pass") {
+		return passwordClass
+	}
+	return classOfWord(key)
+}
 
 // classOfWord reads a name such as DB_PASSWORD, clientSecret or x-api-key by its end.
 func classOfWord(w []byte) keyClass {
@@ -40,12 +45,7 @@ func classOfWord(w []byte) keyClass {
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
 	}
-	if len(w) < 3 {
-		return noClass
-	}
-	switch lower(w[len(w)-1]) {
-	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x', 'h', 'k':
-	default:
+	if len(w) < 3 || !telling(w[len(w)-1]) {
 		return noClass
 	}
 	var buf [longest]byte
@@ -60,56 +60,48 @@ func classOfWord(w []byte) keyClass {
 }
 
 func classOfName(n string) keyClass {
-	end := func(suffixes ...string) bool {
-		for _, s := range suffixes {
-			if strings.HasSuffix(n, s) {
-				return true
-			}
-		}
-		return false
-	}
 	switch n[len(n)-1] {
 	case 'd':
-		if end("password", "passwd", "pwd") {
+		if ends(n, "password", "passwd", "pwd") {
 			return passwordClass
 		}
 	case 's':
-		if end("pass") && !end("bypass", "compass") {
+		if ends(n, "pass") && n != "pass" && !ends(n, "bypass", "compass") {
 			return passwordClass
 		}
-		if end("credentials") {
+		if ends(n, "credentials") {
 			return secretClass
 		}
 	case 'e':
-		if end("passphrase", "passcode") {
+		if ends(n, "passphrase", "passcode") {
 			return passwordClass
 		}
-		if end("phone", "mobile", "telephone") {
+		if ends(n, "phone", "mobile") {
 			return phoneClass
 		}
 	case 'y':
-		return classOfKeyName(end)
+		return classOfKeyName(n)
 	case 't':
-		if end("secret") {
+		if ends(n, "secret") {
 			return secretClass
 		}
-		if end("passwort") {
+		if ends(n, "passwort") {
 			return passwordClass
 		}
 	case 'n':
-		return classOfTokenName(n, end)
+		return classOfTokenName(n)
 	case 'l':
-		if end("credential") {
+		if ends(n, "credential") {
 			return secretClass
 		}
 		if n == "tel" || n == "cell" {
 			return phoneClass
 		}
 	case 'r':
-		if end("phonenumber", "mobilenumber", "contactnumber") {
+		if ends(n, "phonenumber", "mobilenumber", "contactnumber") {
 			return phoneClass
 		}
-		if end("socialsecuritynumber") {
+		if ends(n, "socialsecuritynumber") {
 			return ssnClass
 		}
 	case 'x':
@@ -120,32 +112,50 @@ func classOfName(n string) keyClass {
 	return noClass
 }
 
-func classOfKeyName(end func(...string) bool) keyClass {
+func classOfKeyName(n string) keyClass {
 	switch {
-	case end("secretaccesskey", "awssecretkey"):
+	case ends(n, "secretaccesskey", "awssecretkey"):
 		return awsClass
-	case end("accountkey", "sharedaccesskey", "subscriptionkey", "azureapikey", "openaiapikeyazure", "azureopenaikey", "azurekey"):
+	case ends(n, "accountkey", "sharedaccesskey", "subscriptionkey", "azureapikey", "azureopenaikey", "azurekey"):
 		return azureClass
-	case end("apikey", "accesskey", "secretkey", "privatekey", "authkey", "encryptionkey", "signingkey", "masterkey", "sessionkey"):
+	case ends(n, "apikey", "accesskey", "secretkey", "privatekey", "authkey", "encryptionkey", "signingkey", "masterkey", "sessionkey"):
 		return secretClass
-	case end("socialsecurity"):
+	case ends(n, "socialsecurity"):
 		return ssnClass
 	}
 	return noClass
 }
 
-func classOfTokenName(n string, end func(...string) bool) keyClass {
+func classOfTokenName(n string) keyClass {
 	switch {
-	case end("awssessiontoken"):
+	case ends(n, "awssessiontoken"):
 		return awsClass
-	case end("token", "authorization"):
+	case ends(n, "token", "authorization"):
 		return secretClass
-	case n == "ssn" || end("userssn", "customerssn"):
+	case n == "ssn" || ends(n, "userssn", "customerssn"):
 		return ssnClass
 	case n == "msisdn":
 		return phoneClass
 	}
 	return noClass
+}
+
+func ends(n string, suffixes ...string) bool {
+	for _, s := range suffixes {
+		if strings.HasSuffix(n, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// telling reports whether a name of a class can end in b; most names cannot, and need not be read.
+func telling(b byte) bool {
+	switch b | 0x20 {
+	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x':
+		return true
+	}
+	return isDigit(b)
 }
 
 // assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...", secret := "...".
@@ -164,7 +174,7 @@ func (m *matcher) assignment(i int) hit {
 	for end > m.last && i-end < 5 && (s[end-1] == ' ' || s[end-1] == ':' || s[end-1] == '=' || s[end-1] == '!' || s[end-1] == ']' || isQuote(s[end-1])) {
 		end--
 	}
-	if end == m.last || !isAlnum(s[end-1]) {
+	if end == m.last || !telling(s[end-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
@@ -173,6 +183,9 @@ func (m *matcher) assignment(i int) hit {
 		start--
 	}
 	class := classOfWord(s[start:end])
+	if keyed {
+		class = classOfKey(s[start:end])
+	}
 	if !class.isSecret() {
 		return hit{}
 	}
@@ -191,17 +204,15 @@ func (m *matcher) value(p int, class keyClass, keyed bool) hit {
 	}
 	if q := s[p]; isQuote(q) {
 		area := s[p+1 : min(len(s), p+1+longest)]
-		end := bytes.IndexByte(area, q)
-		if end < 0 {
-			if len(area) == longest {
-				return hit{}
-			}
-			end = len(area) // the capture was cut inside the value
+		if line := bytes.IndexByte(area, '\n'); line >= 0 {
+			area = area[:line]
 		}
-		if bytes.IndexByte(area[:end], '\n') >= 0 {
+		if end := bytes.IndexByte(area, q); end >= 0 {
+			return m.judge(p+1, p+1+end, class, shape{quoted: true, keyed: keyed})
+		}
+		if p++; p < len(s) && !isAlnum(s[p]) { // the quote is never closed: the capture was cut, or it closes something
 			return hit{}
 		}
-		return m.judge(p+1, p+1+end, class, shape{quoted: true, keyed: keyed})
 	}
 	end := p
 	for end < len(s) && end-p < longest && !endsValue(s[end]) {

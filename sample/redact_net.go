@@ -99,7 +99,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by its size.
+// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by its size: sections and
+// object identifiers count from 1.
 func (m *matcher) isVersion(i int, octets [4]int) bool {
 	s := m.s
 	if i > 0 {
@@ -123,12 +124,7 @@ func (m *matcher) isVersion(i int, octets [4]int) bool {
 	if m.near(i, "version ver v release upgrade section chapter § rfc oid build") {
 		return true
 	}
-	for _, o := range octets {
-		if o > 9 {
-			return false
-		}
-	}
-	return !m.near(i, wordsOfIP)
+	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.near(i, wordsOfIP)
 }
 
 // ipv6 matches an address that has its first colon at i.

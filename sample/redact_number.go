@@ -14,8 +14,8 @@ func (m *matcher) number(i int) (h hit, next int) {
 	end := span(s, i, digitByte)
 	run := end - i
 	c := at(s, end)
-	if isAlnum(c) || (c != '.' && c != '-' && c != ' ' && run < 7) {
-		return hit{}, end
+	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
+		return hit{}, end // most numbers: nothing goes on behind them
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
 		return hit{}, end // a later group of something that was nothing
@@ -24,6 +24,9 @@ func (m *matcher) number(i int) (h hit, next int) {
 		if h = m.ipv4(i); h.kind != none {
 			return h, 0
 		}
+	}
+	if c == '.' && run < 3 {
+		return hit{}, end // a fraction
 	}
 	if (c == '-' || c == ' ' || run == 9) && (run == 3 || run == 9) {
 		if h = m.ssn(i, end); h.kind != none {
@@ -98,10 +101,11 @@ func (m *matcher) card(i, end int) hit {
 	s := m.s
 	run := end - i
 	if run >= 13 && run <= 19 {
-		if closed(s, end) && isCard(s[i:end]) {
-			return hit{i, end, card}
+		negative := i > 0 && s[i-1] == '-' && (i == 1 || !isAlnum(s[i-2]))
+		if negative || !closed(s, end) || !isCard(s[i:end]) || (run > 16 && !m.near(i, wordsOfCard)) {
+			return hit{} // 64-bit integers have 19 digits
 		}
-		return hit{}
+		return hit{i, end, card}
 	}
 	if run != 4 || (at(s, end) != ' ' && at(s, end) != '-') {
 		return hit{}

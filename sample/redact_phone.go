@@ -2,7 +2,8 @@ package sample
 
 // Words that tell what the number behind them is, separated by spaces; the first byte of each is looked at first.
 const (
-	wordsOfPhone = "phone tel mobile cell fax call sms whatsapp dial contact number"
+	wordsOfPhone = "phone tel mobile cell fax call sms whatsapp dial contact"
+	wordsOfCard  = "card visa mastercard maestro amex pan"
 	wordsOfSSN   = "ssn social"
 	wordsOfIP    = "ip addr host server client peer from remote address node ping ssh"
 )
@@ -34,7 +35,7 @@ func international(g groups, k, n int) bool {
 		return false
 	}
 	if k == 1 {
-		return n >= 9
+		return n >= 10
 	}
 	for _, size := range g.size[1:k] { // 1-digit groups are lists, not numbers
 		if size < 2 && k > 3 {
@@ -56,7 +57,7 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if m.class == phoneClass {
 		return true
 	}
-	return (n >= 9 || k > 1) && !dateShape(g, k) && m.near(start, wordsOfPhone)
+	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && m.near(start, wordsOfPhone)
 }
 
 // northAmerican is [1] NXX NXX XXXX, where N is 2 to 9.
@@ -73,11 +74,12 @@ func dateShape(g groups, k int) bool {
 	return k == 3 && (g.size[0] == 4 && g.size[1] == 2 && g.size[2] == 2 || g.size[0] == 2 && g.size[1] == 2 && g.size[2] == 4)
 }
 
-// near reports whether one of the words begins in the 24 bytes before i, on the same line and at a word boundary.
+// near reports whether one of the words begins in the 24 bytes before i, on the same line and at a word boundary. It does
+// not look across a hit or a placeholder: [REDACTED:phone:1] must not make a phone of the next number.
 func (m *matcher) near(i int, words string) bool {
 	const window = 24
 	s := m.s
-	for j := i - 1; j >= max(0, i-window) && s[j] != '\n'; j-- {
+	for j := i - 1; j >= max(m.last, i-window) && s[j] != '\n'; j-- {
 		if !isAlnum(s[j]) || (!bounded(s, j) && !(isUpper(s[j]) && isLower(s[j-1]))) {
 			continue
 		}

@@ -45,10 +45,17 @@ func (m *matcher) anchor(i int, c byte) (h hit, next int) {
 	case '_':
 		return m.underscore(i), 0
 	case 'A', 'S':
-		return m.capital(i), 0
+		switch at(m.s, i+1) {
+		case 'K', 'S', 'I', 'G', 'C':
+			return m.capital(i), 0
+		}
+		return hit{}, 0
 	case 'J':
 		return m.jwt(i - 2), 0
 	case 'B', 'b':
+		if n := at(m.s, i+1) | 0x20; n != 'e' && n != 'a' {
+			return hit{}, 0
+		}
 		return m.scheme(i), 0
 	case '=':
 		return m.assignment(i), 0
@@ -71,6 +78,9 @@ func (m *matcher) anchor(i int, c byte) (h hit, next int) {
 		}
 		return hit{}, 0
 	case '+', '(':
+		if !isDigit(at(m.s, i+1)) {
+			return hit{}, 0
+		}
 		return m.phone(i), 0
 	default:
 		return m.number(i)

@@ -78,6 +78,9 @@ func isPassword(v []byte, sh shape) bool {
 	if spaces > 0 {
 		return false
 	}
+	if sh.quoted && (v[0] == '+' || v[0] == ',' || v[0] == ')') { // the quote closed a text: "PWD=" + dir + "x"
+		return false
+	}
 	if sh.quoted {
 		return digits > 0 || symbols > 0 || hyphens >= 3
 	}
