@@ -108,8 +108,6 @@ func (r *shellResult) tailLine(t string) bool {
 	switch {
 	case t == "":
 		return true
-	case t == "bash-$" || strings.HasPrefix(t, "(Open file:") || strings.HasPrefix(t, "(Current directory:"): // SWE-agent
-		return true
 	case strings.HasPrefix(t, "Signal: ") || strings.HasPrefix(t, "Process Group PGID:") || strings.HasPrefix(t, "Background PIDs:") || t == "Error: (none)": // qwen, gemini
 		return true
 	case strings.HasPrefix(t, "[Current working directory:") || strings.HasPrefix(t, "[Python interpreter:"): // OpenHands

@@ -7,6 +7,7 @@ import "strings"
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
+	text = withoutPrompt(text)
 	if i := strings.Index(text, "<system-reminder>"); i >= 0 {
 		if end := strings.LastIndex(text, "</system-reminder>"); end > i && len(text)-end < 64 {
 			text = strings.TrimSpace(text[:i])
@@ -16,6 +17,18 @@ func unwrapText(text string) string {
 		return strings.TrimSpace(inner)
 	}
 	return text
+}
+
+// withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the tool.
+func withoutPrompt(text string) string {
+	rest, ok := strings.CutSuffix(text, "bash-$")
+	if !ok {
+		return text
+	}
+	if i := strings.LastIndex(rest, "(Open file:"); i >= 0 && strings.Count(rest[i:], "\n") <= 3 {
+		rest = rest[:i]
+	}
+	return strings.TrimSpace(rest)
 }
 
 // assigned reads `# name = "value"`, the echo of harnesses that keep results in variables.

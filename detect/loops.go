@@ -1,0 +1,323 @@
+package detect
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"precept/wire"
+)
+
+// Loop is a call that goes round in circles.
+type Loop struct {
+	Index  int    // of the item that holds the result: where the warning belongs
+	CallID string // of the call whose result is to be warned of
+	Tool   string
+	Args   string // as sent
+	Count  int    // how many times the call came back alike, this one included
+	Rule   string // "failed-again", "same-again", "cycle"
+}
+
+// How often a result must come back alike. A failure, and a command that never says how it ended, is a loop the second
+// time; a success that is read again is harmless for a while.
+const (
+	againFailed  = 2
+	againSilent  = 2
+	againSuccess = 4
+)
+
+// step is one answered call, or a person's turn, judged as far as it was asked for.
+type step struct {
+	item   int
+	batch  int // calls of one answer of the model have one batch: they were made without knowing each other's results
+	callID string
+	tool   string
+	args   string
+	text   string
+	flag   int8
+	person bool   // a person speaks
+	words  string // the person's
+
+	key, sum          uint64
+	keyed, summed     bool
+	judged, looked    bool
+	verdict           Verdict
+	call              toolCall
+	changing, repeats bool // set by look: may change the world; made to be repeated
+	silent            bool // a command that did not say whether it went well
+	reopens           bool // person: says that something is different now
+	warned            bool
+}
+
+func (s *step) look() *toolCall {
+	if !s.looked {
+		s.looked = true
+		s.call = lookAt(s.tool, s.args)
+		s.changing = mayChange(&s.call)
+		s.repeats = s.call.kind == kindPlan || s.call.kind == kindWait
+	}
+	return &s.call
+}
+
+func (s *step) identity() uint64 {
+	if !s.keyed {
+		canon, _ := canonicalArgs(s.args)
+		s.key, s.keyed = callKey(s.tool, canon), true
+	}
+	return s.key
+}
+
+func (s *step) outcome() Verdict {
+	if !s.judged {
+		s.judged = true
+		call := s.look()
+		s.verdict = classify(call, s.text, s.flag)
+		if s.verdict.Outcome == OK && !s.verdict.Sure && call.kind == kindExec && !call.shell.readOnly {
+			s.silent = call.verifies() == "" || !unframe(s.text).empty
+		}
+	}
+	return s.verdict
+}
+
+func (s *step) result() uint64 {
+	if !s.summed {
+		s.sum, s.summed = resultSum(s.text), true
+	}
+	return s.sum
+}
+
+// judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil before the first.
+// A step counts when it is the same call with the same end; the walk back ends where the world may have become another
+// one: a successful call that changes it, a person's turn, another result of the same call.
+func judge(steps func(int) *step) (Loop, bool) {
+	now := steps(0)
+	now.look()
+	if now.repeats {
+		return Loop{}, false
+	}
+	v := now.outcome()
+	if v.Outcome == Pending || v.Outcome == Refusal {
+		return Loop{}, false
+	}
+	count, warned, adjacent, crossed := 1, false, true, false
+	for i := 1; ; i++ {
+		s := steps(i)
+		if s == nil {
+			break
+		}
+		if s.person {
+			if !staysClosed(now, s) {
+				break
+			}
+			crossed = true
+			continue
+		}
+		if s.identity() != now.identity() {
+			s.look()
+			if s.changing && s.outcome().Outcome == OK {
+				break
+			}
+			adjacent = adjacent && s.repeats
+			continue
+		}
+		if s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal {
+			continue
+		}
+		if !alike(now, s, adjacent) {
+			break
+		}
+		count++
+		warned = warned || s.warned && !crossed
+	}
+	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.tool, Args: now.args, Count: count}
+	switch {
+	case warned:
+		return Loop{}, false
+	case v.Outcome == Error && count >= againFailed:
+		loop.Rule = "failed-again"
+	case v.Outcome == OK && (now.silent && count >= againSilent || count >= againSuccess):
+		loop.Rule = "same-again"
+	case v.Outcome == OK && count >= 2 && cycle(steps):
+		loop.Rule = "cycle"
+	default:
+		return Loop{}, false
+	}
+	return loop, true
+}
+
+// alike: the same end. Failures right after one another are alike too when the same exit code or status ends them: what
+// they print varies. With other calls between, only the same result is.
+func alike(now, s *step, adjacent bool) bool {
+	a, b := now.outcome(), s.outcome()
+	if a.Outcome != b.Outcome {
+		return false
+	}
+	if now.result() == s.result() {
+		return true
+	}
+	return a.Outcome == Error && adjacent && a.Rule == b.Rule && a.Code == b.Code
+}
+
+// cycle: the last four steps are A B A B, each with the result it had before, and neither changes the world.
+func cycle(steps func(int) *step) bool {
+	var last [4]*step
+	for i := range last {
+		s := steps(i)
+		if s == nil || s.person || s.warned {
+			return false
+		}
+		s.look()
+		if s.repeats || s.changing || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal {
+			return false
+		}
+		last[i] = s
+	}
+	return last[0].identity() == last[2].identity() && last[1].identity() == last[3].identity() && last[0].identity() != last[1].identity() &&
+		last[0].result() == last[2].result() && last[1].result() == last[3].result() && last[0].batch != last[1].batch && last[1].batch != last[2].batch
+}
+
+// staysClosed: a person's turn between two failures does not reopen the case. It does for everything that works on the
+// person's own machine, where the person may have repaired it, and whenever the words say so. But an API that refused a
+// call by its rules refuses the same call again, whatever was said in between.
+func staysClosed(now, person *step) bool {
+	v := now.outcome()
+	return v.Outcome == Error && now.look().kind == kindOther && !person.reopens && !passing(v, now.text)
+}
+
+// passing: a failure that may pass by itself.
+func passing(v Verdict, text string) bool {
+	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
+		return true
+	}
+	low := strings.ToLower(cutText(text, 400))
+	return hasWord(low, "timeout", "timed out", "time-out", "rate limit", "too many requests", "temporar", "unavailable", "try again", "connection", "overloaded", "busy", "locked", "network")
+}
+
+// reopening: the person says that something has changed, or wants it tried again.
+func reopening(words string) bool {
+	low := fold(cutText(words, 1000))
+	return phrase(low, "try again", "try it again", "try that again", "retry", "run it again", "run again", "do it again", "check again", "once more", "one more time", "rerun", "re-run", "now it", "works now", "should work", "should be fixed",
+		"i fixed", "i've fixed", "i have fixed", "fixed it", "i changed", "i've changed", "i updated", "i've updated", "i have updated", "i added", "i've added", "i installed", "i've installed", "i restarted", "i've restarted", "i created", "i've created",
+		"i enabled", "i've enabled", "it is back", "it's back", "is up again", "de novo", "otra vez", "nochmal", "noch einmal", "encore une fois")
+}
+
+// mayChange: the call, if it went well, may have changed what other calls see.
+func mayChange(c *toolCall) bool {
+	switch c.kind {
+	case kindEdit:
+		return true
+	case kindExec:
+		if c.shell.readOnly {
+			return false
+		}
+		if k := c.verifies(); k == "test" || k == "lint" {
+			return writesFixes(c)
+		}
+		return true
+	case kindRead, kindSearch, kindPlan, kindWait:
+		return false
+	case kindWeb:
+		return hasAny(c.words, "click", "type", "press", "fill", "navigate", "goto", "scroll", "select", "submit", "drag", "upload", "login")
+	case kindOther:
+		return changingName(c.words)
+	}
+	return false
+}
+
+// writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt -w . && go test".
+func writesFixes(c *toolCall) bool {
+	for _, p := range c.shell.parts {
+		if hasPrefix(p.args, "--fix") || hasPrefix(p.args, "--write") || hasAny(p.args, "-w", "-u", "--update", "--updateSnapshot") {
+			return true
+		}
+		if k := verifier(p.prog, p.args); k == "" && !looksOnly(p.prog, p.args) || k == "build" {
+			return true
+		}
+	}
+	return false
+}
+
+// changingName reads a domain tool's name: what gets, lists or searches changes nothing, what updates, books or sends does.
+// Of a name that says neither it is assumed that nothing changed: a call that fails in the same way again after it shows
+// that nothing did.
+func changingName(words []string) bool {
+	if len(words) == 0 {
+		return false
+	}
+	switch words[0] {
+	case "get", "list", "search", "find", "fetch", "read", "show", "query", "lookup", "check", "calculate", "count", "describe", "view", "retrieve", "is", "has", "describes", "browse", "analyze", "summarize", "compare", "validate":
+		return false
+	}
+	return hasAny(words, "update", "cancel", "book", "create", "modify", "exchange", "return", "delete", "send", "set", "add", "remove", "post", "put", "write", "insert", "transfer", "submit", "apply", "move", "rename", "pay", "start", "stop", "restart",
+		"enable", "disable", "install", "deploy", "run", "execute", "upload", "save", "reset", "approve", "assign", "merge", "push", "commit", "schedule", "register", "buy", "purchase", "upgrade", "edit", "login", "authenticate", "logout", "task", "agent",
+		"subagent", "spawn", "delegate", "grant", "revoke", "change", "patch", "import", "publish", "unlock", "lock", "refund", "charge")
+}
+
+// warningArgs is how much of the arguments a warning names, in bytes.
+const warningArgs = 300
+
+// Warning is the block that tells the model of a loop. It depends on the call and the count alone, so that it is the same
+// on every replica and every day; what it quotes of the call cannot end the block or begin another one.
+func Warning(l Loop) string {
+	canon, _ := canonicalArgs(l.Args)
+	var b strings.Builder
+	b.WriteString("[LOOP DETECTED] The call ")
+	b.WriteString(quotable(l.Tool, 80))
+	b.WriteString(" ")
+	b.WriteString(quotable(canon, warningArgs))
+	if l.Rule == "failed-again" {
+		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
+	} else {
+		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
+	}
+	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below for the cause, then change the approach: other arguments, another tool, ")
+	b.WriteString("or a fix of the cause first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
+	return b.String()
+}
+
+// quotable makes a text safe to stand inside a block: one line, no brackets that could form a marker, no hidden
+// characters, at most n bytes.
+func quotable(s string, n int) string {
+	var b strings.Builder
+	for _, r := range s {
+		if b.Len() >= n {
+			b.WriteString("...")
+			break
+		}
+		switch {
+		case r == '[' || r == '［' || r == '⟦' || r == '【':
+			b.WriteByte('(')
+		case r == ']' || r == '］' || r == '⟧' || r == '】':
+			b.WriteByte(')')
+		case r == utf8.RuneError || r < ' ' || r == 0x7f || hidden(r):
+			b.WriteByte(' ')
+		default:
+			b.WriteRune(r)
+		}
+	}
+	return b.String()
+}
+
+// hidden: characters that do not show, or that turn the direction of reading.
+func hidden(r rune) bool {
+	return r >= 0x80 && r < 0xa0 || r == 0xad || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x206f || r == 0xfeff || r >= 0xe0000 && r <= 0xe0fff || r >= 0xfff0 && r <= 0xfffb
+}
+
+// person makes the step of a person's turn.
+func personStep(item int, words string) *step {
+	return &step{item: item, person: true, words: words, reopens: reopening(words)}
+}
+
+// speaks says whether item i is a turn of a person: words of a user that no agent wrote.
+func speaks(req *wire.Request, i int) (string, bool) {
+	if req.Role(i) != wire.RoleUser {
+		return "", false
+	}
+	words := req.Item(i).Words
+	if words == "" {
+		return "", false
+	}
+	if _, synthetic := Synthetic(words); synthetic {
+		return "", false
+	}
+	return words, true
+}

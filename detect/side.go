@@ -1,0 +1,169 @@
+package detect
+
+import (
+	"strings"
+
+	"precept/wire"
+)
+
+// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary", "memory", or "" when
+// they are not.
+func Side(req *wire.Request) string {
+	system, user := "", ""
+	first := min(req.Len(), 3)
+	for i := range first {
+		if req.Role(i) == wire.RoleSystem {
+			system = req.Item(i).Text
+			break
+		}
+	}
+	for i := req.Len() - 1; i >= 0; i-- {
+		if req.Role(i) == wire.RoleUser {
+			user = req.Item(i).Text
+			break
+		}
+		if req.Role(i) == wire.RoleAssistant {
+			break
+		}
+	}
+	if len(req.Tools) == 0 && user != "" {
+		// A title's instruction may stand in a user message of its own, before the words that are to be named.
+		for i := range first {
+			if req.Role(i) == wire.RoleUser {
+				user = req.Item(i).Text + "\n" + user
+				break
+			}
+		}
+	}
+	kind, _ := SideWording(user, system, len(req.Tools))
+	return kind
+}
+
+// sideHead is how much of a text is read for the wordings, in bytes.
+const sideHead = 4096
+
+// SideWording recognises the wordings of titles, summaries, compaction and memory keeping. With tools on offer only the
+// sentences that agents use word for word count, and only where they begin a paragraph; without tools the same ideas in
+// other words do too: such a request does no work.
+func SideWording(lastUserText, systemText string, tools int) (string, bool) {
+	user, system := strings.ToLower(ends(lastUserText)), strings.ToLower(cutText(systemText, sideHead))
+	if kind, ok := knownSide(user, system); ok {
+		return kind, true
+	}
+	if tools > 0 {
+		return "", false
+	}
+	head := strings.TrimSpace(system)
+	switch {
+	case titleWords(cutText(head, 400)), titleWords(cutText(strings.TrimSpace(user), 300)):
+		return "title", true
+	case summaryWords(cutText(head, 400)), summaryWords(cutText(strings.TrimSpace(user), 300)):
+		return "summary", true
+	}
+	return "", false
+}
+
+// knownSide: sentences that known agents use word for word.
+func knownSide(user, system string) (string, bool) {
+	for _, w := range []struct{ kind, text string }{
+		{"summary", "you are performing a context checkpoint compaction"},
+		{"summary", "critical: respond with text only"},
+		{"summary", "your task is to create a detailed summary of the conversation so far"},
+		{"summary", "your task is to create a detailed summary of the recent portion of the conversation"},
+		{"summary", "your task is to create a comprehensive, detailed summary of the entire conversation"},
+		{"summary", "you are the component that summarizes internal chat history"},
+		{"summary", "first, reason in your scratchpad. then, generate the <state_snapshot>"},
+		{"summary", "provide a detailed prompt for continuing our conversation above"},
+		{"summary", "provide a detailed but concise summary of our conversation above"},
+		{"summary", "the messages above are a conversation to summarize"},
+		{"summary", "the conversation history before this point was compacted"},
+		{"summary", "the current conversation is rapidly running out of context"},
+		{"summary", "*briefly* summarize this partial conversation"},
+		{"title", "generate a title for this conversation"},
+		{"title", "please write a 5-10 word title for the following conversation"},
+		{"title", "analyze if this message indicates a new conversation topic"},
+		{"title", "summarize this coding conversation in under 50 characters"},
+		{"title", "generate a concise, sentence-case title"},
+		{"memory", "you are now acting as the managed memory"},
+		{"memory", "extract durable memories from the conversation"},
+		{"memory", "analyze *only* the content and structure of your immediately preceding response"},
+		{"memory", "### task:\n"},
+	} {
+		if begins(user, w.text) {
+			return w.kind, true
+		}
+	}
+	head := strings.TrimSpace(cutText(system, 600))
+	for _, w := range []struct{ kind, text string }{
+		{"title", "you are a title generator"},
+		{"summary", "you are a context summarization"},
+		{"summary", "you are an anchored context summarization"},
+		{"summary", "you are the component that summarizes"},
+		{"summary", "you are a helpful ai assistant tasked with summarizing conversations"},
+		{"summary", "you are a conversation summar"},
+		{"memory", "you are the managed memory"},
+		{"memory", "you are a memory extraction"},
+	} {
+		if strings.HasPrefix(head, w.text) {
+			return w.kind, true
+		}
+	}
+	return "", false
+}
+
+// titleWords: the text asks for a title, in whatever words.
+func titleWords(low string) bool {
+	if !hasWord(low, "title") {
+		return false
+	}
+	return hasWord(low, "generate a title", "generate a short title", "generate a concise", "generate a brief title", "write a title", "write a short title", "create a title", "create a short title", "title generator",
+		"concise title", "short title", "brief title", "conversation title", "title for the conversation", "title for this conversation", "title for the following", "title for this chat", "title for the chat", "thread title", "session title") &&
+		hasWord(low, "conversation", "chat", "thread", "session", "message", "title generator")
+}
+
+// summaryWords: the text asks for a summary of the conversation, in whatever words.
+func summaryWords(low string) bool {
+	if !hasWord(low, "summar", "compact", "condens") {
+		return false
+	}
+	return hasWord(low, "summarize the conversation", "summarize this conversation", "summarize our conversation", "summarise the conversation", "summarize the following conversation", "summary of the conversation",
+		"summary of this conversation", "summary of our conversation", "conversation summar", "summarize the chat", "summarize the above conversation", "summarizing conversations", "conversation compactor",
+		"context summar", "progressively summarize the lines of conversation", "condense the conversation", "compact the conversation")
+}
+
+// begins: the wording stands at the start of a line of text.
+func begins(text, wording string) bool {
+	for from := 0; ; {
+		i := strings.Index(text[from:], wording)
+		if i < 0 {
+			return false
+		}
+		i += from
+		start := strings.LastIndexByte(text[:i], '\n') + 1
+		if strings.Trim(text[start:i], " \t#*>\"") == "" {
+			return true
+		}
+		from = i + len(wording)
+	}
+}
+
+// ends keeps the first and the last part of a long text: instructions stand at either.
+func ends(text string) string {
+	if len(text) <= 2*sideHead {
+		return text
+	}
+	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
+}
+
+// WorksWithTools says whether agents of that User-Agent product always work with tools, so that a request of theirs
+// without any is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain) say nothing: what an app builds on them may
+// be a plain chat.
+func WorksWithTools(product string) bool {
+	switch strings.ToLower(product) {
+	case "codex", "codex_exec", "codex_cli_rs", "codex_cli", "codex-tui", "codex_vscode", "codex_mcp_server", "codex_sdk_ts",
+		"claude-cli", "claude-code", "opencode", "qwencode", "geminicli", "gemini-cli", "cline", "roocode", "roo-code", "kilocode", "kilo-code",
+		"githubcopilotchat", "copilot", "copilot-cli", "pi", "pi-coding-agent", "goose", "crush", "openhands", "amp", "droid", "factory-cli", "kimicli", "iflow-cli":
+		return true
+	}
+	return false
+}

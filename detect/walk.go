@@ -1,0 +1,193 @@
+package detect
+
+import (
+	"bytes"
+
+	"precept/wire"
+)
+
+// Loops finds the loops among the tool results that are new in the request, for requests that hold their whole history.
+// warned names the call ids that were warned of in this session (or would have been, had the coin not withheld it); mem
+// knows the calls of replies that went by, for results whose call is not in the list.
+//
+// It is cheap for the many turns that repeat nothing: the history is searched for the call's own words in the raw bytes,
+// and only what holds them is decoded.
+func Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
+	return loopsIn(req, req.New(), req.Len(), warned, mem)
+}
+
+// loopsIn judges the results of items [from, to).
+func loopsIn(req *wire.Request, from, to int, warned map[string]bool, mem func(string) (wire.Call, bool)) []Loop {
+	if from >= to || !holdsResults(req, from, to) {
+		return nil
+	}
+	w := &walker{req: req, next: to, warned: warned, mem: mem}
+	w.fill()
+	fresh := len(w.steps)
+	var loops []Loop
+	var found map[string]bool
+	for i := fresh - 1; i >= 0; i-- { // oldest first
+		s := w.steps[i]
+		if s.person || s.item < from || s.tool == "" || warned[s.callID] || !w.seenBefore(s) {
+			continue
+		}
+		loop, ok := judge(func(back int) *step { return w.at(i + back) })
+		if !ok {
+			continue
+		}
+		if found[loop.Tool+"\x00"+loop.Args] {
+			continue // the same call twice in one answer
+		}
+		if found == nil {
+			found = map[string]bool{}
+		}
+		found[loop.Tool+"\x00"+loop.Args] = true
+		s.warned = true
+		loops = append(loops, loop)
+	}
+	return loops
+}
+
+func holdsResults(req *wire.Request, from, to int) bool {
+	for i := from; i < to; i++ {
+		if r := req.Role(i); (r == wire.RoleTool || r == wire.RoleUser) && len(req.Item(i).Results) > 0 {
+			return true
+		}
+	}
+	return false
+}
+
+// walker reads a history backwards, a batch at a time, as far as it is asked to.
+type walker struct {
+	req    *wire.Request
+	next   int     // items before it are not read yet
+	steps  []*step // newest first
+	batch  int
+	warned map[string]bool
+	mem    func(string) (wire.Call, bool)
+}
+
+// at is the i-th step back, nil before the first.
+func (w *walker) at(i int) *step {
+	for i >= len(w.steps) {
+		if !w.fill() {
+			return nil
+		}
+	}
+	return w.steps[i]
+}
+
+// fill reads the next batch back: results and words, then the answer of the model that made the calls. It says false at
+// the start of the list.
+func (w *walker) fill() bool {
+	if w.next <= 0 {
+		return false
+	}
+	w.batch++
+	first := len(w.steps)
+	for w.next > 0 && w.req.Role(w.next-1) != wire.RoleAssistant {
+		w.next--
+		w.readItem(w.next)
+	}
+	calls := map[string]wire.Call{}
+	var order []wire.Call
+	for w.next > 0 && w.req.Role(w.next-1) == wire.RoleAssistant {
+		w.next--
+		made := w.req.Item(w.next).Calls
+		for _, c := range made {
+			if c.ID != "" {
+				calls[c.ID] = c
+			}
+		}
+		order = append(made[:len(made):len(made)], order...)
+	}
+	w.resolve(w.steps[first:], calls, order)
+	return true
+}
+
+// readItem appends the steps of one item, newest first.
+func (w *walker) readItem(i int) {
+	role := w.req.Role(i)
+	if role != wire.RoleUser && role != wire.RoleTool {
+		return
+	}
+	if words, ok := speaks(w.req, i); ok {
+		w.steps = append(w.steps, personStep(i, words))
+	}
+	results := w.req.Item(i).Results
+	for j := len(results) - 1; j >= 0; j-- {
+		r := results[j]
+		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: r.Text, flag: r.IsError, warned: r.CallID != "" && w.warned[r.CallID]})
+	}
+}
+
+// resolve finds the calls of results: by id in the answer before them, in the rest of the list, in the session's memory;
+// by position where a harness sends no ids.
+func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
+	n := 0
+	for i := len(steps) - 1; i >= 0; i-- {
+		s := steps[i]
+		if s.person {
+			continue
+		}
+		call, ok := calls[s.callID]
+		if !ok && s.callID == "" && n < len(order) {
+			call, ok = order[n], true
+		}
+		if !ok && s.callID != "" {
+			call, ok = w.req.CallOf(s.callID)
+		}
+		if !ok && s.callID != "" && w.mem != nil {
+			call, ok = w.mem(s.callID)
+		}
+		n++
+		if ok {
+			s.tool, s.args = call.Name, call.Args
+		}
+	}
+}
+
+// seenBefore looks for the step's call in the history before its batch, without decoding what cannot hold it.
+func (w *walker) seenBefore(s *step) bool {
+	canon, words := canonicalArgs(s.args)
+	s.key, s.keyed = callKey(s.tool, canon), true
+	for i := w.firstOf(s) - 1; i >= 0; i-- {
+		if w.req.Role(i) != wire.RoleAssistant {
+			continue
+		}
+		if !holds(w.req.Raw(i), s.tool, words) {
+			continue
+		}
+		for _, c := range w.req.Item(i).Calls {
+			if c.Name != s.tool {
+				continue
+			}
+			if other, _ := canonicalArgs(c.Args); callKey(c.Name, other) == s.key {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// firstOf is the index of the first item of the answer that made the newest calls.
+func (w *walker) firstOf(s *step) int {
+	i := s.item
+	for i > 0 && w.req.Role(i-1) != wire.RoleAssistant {
+		i--
+	}
+	for i > 0 && w.req.Role(i-1) == wire.RoleAssistant {
+		i--
+	}
+	return i
+}
+
+// holds: the item's bytes hold the tool's name and the words of its arguments.
+func holds(raw []byte, tool string, words []string) bool {
+	for _, word := range words {
+		if !bytes.Contains(raw, []byte(word)) {
+			return false
+		}
+	}
+	return bytes.Contains(raw, []byte(tool))
+}
