@@ -1,0 +1,263 @@
+package precept_test
+
+import (
+	"fmt"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/fstest"
+)
+
+const module = "precept"
+
+// floor says on which floor a package lives; a package that is not here must be given a place first.
+func floor(pkg string) (int, bool) {
+	switch pkg {
+	case "lesson", "wire", "bandit", "sample", "configs":
+		return 0, true
+	case "detect", "session", "feedback", "ledger":
+		return 1, true
+	case "inject", "report", "store/sqlite", "store/redis":
+		return 2, true
+	case "store", "distill", "demo":
+		return 3, true
+	case "proxy", "admin":
+		return 4, true
+	case "cmd/precept":
+		return 5, true
+	default:
+		return 0, false
+	}
+}
+
+// isTestSupport names the packages that only tests may import. They stand beside the floors, and import nothing above 1.
+func isTestSupport(pkg string) bool { return pkg == "store/storetest" }
+
+// rooms says where a third-party library may be imported: the packages, and "test" for test files anywhere. A library that is
+// not here must be given a room first.
+func rooms() map[string][]string {
+	return map[string][]string{
+		"github.com/tidwall/gjson":                 {"wire"},
+		"github.com/tidwall/sjson":                 {"wire"},
+		"github.com/andybalholm/brotli":            {"wire"},
+		"github.com/klauspost/compress":            {"wire"},
+		"github.com/cespare/xxhash/v2":             {"wire", "session", "detect"},
+		"modernc.org/sqlite":                       {"store/sqlite"},
+		"github.com/redis/go-redis/v9":             {"store/redis"},
+		"github.com/dgraph-io/ristretto/v2":        {"store"},
+		"github.com/labstack/echo/v4":              {"proxy", "admin"},
+		"github.com/goccy/go-yaml":                 {"configs", "lesson"},
+		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},
+		"github.com/fsnotify/fsnotify":             {"lesson"},
+		"golang.org/x/text":                        {"lesson"},
+		"github.com/google/uuid":                   {"sample"},
+		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
+		"github.com/spf13/cobra":                   {"cmd/precept"},
+		"github.com/rogpeppe/go-internal":          {"test"},
+		"github.com/chromedp/chromedp":             {"test"},
+		"github.com/chromedp/cdproto":              {"test"},
+		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
+		"go.uber.org/goleak":                       {"test"},
+		"golang.org/x/net":                         {"test"},
+		"pgregory.net/rapid":                       {"test", "store/storetest"},
+	}
+}
+
+// source is one Go file's imports.
+type source struct {
+	file    string // slashes, relative to the module
+	pkg     string // its folder
+	test    bool
+	imports []string
+}
+
+// The imports are parsed here and now: a test that asked the go command would be answered from the test cache after a violation.
+func TestFloors(t *testing.T) {
+	sources, err := read(os.DirFS("."))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(sources) < 50 {
+		t.Fatalf("only %d files were found", len(sources))
+	}
+	for _, v := range violations(sources) {
+		t.Error(v)
+	}
+}
+
+// read parses every Go file of the module: other modules, hidden folders and test data are not the house.
+func read(root fs.FS) ([]source, error) {
+	var out []source
+	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := d.Name()
+		if d.IsDir() {
+			_, nested := fs.Stat(root, path.Join(file, "go.mod"))
+			if file != "." && (nested == nil || name == "testdata" || name[0] == '.' || name[0] == '_') {
+				return filepath.SkipDir
+			}
+			return nil
+		}
+		if path.Ext(name) != ".go" {
+			return nil
+		}
+		text, err := fs.ReadFile(root, file)
+		if err != nil {
+			return err
+		}
+		parsed, err := parser.ParseFile(token.NewFileSet(), file, text, parser.ImportsOnly)
+		if err != nil {
+			return err
+		}
+		s := source{file: file, pkg: path.Dir(file), test: strings.HasSuffix(name, "_test.go")}
+		for _, i := range parsed.Imports {
+			p, err := strconv.Unquote(i.Path.Value)
+			if err != nil {
+				return err
+			}
+			s.imports = append(s.imports, p)
+		}
+		out = append(out, s)
+		return nil
+	})
+	return out, err
+}
+
+// violations lists every import that goes up, sideways or out of its room.
+func violations(sources []source) []string {
+	var out []string
+	for _, s := range sources {
+		if s.pkg == "." {
+			continue
+		}
+		if _, known := floor(s.pkg); !known && !isTestSupport(s.pkg) {
+			out = append(out, fmt.Sprintf("%s: the package %s has no floor; give it one", s.file, s.pkg))
+			continue
+		}
+		for _, imported := range s.imports {
+			if v := violation(s, imported); v != "" {
+				out = append(out, s.file+": "+v)
+			}
+		}
+	}
+	slices.Sort(out)
+	return slices.Compact(out)
+}
+
+func violation(s source, imported string) string {
+	own, isOwn := strings.CutPrefix(imported, module+"/")
+	switch first, _, _ := strings.Cut(imported, "/"); {
+	case isOwn:
+		return arrow(s, own)
+	case strings.Contains(first, "."):
+		return outsideRoom(s, imported)
+	default: // the standard library
+		return ""
+	}
+}
+
+// arrow judges an import of our own.
+func arrow(s source, to string) string {
+	if to == s.pkg && s.test {
+		return "" // an external test of its own package
+	}
+	if isTestSupport(to) {
+		if s.test {
+			return ""
+		}
+		return to + " is for tests only"
+	}
+	target, known := floor(to)
+	if !known {
+		return to + " has no floor"
+	}
+	here, _ := floor(s.pkg)
+	if isTestSupport(s.pkg) {
+		here = 2
+	}
+	switch {
+	case target == here:
+		return "imports " + to + ", which is on the same floor"
+	case target > here:
+		return "imports " + to + ", which is on a higher floor"
+	default:
+		return ""
+	}
+}
+
+// outsideRoom judges an import of a third party's.
+func outsideRoom(s source, imported string) string {
+	for library, where := range rooms() {
+		if imported != library && !strings.HasPrefix(imported, library+"/") {
+			continue
+		}
+		if slices.Contains(where, s.pkg) || (s.test && slices.Contains(where, "test")) {
+			return ""
+		}
+		return fmt.Sprintf("imports %s, whose room is %s", imported, strings.Join(where, ", "))
+	}
+	return "imports " + imported + ", which has no room"
+}
+
+// A test that cannot fail is a defect: each kind of violation is planted and must be found.
+func TestViolationsAreFound(t *testing.T) {
+	file := func(imports ...string) *fstest.MapFile {
+		text := "package p\n"
+		for _, i := range imports {
+			text += "import _ " + strconv.Quote(i) + "\n"
+		}
+		return &fstest.MapFile{Data: []byte(text)}
+	}
+	sources, err := read(fstest.MapFS{
+		"wire/up.go":                file("precept/proxy", "fmt"),
+		"wire/sideways.go":          file("precept/bandit"),
+		"wire/sideways_test.go":     file("precept/bandit"),
+		"wire/fine.go":              file("github.com/tidwall/gjson", "net/http", "crypto/sha256"),
+		"wire/fine_test.go":         file("pgregory.net/rapid", "precept/wire"),
+		"inject/room.go":            file("github.com/tidwall/gjson"),
+		"inject/fine.go":            file("precept/session", "precept/wire"),
+		"inject/rapid.go":           file("pgregory.net/rapid"),
+		"store/unknown.go":          file("example.org/lib"),
+		"store/support.go":          file("precept/store/storetest"),
+		"store/sqlite/fine_test.go": file("precept/store/storetest"),
+		"store/storetest/fine.go":   file("precept/session"),
+		"store/storetest/up.go":     file("precept/store/sqlite"),
+		"store/nowhere.go":          file("precept/attic"),
+		"attic/a.go":                file(),
+		"store/own.go":              file("precept/store"),
+		"tools/go.mod":              {Data: []byte("module x\n")},
+		"tools/elsewhere.go":        file("precept/proxy"),
+		"wire/testdata/a.go":        file("precept/proxy"),
+		".cache/a.go":               file("precept/proxy"),
+		"root_test.go":              file("precept/proxy"),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{
+		"attic/a.go: the package attic has no floor; give it one",
+		"inject/rapid.go: imports pgregory.net/rapid, whose room is test, store/storetest",
+		"inject/room.go: imports github.com/tidwall/gjson, whose room is wire",
+		"store/nowhere.go: attic has no floor",
+		"store/own.go: imports store, which is on the same floor",
+		"store/storetest/up.go: imports store/sqlite, which is on the same floor",
+		"store/support.go: store/storetest is for tests only",
+		"store/unknown.go: imports example.org/lib, which has no room",
+		"wire/sideways.go: imports bandit, which is on the same floor",
+		"wire/sideways_test.go: imports bandit, which is on the same floor",
+		"wire/up.go: imports proxy, which is on a higher floor",
+	}
+	got := violations(sources)
+	if !slices.Equal(got, want) {
+		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
