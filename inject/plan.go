@@ -29,11 +29,12 @@ func New(cfg Config) *Injector {
 
 // Why a plan inserts nothing.
 const (
-	SkipOff     = "off"      // Precept-Inject: off
-	SkipRefused = "refused"  // the upstream refused a changed request of this session
-	SkipControl = "control"  // the session gets nothing
-	SkipNoMatch = "no_match" // nothing has fired in this session so far
-	SkipHeld    = "withheld" // the coin, or the chooser, kept back what fired
+	SkipOff      = "off"      // Precept-Inject: off
+	SkipRefused  = "refused"  // the upstream refused a changed request of this session
+	SkipExcluded = "excluded" // the session's record could not be read in time
+	SkipControl  = "control"  // the session gets nothing
+	SkipNoMatch  = "no_match" // nothing has fired in this session so far
+	SkipHeld     = "withheld" // the coin, or the chooser, kept back what fired
 )
 
 // Plan is what to do with a request. It refers to nothing of the request.
@@ -68,11 +69,7 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	if rec.Turns == 1 && p.Kind == session.NewTurn {
 		in.open(rec, t)
 	}
-	if t.Claim.InjectOff || rec.Refused {
-		p.Skip = SkipOff
-		if rec.Refused {
-			p.Skip = SkipRefused
-		}
+	if p.Skip = idle(rec, t.Claim); p.Skip != "" {
 		if p.Kind == session.NewTurn {
 			rec.Mark(t.Request)
 		}
@@ -88,6 +85,20 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	}
 	w.finish()
 	return p
+}
+
+// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment gets no lessons: what
+// it had, if it had any, is not known here.
+func idle(rec *session.Record, c session.Claim) string {
+	switch {
+	case rec.Refused:
+		return SkipRefused
+	case rec.Assignment.Excluded:
+		return SkipExcluded
+	case c.InjectOff:
+		return SkipOff
+	}
+	return ""
 }
 
 // open freezes what is known of a session before anything in it is random.

@@ -78,12 +78,16 @@ func KeyOf(tenant string, space Space, name string) ID {
 // Key is the ID of the session that a claim names.
 func Key(tenant string, c Claim) ID { return KeyOf(tenant, c.Space, c.Session) }
 
-// Candidates are the IDs that a name may stand for, one a space: feedback says only the name.
+// Candidates are the IDs that a name may stand for, one a space: feedback says only the name. The hex form of an ID is a
+// name as well.
 func Candidates(tenant, name string) []ID {
 	all := spaces()
-	ids := make([]ID, len(all))
-	for i, s := range all {
-		ids[i] = KeyOf(tenant, s, name)
+	ids := make([]ID, 0, len(all)+1)
+	for _, s := range all {
+		ids = append(ids, KeyOf(tenant, s, name))
+	}
+	if id, ok := ParseID(name); ok {
+		ids = append(ids, id)
 	}
 	return ids
 }

@@ -87,6 +87,12 @@ func TestCandidatesHoldEverySpace(t *testing.T) {
 
 func TestIDText(t *testing.T) {
 	id := KeyOf("t", SpaceName, "x")
+	if c := Candidates("t", id.String()); c[len(c)-1] != id {
+		t.Error("an ID is no name of its session")
+	}
+	if r := NewRecord("t", Claim{}, Resolved{ID: id}, noon); r.Name != id.String() {
+		t.Errorf("a lost record is called %q", r.Name)
+	}
 	back, ok := ParseID(id.String())
 	if !ok || back != id {
 		t.Errorf("ParseID(%q) = %v, %v", id.String(), back, ok)

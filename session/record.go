@@ -78,8 +78,12 @@ type LoopState struct {
 // NewRecord begins the memory of a session.
 func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 	now = now.UTC()
+	name := r.Name
+	if name == "" { // found by echo, and the record is lost: feedback can still name the ID
+		name = r.ID.String()
+	}
 	return &Record{
-		ID: r.ID, Tenant: tenant, Agent: c.Agent, Name: r.Name, Method: r.Method,
+		ID: r.ID, Tenant: tenant, Agent: c.Agent, Name: name, Method: r.Method,
 		Started: now, Seen: now, NoLearn: c.LearnOff, Dirty: true,
 	}
 }
