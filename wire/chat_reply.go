@@ -63,11 +63,7 @@ func (r *ReplyReader) delta(b []byte, v span) {
 	for k, m := range members(b, v.start) {
 		switch string(k) {
 		case "content":
-			for _, p := range contentParts(b, m) {
-				if p.kind == textPart && p.text.end-p.text.start > 2 {
-					r.add(r.slotAt(textSlot), b, p.text)
-				}
-			}
+			r.content(b, m)
 		case "tool_calls":
 			if kindAt(b, m) == '[' {
 				for c := range elements(b, m.start) {
@@ -76,6 +72,22 @@ func (r *ReplyReader) delta(b []byte, v span) {
 			}
 		case "function_call":
 			r.namedCall(r.callSlot(0, ""), b, m, "arguments")
+		}
+	}
+}
+
+// content takes a piece of the text: a string, or parts as some servers send them.
+func (r *ReplyReader) content(b []byte, v span) {
+	switch kindAt(b, v) {
+	case '"':
+		if v.end-v.start > 2 {
+			r.add(r.slotAt(textSlot), b, v)
+		}
+	case '[':
+		for e := range elements(b, v.start) {
+			if p := partAt(b, e); p.kind == textPart {
+				r.content(b, p.text)
+			}
 		}
 	}
 }

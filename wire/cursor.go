@@ -124,13 +124,16 @@ func plain(raw []byte) []byte {
 	return appendPlain(make([]byte, 0, len(raw)), raw)
 }
 
-// text is the unescaped text of the string at v, "" when it is none.
-func text(b []byte, v span) string {
+// chars is the unescaped text of the string at v, nil when it is none; most often it is a part of b.
+func chars(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
-		return ""
+		return nil
 	}
-	return string(plain(v.inner().of(b)))
+	return plain(v.inner().of(b))
 }
+
+// text is chars as a string.
+func text(b []byte, v span) string { return string(chars(b, v)) }
 
 // appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes that are no UTF-8 stay.
 func appendPlain(dst, raw []byte) []byte {

@@ -163,7 +163,7 @@ type part struct {
 	at   span // the whole value
 	kind partKind
 	text span   // textPart: the string literal
-	typ  string // textPart: its type as the client spells it
+	typ  string // text, input_text or output_text where the type says so
 	// whole: the content is this string, not an array that holds it
 	whole bool
 }
@@ -197,15 +197,20 @@ func partAt(b []byte, e span) part {
 			kind = v
 		}
 	}
-	switch typ := text(b, kind); typ {
+	switch string(chars(b, kind)) {
 	case "tool_result":
 		p.kind = resultPart
 	case "tool_use":
 		p.kind = callPart
-	case "text", "input_text", "output_text":
-		if kindAt(b, txt) == '"' {
-			p.kind, p.text, p.typ = textPart, txt, typ
-		}
+	case "text":
+		p.typ = "text"
+	case "input_text":
+		p.typ = "input_text"
+	case "output_text":
+		p.typ = "output_text"
+	}
+	if p.typ != "" && kindAt(b, txt) == '"' {
+		p.kind, p.text = textPart, txt
 	}
 	return p
 }

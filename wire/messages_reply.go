@@ -1,7 +1,7 @@
 package wire
 
 // messages reads an event of the Messages API, or a whole message.
-func (r *ReplyReader) messages(name string, b []byte) {
+func (r *ReplyReader) messages(name, b []byte) {
 	var kind, message, block, delta, usage, fault span
 	index := 0
 	for k, v := range members(b, 0) {
@@ -22,10 +22,10 @@ func (r *ReplyReader) messages(name string, b []byte) {
 			index = number(b, v, 0)
 		}
 	}
-	if t := text(b, kind); t != "" {
+	if t := chars(b, kind); len(t) > 0 {
 		name = t
 	}
-	switch name {
+	switch string(name) {
 	case "message":
 		r.wholeMessage(b, span{0, len(b)})
 	case "message_start":
@@ -92,7 +92,7 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 }
 
 func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
-	switch text(b, member(b, v, "type")) {
+	switch string(chars(b, member(b, v, "type"))) {
 	case "text_delta":
 		r.add(r.slotAt(index), b, member(b, v, "text"))
 	case "input_json_delta":

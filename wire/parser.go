@@ -13,12 +13,13 @@ type parser struct {
 	keys    []span // the top-level names
 	list    []entry
 	results []resultAt
-	odd     bool // the list holds something that is no object
+	tools   []span // the names
+	odd     bool   // the list holds something that is no object
 }
 
 // places are the top-level members that precept reads; the span of an absent one is empty.
 type places struct {
-	list, model, stream, generate, metadata, cacheKey, previous, conversation, system, tools, functions span
+	list, model, stream, generate, metadata, cacheKey, previous, conversation, system span
 }
 
 // body scans the whole body and returns where it ends, or bad.
@@ -36,9 +37,12 @@ func (p *parser) body() int {
 		}
 		p.keys = append(p.keys, name)
 		from, field := i, plain(name.of(p.b))
-		if string(field) == p.dialect.listKey() && i < len(p.b) && p.b[i] == '[' {
+		switch list := i < len(p.b) && p.b[i] == '['; {
+		case list && string(field) == p.dialect.listKey():
 			i = p.itemList(i)
-		} else {
+		case list && (string(field) == "tools" || string(field) == "functions"):
+			i = p.toolList(i, 2)
+		default:
 			i = p.value(i, 1)
 		}
 		if i > 0 {
@@ -72,11 +76,61 @@ func (p *parser) note(name []byte, v span) {
 		p.at.conversation = v
 	case "system", "instructions":
 		p.at.system = v
-	case "tools":
-		p.at.tools = v
-	case "functions":
-		p.at.functions = v
 	}
+}
+
+// toolList scans the tools at i and notes their names: {name}, {function:{name}}, {custom:{name}}, those inside a
+// namespace; a tool without a name goes by its type.
+func (p *parser) toolList(i, depth int) int {
+	i, more := p.open(i, ']', depth)
+	for more {
+		if i < len(p.b) && p.b[i] == '{' {
+			before := len(p.tools)
+			var name span
+			if i, name = p.tool(i, depth+1); len(p.str(name)) > 0 && len(p.tools) == before {
+				p.tools = append(p.tools, name)
+			}
+		} else {
+			i = p.value(i, depth)
+		}
+		i, more = p.next(i, ']')
+	}
+	return i
+}
+
+// tool scans one tool, or the function inside of one.
+func (p *parser) tool(i, depth int) (end int, name span) {
+	var kind span
+	i, more := p.open(i, '}', depth)
+	for more {
+		var key span
+		if key, i = p.key(i); i < 0 {
+			return bad, span{}
+		}
+		from, field := i, string(plain(key.of(p.b)))
+		var inner span
+		switch {
+		case field == "tools" && i < len(p.b) && p.b[i] == '[':
+			i = p.toolList(i, depth+1)
+		case (field == "function" || field == "custom") && i < len(p.b) && p.b[i] == '{':
+			i, inner = p.tool(i, depth+1)
+		default:
+			i = p.value(i, depth)
+		}
+		switch {
+		case field == "name":
+			name = span{from, i}
+		case field == "type":
+			kind = span{from, i}
+		case !inner.empty() && name.empty():
+			name = inner
+		}
+		i, more = p.next(i, '}')
+	}
+	if name.empty() {
+		name = kind
+	}
+	return i, name
 }
 
 // itemList scans the list at i, depth 2.

@@ -149,12 +149,12 @@ func (r *ReplyReader) finishJSON() {
 	}
 	if b := bytes.TrimSpace(r.json); len(b) > 0 && b[0] == '{' && valid(b) {
 		r.rep.Complete = true
-		r.object("", b)
+		r.object(nil, b)
 	}
 }
 
 // event takes one server-sent event.
-func (r *ReplyReader) event(name string, data []byte, lost bool) {
+func (r *ReplyReader) event(name, data []byte, lost bool) {
 	if r.ended {
 		return
 	}
@@ -174,14 +174,15 @@ func (r *ReplyReader) event(name string, data []byte, lost bool) {
 }
 
 // lostEvent reads what the name of an event says that was too long to keep.
-func (r *ReplyReader) lostEvent(name string) {
-	if status, ok := strings.CutPrefix(name, "response."); ok && (status == "completed" || status == "incomplete") {
+func (r *ReplyReader) lostEvent(name []byte) {
+	switch status, _ := strings.CutPrefix(string(name), "response."); status {
+	case "completed", "incomplete":
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
 }
 
 // object takes one JSON object, of an event or of a whole body.
-func (r *ReplyReader) object(name string, b []byte) {
+func (r *ReplyReader) object(name, b []byte) {
 	switch r.dialect {
 	case Chat:
 		r.chat(b)

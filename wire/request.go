@@ -79,7 +79,7 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 		return nil, &Uninspected{reasonListType}
 	}
 	r := &Request{Dialect: d, Body: body, list: p.list, results: p.results}
-	r.fill(&p.at)
+	r.fill(&p.at, p.tools)
 	return r, nil
 }
 
@@ -112,7 +112,7 @@ func (p *parser) repeated() bool {
 }
 
 // fill reads the members that the scan located.
-func (r *Request) fill(at *places) {
+func (r *Request) fill(at *places, tools []span) {
 	b := r.Body
 	r.Model = text(b, at.model)
 	r.Stream = kindAt(b, at.stream) == 't'
@@ -122,7 +122,10 @@ func (r *Request) fill(at *places) {
 	if kindAt(b, at.list) == '"' {
 		r.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Tools = toolNames(b, at.functions, toolNames(b, at.tools, nil))
+	r.Tools = make([]string, 0, len(tools))
+	for _, v := range tools {
+		r.Tools = append(r.Tools, text(b, v))
+	}
 	slices.Sort(r.Tools)
 	r.ToolsHash = hashWords(r.Tools)
 	r.SystemHash = r.systemHash(at.system)
@@ -155,46 +158,6 @@ func userSession(id string) string {
 		return session
 	}
 	return ""
-}
-
-// toolNames appends the names of the tools at v: {name}, {function:{name}}, {custom:{name}}, a namespace's own tools;
-// a tool without a name goes by its type.
-func toolNames(b []byte, v span, names []string) []string {
-	if kindAt(b, v) != '[' {
-		return names
-	}
-	for t := range elements(b, v.start) {
-		if kindAt(b, t) != '{' {
-			continue
-		}
-		var name, kind, inner, sub span
-		for k, m := range members(b, t.start) {
-			switch string(k) {
-			case "name":
-				name = m
-			case "type":
-				kind = m
-			case "function", "custom":
-				inner = m
-			case "tools":
-				sub = m
-			}
-		}
-		if kindAt(b, sub) == '[' {
-			names = toolNames(b, sub, names)
-			continue
-		}
-		if name.empty() {
-			name = member(b, inner, "name")
-		}
-		if name.empty() {
-			name = kind
-		}
-		if s := text(b, name); s != "" {
-			names = append(names, s)
-		}
-	}
-	return names
 }
 
 // Len is the number of items in the list; a string input (responses) is one user item.

@@ -77,7 +77,7 @@ func (r *Request) decodeResponses(it *Item, at span) {
 		if id.empty() {
 			id = f.id
 		}
-		res := Result{CallID: text(b, id), Text: outputText(b, f.output)}
+		res := Result{CallID: text(b, id), Text: outputText(b, kind, f.output)}
 		res.Closed = !openOutput(kind) || kindAt(b, f.output) != '"' && kindAt(b, f.output) != '['
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
@@ -112,20 +112,16 @@ func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
-// outputText is the text of a tool's output: a string, text parts, or else the JSON as it stands.
-func outputText(b []byte, v span) string {
-	switch kindAt(b, v) {
-	case 0, 'n':
+// outputText is the text of a tool's output: a string, text parts, or else (what a shell of the provider's gave back) the
+// JSON as it stands.
+func outputText(b []byte, kind string, v span) string {
+	switch k := kindAt(b, v); {
+	case k == 0 || k == 'n':
 		return ""
-	case '"':
+	case k == '"':
 		return text(b, v)
-	case '[':
-		parts := contentParts(b, v)
-		for _, p := range parts {
-			if p.kind == textPart {
-				return joinText(b, parts)
-			}
-		}
+	case k == '[' && openOutput(kind):
+		return joinText(b, contentParts(b, v))
 	}
 	return string(v.of(b))
 }

@@ -1,7 +1,7 @@
 package wire
 
 // responses reads an event of the Responses API, or a whole response.
-func (r *ReplyReader) responses(name string, b []byte) {
+func (r *ReplyReader) responses(name, b []byte) {
 	var kind, object, response, item, delta, args, input, message, fault span
 	index := 0
 	for k, v := range members(b, 0) {
@@ -28,15 +28,15 @@ func (r *ReplyReader) responses(name string, b []byte) {
 			fault = v
 		}
 	}
-	if t := text(b, kind); t != "" {
+	if t := chars(b, kind); len(t) > 0 {
 		name = t
 	}
-	switch name {
+	switch string(name) {
 	case "":
 		r.wholeResponse(b, span{0, len(b)}, text(b, object) == "response")
 		r.fail(b, fault)
 	case "response.output_item.added", "response.output_item.done":
-		r.outputItem(b, item, index, name == "response.output_item.done")
+		r.outputItem(b, item, index, string(name) == "response.output_item.done")
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
 		if s := r.slotAt(index); !s.done {
 			r.add(s, b, delta)
@@ -49,7 +49,7 @@ func (r *ReplyReader) responses(name string, b []byte) {
 		r.fail(b, message)
 		r.fail(b, fault)
 	default:
-		r.wholeResponse(b, response, terminal(name))
+		r.wholeResponse(b, response, terminal(string(name)))
 	}
 }
 

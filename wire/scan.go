@@ -1,10 +1,5 @@
 package wire
 
-import (
-	"encoding/binary"
-	"math/bits"
-)
-
 // maxDepth is how deep a body may nest. The scanner below calls itself once a level, so this bounds the stack, too:
 // a validator without a bound overflows on 8 MB of "[", and Go cannot recover from that.
 const maxDepth = 256
@@ -136,86 +131,6 @@ func valid(b []byte) bool {
 	s := scanner{b: b}
 	end := s.value(s.blank(0), 0)
 	return end >= 0 && s.blank(end) == len(b)
-}
-
-// Bytes of a word, for eight comparisons at once.
-const (
-	low    = 0x0101010101010101
-	high   = 0x8080808080808080
-	quotes = low * '"'
-	slants = low * '\\'
-	blanks = low * ' '
-)
-
-// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control. The lowest mark is
-// exact; higher ones may be wrong, by the borrow.
-func special(w uint64) uint64 {
-	q, s := w^quotes, w^slants
-	return ((q-low)&^q | (s-low)&^s | (w-blanks)&^w) & high
-}
-
-// stringEnd returns the offset behind the closing quote of a string whose text begins at i, or bad.
-func stringEnd(b []byte, i int) int {
-	for {
-		for i+16 <= len(b) {
-			m, n := special(binary.LittleEndian.Uint64(b[i:])), special(binary.LittleEndian.Uint64(b[i+8:]))
-			if m|n == 0 {
-				i += 16
-				continue
-			}
-			if m == 0 {
-				i, m = i+8, n
-			}
-			i += bits.TrailingZeros64(m) >> 3
-			break
-		}
-		for i < len(b) && b[i] >= ' ' && b[i] != '"' && b[i] != '\\' {
-			i++
-		}
-		if i >= len(b) || b[i] < ' ' {
-			return bad
-		}
-		if b[i] == '"' {
-			return i + 1
-		}
-		if i = escapeEnd(b, i+1); i < 0 {
-			return bad
-		}
-	}
-}
-
-// escapeEnd returns the offset behind the escape whose letter stands at i, or bad.
-func escapeEnd(b []byte, i int) int {
-	if i >= len(b) {
-		return bad
-	}
-	switch b[i] {
-	case '"', '\\', '/', 'b', 'f', 'n', 'r', 't':
-		return i + 1
-	case 'u':
-		if i+5 > len(b) || hex4(b[i+1:]) < 0 {
-			return bad
-		}
-		return i + 5
-	}
-	return bad
-}
-
-// hex4 reads four hexadecimal digits; -1 when they are not.
-func hex4(b []byte) rune {
-	var r rune
-	for _, c := range b[:4] {
-		switch {
-		case c >= '0' && c <= '9':
-			c -= '0'
-		case c|0x20 >= 'a' && c|0x20 <= 'f':
-			c = c | 0x20 - 'a' + 10
-		default:
-			return -1
-		}
-		r = r<<4 | rune(c)
-	}
-	return r
 }
 
 // numberEnd returns the offset behind the number that begins at i, or bad.

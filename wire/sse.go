@@ -6,11 +6,11 @@ import "bytes"
 // or CRLF. An event longer than max is not kept, but its name and its end are seen.
 type sseReader struct {
 	max   int
-	event func(name string, data []byte, lost bool)
+	event func(name, data []byte, lost bool)
 
 	line    []byte // of the line that has not ended
 	data    []byte // of the event that has not ended
-	name    string
+	name    []byte
 	some    bool // the event has data
 	over    bool // the line is longer than max
 	lost    bool // so is the event
@@ -80,7 +80,7 @@ func (s *sseReader) take(line []byte) {
 	}
 	switch string(field) {
 	case "event":
-		s.name = string(value[:min(len(value), 128)])
+		s.name = append(s.name[:0], value[:min(len(value), 128)]...)
 	case "data":
 		if s.some {
 			s.data = append(s.data, '\n')
@@ -101,7 +101,7 @@ func (s *sseReader) dispatch() {
 		}
 		s.event(s.name, s.data, s.lost)
 	}
-	s.data, s.name, s.some, s.lost = reuse(s.data), "", false, false
+	s.data, s.name, s.some, s.lost = reuse(s.data), s.name[:0], false, false
 }
 
 func reuse(b []byte) []byte {

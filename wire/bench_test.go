@@ -1,0 +1,155 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"testing"
+)
+
+// conversation is an agent's request of about size bytes: a system prompt and tools, then a loop of calls and results.
+func conversation(d Dialect, size int) []byte {
+	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
+	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }
+	var items []string
+	add := func(format string, args ...any) { items = append(items, fmt.Sprintf(format, args...)) }
+	add(`{"role":"user","content":%s}`, quote("Fix the failing test in the parser package."))
+	for n, i := 0, 0; n < size*3/4; i++ {
+		out := quote(strings.Repeat(code, 1+i%30))
+		id := "call_" + strconv.Itoa(1000+i)
+		switch d {
+		case Chat:
+			add(`{"role":"assistant","content":null,"tool_calls":[{"id":"%s","type":"function","function":{"name":"sh","arguments":"{\"command\":\"cat %d\"}"}}]}`, id, i)
+			add(`{"role":"tool","tool_call_id":"%s","content":%s}`, id, out)
+		case Responses:
+			add(`{"type":"function_call","call_id":"%s","name":"sh","arguments":"{\"command\":\"cat %d\"}"}`, id, i)
+			add(`{"type":"function_call_output","call_id":"%s","output":%s}`, id, out)
+		case Messages:
+			add(`{"role":"assistant","content":[{"type":"tool_use","id":"%s","name":"sh","input":{"command":"cat %d"}}]}`, id, i)
+			add(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%s","content":%s}]}`, id, out)
+		case None:
+		}
+		n += len(out) + 200
+	}
+	system := quote(strings.Repeat("You are a careful agent.\n", size/200))
+	tools := strings.Repeat(`{"type":"function","name":"tool","function":{"name":"tool","parameters":{"type":"object","properties":{"a":{"type":"string"}}}}},`, size/2000)
+	return fmt.Appendf(nil, `{"model":"m","instructions":%s,"tools":[%s],%q:[%s],"stream":true}`,
+		system, strings.TrimSuffix(tools, ","), d.listKey(), strings.Join(items, ","))
+}
+
+func sizes(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
+	b.Helper()
+	for _, d := range []Dialect{Chat, Responses, Messages} {
+		for _, kib := range []int{1, 32, 256} {
+			body := conversation(d, kib<<10)
+			b.Run(fmt.Sprintf("%s/%dK", d, kib), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				b.ReportAllocs()
+				run(b, d, body)
+			})
+		}
+	}
+}
+
+func BenchmarkParse(b *testing.B) {
+	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		for b.Loop() {
+			if _, err := Parse(d, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkTurn is what a proxy asks of a request in the middle of a session.
+func BenchmarkTurn(b *testing.B) {
+	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		r, err := Parse(d, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		anchors := []Anchor{r.AnchorAt(0, ""), r.AnchorAt(r.Len()-1, r.Item(r.Len() - 1).Results[0].CallID)}
+		dst := make([]byte, 0, len(body)*2)
+		for b.Loop() {
+			r, _ := Parse(d, body)
+			for _, res := range r.NewResults() {
+				r.CallOf(res.CallID)
+			}
+			r.LastUser()
+			edits := make([]Edit, 0, 2)
+			for _, a := range anchors {
+				if item, block, ok := r.Find(a); ok {
+					edits = append(edits, Edit{item, block, "[LOOP DETECTED]\n[END LOOP DETECTED]\n\n"})
+				}
+			}
+			if dst, err = r.Splice(dst[:0], edits); err != nil || len(edits) != 2 {
+				b.Fatal(err, edits)
+			}
+		}
+	})
+}
+
+func BenchmarkSplice(b *testing.B) {
+	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		r, err := Parse(d, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		dst := make([]byte, 0, len(body)*2)
+		edits := []Edit{{0, -1, block}, {r.Len() - 1, 0, block}}
+		for b.Loop() {
+			if dst, err = r.Splice(dst[:0], edits); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
+
+// BenchmarkImage is a request with a picture of 5 MB in the newest message.
+func BenchmarkImage(b *testing.B) {
+	body := []byte(`{"messages":[{"role":"user","content":[{"type":"image_url","image_url":{"url":"data:image/png;base64,` +
+		strings.Repeat("iVBORw0KGgoAAAAN", 5<<20/16) + `"}},{"type":"text","text":"what is it"}]}]}`)
+	b.SetBytes(int64(len(body)))
+	b.ReportAllocs()
+	for b.Loop() {
+		r, err := Parse(Chat, body)
+		if err != nil || r.LastUser() != 0 {
+			b.Fatal(err)
+		}
+		r.AnchorAt(0, "")
+	}
+}
+
+func BenchmarkReplySSE(b *testing.B) {
+	for _, d := range []Dialect{Chat, Responses, Messages} {
+		var stream bytes.Buffer
+		for range 200 {
+			switch d {
+			case Chat:
+				stream.WriteString(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
+			case Responses:
+				stream.WriteString("event: response.output_text.delta\n" + `data: {"type":"response.output_text.delta","sequence_number":7,"item_id":"msg_1","output_index":0,"content_index":0,"delta":" word"}` + "\n\n")
+			case Messages:
+				stream.WriteString("event: content_block_delta\n" + `data: {"type":"content_block_delta","index":0,"delta":{"type":"text_delta","text":" word"}}` + "\n\n")
+			case None:
+			}
+		}
+		b.Run(d.String(), func(b *testing.B) {
+			b.SetBytes(int64(stream.Len()))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := NewReplyReader(d, "text/event-stream", 1<<20)
+				for p := stream.Bytes(); len(p) > 0; {
+					n := min(len(p), 1<<10)
+					_, _ = r.Write(p[:n])
+					p = p[n:]
+				}
+				if len(r.Reply().Text) != 1000 {
+					b.Fatal("text lost")
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,226 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+const block = "Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n"
+
+// escaped is block inside a JSON string.
+const escaped = `Lessons from past experience:\n- [a] b <c> \"d\"\n  | e\\f\nEnd of lessons.\n\n`
+
+func TestSplicePlaces(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		dialect     Dialect
+		body        string
+		item, block int
+		want        string
+	}{
+		{"chat string", Chat, `{"messages":[{"role":"user","content": "go"}]}`, 0, -1,
+			`{"messages":[{"role":"user","content": "` + escaped + `go"}]}`},
+		{"chat empty string", Chat, `{"messages":[{"role":"user","content":""}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`},
+		{"chat parts", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"b"},{"type":"image_url"}]}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`},
+		{"chat parts with a reminder behind the words", Chat,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`},
+		{"chat tool string", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":"out"}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":"` + escaped + `out"}]}`},
+		{"chat tool parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"out"}]}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"out"}]}]}`},
+		{"chat tool, no parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[ ]}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"} ]}]}`},
+		{"responses input", Responses, `{"input":"go"}`, 0, -1, `{"input":"` + escaped + `go"}`},
+		{"responses parts", Responses, `{"input":[{"role":"user","content":[{"text":"go","type":"input_text"}]}]}`, 0, -1,
+			`{"input":[{"role":"user","content":[{"type":"input_text","text":"` + escaped + `"},{"text":"go","type":"input_text"}]}]}`},
+		{"responses output", Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":"out"}]}`, 0, 0,
+			`{"input":[{"type":"function_call_output","call_id":"c","output":"` + escaped + `out"}]}`},
+		{"responses custom output parts", Responses, `{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_image"}]}]}`, 0, 0,
+			`{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_text","text":"` + escaped + `"},{"type":"input_image"}]}]}`},
+		{"messages string", Messages, `{"messages":[{"role":"user","content":"go"}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":"` + escaped + `go"}]}`},
+		{"messages words behind results", Messages,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"` + escaped + `"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages result string", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`, 0, 1,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"` + escaped + `x"}]}]}`},
+		{"messages result parts", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image"}]}]}]}`, 0, 0,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"` + escaped + `"},{"type":"image"}]}]}]}`},
+		{"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
+			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := must(t, c.dialect, c.body)
+			edits := []Edit{{c.item, c.block, block}}
+			got, err := r.Splice([]byte("dst:"), edits)
+			if err != nil || string(got) != "dst:"+c.want {
+				t.Fatalf("%v\n got %s\nwant %s", err, got, c.want)
+			}
+			back, err := Strip(c.dialect, got[4:], edits)
+			if err != nil || string(back) != c.body {
+				t.Fatalf("strip: %v\n got %s\nwant %s", err, back, c.body)
+			}
+		})
+	}
+}
+
+func TestSpliceRefuses(t *testing.T) {
+	for _, c := range []struct {
+		name        string
+		dialect     Dialect
+		body        string
+		item, block int
+	}{
+		{"no such item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 1, -1},
+		{"negative item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, -1, -1},
+		{"assistant", Chat, `{"messages":[{"role":"assistant","content":"a"}]}`, 0, -1},
+		{"system", Chat, `{"messages":[{"role":"system","content":"a"}]}`, 0, -1},
+		{"null content", Chat, `{"messages":[{"role":"user","content":null}]}`, 0, -1},
+		{"no text part", Chat, `{"messages":[{"role":"user","content":[{"type":"image_url"}]}]}`, 0, -1},
+		{"words of a tool", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
+		{"result of a user", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
+		{"null result", Chat, `{"messages":[{"role":"tool","content":null}]}`, 0, 0},
+		{"shell output", Responses, `{"input":[{"type":"local_shell_call_output","id":"c","output":"{}"}]}`, 0, 0},
+		{"unknown type", Responses, `{"input":[{"type":"mystery","role":"user","content":"a"}]}`, 0, -1},
+		{"call", Responses, `{"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]}`, 0, 0},
+		{"text before the results only", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
+		{"block is text", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}]}]}`, 0, 0},
+		{"no such block", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 1},
+		{"null content of a result", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":null}]}]}`, 0, 0},
+		{"content that looks like ours", Messages, `{"messages":[{"role":"user","content":[{"content" :"","type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0},
+		{"assistant of messages", Messages, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, 0, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := must(t, c.dialect, c.body)
+			if got, err := r.Splice([]byte("dst"), []Edit{{c.item, c.block, "x"}}); err == nil || string(got) != "dst" {
+				t.Errorf("spliced: %s", got)
+			}
+			if it := c.item; it == 0 {
+				for _, res := range r.Item(0).Results {
+					if res.Block == c.block && !res.Closed {
+						t.Error("the result is not marked closed")
+					}
+				}
+				if c.block < 0 && r.Item(0).HasText {
+					t.Error("the item is marked as having a place")
+				}
+			}
+		})
+	}
+}
+
+func TestSpliceKeepsTheOrderGiven(t *testing.T) {
+	r := must(t, Chat, `{"messages":[{"role":"user","content":"w"},{"role":"user","content":[{"type":"text","text":"w"}]},{"role":"tool","content":[]}]}`)
+	edits := []Edit{{2, 0, "e"}, {1, -1, "a"}, {0, -1, "c"}, {1, -1, "b"}, {0, -1, "d"}, {0, -1, ""}, {2, 0, "f"}}
+	got, err := r.Splice(nil, edits)
+	want := `{"messages":[{"role":"user","content":"cdw"},{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"b"},{"type":"text","text":"w"}]},` +
+		`{"role":"tool","content":[{"type":"text","text":"e"},{"type":"text","text":"f"}]}]}`
+	if err != nil || string(got) != want {
+		t.Fatalf("%v\n got %s\nwant %s", err, got, want)
+	}
+}
+
+func TestStripRefuses(t *testing.T) {
+	body := []byte(`{"messages":[{"role":"user","content":"words"},{"role":"tool","content":[]},{"role":"user","content":[{"type":"text","text":"w"}]}]}`)
+	for _, e := range []Edit{{0, -1, "other"}, {1, 0, "x"}, {2, -1, "x"}, {3, -1, "x"}, {0, 0, "words"}} {
+		if out, err := Strip(Chat, body, []Edit{e}); err == nil {
+			t.Errorf("%+v was taken out: %s", e, out)
+		}
+	}
+	if _, err := Strip(Chat, body[1:], []Edit{{0, -1, "words"}}); err == nil {
+		t.Error("a body that is no JSON")
+	}
+	if out, err := Strip(None, body[1:], nil); err != nil || !bytes.Equal(out, body[1:]) {
+		t.Error("nothing to take out")
+	}
+}
+
+func TestStripUndoesSplice(t *testing.T) {
+	text := rapid.OneOf(rapid.Just(block), rapid.Just("[LOOP DETECTED] x\n[END LOOP DETECTED]\n\n"), rapid.String(), rapid.SampledFrom([]string{"w", "\"", "\x00\xff"}))
+	rapid.Check(t, func(t *rapid.T) {
+		g := gen{t}
+		d, body := g.body()
+		r, err := Parse(d, []byte(body))
+		if err != nil {
+			t.Fatalf("%v: %s", err, body)
+		}
+		edits := g.edits(r, text)
+		out, err := r.Splice(nil, edits)
+		if err != nil {
+			t.Fatalf("splice %+v: %v: %s", edits, err, body)
+		}
+		if !json.Valid(out) {
+			t.Fatalf("not JSON any more: %s", out)
+		}
+		back, err := Strip(d, out, edits)
+		if err != nil || string(back) != body {
+			t.Fatalf("%v %+v\n got %s\nfrom %s\nwant %s", err, edits, back, out, body)
+		}
+	})
+}
+
+// An agent re-sends its history without our blocks; what the upstream sees has them. Both must be the same items.
+func TestBlocksDoNotCountInTheHash(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		g := gen{t}
+		d, body := g.body()
+		r, err := Parse(d, []byte(body))
+		if err != nil {
+			t.Fatal(err)
+		}
+		out, err := r.Splice(nil, g.edits(r, rapid.SampledFrom([]string{block, "[LOOP DETECTED] x\n[END LOOP DETECTED]\n\n"})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		spliced, err := Parse(d, out)
+		if err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+		for i := range r.Len() {
+			if r.Hash(i) != spliced.Hash(i) || r.Item(i).Words != spliced.Item(i).Words {
+				t.Fatalf("item %d is another one\n%s\n%s", i, r.Raw(i), spliced.Raw(i))
+			}
+		}
+	})
+}
+
+func FuzzSplice(f *testing.F) {
+	for _, s := range seeds {
+		f.Add(uint8(s.dialect), []byte(s.body), "text\n", block)
+	}
+	f.Fuzz(func(t *testing.T, d uint8, body []byte, one, two string) {
+		r, err := Parse(Dialect(d%4), body)
+		if err != nil {
+			return
+		}
+		var edits []Edit
+		for i := range r.Len() {
+			it := r.Item(i)
+			if it.HasText {
+				edits = append(edits, Edit{i, -1, one}, Edit{i, -1, two})
+			}
+			for _, res := range it.Results {
+				if !res.Closed {
+					edits = append(edits, Edit{i, res.Block, two})
+				}
+			}
+		}
+		out, err := r.Splice(nil, edits)
+		if err != nil {
+			t.Fatalf("a place that was promised is not there: %v", err)
+		}
+		if !json.Valid(out) {
+			t.Fatalf("not JSON any more: %q", out)
+		}
+		back, err := Strip(r.Dialect, out, edits)
+		if err != nil || !bytes.Equal(back, body) {
+			t.Fatalf("%v\n got %q\nfrom %q\nwant %q", err, back, out, body)
+		}
+	})
+}
