@@ -149,6 +149,27 @@ func ends(n string, suffixes ...string) bool {
 	return false
 }
 
+// secretEnd reports whether the name of a secret can end in the two letters: most names of code fall here.
+func secretEnd(a, b byte) bool {
+	switch b {
+	case 'd':
+		return a == 'r' || a == 'w'
+	case 's':
+		return a == 's' || a == 'l'
+	case 'e':
+		return a == 's' || a == 'd'
+	case 'y':
+		return a == 'e'
+	case 't':
+		return a == 'e' || a == 'r'
+	case 'n':
+		return a == 'e' || a == 'o'
+	case 'l':
+		return a == 'a'
+	}
+	return false
+}
+
 // telling reports whether a name of a class can end in b; most names cannot, and need not be read.
 func telling(b byte) bool {
 	switch b | 0x20 {
@@ -178,6 +199,9 @@ func (m *matcher) assignment(i int) hit {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
+	if !isDigit(s[end-1]) && (end < 2 || !secretEnd(s[end-2]|0x20, s[end-1]|0x20)) {
+		return hit{}
+	}
 	start := end
 	for start > m.last && end-start < 40 && (classOf[s[start-1]]&tokenByte != 0 || s[start-1] == '.') {
 		start--

@@ -112,8 +112,7 @@ type hit struct {
 
 // Classes of bytes, as bits of classOf.
 const (
-	anchorByte uint8 = 1 << iota // a match may hang on it
-	alnumByte
+	alnumByte uint8 = 1 << iota
 	digitByte
 	hexByte
 	tokenByte  // [A-Za-z0-9_-]
@@ -122,8 +121,6 @@ const (
 	upperByte
 )
 
-// classOf is the hot loop's only look-up.
-//
 //nolint:gochecknoglobals // written once here, read only
 var classOf = func() (t [256]uint8) {
 	set := func(s string, class uint8) {
@@ -133,7 +130,6 @@ var classOf = func() (t [256]uint8) {
 	}
 	const digits, lowers, uppers = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	const alnum = digits + lowers + uppers
-	set("@%-_ASJBb:=[~+("+digits, anchorByte)
 	set(alnum, alnumByte|tokenByte|base64Byte|localByte)
 	set(digits, digitByte)
 	set(digits+"abcdefABCDEF", hexByte)

@@ -21,13 +21,26 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 			return m.hits
 		}
 	}
+	want := ^uint32(0)
+	if !m.personal {
+		want = ^personalAnchors
+	}
 	for i := 0; i < len(s); {
-		c := s[i]
-		if classOf[c]&anchorByte == 0 {
+		bits := anchors.self[s[i]]
+		if bits == 0 {
 			i++
 			continue
 		}
-		h, next := m.anchor(i, c)
+		if i > 0 {
+			bits &= anchors.prev[s[i-1]]
+		} else {
+			bits &= anchors.prev[0]
+		}
+		if bits &= anchors.next[at(s, i+1)] & want; bits == 0 {
+			i++
+			continue
+		}
+		h, next := m.anchor(i, bits)
 		if h.kind != none {
 			m.hits = append(m.hits, h)
 			m.last, next = h.end, h.end
@@ -37,54 +50,38 @@ func (m *matcher) run(s []byte, class keyClass) []hit {
 	return m.hits
 }
 
-// anchor looks at one anchor byte. next is where to go on when there is no hit; 0 means at the next byte.
-func (m *matcher) anchor(i int, c byte) (h hit, next int) {
-	switch c {
-	case '-':
-		return m.dash(i), 0
-	case '_':
-		return m.underscore(i), 0
-	case 'A', 'S':
-		switch at(m.s, i+1) {
-		case 'K', 'S', 'I', 'G', 'C':
-			return m.capital(i), 0
-		}
-		return hit{}, 0
-	case 'J':
-		return m.jwt(i - 2), 0
-	case 'B', 'b':
-		if n := at(m.s, i+1) | 0x20; n != 'e' && n != 'a' {
-			return hit{}, 0
-		}
-		return m.scheme(i), 0
-	case '=':
-		return m.assignment(i), 0
-	case ':':
-		return m.colon(i)
-	case '~':
-		return m.azureSecret(i), 0
-	case '[':
-		return hit{}, m.skipPlaceholder(i)
-	}
-	if !m.personal {
-		return hit{}, 0
-	}
-	switch c {
-	case '@':
-		return m.email(i, 1), 0
-	case '%':
-		if startsWith(m.s, i, "%40") {
-			return m.email(i, 3), 0
-		}
-		return hit{}, 0
-	case '+', '(':
-		if !isDigit(at(m.s, i+1)) {
-			return hit{}, 0
-		}
-		return m.phone(i), 0
-	default:
+// anchor looks at an anchor byte between the right neighbours. next is where to go on when there is no hit; 0 means at the
+// next byte.
+func (m *matcher) anchor(i int, bits uint32) (h hit, next int) {
+	switch {
+	case bits&(anchorNumber|anchorIBAN) != 0:
 		return m.number(i)
+	case bits&anchorEqual != 0:
+		return m.assignment(i), 0
+	case bits&(anchorURL|anchorIPv6|anchorColon) != 0:
+		return m.colon(i, bits), 0
+	case bits&anchorUnderscore != 0:
+		return m.underscore(i), 0
+	case bits&(anchorVendorDash|anchorDashes) != 0:
+		return m.dash(i), 0
+	case bits&anchorPlaceholder != 0:
+		return hit{}, m.skipPlaceholder(i)
+	case bits&anchorScheme != 0:
+		return m.scheme(i), 0
+	case bits&anchorAt != 0:
+		return m.email(i, 1), 0
+	case bits&(anchorA|anchorS) != 0:
+		return m.capital(i), 0
+	case bits&anchorJWT != 0:
+		return m.jwt(i - 2), 0
+	case bits&anchorTilde != 0:
+		return m.azureSecret(i), 0
+	case bits&(anchorPlus|anchorParen) != 0:
+		return m.phone(i), 0
+	case startsWith(m.s, i, "%40"):
+		return m.email(i, 3), 0
 	}
+	return hit{}, 0
 }
 
 // skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of a match.
@@ -103,14 +100,20 @@ func (m *matcher) skipPlaceholder(i int) int {
 }
 
 // colon handles the colon's three roles: URL, IPv6 address, assignment.
-func (m *matcher) colon(i int) (hit, int) {
-	if startsWith(m.s, i, "://") {
-		return m.url(i), 0
+func (m *matcher) colon(i int, bits uint32) hit {
+	if bits&anchorURL != 0 {
+		if startsWith(m.s, i, "://") {
+			return m.url(i)
+		}
+		return hit{}
 	}
-	if m.personal {
+	if bits&anchorIPv6 != 0 {
 		if h := m.ipv6(i); h.kind != none {
-			return h, 0
+			return h
 		}
 	}
-	return m.assignment(i), 0
+	if bits&anchorColon != 0 {
+		return m.assignment(i)
+	}
+	return hit{}
 }
