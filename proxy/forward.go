@@ -96,6 +96,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	if f.decoded {
 		out.Header.Del("Content-Encoding")
 	}
+	out.Header.Del("Expect") // the body is here: there is nothing to wait for
 	setBody(out, f.body, f.length)
 }
 

@@ -21,6 +21,7 @@ import (
 	"precept/sample"
 	"precept/session"
 	"precept/store"
+	"precept/wire"
 )
 
 // Options are what the data face is made of.
@@ -51,13 +52,15 @@ type Proxy struct {
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one it started with.
 type settings struct {
-	cfg      *configs.Config
-	targets  map[string]*target
-	routes   map[string]*target // by dialect name and "other"
-	injector *inject.Injector
-	keys     map[string]*configs.Key
-	secret   []byte
-	hash     string // of the configuration, for exchanges
+	optOut     *sample.OptOut
+	experiment bandit.Config // how lessons are chosen
+	cfg        *configs.Config
+	targets    map[string]*target
+	routes     map[string]*target // by dialect name and "other"
+	injector   *inject.Injector
+	keys       map[string]*configs.Key
+	secret     []byte
+	hash       string // of the configuration, for exchanges
 }
 
 // New makes the data face. It starts nothing.
@@ -120,11 +123,22 @@ func (p *Proxy) Handler() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = p.fault
+	e.Pre(noTunnel)
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
 	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response(), c.Request()) })
 	return e
+}
+
+// noTunnel refuses CONNECT, whose target is no path that a router knows.
+func noTunnel(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		if c.Request().Method == http.MethodConnect {
+			return refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels")
+		}
+		return next(c)
+	}
 }
 
 // Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.

@@ -6,7 +6,6 @@ import (
 	"strings"
 	"time"
 
-	"precept/detect"
 	"precept/inject"
 	"precept/lesson"
 	"precept/session"
@@ -54,9 +53,6 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	dialect := wire.None
 	if r.Method == http.MethodPost {
 		dialect = wire.DialectOf(escaped)
-	}
-	if r.Method == http.MethodConnect {
-		return refusal(dialect, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels")
 	}
 	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
 		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")

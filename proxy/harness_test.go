@@ -1,0 +1,226 @@
+package proxy
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"go.uber.org/goleak"
+
+	"precept/configs"
+	"precept/lesson"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// seen is one request as the upstream got it.
+type seen struct {
+	method, uri string
+	header      http.Header
+	body        []byte
+	length      int64
+	trailer     http.Header
+}
+
+// upstream records what reaches it and answers with a handler of the test's.
+type upstream struct {
+	*httptest.Server
+	mu   sync.Mutex
+	got  []seen
+	then http.HandlerFunc
+}
+
+func newUpstream(t *testing.T, then http.HandlerFunc) *upstream {
+	t.Helper()
+	u := &upstream{then: then}
+	if then == nil {
+		u.then = func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+		}
+	}
+	u.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		u.mu.Lock()
+		u.got = append(u.got, seen{r.Method, r.RequestURI, r.Header.Clone(), body, r.ContentLength, r.Trailer.Clone()})
+		u.mu.Unlock()
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		u.then(w, r)
+	}))
+	t.Cleanup(u.Close)
+	return u
+}
+
+func (u *upstream) last(t *testing.T) seen {
+	t.Helper()
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.got) == 0 {
+		t.Fatal("the upstream got no request")
+	}
+	return u.got[len(u.got)-1]
+}
+
+func (u *upstream) count() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.got)
+}
+
+func chatReply(id, text string) string {
+	return fmt.Sprintf(`{"id":%q,"object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}],"usage":{"prompt_tokens":3,"completion_tokens":2,"total_tokens":5}}`, id, text)
+}
+
+// rig is a data face before an upstream, with a real store behind it.
+type rig struct {
+	*Proxy
+	url   string
+	up    *upstream
+	db    *sqlite.Store
+	stop  func()
+	flags map[string]string
+}
+
+// certain are the settings under which every matching lesson is injected.
+func certain() map[string]string {
+	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
+}
+
+// newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh one).
+func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
+	t.Helper()
+	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
+	for k, v := range flags {
+		all[k] = v
+	}
+	cfg, err := configs.Parse(configs.Sources{Flags: all})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	st, err := store.Open(t.Context(), store.Options{
+		Now: time.Now, Backend: db, CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3},
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: true,
+		Failed:   func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
+		Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if book == nil {
+		book = lesson.NewBook(nil)
+	}
+	p, err := New(Options{
+		Config: cfg, Store: st, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Salt: "test", Secret: []byte("secret"), Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
+		Metrics: NewMetrics(prometheus.NewRegistry()),
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = st.Run(ctx) })
+	srv := httptest.NewServer(p.Handler())
+	var once sync.Once
+	r := &rig{Proxy: p, url: srv.URL, up: up, db: db}
+	r.stop = func() {
+		once.Do(func() {
+			srv.Close()
+			cancel()
+			wg.Wait()
+			p.Close()
+			if err := st.Close(); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	t.Cleanup(r.stop)
+	return r
+}
+
+// testLog shows the log of a failed test.
+type testLog struct{ t *testing.T }
+
+func (l testLog) Write(b []byte) (int, error) {
+	l.t.Log(strings.TrimSpace(string(b)))
+	return len(b), nil
+}
+
+// client is one that changes nothing by itself.
+func client(t *testing.T) *http.Client {
+	t.Helper()
+	tr := &http.Transport{DisableCompression: true}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &http.Client{Transport: tr, CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+}
+
+// send sends one request and reads the whole answer.
+func (r *rig) send(t *testing.T, method, path string, header http.Header, body string) (*http.Response, []byte) {
+	t.Helper()
+	req, err := http.NewRequestWithContext(t.Context(), method, r.url+path, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for k, v := range header {
+		req.Header[k] = v
+	}
+	res, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	got, err := io.ReadAll(res.Body)
+	if err != nil {
+		t.Fatalf("read the answer: %v", err)
+	}
+	return res, got
+}
+
+const chatPath = "/v1/chat/completions"
+
+// chat sends a chat request and expects a 200.
+func (r *rig) chat(t *testing.T, header http.Header, body string) []byte {
+	t.Helper()
+	res, got := r.send(t, http.MethodPost, chatPath, header, body)
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %s", res.StatusCode, got)
+	}
+	return got
+}
+
+// bookOf makes a book of one lesson a keyword: "slug: keyword".
+func bookOf(t *testing.T, lessons ...string) *lesson.Book {
+	t.Helper()
+	var all []*lesson.Lesson
+	for _, l := range lessons {
+		slug, keyword, _ := strings.Cut(l, ": ")
+		text := fmt.Sprintf("---\nschema: learning/v1\nslug: %s\ntitle: Follow %s\ntrigger:\n  description: when it says %s\n  metadata:\n    precept:\n      keywords: [%q]\noutcome: success\nevidence:\n  - kind: run\n    ref: test/%s\n---\n\n# Follow %s\n\n## What to do (or avoid)\n\nDo as %s says.\n",
+			slug, slug, keyword, keyword, slug, slug, slug)
+		parsed, err := lesson.Parse(slug+".md", []byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, parsed)
+	}
+	return lesson.NewBook(all)
+}

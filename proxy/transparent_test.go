@@ -1,0 +1,481 @@
+package proxy
+
+import (
+	"bufio"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/textproto"
+	"strings"
+	"testing"
+	"time"
+)
+
+// What nobody asked precept to touch arrives as it was sent.
+func TestForwardsBytes(t *testing.T) {
+	bodies := map[string]string{
+		"odd json":      `{ "messages":[{"role":"user","content":"a\u0000b \ud800 caf\u00e9 </x>"}],"n":1E400,"big":123456789012345678901234567890,"f":1.0,  "zz":{"b":1,"a":2}}`,
+		"truncated":     `{"messages":[{"role":"user","content":"hi"`,
+		"garbage":       `{"messages":[{"role":"user","content":"hi"}]} x`,
+		"bom":           "\xef\xbb\xbf" + `{"messages":[{"role":"user","content":"hi"}]}`,
+		"null messages": `{"messages":null}`,
+		"string":        `{"messages":"alpha"}`,
+		"object":        `{"messages":{}}`,
+		"mixed":         `{"messages":[1,{"role":"user","content":"alpha"}]}`,
+		"none":          `{"messages":[]}`,
+		"twice":         `{"messages":[{"role":"user","content":"alpha"}],"messages":[]}`,
+		"deep":          `{"messages":[{"role":"user","content":"alpha"}],"x":` + strings.Repeat("[", 10000) + strings.Repeat("]", 10000) + `}`,
+		"bad utf-8":     "{\"messages\":[{\"role\":\"user\",\"content\":\"\xff\xfe\"}]}",
+		"not json":      "hello",
+	}
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	for name, body := range bodies {
+		t.Run(name, func(t *testing.T) {
+			r.chat(t, http.Header{"Content-Type": {"application/json"}}, body)
+			if got := up.last(t); string(got.body) != body {
+				t.Errorf("upstream got %q", got.body)
+			}
+		})
+	}
+	t.Run("8 MB of brackets", func(t *testing.T) {
+		body := `{"messages":` + strings.Repeat("[", 8<<20-20)
+		r.chat(t, nil, body)
+		if got := up.last(t); string(got.body) != body {
+			t.Error("changed")
+		}
+	})
+	t.Run("above the inspection limit", func(t *testing.T) {
+		body := `{"messages":[{"role":"user","content":"alpha ` + strings.Repeat("x", 9<<20) + `"}]}`
+		r.chat(t, nil, body)
+		if got := up.last(t); string(got.body) != body || got.length != int64(len(body)) {
+			t.Error("changed")
+		}
+	})
+}
+
+func TestPassesPaths(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Method", r.Method)
+		w.WriteHeader(http.StatusTeapot)
+		_, _ = io.WriteString(w, "tea")
+	})
+	r := newRig(t, up, "", nil, nil)
+	for _, c := range []struct{ method, path, want string }{
+		{"GET", "/v1/models", "/v1/models"},
+		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
+		{"POST", "/v1/embeddings", "/v1/embeddings"},
+		{"DELETE", "/v1/files/a%2Fb", "/v1/files/a%2Fb"},
+		{"OPTIONS", "/v1/zzz", "/v1/zzz"},
+		{"PROPFIND", "/v1/zzz", "/v1/zzz"},
+		{"post", "/v1/chat/completions", "/v1/chat/completions"},
+		{"GET", "/v1/chat/completions", "/v1/chat/completions"},
+		{"PUT", "/v1/feedback2", "/v1/feedback2"},
+		{"GET", "/models", "/v1/models"},
+		{"GET", "/p/agent=coder,session=ci-42/v1/models", "/v1/models"},
+	} {
+		t.Run(c.method+" "+c.path, func(t *testing.T) {
+			res, body := r.send(t, c.method, c.path, nil, "")
+			got := up.last(t)
+			if got.uri != c.want || got.method != c.method {
+				t.Errorf("upstream got %s %s", got.method, got.uri)
+			}
+			if res.StatusCode != http.StatusTeapot || string(body) != "tea" {
+				t.Errorf("client got %d %q", res.StatusCode, body)
+			}
+			if res.Header.Get("Precept-Session") != "" {
+				t.Error("a path that is passed on got headers of ours")
+			}
+		})
+	}
+	t.Run("multipart", func(t *testing.T) {
+		body := "--b\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n\x00\x01\r\n--b--\r\n"
+		r.send(t, "POST", "/v1/audio/transcriptions", http.Header{"Content-Type": {"multipart/form-data; boundary=b"}}, body)
+		if got := up.last(t); string(got.body) != body || got.header.Get("Content-Type") != "multipart/form-data; boundary=b" {
+			t.Errorf("got %q %v", got.body, got.header)
+		}
+	})
+	t.Run("HEAD /", func(t *testing.T) {
+		res, _ := r.send(t, "HEAD", "/", nil, "")
+		if res.StatusCode != http.StatusTeapot || up.last(t).method != "HEAD" {
+			t.Errorf("got %d", res.StatusCode)
+		}
+	})
+}
+
+func TestHeaders(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Add("Set-Cookie", "a=1")
+		w.Header().Add("Set-Cookie", "b=2")
+		w.Header().Set("X-Ratelimit-Remaining", "7")
+		_, _ = io.WriteString(w, chatReply("c1", "x"))
+	})
+	r := newRig(t, up, "", nil, nil)
+	res, _ := r.send(t, "POST", chatPath+"?beta=true", http.Header{
+		"X-Foo": {"bar"}, "Openai-Organization": {"org"}, "Anthropic-Beta": {"a,b"}, "Cookie": {"a=1", "b=2"},
+		"Connection": {"X-Hop"}, "X-Hop": {"1"}, "X-Forwarded-For": {"1.2.3.4"}, "Forwarded": {"for=1.2.3.4"},
+		"Precept-Session": {"mine"}, "Precept-Tags": {"x"}, "Authorization": {"Bearer sk-1"}, "Accept-Encoding": {"gzip, br"},
+	}, `{"messages":[{"role":"user","content":"hi"}]}`)
+	got := up.last(t)
+	for k, want := range map[string]string{
+		"X-Foo": "bar", "Openai-Organization": "org", "Anthropic-Beta": "a,b", "X-Forwarded-For": "1.2.3.4",
+		"Forwarded": "for=1.2.3.4", "Authorization": "Bearer sk-1", "Accept-Encoding": "identity", "X-Hop": "", "Connection": "",
+		"Precept-Session": "", "Precept-Tags": "", "X-Forwarded-Host": "", "User-Agent": "Go-http-client/1.1",
+	} {
+		if v := got.header.Get(k); v != want {
+			t.Errorf("%s: %q, want %q", k, v, want)
+		}
+	}
+	if c := got.header["Cookie"]; strings.Join(c, "; ") != "a=1; b=2" {
+		t.Errorf("cookies %q", c)
+	}
+	if got.uri != chatPath+"?beta=true" {
+		t.Errorf("uri %s", got.uri)
+	}
+	if c := res.Header["Set-Cookie"]; len(c) != 2 || res.Header.Get("X-Ratelimit-Remaining") != "7" {
+		t.Errorf("answer's headers %v", res.Header)
+	}
+	if res.Header.Get("Precept-Session") != "mine" || !strings.HasPrefix(res.Header.Get("Precept-Request-Id"), "req_") {
+		t.Errorf("precept's headers %v", res.Header)
+	}
+	for _, k := range []string{"Precept-Lessons", "Precept-Withheld", "Precept-Skip"} {
+		if res.Header.Get(k) != "" {
+			t.Errorf("%s tells an agent its arm", k)
+		}
+	}
+}
+
+func TestStatusesPass(t *testing.T) {
+	for _, c := range []struct {
+		code int
+		kind string
+		body string
+	}{{429, "application/json", `{"error":{"message":"slow down"}}`}, {500, "text/html", "<h1>oops</h1>"}, {503, "", ""}, {418, "text/plain", "tea"}, {204, "", ""}} {
+		up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+			if c.kind != "" {
+				w.Header().Set("Content-Type", c.kind)
+			}
+			w.Header().Set("Retry-After", "7")
+			w.WriteHeader(c.code)
+			_, _ = io.WriteString(w, c.body)
+		})
+		r := newRig(t, up, "", nil, nil)
+		res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}],"stream":true}`)
+		if res.StatusCode != c.code || string(body) != c.body || res.Header.Get("Retry-After") != "7" || res.Header.Get("Content-Type") != c.kind && c.kind != "" {
+			t.Errorf("%d: got %d %q %v", c.code, res.StatusCode, body, res.Header)
+		}
+		if up.count() != 1 {
+			t.Errorf("%d: asked %d times", c.code, up.count())
+		}
+	}
+}
+
+func TestGzip(t *testing.T) {
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, `{"data":[]}`)
+	_ = z.Close()
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Encoding", "gzip")
+		_, _ = w.Write(zipped.Bytes())
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	res, body := r.send(t, "GET", "/v1/models", http.Header{"Accept-Encoding": {"gzip"}}, "")
+	if res.Header.Get("Content-Encoding") != "gzip" || !bytes.Equal(body, zipped.Bytes()) {
+		t.Errorf("a gzip answer was changed: %v", res.Header)
+	}
+	var req bytes.Buffer
+	z = gzip.NewWriter(&req)
+	_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"no match"}]}`)
+	_ = z.Close()
+	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
+	if got := up.last(t); string(got.body) != req.String() || got.header.Get("Content-Encoding") != "gzip" {
+		t.Error("a gzip body without a match was changed")
+	}
+	req.Reset()
+	z = gzip.NewWriter(&req)
+	_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"alpha"}]}`)
+	_ = z.Close()
+	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"gzip"}}, req.String())
+	if got := up.last(t); !bytes.Contains(got.body, []byte("[one]")) || got.header.Get("Content-Encoding") != "" || got.length != int64(len(got.body)) {
+		t.Errorf("a gzip body with a match: %q %v", got.body, got.header)
+	}
+	r.send(t, "POST", chatPath, http.Header{"Content-Encoding": {"zstd"}}, "not zstd")
+	if got := up.last(t); string(got.body) != "not zstd" || got.header.Get("Content-Encoding") != "zstd" {
+		t.Error("an unreadable encoding was changed")
+	}
+}
+
+// A stream is the same bytes, whatever they are, cut wherever the upstream cut them, each piece as soon as it comes.
+func TestStreamsAsItComes(t *testing.T) {
+	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for i := range len(text) {
+			_, _ = io.WriteString(w, text[i:i+1])
+			w.(http.Flusher).Flush()
+		}
+	})
+	r := newRig(t, up, "", nil, nil)
+	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != text {
+		t.Errorf("got %q", got)
+	}
+}
+
+func TestFlushesEachChunk(t *testing.T) {
+	next := make(chan string)
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for s := range next {
+			_, _ = io.WriteString(w, s)
+			w.(http.Flusher).Flush()
+		}
+	})
+	r := newRig(t, up, "", nil, nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		next <- "data: 0\n\n"
+	}()
+	res, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	<-done
+	br := bufio.NewReader(res.Body)
+	for i := range 5 {
+		if i > 0 {
+			next <- fmt.Sprintf("data: %d\n\n", i)
+		}
+		line, err := br.ReadString('\n')
+		if err != nil || line != fmt.Sprintf("data: %d\n", i) {
+			t.Fatalf("chunk %d: %q %v", i, line, err)
+		}
+		_, _ = br.ReadString('\n')
+	}
+	close(next)
+}
+
+func TestBigLineAndToolCalls(t *testing.T) {
+	args := strings.Repeat("x", 5<<20)
+	line := `data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"call_1","function":{"name":"f","arguments":"` + args + `"}}]}}]}` + "\n\n"
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, line+"data: [DONE]\n\n")
+	})
+	r := newRig(t, up, "", nil, nil)
+	if got := r.chat(t, nil, `{"stream":true,"messages":[{"role":"user","content":"hi"}]}`); string(got) != line+"data: [DONE]\n\n" {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
+
+// A stream that the upstream cuts is seen as cut, and nothing is made up.
+func TestCutStreamIsCut(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":\"par\"}}]}\n\n")
+		w.(http.Flusher).Flush()
+		panic(http.ErrAbortHandler)
+	})
+	r := newRig(t, up, "", nil, nil)
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	res, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if !errors.Is(err, io.ErrUnexpectedEOF) {
+		t.Errorf("a cut stream ended with %v after %q", err, got)
+	}
+	if strings.Contains(string(got), "DONE") {
+		t.Error("an end was made up")
+	}
+}
+
+// The upstream hears within 200 ms that the client left, before the first byte and after it.
+func TestClientLeaves(t *testing.T) {
+	for _, begun := range []bool{false, true} {
+		gone := make(chan struct{})
+		started := make(chan struct{})
+		up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+			if begun {
+				w.Header().Set("Content-Type", "text/event-stream")
+				_, _ = io.WriteString(w, "data: 1\n\n")
+				w.(http.Flusher).Flush()
+			}
+			close(started)
+			<-r.Context().Done()
+			close(gone)
+		})
+		r := newRig(t, up, "", nil, nil)
+		ctx, cancel := context.WithCancel(t.Context())
+		req, _ := http.NewRequestWithContext(ctx, "POST", r.url+chatPath, strings.NewReader(`{"messages":[{"role":"user","content":"hi"}]}`))
+		go func() {
+			res, err := client(t).Do(req)
+			if err == nil {
+				_, _ = io.ReadAll(res.Body)
+				_ = res.Body.Close()
+			}
+		}()
+		<-started
+		cancel()
+		select {
+		case <-gone:
+		case <-time.After(5 * time.Second):
+			t.Errorf("begun=%v: the upstream was not told", begun)
+		}
+	}
+}
+
+func TestIdleStreamEndsAndCommentsKeepItAlive(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range 6 {
+			_, _ = io.WriteString(w, ": keep-alive\n\n")
+			w.(http.Flusher).Flush()
+			time.Sleep(100 * time.Millisecond)
+		}
+		<-r.Context().Done()
+	})
+	r := newRig(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
+	req, _ := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	res, err := client(t).Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	got, err := io.ReadAll(res.Body)
+	if err == nil || strings.Count(string(got), ": keep-alive") != 6 {
+		t.Errorf("ended with %v after %q", err, got)
+	}
+}
+
+func TestExpectChunkedTrailers(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	body := `{"messages":[{"role":"user","content":"alpha"}]}`
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum\r\n\r\n", chatPath)
+	tp := textproto.NewReader(bufio.NewReader(c))
+	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "100") {
+		t.Fatalf("no 100: %q %v", line, err)
+	}
+	_, _ = tp.ReadLine()
+	fmt.Fprintf(c, "%x\r\n%s\r\n0\r\nX-Sum: 42\r\n\r\n", len(body), body)
+	if line, err := tp.ReadLine(); err != nil || !strings.Contains(line, "200") {
+		t.Fatalf("answer %q %v", line, err)
+	}
+	got := up.last(t)
+	if got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
+		t.Errorf("trailer %v body %q", got.trailer, got.body)
+	}
+}
+
+func TestPipelinedKeepsOrder(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = w.Write(b)
+	})
+	r := newRig(t, up, "", nil, nil)
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	const n = 200
+	go func() {
+		for i := range n {
+			b := fmt.Sprintf(`{"messages":[{"role":"user","content":"number %d"}]}`, i)
+			fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n%s", chatPath, len(b), b)
+		}
+	}()
+	br := bufio.NewReader(c)
+	for i := range n {
+		res, err := http.ReadResponse(br, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, _ := io.ReadAll(res.Body)
+		if want := fmt.Sprintf("number %d\"", i); !strings.Contains(string(b), want) {
+			t.Fatalf("answer %d is %q", i, b)
+		}
+	}
+}
+
+func TestRefusals(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	res, body := r.send(t, "POST", chatPath, nil, strings.Repeat("x", 2000))
+	if res.StatusCode != 413 || !strings.Contains(string(body), "precept_error") {
+		t.Errorf("too large: %d %s", res.StatusCode, body)
+	}
+	res, _ = r.send(t, "GET", "/v1/responses", http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"x"}}, "")
+	if res.StatusCode != http.StatusUpgradeRequired {
+		t.Errorf("websocket: %d", res.StatusCode)
+	}
+	c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	fmt.Fprint(c, "CONNECT example.org:443 HTTP/1.1\r\nHost: example.org:443\r\n\r\n")
+	line, _ := bufio.NewReader(c).ReadString('\n')
+	if !strings.Contains(line, "405") {
+		t.Errorf("CONNECT: %q", line)
+	}
+	if up.count() != 0 {
+		t.Errorf("%d requests reached the upstream", up.count())
+	}
+	up.Close()
+	res, body = r.send(t, "POST", "/v1/messages", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	if res.StatusCode != 502 || !strings.Contains(string(body), `"type":"error"`) || !strings.Contains(string(body), "precept_error") {
+		t.Errorf("upstream down: %d %s", res.StatusCode, body)
+	}
+}
+
+func TestUpstreamSilent(t *testing.T) {
+	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	r := newRig(t, up, "", nil, map[string]string{"limits.upstream_header_timeout": "100ms"})
+	res, body := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	if res.StatusCode != http.StatusGatewayTimeout || !strings.Contains(string(body), "precept_error") {
+		t.Errorf("got %d %s", res.StatusCode, body)
+	}
+}
+
+func TestResolve(t *testing.T) {
+	for _, c := range []struct{ base, path, want string }{
+		{"https://api.openai.com/v1", "/v1/chat/completions", "https://api.openai.com/v1/chat/completions"},
+		{"https://openrouter.ai/api/v1", "/v1/chat/completions", "https://openrouter.ai/api/v1/chat/completions"},
+		{"http://127.0.0.1:11434/v1/", "/chat/completions", "http://127.0.0.1:11434/v1/chat/completions"},
+		{"https://api.anthropic.com", "/v1/messages", "https://api.anthropic.com/v1/messages"},
+		{"https://api.anthropic.com/v1", "/v1/messages", "https://api.anthropic.com/v1/messages"},
+		{"https://g.example/v1beta/openai", "/v1/chat/completions", "https://g.example/v1beta/openai/chat/completions"},
+		{"http://h:1", "/", "http://h:1/"},
+		{"http://h:1/v1", "/v1", "http://h:1/v1"},
+	} {
+		tg, err := newTarget("x", c.base)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tg.resolve(c.path, "").String(); got != c.want {
+			t.Errorf("%s + %s = %s, want %s", c.base, c.path, got, c.want)
+		}
+	}
+	for _, bad := range []string{"", "api.openai.com", "ftp://x/v1", "http://", "http://a b"} {
+		if _, err := newTarget("x", bad); err == nil {
+			t.Errorf("%q passed", bad)
+		}
+	}
+}
