@@ -87,11 +87,11 @@ func chatReply(id, text string) string {
 // rig is a data face before an upstream, with a real store behind it.
 type rig struct {
 	*Proxy
-	url   string
-	up    *upstream
-	db    *sqlite.Store
-	stop  func()
-	flags map[string]string
+	url  string
+	dir  string // of its data
+	up   *upstream
+	db   *sqlite.Store
+	stop func()
 }
 
 // certain are the settings under which every matching lesson is injected.
@@ -142,7 +142,7 @@ func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map
 	wg.Go(func() { _ = st.Run(ctx) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	r := &rig{Proxy: p, url: srv.URL, up: up, db: db}
+	r := &rig{Proxy: p, url: srv.URL, dir: dir, up: up, db: db}
 	r.stop = func() {
 		once.Do(func() {
 			srv.Close()

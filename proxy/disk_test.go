@@ -1,0 +1,30 @@
+package proxy
+
+import (
+	"bytes"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// checkDisk fails when one of the texts stands in a file of the rig's data directory. The rig has stopped.
+func checkDisk(t *testing.T, r *rig, texts ...string) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(r.dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		files++
+		b, err := os.ReadFile(path)
+		for _, text := range texts {
+			if bytes.Contains(b, []byte(text)) {
+				t.Errorf("%s holds %q", filepath.Base(path), text)
+			}
+		}
+		return err
+	})
+	if err != nil || files == 0 {
+		t.Fatalf("%d files read: %v", files, err)
+	}
+}

@@ -1,0 +1,269 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// A scripted agent with one tool, on chat completions. It re-sends its own history and never what precept put into it.
+type agent struct {
+	list []any
+	n    int
+}
+
+type obj = map[string]any
+
+func newAgent(task string) *agent {
+	return &agent{list: []any{obj{"role": "system", "content": "Be careful."}, obj{"role": "user", "content": task}}}
+}
+
+func (a *agent) body() string {
+	b, err := json.Marshal(obj{"model": "m-1", "messages": a.list, "tools": []any{obj{"type": "function", "function": obj{"name": "bash", "parameters": obj{}}}}})
+	if err != nil {
+		panic(err)
+	}
+	return string(b)
+}
+
+// next appends what a model called and what the tool said.
+func (a *agent) next(callID, command, result string) {
+	a.n++
+	a.list = append(a.list,
+		obj{"role": "assistant", "content": nil, "tool_calls": []any{obj{"id": callID, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}}},
+		obj{"role": "tool", "tool_call_id": callID, "content": result})
+}
+
+func (a *agent) say(text string) { a.list = append(a.list, obj{"role": "user", "content": text}) }
+
+func quoted(s string) string { b, _ := json.Marshal(s); return string(b) }
+
+// caller answers each request with a tool call of a fresh id.
+func caller() http.HandlerFunc {
+	var n atomic.Int64
+	return func(w http.ResponseWriter, _ *http.Request) {
+		i := n.Add(1)
+		w.Header().Set("Content-Type", "application/json")
+		fmt.Fprintf(w, `{"id":"chatcmpl-%d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}],"usage":{"prompt_tokens":1,"completion_tokens":1}}`, i, i*7919)
+	}
+}
+
+func callOf(t *testing.T, reply []byte) string {
+	t.Helper()
+	var r struct {
+		Choices []struct {
+			Message struct {
+				ToolCalls []struct {
+					ID string `json:"id"`
+				} `json:"tool_calls"`
+			}
+		}
+	}
+	if err := json.Unmarshal(reply, &r); err != nil || len(r.Choices) == 0 || len(r.Choices[0].Message.ToolCalls) == 0 {
+		t.Fatalf("no call in %s", reply)
+	}
+	return r.Choices[0].Message.ToolCalls[0].ID
+}
+
+// listOfBody is the raw list of a request body without its closing bracket.
+func listOfBody(t *testing.T, body []byte) string {
+	t.Helper()
+	var r struct{ Messages json.RawMessage }
+	if err := json.Unmarshal(body, &r); err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(r.Messages), "]")
+}
+
+// Over twenty turns the upstream's list of a turn is a prefix of the next one: a lesson at the start, one that a tool
+// error brings, a loop warning, a restart of the proxy in the middle, with a name and without one.
+func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
+	for _, named := range []bool{true, false} {
+		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
+			up := newUpstream(t, caller())
+			book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
+			dir := t.TempDir()
+			r := newRig(t, up, dir, book, certain())
+			header := http.Header{"Authorization": {"Bearer k"}, "User-Agent": {"test/1"}}
+			if named {
+				header.Set("Precept-Session", "twenty")
+			}
+			a := newAgent("Please fix the build.")
+			var previous, session string
+			for turn := range 20 {
+				if turn == 9 || turn == 15 {
+					r.stop()
+					r = newRig(t, up, dir, book, certain())
+				}
+				if turn == 12 {
+					a.say("Now deploy it.")
+				}
+				res, reply := r.send(t, "POST", chatPath, header, a.body())
+				if session == "" {
+					session = res.Header.Get("Precept-Session")
+				}
+				if got := res.Header.Get("Precept-Session"); got != session {
+					t.Fatalf("turn %d is in session %s, not %s", turn, got, session)
+				}
+				list := listOfBody(t, up.last(t).body)
+				if !strings.HasPrefix(list, previous) {
+					t.Fatalf("turn %d: the list is no extension:\n%s\n%s", turn, previous, list)
+				}
+				previous = list
+				result := fmt.Sprintf("line %d", turn)
+				if turn >= 4 && turn <= 6 {
+					result = "make: *** No rule to make target 'x'.  Stop.\nExit code 2"
+				}
+				a.next(callOf(t, reply), map[bool]string{true: "make x", false: fmt.Sprintf("cat f%d", turn)}[turn >= 4 && turn <= 6], result)
+			}
+			for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
+				if n := strings.Count(previous, want); n != 1 {
+					t.Errorf("%s stands %d times in the last list:\n%s", want, n, previous)
+				}
+			}
+		})
+	}
+}
+
+func TestTwoFirstRequestsAreTwoSessions(t *testing.T) {
+	var fail atomic.Bool
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		if fail.Load() {
+			w.WriteHeader(http.StatusTooManyRequests)
+			return
+		}
+		_, _ = io.WriteString(w, chatReply("chatcmpl-same", "the same"))
+	})
+	r := newRig(t, up, "", nil, nil)
+	ask := func() string {
+		res, _ := r.send(t, "POST", chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+		return res.Header.Get("Precept-Session")
+	}
+	if a, b := ask(), ask(); a == b || !strings.HasPrefix(a, "s_") {
+		t.Errorf("sessions %s and %s", a, b)
+	}
+	fail.Store(true)
+	a := ask()
+	fail.Store(false)
+	if b := ask(); a != b {
+		t.Errorf("a retry of a first request that failed is %s, not %s", b, a)
+	}
+	res, _ := r.send(t, "POST", "/p/session=%00%0d%0a..%2f..%2fetc/v1/chat/completions", nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	if s := res.Header.Get("Precept-Session"); strings.ContainsAny(s, "\r\n\x00") || len(s) > 256 {
+		t.Errorf("session %q", s)
+	}
+}
+
+// A rejection by the upstream of what we changed costs one retry with the client's bytes.
+func TestRejectedInjection(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if bytes.Contains(b, []byte("[one]")) {
+			w.WriteHeader(http.StatusBadRequest)
+			_, _ = io.WriteString(w, `{"error":{"message":"too clever"}}`)
+			return
+		}
+		_, _ = io.WriteString(w, chatReply("c", "ok"))
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	body := `{"messages":[{"role":"user","content":"alpha"}]}`
+	header := http.Header{"Precept-Session": {"s"}}
+	r.chat(t, header, body)
+	if n := up.count(); n != 2 || string(up.last(t).body) != body {
+		t.Errorf("%d requests, the last %q", n, up.last(t).body)
+	}
+	r.chat(t, header, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"ok"},{"role":"user","content":"alpha again"}]}`)
+	if n := up.count(); n != 3 {
+		t.Errorf("the session was injected again: %d requests", n)
+	}
+}
+
+func TestInjectionOff(t *testing.T) {
+	up := newUpstream(t, nil)
+	flags := certain()
+	flags["debug_headers"] = "true"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	body := `{"messages":[{"role":"user","content":"alpha"}]}`
+	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Inject": {"off"}}, body)
+	if string(up.last(t).body) != body || res.Header.Get("Precept-Skip") != "off" {
+		t.Errorf("injected though off: %q %v", up.last(t).body, res.Header)
+	}
+	res, _ = r.send(t, "POST", chatPath, nil, body)
+	if res.Header.Get("Precept-Lessons") != "one" {
+		t.Errorf("debug headers %v", res.Header)
+	}
+	want := `{"messages":[{"role":"user","content":"Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\nalpha"}]}`
+	if got := string(up.last(t).body); got != want {
+		t.Errorf("upstream got\n%s\nwant\n%s", got, want)
+	}
+}
+
+// Feedback by every name of a session, early and late, once and twice; then the exchange and its samples, redacted.
+func TestFeedbackCloseAndSamples(t *testing.T) {
+	up := newUpstream(t, nil)
+	flags := certain()
+	flags["reward.close_after"] = "300ms"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	post := func(body string) (int, map[string]any) {
+		res, b := r.send(t, "POST", "/v1/feedback", nil, body)
+		var m map[string]any
+		_ = json.Unmarshal(b, &m)
+		return res.StatusCode, m
+	}
+	if code, m := post(`{"id":"early","session_id":"fb","source":"user","type":"score","score":1}`); code != 202 || m["status"] != "parked" {
+		t.Errorf("early: %d %v", code, m)
+	}
+	res, _ := r.send(t, "POST", chatPath, http.Header{"Precept-Session": {"fb"}}, `{"messages":[{"role":"user","content":"alpha, write to jane.doe@example.org with sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD"}]}`)
+	id := res.Header.Get("Precept-Request-Id")
+	for _, by := range []string{`"session_id":"fb"`, `"request_id":"` + id + `"`, `"response_id":"chatcmpl-1"`} {
+		if code, m := post(`{"id":"f",` + by + `,"source":"user","type":"approval","comment":"mail me at joe@example.org"}`); code != 202 || m["status"] != "joined" || m["session_id"] != "fb" {
+			t.Errorf("%s: %d %v", by, code, m)
+		}
+	}
+	for _, bad := range []string{`{}`, `{"session_id":"fb","source":"user","type":"approval","extra":1}`, `{"session_id":"fb","response_id":"x","source":"user","type":"approval"}`, `{"session_id":"fb","source":"user","type":"score","score":2}`, `nonsense`} {
+		if code, m := post(bad); code != 400 {
+			t.Errorf("%s: %d %v", bad, code, m)
+		}
+	}
+	if code, _ := post(`{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`); code != 404 {
+		t.Errorf("unknown sample: %d", code)
+	}
+	_, b := r.send(t, "POST", "/v1/feedback", nil, `[{"session_id":"fb","source":"user","type":"approval"},{"session_id":"fb"}]`)
+	var bulk []map[string]any
+	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
+		t.Errorf("bulk: %s", b)
+	}
+	eventually(t, func() bool { return r.opts.Store.Tally.Samples.Load() > 0 && r.opts.Store.Tally.Closed.Load() == 1 })
+	r.stop()
+	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
+}
+
+// eventually waits for what the recorder does in its own time.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for range 500 {
+		if ok() {
+			return
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	t.Fatal("it did not happen within ten seconds")
+}
+
+func TestOptOutLeavesNothing(t *testing.T) {
+	up := newUpstream(t, caller())
+	dir := t.TempDir()
+	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	r.chat(t, http.Header{"Precept-Session": {"quiet"}, "Precept-Learn": {"off"}}, `{"messages":[{"role":"user","content":"alpha zanzibar"}]}`)
+	if !bytes.Contains(up.last(t).body, []byte("[one]")) {
+		t.Error("opting out of learning is no opting out of lessons")
+	}
+	r.stop()
+	checkDisk(t, r, "zanzibar", "quiet", "[one]")
+}
