@@ -208,12 +208,24 @@ func (a *agent) items2() []obj {
 // seen is the list of a body as a cache of prefixes compares it: text parts joined, what agents move dropped.
 func seen(t tb, body []byte) []string {
 	t.Helper()
-	var b struct{ Messages, Input []obj }
+	var b struct {
+		Messages []obj
+		Input    any
+	}
 	if err := json.Unmarshal(body, &b); err != nil {
 		t.Fatalf("%v: %s", err, body)
 	}
+	switch in := b.Input.(type) {
+	case string:
+		b.Messages = []obj{{"role": "user", "content": in}}
+	case []any:
+		for _, m := range in {
+			item, _ := m.(obj)
+			b.Messages = append(b.Messages, item)
+		}
+	}
 	var out []string
-	for _, m := range append(b.Messages, b.Input...) {
+	for _, m := range b.Messages {
 		data, err := json.Marshal(flatten(m))
 		if err != nil {
 			t.Fatalf("%v", err)
@@ -339,9 +351,16 @@ func (r *run) restart() {
 	if len(row.Data) > 32<<10 {
 		r.t.Fatalf("a record of %d bytes", len(row.Data))
 	}
-	if r.rec, err = session.Decode(row.ID, row.Data); err != nil {
+	r.restore(row.Data)
+}
+
+func (r *run) restore(data []byte) {
+	r.t.Helper()
+	rec, err := session.Decode(r.rec.ID, data)
+	if err != nil {
 		r.t.Fatalf("%v", err)
 	}
+	r.rec = rec
 }
 
 // upstream is all that the model sees, with escapes resolved.

@@ -1,3 +1,80 @@
 package inject
 
-func (w *work) loops() {}
+import (
+	"precept/bandit"
+	"precept/detect"
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// maxLoops bounds how many loops of one session are remembered, and warned of.
+const maxLoops = 32
+
+// loops warns of calls that go round in circles, at the top of the newest result. The warning has a coin of its own, once
+// a session: its benefit is unproven too. A loop that is not warned of is remembered as well, so that it counts once.
+func (w *work) loops() {
+	mem := func(id string) (wire.Call, bool) {
+		c, ok := w.rec.Calls[id]
+		return c, ok
+	}
+	state := &w.rec.Loops
+	for _, l := range detect.Loops(w.Request, state.Warned, mem) {
+		if len(state.Warned) >= maxLoops {
+			return
+		}
+		at, ok := w.resultOf(l)
+		if !ok {
+			continue
+		}
+		if state.Warned == nil {
+			state.Warned = make(map[string]bool)
+		}
+		state.Warned[l.CallID] = true
+		state.Count++
+		w.rec.Dirty = true
+		w.plan.Loops++
+		text := detect.Warning(l)
+		if w.warns(tokens(len(text))) {
+			w.plan.Warned = true
+			w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text, Loop: true})
+		}
+	}
+}
+
+// resultOf is the place of the loop's result.
+func (w *work) resultOf(l detect.Loop) (spot, bool) {
+	if l.CallID == "" {
+		return spot{}, false
+	}
+	for _, r := range w.Request.Item(l.Index).Results {
+		if r.CallID != l.CallID || r.Closed {
+			continue
+		}
+		anchor, ok := w.result(l.Index, r.Block, r.CallID)
+		return spot{l.Index, r.Block, anchor}, ok
+	}
+	return spot{}, false
+}
+
+// warns says how the session's coin fell, and flips it at the first loop.
+func (w *work) warns(size int) bool {
+	slug := bandit.LoopArm.Slug()
+	if pick, ok := w.rec.Assignment.Pick(slug); ok {
+		return pick.Injected
+	}
+	first := w.rec.Loops.Count == 1
+	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: bandit.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}})
+	pick, ok := pickOf(picks, slug)
+	seen := sample.Lesson{Slug: slug, Arm: string(bandit.LoopArm), State: "withheld", Propensity: pick.Propensity}
+	switch {
+	case !ok:
+		seen.State = "control"
+	case pick.Injected:
+		seen.State = "injected"
+	}
+	if ok || first {
+		w.plan.Lessons = append(w.plan.Lessons, seen)
+	}
+	return ok && pick.Injected
+}

@@ -1,0 +1,58 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/lesson"
+	"precept/wire"
+)
+
+// BenchmarkPlan is a turn of a tool loop: 256 KB of history, two old blocks, 1,000 lessons of which none matches anew. What
+// parsing costs is measured beside it.
+func BenchmarkPlan(b *testing.B) {
+	var all []*lesson.Lesson
+	for i := range 1000 {
+		all = append(all, teach(fmt.Sprintf("lesson-%d", i), fmt.Sprintf("phrase number %d", i), "Look twice."))
+	}
+	for _, form := range []wireForm{plainChat, claude, responses} {
+		r := newRun(b, form, certain(), book(all...), "s")
+		r.a.user("phrase number 7", false)
+		r.send()
+		r.replied()
+		r.callOnce("make first", "phrase number 8", true)
+		r.send()
+		if len(r.rec.Blocks) != 2 {
+			b.Fatalf("%d blocks", len(r.rec.Blocks))
+		}
+		for i := range 130 {
+			id := r.a.calls1(fmt.Sprint("step ", i))
+			r.a.result(id, strings.Repeat("one more line of what it said\n", 64), false)
+		}
+		r.replied()
+		r.send()
+		r.replied()
+		r.callOnce("make last", "nothing", true)
+		body := r.a.body()
+		data, err := r.rec.Encode()
+		if err != nil {
+			b.Fatal(err)
+		}
+		b.Run(fmt.Sprintf("%s/%d KB", r.a.dialect(), len(body)>>10), func(b *testing.B) {
+			b.ReportAllocs()
+			for b.Loop() {
+				b.StopTimer()
+				req, err := wire.Parse(r.a.dialect(), body)
+				if err != nil {
+					b.Fatal(err)
+				}
+				r.restore(data)
+				b.StartTimer()
+				if p := r.in.Plan(r.rec, Turn{Request: req, Claim: r.claim, Book: r.book, Beliefs: r.beliefs, Now: r.now}); len(p.Edits) != 2 {
+					b.Fatal(len(p.Edits))
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,127 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/bandit"
+)
+
+const loopMark = "[LOOP DETECTED]"
+
+func TestLoopIsWarnedOfOnce(t *testing.T) {
+	for _, form := range forms() {
+		t.Run(string(form), func(t *testing.T) {
+			r := newRun(t, form, certain(), book(), "s")
+			r.a.user("build", false)
+			r.send()
+			for i := range 5 {
+				r.replied()
+				r.callOnce("make", "it", true)
+				p := r.send()
+				r.restart()
+				if warned := i == 1; p.Warned != warned || (p.Loops == 1) != warned {
+					t.Errorf("failure %d: %+v", i+1, p)
+				}
+				if got, want := strings.Count(r.upstream(), loopMark), min(i, 1); got != want {
+					t.Errorf("failure %d: %d warnings upstream", i+1, got)
+				}
+			}
+			if r.rec.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != bandit.LoopArm {
+				t.Errorf("%+v, %+v", r.rec.Loops, r.rec.Assignment)
+			}
+		})
+	}
+}
+
+func TestLoopRetryCountsOnce(t *testing.T) {
+	r := newRun(t, claude, certain(), book(), "s")
+	r.a.user("build", false)
+	r.send()
+	for range 2 {
+		r.replied()
+		r.callOnce("make", "it", true)
+		r.send()
+	}
+	for range 3 {
+		if p := r.send(); p.Loops != 0 || p.Warned || len(p.Edits) != 1 {
+			t.Errorf("%+v", p)
+		}
+	}
+}
+
+func TestLoopWarningStandsAboveLessons(t *testing.T) {
+	for _, form := range forms() {
+		r := newRun(t, form, certain(), book(), "s")
+		r.a.user("build", false)
+		r.send()
+		r.replied()
+		r.callOnce("make", "omega", true)
+		r.send()
+		r.replied()
+		r.book = book(teach("fix", "omega", "Look.")) // learnt meanwhile
+		r.callOnce("make", "omega", true)
+		p := r.send()
+		if len(p.Edits) != 2 || p.Edits[0].Item != p.Edits[1].Item || !strings.HasPrefix(p.Edits[0].Text, loopMark) {
+			t.Errorf("%s: %+v", form, p.Edits)
+			continue
+		}
+		r.replied()
+		r.restart()
+		r.callOnce("ls", "x", false)
+		again := r.send()
+		if fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
+			t.Errorf("%s: now %+v", form, again.Edits)
+		}
+	}
+}
+
+func TestLoopHeldBack(t *testing.T) {
+	for _, c := range []struct {
+		name             string
+		epsilon, control float64
+		state            string
+	}{{"withheld", 1, 0, "withheld"}, {"control", 0, 1, "control"}} {
+		t.Run(c.name, func(t *testing.T) {
+			cfg := certain()
+			cfg.Bandit.Epsilon, cfg.Bandit.Control = c.epsilon, c.control
+			r := newRun(t, plainChat, cfg, book(), "s")
+			r.a.user("build", false)
+			r.send()
+			for i := range 4 {
+				r.replied()
+				r.callOnce("make", "it", true)
+				p := r.send()
+				if len(p.Edits) != 0 || (p.Loops == 1) != (i == 1) {
+					t.Errorf("failure %d: %+v", i+1, p)
+				}
+				if i == 1 && (len(p.Lessons) != 1 || p.Lessons[0].State != c.state) {
+					t.Errorf("%+v", p.Lessons)
+				}
+			}
+		})
+	}
+}
+
+func TestParallelLoopNamesTheFailingCall(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(), "s")
+	r.a.user("build", false)
+	r.send()
+	for range 2 {
+		r.replied()
+		bad, good := r.a.calls1("make"), r.a.calls1("cat x")
+		r.a.result(bad, "Error: it failed\nExit code 2", true)
+		r.a.result(good, "text", false)
+		r.send()
+	}
+	var warned []string
+	for _, item := range r.sent {
+		if strings.Contains(item, loopMark) {
+			warned = append(warned, item)
+		}
+	}
+	if len(warned) != 1 || !strings.Contains(warned[0], `"tool_call_id":"call_3"`) || !strings.Contains(warned[0], "make") {
+		t.Errorf("%v", warned)
+	}
+}

@@ -1,0 +1,407 @@
+package inject
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/bandit"
+	"precept/lesson"
+	"precept/session"
+	"precept/wire"
+)
+
+func TestBlockBeforeTheWords(t *testing.T) {
+	want := adviceHead + "- [deploy] About deploy.\n  | Ask first.\n" + adviceEnd
+	for _, form := range forms() {
+		t.Run(string(form), func(t *testing.T) {
+			r := newRun(t, form, certain(), book(teach("deploy", "deploy", "Ask first.")), "s")
+			r.a.user("please deploy it", false)
+			p := r.send()
+			if !slices.Equal(p.Injected, []string{"deploy"}) || !slices.Equal(p.Present, p.Injected) || p.Skip != "" || len(p.Edits) != 1 {
+				t.Fatalf("%+v", p)
+			}
+			if got := p.Edits[0]; got.Text != want || got.Block != -1 {
+				t.Errorf("%+v", got)
+			}
+			if l := p.Lessons; len(l) != 1 || l[0].State != "injected" || l[0].Propensity != 1 || l[0].Arm != string(p.Picks[0].Arm) {
+				t.Errorf("%+v", l)
+			}
+		})
+	}
+}
+
+func TestFiresOnceASession(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("deploy", "deploy", "x")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	r.replied()
+	r.a.says("ok")
+	r.a.user("deploy again", false)
+	if p := r.send(); len(p.Matched) != 0 || len(p.Edits) != 1 || !slices.Equal(p.Present, []string{"deploy"}) {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestAgentLoopAddsNothing(t *testing.T) { // ten turns that are tool results only
+	r := newRun(t, claude, certain(), book(teach("deploy", "deploy", "x")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	for i := range 10 {
+		r.replied()
+		r.callOnce(fmt.Sprint("step ", i), "deploy", false) // the keyword stands in a result that is no error
+		if p := r.send(); len(p.Edits) != 1 {
+			t.Fatalf("turn %d: %d edits", i, len(p.Edits))
+		}
+	}
+}
+
+func TestErrorAndWordsGiveTwoBlocks(t *testing.T) {
+	b := book(teach("on-words", "alpha", "x"), teach("on-error", "omega", "y"))
+	r := newRun(t, claude, certain(), b, "s")
+	r.a.user("go", false)
+	r.send()
+	r.replied()
+	r.callOnce("make", "omega", true)
+	r.a.user("and alpha", false)
+	p := r.send()
+	if len(p.Edits) != 2 || !slices.Equal(p.Injected, []string{"on-error", "on-words"}) {
+		t.Fatalf("%+v", p)
+	}
+	for _, e := range p.Edits {
+		if strings.Contains(e.Text, "on-words") != (e.Block == -1) {
+			t.Errorf("in the wrong place: %+v", e)
+		}
+	}
+}
+
+func TestParallelResultsKeepTheirPlaces(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("on-error", "omega", "y")), "s")
+	r.a.user("go", false)
+	r.send()
+	r.replied()
+	one, two := r.a.calls1("a"), r.a.calls1("b")
+	r.a.result(one, "all is well", false)
+	r.a.result(two, "Error: omega failed\nExit code 1", true)
+	p := r.send()
+	if len(p.Edits) != 1 || p.Edits[0].Item != 4 {
+		t.Fatalf("%+v", p.Edits)
+	}
+	if !strings.Contains(r.sent[4], `"tool_call_id":"call_2"`) || !strings.Contains(r.sent[4], "on-error") || strings.Contains(r.sent[3], "on-error") {
+		t.Errorf("%s", r.upstream())
+	}
+}
+
+func TestMidSessionStart(t *testing.T) {
+	b := book(teach("old", "alpha", "x"), teach("new", "beta", "y"))
+	r := newRun(t, plainChat, certain(), b, "s")
+	r.a.user("alpha", false)
+	r.a.says("ok")
+	r.a.user("beta", false)
+	p := r.send()
+	if !slices.Equal(p.Injected, []string{"new"}) {
+		t.Errorf("only the newest message may get a block: %+v", p)
+	}
+}
+
+func TestNothingLaterForWhatWasSentWithout(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(), "s")
+	r.a.user("deploy", false)
+	if p := r.send(); p.Skip != SkipNoMatch {
+		t.Errorf("skip %q", p.Skip)
+	}
+	r.book = book(teach("deploy", "deploy", "x")) // learnt meanwhile
+	if p := r.send(); p.Kind != session.Retry || len(p.Edits) != 0 {
+		t.Errorf("retry: %+v", p)
+	}
+	r.replied()
+	if p := r.send(); p.Kind != session.Repeat || len(p.Edits) != 0 {
+		t.Errorf("repeat: %+v", p)
+	}
+	r.a.user("hurry", false)
+	if p := r.send(); len(p.Edits) != 0 {
+		t.Errorf("more words: %+v", p)
+	}
+}
+
+func TestManyMatch(t *testing.T) { // fifty lessons match
+	var all []*lesson.Lesson
+	for i := range 50 {
+		all = append(all, teach(fmt.Sprintf("l-%02d", i), "deploy", strings.Repeat("A rather long sentence is here. ", 30)))
+	}
+	r := newRun(t, plainChat, certain(), book(all...), "s")
+	for range 4 {
+		r.a.user("deploy", false)
+		r.send()
+		r.withinBounds(certain())
+		r.replied()
+		r.a.says("ok")
+	}
+	if n := len(r.rec.Assignment.Picks); n != 3 {
+		t.Errorf("%d picks: what was passed over once has had its turn", n)
+	}
+	if n := len(r.rec.Matched); n != 50 {
+		t.Errorf("%d matched", n)
+	}
+	if n := strings.Count(r.upstream(), "A rather long sentence is here."); n < 30 {
+		t.Errorf("only %d sentences in 2 KiB: the budget is not used", n)
+	}
+}
+
+func TestLaterLessonsTakeWhatIsLeft(t *testing.T) {
+	var all []*lesson.Lesson
+	for i := range 9 {
+		all = append(all, teach(fmt.Sprint("l", i), fmt.Sprint("word", i), "Do so."))
+	}
+	r := newRun(t, plainChat, certain(), book(all...), "s")
+	for i := range 9 {
+		r.a.user(fmt.Sprint("word", i), false)
+		r.send()
+		r.replied()
+		r.a.says("ok")
+	}
+	if n := len(r.rec.Blocks); n != 6 {
+		t.Errorf("%d blocks, want 2K", n)
+	}
+}
+
+func TestWithheldKeepsItsSlot(t *testing.T) {
+	cfg := certain()
+	cfg.Bandit.Epsilon = 1
+	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x"), teach("b", "deploy", "y")), "s")
+	r.a.user("deploy", false)
+	p := r.send()
+	if p.Skip != SkipHeld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.BlockBytes == 0 {
+		t.Errorf("%+v, %d bytes charged", p, r.rec.BlockBytes)
+	}
+	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
+		t.Errorf("%+v", p.Lessons)
+	}
+}
+
+func TestControlGetsNothing(t *testing.T) {
+	cfg := certain()
+	cfg.Bandit.Control = 1
+	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x")), "s")
+	r.a.user("deploy", false)
+	p := r.send()
+	if p.Skip != SkipControl || len(p.Edits) != 0 || len(p.Picks) != 0 || p.Lessons[0].State != "control" {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(), "s")
+	r.a.user("short", false)
+	r.send()
+	got := r.rec.Assignment
+	if got.Category != "coder|some-model|s" || got.Day != bandit.Day(noon) {
+		t.Errorf("%+v", got)
+	}
+	r.replied()
+	r.a.says("ok")
+	r.a.user(strings.Repeat("long ", 1000), false)
+	r.send()
+	if r.rec.Assignment.Category != got.Category {
+		t.Errorf("now %q", r.rec.Assignment.Category)
+	}
+}
+
+func TestFamily(t *testing.T) {
+	for model, want := range map[string]string{
+		"claude-opus-4-8": "claude-opus", "anthropic/claude-sonnet-4-5-20250929": "claude-sonnet", "gpt-4o-mini-2024-07-18": "gpt-4o-mini",
+		"gpt-5": "gpt-5", "qwen2.5-coder:32b": "qwen2.5-coder", "": "", "GPT-4.1": "gpt-4.1",
+	} {
+		if got := family(model); got != want {
+			t.Errorf("family(%q) = %q, want %q", model, got, want)
+		}
+	}
+}
+
+func TestInjectOff(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r.claim.InjectOff = true
+	r.a.user("deploy", false)
+	if p := r.send(); p.Skip != SkipOff || len(p.Edits) != 0 {
+		t.Errorf("%+v", p)
+	}
+	r.claim.InjectOff = false
+	r.replied()
+	r.a.says("ok")
+	r.a.user("deploy", false)
+	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 3 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestRefused(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	r.in.Refused(r.rec)
+	r.restart()
+	r.sent = nil // the upstream took it without the block
+	r.a.says("ok")
+	r.a.user("again", false)
+	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || !r.rec.Assignment.Excluded {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestExcludedGetsNothing(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r.rec.Assignment.Excluded = true
+	r.a.user("deploy", false)
+	if p := r.send(); p.Skip != SkipExcluded || len(p.Edits) != 0 || len(p.Matched) != 0 {
+		t.Errorf("%+v", p)
+	}
+}
+
+func TestCompactionBringsLessonsBack(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "omega", "y")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	r.replied()
+	r.callOnce("make", "omega", true)
+	if p := r.send(); !slices.Equal(p.Present, []string{"a", "b"}) {
+		t.Fatalf("%+v", p)
+	}
+	r.replied()
+	r.book = book(teach("a", "deploy", "another text"))
+	r.a.history, r.sent = nil, nil
+	r.a.user("What was done so far?", false)
+	r.a.says("A summary.")
+	r.a.user("Go on.", false)
+	p := r.send()
+	if !slices.Equal(p.Present, []string{"a", "b"}) || len(p.Edits) != 2 || len(p.Picks) != 0 {
+		t.Fatalf("%+v", p)
+	}
+	for _, e := range p.Edits {
+		if e.Item != 3 || e.Block != -1 {
+			t.Errorf("not at the newest message: %+v", e)
+		}
+	}
+	if !strings.Contains(r.upstream(), `  | x\n`) {
+		t.Errorf("not the text that the session was given:\n%s", r.upstream())
+	}
+	r.replied()
+	r.callOnce("make", "x", false)
+	if p := r.send(); len(p.Edits) != 2 {
+		t.Errorf("%+v", p)
+	}
+	r.withinBounds(certain())
+}
+
+func TestAnotherConversationUnderTheSameName(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	r.replied()
+	main, seenMain := r.a, r.sent
+	r.a, r.sent = &agent{form: plainChat}, nil
+	r.a.user("a task of a sub-agent", false)
+	for i := range 5 {
+		r.send()
+		r.replied()
+		r.callOnce(fmt.Sprint(i), "x", false)
+	}
+	r.a, r.sent = main, seenMain
+	r.a.says("ok")
+	r.a.user("go on", false)
+	if p := r.send(); len(p.Edits) != 1 || p.Edits[0].Item != 1 {
+		t.Errorf("%+v", p.Edits)
+	}
+}
+
+func TestDeltaInsertsOnce(t *testing.T) {
+	cfg := certain()
+	r := newRun(t, responses, cfg, book(teach("a", "deploy", "x"), teach("b", "omega", "y")), "s")
+	delta := func(list string) []byte {
+		return []byte(`{"model":"m","previous_response_id":"resp_1","input":` + list + `}`)
+	}
+	p := r.plan([]byte(`{"model":"m","input":"please deploy"}`))
+	if !slices.Equal(p.Injected, []string{"a"}) {
+		t.Fatalf("%+v", p)
+	}
+	r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: `{"command":"make"}`}}})
+	fails := delta(`[{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}]`)
+	for _, want := range []session.TurnKind{session.NewTurn, session.Retry} {
+		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 || !slices.Equal(p.Present, []string{"b"}) {
+			t.Fatalf("%+v", p)
+		}
+		r.restart()
+	}
+	r.rec.Done(&wire.Reply{Complete: true})
+	for _, want := range []session.TurnKind{session.Repeat, session.Retry} {
+		if p = r.plan(fails); p.Kind != want || len(p.Edits) != 1 {
+			t.Fatalf("%+v", p)
+		}
+	}
+	r.rec.Done(&wire.Reply{Complete: true})
+	if p = r.plan(delta(`[{"role":"user","content":"go on"}]`)); len(p.Edits) != 0 {
+		t.Fatalf("the provider has it: %+v", p)
+	}
+	// A full list again, on a new connection: everything comes back.
+	p = r.plan([]byte(`{"model":"m","input":[{"role":"user","content":"please deploy"},
+		{"type":"function_call","call_id":"call_1","name":"bash","arguments":"{}"},
+		{"type":"function_call_output","call_id":"call_1","output":"Error: omega failed\nExit code 2"}, {"role":"user","content":"go on"}]}`))
+	if !slices.Equal(p.Present, []string{"a", "b"}) {
+		t.Fatalf("%+v", p)
+	}
+}
+
+func TestCaution(t *testing.T) {
+	l := teach("a", "deploy", "x")
+	l.FailureCount, l.SuccessCount = 9, 1 // of the file: not believed
+	for _, c := range []struct {
+		better, worse float64
+		want          bool
+	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
+		r := newRun(t, plainChat, certain(), book(l), "s")
+		r.beliefs = published{bandit.NewCounters(), c.better, c.worse}
+		r.a.user("deploy", false)
+		r.send()
+		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
+			t.Errorf("%v against %v: caution %v", c.better, c.worse, got)
+		}
+	}
+}
+
+type published struct {
+	*bandit.Counters
+	better, worse float64
+}
+
+func (p published) Published(bandit.Arm) (better, worse float64) { return p.better, p.worse }
+
+func TestTrialAndParent(t *testing.T) {
+	old, l := teach("old", "unused", "x"), teach("new", "deploy", "y")
+	l.State, l.Supersedes = lesson.Trial, []string{"gone", "old"}
+	r := newRun(t, plainChat, certain(), book(old, l), "s")
+	w := work{in: r.in, rec: r.rec, Turn: Turn{Book: r.book}}
+	c := w.candidate(l)
+	if c.Epsilon != trialEpsilon || c.Parent != arm(old) || c.Arm.Slug() != "new" {
+		t.Errorf("%+v", c)
+	}
+}
+
+func TestConfigValidate(t *testing.T) {
+	if err := certain().Validate(); err != nil {
+		t.Error(err)
+	}
+	err := Config{Style: "loud", Placement: "tail", BudgetBytes: -1}.Validate()
+	for _, word := range []string{"inject.style", "inject.placement", "inject.budget_bytes"} {
+		if err == nil || !strings.Contains(err.Error(), word) {
+			t.Errorf("%q is not in %v", word, err)
+		}
+	}
+}
+
+func TestNoBookNoLessons(t *testing.T) {
+	r := newRun(t, plainChat, certain(), nil, "s")
+	r.a.user("deploy", false)
+	if p := r.send(); p.Skip != SkipNoMatch {
+		t.Errorf("%+v", p)
+	}
+}

@@ -1,3 +1,0 @@
-package inject
-
-func signature(s string) string { return s }
