@@ -1,26 +1,71 @@
 package sqlite
 
 import (
-	"cmp"
 	"context"
 	"database/sql/driver"
-	"encoding/binary"
-	"fmt"
 	"slices"
-	"time"
+	"sync/atomic"
 
 	"precept/session"
 )
 
+// Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory elsewhere, and here is only
+// what a restart must not lose. As rows of a B-tree with random keys they would cost more than all the rest of a turn
+// (15 us each, most of it pages written twice). So they are appended to a log, one row a batch; when the log has grown to
+// runEntries, it is sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of each
+// run a Bloom filter and the first key of each block.
+//
+// Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes the next ones are
+// forgotten. Entries name sessions by number, and numbers are never used again, so that the echoes of a session that was
+// forgotten lead nowhere from that moment on.
 const (
-	echoesPerKey = 4
-	mentionSize  = 8 + len(session.ID{})
+	runEntries = 32 << 10
+	maxRuns    = 128
 )
 
-// mention says that a session had the key, and when last.
-type mention struct {
-	at int64
-	id session.ID
+// echoes is what memory holds. It is never changed: readers go on with the one they have.
+type echoes struct {
+	log  [][]entry // each folded; sizes fall by halves at least, so that there are few
+	size int       // entries in the log
+	runs []*run    // oldest first
+}
+
+// echoBook is the one in force. The writer replaces it after its transaction was committed.
+type echoBook struct{ atomic.Pointer[echoes] }
+
+// with adds a batch to the log's entries, merging it with smaller ones.
+func (e *echoes) with(batch []entry) *echoes {
+	log := slices.Clone(e.log)
+	for n := len(log); n > 0 && len(log[n-1]) < 2*len(batch); n = len(log) {
+		batch = fold(slices.Concat(log[n-1], batch))
+		log = log[:n-1]
+	}
+	size := len(batch)
+	for _, l := range log {
+		size += len(l)
+	}
+	return &echoes{log: append(log, batch), size: size, runs: e.runs}
+}
+
+func loadEchoes(c *conn) (*echoes, error) {
+	e := &echoes{}
+	var err error
+	if e.runs, err = loadRuns(c); err != nil {
+		return nil, err
+	}
+	list, err := readLog(c)
+	if err != nil || len(list) == 0 {
+		return e, err
+	}
+	return e.with(list), nil
+}
+
+func readLog(c *conn) (list []entry, err error) {
+	err = c.query("SELECT v FROM echo_log ORDER BY rid", func(row []driver.Value) (err error) {
+		list, err = unpackEntries(list, blob(row[0]))
+		return err
+	})
+	return fold(list), err
 }
 
 // FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out.
@@ -31,103 +76,56 @@ func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.Echo
 		if err != nil || n == 0 {
 			return found, err
 		}
+		book := s.echoes.Load()
 		for _, k := range keys {
 			if err := ctx.Err(); err != nil {
 				return nil, err
 			}
-			list, err := mentions(c, echoKey(n, k))
+			ids, err := book.find(c, n, echoKey(n, k))
 			if err != nil {
 				return nil, err
 			}
-			if len(list) == 0 {
-				continue
+			if len(ids) > 0 {
+				found[k] = ids
 			}
-			ids := make([]session.ID, len(list))
-			for i, m := range list {
-				ids[i] = m.id
-			}
-			found[k] = ids
 		}
 		return found, nil
 	})
 }
 
-func mentions(c *conn, k int64) (list []mention, err error) {
-	_, err = c.one("SELECT v FROM echoes WHERE k = ?", func(row []driver.Value) (err error) {
-		list, err = unpackMentions(blob(row[0]))
-		return err
-	}, k)
-	return list, err
-}
-
-// echo adds one key of a session and says whether the key is new to it.
-func (t *tx) echo(k int64, m mention) (bool, error) {
-	fresh, err := inserted(t.exec("INSERT INTO echoes(k, v) VALUES(?, ?) ON CONFLICT DO NOTHING", k, packMentions([]mention{m})))
-	if fresh || err != nil {
-		return fresh, err
+func (e *echoes) find(c *conn, tenant, key int64) (ids []session.ID, err error) {
+	var list []entry
+	for _, l := range e.log {
+		list = append(list, withKey(l, key)...)
 	}
-	list, err := mentions(t.conn, k)
-	if err != nil {
-		return false, err
-	}
-	list, fresh, changed := mix(list, m)
-	if !changed {
-		return false, nil
-	}
-	_, err = t.exec("UPDATE echoes SET v = ? WHERE k = ?", packMentions(list), k)
-	return fresh, err
-}
-
-// mix adds a mention to a list that is sorted newest first. Ties are broken by id, so that the order of writing does not show.
-func mix(list []mention, m mention) (out []mention, fresh, changed bool) {
-	if i := slices.IndexFunc(list, func(o mention) bool { return o.id == m.id }); i >= 0 {
-		if list[i].at >= m.at {
-			return list, false, false
+	for _, r := range e.runs {
+		if list, err = r.find(c, key, list); err != nil {
+			return nil, err
 		}
-		list = slices.Delete(list, i, i+1)
-	} else {
-		fresh = true
 	}
-	i, _ := slices.BinarySearchFunc(list, m, func(a, b mention) int {
-		return cmp.Or(cmp.Compare(b.at, a.at), slices.Compare(a.id[:], b.id[:]))
-	})
-	if i >= echoesPerKey {
-		return list, false, false
+	newestFirst(list)
+	for i, e := range list {
+		if slices.ContainsFunc(list[:i], func(o entry) bool { return o.sid == e.sid }) {
+			continue
+		}
+		_, err := c.one("SELECT id FROM sessions WHERE sid = ? AND tenant = ?", func(row []driver.Value) error {
+			ids = append(ids, toID(blob(row[0])))
+			return nil
+		}, e.sid, tenant)
+		if err != nil || len(ids) == echoesPerKey {
+			return ids, err
+		}
 	}
-	list = slices.Insert(list, i, m)
-	return list[:min(len(list), echoesPerKey)], fresh, true
+	return ids, nil
 }
 
-func packMentions(list []mention) []byte {
-	b := make([]byte, 0, len(list)*mentionSize)
-	for _, m := range list {
-		b = binary.BigEndian.AppendUint64(b, uint64(m.at)) //nolint:gosec // the bits are what counts
-		b = append(b, m.id[:]...)
+// putEchoes appends a batch to the log, and sorts the log into a run when it is long enough.
+func (t *tx) putEchoes(list []session.Echo) error {
+	if len(list) == 0 {
+		return nil
 	}
-	return b
-}
-
-func unpackMentions(b []byte) ([]mention, error) {
-	if len(b)%mentionSize != 0 {
-		return nil, fmt.Errorf("%w: an echo of %d bytes", ErrCorrupt, len(b))
-	}
-	list := make([]mention, 0, len(b)/mentionSize+1)
-	for ; len(b) > 0; b = b[mentionSize:] {
-		list = append(list, mention{int64(binary.BigEndian.Uint64(b)), toID(b[8:mentionSize])}) //nolint:gosec // the bits are what counts
-	}
-	return list, nil
-}
-
-// putEchoes adds the echoes and notes for each session which keys are new to it, in one row.
-func (t *tx) putEchoes(echoes []session.Echo) error {
-	type chunk struct {
-		k    sessionKey
-		at   time.Time
-		keys []byte
-	}
-	var order []*chunk
-	chunks := map[sessionKey]*chunk{}
-	for _, e := range echoes {
+	batch := make([]entry, 0, len(list))
+	for _, e := range list {
 		if err := t.alive(); err != nil {
 			return err
 		}
@@ -135,62 +133,69 @@ func (t *tx) putEchoes(echoes []session.Echo) error {
 		if err != nil {
 			return err
 		}
-		k := echoKey(tenant, e.Key)
-		fresh, err := t.echo(k, mention{micros(e.At), e.ID})
+		sid, err := t.sid(sessionKey{tenant, e.ID}, e.At)
 		if err != nil {
 			return err
 		}
-		if !fresh {
-			continue
-		}
-		sk := sessionKey{tenant, e.ID}
-		c := chunks[sk]
-		if c == nil {
-			c = &chunk{k: sk, at: e.At}
-			chunks[sk] = c
-			order = append(order, c)
-		}
-		c.keys = binary.BigEndian.AppendUint64(c.keys, uint64(k)) //nolint:gosec // the bits are what counts
+		batch = append(batch, entry{echoKey(tenant, e.Key), micros(e.At), sid})
 	}
-	for _, c := range order {
-		sid, err := t.sid(c.k, c.at)
-		if err != nil {
-			return err
-		}
-		if _, err := t.exec("INSERT INTO echoed(sid, keys) VALUES(?, ?)", sid, c.keys); err != nil {
+	batch = fold(batch)
+	if _, err := t.exec("INSERT INTO echo_log(v) VALUES(?)", packEntries(batch)); err != nil {
+		return err
+	}
+	book := t.s.echoes.Load().with(batch)
+	if book.size >= runEntries {
+		var err error
+		if book, err = t.sortLog(book.runs); err != nil {
 			return err
 		}
 	}
+	t.done = append(t.done, func() { t.s.echoes.Store(book) })
 	return nil
 }
 
-// dropEchoes takes a session out of all its keys.
-func (t *tx) dropEchoes(sid int64, id session.ID) error {
-	var keys []int64
-	err := t.query("SELECT keys FROM echoed WHERE sid = ?", func(row []driver.Value) error {
-		for b := blob(row[0]); len(b) >= 8; b = b[8:] {
-			keys = append(keys, int64(binary.BigEndian.Uint64(b))) //nolint:gosec // the bits are what counts
-		}
-		return nil
-	}, sid)
+// sortLog makes a run of the log.
+func (t *tx) sortLog(runs []*run) (*echoes, error) {
+	list, err := readLog(t.conn)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	for _, k := range keys {
-		list, err := mentions(t.conn, k)
-		if err != nil {
+	id, err := t.number("SELECT coalesce(max(run), 0) + 1 FROM echo_runs")
+	if err != nil {
+		return nil, err
+	}
+	r := newRun(id, list)
+	if err := r.store(t.conn, list); err != nil {
+		return nil, err
+	}
+	if _, err := t.exec("DELETE FROM echo_log"); err != nil {
+		return nil, err
+	}
+	runs = append(slices.Clone(runs), r)
+	for len(runs) > maxRuns {
+		if err := dropRun(t.conn, runs[0].id); err != nil {
+			return nil, err
+		}
+		runs = runs[1:]
+	}
+	return &echoes{runs: runs}, nil
+}
+
+// dropOldEchoes drops the runs whose newest echo is from before the given time.
+func (t *tx) dropOldEchoes(before int64) error {
+	book := t.s.echoes.Load()
+	kept := make([]*run, 0, len(book.runs))
+	for _, r := range book.runs {
+		if r.newest >= before {
+			kept = append(kept, r)
+			continue
+		}
+		if err := dropRun(t.conn, r.id); err != nil {
 			return err
 		}
-		list = slices.DeleteFunc(list, func(m mention) bool { return m.id == id })
-		if len(list) == 0 {
-			_, err = t.exec("DELETE FROM echoes WHERE k = ?", k)
-		} else {
-			_, err = t.exec("UPDATE echoes SET v = ? WHERE k = ?", packMentions(list), k)
-		}
-		if err != nil {
-			return err
-		}
 	}
-	_, err = t.exec("DELETE FROM echoed WHERE sid = ?", sid)
-	return err
+	if len(kept) < len(book.runs) {
+		t.done = append(t.done, func() { t.s.echoes.Store(&echoes{log: book.log, size: book.size, runs: kept}) })
+	}
+	return nil
 }

@@ -12,8 +12,9 @@ import (
 // retainChunk is how many sessions one transaction of Retain deletes: some milliseconds, so that the recorder gets its turn.
 const retainChunk = 64
 
-// Forget deletes a session wherever it stands: row, exchanges, samples, feedback, echoes and what it was settled with. What
-// it added to the counters stays; that is sums, and names nobody. It says whether there was anything.
+// Forget deletes a session wherever it stands: row, exchanges, samples, feedback and what it was settled with. Its echoes
+// lead nowhere from then on; they are hashes, and go with their run. What it added to the counters stays; that is sums,
+// and names nobody. It says whether there was anything.
 //
 // Freed pages are overwritten. The WAL may hold old copies until it is folded into the file, which is tried at once and
 // succeeds unless a reader is in the way just then; the next checkpoint does it otherwise.
@@ -28,7 +29,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 		if found = err == nil && sid != 0; !found {
 			return err
 		}
-		return t.drop(sid, id)
+		return t.drop(sid)
 	})
 	if err != nil || !found {
 		return false, err
@@ -68,7 +69,7 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 				if still == 0 {
 					continue
 				}
-				if err := t.drop(v.sid, v.id); err != nil {
+				if err := t.drop(v.sid); err != nil {
 					return err
 				}
 				gone++
@@ -80,21 +81,19 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 		}
 		n += gone
 	}
-	if n == 0 {
-		return 0, nil
+	err = s.update(ctx, "retain", func(t *tx) error { return t.dropOldEchoes(micros(before)) })
+	if err != nil || n == 0 {
+		return n, err
 	}
 	return n, s.checkpoint(ctx)
 }
 
-func (t *tx) drop(sid int64, id session.ID) error {
+func (t *tx) drop(sid int64) error {
 	had, err := t.number("SELECT data IS NOT NULL FROM sessions WHERE sid = ?", sid)
 	if err != nil {
 		return err
 	}
 	t.totals[totalSessions] -= had
-	if err := t.dropEchoes(sid, id); err != nil {
-		return err
-	}
 	for _, d := range []struct{ query, total string }{
 		{"DELETE FROM exchanges WHERE sid = ?", totalExchanges},
 		{"DELETE FROM samples WHERE sid = ?", totalSamples},

@@ -17,13 +17,18 @@ func key(id string) int64 {
 	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // the bits are what counts
 }
 
-// echoKey places an echo key of a tenant. The keys already have the tenant hashed into them; mixing its number in
-// (splitmix64's finaliser) makes tenants apart even where a caller's keys are equal.
+// echoKey places an echo key of a tenant. The keys already have the tenant hashed into them; mixing its number in makes
+// tenants apart even where a caller's keys are equal.
 func echoKey(tenant int64, k session.EchoKey) int64 {
-	z := uint64(tenant) * 0x9e3779b97f4a7c15 //nolint:gosec // the bits are what counts
+	return int64(mix(uint64(k) ^ mix(uint64(tenant)))) //nolint:gosec // the bits are what counts
+}
+
+// mix is splitmix64's finaliser: one to one, and every bit depends on all.
+func mix(z uint64) uint64 {
+	z += 0x9e3779b97f4a7c15
 	z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
 	z = (z ^ z>>27) * 0x94d049bb133111eb
-	return int64(uint64(k) ^ z ^ z>>31) //nolint:gosec // the bits are what counts
+	return z ^ z>>31
 }
 
 // Times are kept as microseconds, as a Redis score could hold them too. The zero time survives.

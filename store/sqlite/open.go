@@ -39,6 +39,7 @@ type Store struct {
 	readers chan *conn // holds the idle reading connections; nil stands for one that is not open yet
 	closed  chan struct{}
 	tenants tenantNames
+	echoes  echoBook
 }
 
 // Open opens the store at o.Path, makes it when there is none, and brings an older schema up to date.
@@ -103,7 +104,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		if c, err = connect(writerDSN(o.Path)); err != nil {
 			return err
 		}
-		if err = errors.Join(migrate(c), probe(c)); err != nil {
+		if err = s.begin(c); err != nil {
 			err = errors.Join(err, c.close())
 		}
 		return err
@@ -118,6 +119,19 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
+// begin brings a new connection's file up to date and reads what memory holds of it.
+func (s *Store) begin(c *conn) error {
+	if err := migrate(c); err != nil {
+		return err
+	}
+	if err := probe(c); err != nil {
+		return err
+	}
+	book, err := loadEchoes(c)
+	s.echoes.Store(book)
+	return err
+}
+
 func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	if _, err := os.Stat(o.Path); err != nil {
 		return nil, fmt.Errorf("sqlite: open %s: %w: precept serve makes it, or name the right --data-dir (%w)", o.Path, ErrMissing, err)
@@ -127,13 +141,17 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	try := func(dsn string) (*Store, error) {
 		s := newStore(o, dsn)
-		_, err := read(ctx, s, func(c *conn) (int, error) {
+		book, err := read(ctx, s, func(c *conn) (*echoes, error) {
 			v, err := version(c)
 			if err == nil && v < schemaVersion {
 				err = fmt.Errorf("schema %d is older than this release's %d: start precept serve once to upgrade it", v, schemaVersion)
 			}
-			return v, err
+			if err != nil {
+				return nil, err
+			}
+			return loadEchoes(c)
 		})
+		s.echoes.Store(book)
 		return s, err
 	}
 	s, err := try(readerDSN(o.Path, "ro"))

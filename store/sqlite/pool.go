@@ -75,6 +75,7 @@ type tx struct {
 	tenants map[string]int64
 	sids    map[sessionKey]int64
 	totals  map[string]int64
+	done    []func() // run after the commit
 }
 
 // update runs fn in one write transaction: all of it is stored, or nothing.
@@ -121,6 +122,9 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) (err error) {
 	}
 	open = false
 	s.tenants.add(t.tenants)
+	for _, fn := range t.done {
+		fn()
+	}
 	return nil
 }
 

@@ -30,9 +30,9 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 		}
 		// Not ordered by SQLite: sorting would carry every document through its sorter.
 		rids := map[string]int64{}
-		err = c.query("SELECT rid, data FROM exchanges WHERE sid = ?", func(row []driver.Value) error {
-			var e sample.Exchange
-			if err := decode(row[1], &e); err != nil {
+		err = c.query("SELECT rid, data, items FROM exchanges WHERE sid = ?", func(row []driver.Value) error {
+			e, err := toExchange(row[1], row[2])
+			if err != nil {
 				return err
 			}
 			rids[e.ID] = integer(row[0])
@@ -49,9 +49,11 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 // EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
 // which they were first written. What is written meanwhile may be seen. An error of fn ends the walk and is returned.
 func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
-	return walk(ctx, s, tenant, since, until, "SELECT rid, data FROM exchanges WHERE rid > ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?",
-		func(row []driver.Value) (e sample.Exchange, n int, err error) {
-			return e, len(blob(row[1])), decode(row[1], &e)
+	return walk(ctx, s, tenant, since, until, `SELECT rid, data, items FROM exchanges
+		WHERE rid > ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
+		func(row []driver.Value) (sample.Exchange, int, error) {
+			e, err := toExchange(row[1], row[2])
+			return e, len(blob(row[1])) + len(blob(row[2])), err
 		}, fn)
 }
 
@@ -154,6 +156,12 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 		return session.ID{}, false, err
 	}
 	return ids[0], true, nil
+}
+
+func toExchange(data, items driver.Value) (e sample.Exchange, err error) {
+	err = decode(data, &e)
+	e.New = splitItems(blob(items))
+	return e, err
 }
 
 func decode(v driver.Value, to any) error {

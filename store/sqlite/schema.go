@@ -15,6 +15,9 @@ const (
 // big B-trees are appended to instead of written at random. A session that is named before its row was written
 // (by an early exchange, echo or feedback) stands there with data NULL.
 //
+// data is JSON. items is the new list items of an exchange, a JSON array of the texts as they came: putting them into data
+// would mean to check and copy them all, which is most of the cost of encoding.
+//
 // k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since 1970.
 // state is 0 before the row, then 1 open, 2 closed; only open ones are in sessions_open, and an update of seen and data
 // leaves both indexes alone.
@@ -22,19 +25,18 @@ func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
 
-CREATE TABLE sessions(sid INTEGER PRIMARY KEY, tenant INTEGER NOT NULL, started INTEGER NOT NULL, seen INTEGER NOT NULL,
+CREATE TABLE sessions(sid INTEGER PRIMARY KEY AUTOINCREMENT, tenant INTEGER NOT NULL, started INTEGER NOT NULL, seen INTEGER NOT NULL,
   state INTEGER NOT NULL, id BLOB NOT NULL, data BLOB);
 CREATE UNIQUE INDEX sessions_id ON sessions(id, tenant);
 CREATE INDEX sessions_open ON sessions(started, id) WHERE state = 1;
 
--- One row a key, with the newest few sessions in it: bounded however many sessions share the key.
-CREATE TABLE echoes(k INTEGER PRIMARY KEY, v BLOB NOT NULL);
--- Which keys a session has, in chunks, for forgetting it.
-CREATE TABLE echoed(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, keys BLOB NOT NULL);
-CREATE INDEX echoed_sid ON echoed(sid);
+-- Appended to, one row a batch; sorted into a run when it has grown (see echoes.go).
+CREATE TABLE echo_log(rid INTEGER PRIMARY KEY, v BLOB NOT NULL);
+CREATE TABLE echo_runs(run INTEGER PRIMARY KEY, newest INTEGER NOT NULL, fences BLOB NOT NULL, bloom BLOB NOT NULL);
+CREATE TABLE echo_blocks(id INTEGER PRIMARY KEY, v BLOB NOT NULL);
 
 CREATE TABLE exchanges(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, k INTEGER NOT NULL, tenant INTEGER NOT NULL,
-  at INTEGER NOT NULL, data BLOB NOT NULL);
+  at INTEGER NOT NULL, data BLOB NOT NULL, items BLOB);
 CREATE UNIQUE INDEX exchanges_key ON exchanges(sid, k);
 
 CREATE TABLE samples(rid INTEGER PRIMARY KEY, sid INTEGER NOT NULL, k INTEGER NOT NULL, tenant INTEGER NOT NULL,

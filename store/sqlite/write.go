@@ -33,7 +33,7 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 			return err
 		}
 		for i, e := range b.Exchanges {
-			if err := t.putExchange(e, docs.ids[i], docs.exchanges[i]); err != nil {
+			if err := t.putExchange(e, docs.ids[i], docs.exchanges[i], docs.items[i]); err != nil {
 				return err
 			}
 		}
@@ -48,8 +48,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 
 // documents are the parts of a batch that are stored as JSON.
 type documents struct {
-	ids                []session.ID // of the exchanges' sessions
-	exchanges, samples [][]byte
+	ids                       []session.ID // of the exchanges' sessions
+	exchanges, items, samples [][]byte
 }
 
 func encode(b session.Batch) (d documents, err error) {
@@ -64,11 +64,13 @@ func encode(b session.Batch) (d documents, err error) {
 		return slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))), nil
 	}
 	d.ids = make([]session.ID, len(b.Exchanges))
-	d.exchanges, d.samples = make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Samples))
+	d.exchanges, d.items, d.samples = make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Samples))
 	for i, e := range b.Exchanges {
 		if d.ids[i], err = sessionID(e.Session); err != nil {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
+		d.items[i] = joinItems(e.New)
+		e.New = nil
 		if d.exchanges[i], err = doc(e); err != nil {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
@@ -81,7 +83,40 @@ func encode(b session.Batch) (d documents, err error) {
 	return d, nil
 }
 
-func (t *tx) putExchange(e sample.Exchange, id session.ID, data []byte) error {
+// joinItems makes a JSON array of the items, byte for byte and unchecked; nil of none.
+func joinItems(items []json.RawMessage) []byte {
+	if items == nil {
+		return nil
+	}
+	size := 2
+	for _, it := range items {
+		size += len(it) + 1
+	}
+	b := append(make([]byte, 0, size), '[')
+	for i, it := range items {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = append(b, it...)
+	}
+	return append(b, ']')
+}
+
+// splitItems undoes joinItems. Items that were no JSON come back as one string with all of them in it: a document that
+// does not parse shall not stand in the way of the others.
+func splitItems(b []byte) []json.RawMessage {
+	if b == nil {
+		return nil
+	}
+	var items []json.RawMessage
+	if err := json.Unmarshal(b, &items); err != nil {
+		text, _ := json.Marshal(string(b)) // a string always encodes
+		return []json.RawMessage{text}
+	}
+	return items
+}
+
+func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) error {
 	if err := t.alive(); err != nil {
 		return err
 	}
@@ -93,8 +128,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data []byte) error {
 	if err != nil {
 		return err
 	}
-	fresh, err := inserted(t.exec("INSERT INTO exchanges(sid, k, tenant, at, data) VALUES(?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		sid, key(e.ID), tenant, micros(e.At), data))
+	fresh, err := inserted(t.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
+		sid, key(e.ID), tenant, micros(e.At), data, items))
 	if fresh {
 		t.totals[totalExchanges]++
 		t.totals[totalExchangesEver]++

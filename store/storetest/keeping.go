@@ -40,17 +40,17 @@ func keepingCases() map[string]func(*testing.T, Store) {
 			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retain by last seen": func(t *testing.T, s Store) {
-			for n := range 300 {
+			for n := range 150 {
 				full(t, s, us, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 5, 1000)}}) // seen again
-			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(290))), 289)
-			noSession(t, s, us, 289)
-			equal(t, "seen at 290", sessionOf(t, s, us, 290).ID, id(290))
+			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(140))), 139)
+			noSession(t, s, us, 139)
+			equal(t, "seen at 140", sessionOf(t, s, us, 140).ID, id(140))
 			equal(t, "seen again", sessionOf(t, s, us, 5).ID, id(5))
 			st := stats(t, s)
 			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
-			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(290))), 0)
+			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(140))), 0)
 		},
 		"sync": func(t *testing.T, s Store) {
 			must(t, s.Sync(t.Context()))

@@ -1,0 +1,191 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+var benchStart = time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+
+func openBench(b *testing.B) *sqlite.Store {
+	b.Helper()
+	s, err := sqlite.Open(b.Context(), sqlite.Options{Path: filepath.Join(b.TempDir(), "precept.db")})
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func benchID(n int) (id session.ID) {
+	sum := sha256.Sum256(fmt.Append(nil, n))
+	copy(id[:], sum[:])
+	return id
+}
+
+// benchRow is a session of 4 KiB, the size of one with a few blocks.
+func benchRow(n, seen int) session.Row {
+	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart, Seen: benchStart.Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
+}
+
+// benchExchange is a turn of about 1.3 KB.
+func benchExchange(n, turn int) sample.Exchange {
+	id := benchID(n)
+	return sample.Exchange{
+		ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", n, turn), Tenant: "default", Agent: "coder", Session: hex.EncodeToString(id[:]), SessionName: "ci",
+		RequestID: fmt.Sprint(turn), Turn: turn, At: benchStart, Dialect: "chat", Model: "m", Status: 200, Outcome: "complete",
+		New:   []json.RawMessage{json.RawMessage(`{"role":"tool","tool_call_id":"call_1","content":"` + string(bytes.Repeat([]byte("ok line\\n"), 70)) + `"}`)},
+		Reply: sample.Reply{Text: "Now the tests.", Calls: []sample.Call{{ID: "call_2", Name: "bash", Args: `{"cmd":"go test ./..."}`}}},
+	}
+}
+
+// A batch of 500 exchanges of 50 sessions, with the sessions' rows and three echoes an exchange.
+func BenchmarkWrite(b *testing.B) {
+	for _, part := range []string{"rows", "echoes", "exchanges", "all"} {
+		b.Run(part, func(b *testing.B) {
+			s := openBench(b)
+			turn := 0
+			count := 500
+			for b.Loop() {
+				var batch session.Batch
+				for i := range 500 {
+					turn++
+					n := i%50 + turn/50_000*50 // a session lives for a thousand turns
+					if part == "rows" || part == "all" && i < 50 {
+						batch.Rows = append(batch.Rows, benchRow(n, turn))
+					}
+					if part == "echoes" || part == "all" {
+						for k := range 3 {
+							sum := sha256.Sum256(fmt.Append(nil, turn, k))
+							key := session.EchoKey(sum[0])<<56 | session.EchoKey(sum[1])<<48 | session.EchoKey(sum[2])<<40 | session.EchoKey(turn)
+							batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: key, ID: benchID(n), At: benchStart})
+						}
+					}
+					if part == "exchanges" || part == "all" {
+						batch.Exchanges = append(batch.Exchanges, benchExchange(n, turn))
+					}
+				}
+				if err := s.Write(b.Context(), batch); err != nil {
+					b.Fatal(err)
+				}
+			}
+			if part == "echoes" {
+				count *= 3
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*count), "ns/"+map[string]string{"all": "turn"}[part]+"item")
+		})
+	}
+}
+
+func fill(b *testing.B, s *sqlite.Store, sessions int) {
+	b.Helper()
+	for n := 0; n < sessions; n += 500 {
+		var batch session.Batch
+		for i := range 500 {
+			batch.Rows = append(batch.Rows, benchRow(n+i, 0))
+			batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n+i) * 0x9e3779b97f4a7c15, ID: benchID(n + i), At: benchStart})
+		}
+		if err := s.Write(b.Context(), batch); err != nil {
+			b.Fatal(err)
+		}
+	}
+}
+
+func BenchmarkSession(b *testing.B) {
+	s := openBench(b)
+	fill(b, s, 5000)
+	n := 0
+	for b.Loop() {
+		n += 7919
+		if _, ok, err := s.Session(b.Context(), "default", benchID(n%5000)); err != nil || !ok {
+			b.Fatal(ok, err)
+		}
+	}
+}
+
+// Twenty keys of a history, of which one is known.
+func BenchmarkFindEcho(b *testing.B) {
+	s := openBench(b)
+	fill(b, s, 5000)
+	n := 0
+	keys := make([]session.EchoKey, 20)
+	for b.Loop() {
+		n += 7919
+		for i := range keys {
+			keys[i] = session.EchoKey(n+i)*0x9e3779b97f4a7c15 + 1
+		}
+		keys[19] = session.EchoKey(n%5000) * 0x9e3779b97f4a7c15
+		if found, err := s.FindEcho(b.Context(), "default", keys); err != nil || len(found) != 1 {
+			b.Fatal(found, err)
+		}
+	}
+}
+
+// 200 sessions of 90 deltas each: six lessons of 14 fields, a baseline and the global ones.
+func BenchmarkSettle(b *testing.B) {
+	for _, lessons := range []int{20, 1000} {
+		b.Run(fmt.Sprintf("lessons=%d", lessons), func(b *testing.B) {
+			s := openBench(b)
+			n := 0
+			for b.Loop() {
+				steps := make([]session.Settlement, 200)
+				for i := range steps {
+					n++
+					steps[i] = session.Settlement{Tenant: "default", ID: benchID(n), To: session.Applied{Told: true, Reward: 1, Frozen: make([]byte, 1500)}}
+					for l := range 6 {
+						arm := fmt.Sprintf("a-lesson-of-some-name-%d@0123456789ab", (n*7+l*131)%lessons)
+						for f := range 14 {
+							day := int32(0)
+							if f < 4 {
+								day = 20_000
+							}
+							steps[i].Deltas = append(steps[i].Deltas, bandit.Delta{Key: bandit.Key{Scope: arm, Field: fmt.Sprint("w", f), Day: day}, Value: int64(n * 1000)})
+						}
+					}
+					for f := range 6 {
+						steps[i].Deltas = append(steps[i].Deltas, bandit.Delta{Key: bandit.Key{Field: fmt.Sprint("n", f)}, Value: 1})
+					}
+				}
+				if _, err := s.Settle(b.Context(), steps); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N*200), "ns/session")
+		})
+	}
+}
+
+func BenchmarkCounters(b *testing.B) {
+	s := openBench(b)
+	for l := range 1000 {
+		st := session.Settlement{Tenant: "default", ID: benchID(l)}
+		for f := range 30 {
+			st.Deltas = append(st.Deltas, bandit.Delta{Key: bandit.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: fmt.Sprint("f", f)}, Value: int64(f * 12345)})
+		}
+		for d := range 30 {
+			for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su"} {
+				st.Deltas = append(st.Deltas, bandit.Delta{Key: bandit.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: f, Day: int32(20_000 + d)}, Value: 123456})
+			}
+		}
+		if _, err := s.Settle(b.Context(), []session.Settlement{st}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	for b.Loop() {
+		list, err := s.Counters(b.Context(), "default")
+		if err != nil || len(list) != 1000*(29+180) {
+			b.Fatal(len(list), err)
+		}
+	}
+}
