@@ -1,0 +1,238 @@
+package lesson
+
+import (
+	"fmt"
+	"path"
+	"slices"
+	"strings"
+	"time"
+	"unicode/utf8"
+)
+
+// Severity of a finding.
+type Severity string
+
+// The severities: an error refuses a write, a warning is told.
+const (
+	Error   Severity = "error"
+	Warning Severity = "warning"
+)
+
+// Finding is what a check has to say about a lesson. Its code is AIP-11's where there is one, otherwise the check's name:
+// contradiction, dead_keyword, self_match, file_name, no_advice.
+type Finding struct {
+	Severity Severity `json:"severity"`
+	Code     Code     `json:"code"`
+	File     string   `json:"file"`
+	Slug     string   `json:"slug"`
+	Field    string   `json:"field,omitempty"`
+	Message  string   `json:"message"`
+}
+
+// The codes of checks that AIP-11 does not know. They are only ever warnings.
+const (
+	codeContradiction Code = "contradiction"
+	codeDead          Code = "dead_keyword"
+	codeSelfMatch     Code = "self_match"
+	codeFileName      Code = "file_name"
+	codeNoAdvice      Code = "no_advice"
+)
+
+// Checks judges lessons before they may speak. The zero value is useful; the hooks bring in what other rooms know.
+//
+// A lesson that no program wrote (Approval.Source is empty) is a person's: an unresolvable reference or a broad trigger is
+// a warning there and a refusal otherwise.
+type Checks struct {
+	Now      time.Time                           // for expiry; zero: not checked
+	Resolve  func(Evidence) bool                 // whether a reference leads to something; nil: not checked
+	Secrets  func(text string) []string          // names of the secrets and personal data in a text; nil: not checked
+	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
+}
+
+// A trigger that would have fired in more than this share of the captured sessions is broad; fewer sessions than this
+// many say nothing.
+const (
+	broadShare    = 0.6
+	broadSessions = 20
+)
+
+// Lint runs all checks that need nothing but the book.
+func Lint(b *Book) []Finding { return Checks{}.Book(b) }
+
+// Book checks every lesson of a book, and each against the others; sorted by slug.
+func (c Checks) Book(b *Book) []Finding {
+	var out []Finding
+	idx := newOverlaps(b.lessons)
+	for _, l := range b.lessons {
+		out = append(out, c.alone(l, b)...)
+		for _, other := range idx.opposed(l) {
+			if l.Slug < other.Slug { // each pair once
+				out = append(out, contradiction(l, other))
+			}
+		}
+	}
+	return out
+}
+
+// Lesson checks one lesson that is to join a book, or to replace the one with its path there.
+func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
+	out := c.alone(l, b)
+	if other, ok := b.Get(l.Slug); ok && other != l && other.Path != l.Path {
+		out = append(out, finding(l, Error, CodeCollision, "slug",
+			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
+	}
+	for _, other := range newOverlaps(b.lessons).opposed(l) {
+		out = append(out, contradiction(l, other))
+	}
+	return out
+}
+
+// Refusal is the errors among findings as a Parse would have told them; nil when there are none.
+func Refusal(findings []Finding) Faults {
+	var out Faults
+	for _, f := range findings {
+		if f.Severity == Error {
+			out = append(out, Fault{Code: f.Code, Field: f.Field, Message: f.Message})
+		}
+	}
+	return out
+}
+
+func finding(l *Lesson, s Severity, code Code, field, format string, args ...any) Finding {
+	return Finding{Severity: s, Code: code, File: l.Path, Slug: l.Slug, Field: field, Message: fmt.Sprintf(format, args...)}
+}
+
+// soft is the severity of what a person may do and a program may not.
+func soft(l *Lesson) Severity {
+	if l.Approval.Source == "" {
+		return Warning
+	}
+	return Error
+}
+
+func (c Checks) alone(l *Lesson, b *Book) []Finding {
+	out := broad(l)
+	out = append(out, c.backtest(l)...)
+	out = append(out, injection(l)...)
+	out = append(out, c.secrets(l)...)
+	out = append(out, c.evidence(l)...)
+	out = append(out, ancestry(l, b)...)
+	out = append(out, dead(l)...)
+	out = append(out, selfMatch(l)...)
+	if !c.Now.IsZero() && l.ExpiredAt(c.Now) {
+		out = append(out, finding(l, Warning, CodeExpired, "expires_at",
+			"the lesson expired at %s and is not used any more; move it to _archive, or set another date", stamp(l.ExpiresAt)))
+	}
+	return append(out, appearance(l)...)
+}
+
+// broad tells triggers that would fire everywhere, or nowhere because they would fire everywhere.
+func broad(l *Lesson) []Finding {
+	if l.Trigger.Empty() {
+		return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
+			"there is no tag, no keyword and no error pattern, so the lesson never fires; add a keyword")}
+	}
+	var out []Finding
+	for _, p := range phrases(&l.Trigger) {
+		folded := foldPhrase(p.text)
+		switch key := phraseKey(p.text); {
+		case isStopWord(key):
+			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
+				"%q stands in almost every text, so it is not searched for; write a phrase of two or three words", p.text))
+		case phraseFires(folded) && utf8.RuneCountInString(strings.Trim(key, "*")) <= 2 && !strings.ContainsFunc(key, isolated):
+			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
+				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
+		}
+	}
+	return out
+}
+
+func isolated(r rune) bool { return baseClass(r) == classIsolated }
+
+// fieldPhrase is a phrase with the field that it stands in.
+type fieldPhrase struct{ field, text string }
+
+// phrases lists what fires a lesson, without the tags.
+func phrases(t *Trigger) []fieldPhrase {
+	const prefix = "trigger.metadata.precept."
+	var out []fieldPhrase
+	for i, k := range t.Keywords {
+		out = append(out, fieldPhrase{fmt.Sprintf("%skeywords[%d]", prefix, i), k})
+	}
+	for i, k := range t.ErrorPatterns {
+		out = append(out, fieldPhrase{fmt.Sprintf("%serror_patterns[%d]", prefix, i), k})
+	}
+	return out
+}
+
+func (c Checks) backtest(l *Lesson) []Finding {
+	if c.Backtest == nil {
+		return nil
+	}
+	fired, sessions := c.Backtest(l)
+	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
+		return nil
+	}
+	return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
+		"would have fired in %d of %d sessions; narrow the keywords, or add not_keywords", fired, sessions)}
+}
+
+func (c Checks) secrets(l *Lesson) []Finding {
+	if c.Secrets == nil {
+		return nil
+	}
+	var out []Finding
+	for _, part := range texted(l) {
+		for _, name := range c.Secrets(part.text) {
+			out = append(out, finding(l, Error, CodeInvalid, part.field, "holds %s; write the lesson without it", name))
+		}
+	}
+	return out
+}
+
+func (c Checks) evidence(l *Lesson) []Finding {
+	if c.Resolve == nil || l.Form == FormGptme || slices.ContainsFunc(l.Evidence, c.Resolve) {
+		return nil
+	}
+	return []Finding{finding(l, soft(l), CodeEvidence, "evidence",
+		"no reference leads to a run, conversation, work item, audit record or page that is known; name one that does")}
+}
+
+// ancestry checks what the lesson says it replaces.
+func ancestry(l *Lesson, b *Book) []Finding {
+	if len(l.Supersedes) == 0 {
+		return nil
+	}
+	var out []Finding
+	others := []*Lesson{l}
+	for _, o := range b.lessons {
+		if o.Slug != l.Slug {
+			others = append(others, o)
+		}
+	}
+	for i, old := range l.Supersedes {
+		if _, ok := b.Get(old); !ok && old != l.Slug {
+			out = append(out, finding(l, Error, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
+				"there is no lesson %q; correct the slug or remove it", old))
+		}
+	}
+	if slices.Contains(circles(others), l.Slug) {
+		out = append(out, finding(l, Error, CodeInvalid, "supersedes",
+			"the lesson supersedes itself, directly or through others; break the circle"))
+	}
+	return out
+}
+
+// appearance tells what is odd in a file, though it works.
+func appearance(l *Lesson) []Finding {
+	var out []Finding
+	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")
+	if l.Path != "" && base != l.Slug && slugFromPath(l.Path) != l.Slug && base != "LESSON" {
+		out = append(out, finding(l, Warning, codeFileName, "slug", "the file is named %s; rename it to %s.md", base, l.Slug))
+	}
+	if strings.TrimSpace(l.Advice) == "" {
+		out = append(out, finding(l, Warning, codeNoAdvice, "",
+			`there is no section "What to do (or avoid)", so only the title is shown; add one`))
+	}
+	return out
+}

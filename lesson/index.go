@@ -1,0 +1,128 @@
+package lesson
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// The files that precept keeps beside the lessons. Their names start with an underscore, so that no load reads them.
+const (
+	IndexFile  = "_index.md"
+	LogFile    = "_log.jsonl"
+	ArchiveDir = "_archive"
+)
+
+// Counts are the published counts of a lesson, which are not the file's.
+type Counts struct{ Success, Failure int }
+
+// Index writes the table of a book: slug, title, outcome, confidence, success_count, failure_count; by slug. counts may be
+// nil: then the columns are zero.
+func Index(b *Book, counts func(slug string) Counts) []byte {
+	var s strings.Builder
+	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
+	for _, l := range b.lessons {
+		var c Counts
+		if counts != nil {
+			c = counts(l.Slug)
+		}
+		fmt.Fprintf(&s, "| %s | %s | %s | %s | %d | %d |\n", l.Slug, cell(l.Headline()), l.Outcome,
+			strconv.FormatFloat(l.Confidence, 'g', -1, 64), c.Success, c.Failure)
+	}
+	return []byte(s.String())
+}
+
+func cell(s string) string {
+	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
+}
+
+// WriteIndex regenerates the index of a bank directory.
+func WriteIndex(dir string, b *Book, counts func(slug string) Counts) error {
+	return WriteFile(filepath.Join(dir, IndexFile), Index(b, counts))
+}
+
+// WriteFile replaces a file in one step: a reader sees the old bytes or the new ones, never half of them, also after a
+// crash. Missing folders are made.
+func WriteFile(path string, data []byte) (err error) {
+	dir := filepath.Dir(path)
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	f, err := os.CreateTemp(dir, "."+filepath.Base(path)+".*")
+	if err != nil {
+		return fmt.Errorf("write %s: %w", path, err)
+	}
+	defer func() {
+		if err != nil {
+			_ = os.Remove(f.Name())
+			err = fmt.Errorf("write %s: %w", path, err)
+		}
+	}()
+	_, err = f.Write(data)
+	if err == nil {
+		err = f.Chmod(0o644) //nolint:gosec // lessons are for reading
+	}
+	if err == nil {
+		err = f.Sync()
+	}
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	return err
+}
+
+// Event is one line of a bank's audit log.
+type Event struct {
+	Time   time.Time      `json:"time"`
+	Action string         `json:"action"` // "create", "approve", "reject", "archive", "edit", "supersede", "distil", ...
+	Slug   string         `json:"slug,omitempty"`
+	By     string         `json:"by,omitempty"`
+	Hash   string         `json:"content_hash,omitempty"`
+	Detail map[string]any `json:"detail,omitempty"`
+}
+
+// AppendLog appends an event to the audit log of a bank directory, as one write: lines of several writers do not mix, and
+// nothing that stands there is touched. A line that a crash cut short is ended first.
+func AppendLog(dir string, e Event) error {
+	line, err := json.Marshal(e)
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	path := filepath.Join(dir, LogFile)
+	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_APPEND, 0o644) //nolint:gosec // the operator's own directory
+	if err != nil {
+		return fmt.Errorf("audit log: %w", err)
+	}
+	if torn(f) {
+		line = append([]byte("\n"), line...)
+	}
+	_, err = f.Write(append(line, '\n'))
+	if cerr := f.Close(); err == nil {
+		err = cerr
+	}
+	if err != nil {
+		return fmt.Errorf("audit log %s: %w", path, err)
+	}
+	return nil
+}
+
+// torn says whether a file's last line has no end.
+func torn(f *os.File) bool {
+	info, err := f.Stat()
+	if err != nil || info.Size() == 0 {
+		return false
+	}
+	last := make([]byte, 1)
+	_, err = f.ReadAt(last, info.Size()-1)
+	return err == nil && last[0] != '\n'
+}

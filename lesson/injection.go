@@ -1,0 +1,141 @@
+package lesson
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// part is a text of a lesson with the field that it stands in.
+type part struct {
+	field, text string
+	seen        bool // the model sees it
+}
+
+// texted lists the texts of a lesson, what the model sees first.
+func texted(l *Lesson) []part {
+	out := []part{{"title", l.Title, true}, {"body", l.Advice, true}}
+	if rest := strings.Replace(l.Body, l.Advice, "", 1); strings.TrimSpace(rest) != "" {
+		out = append(out, part{"body", rest, false})
+	}
+	out = append(out, part{"trigger.description", l.Trigger.Description, false})
+	for _, p := range phrases(&l.Trigger) {
+		out = append(out, part{p.field, p.text, false})
+	}
+	for _, e := range l.Evidence {
+		out = append(out, part{"evidence", e.Note, false})
+	}
+	return out
+}
+
+// injection scans a lesson for text that would rather speak to the model than to the reader. What only a person sees
+// counts as a warning in a person's file: it never gets into a request.
+func injection(l *Lesson) []Finding {
+	var out []Finding
+	for _, p := range texted(l) {
+		severity := Error
+		if !p.seen {
+			severity = soft(l)
+		}
+		for _, what := range scan(p.text) {
+			out = append(out, finding(l, severity, CodeInvalid, p.field, "%s", what))
+		}
+	}
+	return out
+}
+
+// scan names what is suspicious in a text, each kind once.
+func scan(s string) []string {
+	var out []string
+	if strings.ContainsAny(s, "\x1b\u009b\u009d") {
+		out = append(out, "holds a terminal escape sequence; remove it")
+	}
+	if hasHidden(s) {
+		out = append(out, "holds invisible or direction-changing characters; retype the text")
+	}
+	v := visible(stripANSI(s))
+	if strings.Contains(v, "<!--") {
+		out = append(out, "holds an HTML comment; remove it")
+	}
+	if hasDelimiter(v) {
+		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
+	}
+	p := orders()
+	if p.roles.MatchString(v) {
+		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
+	}
+	plain := strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(v))), " ")
+	if p.dataURL.MatchString(plain) {
+		out = append(out, "holds a data: URL; remove it")
+	}
+	if p.ignore.MatchString(plain) {
+		out = append(out, "orders to ignore instructions or to take another role; a lesson says what to do in a task")
+	}
+	if commands(p.steal, plain) {
+		out = append(out, "orders to send secrets away; remove it")
+	}
+	if commands(p.pipe, plain) {
+		out = append(out, "orders to run what was fetched from the network; remove it")
+	}
+	if commands(p.hide, plain) {
+		out = append(out, "orders to hide something from the user; remove it")
+	}
+	return out
+}
+
+// commands says whether the pattern stands in the text other than as something to avoid in the same sentence: "never
+// upload an API key" is a good lesson.
+func commands(p *regexp.Regexp, text string) bool {
+	const reach = 32
+	for _, m := range p.FindAllStringIndex(text, -1) {
+		before := text[max(0, m[0]-reach):m[0]]
+		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
+		if !orders().negation.MatchString(before) {
+			return true
+		}
+	}
+	return false
+}
+
+// hasHidden says whether a text holds characters that are not drawn. Emoji are made with some of them.
+func hasHidden(s string) bool {
+	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
+	last := rune(0)
+	for _, r := range s {
+		emoji := (r == emojiStyle || r == joiner) && (last >= firstSymbol || unicode.IsDigit(last))
+		if hidden(r) && !emoji && r != '\n' && r != '\r' && r != '\t' && r != '\x1b' {
+			return true
+		}
+		last = r
+	}
+	return false
+}
+
+// orderPatterns are the shapes of orders that no lesson gives.
+type orderPatterns struct {
+	roles, dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
+}
+
+//nolint:gochecknoglobals // immutable, compiled at first use
+var orders = sync.OnceValue(func() *orderPatterns {
+	const (
+		secrets = `(?:secrets?|credentials?|api[ _-]?keys?|access tokens?|auth tokens?|passwords?|environment variables?|env vars?|private keys?|ssh keys?|\.env\b|id_rsa|~/\.ssh|~/\.aws)`
+		send    = `(?:send|post|upload|exfiltrate|forward|leak|e-?mail|transmit|curl|submit|paste)`
+	)
+	return &orderPatterns{
+		roles: regexp.MustCompile(`(?im)<\s*\|[^<>\n]{0,80}\|\s*>|\[\s*/?\s*(?:inst|sys)\b[^\]\n]{0,20}\]|<<\s*/?\s*sys\s*>>` +
+			`|<\s*/?\s*(?:system|assistant|developer|human|user|tool_call|tool_result|function_calls?|system-reminder|start_of_turn|end_of_turn|antml:\w+)\b` +
+			`|^[\s>*_-]*(?:system|assistant|developer|human)[*_]*\s*[:：]|#{2,}\s*(?:instructions?|system|assistant|response|human)\b\s*:?\s*$`),
+		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
+		ignore: regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b` +
+			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b` +
+			`|\b(?:reveal|print|repeat|show|output|leak)\b.{0,20}\b(?:system prompt|your (?:instructions|prompt))`),
+		steal:    regexp.MustCompile(`\b` + send + `\b.{0,80}` + secrets + `|` + secrets + `.{0,60}\bto\b.{0,10}https?://|\b` + send + `\b.{0,60}\bcontents? of\b.{0,60}\bto\b.{0,20}https?://`),
+		pipe:     regexp.MustCompile(`\b(?:curl|wget|fetch)\b[^|;\n]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|\b(?:ba|z)?sh\s+<\(\s*(?:curl|wget)\b|\balways (?:curl|wget)\b`),
+		hide:     regexp.MustCompile(`\b(?:do not|don't|never|without)\b.{0,12}\b(?:tell|telling|inform|informing|notify|notifying|mention|mentioning|reveal|show|asking|alert)\b.{0,25}\b(?:the )?(?:user|human|operator|anyone)\b`),
+		negation: regexp.MustCompile(`\b(?:never|not|don't|avoid|without|no|cannot|must not|refuse to|instead of)\b`),
+	}
+})

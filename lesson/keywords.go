@@ -1,0 +1,150 @@
+package lesson
+
+import (
+	"slices"
+	"strings"
+)
+
+// dead tells phrases that can never match.
+func dead(l *Lesson) []Finding {
+	var out []Finding
+	for _, p := range phrases(&l.Trigger) {
+		folded := foldPhrase(p.text)
+		why := ""
+		switch {
+		case !slices.ContainsFunc(folded, func(r rune) bool { return r != star && baseClass(r) != classOther && r != ' ' }):
+			why = "holds no letter or digit"
+		case !phraseFires(folded) && !isStopWord(phraseKey(p.text)):
+			why = "is a single letter"
+		case hasBlob(p.text):
+			why = "looks like encoded data, which is not searched"
+		case !strings.Contains(p.text, "*") && slices.ContainsFunc(l.Trigger.NotKeywords, func(veto string) bool { return standsIn(veto, p.text) }):
+			why = "is vetoed by a not_keyword of the lesson"
+		default:
+			continue
+		}
+		out = append(out, finding(l, Warning, codeDead, p.field, "%q %s, so it never fires; rewrite or remove it", p.text, why))
+	}
+	return out
+}
+
+func hasBlob(s string) bool {
+	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r > 0x7F || !isBlobByte(byte(r)) }) {
+		if len(run) >= blobMixed && isBlob(run) {
+			return true
+		}
+	}
+	return false
+}
+
+// selfMatch tells keywords that the lesson's own text contains: an agent that quotes its context would fire the lesson by
+// having been given it, and the lesson would look as if it were needed.
+func selfMatch(l *Lesson) []Finding {
+	own := l.Headline() + "\n" + strings.Join(l.Lines(MaxAdvice), "\n")
+	var out []Finding
+	for _, p := range phrases(&l.Trigger) {
+		if strings.Contains(p.field, ".keywords[") && standsIn(p.text, own) {
+			out = append(out, finding(l, Warning, codeSelfMatch, p.field,
+				"the lesson's own text contains %q, so quoting the lesson fires it; take the user's words for keywords", p.text))
+		}
+	}
+	return out
+}
+
+// standsIn says whether a phrase matches a text, as a book with this one phrase would.
+func standsIn(phrase, text string) bool {
+	folded := foldPhrase(phrase)
+	if !phraseFires(folded) {
+		return false
+	}
+	a := newAlphabet()
+	for _, r := range folded {
+		if r != star && r != ' ' {
+			a.add(r)
+		}
+	}
+	a.seal()
+	p := a.compile(folded)
+	key := p.pieces[p.key]
+	classes := a.appendText(nil, text)
+	for end := len(key); end <= len(classes); end++ {
+		if hasPrefix(classes[end-len(key):], key) && a.at(&p, classes, end) {
+			return true
+		}
+	}
+	return false
+}
+
+// overlaps finds lessons by what fires them.
+type overlaps map[string][]*Lesson
+
+func newOverlaps(lessons []*Lesson) overlaps {
+	o := overlaps{}
+	for _, l := range lessons {
+		for _, key := range triggerKeys(l) {
+			o[key] = append(o[key], l)
+		}
+	}
+	return o
+}
+
+// triggerKeys lists what fires a lesson in comparable form, each once.
+func triggerKeys(l *Lesson) []string {
+	var keys []string
+	for _, tag := range l.Trigger.Tags {
+		keys = append(keys, phraseKey(tag))
+	}
+	for _, p := range phrases(&l.Trigger) {
+		keys = append(keys, phraseKey(p.text))
+	}
+	slices.Sort(keys)
+	return slices.Compact(keys)
+}
+
+// opposed lists the lessons in force that share a trigger with l and claim the opposite outcome; by slug. One that
+// replaces the other is no contradiction.
+func (o overlaps) opposed(l *Lesson) []*Lesson {
+	var out []*Lesson
+	for _, key := range triggerKeys(l) {
+		for _, other := range o[key] {
+			if other.Slug != l.Slug && opposite(l, other) && !slices.Contains(out, other) {
+				out = append(out, other)
+			}
+		}
+	}
+	slices.SortFunc(out, func(x, y *Lesson) int { return strings.Compare(x.Slug, y.Slug) })
+	return out
+}
+
+func opposite(a, b *Lesson) bool {
+	return a.State.Fires() && b.State.Fires() &&
+		(a.Outcome == "success" && b.Outcome == "failure" || a.Outcome == "failure" && b.Outcome == "success") &&
+		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
+}
+
+// sameAudience says whether the targets of two lessons may mean the same agent. It errs on the side of yes: globs that are
+// written differently may still meet.
+func sameAudience(a, b *Lesson) bool {
+	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {
+		return true
+	}
+	meet := func(x, y string) bool { return x == "" || y == "" || glob(x, y) || glob(y, x) }
+	for _, x := range a.Trigger.Targets {
+		for _, y := range b.Trigger.Targets {
+			if meet(x.Operator, y.Operator) && meet(x.Role, y.Role) && meet(x.Skill, y.Skill) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func contradiction(a, b *Lesson) Finding {
+	return finding(a, Warning, codeContradiction, "trigger",
+		"fires on the same words as %s, which claims the opposite outcome (%s against %s); read both, and supersede one if it is wrong",
+		b.Slug, a.Outcome, b.Outcome)
+}
+
+// Contradicts lists the lessons of the book that share a trigger with l and claim the opposite outcome: both are kept, and
+// shown together.
+func (b *Book) Contradicts(l *Lesson) []*Lesson { return newOverlaps(b.lessons).opposed(l) }
