@@ -121,7 +121,7 @@ func (w *work) words() (item int, anchor wire.Anchor, ok bool) {
 
 // result is the place at the top of a new tool result.
 func (w *work) result(item, block int, callID string) (wire.Anchor, bool) {
-	if callID == "" || !w.rec.Fresh(w.Request, item) {
+	if callID == "" || !w.rec.FreshResult(w.Request, item, callID) {
 		return wire.Anchor{}, false
 	}
 	anchor := w.Request.AnchorAt(item, callID)

@@ -64,8 +64,9 @@ type Record struct {
 // Tail is the new part of the newest main request: where it began, and what stood there. What was sent once without
 // a block never gets one later, also when the same new part is sent again with more behind it.
 type Tail struct {
-	From int      `json:"f"`
-	Keys []uint64 `json:"k,omitempty"`
+	From  int      `json:"f"`
+	Keys  []uint64 `json:"k,omitempty"` // of the items
+	Calls []uint64 `json:"c,omitempty"` // of the ids of the calls that were answered in it
 }
 
 // LoopState is what the loop detector carries from turn to turn where the history is not in the request, and which results were warned of.

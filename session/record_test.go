@@ -201,6 +201,37 @@ func TestFresh(t *testing.T) {
 	check("shorter after a compaction", next(user("summary"), user("go on")), 0, 1)
 }
 
+func TestFreshResult(t *testing.T) {
+	r := newRecord()
+	answer := func(id string, more ...obj) *wire.Request {
+		parts := append([]obj{{"type": "tool_result", "tool_use_id": id, "content": "x"}}, more...)
+		list := []obj{user("go")}
+		for range r.Items/2 + 1 - len(more) {
+			list = append(list, obj{"role": "assistant", "content": []obj{{"type": "tool_use", "id": id, "name": "f", "input": obj{}}}},
+				obj{"role": "user", "content": parts})
+		}
+		return parse(t, wire.Messages, "messages", list)
+	}
+	check := func(what string, req *wire.Request, item, result bool) {
+		t.Helper()
+		r.Begin(req, noon)
+		last := req.Len() - 1
+		if got := r.Fresh(req, last); got != item {
+			t.Errorf("%s: item fresh: %v", what, got)
+		}
+		if got := r.FreshResult(req, last, "call_1"); got != result {
+			t.Errorf("%s: result fresh: %v", what, got)
+		}
+		if r.FreshResult(req, 0, "call_1") {
+			t.Errorf("%s: history is fresh", what)
+		}
+		r.Mark(req)
+	}
+	check("first", answer("call_1"), true, true)
+	check("unanswered, words behind it", answer("call_1", obj{"type": "text", "text": "stop"}), true, false)
+	check("answered, and the same id again", answer("call_1"), true, true)
+}
+
 func TestFreshOfALongFirstRequest(t *testing.T) {
 	r := newRecord()
 	var list []obj

@@ -211,6 +211,19 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Tail.Keys[at] != itemKey(req, i)
 }
 
+// FreshResult says the same of one tool result in item i: words that were added behind it make the item another one, and
+// the result was sent nevertheless.
+func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
+	from := req.New()
+	if i < from {
+		return false
+	}
+	if r.Turns <= 1 || from >= r.Tail.From+len(r.Tail.Keys) {
+		return true // answered in between; a server that counts its calls from one may have used the id before
+	}
+	return !slices.Contains(r.Tail.Calls, hashText(callID))
+}
+
 // maxTail bounds the remembered new part; a first request may carry a long history without any reply in it.
 const maxTail = 64
 
@@ -220,19 +233,31 @@ func (r *Record) Mark(req *wire.Request) {
 	r.Tail = Tail{From: from, Keys: make([]uint64, 0, req.Len()-from)}
 	for i := from; i < req.Len(); i++ {
 		r.Tail.Keys = append(r.Tail.Keys, itemKey(req, i))
+		for _, res := range req.Item(i).Results {
+			if len(r.Tail.Calls) < maxTail {
+				r.Tail.Calls = append(r.Tail.Calls, hashText(res.CallID))
+			}
+		}
 	}
 	r.Dirty = true
 }
 
 // itemKey tells items of a new part apart: results by the call they answer, the rest by content.
 func itemKey(req *wire.Request, i int) uint64 {
-	if it := req.Item(i); len(it.Results) > 0 && it.Words == "" {
-		h := fnv.New64a()
-		for _, res := range it.Results {
-			_, _ = io.WriteString(h, res.CallID)
-			_, _ = h.Write([]byte{0})
-		}
-		return h.Sum64()
+	it := req.Item(i)
+	if len(it.Results) == 0 || it.Words != "" {
+		return req.Hash(i)
 	}
-	return req.Hash(i)
+	var sum uint64
+	for _, res := range it.Results {
+		sum = sum*31 + hashText(res.CallID)
+	}
+	return sum
+}
+
+// hashText is FNV-1a: it is kept in records, so it must be the same in every process.
+func hashText(s string) uint64 {
+	h := fnv.New64a()
+	_, _ = io.WriteString(h, s)
+	return h.Sum64()
 }
