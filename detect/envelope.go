@@ -117,10 +117,10 @@ func errorField(v laxValue) (Verdict, bool) {
 	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
 		return Verdict{Outcome: Error, Rule: "json:is-error"}, true
 	}
-	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false")) {
+	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false") || s.kind == laxNumber && s.num == 0 && len(v.keys) <= 4) {
 		return Verdict{Outcome: Error, Rule: "json:success"}, true
 	}
-	if e, ok := v.get("error", "err", "error_message", "errorMessage"); ok && !e.empty() {
+	if e, ok := v.get("error", "err", "error_message", "errorMessage", "error_msg", "errmsg", "Error Message", "fault", "exception"); ok && !e.empty() {
 		low := strings.ToLower(e.raw)
 		if e.kind != laxString || low != "none" && low != "null" && low != "no" && low != "false" && low != "0" && low != "ok" && low != "no error" {
 			return Verdict{Outcome: Error, Rule: "json:error"}, true
@@ -182,7 +182,7 @@ func messageOnly(v laxValue) (Verdict, bool) {
 	said := ""
 	for i, k := range v.keys {
 		switch strings.ToLower(k) {
-		case "message", "msg", "detail", "title", "reason", "error_description":
+		case "message", "messages", "msg", "detail", "title", "reason", "error_description", "information", "note":
 			if v.vals[i].kind == laxString && len(v.vals[i].raw) > len(said) {
 				said = v.vals[i].text()
 			}

@@ -110,6 +110,8 @@ func (r *shellResult) tailLine(t string) bool {
 		return true
 	case strings.HasPrefix(t, "Signal: ") || strings.HasPrefix(t, "Process Group PGID:") || strings.HasPrefix(t, "Background PIDs:") || t == "Error: (none)": // qwen, gemini
 		return true
+	case strings.HasPrefix(t, "Shell cwd was reset to "): // claude
+		return true
 	case strings.HasPrefix(t, "[Current working directory:") || strings.HasPrefix(t, "[Python interpreter:"): // OpenHands
 		return true
 	}

@@ -53,6 +53,9 @@ func failPrefix(t string) (string, weight) {
 		if strings.HasPrefix(t, "test result: FAILED") {
 			return "cargo-test", strong
 		}
+		if strings.HasPrefix(t, "tests finished: ") && (countBefore(t, " failed") > 0 || countBefore(t, " exceptions") > 0) {
+			return "test-fail", strong
+		}
 	case 'B':
 		if strings.HasPrefix(t, "BUILD FAILED") || strings.HasPrefix(t, "BUILD FAILURE") {
 			return "build", strong

@@ -22,7 +22,7 @@ type Loop struct {
 const (
 	againFailed  = 2
 	againSilent  = 2
-	againSuccess = 4
+	againSuccess = 5
 )
 
 // step is one answered call, or a person's turn, judged as far as it was asked for.
@@ -43,7 +43,7 @@ type step struct {
 	verdict           Verdict
 	call              toolCall
 	changing, repeats bool // set by look: may change the world; made to be repeated
-	silent            bool // a command that did not say whether it went well
+	silent            bool // a shell's command that did not say whether it went well
 	reopens           bool // person: says that something is different now
 	warned            bool
 }
@@ -71,7 +71,7 @@ func (s *step) outcome() Verdict {
 		s.judged = true
 		call := s.look()
 		s.verdict = classify(call, s.text, s.flag)
-		if s.verdict.Outcome == OK && !s.verdict.Sure && call.kind == kindExec && !call.shell.readOnly {
+		if s.verdict.Outcome == OK && !s.verdict.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
 			s.silent = call.verifies() == "" || !unframe(s.text).empty
 		}
 	}
@@ -154,7 +154,7 @@ func alike(now, s *step, adjacent bool) bool {
 	if now.result() == s.result() {
 		return true
 	}
-	return a.Outcome == Error && adjacent && a.Rule == b.Rule && a.Code == b.Code
+	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code && (a.Rule == b.Rule || b.Rule == "")
 }
 
 // cycle: the last four steps are A B A B, each with the result it had before, and neither changes the world.

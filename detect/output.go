@@ -178,11 +178,29 @@ func allComplain(body string) bool {
 // pageHead is how much of a page is read for its title and the browser's own error page.
 const pageHead = 6 << 10
 
+// errorTitle: the page's title is that of an error page: "<title>404 ...", "screenshot of [404 Not Found](...)".
+func errorTitle(head string) bool {
+	title, ok := tagged(head, "<title>", "</title>")
+	if !ok {
+		if title, ok = tagged(head, "screenshot of [", "]("); !ok {
+			return false
+		}
+	}
+	low := strings.ToLower(strings.TrimSpace(cutText(title, 120)))
+	if len(low) >= 3 && failStatus(low) && len(low) < 60 {
+		return true
+	}
+	return strings.HasPrefix(low, "error 4") || strings.HasPrefix(low, "error 5") || hasWord(low, "page not found", "404 not found", "403 forbidden", "access denied", "bad gateway", "service unavailable")
+}
+
 // pageFails: a page that is an error page, or a tool that tells an error on a line of its own.
 func pageFails(text string) (string, bool) {
 	head := cutText(text, pageHead)
-	if strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror") {
+	switch {
+	case strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror"), strings.Contains(text, "DNS_PROBE_FINISHED") || strings.Contains(text, "\nERR_CONNECTION_") || strings.Contains(text, "\nERR_NAME_NOT_RESOLVED"):
 		return "unreachable", true
+	case errorTitle(head):
+		return "http", true
 	}
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {

@@ -100,6 +100,17 @@ func readRefusal(text string) (Refuser, string, bool) {
 	return NoRefuser, "", false
 }
 
+// brokenOff recognises the marks that harnesses put behind the output of a command that a person broke off.
+func brokenOff(text string) (Refuser, string, bool) {
+	text = strings.TrimRight(text, " \t\r\n")
+	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
+	if len(last) > 120 {
+		return NoRefuser, "", false
+	}
+	by, rule, ok := refusalLine(strings.ToLower(last))
+	return by, rule, ok && strings.HasSuffix(rule, "interrupt")
+}
+
 func refusalLine(line string) (Refuser, string, bool) {
 	for _, lead := range []string{"<tool_use_error>", "error: ", "error executing tool: ", "tool error: "} {
 		line = strings.TrimPrefix(line, lead)

@@ -37,6 +37,11 @@ func classify(call *toolCall, text string, isError int8) Verdict {
 	if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
 		return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 	}
+	if call.kind == kindExec {
+		if by, rule, ok := brokenOff(text); ok {
+			return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
+		}
+	}
 	if rule, ok := readPending(text); ok && !call.readsFile() {
 		return Verdict{Outcome: Pending, Rule: "pending:" + rule}
 	}
@@ -161,10 +166,27 @@ func exitVerdict(r shellResult, call *toolCall) Verdict {
 		}
 		return Verdict{Outcome: OK, Rule: "exit-code", Sure: true}
 	}
+	if timedOut(r.body) {
+		return Verdict{Outcome: Error, Rule: "text:timeout"}
+	}
 	if rule, bad := outputFails(r.body); bad {
 		return Verdict{Outcome: Error, Rule: "text:" + rule}
 	}
 	return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
+}
+
+// timedOut: the harness's own words at either end of what the command printed before its time was up.
+func timedOut(body string) bool {
+	first, _, _ := strings.Cut(body, "\n")
+	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
+	for _, l := range []string{first, last} {
+		l = strings.ToLower(cutText(strings.TrimLeft(strings.TrimSpace(l), "[<("), 160))
+		if (strings.HasPrefix(l, "command") || strings.HasPrefix(l, "the command") || strings.HasPrefix(l, "execution") || strings.HasPrefix(l, "process") || strings.HasPrefix(l, "shell tool terminated")) &&
+			hasWord(l, "timed out", "because it took more than", "exceeded the time", "exceeding timeout", "time limit exceeded") {
+			return true
+		}
+	}
+	return false
 }
 
 func codeRule(r shellResult) string {

@@ -65,6 +65,7 @@ func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 
 // knownSide: sentences that known agents use word for word.
 func knownSide(user, system string) (string, bool) {
+	head := strings.TrimSpace(cutText(system, 600))
 	for _, w := range []struct{ kind, text string }{
 		{"summary", "you are performing a context checkpoint compaction"},
 		{"summary", "critical: respond with text only"},
@@ -87,13 +88,11 @@ func knownSide(user, system string) (string, bool) {
 		{"memory", "you are now acting as the managed memory"},
 		{"memory", "extract durable memories from the conversation"},
 		{"memory", "analyze *only* the content and structure of your immediately preceding response"},
-		{"memory", "### task:\n"},
 	} {
-		if begins(user, w.text) {
+		if begins(user, w.text) || strings.HasPrefix(head, w.text) {
 			return w.kind, true
 		}
 	}
-	head := strings.TrimSpace(cutText(system, 600))
 	for _, w := range []struct{ kind, text string }{
 		{"title", "you are a title generator"},
 		{"summary", "you are a context summarization"},

@@ -14,7 +14,7 @@ func statement(text string) (string, bool) {
 	short := len(text) <= 300 && strings.Count(rest, "\n") < 3
 	low := strings.ToLower(cutText(first, 160))
 	switch {
-	case startsError(low):
+	case startsError(low, short):
 		return "error-first", true
 	case exceptionLine(first):
 		return "exception-first", true
@@ -30,29 +30,45 @@ func statement(text string) (string, bool) {
 	return "", false
 }
 
-// startsError: words that no content begins with.
-func startsError(low string) bool {
+// startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"), the text must be short,
+// or the words must end there.
+func startsError(low string, short bool) bool {
 	for _, p := range []string{
-		"error:", "error -", "error!", "error. ", "error (", "error [", "errors:", "err:", "err!", "[error]", "*error*", "**error", "❌", "✖ ", "✗ ", "fatal:", "fatal error", "panic:",
-		"exception:", "exception in ", "unhandled exception", "uncaught ", "an error occurred", "an unexpected error", "a error occurred", "there was an error", "an exception occurred",
-		"error executing", "error running", "error calling", "error while", "error during", "error when", "error invoking", "error in tool", "error in parameter", "error editing", "error reading",
-		"error writing", "error searching", "error applying", "error parsing", "error fetching", "error loading", "error occurred", "error code", "error response", "error from", "error at ",
-		"<tool_use_error>", "<error>", "<error_details>", "tool error", "mcp error", "mcp server error", "the tool execution failed", "tool execution failed", "tool call failed", "tool failed",
-		"execution failed", "execution error", "command failed", "command timed out", "the command timed out", "request failed", "request timed out", "request invalid", "request error",
-		"failed:", "failure:", "fail:", "validation failed", "validation error", "inputvalidationerror", "traceback (most recent call last)", "runtime error", "syntax error",
-		"bad request", "unauthorized", "forbidden", "access denied", "permission denied", "internal server error", "service unavailable", "too many requests", "rate limit", "timed out",
-		"timeout:", "timeout after", "connection refused", "connection error", "connection timed out", "network error", "authentication failed", "authentication required", "authorization failed",
-		"missing required", "no such function", "no such tool", "no such file", "unknown tool", "unknown function", "unknown command", "unknown action", "tool not found", "function not found",
-		"file not found", "path not found", "string to replace not found", "file has not been read", "file has been modified since", "file has been unexpectedly modified", "no replacement was performed", "no changes to make", "no changes were made",
-		"old_string not found", "oldtext not found", "apply_patch verification failed", "patch failed", "invalid patch", "invalid context", "eacces", "enoent", "eisdir", "eperm", "enotdir", "etimedout", "econnrefused",
-		"host not found", "invalid arguments", "invalid input", "invalid parameter", "invalid argument", "invalid json", "your proposed edit has introduced", "required parameter", "out of memory", "quota exceeded", "script execution failed",
+		"error:", "error -", "error!", "error. ", "error (", "error [", "errors:", "err:", "err!", "[error]", "*error*", "**error", "❌", "✖ ", "✗ ", "fatal:", "panic:", "fail:", "failed:", "failure:",
+		"exception:", "exception in ", "unhandled exception", "unhandled error", "uncaught exception", "uncaught error", "an error occurred", "an unexpected error", "a error occurred", "there was an error", "an exception occurred",
+		"error executing", "error running", "error calling", "error while", "error during", "error when", "error invoking", "error in tool", "error editing", "error reading", "error writing", "error searching",
+		"error applying", "error parsing", "error fetching", "error loading", "error occurred", "error response", "error processing", "error creating", "error getting", "error opening", "error accessing", "http error",
+		"<tool_use_error>", "<error>", "<error_details>", "mcp error", "mcp server error", "the tool execution failed", "tool execution failed", "tool call failed",
+		"command failed with", "command failed:", "command timed out", "the command timed out", "request failed with", "request timed out", "request invalid", "traceback (most recent call last)", "inputvalidationerror",
+		"string to replace not found", "file has not been read", "file has been modified since", "file has been unexpectedly modified", "no replacement was performed", "no changes to make", "old_string not found",
+		"oldtext not found", "apply_patch verification failed", "eacces:", "enoent:", "eisdir:", "eperm:", "enotdir:", "etimedout", "econnrefused", "your proposed edit has introduced", "no such function name",
 	} {
 		if strings.HasPrefix(low, p) {
 			return true
 		}
 	}
-	return low == "error" || low == "not found" || low == "not found." || low == "failed" || low == "invalid" || strings.HasPrefix(low, "not found:") || strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found")
+	for _, p := range []string{
+		"fatal error", "error code", "error from", "error at", "tool error", "tool failed", "execution failed", "execution error", "command failed", "request failed", "request error",
+		"validation failed", "validation error", "runtime error", "syntax error", "bad request", "access denied", "permission denied", "internal server error", "service unavailable", "not found",
+		"too many requests", "rate limit", "rate limited", "timed out", "connection refused", "connection error", "connection timed out", "connection failed", "network error", "authentication failed",
+		"authentication required", "authorization failed", "authentication error", "missing required", "no such tool", "no such file", "unknown tool", "unknown function", "unknown command", "unknown action", "tool not found",
+		"function not found", "file not found", "path not found", "host not found", "patch failed", "invalid patch", "invalid context", "invalid arguments", "invalid input", "invalid parameter", "invalid argument",
+		"invalid json", "required parameter", "out of memory", "quota exceeded", "script execution failed", "no changes were made", "operation failed", "operation timed out",
+	} {
+		if rest, ok := strings.CutPrefix(low, p); ok && (endsThere(rest) || short && !letterAt(rest, 0)) {
+			return true
+		}
+	}
+	for _, p := range []string{"error", "failed", "failure", "forbidden", "unauthorized", "timeout", "invalid", "denied", "exception"} {
+		if rest, ok := strings.CutPrefix(low, p); ok && endsThere(rest) {
+			return true
+		}
+	}
+	return strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found")
 }
+
+// endsThere: nothing follows, or a sign that ends the words.
+func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
 // startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that begin alike are written
 // with a capital ("Failed States").
@@ -91,7 +107,7 @@ func endsUnable(low string) bool {
 		" not found", " does not exist", " doesn't exist", " doesn't exists", " do not exist", " is required", " are required", " is not allowed", " not permitted", " is not a valid", " is not valid",
 		" is not an absolute path", " is not supported", " already exists", " has expired", " is invalid", " must be ", " could not be ", " cannot be ", " can't be ", " can not be ", " did not appear",
 		" is not a directory", " is a directory", " is not a file", " exceeds ", " timed out", " is not defined", " is not installed", " is not recognized", " permission denied", " access denied", " no such file",
-		" failed.", " failed:", " was unsuccessful", " is not accessible", " unauthorized", " is forbidden", " is denied",
+		" failed.", " failed:", " was unsuccessful", " is not accessible", " unauthorized", " is forbidden", " is denied", " beyond end of file", " beyond the end of", " is out of range",
 	} {
 		if strings.Contains(low, s) || strings.HasSuffix(low, strings.TrimRight(s, " .:")) && strings.HasSuffix(s, ".") {
 			return true

@@ -100,6 +100,8 @@ func sentiment(words, previous string) (Feeling, string) {
 		return Rejection, "pasted-failure"
 	case disapproves(low):
 		return Rejection, "disapproval"
+	case phrase(low, "changed my mind", "don't need it anymore", "no longer need", "no longer want"):
+		return Neutral, "new-goal"
 	case declines(opening):
 		if offersAnother(low) {
 			return Correction, "no-but"

@@ -40,7 +40,7 @@ func offersAnother(low string) bool {
 // another: another way is asked for.
 func another(low string) bool {
 	if phrase(low, "instead", "rather than", "i meant", "i mean", "what i meant", "should be", "should have", "should not", "shouldn't", "shouldn't it", "you forgot", "you missed", "you didn't", "you did not", "you haven't",
-		"you havne't", "you should", "you were supposed", "you need to", "not like that", "like this", "like it was", "what we had before", "as before", "as it was", "change it back", "put it back", "that's not the", "that is not the",
+		"you should", "you were supposed", "you need to", "not like that", "like this", "like it was", "as before", "as it was", "change it back", "put it back", "that's not the", "that is not the",
 		"wrong file", "wrong place", "wrong directory", "wrong one", "misunderstand", "misunderstanding", "misunderstood", "mix-up", "mixup", "confusion", "not quite", "double-check", "double check", "are you sure", "belongs in", "must be", "needs to be",
 		"em vez de", "ao invés", "deveria", "en lugar de", "en vez de", "debería", "stattdessen", "sollte", "plutôt", "au lieu", "devrait", "invece") {
 		return true
@@ -58,7 +58,7 @@ func tweaks(low string) bool {
 func doubts(opening string) bool {
 	return startsWord(opening, "actually", "wait", "hold on", "but", "why did you", "why are you", "why do you", "why would", "why didn't", "why don't you", "why not", "can't we", "can't you", "couldn't we", "couldn't you", "shouldn't",
 		"isn't", "aren't", "instead", "not", "i think it", "i thought", "i said", "i asked", "i told you", "put it", "make it", "move it", "you haven", "you havn", "you didn", "you forgot", "again",
-		"na verdade", "mas", "espera", "eigentlich", "aber", "en fait", "mais", "pero", "en realidad", "warum hast du", "pourquoi", "por que você", "antes de") &&
+		"na verdade", "mas", "espera", "eigentlich", "aber", "en fait", "mais", "pero", "en realidad", "warum hast du", "pourquoi", "por que você") &&
 		!startsWord(opening, "not sure", "not yet", "wait for", "actually, i've changed my mind", "actually, i changed my mind", "actually i've changed my mind", "again, thank")
 }
 
@@ -67,7 +67,7 @@ func praises(low string) bool {
 	if phrase(low, "looks good", "looks great", "look good", "that works", "it works now", "works now", "it works", "works great", "works perfectly", "working now", "that's it", "that did it", "that fixed it", "it's fixed", "well done", "good job", "great job",
 		"nice work", "great work", "good work", "lgtm", "ship it", "love it", "i like it", "exactly what i", "much better", "awesome", "excellent", "perfect", "beautiful", "brilliant", "amazing", "fantastic", "sounds good", "sounds great", "it's good", "all good",
 		"perfeito", "ficou bom", "ficou ótimo", "funcionou", "está bom", "perfecto", "genial", "parfait", "super", "perfekt", "sehr gut", "funktioniert jetzt", "ottimo", "perfetto", "отлично") {
-		return !hasWord(low, "if it works", "make sure it works", "how it works", "check if it works", "see if it works", "whether it works", "n't perfect", "not perfect", "i removed them all good", "superclass", "super(")
+		return !hasWord(low, "if it works", "make sure it works", "how it works", "check if it works", "see if it works", "whether it works", "n't perfect", "not perfect", "superclass", "super(")
 	}
 	return hasWord(low, "很好", "完美", "いいね", "完璧")
 }
@@ -87,7 +87,7 @@ func contrast(low string) bool {
 func agrees(opening string) bool {
 	return startsWord(opening, "yes", "yep", "yeah", "yup", "ya", "sure", "ok", "okay", "k", "kk", "alright", "all right", "right", "correct", "exactly", "absolutely", "definitely", "of course", "certainly", "great", "good", "nice", "cool", "fine",
 		"go ahead", "go for it", "please do", "please proceed", "please go ahead", "proceed", "do it", "do that", "do both", "do all", "let's do", "that's fine", "that is fine", "that's correct", "that is correct", "that's right", "that sounds",
-		"sounds", "looks", "approved", "agreed", "i agree", "i confirm", "confirmed", "confirm", "can leave it", "leave it", "makes sense", "yes,", "sim", "isso", "pode", "claro", "si", "sí", "vale", "dale", "ja", "genau", "klar", "oui", "d'accord", "да", "хорошо", "va bene") ||
+		"sounds", "looks", "approved", "agreed", "i agree", "i confirm", "confirmed", "confirm", "leave it", "makes sense", "yes,", "sim", "isso", "pode", "claro", "si", "sí", "vale", "dale", "ja", "genau", "klar", "oui", "d'accord", "да", "хорошо", "va bene") ||
 		strings.HasPrefix(opening, "是") || strings.HasPrefix(opening, "好") || strings.HasPrefix(opening, "はい") || strings.HasPrefix(opening, "可以")
 }
 

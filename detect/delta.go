@@ -1,0 +1,134 @@
+package detect
+
+import (
+	"encoding/binary"
+
+	"precept/wire"
+)
+
+// Requests that continue a conversation which the provider keeps hold only what is new. The detector then carries the
+// last answered calls itself: a few bytes each, in the session's record.
+const (
+	deltaVersion = 1
+	deltaSteps   = 64
+	deltaSize    = 8 + 8 + 2 + 2 + 2 // key, sum, code, batch, flags
+)
+
+// The flags of a step that is carried.
+const (
+	deltaPerson = 1 << iota
+	deltaReopens
+	deltaError
+	deltaSkipped // pending or refused
+	deltaChanging
+	deltaRepeats
+	deltaSilent
+	deltaWarned
+)
+
+// LoopsDelta is Loops for requests that do not hold their history: state is what the last call returned (nil at first),
+// next what to keep. A retry must be given the state of its first attempt. mem knows the calls of the replies.
+func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) (loops []Loop, next []byte) {
+	old := readDelta(state)
+	w := &walker{req: req, next: req.Len(), warned: warned, mem: mem}
+	for w.fill() {
+	}
+	batch := uint16(1)
+	if len(old) > 0 {
+		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around, and only neighbours are compared
+	}
+	fresh := w.steps[:0:0]
+	for _, s := range w.steps {
+		if s.person || s.tool != "" {
+			s.batch = int(batch)
+			fresh = append(fresh, s)
+		}
+	}
+	all := append(fresh[:len(fresh):len(fresh)], old...)
+	seen := map[string]bool{}
+	for i := len(fresh) - 1; i >= 0; i-- {
+		s := fresh[i]
+		if s.person || warned[s.callID] {
+			continue
+		}
+		loop, ok := judge(func(back int) *step {
+			if i+back >= len(all) {
+				return nil
+			}
+			return all[i+back]
+		})
+		if id := loop.Tool + "\x00" + loop.Args; ok && !seen[id] {
+			seen[id], s.warned = true, true
+			loops = append(loops, loop)
+		}
+	}
+	return loops, writeDelta(all)
+}
+
+// writeDelta keeps the newest steps, newest first.
+func writeDelta(steps []*step) []byte {
+	if len(steps) > deltaSteps {
+		steps = steps[:deltaSteps]
+	}
+	out := make([]byte, 1, 1+len(steps)*deltaSize)
+	out[0] = deltaVersion
+	for _, s := range steps {
+		var flags uint16
+		set := func(yes bool, flag uint16) {
+			if yes {
+				flags |= flag
+			}
+		}
+		var key, sum uint64
+		var code int
+		set(s.person, deltaPerson)
+		set(s.reopens, deltaReopens)
+		set(s.warned, deltaWarned)
+		if !s.person {
+			v := s.outcome()
+			key, sum, code = s.identity(), s.result(), v.Code
+			set(v.Outcome == Error, deltaError)
+			set(v.Outcome == Pending || v.Outcome == Refusal, deltaSkipped)
+			set(s.changing, deltaChanging)
+			set(s.repeats, deltaRepeats)
+			set(s.silent, deltaSilent)
+		}
+		out = binary.LittleEndian.AppendUint64(out, key)
+		out = binary.LittleEndian.AppendUint64(out, sum)
+		out = binary.LittleEndian.AppendUint16(out, uint16(code))    //nolint:gosec // exit codes and HTTP statuses
+		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsDelta
+		out = binary.LittleEndian.AppendUint16(out, flags)
+	}
+	return out
+}
+
+// readDelta reads what writeDelta wrote; anything else is no memory at all.
+func readDelta(state []byte) []*step {
+	if len(state) < 1 || state[0] != deltaVersion || (len(state)-1)%deltaSize != 0 {
+		return nil
+	}
+	var steps []*step
+	for b := state[1:]; len(b) > 0; b = b[deltaSize:] {
+		flags := binary.LittleEndian.Uint16(b[20:])
+		s := &step{
+			key: binary.LittleEndian.Uint64(b), keyed: true,
+			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
+			batch:  int(binary.LittleEndian.Uint16(b[18:])),
+			person: flags&deltaPerson != 0, reopens: flags&deltaReopens != 0, warned: flags&deltaWarned != 0,
+			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0, silent: flags&deltaSilent != 0,
+			looked: true, judged: true,
+			verdict: Verdict{Outcome: OK, Code: int(int16(binary.LittleEndian.Uint16(b[16:])))}, //nolint:gosec // as written
+		}
+		switch {
+		case flags&deltaError != 0:
+			s.verdict.Outcome = Error
+		case flags&deltaSkipped != 0:
+			s.verdict.Outcome = Refusal
+		}
+		steps = append(steps, s)
+		if len(steps) == deltaSteps {
+			break
+		}
+	}
+	return steps
+}

@@ -1,0 +1,162 @@
+package detect
+
+import (
+	"bufio"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"testing"
+)
+
+// TestEval measures the detectors on labelled trajectories, where PRECEPT_EVAL names a directory that holds them
+// (tool_errors.jsonl, loops.jsonl, feedback.jsonl, trajectories.jsonl). They are not part of the project.
+func TestEval(t *testing.T) {
+	dir := os.Getenv("PRECEPT_EVAL")
+	if dir == "" {
+		t.Skip("PRECEPT_EVAL is not set: no labelled trajectories to measure on")
+	}
+	t.Run("tool errors", func(t *testing.T) { evalErrors(t, dir) })
+	t.Run("loops", func(t *testing.T) { evalLoops(t, dir) })
+	t.Run("feedback", func(t *testing.T) { evalFeedback(t, dir) })
+}
+
+type labelled struct {
+	Source, ID, Label, Text, Stratum string
+	Index                            int
+	Ambiguous                        bool
+	User                             string
+	Call                             struct{ Name, Arguments string }
+	Previous                         string `json:"previous_agent_text"`
+	Steps                            []int  `json:"step_indices"`
+}
+
+func readRows(t *testing.T, dir, file string) []labelled {
+	t.Helper()
+	f, err := os.Open(filepath.Join(dir, file)) //nolint:gosec // the directory that the caller named
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	var rows []labelled
+	s := bufio.NewScanner(f)
+	s.Buffer(nil, 1<<26)
+	for s.Scan() {
+		var r labelled
+		if err := json.Unmarshal(s.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		rows = append(rows, r)
+	}
+	if len(rows) == 0 || s.Err() != nil {
+		t.Fatalf("%s: no rows (%v)", file, s.Err())
+	}
+	return rows
+}
+
+// tally counts hits and misses.
+type tally struct{ tp, fp, fn, tn int }
+
+func (c *tally) add(truth, guess bool) {
+	switch {
+	case truth && guess:
+		c.tp++
+	case guess:
+		c.fp++
+	case truth:
+		c.fn++
+	default:
+		c.tn++
+	}
+}
+
+func (c *tally) precision() float64 { return float64(c.tp) / float64(max(1, c.tp+c.fp)) }
+func (c *tally) recall() float64    { return float64(c.tp) / float64(max(1, c.tp+c.fn)) }
+
+func evalErrors(t *testing.T, dir string) {
+	var c tally
+	for _, r := range readRows(t, dir, "tool_errors.jsonl") {
+		if r.Label == "ambiguous" {
+			continue
+		}
+		v := Classify(r.Call.Name, r.Call.Arguments, r.Text, 0)
+		c.add(r.Label == "error", v.Outcome == Error)
+		if (r.Label == "error") != (v.Outcome == Error) {
+			t.Logf("%s %s %d: want %s, got %s (%s): %.80q", r.Source, r.ID, r.Index, r.Label, v.Outcome, v.Rule, r.Text)
+		}
+	}
+	t.Logf("tool errors: P %.3f R %.3f %+v", c.precision(), c.recall(), c)
+	if c.precision() < .97 || c.recall() < .93 {
+		t.Error("below the goal P >= .97, R >= .93")
+	}
+}
+
+func evalLoops(t *testing.T, dir string) {
+	f, err := os.Open(filepath.Join(dir, "trajectories.jsonl")) //nolint:gosec // the directory that the caller named
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close() //nolint:errcheck // read only
+	type place struct {
+		source, id string
+		index      int
+	}
+	fired, lists := map[place]string{}, map[[2]string]bool{}
+	results := 0
+	err = Inspect(f, func(x Finding) error {
+		lists[[2]string{x.Source, x.ID}] = true
+		switch x.Kind {
+		case KindLoop:
+			fired[place{x.Source, x.ID, x.Index}] = x.Rule
+		case KindResult:
+			results++
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var c tally
+	for _, r := range readRows(t, dir, "loops.jsonl") {
+		if r.Label == "borderline" || !lists[[2]string{r.Source, r.ID}] {
+			continue
+		}
+		rule := ""
+		for _, i := range r.Steps[1:] {
+			if said, ok := fired[place{r.Source, r.ID, i}]; ok {
+				rule = said
+			}
+		}
+		c.add(r.Label == "true_loop", rule != "")
+		if (r.Label == "true_loop") != (rule != "") {
+			t.Logf("%s %s %v: %s, rule %q", r.Source, r.ID, r.Steps, r.Label, rule)
+		}
+	}
+	t.Logf("loops: P %.3f R %.3f %+v; %d firings in %d results", c.precision(), c.recall(), c, len(fired), results)
+	if c.precision() < .97 || c.recall() < .85 {
+		t.Error("below the goal P >= .97, R >= .85")
+	}
+}
+
+func evalFeedback(t *testing.T, dir string) {
+	type side struct{ negative, positive tally }
+	sides := map[string]*side{}
+	for _, r := range readRows(t, dir, "feedback.jsonl") {
+		if r.Ambiguous {
+			continue
+		}
+		s := sides[r.User]
+		if s == nil {
+			s = &side{}
+			sides[r.User] = s
+		}
+		got := ReadTurn(r.Text, r.Text, r.Previous).Feeling
+		s.negative.add(r.Label == "correction" || r.Label == "rejection", got == Correction || got == Rejection)
+		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == Approval || got == Thanks)
+	}
+	for who, s := range sides {
+		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", who, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())
+		if s.negative.precision() < .75 || s.negative.recall() < .5 {
+			t.Errorf("%s: negative turns below what this reading gave before", who)
+		}
+	}
+}

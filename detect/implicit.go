@@ -1,0 +1,77 @@
+package detect
+
+import (
+	"precept/wire"
+)
+
+// Signal is feedback that was read in the new part of a request.
+type Signal struct {
+	Feeling   Feeling // approval, correction, rejection
+	Tier      int     // 2 a verifier's outcome, 3 implicit
+	Rule      string  // which rule read it
+	Index     int     // of the item
+	CallID    string  // of the tool result, "" for words
+	Sentiment bool    // read from a person's words: recorded, and a reward only where the operator asks for it
+}
+
+// The tiers of signals.
+const (
+	tierVerifier = 2
+	tierImplicit = 3
+)
+
+// Signals reads the feedback in what is new in the request: the outcomes of tests, lints and builds, a person's refusals
+// and interrupts, and the sentiment of a person's words. mem knows the calls that are not in the list.
+func Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
+	var out []Signal
+	previous := ""
+	for i := req.New() - 1; i >= 0 && previous == ""; i-- {
+		if req.Role(i) == wire.RoleAssistant {
+			previous = said(req.Item(i), "")
+		}
+	}
+	for i := req.New(); i < req.Len(); i++ {
+		role := req.Role(i)
+		if role != wire.RoleUser && role != wire.RoleTool {
+			continue
+		}
+		it := req.Item(i)
+		for _, r := range it.Results {
+			if s, ok := resultSignal(req, r, mem); ok {
+				s.Index = i
+				out = append(out, s)
+			}
+		}
+		if role != wire.RoleUser {
+			continue
+		}
+		turn := ReadTurn(it.Text, it.Words, previous)
+		if turn.Feeling == Neutral || turn.Feeling == Thanks && !turn.Interrupt {
+			continue
+		}
+		out = append(out, Signal{Feeling: turn.Feeling, Tier: tierImplicit, Rule: turn.Rule, Index: i, Sentiment: !turn.Interrupt})
+	}
+	return out
+}
+
+// resultSignal reads one tool result.
+func resultSignal(req *wire.Request, r wire.Result, mem func(string) (wire.Call, bool)) (Signal, bool) {
+	made, ok := req.CallOf(r.CallID)
+	if !ok && mem != nil {
+		made, _ = mem(r.CallID)
+	}
+	call := lookAt(made.Name, made.Args)
+	v := classify(&call, r.Text, r.IsError)
+	if v.Outcome == Refusal {
+		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: r.CallID}, v.By == Person
+	}
+	kind, passed, ok := verification(&call, v, r.Text)
+	if !ok {
+		return Signal{}, false
+	}
+	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind, CallID: r.CallID}
+	if passed {
+		s.Feeling = Approval
+	}
+	return s, true
+}

@@ -1,0 +1,150 @@
+package detect
+
+import (
+	"strings"
+	"unicode/utf8"
+)
+
+// maxSignature bounds a signature, in bytes; maxSignatureLines in lines.
+const (
+	maxSignature      = 1024
+	maxSignatureLines = 10
+	maxSignatureLine  = 300
+)
+
+// Signature is the error signature of a failed tool result: the few lines that say what failed, without colours and the
+// harness's frame, at most about 1 KB. It is what lessons are matched against.
+func Signature(text string) string {
+	text = signatureText(clip(strings.TrimSpace(text)))
+	var all, picked []string
+	trace := false
+	for line := range strings.SplitSeq(text, "\n") {
+		t := plain(line)
+		if t == "" {
+			continue
+		}
+		all = append(all, t)
+		_, w := failLine(t)
+		_, said := statement(t)
+		switch {
+		case strings.HasPrefix(t, "Traceback (most recent call last)"):
+			trace = true
+			continue
+		case trace && line != strings.TrimLeft(line, " \t"):
+			continue // the frames of the stack name places, not causes
+		}
+		if trace && w == nothing && !said {
+			w = weak // the exception that ends the stack, whatever its name
+		}
+		trace = false
+		if w != nothing || said || strings.HasPrefix(t, "E   ") {
+			picked = append(picked, t)
+		}
+	}
+	if len(picked) == 0 {
+		picked = firstAndLast(all)
+	}
+	return joinLines(dropRepeats(picked))
+}
+
+// signatureText opens the envelopes that carry the words of a failure.
+func signatureText(text string) string {
+	text = unwrapText(text)
+	if v, ok := parseLax(text); ok {
+		if parts := failureTexts(v, 0); len(parts) > 0 {
+			return strings.Join(parts, "\n")
+		}
+		return text
+	}
+	return unframe(text).body
+}
+
+// failureTexts collects the strings in which an envelope tells what went wrong.
+func failureTexts(v laxValue, depth int) []string {
+	var out []string
+	if depth > 3 {
+		return nil
+	}
+	for i, k := range v.keys {
+		val := v.vals[i]
+		switch strings.ToLower(k) {
+		case "error", "errors", "message", "msg", "detail", "stderr", "stdout", "output", "result", "response", "text", "content", "title", "reason", "description":
+			out = append(out, stringsOf(val, depth)...)
+		}
+	}
+	if v.kind == laxArray {
+		for _, e := range v.vals {
+			out = append(out, failureTexts(e, depth+1)...)
+		}
+	}
+	return out
+}
+
+func stringsOf(v laxValue, depth int) []string {
+	switch v.kind {
+	case laxString:
+		t := strings.TrimSpace(v.text())
+		if inner, ok := parseLax(t); ok {
+			if parts := failureTexts(inner, depth+1); len(parts) > 0 {
+				return parts
+			}
+		}
+		if t == "" {
+			return nil
+		}
+		return []string{t}
+	case laxObject, laxArray:
+		return failureTexts(v, depth+1)
+	case laxNone, laxNumber, laxBool:
+	}
+	return nil
+}
+
+func firstAndLast(lines []string) []string {
+	if len(lines) <= 6 {
+		return lines
+	}
+	return append(lines[:2:2], lines[len(lines)-4:]...)
+}
+
+// dropRepeats keeps the first of equal lines, and of many lines the first ones and the last two.
+func dropRepeats(lines []string) []string {
+	seen := make(map[string]bool, len(lines))
+	out := lines[:0:0]
+	for _, l := range lines {
+		if !seen[l] {
+			seen[l] = true
+			out = append(out, l)
+		}
+	}
+	if len(out) > maxSignatureLines {
+		out = append(out[:maxSignatureLines-2:maxSignatureLines-2], out[len(out)-2:]...)
+	}
+	return out
+}
+
+func joinLines(lines []string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		l = cutRunes(l, maxSignatureLine)
+		if b.Len() > 0 {
+			if b.Len()+1+len(l) > maxSignature {
+				break
+			}
+			b.WriteByte('\n')
+		}
+		b.WriteString(l)
+	}
+	return b.String()
+}
+
+// cutRunes is the first n bytes, less a rune that would be cut.
+func cutRunes(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n]
+}
