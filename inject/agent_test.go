@@ -13,7 +13,7 @@ import (
 	"precept/wire"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
 type obj = map[string]any
 

@@ -1,6 +1,8 @@
 package inject
 
 import (
+	"slices"
+
 	"precept/bandit"
 	"precept/detect"
 	"precept/lesson"
@@ -43,7 +45,7 @@ func (w *work) lessons() {
 	var all []found
 	for _, h := range w.Book.Match(&q) {
 		at, ok := spots[h.CallID]
-		if !ok || contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
+		if !ok || slices.Contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
 			continue
 		}
 		all = append(all, found{line: lineOf(h.Lesson, w.caution(h.Lesson)), cand: w.candidate(h.Lesson), spot: at})
@@ -120,15 +122,6 @@ func ends(s string, most int) string {
 		return s
 	}
 	return s[:most/2] + "\n" + s[len(s)-most/2:]
-}
-
-func contains(list []string, s string) bool {
-	for _, t := range list {
-		if t == s {
-			return true
-		}
-	}
-	return false
 }
 
 func (w *work) candidate(l *lesson.Lesson) bandit.Candidate {

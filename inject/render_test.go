@@ -14,10 +14,14 @@ import (
 
 func lessons() []line {
 	return []line{
-		lineOf(&lesson.Lesson{Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
-			Advice: "\nRe-read the page id after every navigation; a list view can be stale.\n\n"}, false),
-		lineOf(&lesson.Lesson{Slug: "retry-on-403", Title: "Avoid retrying a 403.",
-			Advice: "A 403 is a decision, not a hiccup.\r\n\r\n- Read the body.\r\n- Ask for the right scope."}, true),
+		lineOf(&lesson.Lesson{
+			Slug: "verify-page-id", Title: "Verify the page identifier before clicking Load More.",
+			Advice: "\nRe-read the page id after every navigation; a list view can be stale.\n\n",
+		}, false),
+		lineOf(&lesson.Lesson{
+			Slug: "retry-on-403", Title: "Avoid retrying a 403.",
+			Advice: "A 403 is a decision, not a hiccup.\r\n\r\n- Read the body.\r\n- Ask for the right scope.",
+		}, true),
 		lineOf(&lesson.Lesson{Slug: "a-first", Title: "Only a title"}, false),
 	}
 }
@@ -115,8 +119,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 		l := lineOf(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
 		for _, style := range []Style{Advice, Pitfalls} {
 			block := style.block([]line{l}, maxAdvice)
-			lines := strings.Split(block, "\n")
-			for _, part := range lines {
+			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
 					t.Fatalf("%q stands free in\n%s", part, block)
 				}

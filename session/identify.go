@@ -2,6 +2,7 @@ package session
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 
 	"precept/wire"
@@ -134,13 +135,15 @@ func agentHeader(h http.Header, product string) (string, Space) {
 
 // product is the first product name of a User-Agent: "codex_exec/0.169.0 (...)" is codex_exec.
 func product(ua string) string {
-	end := strings.IndexFunc(ua, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	})
-	if end >= 0 {
-		ua = ua[:end]
+	end := 0
+	for end < min(len(ua), maxTagLen) && inProduct(ua[end]) {
+		end++
 	}
-	return ua[:min(len(ua), maxTagLen)]
+	return ua[:end]
+}
+
+func inProduct(c byte) bool {
+	return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '-' || c == '_' || c == '.'
 }
 
 // tags splits comma lists, bounded, without repetitions.
@@ -149,7 +152,8 @@ func tags(lines []string) []string {
 	for _, line := range lines {
 		for tag := range strings.SplitSeq(line, ",") {
 			tag = strings.TrimSpace(tag)
-			if tag == "" || len(tag) > maxTagLen || !clean(tag) || contains(out, tag) {
+			same := func(t string) bool { return strings.EqualFold(t, tag) }
+			if tag == "" || len(tag) > maxTagLen || !clean(tag) || slices.ContainsFunc(out, same) {
 				continue
 			}
 			if len(out) == maxTags {
@@ -159,15 +163,6 @@ func tags(lines []string) []string {
 		}
 	}
 	return out
-}
-
-func contains(list []string, s string) bool {
-	for _, t := range list {
-		if strings.EqualFold(t, s) {
-			return true
-		}
-	}
-	return false
 }
 
 // off reads a switch. Only the words for "no" count: an unknown value changes nothing.

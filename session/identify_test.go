@@ -62,7 +62,7 @@ func TestIdentifySession(t *testing.T) {
 				path = "/p/session=q/v1/responses"
 			}
 			h.Set("User-Agent", "codex_exec/0.169.0")
-			for k := 0; k < 9; k++ {
+			for k := range 9 {
 				if i-2 <= k {
 					h.Set(agents[2*k], agents[2*k+1])
 				}

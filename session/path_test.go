@@ -12,8 +12,11 @@ func TestParsePath(t *testing.T) {
 		ok               bool
 	}{
 		{"none", "/v1/chat/completions", "/v1/chat/completions", PathForm{}, false},
-		{"all", "/p/agent=coder,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
-			PathForm{"coder", "ci-42", "reviewer", "go", "x"}, true},
+		{
+			"all", "/p/agent=coder,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
+			PathForm{"coder", "ci-42", "reviewer", "go", "x"},
+			true,
+		},
 		{"no rest", "/p/agent=coder", "/", PathForm{Agent: "coder"}, true},
 		{"rest is only a slash", "/p/agent=coder/", "/", PathForm{Agent: "coder"}, true},
 		{"escaped value", "/p/session=a%2Cb%2Fc%20d/v1", "/v1", PathForm{Session: "a,b/c d"}, true},

@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"strings"
 	"testing"
 	"time"
@@ -11,7 +12,7 @@ import (
 	"precept/wire"
 )
 
-var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+var noon = time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // a constant of the tests
 
 // world is a threader with a clock and counted names.
 type world struct {
@@ -23,6 +24,7 @@ type world struct {
 }
 
 func newWorld(t *testing.T) *world {
+	t.Helper()
 	w := &world{t: t, sc: Scope{Tenant: "default", Credential: 1}, now: noon}
 	w.th = NewThreader(Options{Entropy: w.entropy})
 	return w
@@ -37,28 +39,26 @@ func (w *world) entropy() (e [16]byte) {
 // obj is a JSON object.
 type obj = map[string]any
 
-func parse(t testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
-	t.Helper()
+func parse(tb testing.TB, d wire.Dialect, key string, list any, more ...obj) *wire.Request {
+	tb.Helper()
 	body := obj{"model": "gpt-x", key: list}
 	for _, m := range more {
-		for k, v := range m {
-			body[k] = v
-		}
+		maps.Copy(body, m)
 	}
 	data, err := json.Marshal(body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	req, err := wire.Parse(d, data)
 	if err != nil {
-		t.Fatalf("%v: %s", err, data)
+		tb.Fatalf("%v: %s", err, data)
 	}
 	return req
 }
 
-func chat(t testing.TB, list ...obj) *wire.Request {
-	t.Helper()
-	return parse(t, wire.Chat, "messages", list)
+func chat(tb testing.TB, list ...obj) *wire.Request {
+	tb.Helper()
+	return parse(tb, wire.Chat, "messages", list)
 }
 
 func user(text string) obj { return obj{"role": "user", "content": text} }
