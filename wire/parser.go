@@ -1,9 +1,5 @@
 package wire
 
-import (
-	"github.com/cespare/xxhash/v2"
-)
-
 // parser is the scanner that also remembers where things stand. It proves the body and locates the list's items, their
 // roles and the ids of their tool results in one pass; a second pass over 256 KB would cost as much as the first.
 type parser struct {
@@ -133,128 +129,10 @@ func (p *parser) tool(i, depth int) (end int, name span) {
 	return i, name
 }
 
-// itemList scans the list at i, depth 2.
-func (p *parser) itemList(i int) int {
-	p.list, p.results, p.odd = p.list[:0], p.results[:0], false
-	i, more := p.open(i, ']', 2)
-	for more {
-		if i < len(p.b) && p.b[i] == '{' {
-			i = p.item(i)
-		} else {
-			p.odd = true
-			i = p.value(i, 2)
-		}
-		i, more = p.next(i, ']')
-	}
-	return i
-}
-
-// item scans the item at i, depth 3.
-func (p *parser) item(start int) int {
-	var role, kind, call span
-	blocks, before := -1, len(p.results)
-	i, more := p.open(start, '}', 3)
-	for more {
-		var name span
-		if name, i = p.key(i); i < 0 {
-			return bad
-		}
-		from, field := i, plain(name.of(p.b))
-		if p.dialect == Messages && string(field) == "content" && i < len(p.b) && p.b[i] == '[' {
-			p.results = p.results[:before]
-			i, blocks = p.blocks(i)
-		} else {
-			i = p.value(i, 3)
-		}
-		switch string(field) {
-		case "role":
-			role = span{from, i}
-		case "type":
-			kind = span{from, i}
-		case "tool_call_id", "call_id":
-			call = span{from, i}
-		case "id":
-			if call.empty() {
-				call = span{from, i}
-			}
-		}
-		i, more = p.next(i, '}')
-	}
-	if i > 0 {
-		p.add(span{start, i}, p.str(role), p.str(kind), p.str(call), blocks, before)
-	}
-	return i
-}
-
-// blocks scans the content at i of a message, depth 4, and tells how many blocks it has.
-func (p *parser) blocks(i int) (end, n int) {
-	i, more := p.open(i, ']', 4)
-	for ; more; n++ {
-		if i < len(p.b) && p.b[i] == '{' {
-			i = p.block(i, n)
-		} else {
-			i = p.value(i, 4)
-		}
-		i, more = p.next(i, ']')
-	}
-	return i, n
-}
-
-// block scans one block of a message's content, depth 5.
-func (p *parser) block(i, n int) int {
-	var kind, call span
-	i, more := p.open(i, '}', 5)
-	for more {
-		var name span
-		if name, i = p.key(i); i < 0 {
-			return bad
-		}
-		from := i
-		i = p.value(i, 5)
-		switch string(plain(name.of(p.b))) {
-		case "type":
-			kind = span{from, i}
-		case "tool_use_id":
-			call = span{from, i}
-		}
-		i, more = p.next(i, '}')
-	}
-	if i > 0 && string(p.str(kind)) == "tool_result" {
-		p.results = append(p.results, resultAt{int32(len(p.list)), int32(n), xxhash.Sum64(p.str(call))})
-	}
-	return i
-}
-
 // str is the text of a string that was just scanned, nil for anything else.
 func (p *parser) str(v span) []byte {
 	if v.end <= 0 || p.b[v.start] != '"' {
 		return nil
 	}
 	return plain(v.inner().of(p.b))
-}
-
-// add files an item.
-func (p *parser) add(at span, role, kind, call []byte, blocks, before int) {
-	if p.list == nil {
-		p.list = make([]entry, 0, 64)
-	}
-	e := entry{start: int32(at.start), end: int32(at.end), results: int32(before), role: roleOf(string(role))}
-	switch p.dialect {
-	case Responses:
-		if e.role = itemRole(role, kind); e.role == RoleTool {
-			p.results = append(p.results, resultAt{int32(len(p.list)), 0, xxhash.Sum64(call)})
-		}
-	case Messages:
-		if n := len(p.results) - before; e.role == RoleUser && n > 0 && n == blocks {
-			e.role = RoleTool
-		} else if e.role != RoleUser {
-			p.results = p.results[:before]
-		}
-	case Chat:
-		if e.role == RoleTool {
-			p.results = append(p.results, resultAt{int32(len(p.list)), 0, xxhash.Sum64(call)})
-		}
-	case None:
-	}
-	p.list = append(p.list, e)
 }

@@ -1,0 +1,134 @@
+package wire
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+)
+
+func chatOf(t *testing.T, items ...string) *Request {
+	t.Helper()
+	return must(t, Chat, `{"messages":[`+strings.Join(items, ",")+`]}`)
+}
+
+const (
+	sys  = `{"role":"system","content":"s"}`
+	go1  = `{"role":"user","content":"go"}`
+	yes  = `{"role":"user","content":"yes"}`
+	said = `{"role":"assistant","content":"done"}`
+)
+
+func tool(id string) string { return `{"role":"tool","tool_call_id":"` + id + `","content":"x"}` }
+
+func TestAnchorsOfWords(t *testing.T) {
+	r := chatOf(t, sys, go1, said, yes, said, yes, said, yes)
+	first, second, third := r.AnchorAt(3, ""), r.AnchorAt(5, ""), r.AnchorAt(7, "")
+	if first.Nth != 0 || second.Nth != 1 || third.Nth != 2 {
+		t.Fatalf("%+v %+v %+v", first, second, third)
+	}
+	for _, c := range []struct {
+		name   string
+		list   []string
+		anchor Anchor
+		want   int // -1: gone
+	}{
+		{"as it was", []string{sys, go1, said, yes, said, yes, said, yes}, second, 5},
+		{"one more turn", []string{sys, go1, said, yes, said, yes, said, yes, said, go1}, second, 5},
+		{"a system message more", []string{sys, sys, go1, said, yes, said, yes, said, yes}, second, 6},
+		{"moved onto its neighbour", []string{sys, sys, sys, go1, said, yes, said, yes, said, yes}, first, 5},
+		{"neighbour moved onto it", []string{go1, yes, said, yes, said, yes}, second, 3},
+		{"the first has gone", []string{sys, yes, said, yes}, third, -1},
+		{"shorter than the hint", []string{go1}, first, -1},
+		{"gone", []string{sys, go1, said}, first, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
+			if ok != (c.want >= 0) || ok && (item != c.want || block != -1) {
+				t.Errorf("found at %d, %d, %v; want %d", item, block, ok, c.want)
+			}
+		})
+	}
+}
+
+func TestAnchorsOfResults(t *testing.T) {
+	r := chatOf(t, go1, said, tool("a"), said, tool("b"), said, tool("a"))
+	if a := r.AnchorAt(2, "a"); a != (Anchor{CallID: "a", Index: 2}) {
+		t.Errorf("%+v", a)
+	}
+	again := r.AnchorAt(6, "a")
+	if again.Nth != 1 {
+		t.Errorf("%+v", again)
+	}
+	for _, c := range []struct {
+		name   string
+		list   []string
+		anchor Anchor
+		want   int
+	}{
+		{"as it was", []string{go1, said, tool("a"), said, tool("b"), said, tool("a")}, again, 6},
+		{"moved", []string{sys, go1, said, tool("a"), said, tool("a")}, again, 5},
+		{"gone", []string{go1, said, tool("b")}, again, -1},
+		{"a server that counts anew", []string{go1, tool("a"), tool("a")}, Anchor{CallID: "a", Index: 2}, 1},
+		{"null content", []string{go1, `{"role":"tool","tool_call_id":"a","content":null}`}, Anchor{CallID: "a", Index: 1}, -1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			item, block, ok := chatOf(t, c.list...).Find(c.anchor)
+			if ok != (c.want >= 0) || ok && (item != c.want || block != 0) {
+				t.Errorf("found at %d, %d, %v; want %d", item, block, ok, c.want)
+			}
+		})
+	}
+}
+
+func TestAnchorsInBlocks(t *testing.T) {
+	r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"\u0062","content":"x"},{"type":"text","text":"go"}]}]}`)
+	if item, block, ok := r.Find(r.AnchorAt(1, "b")); item != 1 || block != 1 || !ok {
+		t.Errorf("result: %d %d %v", item, block, ok)
+	}
+	words := r.AnchorAt(1, "")
+	if item, block, ok := r.Find(words); item != 1 || block != -1 || !ok || words.Nth != 0 {
+		t.Errorf("words: %d %d %v %+v", item, block, ok, words)
+	}
+	if _, _, ok := r.Find(Anchor{CallID: "c"}); ok {
+		t.Error("a call that is not there")
+	}
+}
+
+func TestAnchorSurvivesStorage(t *testing.T) {
+	r := chatOf(t, go1, said, tool("a"))
+	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {
+		raw, err := json.Marshal(a)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Anchor
+		if err := json.Unmarshal(raw, &back); err != nil || back != a {
+			t.Errorf("%s became %+v, %v", raw, back, err)
+		}
+	}
+}
+
+func TestEcho(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		item    string
+		want    []string
+	}{
+		{"user", Chat, `{"role":"user","content":"a"}`, nil},
+		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b"}},
+		{"result", Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`, []string{"c:a"}},
+		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
+		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
+		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + textKey("done")}},
+		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
+		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package wire
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/json"
+	"errors"
+	"io"
+	"testing"
+
+	"github.com/andybalholm/brotli"
+	"github.com/klauspost/compress/zstd"
+)
+
+func TestDialectOf(t *testing.T) {
+	for path, want := range map[string]string{
+		"/v1/chat/completions": "chat", "/chat/completions": "chat", "/p/agent=a/v1/chat/completions": "chat",
+		"/v1/responses": "responses", "/openai/v1/responses": "responses", "/v1/responses/resp_1": "none", "/v1/responses/": "none",
+		"/v1/messages": "messages", "/messages": "messages", "/v1/messages/count_tokens": "none", "/v1/messages/batches": "none",
+		"/": "none", "": "none", "/v1/completions": "none", "/v1/embeddings": "none", "/v1/xmessages": "none",
+	} {
+		if got := DialectOf(path).String(); got != want {
+			t.Errorf("DialectOf(%q) = %s, want %s", path, got, want)
+		}
+	}
+}
+
+func TestErrorBody(t *testing.T) {
+	for _, d := range []Dialect{None, Chat, Responses, Messages} {
+		body := ErrorBody(d, 503, "try \"again\"\n<later>\xff")
+		var got struct {
+			Type  string
+			Error struct {
+				Message, Type, Code string
+				Param               *string
+			}
+		}
+		if err := json.Unmarshal(body, &got); err != nil {
+			t.Fatalf("%s: %v: %s", d, err, body)
+		}
+		if got.Error.Message != "try \"again\"\n<later>\uFFFD" || got.Error.Type != "precept_error" {
+			t.Errorf("%s: %s", d, body)
+		}
+		if (got.Type == "error") != (d == Messages) || (got.Error.Code == "service_unavailable") != (d != Messages) {
+			t.Errorf("%s has not its shape: %s", d, body)
+		}
+	}
+	if got := string(ErrorBody(Chat, 413, "too big")); got != `{"error":{"message":"too big","type":"precept_error","param":null,"code":"request_entity_too_large"}}` {
+		t.Error(got)
+	}
+}
+
+func encoded(t testing.TB, encoding string, plain []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	var w io.WriteCloser
+	switch encoding {
+	case "gzip":
+		w = gzip.NewWriter(&out)
+	case "br":
+		w = brotli.NewWriter(&out)
+	case "zstd":
+		z, err := zstd.NewWriter(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		w = z
+	default:
+		return plain
+	}
+	if _, err := w.Write(plain); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+func TestDecode(t *testing.T) {
+	plain := bytes.Repeat([]byte(`{"messages":[]} `), 1000)
+	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
+		body := encoded(t, encoding, plain)
+		if got, err := Decode(encoding, body, len(plain)); err != nil || !bytes.Equal(got, plain) {
+			t.Errorf("%s: %v", encoding, err)
+		}
+		if got, err := Decode(encoding, body, len(plain)-1); reason(err) != "size" || got != nil {
+			t.Errorf("%s: one byte too many: %v", encoding, err)
+		}
+		if encoding != "" && encoding != "identity" {
+			if _, err := Decode(encoding, body[:len(body)/2], 1<<20); reason(err) != "encoding" {
+				t.Errorf("%s: truncated: %v", encoding, err)
+			}
+			if _, err := Decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); reason(err) != "encoding" {
+				t.Errorf("%s: not compressed: %v", encoding, err)
+			}
+		}
+	}
+	if got, err := Decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
+		t.Errorf("the name in capitals: %v", err)
+	}
+	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
+		if _, err := Decode(encoding, plain, 1<<20); reason(err) != "encoding" {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
+}
+
+// A bomb is given up at the limit.
+func TestDecodeBomb(t *testing.T) {
+	plain := make([]byte, 64<<20)
+	for _, encoding := range []string{"gzip", "br", "zstd"} {
+		if _, err := Decode(encoding, encoded(t, encoding, plain), 1<<16); reason(err) != "size" {
+			t.Errorf("%s: %v", encoding, err)
+		}
+	}
+}
+
+func reason(err error) string {
+	var u *Uninspected
+	if !errors.As(err, &u) {
+		return ""
+	}
+	return u.Reason
+}
+
+func FuzzDecode(f *testing.F) {
+	for _, encoding := range []string{"gzip", "br", "zstd", ""} {
+		f.Add(encoding, encoded(f, encoding, []byte(`{"input":"a"}`)))
+	}
+	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
+		if out, err := Decode(encoding, body, 1000); err == nil && len(out) > 1000 || err != nil && reason(err) == "" {
+			t.Fatalf("%d bytes, %v", len(out), err)
+		}
+	})
+}

@@ -1,0 +1,138 @@
+package wire
+
+import "testing"
+
+// hashOf is the hash of the first item.
+func hashOf(t *testing.T, d Dialect, item string) uint64 {
+	t.Helper()
+	return must(t, d, `{"`+d.listKey()+`":[`+item+`]}`).Hash(0)
+}
+
+func TestWhatAgentsChangeOnTheWayKeepsTheHash(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		same    []string
+	}{
+		{"string and parts, cache_control", Messages, []string{
+			`{"role":"user","content":"go"}`,
+			`{"role":"user","content":[{"type":"text","text":"go"}]}`,
+			`{"content":[{"cache_control":{"type":"ephemeral"},"text":"go","type":"text"}],"role":"user"}`,
+			`{ "role" : "user", "content" : "\u0067o\n" }`,
+		}},
+		{"reminders", Chat, []string{
+			`{"role":"user","content":[{"type":"text","text":"<system-reminder>Monday</system-reminder>"},{"type":"text","text":"go"}]}`,
+			`{"role":"user","content":[{"type":"text","text":"go"}]}`,
+			`{"role":"user","content":"<current_datetime>now</current_datetime>\n\ngo"}`,
+		}},
+		{"results", Messages, []string{
+			`{"role":"user","content":[{"type":"tool_result","content":"x","is_error":true,"tool_use_id":"t"}]}`,
+			`{"role":"user","content":[{"tool_use_id":"t","type":"tool_result","content":[{"type":"text","text":"x"}],"is_error":true,"cache_control":{"type":"ephemeral"}}]}`,
+		}},
+		{"reminder beside a result", Messages, []string{
+			`{"role":"user","content":[{"type":"tool_result","content":"x","tool_use_id":"t"}]}`,
+			`{"role":"user","content":[{"type":"tool_result","content":"x","tool_use_id":"t"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}`,
+		}},
+		{"text beside calls", Chat, []string{
+			`{"role":"assistant","content":"I will","tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+			`{"role":"assistant","content":"","tool_calls":[{"id":"a","type":"function","function":{"arguments":"{}","name":"f"}}],"refusal":null}`,
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"a","type":"function","function":{"name":"f","arguments":"{}"}}]}`,
+		}},
+		{"unknown keys of copilot", Chat, []string{
+			`{"role":"tool","tool_call_id":"a","content":"x"}`,
+			`{"role":"tool","tool_call_id":"a","content":"x","__copilotMessageSource":"tool"}`,
+		}},
+		{"ids and status", Responses, []string{
+			`{"type":"message","role":"assistant","id":"msg_1","status":"completed","content":[{"type":"output_text","text":"a","annotations":[]}]}`,
+			`{"role":"assistant","content":[{"type":"output_text","text":"a"}],"internal_chat_message_metadata_passthrough":{"turn_id":"x"}}`,
+		}},
+		{"unknown items", Responses, []string{
+			`{"type":"mystery","id":"m_1","a":[1,{"b":2,"c":3}],"status":"x"}`,
+			`{"a":[1, {"c":3,"__x":1,"b":2}],"type":"mystery"}`,
+		}},
+		{"reasoning", Responses, []string{
+			`{"type":"reasoning","id":"rs_1","summary":[],"encrypted_content":"abc"}`,
+			`{"encrypted_content":"abc","summary":[],"type":"reasoning","id":"rs_2"}`,
+		}},
+		{"pictures", Messages, []string{
+			`{"role":"user","content":[{"type":"image","source":{"data":"AAAA","type":"base64"}},{"type":"text","text":"go"}]}`,
+			`{"role":"user","content":[{"source":{"type":"base64","data":"AAAA"},"type":"image","cache_control":{}},{"type":"text","text":"go"}]}`,
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			want := hashOf(t, c.dialect, c.same[0])
+			for _, s := range c.same[1:] {
+				if hashOf(t, c.dialect, s) != want {
+					t.Errorf("another hash: %s\n           than %s", s, c.same[0])
+				}
+			}
+		})
+	}
+}
+
+func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
+	seen := map[uint64]string{}
+	for _, s := range []struct {
+		dialect Dialect
+		item    string
+	}{
+		{Chat, `{"role":"user","content":"a"}`}, {Chat, `{"role":"user","content":"b"}`}, {Chat, `{"role":"system","content":"a"}`},
+		{Chat, `{"role":"assistant","content":"a"}`}, {Chat, `{"role":"user","content":""}`}, {Chat, `{"role":"assistant","content":""}`},
+		{Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`}, {Chat, `{"role":"tool","tool_call_id":"b","content":"x"}`}, {Chat, `{"role":"tool","tool_call_id":"a","content":"y"}`},
+		{Chat, `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}`},
+		{Chat, `{"role":"assistant","tool_calls":[{"id":"b","function":{"name":"f","arguments":"{}"}}]}`},
+		{Chat, `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"g","arguments":"{}"}}]}`},
+		{Chat, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"1"}}]}`},
+		{Chat, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"2"}}]}`},
+		{Responses, `{"type":"item_reference","id":"a"}`}, {Responses, `{"type":"item_reference","id":"b"}`},
+		{Responses, `{"type":"mystery","a":1}`}, {Responses, `{"type":"mystery","a":2}`}, {Responses, `{"type":"mystery","b":1}`},
+		{Responses, `{"type":"mystery","a":[1,2]}`}, {Responses, `{"type":"mystery","a":[2,1]}`}, {Responses, `{"type":"mystery","a":{"1":2}}`},
+	} {
+		h := hashOf(t, s.dialect, s.item)
+		if other, ok := seen[h]; ok {
+			t.Errorf("one hash for %s and %s", s.item, other)
+		}
+		seen[h] = s.item
+	}
+}
+
+// Pinned: anchors are stored, and must be found by the next release.
+func TestHashIsStable(t *testing.T) {
+	for _, c := range []struct {
+		dialect Dialect
+		item    string
+		want    uint64
+	}{
+		{Chat, `{"role":"user","content":"fix the build"}`, 0x1057b849881bf6ab},
+		{Responses, `{"type":"mystery","a":[1,{"b":null}]}`, 0x1b33c9c8c024d118},
+	} {
+		if got := hashOf(t, c.dialect, c.item); got != c.want {
+			t.Errorf("%s: %#x, want %#x", c.item, got, c.want)
+		}
+	}
+}
+
+func TestSystemHash(t *testing.T) {
+	system := func(d Dialect, body string) uint64 { return must(t, d, body).SystemHash }
+	user := `{"role":"user","content":"a"}`
+	base := system(Messages, `{"system":"be brief","messages":[`+user+`]}`)
+	for name, h := range map[string]uint64{
+		"parts":     system(Messages, `{"system":[{"type":"text","text":"be brief","cache_control":{}}],"messages":[`+user+`]}`),
+		"billing":   system(Messages, `{"messages":[`+user+`],"system":[{"type":"text","text":"x-anthropic-billing-header: v=2;"},{"type":"text","text":"be brief"}]}`),
+		"chat":      system(Chat, `{"messages":[{"role":"system","content":"be brief"},`+user+`]}`),
+		"developer": system(Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"be brief"}]},`+user+`]}`),
+		"top":       system(Responses, `{"instructions":"be brief","input":"a"}`),
+		"later":     system(Messages, `{"system":"be brief","messages":[`+user+`,{"role":"system","content":"more"}]}`),
+	} {
+		if h != base {
+			t.Errorf("%s: another hash", name)
+		}
+	}
+	if system(Chat, `{"messages":[{"role":"system","content":"be long"},`+user+`]}`) == base || system(Chat, `{"messages":[`+user+`]}`) == base {
+		t.Error("another prompt has the same hash")
+	}
+	two := system(Chat, `{"messages":[{"role":"system","content":"be"},{"role":"system","content":" brief"},`+user+`]}`)
+	if two == base {
+		t.Error("the border between two prompts does not count")
+	}
+}

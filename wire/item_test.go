@@ -1,0 +1,130 @@
+package wire
+
+import (
+	"reflect"
+	"testing"
+)
+
+func TestItems(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		item    string
+		want    Item
+	}{
+		{"chat system", Chat, `{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleSystem, Text: "a\nb"}},
+		{"chat user", Chat, `{"role":"user","content":"\"go\""}`, Item{Role: RoleUser, Text: `"go"`, Words: "go", HasText: true}},
+		{"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
+			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", Words: "go\non", HasText: true}},
+		{"chat user, only a picture", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
+		{"chat user, nothing", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
+		{"chat assistant", Chat, `{"role":"assistant","content":"I\u0020will","refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"sh","arguments":"{\"a\":\"\\n\"}"}},{"id":"call_2","type":"custom","custom":{"name":"p","input":"x"}}]}`,
+			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"call_1", "sh", `{"a":"\n"}`}, {"call_2", "p", "x"}}}},
+		{"chat old call", Chat, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, Item{Role: RoleAssistant, Calls: []Call{{"", "f", "{}"}}}},
+		{"chat odd calls", Chat, `{"role":"assistant","tool_calls":[3,{}]}`, Item{Role: RoleAssistant, Calls: []Call{{}, {}}}},
+		{"chat tool", Chat, `{"role":"tool","tool_call_id":"call_1","content":"out","__copilotMessageSource":"x"}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "out"}}}},
+		{"chat tool in parts", Chat, `{"role":"tool","tool_call_id":"call_1","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a\nb"}}}},
+		{"chat other", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
+		{"chat no role", Chat, `{}`, Item{}},
+		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
+		{"responses environment", Responses, `{"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":"<environment_context>x</environment_context>"}]}`,
+			Item{Role: RoleUser, ID: "msg_1", Text: "<environment_context>x</environment_context>", HasText: true}},
+		{"responses assistant", Responses, `{"type":"message","id":"msg_2","role":"assistant","content":[{"type":"output_text","text":"a"}]}`, Item{Role: RoleAssistant, ID: "msg_2", Text: "a"}},
+		{"responses call", Responses, `{"type":"function_call","id":"fc_1","call_id":"call_1","name":"exec","arguments":"{\"cmd\":\"ls\"}"}`, Item{Role: RoleAssistant, ID: "fc_1", Calls: []Call{{"call_1", "exec", `{"cmd":"ls"}`}}}},
+		{"responses custom call", Responses, `{"type":"custom_tool_call","call_id":"call_2","name":"apply_patch","input":"*** Begin"}`, Item{Role: RoleAssistant, Calls: []Call{{"call_2", "apply_patch", "*** Begin"}}}},
+		{"responses local shell", Responses, `{"type":"local_shell_call","id":"ls_1","action":{"command":["ls"]}}`, Item{Role: RoleAssistant, ID: "ls_1", Calls: []Call{{"ls_1", "local_shell", `{"command":["ls"]}`}}}},
+		{"responses shell", Responses, `{"type":"shell_call","call_id":"c","action":{}}`, Item{Role: RoleAssistant, Calls: []Call{{"c", "shell", `{}`}}}},
+		{"responses patch", Responses, `{"type":"apply_patch_call","call_id":"c","operation":{"a":1}}`, Item{Role: RoleAssistant, Calls: []Call{{"c", "apply_patch", `{"a":1}`}}}},
+		{"responses search", Responses, `{"type":"web_search_call","id":"ws_1","action":{}}`, Item{Role: RoleAssistant, ID: "ws_1"}},
+		{"responses reasoning", Responses, `{"type":"reasoning","id":"rs_1","summary":[]}`, Item{Role: RoleAssistant, ID: "rs_1"}},
+		{"responses reference", Responses, `{"type":"item_reference","id":"msg_1"}`, Item{Role: RoleAssistant, ID: "msg_1", Ref: true}},
+		{"responses output", Responses, `{"type":"function_call_output","id":"fco_1","call_id":"call_1","output":"out"}`, Item{Role: RoleTool, ID: "fco_1", Results: []Result{{CallID: "call_1", Text: "out"}}}},
+		{"responses output in parts", Responses, `{"type":"custom_tool_call_output","call_id":"call_1","output":[{"type":"input_text","text":"a"},{"type":"input_image"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a"}}}},
+		{"responses output null", Responses, `{"type":"function_call_output","call_id":"call_1","output":null}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Closed: true}}}},
+		{"responses shell output", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"x"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "c", Text: `[{"stdout":"x"}]`, Closed: true}}}},
+		{"responses local shell output", Responses, `{"type":"local_shell_call_output","id":"ls_1","output":"x"}`, Item{Role: RoleTool, ID: "ls_1", Results: []Result{{CallID: "ls_1", Text: "x", Closed: true}}}},
+		{"responses unknown", Responses, `{"type":"mystery","id":"m_1","role":"user","content":"x"}`, Item{ID: "m_1"}},
+		{"messages user", Messages, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
+		{"messages results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"x"},{"tool_use_id":"b","type":"tool_result","content":[{"type":"text","text":"y"},{"type":"image"},{"type":"text","text":"z"}],"is_error":false},{"type":"tool_result","tool_use_id":"c"}]}`,
+			Item{Role: RoleTool, Results: []Result{{CallID: "a", Text: "x", IsError: 1}, {CallID: "b", Text: "y\nz", IsError: -1, Block: 1}, {CallID: "c", Block: 2}}}},
+		{"messages results and words", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
+			Item{Role: RoleUser, Text: "go on", Words: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}}},
+		{"messages assistant", Messages, `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"I will"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{ "command" : "ls" }}]}`,
+			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}}},
+		{"messages system inside", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
+		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
+		{"messages content of the last name", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
+			c.want.Index = 1
+			if got := *r.Item(1); !reflect.DeepEqual(got, c.want) {
+				t.Errorf("\n got %+v\nwant %+v", got, c.want)
+			}
+			if r.Role(1) != c.want.Role {
+				t.Errorf("role %d", r.Role(1))
+			}
+			if r.Item(1) != r.Item(1) {
+				t.Error("decoded twice")
+			}
+		})
+	}
+}
+
+func TestStringInputIsAUserItem(t *testing.T) {
+	r := must(t, Responses, `{"input":"<system-reminder>x</system-reminder>go"}`)
+	want := Item{Role: RoleUser, Text: "<system-reminder>x</system-reminder>go", Words: "go", HasText: true}
+	if got := *r.Item(0); !reflect.DeepEqual(got, want) || r.LastUser() != 0 || r.New() != 0 {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestNew(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		list    string
+		want    int
+		last    int
+		words   []string
+		results []string
+	}{
+		{"first turn", Chat, `{"role":"system","content":"s"},{"role":"user","content":"a"}`, 0, 1, []string{"a"}, nil},
+		{"tools", Chat, `{"role":"user","content":"a"},{"role":"assistant","tool_calls":[{"id":"x"},{"id":"y"}]},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"tool","tool_call_id":"y","content":"2"}`, 2, -1, nil, []string{"x", "y"}},
+		{"tools and words", Chat, `{"role":"assistant"},{"role":"tool","tool_call_id":"x","content":"1"},{"role":"user","content":"stop"},{"role":"user","content":"<system-reminder>r</system-reminder>"}`, 1, 2, []string{"stop"}, []string{"x"}},
+		{"two users", Chat, `{"role":"assistant","content":"a"},{"role":"user","content":"b"},{"role":"user","content":"c"}`, 1, 2, []string{"b", "c"}, nil},
+		{"ends with the model", Chat, `{"role":"user","content":"a"},{"role":"assistant","content":"b"}`, 2, -1, nil, nil},
+		{"words without a place", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, 0, -1, nil, nil},
+		{"call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},
+		{"reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"codex starts", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
+		{"claude", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.list+`]}`)
+			var ids []string
+			for _, res := range r.NewResults() {
+				ids = append(ids, res.CallID)
+			}
+			if r.New() != c.want || r.LastUser() != c.last || !reflect.DeepEqual(r.NewWords(), c.words) || !reflect.DeepEqual(ids, c.results) {
+				t.Errorf("new %d last %d words %q results %q", r.New(), r.LastUser(), r.NewWords(), ids)
+			}
+		})
+	}
+	delta := must(t, Responses, `{"previous_response_id":"r","input":[{"type":"item_reference","id":"m"},{"type":"function_call_output","call_id":"x","output":"1"}]}`)
+	if delta.New() != 0 || len(delta.NewResults()) != 1 || delta.NewResults()[0].Item != 1 {
+		t.Error("all of a delta is new")
+	}
+}
+
+func TestCallOf(t *testing.T) {
+	r := must(t, Chat, `{"messages":[{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"first"}},{"id":"b\/c","function":{"name":"slash"}}]},
+		{"role":"assistant","content":"a","tool_calls":[{"id":"a","function":{"name":"second"}}]},{"role":"assistant","tool_calls":[{"id":"\u0064","function":{"name":"escaped"}}]},
+		{"role":"tool","tool_call_id":"e","content":"x"}]}`)
+	for id, want := range map[string]string{"a": "second", "b/c": "slash", "d": "escaped", "e": "", "": "", "z": ""} {
+		if c, ok := r.CallOf(id); c.Name != want || ok != (want != "") {
+			t.Errorf("CallOf(%q) = %+v, %v", id, c, ok)
+		}
+	}
+}

@@ -1,0 +1,129 @@
+package wire
+
+import "strings"
+
+// partKind tells the pieces of a content apart.
+type partKind uint8
+
+const (
+	otherPart partKind = iota
+	textPart
+	resultPart // a tool_result block
+	callPart   // a tool_use block
+)
+
+// part is one piece of a content.
+type part struct {
+	at   span // the whole value
+	kind partKind
+	text span   // textPart: the string literal
+	typ  string // text, input_text or output_text where the type says so
+	// whole: the content is this string, not an array that holds it
+	whole bool
+}
+
+// contentParts splits the content at v, a string or an array of parts.
+func contentParts(b []byte, v span) []part {
+	switch kindAt(b, v) {
+	case '"':
+		return []part{{at: v, kind: textPart, text: v, whole: true}}
+	case '[':
+		parts := make([]part, 0, 4)
+		for e := range elements(b, v.start) {
+			parts = append(parts, partAt(b, e))
+		}
+		return parts
+	}
+	return nil
+}
+
+func partAt(b []byte, e span) part {
+	p := part{at: e}
+	if kindAt(b, e) != '{' {
+		return p
+	}
+	var txt, kind span
+	for k, v := range members(b, e.start) {
+		switch string(k) {
+		case "text":
+			txt = v
+		case "type":
+			kind = v
+		}
+	}
+	switch string(chars(b, kind)) {
+	case "tool_result":
+		p.kind = resultPart
+	case "tool_use":
+		p.kind = callPart
+	case "text":
+		p.typ = "text"
+	case "input_text":
+		p.typ = "input_text"
+	case "output_text":
+		p.typ = "output_text"
+	}
+	if p.typ != "" && kindAt(b, txt) == '"' {
+		p.kind, p.text = textPart, txt
+	}
+	return p
+}
+
+// joinText joins the text parts as they were sent.
+func joinText(b []byte, parts []part) string {
+	var one string
+	var many []string
+	for _, p := range parts {
+		if p.kind != textPart {
+			continue
+		}
+		t := text(b, p.text)
+		if many == nil && one == "" {
+			one = t
+			continue
+		}
+		if many == nil {
+			many = append(many, one)
+		}
+		many = append(many, t)
+	}
+	if many == nil {
+		return one
+	}
+	return strings.Join(many, "\n")
+}
+
+// userText fills what a user item's parts say.
+func (it *Item) userText(b []byte, parts []part) {
+	it.Text = joinText(b, parts)
+	var words []string
+	for _, p := range parts {
+		if p.kind != textPart {
+			continue
+		}
+		if w := ownWords(text(b, p.text)); w != "" {
+			words = append(words, w)
+		}
+	}
+	it.Words = strings.Join(words, "\n")
+	_, it.HasText = wordsPart(b, parts, false)
+}
+
+// wordsPart finds the part that a block goes before: the last text part that has words of the user, or, where none has
+// or last is set, the last text part. Tool results stay in front: the Messages API wants them first.
+func wordsPart(b []byte, parts []part, last bool) (part, bool) {
+	var found part
+	ok := false
+	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
+		if parts[i].kind != textPart {
+			continue
+		}
+		if !ok {
+			found, ok = parts[i], true
+		}
+		if last || ownWords(text(b, parts[i].text)) != "" {
+			return parts[i], true
+		}
+	}
+	return found, ok
+}

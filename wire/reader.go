@@ -1,0 +1,251 @@
+package wire
+
+import (
+	"bytes"
+	"strings"
+	"unicode/utf8"
+)
+
+// ReplyReader takes the bytes of a response as they come, cut anywhere, and assembles a Reply. It never fails: what it
+// does not understand it skips. One goroutine at a time may use it.
+type ReplyReader struct {
+	dialect Dialect
+	limit   int
+	kept    int
+	mode    replyMode
+	sse     sseReader
+	json    []byte
+	last    byte // of a JSON body that is too long to keep
+	ended   bool
+	rep     Reply
+	tokens  tokens
+	slots   []*slot
+	cur     *slot // the one that was used last
+}
+
+type replyMode uint8
+
+const (
+	modeUnknown replyMode = iota
+	modeSSE
+	modeJSON
+)
+
+// slot is one piece of a reply under construction: a call, a block of the content, an output item.
+type slot struct {
+	index    int
+	isCall   bool
+	done     bool
+	id, name string
+	itemID   string
+	text     []byte // the text, or the call's arguments
+}
+
+// NewReplyReader reads a response of that dialect; limit bounds what is kept in bytes, never what is read. Whether it
+// is a stream or one JSON body shows in its first byte: the content type is wrong too often to be believed.
+func NewReplyReader(d Dialect, contentType string, limit int) *ReplyReader {
+	r := &ReplyReader{dialect: d, limit: max(limit, 0)}
+	r.sse.max = r.limit + 4096 // an event is more than the text it carries
+	r.sse.event = r.event
+	r.tokens = tokens{-1, -1, -1, -1}
+	_ = contentType
+	return r
+}
+
+// Write takes the next bytes. It keeps no reference to p.
+func (r *ReplyReader) Write(p []byte) (int, error) {
+	rest := p
+	if r.mode == modeUnknown {
+		for len(rest) > 0 && strings.IndexByte("\xef\xbb\xbf \t\r\n", rest[0]) >= 0 {
+			rest = rest[1:] // a byte order mark may be cut, too
+		}
+		switch {
+		case len(rest) == 0:
+			return len(p), nil
+		case rest[0] == '{' || rest[0] == '[':
+			r.mode = modeJSON
+		default:
+			r.mode = modeSSE
+		}
+	}
+	if r.mode == modeSSE {
+		r.sse.write(rest)
+	} else {
+		r.body(rest)
+	}
+	return len(p), nil
+}
+
+// body keeps a JSON body, up to the limit of an event.
+func (r *ReplyReader) body(p []byte) {
+	if s := bytes.TrimRight(p, " \t\r\n"); len(s) > 0 {
+		r.last = s[len(s)-1]
+	}
+	if len(r.json)+len(p) > r.sse.max {
+		r.rep.Cut = true
+	}
+	if r.rep.Cut {
+		r.json = nil
+		return
+	}
+	r.json = append(r.json, p...)
+}
+
+// Ended says that the regular end has been seen, maybe before the connection ends ([DONE], message_stop, response.completed).
+func (r *ReplyReader) Ended() bool { return r.ended }
+
+// Reply is what has been read so far; call it once, at the end.
+func (r *ReplyReader) Reply() *Reply {
+	switch r.mode {
+	case modeSSE:
+		r.sse.end()
+	case modeJSON:
+		r.finishJSON()
+	case modeUnknown:
+	}
+	rep := &r.rep
+	rep.Usage = r.tokens.usage(r.dialect)
+	for _, s := range r.slots {
+		if s.itemID != "" {
+			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
+		}
+		if s.isCall && (s.id != "" || s.name != "" || len(s.text) > 0) {
+			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: string(s.text)})
+		} else if !s.isCall && len(s.text) > 0 {
+			rep.texts = append(rep.texts, string(s.text))
+		}
+	}
+	rep.Text = strings.Join(rep.texts, "\n")
+	rep.Complete = rep.Complete && rep.Error == ""
+	return rep
+}
+
+func (r *ReplyReader) finishJSON() {
+	if r.rep.Cut {
+		r.rep.Complete = r.last == '}'
+		return
+	}
+	if b := bytes.TrimSpace(r.json); len(b) > 0 && b[0] == '{' && valid(b) {
+		r.rep.Complete = true
+		r.object(nil, b)
+	}
+}
+
+// event takes one server-sent event.
+func (r *ReplyReader) event(name, data []byte, lost bool) {
+	if r.ended {
+		return
+	}
+	if lost {
+		r.rep.Cut = true
+		r.lostEvent(name)
+		return
+	}
+	data = bytes.TrimSpace(data)
+	if string(data) == "[DONE]" {
+		r.ended, r.rep.Complete = true, true
+		return
+	}
+	if len(data) > 0 && data[0] == '{' && valid(data) {
+		r.object(name, data)
+	}
+}
+
+// lostEvent reads what the name of an event says that was too long to keep.
+func (r *ReplyReader) lostEvent(name []byte) {
+	switch status, _ := strings.CutPrefix(string(name), "response."); status {
+	case "completed", "incomplete":
+		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
+	}
+}
+
+// object takes one JSON object, of an event or of a whole body.
+func (r *ReplyReader) object(name, b []byte) {
+	switch r.dialect {
+	case Chat:
+		r.chat(b)
+	case Responses:
+		r.responses(name, b)
+	case Messages:
+		r.messages(name, b)
+	case None:
+	}
+}
+
+// fail notes the provider's error: {message}, a string, or whatever it is.
+func (r *ReplyReader) fail(b []byte, v span) {
+	switch kindAt(b, v) {
+	case 0, 'n':
+		return
+	case '"':
+		r.rep.Error = short(b, v)
+	default:
+		r.rep.Error = short(b, member(b, v, "message"))
+	}
+	if r.rep.Error == "" {
+		r.rep.Error = "unknown error"
+	}
+}
+
+// slotAt finds or makes the slot of an index; nil when there are more than the limit has room for.
+func (r *ReplyReader) slotAt(index int) *slot {
+	for i := len(r.slots) - 1; i >= 0; i-- {
+		if r.slots[i].index == index {
+			return r.slots[i]
+		}
+	}
+	return r.newSlot(index)
+}
+
+// slotCost is what a slot counts towards the limit beside its text.
+const slotCost = 128
+
+func (r *ReplyReader) newSlot(index int) *slot {
+	if r.kept+slotCost > r.limit {
+		r.rep.Cut = true
+		return &slot{index: index} // a stray one: what is written to it is not kept in the reply
+	}
+	r.kept += slotCost
+	s := &slot{index: index}
+	r.slots = append(r.slots, s)
+	return s
+}
+
+// add appends the string at v to a slot, as far as the limit goes.
+func (r *ReplyReader) add(s *slot, b []byte, v span) {
+	if kindAt(b, v) != '"' {
+		return
+	}
+	raw := v.inner().of(b)
+	before := len(s.text)
+	s.text = r.cutOff(appendPlain(s.text, raw), before)
+}
+
+// set replaces a slot's text.
+func (r *ReplyReader) set(s *slot, t string) {
+	r.kept -= len(s.text)
+	s.text = r.cutOff(append(s.text[:0], t...), 0)
+}
+
+// cutOff counts what text has more than before, and cuts it where the limit ends, between two characters.
+func (r *ReplyReader) cutOff(text []byte, before int) []byte {
+	if room := r.limit - r.kept; len(text)-before > room {
+		r.rep.Cut = true
+		n := before + max(room, 0)
+		for n > before && n > before+max(room, 0)-utf8.UTFMax && !utf8.RuneStart(text[n]) {
+			n--
+		}
+		text = text[:n]
+	}
+	r.kept += len(text) - before
+	return text
+}
+
+// short is the string at v, up to 1,024 bytes: ids, names, reasons, messages.
+func short(b []byte, v span) string {
+	s := text(b, v)
+	if len(s) > 1024 {
+		s = strings.ToValidUTF8(s[:1024], "")
+	}
+	return s
+}

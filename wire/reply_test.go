@@ -1,0 +1,245 @@
+package wire
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// read feeds a reply in pieces of n bytes.
+func read(d Dialect, raw []byte, limit, n int) *Reply {
+	r := NewReplyReader(d, "", limit)
+	for len(raw) > 0 {
+		k := min(n, len(raw))
+		piece := bytes.Clone(raw[:k])
+		_, _ = r.Write(piece)
+		clear(piece) // the reader must not refer to what it was given
+		raw = raw[k:]
+	}
+	return r.Reply()
+}
+
+type goldenReply struct {
+	name    string
+	dialect Dialect
+	raw     []byte
+}
+
+func goldenReplies(t testing.TB) []goldenReply {
+	t.Helper()
+	files, err := filepath.Glob("testdata/replies/*.reply")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no golden replies: %v", err)
+	}
+	var out []goldenReply
+	for _, f := range files {
+		raw, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		name := strings.TrimSuffix(filepath.Base(f), ".reply")
+		dialect, _, _ := strings.Cut(name, "-")
+		out = append(out, goldenReply{name, map[string]Dialect{"chat": Chat, "responses": Responses, "messages": Messages}[dialect], raw})
+	}
+	return out
+}
+
+func TestGoldenReplies(t *testing.T) {
+	for _, g := range goldenReplies(t) {
+		t.Run(g.name, func(t *testing.T) {
+			text, err := os.ReadFile("testdata/replies/" + g.name + ".want.json")
+			if err != nil {
+				t.Fatal(err)
+			}
+			var want Reply
+			if err := json.Unmarshal(text, &want); err != nil {
+				t.Fatal(err)
+			}
+			for _, n := range []int{1 << 20, 1, 2, 3, 7, 64} {
+				got := *read(g.dialect, g.raw, 1<<20, n)
+				got.texts = nil
+				if !reflect.DeepEqual(got, want) {
+					t.Fatalf("in pieces of %d\n got %+v\nwant %+v", n, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestEnded(t *testing.T) {
+	for _, c := range []struct {
+		dialect Dialect
+		before  string
+		end     string
+	}{
+		{Chat, `data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"}]}` + "\n\n", "data: [DONE]\n\n"},
+		{Messages, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n", `data: {"type":"message_stop"}` + "\n\n"},
+		{Responses, `data: {"type":"response.in_progress","response":{"id":"r","status":"in_progress"}}` + "\n\n", `data: {"type":"response.completed","response":{"status":"completed"}}` + "\n\n"},
+	} {
+		r := NewReplyReader(c.dialect, "text/event-stream", 1000)
+		_, _ = r.Write([]byte(c.before))
+		if r.Ended() {
+			t.Errorf("%s: ended too early", c.dialect)
+		}
+		_, _ = r.Write([]byte(c.end))
+		if !r.Ended() || !r.Reply().Complete {
+			t.Errorf("%s: the end was not seen", c.dialect)
+		}
+	}
+}
+
+// One line of 5 MB does not stop the reader, and what comes after it is read.
+func TestHugeLine(t *testing.T) {
+	huge := strings.Repeat("x", 5<<20)
+	stream := `data: {"choices":[{"index":0,"delta":{"content":"a"}}]}` + "\n\n" +
+		`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"index":0,"id":"c","function":{"name":"f","arguments":"` + huge + `"}}]}}]}` + "\n\n" +
+		`data: {"choices":[{"index":0,"delta":{"content":"b"},"finish_reason":"stop"}],"usage":{"prompt_tokens":1}}` + "\n\ndata: [DONE]\n\n"
+	for _, n := range []int{len(stream), 32 << 10, 4093} {
+		small := read(Chat, []byte(stream), 1<<20, n)
+		if !small.Cut || !small.Complete || small.Text != "ab" || len(small.Calls) != 0 || small.Usage.Input != 1 {
+			t.Errorf("pieces of %d, small limit: cut %v complete %v text %q calls %d", n, small.Cut, small.Complete, small.Text, len(small.Calls))
+		}
+		big := read(Chat, []byte(stream), 8<<20, n)
+		if big.Cut || !big.Complete || len(big.Calls) != 1 || big.Calls[0].Args != huge {
+			t.Errorf("pieces of %d, big limit: cut %v complete %v calls %d", n, big.Cut, big.Complete, len(big.Calls))
+		}
+	}
+}
+
+// The last event of a response repeats all of it: too long to keep, its name still says that it is the end.
+func TestHugeLastEvent(t *testing.T) {
+	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
+	r := NewReplyReader(Responses, "text/event-stream", 1000)
+	_, _ = r.Write([]byte(stream))
+	if rep := r.Reply(); !r.Ended() || !rep.Complete || rep.Finish != "completed" || !rep.Cut {
+		t.Errorf("%+v", rep)
+	}
+	over := NewReplyReader(Responses, "application/json", 1000)
+	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
+	_, _ = over.Write([]byte("\"}\n"))
+	if rep := over.Reply(); !rep.Cut || !rep.Complete {
+		t.Errorf("a long JSON body: %+v", rep)
+	}
+	cut := NewReplyReader(Responses, "application/json", 1000)
+	_, _ = cut.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
+	if rep := cut.Reply(); rep.Complete {
+		t.Error("a long JSON body that was cut counts as whole")
+	}
+}
+
+// What is kept never exceeds the limit, and a text is cut between two characters.
+func TestLimit(t *testing.T) {
+	for _, limit := range []int{-1, 0, 1, 200, 300, 301, 302, 303} {
+		var stream strings.Builder
+		for range 300 {
+			stream.WriteString(`data: {"choices":[{"index":0,"delta":{"content":"` + "\u65e5\u672c" + `"}}]}` + "\n\n")
+		}
+		rep := read(Chat, []byte(stream.String()), limit, 1000)
+		if len(rep.Text) > max(limit, 0) || !rep.Cut || strings.ContainsRune(rep.Text, '\ufffd') {
+			t.Errorf("limit %d: %d bytes kept, cut %v: %q", limit, len(rep.Text), rep.Cut, rep.Text)
+		}
+		if limit >= 200 && len(rep.Text) < limit-slotCost-3 {
+			t.Errorf("limit %d: only %d bytes kept", limit, len(rep.Text))
+		}
+	}
+	var calls strings.Builder
+	for range 100_000 {
+		calls.WriteString(`data: {"choices":[{"index":0,"delta":{"tool_calls":[{"id":"x","function":{"name":"f"}},{"id":"y","function":{"name":"f"}}]}}]}` + "\n\n")
+	}
+	if rep := read(Chat, []byte(calls.String()), 10_000, 1<<16); !rep.Cut || len(rep.Calls) > 10_000/slotCost {
+		t.Errorf("%d calls kept", len(rep.Calls))
+	}
+}
+
+func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		reply   string
+		request string
+		want    string
+	}{
+		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
+		{"chat call, text dropped", Chat, `{"choices":[{"message":{"content":"Let me see","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}}]}`,
+			`{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "c:call_1"},
+		{"chat result only", Chat, `{"choices":[{"message":{"tool_calls":[{"id":"call_1","function":{"name":"f"}}]}}]}`, `{"messages":[{"role":"tool","tool_call_id":"call_1","content":"x"}]}`, "c:call_1"},
+		{"responses reference", Responses, `{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]}]}`, `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "i:msg_1"},
+		{"responses second message without id", Responses,
+			`{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},{"type":"message","id":"msg_2","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`,
+			`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, "t:"},
+		{"messages", Messages, `{"type":"message","id":"msg_1","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"a"}]}`, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, "t:"},
+		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keys := must(t, c.dialect, c.request).Echo(0)
+			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
+				t.Fatalf("the request's keys are %q", keys)
+			}
+			replied := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5))
+			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
+				t.Errorf("the reply's keys are %q, the request's %q", replied, keys)
+			}
+		})
+	}
+	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
+		t.Errorf("a text that was cut is no key: %q", got)
+	}
+	if got := EchoReply(&Reply{Text: " "}); len(got) != 0 {
+		t.Errorf("an empty text is no key: %q", got)
+	}
+}
+
+func intersection(a, b []string) []string {
+	var out []string
+	for _, s := range a {
+		if has(b, s) {
+			out = append(out, s)
+		}
+	}
+	return out
+}
+
+func TestRepliesDoNotDependOnTheCuts(t *testing.T) {
+	golden := goldenReplies(t)
+	rapid.Check(t, func(t *rapid.T) {
+		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]
+		limit := rapid.SampledFrom([]int{0, 10, 150, 400, 1 << 20}).Draw(t, "limit")
+		r := NewReplyReader(g.dialect, "", limit)
+		for rest := g.raw; len(rest) > 0; {
+			n := rapid.IntRange(0, min(len(rest), 200)).Draw(t, "n")
+			_, _ = r.Write(rest[:n])
+			rest = rest[n:]
+		}
+		if got, want := r.Reply(), read(g.dialect, g.raw, limit, len(g.raw)+1); !reflect.DeepEqual(got, want) {
+			t.Fatalf("%s\n got %+v\nwant %+v", g.name, got, want)
+		}
+	})
+}
+
+func FuzzReply(f *testing.F) {
+	for _, g := range goldenReplies(f) {
+		f.Add(uint8(g.dialect), g.raw, uint16(200), uint8(3))
+	}
+	f.Add(uint8(Chat), []byte("data\n\rdata:\r\n\r\ndata: [DONE]"), uint16(0), uint8(1))
+	f.Fuzz(func(t *testing.T, d uint8, raw []byte, limit uint16, n uint8) {
+		dialect := Dialect(d % 4)
+		whole := read(dialect, raw, int(limit), len(raw)+1)
+		pieces := read(dialect, raw, int(limit), int(n)+1)
+		if !reflect.DeepEqual(whole, pieces) {
+			t.Fatalf("in pieces of %d\n got %+v\nwant %+v", int(n)+1, pieces, whole)
+		}
+		size := len(whole.Text)
+		for _, c := range whole.Calls {
+			size += len(c.Args)
+		}
+		if size > int(limit) {
+			t.Fatalf("%d bytes kept, the limit is %d", size, limit)
+		}
+	})
+}
