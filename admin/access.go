@@ -1,0 +1,117 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"net"
+	"net/netip"
+	"strings"
+)
+
+// access is an Access, digested.
+type access struct {
+	tokens        [][sha256.Size]byte
+	hosts         map[string]bool // lower case, without port
+	anyIP         bool            // the listener listens on every address: each IP literal may be ours
+	publicMetrics bool
+}
+
+// SetAccess puts another Access in force, for requests that begin from now on. Browsers that logged in with a token that is gone
+// are logged out. An error leaves the old one in force.
+func (s *Server) SetAccess(a Access) error {
+	digested, err := digest(a, s.options.Listen)
+	if err != nil {
+		return err
+	}
+	s.access.Store(digested)
+	return nil
+}
+
+func digest(a Access, listen string) (*access, error) {
+	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
+	for _, t := range a.Tokens {
+		sum, err := digestToken(t)
+		if err != nil {
+			return nil, err
+		}
+		out.tokens = append(out.tokens, sum)
+	}
+	if len(out.tokens) == 0 {
+		return nil, ErrNoToken
+	}
+	own, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		own = listen
+	}
+	if ip, err := netip.ParseAddr(own); own == "" || (err == nil && ip.IsUnspecified()) {
+		out.anyIP = true
+	}
+	for _, h := range append([]string{own}, a.Hosts...) {
+		if h != "" {
+			out.hosts[hostName(h)] = true
+		}
+	}
+	return out, nil
+}
+
+func digestToken(t string) (sum [sha256.Size]byte, err error) {
+	text, hashed := strings.CutPrefix(t, "sha256:")
+	if !hashed {
+		if strings.TrimSpace(t) == "" {
+			return sum, fmt.Errorf("an admin token is empty: %w", ErrNoToken)
+		}
+		return sha256.Sum256([]byte(t)), nil
+	}
+	raw, err := hex.DecodeString(text)
+	if err != nil || len(raw) != sha256.Size {
+		return sum, fmt.Errorf("an admin token is no SHA-256 in hex behind sha256:")
+	}
+	copy(sum[:], raw)
+	return sum, nil
+}
+
+// find tells which of the tokens a text is, -1 for none. Every token is compared, so that the time says nothing about which.
+func (a *access) find(token string) int {
+	sum, found := sha256.Sum256([]byte(token)), -1
+	for i := range a.tokens {
+		if subtle.ConstantTimeCompare(sum[:], a.tokens[i][:]) == 1 {
+			found = i
+		}
+	}
+	if token == "" {
+		return -1
+	}
+	return found
+}
+
+// has says that a token's digest is still in force.
+func (a *access) has(sum [sha256.Size]byte) bool {
+	for i := range a.tokens {
+		if subtle.ConstantTimeCompare(sum[:], a.tokens[i][:]) == 1 {
+			return true
+		}
+	}
+	return false
+}
+
+// knows says that a Host header names us. The port is of no interest: a rebinding attack needs a name that it controls, and
+// ports are mapped by containers.
+func (a *access) knows(host string) bool {
+	name := hostName(host)
+	if a.hosts[name] {
+		return true
+	}
+	_, err := netip.ParseAddr(name)
+	return err == nil && a.anyIP
+}
+
+// hostName is a host without port and brackets, in lower case.
+func hostName(host string) string {
+	if name, _, err := net.SplitHostPort(host); err == nil {
+		host = name
+	}
+	host = strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
+	return strings.TrimSuffix(strings.ToLower(host), ".")
+}

@@ -1,0 +1,126 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
+	"sync/atomic"
+	"time"
+
+	"github.com/labstack/echo/v4"
+)
+
+// Query says which report is asked for.
+type Query struct {
+	Tenant      string
+	Window      time.Duration // 0: all that there is
+	Provisional bool          // count sessions that have not closed yet
+}
+
+// Figure is one line of the health table.
+type Figure struct {
+	Name  string
+	Value string
+	Bad   bool // worth a look
+}
+
+// Options is what an admin server is made of. Every function may be called concurrently.
+type Options struct {
+	Access  Access
+	Listen  string                            // the listener's own host:port, once it is known
+	Report  Reporter                          // nil: no report yet
+	Figures func(context.Context) []Figure    // health; nil: none
+	Ready   func() error                      // nil: ready as soon as it serves
+	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
+	Metrics http.Handler                      // nil: 404
+	Mount   func(authorized *echo.Group)      // further routes behind the same door; nil: none
+	Random  io.Reader                         // of session ids and CSRF tokens
+	Now     func() time.Time
+	Log     *slog.Logger
+}
+
+// Access is who may come in; it is swapped whole when the configuration changes.
+type Access struct {
+	Tokens        []string // in clear, or sha256:<hex>
+	Hosts         []string // further host names
+	PublicMetrics bool     // /metrics without a token
+}
+
+// Server is the admin face. It starts nothing: give it to an http.Server.
+type Server struct {
+	options  Options
+	echo     *echo.Echo
+	access   atomic.Pointer[access]
+	sessions *sessions
+	throttle *throttle
+}
+
+// ErrNoToken is returned for an Access that would leave the door without a lock, or with one that anybody opens.
+var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
+
+// New makes the handler of the admin listener.
+func New(o Options) (*Server, error) {
+	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now)}
+	if err := s.SetAccess(o.Access); err != nil {
+		return nil, err
+	}
+	e := echo.New()
+	e.HideBanner, e.HidePort = true, true
+	e.HTTPErrorHandler = s.fail
+	e.Pre(s.recover, headers, s.checkHost)
+	s.open(e)
+	s.locked(e.Group("", s.authorize, s.checkWrite))
+	s.echo = e
+	return s, nil
+}
+
+// ServeHTTP answers one request.
+func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) { s.echo.ServeHTTP(w, r) }
+
+// open registers what needs no token.
+func (s *Server) open(e *echo.Echo) {
+	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
+	e.GET("/readyz", s.ready)
+	e.GET("/login", s.login)
+	e.POST("/login", s.login)
+	e.GET("/static/:name", static)
+}
+
+// locked registers what needs one.
+func (s *Server) locked(g *echo.Group) {
+	g.GET("/", s.index)
+	g.POST("/logout", s.logout)
+	g.GET("/api/report", s.report)
+	g.GET("/metrics", s.metrics)
+	g.GET("/debug/pprof/", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
+	g.GET("/debug/pprof/:profile", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
+	g.GET("/debug/pprof/cmdline", echo.WrapHandler(http.HandlerFunc(pprof.Cmdline)))
+	g.GET("/debug/pprof/profile", echo.WrapHandler(http.HandlerFunc(pprof.Profile)))
+	g.GET("/debug/pprof/symbol", echo.WrapHandler(http.HandlerFunc(pprof.Symbol)))
+	g.GET("/debug/pprof/trace", echo.WrapHandler(http.HandlerFunc(pprof.Trace)))
+	if s.options.Mount != nil {
+		s.options.Mount(g)
+	}
+	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
+}
+
+// ready does not depend on the store: precept proxies without it.
+func (s *Server) ready(c echo.Context) error {
+	if s.options.Ready != nil {
+		if err := s.options.Ready(); err != nil {
+			return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
+		}
+	}
+	return c.String(http.StatusOK, "ready\n")
+}
+
+func (s *Server) metrics(c echo.Context) error {
+	if s.options.Metrics == nil {
+		return echo.ErrNotFound
+	}
+	s.options.Metrics.ServeHTTP(c.Response(), c.Request())
+	return nil
+}

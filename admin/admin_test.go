@@ -1,0 +1,458 @@
+package admin
+
+import (
+	"bytes"
+	"context"
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/report"
+)
+
+const token = "correct-horse-battery-staple"
+
+// fakeReports answers every question with one report, and remembers the question.
+type fakeReports struct {
+	report report.Report
+	err    error
+	asked  Query
+}
+
+func (f *fakeReports) Report(_ context.Context, q Query) (report.Report, error) {
+	f.asked = q
+	return f.report, f.err
+}
+
+// fixture is a server on a clock that stands still.
+type fixture struct {
+	*Server
+	reports *fakeReports
+	log     *bytes.Buffer
+	now     time.Time
+}
+
+func newFixture(t *testing.T, change func(*Options)) *fixture {
+	t.Helper()
+	f := &fixture{reports: &fakeReports{report: sampleReport()}, log: &bytes.Buffer{}, now: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	o := Options{
+		Access: Access{Tokens: []string{token}}, Listen: "127.0.0.1:8081", Report: f.reports,
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "precept_requests_total 7\n") }),
+		Random:  rand.Reader, Now: func() time.Time { return f.now },
+		Log: slog.New(slog.NewTextHandler(f.log, nil)),
+	}
+	if change != nil {
+		change(&o)
+	}
+	s, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Server = s
+	return f
+}
+
+func ptr(x float64) *float64 { return &x }
+
+func sampleReport() report.Report {
+	r := report.Report{GeneratedAt: time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC), RewardDefinition: "user, verifier, implicit"}
+	r.SRM.OK, r.Reporting.OK = true, true
+	r.Global.NTreated, r.Global.NControl, r.Global.Verdict = 950, 50, "unproven"
+	r.Lessons = []report.Row{
+		{Slug: "no-data-yet", State: "active", Matched: 3, NeedsPicks: 40, Verdict: "unproven"},
+		{Slug: "harmful", State: "active", Effect: ptr(-0.04), Lo: ptr(-0.06), Hi: ptr(-0.02), Verdict: "harms"},
+		{Slug: "helpful", State: "active", Effect: ptr(0.062), Lo: ptr(0.031), Hi: ptr(0.093), Verdict: "proven helps", NInjected: 800, NWithheld: 200},
+	}
+	return r
+}
+
+// do sends one request; change may add what a case needs.
+func (f *fixture) do(t *testing.T, method, target string, change func(*http.Request)) *http.Response {
+	t.Helper()
+	r := httptest.NewRequest(method, target, nil)
+	r.Host = "127.0.0.1:8081"
+	r.RemoteAddr = "127.0.0.1:40000"
+	if change != nil {
+		change(r)
+	}
+	w := httptest.NewRecorder()
+	f.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func bearer(token string) func(*http.Request) {
+	return func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) }
+}
+
+func body(t *testing.T, r *http.Response) string {
+	t.Helper()
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+// browser gives the cookie of a browser that logged in, and its CSRF token.
+func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
+	t.Helper()
+	res := f.do(t, "GET", "/login?token="+url.QueryEscape(token), nil)
+	if res.StatusCode != http.StatusSeeOther || res.Header.Get("Location") != "/" || len(res.Cookies()) != 1 {
+		t.Fatalf("login: %d, to %q, %d cookies", res.StatusCode, res.Header.Get("Location"), len(res.Cookies()))
+	}
+	c := res.Cookies()[0]
+	page := body(t, f.do(t, "GET", "/", func(r *http.Request) { r.AddCookie(c) }))
+	_, rest, ok := strings.Cut(page, `name="csrf_token" value="`)
+	if !ok {
+		t.Fatal("the page holds no CSRF token")
+	}
+	csrf, _, _ := strings.Cut(rest, `"`)
+	return c, csrf
+}
+
+// R099: no key, a wrong one, one in the query, an empty one, one that would be a program: refused, and never echoed.
+func TestDoorIsClosed(t *testing.T) {
+	f := newFixture(t, nil)
+	const canary = "canary' OR '1'='1"
+	attempts := map[string]func(*http.Request){
+		"nothing":         nil,
+		"wrong":           bearer(canary),
+		"empty":           bearer(""),
+		"blank":           bearer("   "),
+		"scheme only":     func(r *http.Request) { r.Header.Set("Authorization", "Bearer") },
+		"basic":           func(r *http.Request) { r.SetBasicAuth("admin", token) },
+		"bare":            func(r *http.Request) { r.Header.Set("Authorization", token) },
+		"query":           func(r *http.Request) { r.URL.RawQuery = "token=" + token + "&key=" + token },
+		"x-api-key":       func(r *http.Request) { r.Header.Set("X-Api-Key", token) },
+		"prefix":          bearer(token[:len(token)-1]),
+		"longer":          bearer(token + "x"),
+		"other case":      bearer(strings.ToUpper(token)),
+		"its digest":      bearer("sha256:" + hexSum(token)),
+		"two headers":     func(r *http.Request) { r.Header["Authorization"] = []string{"Bearer x", "Bearer " + token} },
+		"token as cookie": func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: token}) },
+		"empty cookie":    func(r *http.Request) { r.AddCookie(&http.Cookie{Name: cookieName, Value: ""}) },
+	}
+	paths := []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap", "/api/lessons", "/no/such", "/static/../api/report"}
+	for name, attempt := range attempts {
+		for _, path := range paths {
+			for _, method := range []string{"GET", "POST", "OPTIONS", "DELETE"} {
+				res := f.do(t, method, path, attempt)
+				if res.StatusCode != 401 && res.StatusCode != 403 && res.StatusCode != 429 && (res.StatusCode != 404 || !strings.HasPrefix(path, "/static/")) {
+					t.Errorf("%s, %s %s: %d", name, method, path, res.StatusCode)
+				}
+				if text := body(t, res); strings.Contains(text, "canary") || strings.Contains(text, token) {
+					t.Errorf("%s, %s %s echoes the key: %s", name, method, path, text)
+				}
+			}
+		}
+	}
+	if strings.Contains(f.log.String(), "canary") || strings.Contains(f.log.String(), token) {
+		t.Error("a key is in the log")
+	}
+}
+
+func hexSum(s string) string {
+	sum, _ := digestToken(s)
+	return hex.EncodeToString(sum[:])
+}
+
+func TestTokenOpens(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Access.Tokens = []string{"other", "sha256:" + hexSum(token)} })
+	for _, path := range []string{"/", "/api/report", "/metrics", "/debug/pprof/", "/debug/pprof/heap?debug=1", "/debug/pprof/cmdline"} {
+		if res := f.do(t, "GET", path, bearer(token)); res.StatusCode != 200 {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+	}
+	if res := f.do(t, "GET", "/no/such", bearer(token)); res.StatusCode != 404 {
+		t.Errorf("unknown path: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Header.Set("Authorization", "bearer "+token) }); res.StatusCode != 200 {
+		t.Errorf("the scheme's case matters: %d", res.StatusCode)
+	}
+}
+
+func TestOpenPaths(t *testing.T) {
+	notReady := errors.New("draining")
+	f := newFixture(t, func(o *Options) { o.Ready = func() error { return notReady } })
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/refresh.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
+		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
+			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
+		}
+	}
+	notReady = nil
+	if res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" }); res.StatusCode != 200 {
+		t.Errorf("a probe by address: %d", res.StatusCode)
+	}
+}
+
+func TestPublicMetrics(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Access.PublicMetrics = true })
+	if res := f.do(t, "GET", "/metrics", nil); res.StatusCode != 200 || body(t, res) != "precept_requests_total 7\n" {
+		t.Errorf("/metrics: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/report", nil); res.StatusCode != 401 {
+		t.Errorf("the rest must stay closed: %d", res.StatusCode)
+	}
+}
+
+// R100: there is no server without a token.
+func TestNoTokenNoServer(t *testing.T) {
+	for name, tokens := range map[string][]string{"none": nil, "empty": {""}, "blank": {" \n"}, "one of two empty": {"x", ""}} {
+		if _, err := New(Options{Access: Access{Tokens: tokens}, Now: time.Now}); !errors.Is(err, ErrNoToken) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if _, err := New(Options{Access: Access{Tokens: []string{"sha256:abc"}}, Now: time.Now}); err == nil {
+		t.Error("half a digest was taken for a token")
+	}
+}
+
+// R102: wrong tokens are throttled and logged now and then; the right one works in between.
+func TestFloodOfWrongTokens(t *testing.T) {
+	f := newFixture(t, nil)
+	throttled := 0
+	for i := range 1000 {
+		f.now = f.now.Add(time.Millisecond)
+		res := f.do(t, "GET", "/api/report", bearer("wrong"))
+		if res.StatusCode == http.StatusTooManyRequests {
+			throttled++
+			if res.Header.Get("Retry-After") == "" {
+				t.Fatal("429 without Retry-After")
+			}
+		}
+		if i%100 == 99 {
+			if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 200 {
+				t.Fatalf("the right token after %d wrong ones: %d", i+1, res.StatusCode)
+			}
+		}
+	}
+	if throttled != 1000-failuresPerIP {
+		t.Errorf("%d of 1000 were throttled", throttled)
+	}
+	if lines := strings.Count(f.log.String(), "\n"); lines != 1 {
+		t.Errorf("%d lines in the log:\n%s", lines, f.log)
+	}
+	f.now = f.now.Add(2 * time.Minute)
+	if res := f.do(t, "GET", "/api/report", bearer("wrong")); res.StatusCode != 401 {
+		t.Errorf("after a while: %d", res.StatusCode)
+	}
+	if !strings.Contains(f.log.String(), "count=1000") {
+		t.Errorf("the second line does not tell how many there were:\n%s", f.log)
+	}
+}
+
+// R104: names that are not ours, other sites' writes and preflights.
+func TestOtherSites(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Access.Hosts = []string{"precept.example.org"} })
+	hosts := map[string]bool{
+		"127.0.0.1:8081": true, "localhost:8081": true, "LOCALHOST": true, "[::1]:8081": true, "precept.example.org": true,
+		"precept.example.org:443": true, "localhost:9000": true, "localhost.": true,
+		"evil.example:8081": false, "evil": false, "127.0.0.1.evil.example": false, "10.0.0.1:8081": false, "": false, "localhost.evil": false,
+	}
+	for host, ours := range hosts {
+		for _, path := range []string{"/api/report", "/login?token=" + token, "/static/style.css"} {
+			res := f.do(t, "GET", path, func(r *http.Request) { r.Host = host; bearer(token)(r) })
+			if refused := res.StatusCode == 403; refused == ours {
+				t.Errorf("Host %q, %s: %d", host, path, res.StatusCode)
+			}
+		}
+	}
+	cookie, csrf := f.browser(t)
+	cases := []struct {
+		name   string
+		change func(*http.Request)
+		want   int
+	}{
+		{"no CSRF token", nil, 403},
+		{"wrong CSRF token", func(r *http.Request) { r.Header.Set(csrfHeader, "x") }, 403},
+		{"CSRF token in the query", func(r *http.Request) { r.URL.RawQuery = "x=" + csrf }, 403},
+		{"other origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://evil.example") }, 403},
+		{"other port", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8080") }, 403},
+		{"null origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "null") }, 403},
+		{"cross-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "cross-site") }, 403},
+		{"same-site fetch", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Sec-Fetch-Site", "same-site") }, 403},
+		{"ours", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8081") }, 303},
+	}
+	for _, tc := range cases {
+		res := f.do(t, "POST", "/logout", func(r *http.Request) {
+			r.AddCookie(cookie)
+			if tc.change != nil {
+				tc.change(r)
+			}
+		})
+		if res.StatusCode != tc.want {
+			t.Errorf("%s: %d, want %d", tc.name, res.StatusCode, tc.want)
+		}
+	}
+	if res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != 401 {
+		t.Errorf("after logging out the cookie still opens: %d", res.StatusCode)
+	}
+	preflight := f.do(t, "OPTIONS", "/api/report", func(r *http.Request) {
+		r.Header.Set("Origin", "http://evil.example")
+		r.Header.Set("Access-Control-Request-Method", "GET")
+	})
+	for h := range preflight.Header {
+		if strings.HasPrefix(h, "Access-Control-") {
+			t.Errorf("a preflight is answered with %s", h)
+		}
+	}
+	if preflight.StatusCode < 400 {
+		t.Errorf("a preflight is answered with %d", preflight.StatusCode)
+	}
+}
+
+func TestEveryAddressListener(t *testing.T) {
+	f := newFixture(t, func(o *Options) { o.Listen = "0.0.0.0:8081" })
+	for host, want := range map[string]int{"10.0.0.1:8081": 200, "[fe80::1]:8081": 200, "evil.example": 403} {
+		res := f.do(t, "GET", "/api/report", func(r *http.Request) { r.Host = host; bearer(token)(r) })
+		if res.StatusCode != want {
+			t.Errorf("Host %s: %d, want %d", host, res.StatusCode, want)
+		}
+	}
+}
+
+// R104, R105: what every answer carries, whatever its status.
+func TestHeaders(t *testing.T) {
+	f := newFixture(t, nil)
+	for _, path := range []string{"/", "/login", "/healthz", "/static/style.css", "/api/report", "/nowhere"} {
+		h := f.do(t, "GET", path, nil).Header
+		csp := h.Get("Content-Security-Policy")
+		if !strings.Contains(csp, "default-src 'none'") || strings.Contains(csp, "unsafe") || strings.Contains(csp, "*") {
+			t.Errorf("%s: CSP %q", path, csp)
+		}
+		for name, want := range map[string]string{"X-Content-Type-Options": "nosniff", "Cache-Control": "no-store", "Referrer-Policy": "same-origin", "X-Frame-Options": "DENY"} {
+			if h.Get(name) != want {
+				t.Errorf("%s: %s is %q", path, name, h.Get(name))
+			}
+		}
+		if h.Get("Access-Control-Allow-Origin") != "" {
+			t.Errorf("%s: CORS", path)
+		}
+	}
+}
+
+func TestCookie(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, csrf := f.browser(t)
+	if cookie.Name != "precept_session" || !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" {
+		t.Errorf("%+v", cookie)
+	}
+	if strings.Contains(cookie.Value, token) || len(cookie.Value) < 32 || cookie.Value == csrf {
+		t.Error("the cookie must be a random id of its own")
+	}
+	again, _ := f.browser(t)
+	if again.Value == cookie.Value {
+		t.Error("two logins have one session")
+	}
+	with := func(r *http.Request) { r.AddCookie(cookie) }
+	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
+		t.Errorf("the cookie does not open: %d", res.StatusCode)
+	}
+	f.now = f.now.Add(sessionAge + time.Second)
+	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
+		t.Errorf("the cookie outlives its age: %d", res.StatusCode)
+	}
+}
+
+func TestLoginForm(t *testing.T) {
+	f := newFixture(t, nil)
+	post := func(token string) *http.Response {
+		return f.do(t, "POST", "/login", func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(url.Values{"token": {token}}.Encode()))
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Header.Set("Accept", "text/html")
+		})
+	}
+	if res := post(token); res.StatusCode != 303 || len(res.Cookies()) != 1 {
+		t.Errorf("the right token: %d", res.StatusCode)
+	}
+	for _, wrong := range []string{"", "wrong-canary"} {
+		res := post(wrong)
+		if res.StatusCode != 401 || len(res.Cookies()) != 0 || strings.Contains(body(t, res), "canary") {
+			t.Errorf("%q: %d", wrong, res.StatusCode)
+		}
+	}
+	res := f.do(t, "GET", "/", func(r *http.Request) { r.Header.Set("Accept", "text/html,*/*") })
+	if res.StatusCode != 401 || !strings.Contains(body(t, res), `action="/login"`) {
+		t.Errorf("a person without a session gets the login page: %d", res.StatusCode)
+	}
+}
+
+// A token that is taken away takes its browsers with it; a bad reload leaves the door as it was.
+func TestSetAccess(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, _ := f.browser(t)
+	if err := f.SetAccess(Access{}); err == nil {
+		t.Fatal("an access without tokens was taken over")
+	}
+	with := func(r *http.Request) { r.AddCookie(cookie) }
+	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 200 {
+		t.Fatalf("after a bad reload: %d", res.StatusCode)
+	}
+	if err := f.SetAccess(Access{Tokens: []string{"new"}}); err != nil {
+		t.Fatal(err)
+	}
+	if res := f.do(t, "GET", "/api/report", with); res.StatusCode != 401 {
+		t.Errorf("the browser of the old token: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/report", bearer(token)); res.StatusCode != 401 {
+		t.Errorf("the old token: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/report", bearer("new")); res.StatusCode != 200 {
+		t.Errorf("the new token: %d", res.StatusCode)
+	}
+}
+
+func TestReportAPI(t *testing.T) {
+	f := newFixture(t, nil)
+	res := f.do(t, "GET", "/api/report?tenant=acme&window=7d&provisional=true", bearer(token))
+	if want := (Query{Tenant: "acme", Window: 7 * 24 * time.Hour, Provisional: true}); f.reports.asked != want {
+		t.Errorf("asked for %+v", f.reports.asked)
+	}
+	var got map[string]any
+	if err := json.Unmarshal([]byte(body(t, res)), &got); err != nil || res.Header.Get("Content-Type") != "application/json" {
+		t.Fatalf("%v, %s", err, res.Header.Get("Content-Type"))
+	}
+	for _, key := range []string{"generated_at", "reward_definition", "global", "srm", "reporting", "lessons"} {
+		if _, ok := got[key]; !ok {
+			t.Errorf("the report has no %s", key)
+		}
+	}
+	f.do(t, "GET", "/api/report", bearer(token))
+	if f.reports.asked != (Query{Tenant: "default"}) {
+		t.Errorf("asked for %+v", f.reports.asked)
+	}
+	for _, bad := range []string{"window=soon", "window=-1h", "window=-1d", "provisional=maybe", "tenant=" + strings.Repeat("x", 257)} {
+		if res := f.do(t, "GET", "/api/report?"+bad, bearer(token)); res.StatusCode != 400 {
+			t.Errorf("%s: %d", bad, res.StatusCode)
+		}
+	}
+	f.reports.err = errors.New("disk canary")
+	res = f.do(t, "GET", "/api/report", bearer(token))
+	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") || !strings.Contains(f.log.String(), "disk canary") {
+		t.Errorf("a failure: %d; it belongs into the log, not into the answer", res.StatusCode)
+	}
+	page := f.do(t, "GET", "/", bearer(token))
+	if text := body(t, page); page.StatusCode != 200 || !strings.Contains(text, "cannot be read right now") {
+		t.Errorf("the page with a failing report: %d", page.StatusCode)
+	}
+}
+
+func TestPanicIsAnError(t *testing.T) {
+	f := newFixture(t, func(o *Options) {
+		o.Metrics = http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic("canary") })
+	})
+	res := f.do(t, "GET", "/metrics", bearer(token))
+	if res.StatusCode != 500 || strings.Contains(body(t, res), "canary") {
+		t.Errorf("%d", res.StatusCode)
+	}
+}

@@ -1,0 +1,175 @@
+package admin
+
+import (
+	"context"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/log"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+)
+
+// tab is a fresh browser, with what its console and its policies complained about.
+type tab struct {
+	ctx context.Context
+	mu  sync.Mutex
+	bad []string
+}
+
+func newTab(t *testing.T) *tab {
+	t.Helper()
+	path, err := exec.LookPath("chromium")
+	if err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skip("chromium is not installed; apt-get install chromium, or set CI=true to make this a failure")
+		}
+		t.Fatal(err)
+	}
+	allocator, cancel := chromedp.NewExecAllocator(t.Context(),
+		chromedp.ExecPath(path), chromedp.UserDataDir(t.TempDir()), chromedp.Headless, chromedp.NoSandbox, chromedp.DisableGPU,
+		chromedp.NoFirstRun, chromedp.Flag("disable-quic", true), chromedp.Flag("disable-background-networking", true),
+		chromedp.Flag("disable-component-update", true), chromedp.Flag("disable-sync", true), chromedp.Flag("disable-dev-shm-usage", true),
+	)
+	t.Cleanup(cancel)
+	ctx, cancelTab := chromedp.NewContext(allocator)
+	t.Cleanup(cancelTab)
+	ctx, cancelTimeout := context.WithTimeout(ctx, 2*time.Minute)
+	t.Cleanup(cancelTimeout)
+	b := &tab{ctx: ctx}
+	if err := chromedp.Listen(ctx, b.listen); err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// listen keeps complaints; that there is no icon, and the 401 that a page without a session is, are none.
+func (b *tab) listen(ev any) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch ev := ev.(type) {
+	case *runtime.EventExceptionThrown:
+		b.bad = append(b.bad, ev.ExceptionDetails.Text)
+	case *log.EventEntryAdded:
+		if !strings.HasSuffix(ev.Entry.URL, "/favicon.ico") {
+			b.bad = append(b.bad, ev.Entry.Text)
+		}
+	}
+}
+
+func (b *tab) complaints() []string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.bad
+}
+
+func (b *tab) do(t *testing.T, steps ...chromedp.Action[chromedp.Void]) {
+	t.Helper()
+	if err := chromedp.Do(b.ctx, steps...); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// js evaluates an expression to a string.
+func (b *tab) js(t *testing.T, expression string) string {
+	t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string]("String("+expression+")"))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return text
+}
+
+// A person logs in by the link and reads the table, in a real browser under the real policy.
+func TestBrowser(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) {
+		o.Now = time.Now
+		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
+		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Sessions", Value: "<b>12</b>"}} }
+	})
+	f.reports.report.Lessons[0].Slug = `<img src=x onerror="document.title='owned'">`
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
+	expect := map[string]string{
+		`location.href`:  server.URL + "/", // the token is gone from the address
+		`document.title`: "precept: which lesson helped",
+		`document.querySelector("table").tBodies[0].rows.length`:                         "4",
+		`document.querySelector("tbody tr:nth-child(2) th").textContent`:                 "helpful",
+		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`: "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
+		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:        "true",
+		`document.querySelector("caption").textContent.length > 40`:                      "true",
+		`document.images.length`: "0",
+		`document.querySelector("tbody tr:nth-child(4) th").textContent`:                                f.reports.report.Lessons[0].Slug,
+		`document.querySelector(".figures td").textContent`:                                             "<b>12</b>",
+		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet is in force
+		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length > 0)`:    "true",
+		`document.querySelector("[role=region]").tabIndex`:                                              "0",
+		`document.querySelector("circle").getBoundingClientRect().width > 0`:                            "true",
+		`performance.getEntriesByType("resource").every(r => r.name.startsWith(location.origin + "/"))`: "true", // nothing from elsewhere
+	}
+	for expression, want := range expect {
+		if got := b.js(t, expression); got != want {
+			t.Errorf("%s is %q, want %q", expression, got, want)
+		}
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+// The page keeps itself new, and a person can log in by the form and out again.
+func TestBrowserRefreshes(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) {
+		o.Now = time.Now
+		visits := 0
+		o.Figures = func(context.Context) []Figure {
+			visits++ // one browser, one question at a time
+			return []Figure{{Name: "Visits", Value: strings.Repeat("I", visits)}}
+		}
+	})
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t,
+		chromedp.Navigate(server.URL+"/login"),
+		chromedp.SendKeys(chromedp.CSS("#token"), token),
+		chromedp.Click(chromedp.CSS("button")),
+		chromedp.WaitVisible(chromedp.CSS("#health")),
+	)
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`document.querySelector(".figures td").textContent.length > 1`, chromedp.WithPollingTimeout(30*time.Second))); err != nil {
+		t.Fatalf("the page does not refresh itself: %v", err)
+	}
+	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/logout"] button`)), chromedp.WaitVisible(chromedp.CSS("#token")))
+	if got := b.js(t, "location.pathname"); got != "/login" {
+		t.Errorf("after logging out: %s", got)
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+// Dark is a scheme of its own, not a dark page with dark text.
+func TestBrowserDark(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(server.URL+"/login"))
+	for scheme, want := range map[string]string{"light": "rgb(28, 32, 36) on rgb(255, 255, 255)", "dark": "rgb(230, 233, 236) on rgb(20, 23, 26)"} {
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+			t.Fatal(err)
+		}
+		if got := b.js(t, `getComputedStyle(document.body).color + " on " + getComputedStyle(document.body).backgroundColor`); got != want {
+			t.Errorf("%s: %s", scheme, got)
+		}
+	}
+}

@@ -1,0 +1,234 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"net/http"
+	"net/netip"
+	"net/url"
+	"strconv"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+const (
+	cookieName = "precept_session"
+	sessionKey = "session" // of the echo context: the *session when a cookie opened the door
+	csrfHeader = "X-CSRF-Token"
+	csrfField  = "csrf_token"
+)
+
+// headers are on every answer. Scripts and styles come from our own files only; nothing of an answer may be kept or framed.
+func headers(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		h := c.Response().Header()
+		h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'")
+		h.Set("X-Content-Type-Options", "nosniff")
+		h.Set("X-Frame-Options", "DENY")
+		h.Set("Referrer-Policy", "same-origin") // the login link holds a token; no-referrer would make browsers send our own forms with Origin: null
+		h.Set("Cross-Origin-Opener-Policy", "same-origin")
+		h.Set("Cross-Origin-Resource-Policy", "same-origin")
+		h.Set("Cache-Control", "no-store")
+		return next(c)
+	}
+}
+
+// recover turns a panic into a 500 without its text; a client that went away stays what it is.
+func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) (err error) {
+		defer func() {
+			switch p := recover(); {
+			case p == nil:
+			case p == http.ErrAbortHandler:
+				panic(p)
+			default:
+				err = fmt.Errorf("panic: %v", p)
+			}
+		}()
+		return next(c)
+	}
+}
+
+// checkHost refuses a name that is not ours: a page on evil.example that was rebound to our address may not read a byte.
+// Probes come with whatever name the platform gives them, and learn nothing.
+func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		switch c.Request().URL.Path {
+		case "/healthz", "/readyz":
+			return next(c)
+		}
+		if !s.access.Load().knows(c.Request().Host) {
+			return echo.NewHTTPError(http.StatusForbidden, "this host name is not served here; list it in admin.hosts")
+		}
+		return next(c)
+	}
+}
+
+// authorize lets in who brings a token or a session.
+func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		a := s.access.Load()
+		if a.publicMetrics && c.Request().URL.Path == "/metrics" {
+			return next(c)
+		}
+		if auth := c.Request().Header.Values(echo.HeaderAuthorization); len(auth) > 0 {
+			token, bearer := bearerToken(auth[0])
+			if len(auth) == 1 && bearer && a.find(token) >= 0 {
+				return next(c)
+			}
+			return s.refuse(c)
+		}
+		if one, ok := s.session(c, a); ok {
+			c.Set(sessionKey, one)
+			return next(c)
+		}
+		return s.unknown(c)
+	}
+}
+
+func bearerToken(header string) (string, bool) {
+	scheme, token, ok := strings.Cut(header, " ")
+	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
+}
+
+// session is the one that the request's cookie names.
+func (s *Server) session(c echo.Context, a *access) (*session, bool) {
+	cookie, err := c.Cookie(cookieName)
+	if err != nil {
+		return nil, false
+	}
+	one, ok := s.sessions.get(cookie.Value)
+	if !ok || !a.has(one.token) {
+		return nil, false
+	}
+	return one, true
+}
+
+// refuse answers a wrong token: counted, and logged now and then.
+func (s *Server) refuse(c echo.Context) error {
+	ip := remoteIP(c.Request())
+	f := s.throttle.wrong(ip)
+	if f.log && s.options.Log != nil {
+		s.options.Log.Warn("admin token refused", "ip", ip.String(), "count", f.count)
+	}
+	if f.retryAfter > 0 {
+		c.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
+		return echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens")
+	}
+	return s.unknown(c)
+}
+
+// unknown answers who brings nothing (or nothing of use): people get the login page, programs a sentence.
+func (s *Server) unknown(c echo.Context) error {
+	if c.Request().Method == http.MethodGet && wantsHTML(c.Request()) {
+		return s.render(c, http.StatusUnauthorized, "login.html", nil)
+	}
+	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
+	return echo.NewHTTPError(http.StatusUnauthorized, "wants an admin token: Authorization: Bearer ..., or log in at /login")
+}
+
+func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
+
+// checkWrite guards what a cookie vouches for: a browser sends it along whoever made it ask.
+func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		one, cookie := c.Get(sessionKey).(*session)
+		r := c.Request()
+		switch r.Method {
+		case http.MethodGet, http.MethodHead:
+			return next(c)
+		}
+		if !cookie {
+			return next(c)
+		}
+		if !ownOrigin(r) {
+			return echo.NewHTTPError(http.StatusForbidden, "the request comes from another site")
+		}
+		token := r.Header.Get(csrfHeader)
+		if token == "" {
+			token = c.FormValue(csrfField)
+		}
+		if !one.vouches(token) {
+			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")
+		}
+		return next(c)
+	}
+}
+
+// ownOrigin says that a browser's request comes from our own pages. Programs send neither header.
+func ownOrigin(r *http.Request) bool {
+	if site := r.Header.Get("Sec-Fetch-Site"); site != "" && site != "same-origin" && site != "none" {
+		return false
+	}
+	origin := r.Header.Get("Origin")
+	if origin == "" {
+		return true
+	}
+	u, err := url.Parse(origin)
+	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
+}
+
+// login changes a token for a session cookie; the answer leads away from the address that holds the token.
+func (s *Server) login(c echo.Context) error {
+	token := c.FormValue("token")
+	if token == "" && c.Request().Method == http.MethodGet {
+		return s.render(c, http.StatusOK, "login.html", nil)
+	}
+	a := s.access.Load()
+	i := a.find(token)
+	if i < 0 {
+		return s.refuse(c)
+	}
+	id, err := s.sessions.begin(a.tokens[i])
+	if err != nil {
+		return err
+	}
+	c.SetCookie(s.cookie(c, id, int(sessionAge.Seconds())))
+	return c.Redirect(http.StatusSeeOther, "/")
+}
+
+func (s *Server) logout(c echo.Context) error {
+	if cookie, err := c.Cookie(cookieName); err == nil {
+		s.sessions.end(cookie.Value)
+	}
+	c.SetCookie(s.cookie(c, "", -1))
+	return c.Redirect(http.StatusSeeOther, "/login")
+}
+
+func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
+	return &http.Cookie{
+		Name: cookieName, Value: value, Path: "/", MaxAge: age,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Request().TLS != nil,
+	}
+}
+
+// fail answers an error: a sentence for the caller, never what they sent, and the cause for the log.
+func (s *Server) fail(err error, c echo.Context) {
+	if c.Response().Committed {
+		return
+	}
+	status, message := http.StatusInternalServerError, "internal error"
+	var known *echo.HTTPError
+	switch {
+	case errors.As(err, &known):
+		status, message = known.Code, fmt.Sprint(known.Message)
+	case s.options.Log != nil:
+		s.options.Log.Error("admin request failed", "path", c.Path(), "error", err)
+	}
+	if c.Request().Method == http.MethodHead {
+		_ = c.NoContent(status) // nobody is left to tell
+		return
+	}
+	_ = c.JSON(status, map[string]string{"error": message})
+}
+
+// remoteIP is the peer's address as the socket gives it; forwarding headers can be written by anyone.
+func remoteIP(r *http.Request) netip.Addr {
+	address, err := netip.ParseAddrPort(r.RemoteAddr)
+	if err != nil {
+		return netip.Addr{}
+	}
+	return address.Addr().Unmap()
+}

@@ -1,0 +1,182 @@
+package admin
+
+import (
+	"encoding/binary"
+	"errors"
+	"io/fs"
+	"net/netip"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// counting is a random source that never repeats itself.
+type counting struct{ n uint64 }
+
+func (c *counting) Read(b []byte) (int, error) {
+	c.n++
+	binary.BigEndian.PutUint64(b, c.n)
+	return len(b), nil
+}
+
+func TestEnsureToken(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	first, fresh, err := EnsureToken(dir, &counting{})
+	if err != nil || !fresh || len(first) != 64 {
+		t.Fatalf("%q, %v, %v", first, fresh, err)
+	}
+	info, err := os.Stat(filepath.Join(dir, TokenFile))
+	if err != nil || info.Mode().Perm() != 0o600 {
+		t.Fatalf("%v, %v", info.Mode(), err)
+	}
+	if err := os.Chmod(filepath.Join(dir, TokenFile), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	again, fresh, err := EnsureToken(dir, &counting{n: 99})
+	if err != nil || fresh || again != first {
+		t.Fatalf("the second start: %q, %v, %v", again, fresh, err)
+	}
+	if info, _ := os.Stat(filepath.Join(dir, TokenFile)); info.Mode().Perm() != 0o600 {
+		t.Errorf("a file that others can read stays so: %v", info.Mode())
+	}
+	entries, _ := os.ReadDir(dir)
+	if len(entries) != 1 {
+		t.Errorf("left behind: %v", entries)
+	}
+}
+
+func TestEnsureTokenOfAnEmptyFile(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, TokenFile), []byte("\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, fresh, err := EnsureToken(dir, &counting{})
+	if err != nil || !fresh || token == "" {
+		t.Fatalf("an empty file must never be a token: %q, %v, %v", token, fresh, err)
+	}
+}
+
+// Where nothing can be written there is a token all the same, and the operator is told.
+func TestEnsureTokenReadOnly(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "file")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	token, fresh, err := EnsureToken(filepath.Join(file, "data"), &counting{})
+	if token != "" && (!fresh || err == nil) {
+		t.Fatalf("%q, %v, %v", token, fresh, err)
+	}
+	if err == nil {
+		t.Fatal("no error")
+	}
+	dir := t.TempDir()
+	if err := os.Mkdir(filepath.Join(dir, TokenFile), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if token, _, err := EnsureToken(dir, &counting{}); token != "" || err == nil || errors.Is(err, fs.ErrNotExist) {
+		t.Fatalf("a token that cannot be read must not be replaced in silence: %q, %v", token, err)
+	}
+}
+
+func TestLoginLink(t *testing.T) {
+	if got := LoginLink("http://127.0.0.1:8081/", "a&b"); got != "http://127.0.0.1:8081/login?token=a%26b" {
+		t.Error(got)
+	}
+}
+
+// A flood from everywhere fills neither memory nor log.
+func TestThrottleIsBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	th := newThrottle(func() time.Time { return now })
+	lines := 0
+	for i := range 100_000 {
+		now = now.Add(100 * time.Microsecond)
+		f := th.wrong(netip.AddrFrom4([4]byte{10, byte(i >> 16), byte(i >> 8), byte(i)}))
+		if f.log {
+			lines++
+		}
+		if i >= failuresAtAll && f.retryAfter <= 0 {
+			t.Fatalf("failure %d is not throttled", i)
+		}
+	}
+	if len(th.byIP) > throttledIPs {
+		t.Errorf("%d addresses are remembered", len(th.byIP))
+	}
+	if lines > 2 {
+		t.Errorf("%d log lines in ten seconds", lines)
+	}
+}
+
+func TestThrottleWaitsNoLongerThanItsWindow(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		now := time.Unix(1e9, 0)
+		th := newThrottle(func() time.Time { return now })
+		for range rapid.IntRange(1, 300).Draw(t, "n") {
+			now = now.Add(time.Duration(rapid.IntRange(0, 2000).Draw(t, "ms")) * time.Millisecond)
+			f := th.wrong(netip.AddrFrom4([4]byte{127, 0, 0, byte(rapid.IntRange(0, 3).Draw(t, "ip"))}))
+			if f.retryAfter < 0 || f.retryAfter > throttleWindow {
+				t.Fatalf("retry after %v", f.retryAfter)
+			}
+		}
+	})
+}
+
+func TestSessionsAreBounded(t *testing.T) {
+	now := time.Unix(1e9, 0)
+	s := newSessions(&counting{}, func() time.Time { return now })
+	var first string
+	ids := map[string]bool{}
+	for i := range maxSessions + 10 {
+		now = now.Add(time.Second)
+		id, err := s.begin([32]byte{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if i == 0 {
+			first = id
+		}
+		ids[id] = true
+	}
+	if len(s.byID) != maxSessions {
+		t.Errorf("%d sessions are kept", len(s.byID))
+	}
+	if _, ok := s.get(first); ok {
+		t.Error("the oldest one is still there")
+	}
+	now = now.Add(sessionAge)
+	if _, err := s.begin([32]byte{}); err != nil || len(s.byID) > 2 {
+		t.Errorf("what is over was not dropped: %d, %v", len(s.byID), err)
+	}
+}
+
+func TestSessionsNeedRandomness(t *testing.T) {
+	s := newSessions(strings.NewReader("short"), time.Now)
+	if id, err := s.begin([32]byte{}); err == nil {
+		t.Fatalf("a session id out of nothing: %q", id)
+	}
+}
+
+func TestHostName(t *testing.T) {
+	for host, want := range map[string]string{"A.b:1": "a.b", "[::1]:80": "::1", "[::1]": "::1", "::1": "::1", "h.": "h", "": "", "h:": "h"} {
+		if got := hostName(host); got != want {
+			t.Errorf("%q: %q, want %q", host, got, want)
+		}
+	}
+}
+
+func TestParseWindow(t *testing.T) {
+	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
+		if got, err := parseWindow(text); err != nil || got != want {
+			t.Errorf("%q: %v, %v", text, got, err)
+		}
+	}
+	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
+		if got, err := parseWindow(text); err == nil {
+			t.Errorf("%q is read as %v", text, got)
+		}
+	}
+}

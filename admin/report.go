@@ -1,0 +1,76 @@
+package admin
+
+import (
+	"context"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/report"
+)
+
+// Reporter makes the report of one tenant.
+type Reporter interface {
+	Report(ctx context.Context, q Query) (report.Report, error)
+}
+
+// report answers GET /api/report.
+func (s *Server) report(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	if s.options.Report == nil {
+		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is no report yet")
+	}
+	r, err := s.options.Report.Report(c.Request().Context(), q)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, r)
+}
+
+// query reads tenant, window and provisional.
+func query(c echo.Context) (Query, error) {
+	q := Query{Tenant: c.QueryParam("tenant")}
+	if q.Tenant == "" {
+		q.Tenant = "default"
+	}
+	if len(q.Tenant) > 256 {
+		return q, echo.NewHTTPError(http.StatusBadRequest, "tenant is longer than 256 bytes")
+	}
+	window, err := parseWindow(c.QueryParam("window"))
+	if err != nil {
+		return q, err
+	}
+	q.Window = window
+	if text := c.QueryParam("provisional"); text != "" {
+		if q.Provisional, err = strconv.ParseBool(text); err != nil {
+			return q, echo.NewHTTPError(http.StatusBadRequest, "provisional is true or false")
+		}
+	}
+	return q, nil
+}
+
+// parseWindow reads 24h or 30d; nothing (and all) is all that there is.
+func parseWindow(text string) (time.Duration, error) {
+	bad := echo.NewHTTPError(http.StatusBadRequest, "window is a time such as 24h or 30d")
+	if text == "" || text == "all" {
+		return 0, nil
+	}
+	if days, ok := strings.CutSuffix(text, "d"); ok {
+		n, err := strconv.ParseUint(days, 10, 16)
+		if err != nil {
+			return 0, bad
+		}
+		return time.Duration(n) * 24 * time.Hour, nil
+	}
+	d, err := time.ParseDuration(text)
+	if err != nil || d < 0 {
+		return 0, bad
+	}
+	return d, nil
+}

@@ -1,0 +1,107 @@
+package admin
+
+import (
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/hex"
+	"fmt"
+	"io"
+	"sync"
+	"time"
+)
+
+const (
+	sessionAge  = 12 * time.Hour
+	maxSessions = 1000
+)
+
+// session is a browser that has logged in.
+type session struct {
+	csrf  string
+	token [sha256.Size]byte // digest of the token it came with: when that is taken away, the session ends
+	until time.Time
+}
+
+// sessions is kept in memory only: after a restart people log in again. The key is the digest of the cookie.
+type sessions struct {
+	random io.Reader
+	now    func() time.Time
+
+	mu   sync.Mutex
+	byID map[[sha256.Size]byte]*session
+}
+
+func newSessions(random io.Reader, now func() time.Time) *sessions {
+	return &sessions{random: random, now: now, byID: map[[sha256.Size]byte]*session{}}
+}
+
+// begin makes a session and returns the cookie's value.
+func (s *sessions) begin(token [sha256.Size]byte) (string, error) {
+	id, err := randomHex(s.random)
+	if err != nil {
+		return "", err
+	}
+	csrf, err := randomHex(s.random)
+	if err != nil {
+		return "", err
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.makeRoom()
+	s.byID[sha256.Sum256([]byte(id))] = &session{csrf: csrf, token: token, until: s.now().Add(sessionAge)}
+	return id, nil
+}
+
+// makeRoom drops what is over and, when all are alive, the one that ends first.
+func (s *sessions) makeRoom() {
+	var oldest [sha256.Size]byte
+	var until time.Time
+	now := s.now()
+	for id, one := range s.byID {
+		if now.After(one.until) {
+			delete(s.byID, id)
+			continue
+		}
+		if until.IsZero() || one.until.Before(until) {
+			oldest, until = id, one.until
+		}
+	}
+	if len(s.byID) >= maxSessions {
+		delete(s.byID, oldest)
+	}
+}
+
+// get finds the session of a cookie.
+func (s *sessions) get(id string) (*session, bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one, ok := s.byID[sha256.Sum256([]byte(id))]
+	if !ok || s.now().After(one.until) {
+		return nil, false
+	}
+	return one, true
+}
+
+func (s *sessions) end(id string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	delete(s.byID, sha256.Sum256([]byte(id)))
+}
+
+// vouches says that a CSRF token is the session's.
+func (s *session) vouches(csrf string) bool {
+	return subtle.ConstantTimeCompare([]byte(s.csrf), []byte(csrf)) == 1
+}
+
+// randomHex is 32 random bytes.
+func randomHex(random io.Reader) (string, error) {
+	if random == nil {
+		random = rand.Reader
+	}
+	var b [32]byte
+	if _, err := io.ReadFull(random, b[:]); err != nil {
+		return "", fmt.Errorf("read random bytes: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}

@@ -1,0 +1,72 @@
+package admin
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+// TokenFile is the name of the generated token's file in the data directory.
+const TokenFile = "admin-token"
+
+// EnsureToken reads the admin token that precept made for itself, or makes one: 32 random bytes in a file that only its owner can
+// read. fresh says that it was made just now, which is when its login link is shown. When the file cannot be written the token
+// still holds for this run, and the error says why it will be another one at the next start.
+func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, err error) {
+	path := filepath.Join(dataDir, TokenFile)
+	b, err := os.ReadFile(path)
+	if err == nil {
+		if token = strings.TrimSpace(string(b)); token != "" {
+			return token, false, tighten(path)
+		}
+	}
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return "", false, fmt.Errorf("read the admin token: %w; make it readable, or remove it to get a new one", err)
+	}
+	if token, err = randomHex(random); err != nil {
+		return "", false, err
+	}
+	if err := keepToken(path, token); err != nil {
+		return token, true, fmt.Errorf("keep the admin token: %w; it will be another one at the next start", err)
+	}
+	return token, true, nil
+}
+
+// tighten takes others' access away from a token file that was copied or restored with too much of it.
+func tighten(path string) error {
+	info, err := os.Stat(path)
+	if err != nil || info.Mode().Perm()&0o077 == 0 {
+		return err
+	}
+	return os.Chmod(path, 0o600)
+}
+
+// keepToken writes a whole file or none: the name appears when the token is in it.
+func keepToken(path, token string) error {
+	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), TokenFile+".*") // mode 0600
+	if err != nil {
+		return err
+	}
+	_, err = f.WriteString(token + "\n")
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// LoginLink is the address that logs a browser in with a token.
+func LoginLink(base, token string) string {
+	return strings.TrimSuffix(base, "/") + "/login?token=" + url.QueryEscape(token)
+}
