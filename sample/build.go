@@ -171,7 +171,7 @@ func cut(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	if open := strings.LastIndex(s[:n], placeholderStart); open >= 0 && !strings.Contains(s[open:n], "]") {
+	if open := strings.LastIndexByte(s[:n], '['); open >= 0 && strings.HasPrefix(s[open:], placeholderStart) && !strings.Contains(s[open:n], "]") {
 		n = open
 	}
 	return s[:n] + "…"

@@ -118,19 +118,23 @@ func (p pathPattern) inText(flat string) bool {
 		return true
 	}
 	for w := range strings.FieldsFuncSeq(flat, isBlank) {
-		if p.literalIn(w) && p.match(w) {
+		if p.mayMatch(w) && p.match(w) {
 			return true
 		}
 	}
 	for w := range strings.FieldsFuncSeq(flat, isShellBreak) {
-		if p.literalIn(w) && p.match(w) {
+		if p.mayMatch(w) && p.match(w) {
 			return true
 		}
 	}
 	return false
 }
 
-func (p pathPattern) literalIn(w string) bool { return strings.Contains(w, p.literal) }
+// mayMatch dismisses a word cheaply. secrets/** matches the bare word "secrets" too, which prose is full of: a pattern of
+// several names wants a word of several names.
+func (p pathPattern) mayMatch(w string) bool {
+	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
+}
 
 // match compares the full path, its base name, and, for patterns of several names, every tail of it.
 func (p pathPattern) match(w string) bool {

@@ -234,7 +234,12 @@ func (m *matcher) value(p int, class keyClass, keyed bool) hit {
 		if end := bytes.IndexByte(area, q); end >= 0 {
 			return m.judge(p+1, p+1+end, class, shape{quoted: true, keyed: keyed})
 		}
-		if p++; p < len(s) && !isAlnum(s[p]) { // the quote is never closed: the capture was cut, or it closes something
+		if keyed && p+1+len(area) == len(s) { // the capture was cut inside the value
+			if h := m.judge(p+1, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
+				return h
+			}
+		}
+		if p++; p < len(s) && !isAlnum(s[p]) { // the quote is never closed: perhaps it closes something
 			return hit{}
 		}
 	}

@@ -84,19 +84,25 @@ func (m *matcher) anchor(i int, bits uint32) (h hit, next int) {
 	return hit{}, 0
 }
 
-// skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of a match.
+// skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of a match. Text that only
+// begins like one is text.
 func (m *matcher) skipPlaceholder(i int) int {
-	const longest = 48
+	const longestKind, longestNumber = 24, 7
 	if !startsWith(m.s, i, placeholderStart) {
 		return 0
 	}
-	for j := i; j < len(m.s) && j < i+longest; j++ {
-		if m.s[j] == ']' {
-			m.last = j + 1
-			return j + 1
-		}
+	colon := i + len(placeholderStart)
+	start := colon
+	for isLower(at(m.s, colon)) || at(m.s, colon) == '_' {
+		colon++
 	}
-	return 0
+	end := span(m.s, min(colon+1, len(m.s)), digitByte)
+	kind, number := colon-start, end-colon-1
+	if kind == 0 || kind > longestKind || number <= 0 || number > longestNumber || at(m.s, colon) != ':' || at(m.s, end) != ']' {
+		return 0
+	}
+	m.last = end + 1
+	return end + 1
 }
 
 // colon handles the colon's three roles: URL, IPv6 address, assignment.

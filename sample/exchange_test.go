@@ -1,0 +1,136 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"math"
+	"reflect"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"pgregory.net/rapid"
+)
+
+func TestAppendJSONEqualsMarshal(t *testing.T) {
+	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀", "\xff\xfe broken"}))
+	rapid.Check(t, func(t *rapid.T) {
+		e := Exchange{
+			ID: text.Draw(t, "id"), Tenant: text.Draw(t, "tenant"), Agent: "a", Session: "0f", SessionName: text.Draw(t, "name"),
+			Turn: rapid.Int().Draw(t, "turn"), At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 123456789).UTC(),
+			Model: text.Draw(t, "model"), Outcome: Complete, NewFrom: 3,
+			Reply: Reply{ID: text.Draw(t, "rid"), Text: text.Draw(t, "text"), InputTokens: 5, CachedTokens: rapid.IntRange(-1, 9).Draw(t, "cached")},
+			Loops: rapid.IntRange(0, 2).Draw(t, "loops"), LatencyMS: rapid.Float64Range(0, 1e9).Draw(t, "ms"), Truncated: rapid.Bool().Draw(t, "cut"),
+		}
+		for range rapid.IntRange(0, 3).Draw(t, "items") {
+			e.New = append(e.New, json.RawMessage(rapid.SampledFrom([]string{`{"a": [1, 2.0, 1E400],"b":"x\ny"}`, "{\n \"a\" :\r\n null}", `"s"`}).Draw(t, "item")))
+			e.Reply.Calls = append(e.Reply.Calls, Call{ID: text.Draw(t, "cid"), Name: "run", Args: text.Draw(t, "args")})
+			e.Lessons = append(e.Lessons, Lesson{Slug: text.Draw(t, "slug"), Arm: "a@1", State: "injected", Propensity: rapid.Float64Range(0, 1).Draw(t, "p")})
+			if e.Redacted == nil {
+				e.Redacted = map[string]int{}
+			}
+			e.Redacted[rapid.SampledFrom([]string{"email", "ip", "jwt"}).Draw(t, "kind")]++
+		}
+		got := e.AppendJSON([]byte("x"))[1:]
+		if bytes.IndexByte(got, '\n') >= 0 {
+			t.Fatalf("more than one line: %s", got)
+		}
+		want, err := json.Marshal(e)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		var a, b any
+		decode := func(raw []byte, v *any) {
+			d := json.NewDecoder(bytes.NewReader(raw))
+			d.UseNumber() // 1E400 has no float
+			if err := d.Decode(v); err != nil {
+				t.Fatalf("%v in %s", err, raw)
+			}
+		}
+		decode(got, &a)
+		decode(want, &b)
+		// A float may be written in another way; compare them as numbers.
+		for _, m := range []any{a, b} {
+			m := m.(map[string]any)
+			m["latency_ms"], _ = m["latency_ms"].(json.Number).Float64()
+			lessons, _ := m["lessons"].([]any)
+			for _, l := range lessons {
+				if p, ok := l.(map[string]any)["propensity"].(json.Number); ok {
+					l.(map[string]any)["propensity"], _ = p.Float64()
+				}
+			}
+		}
+		if len(e.New) == 0 { // null of Marshal, [] of ours
+			delete(a.(map[string]any), "new")
+			delete(b.(map[string]any), "new")
+		}
+		if !reflect.DeepEqual(a, b) {
+			t.Fatalf("\n got %s\nwant %s", got, want)
+		}
+		back, err := DecodeExchange(got)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if again := back.AppendJSON(nil); !bytes.Equal(again, got) {
+			t.Fatalf("not stable\n 1 %s\n 2 %s", got, again)
+		}
+	})
+}
+
+func TestAppendJSONOddNumbers(t *testing.T) {
+	e := Exchange{LatencyMS: math.NaN(), FirstMS: math.Inf(1)}
+	if out := e.AppendJSON(nil); !json.Valid(out) {
+		t.Errorf("invalid: %s", out)
+	}
+}
+
+func TestReplyTokenNames(t *testing.T) {
+	e := Exchange{Reply: Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
+	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
+		if !strings.Contains(string(e.AppendJSON(nil)), name) {
+			t.Errorf("%s is missing", name)
+		}
+	}
+}
+
+func TestDecodeExchangeError(t *testing.T) {
+	if _, err := DecodeExchange([]byte(`{"turn":"x"}`)); err == nil {
+		t.Error("no error for a turn that is a string")
+	}
+}
+
+func TestNewID(t *testing.T) {
+	a, err := NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
+		t.Errorf("%s is no UUID v4", a)
+	}
+	b, _ := NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	if a != b {
+		t.Error("the same random bytes must give the same id")
+	}
+	if _, err := NewID(strings.NewReader("short")); err == nil {
+		t.Error("no error when the random source ends")
+	}
+}
+
+func TestExchangeRedact(t *testing.T) {
+	e := Exchange{
+		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
+		Reply: Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
+	}
+	e.Redact(NewRedactor(true))
+	got := string(e.AppendJSON(nil))
+	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
+		t.Errorf("left over: %s", got)
+	}
+	if n := strings.Count(got, "[REDACTED:email:1]"); n != 3 {
+		t.Errorf("%d placeholders of one address, want 3: %s", n, got)
+	}
+	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
+		t.Errorf("counts %v", e.Redacted)
+	}
+}

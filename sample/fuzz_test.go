@@ -1,0 +1,144 @@
+package sample
+
+import (
+	"bytes"
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// grown reports whether a placeholder was written into another one. Input that spells half a placeholder proves nothing.
+func grown(in, out []byte) bool {
+	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
+	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
+		return false
+	}
+	return bytes.Contains(whole.ReplaceAll(out, nil), []byte("REDACTED"))
+}
+
+// checkJSON holds the redactor to its contract on one valid document.
+func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
+	before := bytes.Clone(raw)
+	out := NewRedactor(true).JSON(nil, raw)
+	if !bytes.Equal(before, raw) {
+		t.Fatalf("the input was written to: %s", before)
+	}
+	if !json.Valid(out) {
+		t.Fatalf("invalid JSON\n in %s\nout %s", raw, out)
+	}
+	if grown(raw, out) {
+		t.Fatalf("placeholder in a placeholder\n in %s\nout %s", raw, out)
+	}
+	if again := NewRedactor(true).JSON(nil, out); !bytes.Equal(again, out) {
+		t.Fatalf("not idempotent\n in   %s\nonce  %s\ntwice %s", raw, out, again)
+	}
+}
+
+func FuzzRedactJSON(f *testing.F) {
+	for _, s := range []string{
+		`{"a":"bob@example.com","password":"hunter2","n":4111111111111111}`,
+		`{"arguments":"{\"to\":\"bob\\u0040example.com\",\"token\":\"a1B2c3D4e5F6g7H8i9\"}"}`,
+		`["-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASCabc=\n-----END PRIVATE KEY-----"]`,
+		`"postgres:\/\/u:p1@h\/ Bearer abcdef0123456789 +1 415 555 0100 203.0.113.7 2001:db8::1 078-05-1120"`,
+		`{"phone":4155550100,"ssn":"078051120","x":[1.5e3,-4111111111111111]}`,
+		`"[REDACTED:email:1]@example.com password=[REDACTED:secret:1]x1 call [REDACTED:phone:1]4155550100"`,
+		`"\ud83d\ude00bob@example.com\\\\n\\\"\\u00e9"`,
+	} {
+		f.Add([]byte(s))
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		r := NewRedactor(true)
+		if !json.Valid(raw) {
+			r.JSON(nil, raw) // must not panic
+			r.Text(string(raw))
+			return
+		}
+		checkJSON(t, raw)
+	})
+}
+
+// TestRedactAnyMixture puts secrets, fragments and separators next to each other at random: the places where one match
+// uncovers the next.
+func TestRedactAnyMixture(t *testing.T) {
+	pieces := []string{
+		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",
+		"415-555-0100", "+1", "203.0.113.7", "::", "2001:db8::1", "://", "u:p1@h", "Bearer ", "abcdef0123456789", "eyJ", ".", "sk-",
+		"AKIA", "IOSFODNN7ABCDEFG", "ghp_", "a1B2c3D4e5F6g7H8i9J0k1L2", "[REDACTED:email:1]", "[REDACTED:", "]", "1", "{\"token\":\"",
+		"\\u0040", "\\n", "--token ", "078-05-1120", "DE89370400440532013000", "phone ", "é", "\x00", "<", "%40",
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 24).Draw(t, "pieces"), "")
+		raw, err := json.Marshal(map[string]string{rapid.SampledFrom([]string{"content", "password", "token", "phone"}).Draw(t, "key"): text})
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		checkJSON(t, raw)
+		once := NewRedactor(true).Text(text)
+		if twice := NewRedactor(true).Text(once); twice != once {
+			t.Fatalf("text not idempotent\n in   %q\nonce  %q\ntwice %q", text, once, twice)
+		}
+	})
+}
+
+func TestRedactorRemembers(t *testing.T) {
+	r := NewRedactor(true)
+	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
+		t.Errorf("first: %s", got)
+	}
+	if got := string(r.JSON(nil, []byte(`["A@B.io","c@d.io","4111-1111-1111-1111"]`))); got != `["[REDACTED:email:1]","[REDACTED:email:2]","[REDACTED:card:1]"]` {
+		t.Errorf("then: %s", got)
+	}
+	counts := r.TakeCounts()
+	if counts["email"] != 3 || counts["card"] != 2 || len(counts) != 2 {
+		t.Errorf("counts %v", counts)
+	}
+	if left := r.Counts(); left != nil {
+		t.Errorf("counts after taking: %v", left)
+	}
+	if got := NewRedactor(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
+		t.Errorf("another redactor must not know the first one's numbers: %s", got)
+	}
+}
+
+func TestRedactorLeavesPersonalData(t *testing.T) {
+	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
+	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
+	if got := string(NewRedactor(false).JSON(nil, []byte(in))); got != want {
+		t.Errorf("got %s", got)
+	}
+}
+
+func TestRedactCopiesNothingWhenClean(t *testing.T) {
+	raw := codeText(4 << 10)
+	dst := []byte("kept")
+	r := NewRedactor(true)
+	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
+		t.Error("a clean text must come back as it is")
+	}
+	if n := testing.AllocsPerRun(20, func() { r.JSON(nil, raw) }); n != 0 {
+		t.Errorf("%v allocations for a clean text", n)
+	}
+}
+
+// TestRedactCutText ends texts inside a secret, as a capture at its limit does.
+func TestRedactCutText(t *testing.T) {
+	for _, text := range []string{
+		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",
+		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",
+	} {
+		if got := NewRedactor(true).Text(text); !strings.Contains(got, placeholderStart) {
+			t.Errorf("%q stays", got)
+		}
+	}
+}
+
+func TestRedactSkipsImages(t *testing.T) {
+	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
+	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
+	if out := NewRedactor(true).JSON(nil, raw); !bytes.Equal(out, raw) {
+		t.Error("base64 was altered")
+	}
+}

@@ -1,0 +1,135 @@
+package sample
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func optOut(t testing.TB, paths ...string) *OptOut {
+	t.Helper()
+	o, err := NewOptOut(paths, []string{"ci-*"}, []string{"Acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+func TestOptOutHits(t *testing.T) {
+	o := optOut(t, "*.env", "secrets/**", "**/id_rsa", `private\*.PEM`, "./vault.{yml,yaml}")
+	tests := []struct {
+		args string
+		want bool
+	}{
+		{`{"path":"config/.env"}`, true},
+		{`{"path":"C:\\x\\.ENV"}`, true},
+		{`{"path":"./.env."}`, true},
+		{`{"path":".env. "}`, true},
+		{`{"file_path":"/home/u/app/prod.env","limit":3}`, true},
+		{`{"command":"cat config/.env | grep KEY"}`, true},
+		{`{"command":["bash","-lc","source ./.env && run"]}`, true},
+		{`{"command":"docker run --env-file=prod.env x"}`, true},
+		{`{"command":"cat '.env'"}`, true},
+		{`{"command":"cat <.env"}`, true},
+		{`{"patch":"*** Update File: app/.env\n+X=1"}`, true},
+		{`{"a":{"b":[{"c":"{\"path\":\"x/.env\"}"}]}}`, true},
+		{`{"x/.env":1}`, true},
+		{`cat .env`, true},
+		{`{"path":"\u002eenv"}`, true},
+		{`{"path":"src/../.env"}`, true},
+		{`{"path":"file:///srv/.env"}`, true},
+		{`{"path":"a/secrets/db/key"}`, true},
+		{`{"path":"secrets/key"}`, true},
+		{`{"path":"My Documents/prod.env"}`, true},
+		{`{"path":"/root/.ssh/id_rsa"}`, true},
+		{`{"path":"x/private/a.pem"}`, true},
+		{`{"path":"deploy/vault.yaml"}`, true},
+		{`{"path":"app/.env:12"}`, true},
+		{`{"path":"environment.go"}`, false},
+		{`{"path":".envrc"}`, false},
+		{`{"path":"mysecrets/x"}`, false},
+		{`{"path":"a.pem"}`, false},
+		{`{"text":"the env is fine, no secrets here"}`, false},
+		{`{"path":""}`, false},
+		{``, false},
+		{`{"n":1.5,"b":null}`, false},
+	}
+	for _, tt := range tests {
+		if got := o.Hits(tt.args); got != tt.want {
+			t.Errorf("Hits(%s) = %v", tt.args, got)
+		}
+	}
+	if optOut(t).Hits(`{"path":".env"}`) {
+		t.Error("hit without a pattern")
+	}
+}
+
+// TestOptOutAnySpelling wraps one path in any mixture of depth, case, separators and commands.
+func TestOptOutAnySpelling(t *testing.T) {
+	o := optOut(t, "*.env")
+	rapid.Check(t, func(t *rapid.T) {
+		path := rapid.SampledFrom([]string{"", "./", "../", "/a/b c/", `C:\x\`, "config//"}).Draw(t, "dir") +
+			rapid.SampledFrom([]string{".env", "prod.env", ".ENV", ".Env", ".env.", "PROD.env.."}).Draw(t, "name")
+		text := path
+		if !strings.Contains(path, " ") && rapid.Bool().Draw(t, "command") {
+			text = rapid.SampledFrom([]string{"cat ", "a=1; less ", "x|y >", "--file=", "vi \""}).Draw(t, "before") + path + rapid.SampledFrom([]string{"", " ", "\"", ";ls", "\n"}).Draw(t, "after")
+		}
+		var v any = text
+		for range rapid.IntRange(0, 3).Draw(t, "depth") {
+			switch rapid.IntRange(0, 2).Draw(t, "how") {
+			case 0:
+				v = map[string]any{"k": v, "n": 1}
+			case 1:
+				v = []any{"x", v}
+			default:
+				raw, err := json.Marshal(v)
+				if err != nil {
+					t.Fatalf("%v", err)
+				}
+				v = string(raw)
+			}
+		}
+		raw, err := json.Marshal(v)
+		if err != nil {
+			t.Fatalf("%v", err)
+		}
+		if !o.Hits(string(raw)) {
+			t.Fatalf("missed %s", raw)
+		}
+	})
+}
+
+func TestOptOutNames(t *testing.T) {
+	o := optOut(t)
+	if !o.Agent("CI-42") || o.Agent("coder") || !o.Tenant("acme") || o.Tenant("acme2") {
+		t.Error("agent or tenant globs")
+	}
+	var zero OptOut
+	if zero.Agent("x") || zero.Tenant("x") || zero.Hits(".env") {
+		t.Error("the zero value must let everything pass")
+	}
+}
+
+func TestOptOutRefusesBrokenGlobs(t *testing.T) {
+	for _, bad := range []string{"", "[a", "{a"} {
+		if _, err := NewOptOut([]string{bad}, nil, nil); err == nil || !strings.Contains(err.Error(), "opt_out_patterns") {
+			t.Errorf("%q: %v", bad, err)
+		}
+		if _, err := NewOptOut(nil, []string{bad}, nil); err == nil || !strings.Contains(err.Error(), "opt_out_agents") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}
+
+func FuzzOptOut(f *testing.F) {
+	f.Add(`{"path":".env"}`)
+	f.Add(`[["{\"a\":\"b\\\\c\"}"]]`)
+	f.Fuzz(func(t *testing.T, args string) {
+		o := optOut(t, "*.env", "a/**/b")
+		if hit := o.Hits(args); !hit && strings.HasSuffix(args, "/.env") && !strings.ContainsAny(args, "{[\"'\n") && len(args) < 4000 {
+			t.Errorf("missed %q", args)
+		}
+	})
+}
