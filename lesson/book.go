@@ -94,13 +94,15 @@ func (b *Book) compile() {
 		}
 	}
 	b.alphabet.seal()
-	words := make([]word, len(set.phrases))
+	words := make([]word, 0, len(set.phrases))
 	b.patterns = make([]pattern, len(set.phrases))
 	for i, folded := range set.phrases {
 		p := b.alphabet.compile(folded)
 		p.owners = set.owners[i]
 		b.patterns[i] = p
-		words[i] = word{text: p.pieces[p.key], id: int32(i)} //nolint:gosec // a phrase count
+		for _, key := range b.alphabet.keys(&p) {
+			words = append(words, word{text: key, id: int32(i)}) //nolint:gosec // a phrase count
+		}
 	}
 	b.machine = newAutomaton(words, len(b.alphabet.kinds))
 	n := len(b.units)

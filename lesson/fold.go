@@ -6,17 +6,19 @@ import (
 )
 
 // A text is matched as a string of classes: every rune that stands in a phrase has a class of its own, shared by its case
-// variants; all others fall into a few.
+// variants; all others fall into a few. A letter has two, one for the beginning of a word and one for the rest: so a phrase
+// that must begin at a word boundary is not even started inside a word, which is where a scan spends most of its time.
 type class = uint16
 
 const (
-	classBreak    class = iota // a skipped blob: nothing matches across it, and it bounds words
-	classOther                 // neither letter nor digit
-	classWord                  // letter, digit, mark or underscore
-	classIsolated              // a letter of a script that writes no spaces: a word by itself
-	classSpace                 // any run of white space
-	classDrop                  // invisible: does not stand in the folded text
-	classFirst                 // the first of a phrase
+	classBreak     class = iota // a skipped blob: nothing matches across it, and it bounds words
+	classOther                  // neither letter nor digit
+	classWord                   // letter, digit, mark or underscore, after another
+	classWordStart              // the same at the beginning of a word; always the class behind that of the inside
+	classIsolated               // a letter of a script that writes no spaces: a word by itself
+	classSpace                  // any run of white space
+	classDrop                   // invisible: does not stand in the folded text
+	classFirst                  // the first of a phrase
 )
 
 // fold maps a rune to the representative of its simple case folding orbit (ß and ẞ, σ ς Σ, k and the Kelvin sign). The
@@ -90,33 +92,44 @@ var basePages = sync.OnceValue(func() *pages {
 	return &ps
 })
 
-// alphabet gives the runes of a set of phrases their classes. It is immutable once built.
+// alphabet gives the runes of a set of phrases their classes. It is immutable once sealed.
 type alphabet struct {
 	pages  pages
 	astral map[rune]class // phrase runes beyond the basic plane
-	kinds  []class        // by class: classWord, classIsolated, classOther, classSpace or classBreak
-	ascii  [128]class     // pages[0], for the fast path; bit asciiBlob marks the base64 characters
+	kinds  []class        // by class: the class that it would have if it stood in no phrase
+	base   []class        // by class: the same character inside a word
+	ascii  [128]class     // for the fast path, with the bits below
 }
 
-const asciiBlob class = 1 << 15
+// The bits beside a class in the fast table.
+const (
+	bitBlob    class = 1 << 15 // a base64 character
+	shiftJoins       = 14      // the bit that says: makes one word with a letter behind it
+	bitJoins   class = 1 << shiftJoins
+	maxClass         = int(bitJoins) - 2
+)
 
 func newAlphabet() *alphabet {
 	a := &alphabet{pages: *basePages(), astral: map[rune]class{}}
 	for c := range classFirst {
-		a.kinds = append(a.kinds, c)
+		a.kinds, a.base = append(a.kinds, c), append(a.base, c)
 	}
+	a.kinds[classWordStart], a.base[classWordStart] = classWord, classWord
 	return a
 }
 
-// add gives a rune of a phrase and its case variants a class. Runes beyond the room for classes share those of the
-// unknown ones, which no phrase can then tell apart: 30,000 different characters in one book are not a book of lessons.
+// add gives a rune of a phrase and its case variants their classes. Runes beyond the room for classes share those of the
+// unknown ones, which no phrase can then tell apart: 16,000 different characters in one book are not a book of lessons.
 func (a *alphabet) add(r rune) {
-	base := baseClass(r)
-	if a.class(r) >= classFirst || base == classSpace || base == classDrop || len(a.kinds) >= int(asciiBlob) {
+	kind := baseClass(r)
+	if a.class(r) >= classFirst || kind == classSpace || kind == classDrop || len(a.kinds) >= maxClass {
 		return
 	}
 	c := class(len(a.kinds)) //nolint:gosec // bounded above
-	a.kinds = append(a.kinds, base)
+	a.kinds, a.base = append(a.kinds, kind), append(a.base, c)
+	if kind == classWord {
+		a.kinds, a.base = append(a.kinds, kind), append(a.base, c)
+	}
 	a.set(r, c)
 	for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
 		a.set(o, c)
@@ -140,6 +153,7 @@ func (a *alphabet) set(r rune, c class) {
 	a.pages[hi][lo] = c
 }
 
+// class is that of a rune inside a word.
 func (a *alphabet) class(r rune) class {
 	if r <= 0xFFFF {
 		return a.pages[r>>8][r&0xFF]
@@ -150,17 +164,21 @@ func (a *alphabet) class(r rune) class {
 	return baseClass(r)
 }
 
-// seal builds the fast table once all runes are in.
+// seal builds the fast tables once all runes are in.
 func (a *alphabet) seal() {
 	for i := range a.ascii {
 		c := a.class(rune(i)) //nolint:gosec // an ASCII code
+		if a.joins(c) {
+			c |= bitJoins
+		}
 		if isBlobByte(byte(i)) {
-			c |= asciiBlob
+			c |= bitBlob
 		}
 		a.ascii[i] = c
 	}
 }
 
+// word says whether a * may stand for a character of class c.
 func (a *alphabet) word(c class) bool {
 	k := a.kinds[c]
 	return k == classWord || k == classIsolated
@@ -168,3 +186,29 @@ func (a *alphabet) word(c class) bool {
 
 // joins says whether a character of class c makes one word with a letter beside it.
 func (a *alphabet) joins(c class) bool { return a.kinds[c] == classWord }
+
+// start is the class of a character at the beginning of a word, of the one inside it.
+func (a *alphabet) start(c class) class {
+	if a.joins(c) {
+		return a.base[c] + 1
+	}
+	return c
+}
+
+// boundary says whether a word may end or start at position i.
+func (a *alphabet) boundary(text []class, i int) bool {
+	return i <= 0 || i >= len(text) || !a.joins(text[i]) || text[i] != a.base[text[i]]
+}
+
+// prefix says whether the piece stands at the beginning of text, wherever words begin.
+func (a *alphabet) prefix(text, piece []class) bool {
+	if len(text) < len(piece) {
+		return false
+	}
+	for i, c := range piece {
+		if a.base[text[i]] != c {
+			return false
+		}
+	}
+	return true
+}

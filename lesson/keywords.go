@@ -68,7 +68,7 @@ func standsIn(phrase, text string) bool {
 	key := p.pieces[p.key]
 	classes := a.appendText(nil, text)
 	for end := len(key); end <= len(classes); end++ {
-		if hasPrefix(classes[end-len(key):], key) && a.at(&p, classes, end) {
+		if a.prefix(classes[end-len(key):], key) && a.at(&p, classes, end) {
 			return true
 		}
 	}

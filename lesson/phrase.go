@@ -51,23 +51,28 @@ func starsBack(rs []rune) []rune {
 	return rs
 }
 
-// fires says whether a phrase may trigger anything: it has a letter or digit and is no stop word. A person who writes the
-// keyword "the" is told so by the checks; until then the keyword stays silent rather than firing in every session.
+// phraseFires says whether a phrase may trigger anything: it has a letter or digit and something beside it, and is no stop
+// word. A person who writes the keyword "the" is told so by the checks; until then the keyword stays silent rather than
+// firing in every session.
 func phraseFires(folded []rune) bool {
-	n := 0
+	words, drawn := 0, 0
 	for _, r := range folded {
-		switch baseClass(max(r, 0)) {
+		if r == star || r == ' ' {
+			continue
+		}
+		drawn++
+		switch baseClass(r) {
 		case classIsolated:
 			return true
 		case classWord:
-			n++
+			words++
 		}
 	}
-	return n > 1 && !isStopWord(string(starsBack(slices.Clone(folded))))
+	return words > 0 && drawn > 1 && !isStopWord(string(starsBack(slices.Clone(folded))))
 }
 
-// pattern is one compiled phrase: its literal pieces between the stars. The longest piece stands in the automaton; the
-// others are compared around it where it occurs.
+// pattern is one compiled phrase: its literal pieces between the stars, in classes of the inside of words. The longest
+// piece stands in the automaton; the others are compared around it where it occurs.
 type pattern struct {
 	pieces      [][]class
 	key         int  // index of the piece in the automaton
@@ -107,7 +112,29 @@ func (a *alphabet) compile(folded []rune) pattern {
 	return p
 }
 
-// at says whether the pattern stands in text with its key piece ending before end.
+// keys are the forms in which the key piece stands in a folded text: behind a star its first letter may begin a word or
+// not, everywhere else that is known.
+func (a *alphabet) keys(p *pattern) [][]class {
+	piece := p.pieces[p.key]
+	inside := make([]class, len(piece))
+	for i, c := range piece {
+		if i > 0 && !a.joins(piece[i-1]) {
+			c = a.start(c)
+		}
+		inside[i] = c
+	}
+	if !a.joins(piece[0]) {
+		return [][]class{inside}
+	}
+	begins := slices.Clone(inside)
+	begins[0] = a.start(piece[0])
+	if p.key == 0 && p.left {
+		return [][]class{begins}
+	}
+	return [][]class{begins, inside}
+}
+
+// at says whether the pattern stands in text with its key piece, found by the automaton, ending before end.
 func (a *alphabet) at(p *pattern, text []class, end int) bool {
 	start := end - len(p.pieces[p.key])
 	return a.before(p, text, start) && a.after(p, text, end)
@@ -121,7 +148,7 @@ func (a *alphabet) after(p *pattern, text []class, at int) bool {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		found := false
 		for run := 0; run <= maxRun && at+len(piece) <= len(text); run++ {
-			if hasPrefix(text[at:], piece) && (!last || !p.right || a.boundary(text, at+len(piece))) {
+			if a.prefix(text[at:], piece) && (!last || !p.right || a.boundary(text, at+len(piece))) {
 				found = true
 				break
 			}
@@ -144,7 +171,7 @@ func (a *alphabet) before(p *pattern, text []class, at int) bool {
 		piece := p.pieces[i]
 		found := false
 		for run := 0; run <= maxRun && at >= len(piece); run++ {
-			if hasPrefix(text[at-len(piece):], piece) && (i > 0 || !p.left || a.boundary(text, at-len(piece))) {
+			if a.prefix(text[at-len(piece):], piece) && (i > 0 || !p.left || a.boundary(text, at-len(piece))) {
 				found = true
 				break
 			}
@@ -159,13 +186,4 @@ func (a *alphabet) before(p *pattern, text []class, at int) bool {
 		at -= len(piece)
 	}
 	return p.key != 0 || !p.left || a.boundary(text, at)
-}
-
-func hasPrefix(text, piece []class) bool {
-	return len(text) >= len(piece) && slices.Equal(text[:len(piece)], piece)
-}
-
-// boundary says whether a word may end or start at position i.
-func (a *alphabet) boundary(text []class, i int) bool {
-	return i <= 0 || i >= len(text) || !a.joins(text[i-1]) || !a.joins(text[i])
 }

@@ -1,6 +1,9 @@
 package lesson
 
-import "unicode/utf8"
+import (
+	"slices"
+	"unicode/utf8"
+)
 
 // What is searched of one text: its head and its tail. People paste logs of megabytes; the words stand at the ends.
 const (
@@ -51,58 +54,70 @@ func (a *alphabet) appendText(dst []class, s string) []class {
 }
 
 func (a *alphabet) appendPart(dst []class, s string) []class {
-	space := true   // leading white space is dropped
-	run := 0        // where the current run of base64 characters starts in s
-	out := len(dst) // and in dst
-	for i := 0; i < len(s); {
+	n := len(dst)
+	dst = slices.Grow(dst, len(s)+1)[:n+len(s)+1] // a rune gives at most one class
+	space := true                                 // leading white space is dropped
+	joined := class(0)                            // 1 when the last class joins the next one to its word
+	run, out := 0, n                              // where the current run of base64 characters starts in s and in dst
+	for i := 0; i < len(s); i++ {
 		b := s[i]
-		if b < utf8.RuneSelf {
-			c := a.ascii[b]
-			i++
-			if c&asciiBlob != 0 {
-				dst, space = append(dst, c&^asciiBlob), false
-				continue
+		if b >= utf8.RuneSelf {
+			if i-run >= blobMixed && isBlob(s[run:i]) {
+				dst[out], n, joined, space = classBreak, out+1, 0, false
 			}
-			if i-1-run >= blobMixed && isBlob(s[run:i-1]) {
-				dst, space = append(dst[:out], classBreak), false
-			}
-			if c == classSpace {
-				if !space {
-					dst, space = append(dst, classSpace), true
-				}
-			} else {
-				dst, space = append(dst, c), false
-			}
-			run, out = i, len(dst)
+			r, size := utf8.DecodeRuneInString(s[i:])
+			n, joined, space = a.putRune(dst, n, r, joined, space)
+			i += size - 1
+			run, out = i+1, n
 			continue
 		}
-		if i-run >= blobMixed && isBlob(s[run:i]) {
-			dst, space = append(dst[:out], classBreak), false
+		c := a.ascii[b]
+		j := c >> shiftJoins & 1
+		if c&bitBlob != 0 {
+			dst[n], space = c&(bitJoins-1)+j&^joined, false
+			joined = j
+			n++
+			continue
 		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		i += size
-		dst, space = a.appendRune(dst, r, space)
-		run, out = i, len(dst)
+		joined = j // no letter is beyond base64, so there is no beginning of a word here
+		if i-run >= blobMixed && isBlob(s[run:i]) {
+			dst[out], n, space = classBreak, out+1, false
+		}
+		if c != classSpace {
+			dst[n], space = c&(bitJoins-1), false
+			n++
+		} else if !space {
+			dst[n], space = classSpace, true
+			n++
+		}
+		run, out = i+1, n
 	}
 	if len(s)-run >= blobMixed && isBlob(s[run:]) {
-		dst = append(dst[:out], classBreak)
+		dst[out], n = classBreak, out+1
 	}
-	return dst
+	return dst[:n]
 }
 
-func (a *alphabet) appendRune(dst []class, r rune, space bool) ([]class, bool) {
+// putRune is the slow path of appendPart, for a rune beyond ASCII.
+func (a *alphabet) putRune(dst []class, n int, r rune, joined class, space bool) (int, class, bool) {
 	const dotAbove = 0x0307
-	switch c := a.class(r); {
+	c := a.class(r)
+	switch {
 	case c == classDrop:
-		return dst, space
-	case r == dotAbove && len(dst) > 0 && dst[len(dst)-1] == a.class('i'):
-		return dst, space // the lower case of İ is i with a dot above it
+		return n, joined, space
+	case r == dotAbove && n > 0 && a.base[dst[n-1]] == a.class('i'):
+		return n, joined, space // the lower case of İ is i with a dot above it
 	case c == classSpace:
 		if !space {
-			dst = append(dst, classSpace)
+			dst[n] = classSpace
+			n++
 		}
-		return dst, true
-	default:
-		return append(dst, c), false
+		return n, 0, true
 	}
+	if !a.joins(c) {
+		dst[n] = c
+		return n + 1, 0, false
+	}
+	dst[n] = c + 1 - joined
+	return n + 1, 1, false
 }

@@ -1,0 +1,371 @@
+package lesson
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+	"unicode"
+
+	"pgregory.net/rapid"
+)
+
+// withTrigger is a lesson in force with a trigger.
+func withTrigger(slug string, t Trigger) *Lesson {
+	return &Lesson{Slug: slug, Title: slug, State: Active, Outcome: "success", Trigger: t}
+}
+
+func keyworded(slug string, keywords ...string) *Lesson {
+	return withTrigger(slug, Trigger{Keywords: keywords})
+}
+
+func fired(b *Book, q *Query) []string {
+	var out []string
+	for _, h := range b.Match(q) {
+		out = append(out, h.Lesson.Slug+"@"+h.CallID)
+	}
+	return out
+}
+
+func TestPhrases(t *testing.T) {
+	base64 := strings.Repeat("iVBORw0KGgoAAAANSUhEUgAA9k", 40)
+	cases := []struct {
+		phrase, text string
+		want         bool
+	}{
+		{"go test", "please run GO  \r\n\t test now", true},
+		{"go test", "cargo test", false},
+		{"go test", "go tests", false},
+		{"go test", "go_test", false},
+		{"go test", "go.test", false},
+		{"go test", "(go test)", true},
+		{"go test", "go\u00a0test", true},
+		{"go test", "go\u200b test", true},
+		{"go test*", "go testing", true},
+		{"go test*", "go test", true},
+		{"*Error", "an ImportError here", true},
+		{"*Error", "an Error here", true},
+		{"*Error", "an ImportErrors here", false},
+		{"test_*_x", "test_foo_x", true},
+		{"test_*_x", "test__x", true},
+		{"test_*_x", "test_foo bar_x", false},
+		{"pre*mid*end", "premidmidend", true},
+		{"pre*mid*end", "preend midend", false},
+		{"a*b c*d", "aXXb cYYd", true},
+		{"a*b c*d", "aXXb  \n cYYde", false},
+		{"**double**", "xdoubley", true},
+		{"module * not found", "Module foo not found", true},
+		{"module * not found", "module not found", false},
+		{".env", "read config/.env please", true},
+		{".env", "read config/.environment", false},
+		{"--force", "git push --force", true},
+		{"c++", "in c++11", true},
+		{"c++", "objc++", false},
+		{"straße", "STRAẞE", true},
+		{"STRASSE", "straße", false}, // simple folding keeps lengths
+		{"ὀδυσσεύς", "ὈΔΥΣΣΕΎΣ", true},
+		{"istanbul", "İSTANBUL", true},
+		{"istanbul", "i̇stanbul", true},
+		{"İstanbul", "ISTANBUL", true},
+		{"dısk", "DISK", true},
+		{"kelvin", "\u212aelvin", true},
+		{"äöü", "ÄÖÜ", true},
+		{"naïve", "naïvely", false},
+		{"cafe", "cafe\u0301", false},
+		{"测试", "请运行测试文件", true},
+		{"ไฟล์", "เปิดไฟล์นี้", true},
+		{"привет мир", "Привет,  мир", false},
+		{"привет мир", "ПРИВЕТ\nМИР", true},
+		{"😀 smile", "😀  SMILE", true},
+		{"abc", base64 + "+abc+" + base64, false},
+		{"abc", base64 + " abc " + base64, true},
+		{"abc", base64 + "\nabc", true},
+		{"end", strings.Repeat("x ", maxText) + "the end", true},
+		{"middle", strings.Repeat("x ", halfText) + "middle" + strings.Repeat(" x", halfText), false},
+		{"src/app/main", strings.Repeat("/usr/lib/x", 7) + "/src/app/main", true},
+		{"no", "anything at all, no", false}, // a stop word is never searched
+		{"x", "x y z", false},
+		{"=>", "a => b", false},
+		{"", "anything", false},
+		{"*", "anything", false},
+	}
+	for _, tc := range cases {
+		b := NewBook([]*Lesson{keyworded("it", tc.phrase)})
+		if got := len(b.Match(&Query{Words: []string{tc.text}})) > 0; got != tc.want {
+			t.Errorf("%q in %.60q: %v", tc.phrase, tc.text, got)
+		}
+		if got := standsIn(tc.phrase, tc.text); got != tc.want {
+			t.Errorf("standsIn(%q, %.60q): %v", tc.phrase, tc.text, got)
+		}
+	}
+}
+
+func TestMatchGates(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	words := func(s string) Query {
+		return Query{Words: []string{s}, Now: now, Agent: "Coder-2", Role: "reviewer", Model: "gpt-5", Tools: []string{"Bash", "Edit"}}
+	}
+	failed := func(texts ...string) Query {
+		q := words("hello")
+		for i, s := range texts {
+			q.Errors = append(q.Errors, ErrorText{CallID: fmt.Sprintf("c%d", i+1), Tool: "exec_command", Text: s})
+		}
+		return q
+	}
+	kw := Trigger{Keywords: []string{"load more"}, ErrorPatterns: []string{"no such page"}, NotKeywords: []string{"dry run"}}
+	with := func(change func(*Trigger)) Trigger {
+		c := kw
+		change(&c)
+		return c
+	}
+	cases := []struct {
+		name string
+		trig Trigger
+		q    Query
+		want string
+	}{
+		{"keyword in words", kw, words("Load more"), "l@"},
+		{"keyword in an error", kw, failed("cannot load more"), "l@c1"},
+		{"the newest error counts", kw, failed("no such page", "fine", "no such page", "x"), "l@c3"},
+		{"an error pattern is not for words", kw, words("no such page"), ""},
+		{"words win over errors", kw, func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@"},
+		{"veto in words", kw, words("load more, but as a dry run"), ""},
+		{"veto in an error", kw, func() Query { q := failed("this was a dry run"); q.Words = []string{"load more"}; return q }(), ""},
+		{"not across texts", kw, func() Query { q := words("load"); q.Words = append(q.Words, "more"); return q }(), ""},
+		{"tag of the query", Trigger{Tags: []string{"error-handling"}}, func() Query { q := words("x"); q.Tags = []string{" Error-Handling "}; return q }(), "l@"},
+		{"tag as a word", Trigger{Tags: []string{"error-handling"}}, words("mind the error-handling."), "l@"},
+		{"tag in another word", Trigger{Tags: []string{"error-handling"}}, words("terror-handling"), ""},
+		{"over-broad", Trigger{}, words("anything"), ""},
+		{"stop word", Trigger{Keywords: []string{"the"}}, words("the"), ""},
+		{"target agent", with(func(t *Trigger) { t.Targets = []Target{{Operator: "coder*"}} }), words("load more"), "l@"},
+		{"wrong role", with(func(t *Trigger) { t.Targets = []Target{{Operator: "coder*", Role: "writer"}} }), words("load more"), ""},
+		{"any entry", with(func(t *Trigger) { t.Targets = []Target{{Role: "writer"}, {Role: "REVIEW??"}} }), words("load more"), "l@"},
+		{"skill not given", with(func(t *Trigger) { t.Targets = []Target{{Skill: "go"}} }), words("load more"), ""},
+		{"target without trigger", with(func(t *Trigger) { t.Targets = []Target{{Role: "reviewer"}} }), words("hello"), ""},
+		{"model", with(func(t *Trigger) { t.Models = []string{"claude*", "GPT-*"} }), words("load more"), "l@"},
+		{"other model", with(func(t *Trigger) { t.Models = []string{"claude*"} }), words("load more"), ""},
+		{"tool offered", with(func(t *Trigger) { t.Tools = []string{"bash"} }), words("load more"), "l@"},
+		{"tool not offered", with(func(t *Trigger) { t.Tools = []string{"browser"} }), words("load more"), ""},
+		{"the failing call's tool", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), failed("no such page"), "l@c1"},
+		{"not for words", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), words("load more"), ""},
+		{"error although words may not", with(func(t *Trigger) { t.Tools = []string{"exec_*"} }), func() Query { q := failed("no such page"); q.Words = []string{"load more"}; return q }(), "l@c1"},
+	}
+	for _, tc := range cases {
+		b := NewBook([]*Lesson{withTrigger("l", tc.trig), withTrigger("z", Trigger{Keywords: []string{"zebra crossing"}})})
+		for range 2 { // the second time on used scratch
+			if got := strings.Join(fired(b, &tc.q), " "); got != tc.want {
+				t.Errorf("%s: got %q, want %q", tc.name, got, tc.want)
+			}
+		}
+	}
+}
+
+func TestMatchStatesAndTime(t *testing.T) {
+	now := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	var lessons []*Lesson
+	add := func(slug string, change func(*Lesson)) {
+		l := keyworded(slug, "load more")
+		change(l)
+		lessons = append(lessons, l)
+	}
+	for _, s := range []State{Candidate, Quarantined, Trial, Active, Caution, Benched, Superseded, Expired, Archived, Rejected} {
+		add("state-"+string(s), func(l *Lesson) { l.State = s })
+	}
+	add("expired", func(l *Lesson) { l.ExpiresAt = now })
+	add("expires-soon", func(l *Lesson) { l.ExpiresAt = now.Add(2 * time.Second) })
+	add("old-a", func(*Lesson) {})
+	add("mid-a", func(l *Lesson) { l.State, l.Supersedes = Archived, []string{"old-a"} })
+	add("new-a", func(l *Lesson) { l.Supersedes = []string{"mid-a"}; l.ExpiresAt = now.Add(2 * time.Second) })
+	add("kept", func(*Lesson) {})
+	add("would-replace", func(l *Lesson) { l.State, l.Supersedes = Quarantined, []string{"kept"} })
+	add("ring-a", func(l *Lesson) { l.Supersedes = []string{"ring-b"} })
+	add("ring-b", func(l *Lesson) { l.Supersedes = []string{"ring-a", "under-ring"} })
+	add("under-ring", func(*Lesson) {})
+	add("own-tail", func(l *Lesson) { l.Supersedes = []string{"own-tail", "nobody"} })
+	b := NewBook(lessons)
+	want := "expires-soon@ kept@ new-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
+	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: now}), " "); got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
+	}
+	later := now.Add(3 * time.Second)
+	want = "kept@ old-a@ own-tail@ ring-a@ ring-b@ state-active@ state-benched@ state-caution@ state-trial@"
+	if got := strings.Join(fired(b, &Query{Words: []string{"load more"}, Now: later}), " "); got != want {
+		t.Errorf("later\ngot  %s\nwant %s", got, want)
+	}
+	for slug, want := range map[string]State{"old-a": Superseded, "expired": Expired, "state-trial": Trial, "mid-a": Archived, "expires-soon": Active, "ring-a": Active} {
+		if got, ok := b.StateAt(slug, now); !ok || got != want {
+			t.Errorf("%s: %s", slug, got)
+		}
+	}
+	if _, ok := b.StateAt("nobody", now); ok {
+		t.Error("an unknown slug has a state")
+	}
+	if b.Len() != len(lessons) || len(b.Lessons()) != len(lessons) {
+		t.Error("the listing is not complete")
+	}
+}
+
+func TestBookHash(t *testing.T) {
+	a, b := keyworded("a-a", "x y"), keyworded("b-b", "y z")
+	same := NewBook([]*Lesson{b, a}).Hash()
+	if NewBook([]*Lesson{a, b}).Hash() != same {
+		t.Error("the order of files changes the hash")
+	}
+	c := *b
+	c.State = Benched
+	if NewBook([]*Lesson{a, &c}).Hash() == same {
+		t.Error("a state does not change the hash")
+	}
+	if NewBook(nil).Hash() == same || len(NewBook(nil).Match(&Query{Words: []string{"x y"}})) != 0 {
+		t.Error("the empty book")
+	}
+	if l, ok := NewBook([]*Lesson{a, {Slug: "a-a", Path: "zz", State: Active}}).Get("a-a"); !ok || l != a {
+		t.Error("of two with one slug the first by path stays")
+	}
+}
+
+func TestMatchConcurrently(t *testing.T) {
+	b := NewBook([]*Lesson{keyworded("a-a", "alpha beta"), keyworded("b-b", "gamma*")})
+	var wg sync.WaitGroup
+	for i := range 8 {
+		wg.Go(func() {
+			for range 200 {
+				text, want := "alpha beta", "a-a@"
+				if i%2 == 0 {
+					text, want = "gammas", "b-b@"
+				}
+				if got := strings.Join(fired(b, &Query{Words: []string{text}}), " "); got != want {
+					t.Errorf("got %q, want %q", got, want)
+					return
+				}
+			}
+		})
+	}
+	wg.Wait()
+}
+
+func TestMatchAllocatesOnlyItsHits(t *testing.T) {
+	b := NewBook([]*Lesson{keyworded("a-a", "alpha beta"), keyworded("b-b", "gamma*")})
+	miss, hit := &Query{Words: []string{strings.Repeat("nothing here ", 500)}}, &Query{Words: []string{"alpha beta"}}
+	b.Match(miss)
+	if n := testing.AllocsPerRun(100, func() { b.Match(miss) }); n > 1 {
+		t.Errorf("a miss allocates %v times", n)
+	}
+	if n := testing.AllocsPerRun(100, func() { b.Match(hit) }); n > 2 {
+		t.Errorf("a hit allocates %v times", n)
+	}
+}
+
+// naive says whether a phrase stands in a text, by the definition: fold both, try every place, every length of a star.
+// It shares nothing with the automaton but the folding of single characters.
+func naive(phrase, text string) bool {
+	fold1 := func(s string) []rune {
+		var out []rune
+		for _, r := range s {
+			r = fold(r)
+			switch n := len(out); {
+			case unicode.IsSpace(r) && (n == 0 || out[n-1] == ' '):
+			case unicode.IsSpace(r):
+				out = append(out, ' ')
+			case invisible(r), r == 0x0307 && n > 0 && out[n-1] == 'i':
+			default:
+				out = append(out, r)
+			}
+		}
+		return out
+	}
+	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
+	joins := func(r rune) bool { return word(r) && !isolated(r) }
+	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
+	edge := func(i int) bool { return i == 0 || i == len(s) || !joins(s[i-1]) || !joins(s[i]) }
+	var rest func(i, j int) bool
+	rest = func(i, j int) bool {
+		if i == len(p) {
+			return p[i-1] == '*' || edge(j)
+		}
+		if p[i] != '*' {
+			return j < len(s) && s[j] == p[i] && rest(i+1, j+1)
+		}
+		for {
+			if rest(i+1, j) {
+				return true
+			}
+			if j == len(s) || !word(s[j]) {
+				return false
+			}
+			j++
+		}
+	}
+	for j := range len(s) + 1 {
+		if (p[0] == '*' || !joins(p[0]) || edge(j)) && rest(0, j) {
+			return true
+		}
+	}
+	return false
+}
+
+// compare checks a book of phrases against the naive matcher.
+func compare(tb testing.TB, phrases []string, text string) {
+	tb.Helper()
+	var lessons []*Lesson
+	var want []string
+	for i, p := range phrases {
+		slug := fmt.Sprintf("p%03d", i)
+		lessons = append(lessons, keyworded(slug, p))
+		if phraseFires(foldPhrase(p)) && naive(p, text) {
+			want = append(want, slug+"@")
+		}
+	}
+	got := fired(NewBook(lessons), &Query{Words: []string{text}})
+	if !slices.Equal(got, want) {
+		tb.Fatalf("phrases %q\ntext %q\ngot  %q\nwant %q", phrases, text, got, want)
+	}
+}
+
+func TestMatchAgreesWithTheNaiveMatcher(t *testing.T) {
+	phrase := rapid.StringMatching(`[ab*]{1,3}[abß*. ]{0,5}[ab*é测]{1,3}`)
+	text := rapid.StringMatching(`([abAB]{1,6}|[ßẞéÉ测_.\-]{1,2}|[ \n\x{200b}]{1,3}){0,20}`)
+	rapid.Check(t, func(rt *rapid.T) {
+		phrases := rapid.SliceOfN(phrase, 1, 12).Draw(rt, "phrases")
+		compare(t, phrases, text.Draw(rt, "text"))
+	})
+}
+
+func FuzzMatch(f *testing.F) {
+	f.Add("go test*|cargo test|*Error", "run GO\n testing; ImportError")
+	f.Add("a*b|ab|b a|İi|ß", "aXb ab a i̇ı ẞ")
+	f.Add("测试|x", "运行测试 x")
+	f.Add("aa|aaa|a*aa*a", "aaaaaaaa aaa aa")
+	f.Fuzz(func(t *testing.T, list, text string) {
+		if len(list) > 200 || len(text) > blobMixed {
+			return // longer runs may be cut out as blobs, which the naive matcher does not know
+		}
+		phrases := strings.Split(strings.ToValidUTF8(list, ""), "|")
+		for i := range phrases {
+			if strings.Count(phrases[i], "*") > 4 { // the naive matcher is exponential
+				return
+			}
+		}
+		compare(t, phrases, strings.ToValidUTF8(text, ""))
+	})
+}
+
+func FuzzGlob(f *testing.F) {
+	f.Add("co*r-?", "Coder-2")
+	f.Fuzz(func(t *testing.T, pattern, name string) {
+		if len(pattern) > 20 || len(name) > 20 {
+			return
+		}
+		if strings.ContainsAny(pattern, "?*") {
+			if glob(pattern, name) && !glob("*"+pattern+"*", name) {
+				t.Errorf("%q matches %q only without stars around it", pattern, name)
+			}
+			return
+		}
+		if got := glob(pattern, name); got != (string([]rune(strings.ToLower(pattern))) == string([]rune(strings.ToLower(name)))) {
+			t.Errorf("literal %q against %q: %v", pattern, name, got)
+		}
+	})
+}
