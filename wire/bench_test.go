@@ -55,6 +55,7 @@ func sizes(b *testing.B, run func(b *testing.B, d Dialect, body []byte)) {
 
 func BenchmarkParse(b *testing.B) {
 	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		b.Helper()
 		for b.Loop() {
 			if _, err := Parse(d, body); err != nil {
 				b.Fatal(err)
@@ -66,6 +67,7 @@ func BenchmarkParse(b *testing.B) {
 // BenchmarkTurn is what a proxy asks of a request in the middle of a session.
 func BenchmarkTurn(b *testing.B) {
 	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		b.Helper()
 		r, err := Parse(d, body)
 		if err != nil {
 			b.Fatal(err)
@@ -93,6 +95,7 @@ func BenchmarkTurn(b *testing.B) {
 
 func BenchmarkSplice(b *testing.B) {
 	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		b.Helper()
 		r, err := Parse(d, body)
 		if err != nil {
 			b.Fatal(err)

@@ -50,8 +50,8 @@ func TestErrorBody(t *testing.T) {
 	}
 }
 
-func encoded(t testing.TB, encoding string, plain []byte) []byte {
-	t.Helper()
+func encoded(tb testing.TB, encoding string, plain []byte) []byte {
+	tb.Helper()
 	var out bytes.Buffer
 	var w io.WriteCloser
 	switch encoding {
@@ -62,17 +62,17 @@ func encoded(t testing.TB, encoding string, plain []byte) []byte {
 	case "zstd":
 		z, err := zstd.NewWriter(&out)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		w = z
 	default:
 		return plain
 	}
 	if _, err := w.Write(plain); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	if err := w.Close(); err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return out.Bytes()
 }

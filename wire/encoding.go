@@ -18,7 +18,7 @@ func Decode(encoding string, body []byte, limit int) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("decode %q: %w: %w", encoding, &Uninspected{reasonEncoding}, err)
 	}
-	defer plain.Close()
+	defer func() { _ = plain.Close() }()
 	var out bytes.Buffer
 	n, err := out.ReadFrom(io.LimitReader(plain, int64(limit)+1))
 	if err != nil {

@@ -16,8 +16,10 @@ func (g gen) space() string {
 
 func (g gen) string() string {
 	s := rapid.OneOf(
-		rapid.SampledFrom([]string{"", "yes", "run the build", "\"quoted\"", "<system-reminder>x</system-reminder>", "a\nb", "\u00e9\u2028",
-			"[LOOP DETECTED] x [END LOOP DETECTED]\n\n", "<system-reminder>", "Lessons from past experience:\n- a\nEnd of lessons.\n\nwords"}),
+		rapid.SampledFrom([]string{
+			"", "yes", "run the build", "\"quoted\"", "<system-reminder>x</system-reminder>", "a\nb", "\u00e9\u2028",
+			"[LOOP DETECTED] x [END LOOP DETECTED]\n\n", "<system-reminder>", "Lessons from past experience:\n- a\nEnd of lessons.\n\nwords",
+		}),
 		rapid.String(),
 	).Draw(g.T, "string")
 	raw, _ := json.Marshal(s)

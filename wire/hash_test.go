@@ -76,17 +76,28 @@ func TestDifferentItemsHaveDifferentHashes(t *testing.T) {
 		dialect Dialect
 		item    string
 	}{
-		{Chat, `{"role":"user","content":"a"}`}, {Chat, `{"role":"user","content":"b"}`}, {Chat, `{"role":"system","content":"a"}`},
-		{Chat, `{"role":"assistant","content":"a"}`}, {Chat, `{"role":"user","content":""}`}, {Chat, `{"role":"assistant","content":""}`},
-		{Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`}, {Chat, `{"role":"tool","tool_call_id":"b","content":"x"}`}, {Chat, `{"role":"tool","tool_call_id":"a","content":"y"}`},
+		{Chat, `{"role":"user","content":"a"}`},
+		{Chat, `{"role":"user","content":"b"}`},
+		{Chat, `{"role":"system","content":"a"}`},
+		{Chat, `{"role":"assistant","content":"a"}`},
+		{Chat, `{"role":"user","content":""}`},
+		{Chat, `{"role":"assistant","content":""}`},
+		{Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`},
+		{Chat, `{"role":"tool","tool_call_id":"b","content":"x"}`},
+		{Chat, `{"role":"tool","tool_call_id":"a","content":"y"}`},
 		{Chat, `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"f","arguments":"{}"}}]}`},
 		{Chat, `{"role":"assistant","tool_calls":[{"id":"b","function":{"name":"f","arguments":"{}"}}]}`},
 		{Chat, `{"role":"assistant","tool_calls":[{"id":"a","function":{"name":"g","arguments":"{}"}}]}`},
 		{Chat, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"1"}}]}`},
 		{Chat, `{"role":"user","content":[{"type":"text","text":"a"},{"type":"image_url","image_url":{"url":"2"}}]}`},
-		{Responses, `{"type":"item_reference","id":"a"}`}, {Responses, `{"type":"item_reference","id":"b"}`},
-		{Responses, `{"type":"mystery","a":1}`}, {Responses, `{"type":"mystery","a":2}`}, {Responses, `{"type":"mystery","b":1}`},
-		{Responses, `{"type":"mystery","a":[1,2]}`}, {Responses, `{"type":"mystery","a":[2,1]}`}, {Responses, `{"type":"mystery","a":{"1":2}}`},
+		{Responses, `{"type":"item_reference","id":"a"}`},
+		{Responses, `{"type":"item_reference","id":"b"}`},
+		{Responses, `{"type":"mystery","a":1}`},
+		{Responses, `{"type":"mystery","a":2}`},
+		{Responses, `{"type":"mystery","b":1}`},
+		{Responses, `{"type":"mystery","a":[1,2]}`},
+		{Responses, `{"type":"mystery","a":[2,1]}`},
+		{Responses, `{"type":"mystery","a":{"1":2}}`},
 	} {
 		h := hashOf(t, s.dialect, s.item)
 		if other, ok := seen[h]; ok {

@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"bytes"
+	"slices"
+)
 
 // Call is a tool call.
 type Call struct {
@@ -68,8 +71,8 @@ func (r *Request) New() int {
 	if r.Delta {
 		return 0
 	}
-	for i := len(r.list) - 1; i >= 0; i-- {
-		if r.list[i].role == RoleAssistant {
+	for i, e := range slices.Backward(r.list) {
+		if e.role == RoleAssistant {
 			return i + 1
 		}
 	}
@@ -123,8 +126,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
 	}
-	for i := len(r.list) - 1; i >= 0; i-- {
-		if r.list[i].role != RoleAssistant || !r.mentions(i, callID) {
+	for i, e := range slices.Backward(r.list) {
+		if e.role != RoleAssistant || !r.mentions(i, callID) {
 			continue
 		}
 		for _, c := range r.Item(i).Calls {
@@ -144,6 +147,6 @@ func (r *Request) mentions(i int, id string) bool {
 			return true
 		}
 	}
-	raw := string(r.Raw(i))
-	return strings.Contains(raw, id) || strings.Contains(raw, `\u`)
+	raw := r.Raw(i)
+	return bytes.Contains(raw, []byte(id)) || bytes.Contains(raw, []byte(`\u`))
 }

@@ -14,12 +14,16 @@ func TestItems(t *testing.T) {
 	}{
 		{"chat system", Chat, `{"role":"developer","content":[{"type":"text","text":"a"},{"type":"text","text":"b"}]}`, Item{Role: RoleSystem, Text: "a\nb"}},
 		{"chat user", Chat, `{"role":"user","content":"\"go\""}`, Item{Role: RoleUser, Text: `"go"`, Words: "go", HasText: true}},
-		{"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
-			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", Words: "go\non", HasText: true}},
+		{
+			"chat user in parts", Chat, `{"role":"user","content":[{"type":"text","text":"<system-reminder>r</system-reminder>"},{"type":"text","text":"go"},{"type":"image_url"},{"type":"text","text":"on"}]}`,
+			Item{Role: RoleUser, Text: "<system-reminder>r</system-reminder>\ngo\non", Words: "go\non", HasText: true},
+		},
 		{"chat user, only a picture", Chat, `{"role":"user","content":[{"type":"image_url"}]}`, Item{Role: RoleUser}},
 		{"chat user, nothing", Chat, `{"role":"user","content":null}`, Item{Role: RoleUser}},
-		{"chat assistant", Chat, `{"role":"assistant","content":"I\u0020will","refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"sh","arguments":"{\"a\":\"\\n\"}"}},{"id":"call_2","type":"custom","custom":{"name":"p","input":"x"}}]}`,
-			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"call_1", "sh", `{"a":"\n"}`}, {"call_2", "p", "x"}}}},
+		{
+			"chat assistant", Chat, `{"role":"assistant","content":"I\u0020will","refusal":null,"tool_calls":[{"id":"call_1","type":"function","function":{"name":"sh","arguments":"{\"a\":\"\\n\"}"}},{"id":"call_2","type":"custom","custom":{"name":"p","input":"x"}}]}`,
+			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"call_1", "sh", `{"a":"\n"}`}, {"call_2", "p", "x"}}},
+		},
 		{"chat old call", Chat, `{"role":"assistant","content":null,"function_call":{"name":"f","arguments":"{}"}}`, Item{Role: RoleAssistant, Calls: []Call{{"", "f", "{}"}}}},
 		{"chat odd calls", Chat, `{"role":"assistant","tool_calls":[3,{}]}`, Item{Role: RoleAssistant, Calls: []Call{{}, {}}}},
 		{"chat tool", Chat, `{"role":"tool","tool_call_id":"call_1","content":"out","__copilotMessageSource":"x"}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "out"}}}},
@@ -27,8 +31,10 @@ func TestItems(t *testing.T) {
 		{"chat other", Chat, `{"role":"robot","content":"x"}`, Item{Text: "x"}},
 		{"chat no role", Chat, `{}`, Item{}},
 		{"responses message without type", Responses, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
-		{"responses environment", Responses, `{"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":"<environment_context>x</environment_context>"}]}`,
-			Item{Role: RoleUser, ID: "msg_1", Text: "<environment_context>x</environment_context>", HasText: true}},
+		{
+			"responses environment", Responses, `{"type":"message","id":"msg_1","role":"user","content":[{"type":"input_text","text":"<environment_context>x</environment_context>"}]}`,
+			Item{Role: RoleUser, ID: "msg_1", Text: "<environment_context>x</environment_context>", HasText: true},
+		},
 		{"responses assistant", Responses, `{"type":"message","id":"msg_2","role":"assistant","content":[{"type":"output_text","text":"a"}]}`, Item{Role: RoleAssistant, ID: "msg_2", Text: "a"}},
 		{"responses call", Responses, `{"type":"function_call","id":"fc_1","call_id":"call_1","name":"exec","arguments":"{\"cmd\":\"ls\"}"}`, Item{Role: RoleAssistant, ID: "fc_1", Calls: []Call{{"call_1", "exec", `{"cmd":"ls"}`}}}},
 		{"responses custom call", Responses, `{"type":"custom_tool_call","call_id":"call_2","name":"apply_patch","input":"*** Begin"}`, Item{Role: RoleAssistant, Calls: []Call{{"call_2", "apply_patch", "*** Begin"}}}},
@@ -45,12 +51,18 @@ func TestItems(t *testing.T) {
 		{"responses local shell output", Responses, `{"type":"local_shell_call_output","id":"ls_1","output":"x"}`, Item{Role: RoleTool, ID: "ls_1", Results: []Result{{CallID: "ls_1", Text: "x", Closed: true}}}},
 		{"responses unknown", Responses, `{"type":"mystery","id":"m_1","role":"user","content":"x"}`, Item{ID: "m_1"}},
 		{"messages user", Messages, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
-		{"messages results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"x"},{"tool_use_id":"b","type":"tool_result","content":[{"type":"text","text":"y"},{"type":"image"},{"type":"text","text":"z"}],"is_error":false},{"type":"tool_result","tool_use_id":"c"}]}`,
-			Item{Role: RoleTool, Results: []Result{{CallID: "a", Text: "x", IsError: 1}, {CallID: "b", Text: "y\nz", IsError: -1, Block: 1}, {CallID: "c", Block: 2}}}},
-		{"messages results and words", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
-			Item{Role: RoleUser, Text: "go on", Words: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}}},
-		{"messages assistant", Messages, `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"I will"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{ "command" : "ls" }}]}`,
-			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}}},
+		{
+			"messages results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","is_error":true,"content":"x"},{"tool_use_id":"b","type":"tool_result","content":[{"type":"text","text":"y"},{"type":"image"},{"type":"text","text":"z"}],"is_error":false},{"type":"tool_result","tool_use_id":"c"}]}`,
+			Item{Role: RoleTool, Results: []Result{{CallID: "a", Text: "x", IsError: 1}, {CallID: "b", Text: "y\nz", IsError: -1, Block: 1}, {CallID: "c", Block: 2}}},
+		},
+		{
+			"messages results and words", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":"x"},{"type":"text","text":"go on"}]}`,
+			Item{Role: RoleUser, Text: "go on", Words: "go on", HasText: true, Results: []Result{{CallID: "a", Text: "x"}}},
+		},
+		{
+			"messages assistant", Messages, `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"I will"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{ "command" : "ls" }}]}`,
+			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}},
+		},
 		{"messages system inside", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
 		{"messages content of the last name", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
@@ -64,7 +76,7 @@ func TestItems(t *testing.T) {
 			if r.Role(1) != c.want.Role {
 				t.Errorf("role %d", r.Role(1))
 			}
-			if r.Item(1) != r.Item(1) {
+			if first, again := r.Item(1), r.Item(1); first != again {
 				t.Error("decoded twice")
 			}
 		})

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -189,9 +190,9 @@ func (r *ReplyReader) fail(b []byte, v span) {
 
 // slotAt finds or makes the slot of an index; nil when there are more than the limit has room for.
 func (r *ReplyReader) slotAt(index int) *slot {
-	for i := len(r.slots) - 1; i >= 0; i-- {
-		if r.slots[i].index == index {
-			return r.slots[i]
+	for _, s := range slices.Backward(r.slots) {
+		if s.index == index {
+			return s
 		}
 	}
 	return r.newSlot(index)

@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 
@@ -31,17 +32,17 @@ type goldenReply struct {
 	raw     []byte
 }
 
-func goldenReplies(t testing.TB) []goldenReply {
-	t.Helper()
+func goldenReplies(tb testing.TB) []goldenReply {
+	tb.Helper()
 	files, err := filepath.Glob("testdata/replies/*.reply")
 	if err != nil || len(files) == 0 {
-		t.Fatalf("no golden replies: %v", err)
+		tb.Fatalf("no golden replies: %v", err)
 	}
 	var out []goldenReply
 	for _, f := range files {
 		raw, err := os.ReadFile(f)
 		if err != nil {
-			t.Fatal(err)
+			tb.Fatal(err)
 		}
 		name := strings.TrimSuffix(filepath.Base(f), ".reply")
 		dialect, _, _ := strings.Cut(name, "-")
@@ -166,13 +167,17 @@ func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
 		want    string
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
-		{"chat call, text dropped", Chat, `{"choices":[{"message":{"content":"Let me see","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}}]}`,
-			`{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "c:call_1"},
+		{
+			"chat call, text dropped", Chat, `{"choices":[{"message":{"content":"Let me see","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}}]}`,
+			`{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "c:call_1",
+		},
 		{"chat result only", Chat, `{"choices":[{"message":{"tool_calls":[{"id":"call_1","function":{"name":"f"}}]}}]}`, `{"messages":[{"role":"tool","tool_call_id":"call_1","content":"x"}]}`, "c:call_1"},
 		{"responses reference", Responses, `{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]}]}`, `{"input":[{"type":"item_reference","id":"msg_1"}]}`, "i:msg_1"},
-		{"responses second message without id", Responses,
+		{
+			"responses second message without id", Responses,
 			`{"object":"response","status":"completed","output":[{"type":"message","id":"msg_1","content":[{"type":"output_text","text":"hi"}]},{"type":"message","id":"msg_2","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`,
-			`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, "t:"},
+			`{"input":[{"role":"assistant","content":[{"type":"output_text","text":"a"},{"type":"output_text","text":"b"}]}]}`, "t:",
+		},
 		{"messages", Messages, `{"type":"message","id":"msg_1","content":[{"type":"thinking","thinking":"x"},{"type":"text","text":"a"}]}`, `{"messages":[{"role":"assistant","content":[{"type":"text","text":"a"}]}]}`, "t:"},
 		{"messages call", Messages, `{"type":"message","content":[{"type":"tool_use","id":"toolu_1","name":"f","input":{}}]}`, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_1"}]}]}`, "c:toolu_1"},
 	} {
@@ -198,7 +203,7 @@ func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
 func intersection(a, b []string) []string {
 	var out []string
 	for _, s := range a {
-		if has(b, s) {
+		if slices.Contains(b, s) {
 			out = append(out, s)
 		}
 	}

@@ -39,7 +39,6 @@ type Request struct {
 	items   []*Item
 	hashes  []uint64 // of the items; valid where hashed
 	hashed  []bool
-	scratch []byte
 }
 
 // entry is an item's place in the body and what the scan saw of it.

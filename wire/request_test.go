@@ -9,11 +9,11 @@ import (
 )
 
 // must parses a body that is understood.
-func must(t testing.TB, d Dialect, body string) *Request {
-	t.Helper()
+func must(tb testing.TB, d Dialect, body string) *Request {
+	tb.Helper()
 	r, err := Parse(d, []byte(body))
 	if err != nil {
-		t.Fatalf("Parse(%s, %s): %v", d, body, err)
+		tb.Fatalf("Parse(%s, %s): %v", d, body, err)
 	}
 	return r
 }
@@ -97,16 +97,16 @@ func TestParseIgnoresOddTypes(t *testing.T) {
 
 func TestUserSession(t *testing.T) {
 	for id, want := range map[string]string{
-		`{"session_id":"abc"}`:                      "abc",
-		`{"session_id":7}`:                          "",
-		`{"session_id":"abc"`:                       "",
-		`user_0a_account_1b_session_2c-3d`:          "2c-3d",
-		`someone`:                                   "",
-		``:                                          "",
-		`{` + strings.Repeat(`"a":{`, 1000):         "",
-		`{"device":"d","session_id":"x\u002dy"}`:    "x-y",
-		`[{"session_id":"abc"}]`:                    "",
-		`user_session_`:                             "",
+		`{"session_id":"abc"}`:                   "abc",
+		`{"session_id":7}`:                       "",
+		`{"session_id":"abc"`:                    "",
+		`user_0a_account_1b_session_2c-3d`:       "2c-3d",
+		`someone`:                                "",
+		``:                                       "",
+		`{` + strings.Repeat(`"a":{`, 1000):      "",
+		`{"device":"d","session_id":"x\u002dy"}`: "x-y",
+		`[{"session_id":"abc"}]`:                 "",
+		`user_session_`:                          "",
 		`{"session_id":"first","session_id":"two"}`: "two",
 	} {
 		if got := userSession(id); got != want {
@@ -182,7 +182,7 @@ func walk(t *testing.T, r *Request) {
 }
 
 func FuzzParse(f *testing.F) {
-	for _, s := range seeds {
+	for _, s := range seeds() {
 		f.Add(uint8(s.dialect), []byte(s.body))
 	}
 	f.Add(uint8(Chat), []byte(`{"messages":[{"role":"user","content":"\ud800`+"\xff"+`"}],"n":1E400}`))

@@ -1,55 +1,67 @@
 package wire
 
-// responses reads an event of the Responses API, or a whole response.
-func (r *ReplyReader) responses(name, b []byte) {
-	var kind, object, response, item, delta, args, input, message, fault span
-	index := 0
+// responseEvent is an event of the Responses API; a whole response reads as one, too.
+type responseEvent struct {
+	kind, object, response, item, delta, args, input, message, fault span
+	index                                                            int
+}
+
+func responseEventOf(b []byte) responseEvent {
+	var e responseEvent
 	for k, v := range members(b, 0) {
 		switch string(k) {
 		case "type":
-			kind = v
+			e.kind = v
 		case "object":
-			object = v
+			e.object = v
 		case "response":
-			response = v
+			e.response = v
 		case "item":
-			item = v
+			e.item = v
 		case "output_index":
-			index = number(b, v, 0)
+			e.index = number(b, v, 0)
 		case "delta":
-			delta = v
+			e.delta = v
 		case "arguments":
-			args = v
+			e.args = v
 		case "input":
-			input = v
+			e.input = v
 		case "message":
-			message = v
+			e.message = v
 		case "error":
-			fault = v
+			e.fault = v
 		}
 	}
-	if t := chars(b, kind); len(t) > 0 {
+	return e
+}
+
+// responses reads an event of the Responses API, or a whole response.
+func (r *ReplyReader) responses(name, b []byte) {
+	e := responseEventOf(b)
+	if t := chars(b, e.kind); len(t) > 0 {
 		name = t
 	}
 	switch string(name) {
 	case "":
-		r.wholeResponse(b, span{0, len(b)}, text(b, object) == "response")
-		r.fail(b, fault)
-	case "response.output_item.added", "response.output_item.done":
-		r.outputItem(b, item, index, string(name) == "response.output_item.done")
+		r.wholeResponse(b, span{0, len(b)}, string(chars(b, e.object)) == "response")
+		r.fail(b, e.fault)
+	case "response.output_item.added":
+		r.outputItem(b, e.item, e.index, false)
+	case "response.output_item.done":
+		r.outputItem(b, e.item, e.index, true)
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		if s := r.slotAt(index); !s.done {
-			r.add(s, b, delta)
+		if s := r.slotAt(e.index); !s.done {
+			r.add(s, b, e.delta)
 		}
 	case "response.function_call_arguments.done":
-		r.setArgs(b, index, args)
+		r.setArgs(b, e.index, e.args)
 	case "response.custom_tool_call_input.done":
-		r.setArgs(b, index, input)
+		r.setArgs(b, e.index, e.input)
 	case "error":
-		r.fail(b, message)
-		r.fail(b, fault)
+		r.fail(b, e.message)
+		r.fail(b, e.fault)
 	default:
-		r.wholeResponse(b, response, terminal(string(name)))
+		r.wholeResponse(b, e.response, terminal(string(name)))
 	}
 }
 

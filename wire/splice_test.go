@@ -21,39 +21,69 @@ func TestSplicePlaces(t *testing.T) {
 		item, block int
 		want        string
 	}{
-		{"chat string", Chat, `{"messages":[{"role":"user","content": "go"}]}`, 0, -1,
-			`{"messages":[{"role":"user","content": "` + escaped + `go"}]}`},
-		{"chat empty string", Chat, `{"messages":[{"role":"user","content":""}]}`, 0, -1,
-			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`},
-		{"chat parts", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"b"},{"type":"image_url"}]}]}`, 0, -1,
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`},
-		{"chat parts with a reminder behind the words", Chat,
+		{
+			"chat string", Chat, `{"messages":[{"role":"user","content": "go"}]}`, 0, -1,
+			`{"messages":[{"role":"user","content": "` + escaped + `go"}]}`,
+		},
+		{
+			"chat empty string", Chat, `{"messages":[{"role":"user","content":""}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`,
+		},
+		{
+			"chat parts", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"b"},{"type":"image_url"}]}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`,
+		},
+		{
+			"chat parts with a reminder behind the words", Chat,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`, 0, -1,
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`},
-		{"chat tool string", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":"out"}]}`, 0, 0,
-			`{"messages":[{"role":"tool","tool_call_id":"c","content":"` + escaped + `out"}]}`},
-		{"chat tool parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"out"}]}]}`, 0, 0,
-			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"out"}]}]}`},
-		{"chat tool, no parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[ ]}]}`, 0, 0,
-			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"} ]}]}`},
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"a"},{"type":"text","text":"<system-reminder>r</system-reminder>"}]}]}`,
+		},
+		{
+			"chat tool string", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":"out"}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":"` + escaped + `out"}]}`,
+		},
+		{
+			"chat tool parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"out"}]}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"},{"type":"text","text":"out"}]}]}`,
+		},
+		{
+			"chat tool, no parts", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":[ ]}]}`, 0, 0,
+			`{"messages":[{"role":"tool","tool_call_id":"c","content":[{"type":"text","text":"` + escaped + `"} ]}]}`,
+		},
 		{"responses input", Responses, `{"input":"go"}`, 0, -1, `{"input":"` + escaped + `go"}`},
-		{"responses parts", Responses, `{"input":[{"role":"user","content":[{"text":"go","type":"input_text"}]}]}`, 0, -1,
-			`{"input":[{"role":"user","content":[{"type":"input_text","text":"` + escaped + `"},{"text":"go","type":"input_text"}]}]}`},
-		{"responses output", Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":"out"}]}`, 0, 0,
-			`{"input":[{"type":"function_call_output","call_id":"c","output":"` + escaped + `out"}]}`},
-		{"responses custom output parts", Responses, `{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_image"}]}]}`, 0, 0,
-			`{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_text","text":"` + escaped + `"},{"type":"input_image"}]}]}`},
-		{"messages string", Messages, `{"messages":[{"role":"user","content":"go"}]}`, 0, -1,
-			`{"messages":[{"role":"user","content":"` + escaped + `go"}]}`},
-		{"messages words behind results", Messages,
+		{
+			"responses parts", Responses, `{"input":[{"role":"user","content":[{"text":"go","type":"input_text"}]}]}`, 0, -1,
+			`{"input":[{"role":"user","content":[{"type":"input_text","text":"` + escaped + `"},{"text":"go","type":"input_text"}]}]}`,
+		},
+		{
+			"responses output", Responses, `{"input":[{"type":"function_call_output","call_id":"c","output":"out"}]}`, 0, 0,
+			`{"input":[{"type":"function_call_output","call_id":"c","output":"` + escaped + `out"}]}`,
+		},
+		{
+			"responses custom output parts", Responses, `{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_image"}]}]}`, 0, 0,
+			`{"input":[{"type":"custom_tool_call_output","call_id":"c","output":[{"type":"input_text","text":"` + escaped + `"},{"type":"input_image"}]}]}`,
+		},
+		{
+			"messages string", Messages, `{"messages":[{"role":"user","content":"go"}]}`, 0, -1,
+			`{"messages":[{"role":"user","content":"` + escaped + `go"}]}`,
+		},
+		{
+			"messages words behind results", Messages,
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`, 0, -1,
-			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"` + escaped + `"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`},
-		{"messages result string", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`, 0, 1,
-			`{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"` + escaped + `x"}]}]}`},
-		{"messages result parts", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image"}]}]}]}`, 0, 0,
-			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"` + escaped + `"},{"type":"image"}]}]}]}`},
-		{"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
-			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`},
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"x"},{"type":"text","text":"` + escaped + `"},{"type":"text","text":"go","cache_control":{"type":"ephemeral"}}]}]}`,
+		},
+		{
+			"messages result string", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"x"}]}]}`, 0, 1,
+			`{"messages":[{"role":"user","content":[{"type":"text","text":"w"},{"type":"tool_result","tool_use_id":"t","content":"` + escaped + `x"}]}]}`,
+		},
+		{
+			"messages result parts", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"image"}]}]}]}`, 0, 0,
+			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"` + escaped + `"},{"type":"image"}]}]}]}`,
+		},
+		{
+			"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
+			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`,
+		},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := must(t, c.dialect, c.body)
@@ -191,7 +221,7 @@ func TestBlocksDoNotCountInTheHash(t *testing.T) {
 }
 
 func FuzzSplice(f *testing.F) {
-	for _, s := range seeds {
+	for _, s := range seeds() {
 		f.Add(uint8(s.dialect), []byte(s.body), "text\n", block)
 	}
 	f.Fuzz(func(t *testing.T, d uint8, body []byte, one, two string) {

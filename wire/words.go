@@ -1,6 +1,9 @@
 package wire
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // What agents wrap into user messages, and what precept itself put there, is not what the user said. ownWords takes it
 // out, so that matching, feedback and the content hash see the person's words alone.
@@ -112,7 +115,7 @@ func cutAll(s string, mark byte, tailOf func(string) string) string {
 		i += from
 		from = i + 1
 		tail := tailOf(s[i:])
-		if tail == "" || has(missing, tail) {
+		if tail == "" || slices.Contains(missing, tail) {
 			continue
 		}
 		n := strings.Index(s[i:], tail)
@@ -129,15 +132,6 @@ func cutAll(s string, mark byte, tailOf func(string) string) string {
 	}
 	out.WriteString(s[kept:])
 	return out.String()
-}
-
-func has(list []string, s string) bool {
-	for _, l := range list {
-		if l == s {
-			return true
-		}
-	}
-	return false
 }
 
 // unquoted takes off the pair of quotes that opencode run puts around the prompt.
