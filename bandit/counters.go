@@ -15,7 +15,8 @@ import (
 type Counters struct {
 	mu     sync.RWMutex
 	arms   map[Arm]*arm
-	cats   map[string]*arm // by scope
+	slugs  map[string][]Arm // the texts that a lesson has had
+	cats   map[string]*arm  // by scope
 	global *arm
 	clock  *clock
 	priors Priors
@@ -27,7 +28,7 @@ type Counters struct {
 // NewCounters has no evidence, the default priors, and counts everything in full until Advance or Maxima says what day it is.
 func NewCounters() *Counters {
 	return &Counters{
-		arms: map[Arm]*arm{}, cats: map[string]*arm{}, global: &arm{}, dirty: map[Arm]struct{}{},
+		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, global: &arm{}, dirty: map[Arm]struct{}{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
@@ -91,8 +92,15 @@ func (c *Counters) scope(name string, create bool) *arm {
 		c.cats[name] = a
 	} else {
 		c.arms[Arm(name)] = a
+		c.link(Arm(name))
 	}
 	return a
+}
+
+// link keeps the texts of a lesson findable by its slug. The caller holds mu.
+func (c *Counters) link(k Arm) {
+	slug := k.Slug()
+	c.slugs[slug] = append(c.slugs[slug], k)
 }
 
 func (c *Counters) find(name string) *arm {
@@ -108,10 +116,7 @@ func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' &&
 func (c *Counters) Posterior(k Candidate) Posterior {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	mu0 := c.priors.mean(k.Confidence)
-	if k.Parent != "" {
-		mu0 = c.inherited(k)
-	}
+	mu0 := c.prior(k)
 	var e evidence
 	var proven bool
 	if a := c.arms[k.Arm]; a != nil {
@@ -123,20 +128,66 @@ func (c *Counters) Posterior(k Candidate) Posterior {
 	return Posterior{Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Probe: b.m < 0}
 }
 
-// inherited is the prior mean of an heir: half of what its parent came to. An heir by supersession starts no lower than
-// any newcomer; an edited text starts where half of its old effect puts it, but where it can still be tried.
-func (c *Counters) inherited(k Candidate) float64 {
+// prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what that came to, but
+// starts no lower than any newcomer; an edited text gets half of what the old text came to, but stays where it can be
+// tried. The caller holds mu.
+func (c *Counters) prior(k Candidate) float64 {
+	own := c.priors.mean(k.Confidence)
+	parent, floor := k.Parent, minMu0
+	if parent == "" || parent.Slug() == k.Slug {
+		floor = minPrior
+	}
+	if parent == "" {
+		parent = c.before(k)
+	}
+	if parent == "" || parent == k.Arm {
+		return own
+	}
 	var e evidence
-	if a := c.arms[k.Parent]; a != nil {
+	if a := c.arms[parent]; a != nil {
 		a.mu.Lock()
 		e = a.discounted(c.clock)
 		a.mu.Unlock()
 	}
-	half := c.priors.update(e, c.priors.mean(k.Confidence)).m / 2
-	if k.Parent.Slug() == k.Slug {
-		return math.Max(minPrior, half)
+	return math.Max(floor, c.priors.update(e, own).m/2)
+}
+
+// before finds the text that a lesson had before this one: the arm of the same slug that was first used last, and before
+// this arm was. The caller holds mu.
+func (c *Counters) before(k Candidate) Arm {
+	arms := c.slugs[k.Slug]
+	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
+		return ""
 	}
-	return math.Max(minMu0, half)
+	limit, ok := c.firstUse(k.Arm)
+	if !ok {
+		limit = math.MaxInt32
+	}
+	var best Arm
+	newest := int32(math.MinInt32)
+	for _, other := range arms {
+		first, ok := c.firstUse(other)
+		if other == k.Arm || !ok || first > limit || (first == limit && other > k.Arm) {
+			continue
+		}
+		if first > newest || (first == newest && other > best) {
+			best, newest = other, first
+		}
+	}
+	return best
+}
+
+func (c *Counters) firstUse(k Arm) (day int32, ok bool) {
+	a := c.arms[k]
+	if a == nil {
+		return 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.buckets) == 0 {
+		return 0, false
+	}
+	return a.buckets[0].day, true
 }
 
 // Baseline is the sessions of a category and the sum of their rewards less what lessons explain.

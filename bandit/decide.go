@@ -149,6 +149,12 @@ func (c Config) epsilon(k *considered) float64 {
 	return c.Epsilon
 }
 
+// NextEpsilon is the chance of being withheld that the next pick of a candidate will have: what more data will cost.
+func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
+	benched := p.Probe && (c.Objective == "" || c.Objective == Uplift)
+	return c.epsilon(&considered{Candidate: k, Posterior: p, probe: benched && !k.Forced})
+}
+
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.
 const clipLo, clipHi = 0.05, 0.95
 

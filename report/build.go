@@ -1,0 +1,202 @@
+package report
+
+import (
+	"cmp"
+	"math"
+	"slices"
+	"time"
+
+	"precept/bandit"
+)
+
+// Build makes the report. Rows are ordered by slug, then content hash.
+func Build(in Input) Report {
+	if in.Counters == nil {
+		in.Counters = bandit.NewCounters()
+	}
+	r := Report{
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Tenant: in.Tenant, Provisional: in.Provisional,
+		Lessons: []Row{},
+	}
+	if in.Window > 0 {
+		r.Window = in.Window.String()
+	}
+	g := in.Counters.Global()
+	r.SRM = assignment(g.Strata)
+	r.Reporting = reporting(g)
+	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
+	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Counters.Priors().Sigma2}
+	for _, l := range b.lessons() {
+		r.Lessons = append(r.Lessons, b.row(l))
+	}
+	return r
+}
+
+// builder holds what all rows share.
+type builder struct {
+	in     Input
+	global bandit.Stats
+	proof  float64 // the largest p that is a discovery
+	sigma2 float64
+}
+
+// lessons are the listed ones, and the arms that were tested but are listed no more.
+func (b *builder) lessons() []Lesson {
+	out := slices.Clone(b.in.Lessons)
+	listed, slugs := map[bandit.Arm]bool{}, map[string]bool{}
+	for _, l := range out {
+		listed[l.Arm], slugs[l.Slug] = true, true
+	}
+	for _, k := range b.in.Counters.Arms() {
+		if listed[k] {
+			continue
+		}
+		s := b.in.Counters.Stats(k)
+		if s.Picked == 0 && s.M1+s.M0 == 0 {
+			continue
+		}
+		l := Lesson{Slug: k.Slug(), Arm: k, State: "removed", Confidence: 0.5}
+		switch {
+		case k == bandit.LoopArm:
+			l.State = "active"
+		case slugs[l.Slug]:
+			l.State = "edited" // an older text of a listed lesson
+		}
+		out = append(out, l)
+	}
+	slices.SortStableFunc(out, func(x, y Lesson) int {
+		return cmp.Or(cmp.Compare(x.Slug, y.Slug), cmp.Compare(x.Arm, y.Arm))
+	})
+	return out
+}
+
+func (b *builder) row(l Lesson) Row {
+	s := b.in.Counters.Stats(l.Arm)
+	all := sums{s.N, s.Z, s.ZZ, s.M1, s.M0}
+	r := Row{
+		Slug: l.Slug, ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
+		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0), Told: int64(s.M1 + s.M0),
+		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success, Failure: s.Failure,
+		Better: s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
+		SRM: assignment(s.Strata), Reporting: telling(s.Strata),
+		EHelps: math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
+		PerWeek: s.Recent * 7,
+	}
+	r.show(all, tightLesson)
+	better, worse := b.in.Counters.Published(l.Arm)
+	r.Caution = Caution(l.Outcome, better, worse)
+	p := b.in.Counters.Posterior(candidate(l))
+	r.Posterior = p.Mean
+	r.PHelps = above(0, p)
+	r.observe(s, b.global)
+	r.Verdict = b.verdict(&r, s, p)
+	b.need(&r, l, s, all, p)
+	if r.Verdict == Invalid {
+		r.WorstLo, r.WorstHi = worstCase(s)
+	}
+	r.Retire = b.retire(&r, l, p)
+	if b.in.Bands {
+		r.Days = bands(s)
+	}
+	if b.in.Window > 0 {
+		r.window(s, since(b.in))
+	}
+	return r
+}
+
+func candidate(l Lesson) bandit.Candidate {
+	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Forced: l.Arm == bandit.LoopArm}
+}
+
+// hash is the arm's part of the content hash.
+func hash(k bandit.Arm) string {
+	slug := k.Slug()
+	if len(slug) == len(k) {
+		return ""
+	}
+	return string(k[len(slug)+1:])
+}
+
+func mean(sum, n float64) *float64 {
+	if n <= 0 {
+		return nil
+	}
+	return ptr(sum / n)
+}
+
+func perInjection(s bandit.Stats, listed int) int64 {
+	var n int64
+	for _, x := range s.Strata {
+		n += x.Assigned[1]
+	}
+	if n == 0 || s.Tokens == 0 {
+		return int64(listed)
+	}
+	return s.Tokens / n
+}
+
+// show fills in the effect where there is enough to show one.
+func (r *Row) show(s sums, tight float64) {
+	r.Effect, r.Lo, r.Hi = nil, nil, nil
+	if s.shown() {
+		e, lo, hi := s.interval(tight)
+		r.Effect, r.Lo, r.Hi = ptr(e), ptr(lo), ptr(hi)
+	}
+}
+
+// observe compares the sessions that had the lesson with all others: what a dashboard without coins would show. The gap
+// to the effect is how far that would have led astray.
+func (r *Row) observe(s, g bandit.Stats) {
+	rest := float64(g.Told) - s.M1
+	if s.M1 <= 0 || rest <= 0 {
+		return
+	}
+	r.LOODelta = ptr(s.Y1/s.M1 - (g.SumY-s.Y1)/rest)
+	if r.Effect != nil {
+		r.LOOGap = ptr(*r.LOODelta - *r.Effect)
+	}
+}
+
+// window narrows counts and effect to the sessions that started since a day. The verdict stays that of all sessions: to
+// look for a window in which something shows is the surest way to find what is not there.
+func (r *Row) window(s bandit.Stats, from int32) {
+	w := windowed(s, from)
+	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
+	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
+	r.show(w, tightLesson)
+}
+
+func windowed(s bandit.Stats, from int32) (w sums) {
+	for _, d := range s.Days {
+		if d.Day >= from {
+			w = sums{w.n + d.N, w.z + d.Z, w.zz + d.ZZ, w.n1 + d.N1, w.n0 + d.N0}
+		}
+	}
+	return w
+}
+
+func since(in Input) int32 { return bandit.Day(in.Now.Add(-in.Window)) }
+
+// bands is the effect as it stood at the end of each day, from the first that may be shown.
+func bands(s bandit.Stats) []Band {
+	var out []Band
+	var t sums
+	for _, d := range s.Days {
+		t = sums{t.n + d.N, t.z + d.Z, t.zz + d.ZZ, t.n1 + d.N1, t.n0 + d.N0}
+		if t.shown() {
+			e, lo, hi := t.interval(tightLesson)
+			out = append(out, Band{date(d.Day), e, lo, hi})
+		}
+	}
+	return out
+}
+
+func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
+
+// above is P(effect > x), by the chooser's model.
+func above(x float64, p bandit.Posterior) float64 {
+	if !(p.Var > 0) {
+		return 0.5
+	}
+	return 0.5 * math.Erfc((x-p.Mean)/math.Sqrt(2*p.Var))
+}

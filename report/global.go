@@ -1,0 +1,66 @@
+package report
+
+import "precept/bandit"
+
+func reporting(g bandit.Stats) Reporting {
+	t := telling(g.Strata)
+	r := Reporting{EValue: t.EValue, OK: t.OK}
+	for _, s := range g.Strata {
+		r.ToldTreated += s.ToldArm(1)
+		r.ToldControl += s.ToldArm(0)
+		r.AssignedTreated += s.Assigned[1]
+		r.AssignedControl += s.Assigned[0]
+	}
+	return r
+}
+
+// global is the row of all lessons together.
+func global(in Input, s bandit.Stats, valid bool) Global {
+	var n1, n0, y1, y0 float64
+	all := sums{n: s.N, z: s.Z, zz: s.ZZ}
+	var days []Day
+	for _, d := range s.Days {
+		all.n1 += d.N1
+		all.n0 += d.N0
+		if in.Window > 0 && d.Day < since(in) {
+			continue
+		}
+		n1, n0, y1, y0 = n1+d.N1, n0+d.N0, y1+d.S1, y0+d.S0
+		if d.N1+d.N0 > 0 {
+			days = append(days, Day{date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0)})
+		}
+	}
+	g := Global{
+		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1), MeanControl: mean(y0, n0), Days: days,
+		Verdict: Unproven,
+	}
+	shown := all
+	if in.Window > 0 {
+		shown = windowed(s, since(in))
+	}
+	if shown.shown() {
+		e, lo, hi := shown.interval(tightGlobal)
+		g.Effect, g.Lo, g.Hi = ptr(e), ptr(lo), ptr(hi)
+	}
+	switch {
+	case !valid:
+		g.Verdict = Invalid
+	case all.shown():
+		_, lo, hi := all.interval(tightGlobal)
+		g.Verdict = causal(lo, hi)
+	}
+	return g
+}
+
+// causal is what an interval alone says.
+func causal(lo, hi float64) Verdict {
+	switch {
+	case lo > 0:
+		return Helps
+	case hi < 0:
+		return Harms
+	case lo >= -material && hi <= material:
+		return NoEffect
+	}
+	return Unproven
+}

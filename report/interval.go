@@ -1,0 +1,97 @@
+package report
+
+import (
+	"math"
+
+	"precept/bandit"
+)
+
+const (
+	alpha    = 0.05
+	minPicks = 50   // an asymptotic interval needs some data before its variance can be trusted
+	minArm   = 5    // in each arm
+	material = 0.03 // what an operator would act on: 3 points
+
+	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at about a thousand picks; the
+	// control coin falls rarely, so its comparison is read later.
+	tightLesson = 1000
+	tightGlobal = 5000
+)
+
+// sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both arms.
+type sums struct{ n, z, zz, n1, n0 float64 }
+
+func (s sums) shown() bool { return s.n >= minPicks && s.n1 >= minArm && s.n0 >= minArm }
+
+func (s sums) effect() float64 { return s.z / s.n }
+
+func (s sums) variance() float64 {
+	m := s.effect()
+	return math.Max(s.zz/s.n-m*m, 1e-9)
+}
+
+// interval is the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
+// Time-uniform central limit theory and asymptotic confidence sequences, 2021): it holds at all times at once, so that
+// looking daily and stopping at a good moment costs nothing. An interval for one look (Wald, Wilson), looked at daily,
+// misses the truth in half of the runs.
+func (s sums) interval(tight float64) (effect, lo, hi float64) {
+	effect = s.effect()
+	h := halfWidth(s.n, s.variance(), tight)
+	return effect, effect - h, effect + h
+}
+
+// rho2 makes the sequence tightest at about n = tight.
+func rho2(tight float64) float64 {
+	l := -2 * math.Log(alpha)
+	return (l + math.Log(l) + 1) / tight
+}
+
+// halfWidth of the sequence after n sessions whose z has the given variance.
+func halfWidth(n, variance, tight float64) float64 {
+	r := rho2(tight)
+	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/alpha))
+}
+
+// sessionsFor is after how many sessions the half-width is at most the target.
+func sessionsFor(target, variance, tight float64) float64 {
+	const most = 1e9
+	if !(target > 0) {
+		return most
+	}
+	lo, hi := 1.0, float64(minPicks)
+	for hi < most && halfWidth(hi, variance, tight) > target {
+		lo, hi = hi, hi*2
+	}
+	for hi-lo > 1 {
+		mid := math.Floor((lo + hi) / 2)
+		if halfWidth(mid, variance, tight) > target {
+			lo = mid
+		} else {
+			hi = mid
+		}
+	}
+	return math.Min(hi, most)
+}
+
+// spread is by how much the coin inflates the variance of a reward: 1/(1-eps) + 1/eps.
+func spread(eps float64) float64 { return 1/(1-eps) + 1/eps }
+
+// noise is the variance of a reward around its centre: measured, with the coins' part taken out, once there is enough.
+func noise(s sums, strata []bandit.Stratum, sigma2 float64) float64 {
+	if !s.shown() {
+		return sigma2
+	}
+	var n, mult float64
+	for _, x := range strata {
+		if x.Eps <= 0 || x.Eps >= 1 {
+			continue
+		}
+		k := float64(x.ToldArm(0) + x.ToldArm(1))
+		n += k
+		mult += k * spread(x.Eps)
+	}
+	if n == 0 {
+		return sigma2
+	}
+	return s.variance() / (mult / n)
+}

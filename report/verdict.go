@@ -1,0 +1,161 @@
+package report
+
+import (
+	"fmt"
+	"math"
+
+	"precept/bandit"
+)
+
+// likely is how many posterior standard deviations from 0 the chooser's model must be for a "likely".
+const likely = 2.5
+
+// verdict is the first that holds.
+func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
+	if !r.SRM.OK || !r.Reporting.OK {
+		return Invalid
+	}
+	if s.LogUp > 0 && bandit.PValue(s.LogUp) <= b.proof {
+		return ProvenHelps
+	}
+	if s.LogDown > 0 && bandit.PValue(s.LogDown) <= b.proof {
+		return ProvenHarms
+	}
+	if r.Effect != nil {
+		if v := causal(*r.Lo, *r.Hi); v != Unproven {
+			return v
+		}
+	}
+	switch z := p.Mean / math.Sqrt(math.Max(p.Var, 1e-12)); {
+	case z > likely:
+		return LikelyHelps
+	case z < -likely:
+		return LikelyHarms
+	case p.Probe && r.Slug != bandit.LoopArm.Slug(): // the warning is never benched: only its coin decides
+		return Benched
+	}
+	return Unproven
+}
+
+// Caution says whether a lesson is to be presented as something that failed before: when it is about a failure, or when its
+// published failures exceed its successes relative to baseline (better and worse of Counters.Published). On raw counts a
+// third of the helpful lessons would be called cautions, because good lessons fire on hard sessions.
+func Caution(outcome string, better, worse float64) bool {
+	return outcome == "failure" || worse > better
+}
+
+// need fills in how much data is missing, and what another holdout would change.
+func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Posterior) {
+	eps := b.epsilon(l, p)
+	sigma2 := noise(all, s.Strata, b.sigma2)
+	if eps <= 0 || eps >= 1 {
+		r.Note = "nothing is withheld: without a holdout no effect can be measured"
+		if eps >= 1 {
+			r.Note = "everything is withheld: without injections no effect can be measured"
+		}
+	} else {
+		r.Needs3Points = more(sessionsFor(material, sigma2*spread(eps), tightLesson), all.n)
+		if open(r.Verdict) {
+			r.NeedsPicks = b.verdictIn(r, all, sigma2, eps)
+		}
+		if r.NeedsPicks > 0 && r.PerWeek > 0 {
+			r.Weeks = ptr(float64(r.NeedsPicks) / r.PerWeek)
+		}
+	}
+	switch r.Verdict {
+	case Helps, Harms:
+		r.Note = "one such row in twenty may be wrong"
+	case LikelyHelps, LikelyHarms:
+		r.Note = "by the chooser's model, not by the holdout"
+	case Benched:
+		r.Note = "the chooser expects harm and only probes it"
+	case Invalid:
+		r.Note = why(r)
+	}
+	if w := b.in.WhatIf; w > 0 && w < 1 {
+		r.WhatIf = &WhatIf{
+			Epsilon:      w,
+			HalfWidth:    halfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
+			Needs3Points: more(sessionsFor(material, sigma2*spread(w), tightLesson), all.n),
+			NeedsPicks:   b.verdictIn(r, all, sigma2, w),
+		}
+	}
+}
+
+// open says that a verdict of the holdout is still to come.
+func open(v Verdict) bool {
+	switch v {
+	case LikelyHelps, LikelyHarms, Benched, Unproven:
+		return true
+	default:
+		return false
+	}
+}
+
+func why(r *Row) string {
+	if !r.SRM.OK {
+		return fmt.Sprintf("the coins do not fall as promised (e-value %.3g)", r.SRM.EValue)
+	}
+	return fmt.Sprintf("having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue)
+}
+
+// verdictIn is how many more picks make a verdict likely: until there is an effect to show at all, and then until the
+// interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points: then the answer is "no material
+// effect").
+func (b *builder) verdictIn(r *Row, all sums, sigma2, eps float64) int64 {
+	target := material
+	if r.Effect != nil {
+		target = math.Max(material, math.Abs(*r.Effect))
+	}
+	needs := more(sessionsFor(target, sigma2*spread(eps), tightLesson), all.n)
+	needs = max(needs, more(minPicks, all.n))
+	for _, arm := range [2]struct{ n, share float64 }{{all.n1, 1 - eps}, {all.n0, eps}} {
+		needs = max(needs, int64(math.Ceil((minArm-arm.n)/arm.share)))
+	}
+	return max(needs, 1)
+}
+
+func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
+
+// epsilon is the propensity that the lesson's next picks will have.
+func (b *builder) epsilon(l Lesson, p bandit.Posterior) float64 {
+	return b.in.Config.NextEpsilon(candidate(l), p)
+}
+
+const (
+	retireBenchedDays = 60
+	retirePicks       = 200
+	retireUseful      = 0.01 // one point
+	retireChance      = 0.05
+)
+
+// retire gives the reason for which an operator may want to retire a lesson. It is a proposal; low traffic alone is no
+// reason.
+func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
+	switch {
+	case l.State == "removed" || l.State == "edited" || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
+		return ""
+	case l.Expired:
+		return "expired"
+	case l.Superseded:
+		return "superseded"
+	case r.Hi != nil && *r.Hi < retireUseful:
+		return "its effect is below 1 point at best"
+	case r.Told >= retirePicks && p.Probe && b.benchedSince(l):
+		return "benched for 60 days"
+	case r.Told > 0 && above(retireUseful, p) < retireChance:
+		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
+	}
+	return ""
+}
+
+// benchedSince asks, of several days back to 60, whether the chooser already expected harm then.
+func (b *builder) benchedSince(l Lesson) bool {
+	today := bandit.Day(b.in.Now)
+	for back := int32(retireBenchedDays); back > 0; back -= 15 {
+		if b.in.Counters.MeanAt(candidate(l), today-back) >= 0 {
+			return false
+		}
+	}
+	return true
+}
