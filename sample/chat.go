@@ -37,16 +37,16 @@ func (h *history) conversation(n int) []ChatMessage {
 	var list []ChatMessage
 	var raw []json.RawMessage // the agent's list as far as it is known
 	for i, e := range h.kept {
-		from := e.NewFrom
+		from, goesOn := e.NewFrom, i > 0
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
-			list = fold(raw)
-		case from == 0 && i > 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]):
-			raw, list = nil, nil // it sent the list anew
+			list, goesOn = fold(raw), false
+		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // it sent the list anew
+			raw, list, goesOn = nil, nil, false
 		}
 		raw = append(raw, e.New...)
-		if !echoes(h.items[i]) && i > 0 {
+		if goesOn && !echoes(h.items[i]) {
 			list = appendReply(list, h.kept[i-1])
 		}
 		for _, m := range h.items[i] {
