@@ -14,12 +14,8 @@ const maxLoops = 32
 // loops warns of calls that go round in circles, at the top of the newest result. The warning has a coin of its own, once
 // a session: its benefit is unproven too. A loop that is not warned of is remembered as well, so that it counts once.
 func (w *work) loops() {
-	mem := func(id string) (wire.Call, bool) {
-		c, ok := w.rec.Calls[id]
-		return c, ok
-	}
 	state := &w.rec.Loops
-	for _, l := range detect.Loops(w.Request, state.Warned, mem) {
+	for _, l := range w.detected(state) {
 		if len(state.Warned) >= maxLoops {
 			return
 		}
@@ -40,6 +36,21 @@ func (w *work) loops() {
 			w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text, Loop: true})
 		}
 	}
+}
+
+// detected are the loops in what is new. Where the provider keeps the history, the detector's own memory stands for it.
+func (w *work) detected(state *session.LoopState) []detect.Loop {
+	mem := func(id string) (wire.Call, bool) {
+		c, ok := w.rec.Calls[id]
+		return c, ok
+	}
+	if !w.Request.Delta {
+		state.Delta = nil
+		return detect.Loops(w.Request, state.Warned, mem)
+	}
+	loops, next := detect.LoopsDelta(state.Delta, w.Request, state.Warned, mem)
+	state.Delta, w.rec.Dirty = next, true
+	return loops
 }
 
 // resultOf is the place of the loop's result.

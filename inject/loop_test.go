@@ -6,6 +6,8 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/session"
+	"precept/wire"
 )
 
 const loopMark = "[LOOP DETECTED]"
@@ -101,6 +103,24 @@ func TestLoopHeldBack(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+func TestLoopWhereTheProviderKeepsTheHistory(t *testing.T) {
+	r := newRun(t, responses, certain(), book(), "s")
+	r.plan([]byte(`{"model":"m","input":"build"}`))
+	for i := range 4 {
+		id := fmt.Sprint("call_", i)
+		r.rec.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: id, Name: "bash", Args: `{"command":"make"}`}}})
+		r.restart()
+		body := []byte(`{"model":"m","previous_response_id":"resp_` + id + `","input":[{"type":"function_call_output","call_id":"` + id + `","output":"Error: no rule\nExit code 2"}]}`)
+		p := r.plan(body)
+		if warned := i == 1; p.Warned != warned || strings.Contains(r.upstream(), loopMark) != warned {
+			t.Errorf("failure %d: %+v", i+1, p)
+		}
+		if again := r.plan(body); again.Kind != session.Retry || again.Loops != 0 || fmt.Sprint(again.Edits) != fmt.Sprint(p.Edits) {
+			t.Errorf("retry of %d: %+v", i+1, again)
+		}
 	}
 }
 

@@ -15,7 +15,6 @@ import (
 const (
 	maxMatched   = 128
 	maxSearched  = 64 << 10 // bytes of the user's words that are searched, half from either end
-	maxErrorText = 4 << 10  // of a failed result: failures speak first or last
 	trialEpsilon = 0.5      // of a lesson on trial
 )
 
@@ -102,7 +101,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 		}
 		if anchor, ok := w.result(r.Item, r.Block, r.CallID); ok {
 			spots[r.CallID] = spot{r.Item, r.Block, anchor}
-			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: ends(r.Text, maxErrorText)})
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
 		}
 	}
 	return q, spots
