@@ -1,6 +1,10 @@
 package session
 
-import "precept/wire"
+import (
+	"slices"
+
+	"precept/wire"
+)
 
 // trail walks the keys under which a request may be known: the reply that it names, then what it echoes, newest first.
 // It is lazy, because the first key is nearly always the one.
@@ -55,7 +59,7 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 	var buf [maxOwners]owner
 	var unknown []EchoKey
 	for k, ok := tr.next(); ok; k, ok = tr.next() {
-		found := t.believed(t.index.owners(buf[:0], k))
+		found := t.believed(t.index.owners(buf[:0], k), tr.req)
 		if len(found) == 0 {
 			unknown = append(unknown, k)
 			continue
@@ -79,7 +83,7 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 		}
 		r.set(ids[0])
 		r.Method = tr.method(i)
-		t.take(r.ID, r.list)
+		t.take(r)
 		return true
 	}
 	return false
@@ -96,24 +100,23 @@ func (t *trail) method(place int) Method {
 // set names the session by its key; the caller puts the stored name in its place when it has the record.
 func (r *Resolved) set(id ID) { r.ID, r.Name = id, "" }
 
-// believed drops the owners that only have the key in their past although they have replies of their own by now: a request
-// that shows the past and none of the replies is another conversation with the same examples in front.
-func (t *Threader) believed(found []owner) []owner {
-	weak := false
-	for _, o := range found {
-		weak = weak || o.stamp&stampKind == stampPast
-	}
-	if !weak {
+// believed drops the owners that only have the key from requests, unless the request goes on where the session's newest
+// one ended. What shows a session's past and none of its replies is another conversation with the same examples in front; an
+// agent that rewrites the replies before it sends them back still sends everything else.
+func (t *Threader) believed(found []owner, req *wire.Request) []owner {
+	sure := func(o owner) bool { return o.stamp&stampKind >= stampRequest }
+	if !slices.ContainsFunc(found, func(o owner) bool { return !sure(o) }) {
 		return found
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	kept := found[:0]
 	for _, o := range found {
-		if h := t.heads.get(o.id); o.stamp&stampKind == stampPast && h != nil && h.replies > 0 {
-			continue
+		h := t.heads.get(o.id)
+		unanswered := o.stamp&stampKind == stampPast && (h == nil || h.replies == 0)
+		if sure(o) || unanswered || h != nil && h.extended(req) {
+			kept = append(kept, o)
 		}
-		kept = append(kept, o)
 	}
 	return kept
 }
@@ -124,7 +127,7 @@ func (t *Threader) believed(found []owner) []owner {
 func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
 	if len(found) == 1 {
 		r.set(found[0].id)
-		t.take(r.ID, r.list)
+		t.take(r)
 		return true
 	}
 	t.mu.Lock()
@@ -147,7 +150,7 @@ func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
 		}
 	}
 	r.set(pick.id)
-	t.heads.take(pick.id, r.list)
+	t.heads.take(r)
 	return true
 }
 
@@ -165,7 +168,7 @@ func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied 
 	for _, o := range found {
 		r := rankNone
 		switch h := t.heads.get(o.id); {
-		case h == nil, o.stamp&stampKind != stampReply, o.stamp&^stampKind != h.replies:
+		case h == nil, !o.current(h):
 		case !h.taken:
 			r = rankFree
 		case h.list == list && (h.flying == 0 || retry):
@@ -183,6 +186,18 @@ func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied 
 		}
 	}
 	return rank, tied
+}
+
+// current says whether the key is of the session's newest reply. Weak owners are here because the request goes on where
+// the session's newest request ended.
+func (o owner) current(h *head) bool {
+	switch o.stamp & stampKind {
+	case stampReply:
+		return o.stamp&^stampKind == h.replies
+	case stampWeak, stampPast:
+		return true
+	}
+	return false
 }
 
 // narrow keeps the owners that also own older parts of the conversation, as long as some do.
@@ -208,10 +223,10 @@ func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	return found
 }
 
-func (t *Threader) take(id ID, list uint64) {
+func (t *Threader) take(r *Resolved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.take(id, list)
+	t.heads.take(r)
 }
 
 func shared(a, b []ID) []ID {

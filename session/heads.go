@@ -1,10 +1,16 @@
 package session
 
-import "time"
+import (
+	"time"
+
+	"precept/wire"
+)
 
 // head is how far a session is: which of two that began alike a request continues.
 type head struct {
 	list    uint64 // of the newest request that continued the newest reply
+	items   int    // how many items that had,
+	last    uint64 // and what the last one was
 	replies stamp  // completed, as a number
 	flying  int32  // how many requests with that list are under way
 	taken   bool   // a request has continued the newest reply
@@ -38,14 +44,20 @@ func (h *heads) make(id ID) *head {
 	return x
 }
 
-// take marks the session's newest reply as continued by the list.
-func (h *heads) take(id ID, list uint64) {
-	x := h.make(id)
-	if x.list != list {
-		x.list, x.flying = list, 0
+// take marks the session's newest reply as continued by the request.
+func (h *heads) take(r *Resolved) {
+	x := h.make(r.ID)
+	if x.list != r.list {
+		x.list, x.flying = r.list, 0
 	}
+	x.items, x.last = r.items, r.last
 	x.taken = true
 	x.flying++
+}
+
+// extended says whether the request goes on where the session's newest one ended.
+func (x *head) extended(req *wire.Request) bool {
+	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
 }
 
 // againWithin is how long a failed first request is waited for.

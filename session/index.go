@@ -78,12 +78,14 @@ func random(key string) bool {
 // stamp says when in its session a thing went by: the kind in the two highest bits, the number of the reply below.
 type stamp uint32
 
-// The kinds. A session's past (history that was there when it was first seen) is weaker evidence than what went by
-// later: few-shot examples stand in the past of every session of a program.
+// The kinds, weakest first. What only requests have shown may be a few-shot example, which stands in every request of
+// a program: it proves nothing by itself when it is a text or a counted id (stampWeak), and little when it was there
+// already as the session was first seen (stampPast).
 const (
-	stampPast    stamp = 0 << 30
-	stampRequest stamp = 1 << 30
-	stampReply   stamp = 2 << 30
+	stampWeak    stamp = 0 << 30
+	stampPast    stamp = 1 << 30
+	stampRequest stamp = 2 << 30
+	stampReply   stamp = 3 << 30
 	stampKind    stamp = 3 << 30
 )
 

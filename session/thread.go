@@ -54,6 +54,8 @@ type Resolved struct {
 	scope   Scope
 	context uint64
 	list    uint64
+	items   int
+	last    uint64
 	start   bool // the request stands in the table of first requests
 }
 
@@ -74,14 +76,17 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		return r
 	}
 	r.list, r.context = req.ListHash, firstWords(req)
+	if r.items = req.Len(); r.items > 0 {
+		r.last = itemKey(req, r.items-1)
+	}
 	switch {
 	case c.Session != "" && c.Space != SpaceConversation:
 		r.named(sc, c)
-		t.take(r.ID, r.list)
+		t.take(&r)
 	case t.follow(&r, c, newTrail(&r, c, req), look):
 	case c.Session != "":
 		r.named(sc, c)
-		t.take(r.ID, r.list)
+		t.take(&r)
 	default:
 		t.begin(&r, c, now)
 	}
@@ -104,12 +109,14 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 			s.flying++
 			s.at = now
 			r.ID, r.Name, r.Method = s.id, s.name, ByNew
+			t.heads.take(r)
 			return
 		}
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
 	r.ID, r.Method, r.New = KeyOf(r.scope.Tenant, SpaceName, r.Name), ByNew, true
+	t.heads.take(r)
 	if r.start {
 		t.starts.add(key, &start{id: r.ID, name: r.Name, at: now, flying: 1})
 	}
@@ -145,27 +152,25 @@ func firstWords(req *wire.Request) uint64 {
 	return 0
 }
 
-// note indexes what the request shows of the session, newest first, up to what is known already. Only what looks random
-// is noted: a text or a "call_1" in a request may be an example that stands in every request of a program, and is known
-// from the reply if it was one.
+// note indexes what the request shows of the session, newest first, up to what is known already. It returns what looks
+// random: a text or a "call_1" counts for this process only, and little.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
-	kind := stampRequest
+	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
 	if r.New {
 		kind = stampPast
+	} else {
+		oldest = max(oldest, req.New()-maxBack)
 	}
 	var news []EchoKey
 	seen := 0
-	oldest := max(0, req.Len()-maxLook)
-	if !r.New {
-		oldest = max(oldest, req.New()-maxBack)
-	}
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
 		for _, k := range req.Echo(i) {
 			seen++
-			if !random(k) || k[0] == 't' {
+			key := keyIn(r.scope, k, r.context)
+			if k[0] == 't' || !random(k) {
+				t.index.add(key, owner{r.ID, stampWeak})
 				continue
 			}
-			key := keyIn(r.scope, k, 0)
 			if !t.index.add(key, owner{r.ID, kind}) {
 				return news
 			}

@@ -253,6 +253,29 @@ func TestThreadFewShotExamples(t *testing.T) {
 	w.same("the first goes on", a, w.open(chat(t, with(front, user("3+3?"), said("6"), user("why?"))...)))
 }
 
+func TestThreadFewShotInParallel(t *testing.T) {
+	w := newWorld(t)
+	front := []obj{user("2+2?"), said("4")}
+	seen := map[ID]bool{}
+	for i := range 20 { // none is answered before the last is asked
+		seen[w.open(chat(t, with(front, user(fmt.Sprint(i, "+1?")))...)).ID] = true
+	}
+	if len(seen) != 20 {
+		t.Errorf("20 questions in %d sessions", len(seen))
+	}
+}
+
+func TestThreadRewrittenReplies(t *testing.T) {
+	w := newWorld(t) // an agent that shortens what it was told before it sends it back
+	history := []obj{user("a story"), said("(earlier)"), user("go on")}
+	first := w.ask(chat(t, history...), texts("<think>hm</think> Once."))
+	for i := range 5 {
+		history = with(history, said(fmt.Sprint("Once ", i)), user("on"))
+		w.same("a longer list", first, w.ask(chat(t, history...), texts(fmt.Sprint("<think>hm</think> Once ", i))))
+	}
+	w.other("another end", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
+}
+
 func TestThreadMiddleOfAConversation(t *testing.T) {
 	w := newWorld(t)
 	id := "toolu_01A09q90qw90lq917835"
