@@ -22,7 +22,7 @@ type Placement string
 // The placements.
 const (
 	InMessage Placement = "message" // before the user's own words: the prompt cache stays
-	InSystem  Placement = "system"  // at the top of the list: every session begins with its own text
+	InSystem  Placement = "system"  // in the system text. Not yet: wire knows no place there, so it acts as InMessage
 )
 
 // Config is what an operator sets.

@@ -196,6 +196,7 @@ func (o owner) current(h *head) bool {
 		return o.stamp&^stampKind == h.replies
 	case stampWeak, stampPast:
 		return true
+	case stampRequest:
 	}
 	return false
 }
