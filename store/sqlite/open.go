@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
+	"sync"
 	"time"
 
 	sqlite "modernc.org/sqlite"
@@ -38,6 +39,7 @@ type Store struct {
 	write   chan *conn // holds the one writing connection while nobody writes
 	readers chan *conn // holds the idle reading connections; nil stands for one that is not open yet
 	closed  chan struct{}
+	once    sync.Once // of Close
 	tenants tenantNames
 	echoes  echoBook
 }
@@ -99,6 +101,9 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := newStore(o, readerDSN(o.Path, "rw"))
+	if err := s.identify(ctx); err != nil {
+		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, explain(classify(err)))
+	}
 	var c *conn
 	err := s.retry(ctx, func() (err error) {
 		if c, err = connect(writerDSN(o.Path)); err != nil {
@@ -117,6 +122,27 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.write <- c
 	return s, nil
+}
+
+// identify looks whose file it is before it is opened for writing, which turns the file into WAL mode at once.
+func (s *Store) identify(ctx context.Context) error {
+	// The file holds what people said to their agents: for the owner's eyes. The WAL takes the mode over.
+	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
+	if err != nil {
+		return fmt.Errorf("%w: %w", ErrReadOnly, err)
+	}
+	info, err := f.Stat()
+	if err := errors.Join(err, f.Close()); err != nil || info.Size() == 0 {
+		return err
+	}
+	return s.retry(ctx, func() error {
+		c, err := connect(readerDSN(s.opt.Path, "ro"))
+		if err != nil {
+			return err
+		}
+		_, err = version(c)
+		return errors.Join(err, c.close())
+	})
 }
 
 // begin brings a new connection's file up to date and reads what memory holds of it.

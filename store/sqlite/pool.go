@@ -87,9 +87,6 @@ func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error
 }
 
 func (s *Store) transact(ctx context.Context, fn func(*tx) error) (err error) {
-	if s.opt.ReadOnly {
-		return fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
-	}
 	c, err := s.writer(ctx)
 	if err != nil {
 		return err
@@ -128,7 +125,11 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) (err error) {
 	return nil
 }
 
+// writer waits for the writing connection.
 func (s *Store) writer(ctx context.Context) (*conn, error) {
+	if s.opt.ReadOnly {
+		return nil, fmt.Errorf("%w: this store was opened for reading", ErrReadOnly)
+	}
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
@@ -174,33 +175,35 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 
 // Close waits for the calls in progress and closes the file. The last process to close a store folds the WAL into it.
 func (s *Store) Close() error {
-	select {
-	case <-s.closed:
-		return nil
-	default:
+	var err error
+	s.once.Do(func() {
 		close(s.closed)
-	}
-	var errs []error
-	readers := make([]*conn, 0, s.opt.Readers)
-	for range s.opt.Readers {
-		if c := <-s.readers; c != nil {
-			readers = append(readers, c)
-		}
-	}
-	if s.guard != nil {
-		c := <-s.write
-		if err := s.guard.check(); err != nil {
-			// Closing would check our pages into whatever stands in our file's place. Let go of everything as it is instead.
-			return fmt.Errorf("sqlite: close: %w", err)
-		}
-		defer s.guard.close() //nolint:errcheck // it was only read
-		readers = append(readers, c)
-	}
-	for _, c := range readers {
-		errs = append(errs, c.close())
-	}
-	if err := errors.Join(errs...); err != nil {
+		err = s.close()
+	})
+	if err != nil {
 		return fmt.Errorf("sqlite: close: %w", err)
 	}
 	return nil
+}
+
+func (s *Store) close() error {
+	all := make([]*conn, 0, s.opt.Readers+1)
+	for range s.opt.Readers {
+		if c := <-s.readers; c != nil {
+			all = append(all, c)
+		}
+	}
+	if s.guard != nil {
+		all = append(all, <-s.write)
+		// Closing would check our pages into whatever stands in our file's place. Let go of everything as it is instead.
+		if err := s.guard.check(); err != nil {
+			return err
+		}
+		defer s.guard.close() //nolint:errcheck // it was only read
+	}
+	var errs []error
+	for _, c := range all {
+		errs = append(errs, c.close())
+	}
+	return errors.Join(errs...)
 }

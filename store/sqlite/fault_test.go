@@ -1,0 +1,403 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"context"
+	"database/sql"
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+func batch(n int) session.Batch {
+	return session.Batch{Rows: []session.Row{benchRow(n, n)}}
+}
+
+func write(t *testing.T, s *sqlite.Store, b session.Batch) {
+	t.Helper()
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func has(t *testing.T, s *sqlite.Store, n int) bool {
+	t.Helper()
+	_, ok, err := s.Session(t.Context(), "default", benchID(n))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ok
+}
+
+// raw opens the file behind the store's back.
+func raw(t *testing.T, path string) *sql.DB {
+	t.Helper()
+	db, err := sql.Open("sqlite", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = db.Close() })
+	return db
+}
+
+func TestLockedByAnotherProcess(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path, BusyTimeout: 60 * time.Millisecond})
+	write(t, s, batch(1))
+	p := hold(t, path, "BEGIN EXCLUSIVE", "DELETE FROM sessions")
+
+	if !has(t, s, 1) {
+		t.Error("reading does not go on")
+	}
+	if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrBusy) {
+		t.Errorf("a write without end: %v", err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	if err := s.Write(ctx, batch(2)); !errors.Is(err, sqlite.ErrBusy) || !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a write with an end: %v", err)
+	}
+	p.release(t) // its transaction is rolled back
+	write(t, s, batch(2))
+	if !has(t, s, 1) || !has(t, s, 2) {
+		t.Error("something was lost")
+	}
+}
+
+func TestLockGivenBackInTime(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
+	p := hold(t, path, "BEGIN IMMEDIATE")
+	done := make(chan error, 1)
+	go func() { done <- s.Write(context.Background(), batch(1)) }()
+	select {
+	case err := <-done:
+		t.Errorf("it did not wait: %v", err)
+	case <-time.After(20 * time.Millisecond):
+	}
+	p.release(t)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestOpenHeldExclusively(t *testing.T) {
+	path := dbPath(t)
+	if err := open(t, sqlite.Options{Path: path}).Close(); err != nil {
+		t.Fatal(err)
+	}
+	hold(t, path, "PRAGMA locking_mode=EXCLUSIVE", "BEGIN EXCLUSIVE")
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, BusyTimeout: 20 * time.Millisecond})
+	if !errors.Is(err, sqlite.ErrBusy) {
+		t.Errorf("opening: %v", err)
+	}
+	wantText(t, err, "close the program that has it open")
+}
+
+func TestWritersQueueUnderTheirContexts(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path, BusyTimeout: 10 * time.Second})
+	p := hold(t, path, "BEGIN IMMEDIATE")
+	done := make(chan error, 1)
+	go func() { done <- s.Write(context.Background(), batch(1)) }()
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Millisecond)
+	defer cancel()
+	if err := s.Write(ctx, batch(2)); !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("the second in the queue: %v", err)
+	}
+	p.release(t)
+	if err := <-done; err != nil {
+		t.Error(err)
+	}
+}
+
+func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
+
+func TestGarbageIsSetAside(t *testing.T) {
+	garbage := bytes.Repeat([]byte("not a database. "), 5000)
+	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header and nothing": []byte("SQLite format 3\x00")} {
+		t.Run(name, func(t *testing.T) {
+			path := dbPath(t)
+			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to it
+				if err := os.WriteFile(f, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := open(t, sqlite.Options{Path: path, Now: now})
+			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
+				t.Errorf("notice %q", n)
+			}
+			write(t, s, batch(1))
+			for _, suffix := range []string{"", "-wal"} {
+				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
+				if err != nil || !bytes.Equal(aside, content) {
+					t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+				}
+			}
+		})
+	}
+}
+
+func TestDamagedBodyIsSetAside(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path})
+	write(t, s, batch(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(file); i++ { // the header stays
+		file[i] = byte(i)
+	}
+	for range 2 { // twice in one second: the first one is not written over
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, sqlite.Options{Path: path, Now: now})
+		if s.Notice() == "" || has(t, s, 1) {
+			t.Errorf("notice %q", s.Notice())
+		}
+		write(t, s, batch(2))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, suffix := range []string{"", "-2"} {
+		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
+		if err != nil || !bytes.Equal(aside, file) {
+			t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+		}
+	}
+}
+
+func TestReplacedWhileInUse(t *testing.T) {
+	garbage := bytes.Repeat([]byte("garbage "), 10_000)
+	for name, replace := range map[string]func(path string) error{
+		"overwritten": func(path string) error { return os.WriteFile(path, garbage, 0o600) },
+		"renamed over": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", garbage, 0o600), os.Rename(path+".new", path))
+		},
+		"removed": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := dbPath(t)
+			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, batch(1))
+			if err := replace(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
+				t.Errorf("writing: %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
+				t.Errorf("closing: %v", err)
+			}
+			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, garbage) {
+				t.Error("the garbage was written over")
+			}
+			again := open(t, sqlite.Options{Path: path, Now: now})
+			if (again.Notice() == "") != (name == "removed") {
+				t.Errorf("notice %q", again.Notice())
+			}
+			write(t, again, batch(3))
+		})
+	}
+}
+
+func TestForeignAndNewerAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, stmt string
+		want       error
+		text       string
+	}{
+		{"another program's", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
+		{"another program's, marked", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
+		{"newer", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := dbPath(t)
+			if _, err := raw(t, path).ExecContext(t.Context(), c.stmt); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ro := range []bool{false, true} {
+				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
+				if !errors.Is(err, c.want) {
+					t.Errorf("read-only %v: %v", ro, err)
+				}
+				wantText(t, err, c.text, path)
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+}
+
+func TestReadOnlyBesideAWriter(t *testing.T) {
+	path := dbPath(t)
+	if _, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: true}); !errors.Is(err, sqlite.ErrMissing) {
+		t.Errorf("nothing there: %v", err)
+	}
+	if _, err := os.Stat(path); !errors.Is(err, fs.ErrNotExist) {
+		t.Error("a file was made")
+	}
+	w := open(t, sqlite.Options{Path: path})
+	write(t, w, session.Batch{Rows: batch(1).Rows, Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart}}})
+	r := open(t, sqlite.Options{Path: path, ReadOnly: true})
+	write(t, w, batch(2))
+	if !has(t, r, 1) || !has(t, r, 2) {
+		t.Error("the reader does not see what was written")
+	}
+	if found, err := r.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
+		t.Errorf("echo: %v, %v", found, err)
+	}
+	for name, err := range map[string]error{
+		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()), "SetMeta": r.SetMeta(t.Context(), "k", nil),
+	} {
+		if !errors.Is(err, sqlite.ErrReadOnly) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestDirectoryLock(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "data")
+	p := start(t, "lock", dir)
+	if line := p.line(t); line != "held" {
+		t.Fatal(line)
+	}
+	_, err := sqlite.Lock(dir)
+	if !errors.Is(err, sqlite.ErrLocked) {
+		t.Fatalf("second: %v", err)
+	}
+	wantText(t, err, dir, "process ", "--data-dir")
+	if err := p.cmd.Process.Kill(); err != nil { // no stale lock is left
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+	l, err := sqlite.Lock(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := sqlite.Lock(dir); !errors.Is(err, sqlite.ErrLocked) {
+		t.Errorf("twice in one process: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if l, err = sqlite.Lock(dir); err != nil {
+		t.Fatal(err)
+	}
+	_ = l.Close()
+}
+
+func TestForgottenBytesAreGone(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path})
+	canary := "canary-of-the-forgotten-session"
+	for n := range 40 {
+		b := batch(n)
+		e := benchExchange(n, n)
+		if n == 17 {
+			b.Rows[0].Data = []byte(canary)
+			e.Reply.Text = strings.Repeat(canary, 2000) // over several pages
+		}
+		b.Exchanges = []sample.Exchange{e}
+		write(t, s, b)
+	}
+	if _, err := s.AddFeedback(t.Context(), "default", benchID(17), []feedback.Entry{{ID: "a", At: benchStart, Comment: canary}}); err != nil {
+		t.Fatal(err)
+	}
+	if n := occurrences(t, path, canary); n == 0 {
+		t.Fatal("the canary is not there: the test proves nothing")
+	}
+	if ok, err := s.Forget(t.Context(), "default", benchID(17)); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	if n := occurrences(t, path, canary); n != 0 {
+		t.Errorf("%d copies are left", n)
+	}
+}
+
+func occurrences(t *testing.T, path, text string) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(path + "*")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range files {
+		b, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(b, []byte(text))
+	}
+	return n
+}
+
+func TestParkingIsBounded(t *testing.T) {
+	s := open(t, sqlite.Options{MaxParked: 3})
+	e := func(id string) feedback.Entry { return feedback.Entry{ID: id, At: benchStart} }
+	for _, id := range []string{"a", "b", "c"} {
+		if err := s.Park(t.Context(), "default", 1, e(id)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.Park(t.Context(), "other", 1, e("d")); !errors.Is(err, sqlite.ErrParkingFull) {
+		t.Errorf("the fourth: %v", err)
+	}
+	if err := s.Park(t.Context(), "default", 1, e("a")); err != nil {
+		t.Errorf("one that waits already: %v", err)
+	}
+	if out, err := s.Unpark(t.Context(), "default", []session.EchoKey{1}); err != nil || len(out[1]) != 3 {
+		t.Errorf("out: %v, %v", out, err)
+	}
+	if err := s.Park(t.Context(), "other", 1, e("d")); err != nil {
+		t.Errorf("with room again: %v", err)
+	}
+}
+
+func TestReopened(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path})
+	write(t, s, session.Batch{Rows: batch(1).Rows, Exchanges: []sample.Exchange{benchExchange(1, 1)},
+		Echoes: []session.Echo{{Tenant: "default", Key: 7, ID: benchID(1), At: benchStart}}})
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("mode %v, %v: the file is for its owner", info.Mode(), err)
+	}
+	if _, err := os.Stat(path + "-wal"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("the WAL is still there: %v", err)
+	}
+	s = open(t, sqlite.Options{Path: path})
+	if !has(t, s, 1) || s.Notice() != "" {
+		t.Error("the session is gone")
+	}
+	if found, err := s.FindEcho(t.Context(), "default", []session.EchoKey{7}); err != nil || len(found[7]) != 1 {
+		t.Errorf("echo: %v, %v", found, err)
+	}
+	if list, err := s.Exchanges(t.Context(), "default", benchID(1)); err != nil || len(list) != 1 {
+		t.Errorf("exchanges: %d, %v", len(list), err)
+	}
+}

@@ -1,0 +1,160 @@
+package sqlite_test
+
+import (
+	"bufio"
+	"context"
+	"database/sql"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/store/sqlite"
+)
+
+// The test binary is also the other process: with helperEnv set it does what is asked of it and no tests.
+const helperEnv = "PRECEPT_SQLITE_HELPER"
+
+func TestMain(m *testing.M) {
+	mode := os.Getenv(helperEnv)
+	if mode == "" {
+		os.Exit(m.Run())
+	}
+	if err := help(mode, os.Args[1], os.Args[2:]); err != nil {
+		fmt.Println("error:", err)
+		os.Exit(1)
+	}
+}
+
+func help(mode, path string, args []string) error {
+	switch mode {
+	case "hold": // run statements, say so, and keep the connection until standard input ends
+		db, err := sql.Open("sqlite", path)
+		if err != nil {
+			return err
+		}
+		db.SetMaxOpenConns(1)
+		for _, stmt := range args {
+			if _, err := db.ExecContext(context.Background(), stmt); err != nil {
+				return err
+			}
+		}
+		fmt.Println("held")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err
+	case "lock":
+		l, err := sqlite.Lock(path)
+		if err != nil {
+			return err
+		}
+		fmt.Println("held")
+		_, err = io.Copy(io.Discard, os.Stdin)
+		return err2(err, l.Close())
+	case "open":
+		s, err := sqlite.Open(context.Background(), sqlite.Options{Path: path, ReadOnly: len(args) > 0})
+		if err != nil {
+			return err
+		}
+		st, err := s.Stats(context.Background())
+		fmt.Println("sessions", st["sessions"])
+		return err2(err, s.Close())
+	case "burst":
+		return burst(path, args[0])
+	}
+	return fmt.Errorf("no mode %q", mode)
+}
+
+func err2(a, b error) error {
+	if a != nil {
+		return a
+	}
+	return b
+}
+
+// process is a helper that runs.
+type process struct {
+	cmd   *exec.Cmd
+	in    io.Closer
+	lines *bufio.Scanner
+}
+
+func start(t *testing.T, mode string, args ...string) *process {
+	t.Helper()
+	return startAs(t, os.Args[0], nil, mode, args...)
+}
+
+func startAs(t *testing.T, binary string, as *syscall.Credential, mode string, args ...string) *process {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), binary, args...)
+	cmd.Env = append(os.Environ(), helperEnv+"="+mode)
+	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: as}
+	if as != nil {
+		cmd.Dir = "/"
+	}
+	cmd.Stderr = os.Stderr
+	in, err := cmd.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, err := cmd.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	p := &process{cmd, in, bufio.NewScanner(out)}
+	t.Cleanup(func() {
+		_ = p.cmd.Process.Kill()
+		_ = p.cmd.Wait()
+	})
+	return p
+}
+
+// line is the next line that the helper prints.
+func (p *process) line(t *testing.T) string {
+	t.Helper()
+	if !p.lines.Scan() {
+		t.Fatalf("the helper ended: %v", p.lines.Err())
+	}
+	return p.lines.Text()
+}
+
+// hold starts a helper that runs the statements on the database and keeps the connection.
+func hold(t *testing.T, path string, stmts ...string) *process {
+	t.Helper()
+	p := start(t, "hold", append([]string{path}, stmts...)...)
+	if line := p.line(t); line != "held" {
+		t.Fatal(line)
+	}
+	return p
+}
+
+func (p *process) release(t *testing.T) {
+	t.Helper()
+	if err := p.in.Close(); err != nil {
+		t.Fatal(err)
+	}
+	_ = p.cmd.Wait()
+}
+
+func dbPath(t *testing.T) string {
+	t.Helper()
+	return filepath.Join(t.TempDir(), "precept.db")
+}
+
+func wantText(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatal("no error")
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("%q does not say %q", err, p)
+		}
+	}
+}

@@ -1,0 +1,270 @@
+package sqlite
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"math"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+	"precept/sample"
+	"precept/session"
+)
+
+func TestCells(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		sum := map[string]int64{}
+		var cells []cell
+		for range rapid.IntRange(0, 30).Draw(t, "n") {
+			c := cell{rapid.SampledFrom([]string{"", "n", "n1", "zz", "w+0.16", "é", "\x00"}).Draw(t, "field"), rapid.Int64().Draw(t, "value")}
+			sum[c.field] += c.value // may overflow: then it wraps, and unwraps when undone
+			cells = addCell(cells, c)
+		}
+		packed := packCells(cells)
+		var last *string
+		err := eachCell(packed, func(c cell) {
+			if last != nil && cmp.Compare(*last, c.field) >= 0 {
+				t.Fatalf("%q stands behind %q", c.field, *last)
+			}
+			if sum[c.field] != c.value || c.value == 0 {
+				t.Fatalf("%q: have %d, want %d", c.field, c.value, sum[c.field])
+			}
+			delete(sum, c.field)
+			last = &c.field
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for f, v := range sum {
+			if v != 0 {
+				t.Fatalf("%q: %d is missing", f, v)
+			}
+		}
+	})
+}
+
+func FuzzCells(f *testing.F) {
+	f.Add(packCells([]cell{{"n1", 5}, {"zz", math.MinInt64}}))
+	f.Add([]byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x01})
+	f.Fuzz(func(t *testing.T, b []byte) {
+		size := 0
+		err := eachCell(b, func(c cell) { size += len(c.field) })
+		if err != nil && !errors.Is(err, ErrCorrupt) {
+			t.Errorf("error %v", err)
+		}
+		if size > len(b) {
+			t.Errorf("%d bytes of names in %d", size, len(b))
+		}
+	})
+}
+
+func FuzzItems(f *testing.F) {
+	f.Add([]byte(`{"a" : 1.0}`), []byte(`"x"`))
+	f.Add([]byte(`1],[2`), []byte("\xff"))
+	f.Fuzz(func(t *testing.T, a, b []byte) {
+		items := []json.RawMessage{a, b}
+		back := splitItems(joinItems(items))
+		for _, it := range back {
+			if !json.Valid(it) {
+				t.Errorf("%q comes back as %q", items, it)
+			}
+		}
+		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
+		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
+			t.Errorf("%q comes back as %q", items, back)
+		}
+	})
+}
+
+func TestKeysOfTenantsDiffer(t *testing.T) {
+	seen := map[int64]bool{}
+	for tenant := range int64(50) {
+		for k := range session.EchoKey(50) {
+			n := echoKey(tenant, k)
+			if seen[n] {
+				t.Fatalf("tenant %d, key %d: seen before", tenant, k)
+			}
+			seen[n] = true
+		}
+	}
+}
+
+func TestTimes(t *testing.T) {
+	for _, at := range []time.Time{{}, time.Unix(0, 0), time.Unix(0, -1000), time.Date(9999, 12, 31, 23, 59, 59, 999_999_000, time.UTC)} {
+		if back := fromMicros(micros(at)); !back.Equal(at) || back.Location() != time.UTC {
+			t.Errorf("%v comes back as %v", at, back)
+		}
+	}
+}
+
+// A full disk refuses the whole transaction, says so, and the store goes on when there is room again.
+func TestFull(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	limit := func(pages string) {
+		t.Helper()
+		c := <-s.write
+		defer func() { s.write <- c }()
+		if _, err := c.number("PRAGMA max_page_count = " + pages); err != nil {
+			t.Fatal(err)
+		}
+	}
+	limit("60")
+	big := func(n int) session.Batch {
+		return session.Batch{
+			Rows:   []session.Row{{Tenant: "t", ID: testID(n), Data: make([]byte, 20_000)}},
+			Echoes: []session.Echo{{Tenant: "t", Key: session.EchoKey(n), ID: testID(n)}},
+		}
+	}
+	n := 0
+	var err error
+	for ; err == nil && n < 100; n++ {
+		err = s.Write(t.Context(), big(n))
+	}
+	if !errors.Is(err, ErrFull) {
+		t.Fatalf("after %d batches: %v", n, err)
+	}
+	n--
+	if _, ok, err := s.Session(t.Context(), "t", testID(n)); ok || err != nil {
+		t.Errorf("the refused session: %v, %v", ok, err)
+	}
+	if found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n), 0}); err != nil || len(found) != 1 {
+		t.Errorf("the refused echo: %v, %v", found, err)
+	}
+	if st, err := s.Stats(t.Context()); err != nil || st[totalSessions] != int64(n) {
+		t.Errorf("%d sessions, %v, want %d", st[totalSessions], err, n)
+	}
+	limit("1000000")
+	if err := s.Write(t.Context(), big(n)); err != nil {
+		t.Error(err)
+	}
+}
+
+// A transaction that fails after it named a tenant leaves no number behind that another tenant could get.
+func TestRolledBackTenant(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	stop := errors.New("stop")
+	err := s.update(t.Context(), "test", func(x *tx) error {
+		if _, err := x.tenant("ghost"); err != nil {
+			return err
+		}
+		return stop
+	})
+	if !errors.Is(err, stop) {
+		t.Fatal(err)
+	}
+	if _, ok := s.tenants.get("ghost"); ok {
+		t.Error("the cache knows a tenant that is not stored")
+	}
+	if err := s.Raise(t.Context(), "real", []bandit.Delta{{Key: bandit.Key{Field: "x"}, Value: 1}}); err != nil {
+		t.Fatal(err)
+	}
+	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {
+		t.Errorf("the ghost has %v, %v", list, err)
+	}
+}
+
+func TestPanicRollsBack(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	func() {
+		defer func() {
+			if recover() == nil {
+				t.Error("no panic came through")
+			}
+		}()
+		_ = s.update(t.Context(), "test", func(x *tx) error {
+			_, _ = x.exec("INSERT INTO meta(key, value) VALUES('k', x'00')")
+			panic("bug")
+		})
+	}()
+	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
+		t.Errorf("half of it was stored: %v, %v", ok, err)
+	}
+	if err := s.SetMeta(t.Context(), "k", nil); err != nil {
+		t.Error(err)
+	}
+}
+
+// A read returns with its context although the connection hangs, and Close waits for the hanging one.
+func TestReadReturnsInTime(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	hang, ran := make(chan struct{}), make(chan struct{})
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+	defer cancel()
+	_, err := read(ctx, s, func(*conn) (int, error) {
+		close(ran)
+		<-hang
+		return 1, nil
+	})
+	<-ran
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("error %v", err)
+	}
+	if _, err := s.Stats(t.Context()); err != nil {
+		t.Errorf("the other readers: %v", err)
+	}
+	closed := make(chan error)
+	go func() { closed <- s.Close() }()
+	select {
+	case err := <-closed:
+		t.Errorf("closed under a reader: %v", err)
+	case <-time.After(10 * time.Millisecond):
+	}
+	close(hang)
+	if err := <-closed; err != nil {
+		t.Error(err)
+	}
+}
+
+func TestReadersAreBounded(t *testing.T) {
+	s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	_, err = read(t.Context(), s, func(*conn) (int, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 5*time.Millisecond)
+		defer cancel()
+		_, err := s.Stats(ctx)
+		return 0, err
+	})
+	if !errors.Is(err, context.DeadlineExceeded) {
+		t.Errorf("a second reader of one: %v", err)
+	}
+}
+
+// A document that does not parse is told as damage of that store, and names what to look for.
+func TestDamagedDocument(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	err := s.update(t.Context(), "test", func(x *tx) error {
+		tenant, err := x.tenant("t")
+		if err != nil {
+			return err
+		}
+		return x.putExchange(sample.Exchange{ID: "e", Tenant: "t", At: fromMicros(tenant)}, testID(1), []byte("{"), nil)
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Exchanges(t.Context(), "t", testID(1)); !errors.Is(err, ErrCorrupt) {
+		t.Errorf("error %v", err)
+	}
+}
+
+func TestCode(t *testing.T) {
+	if err := classify(errors.New("plain")); errors.Is(err, ErrBusy) || code(err) != 0 {
+		t.Errorf("%v has code %d", err, code(err))
+	}
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	err := s.update(t.Context(), "test", func(x *tx) error { _, err := x.exec("no sql"); return err })
+	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
+		t.Errorf("error %v", err)
+	}
+}

@@ -1,0 +1,164 @@
+package sqlite_test
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"path/filepath"
+	"strconv"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+const burstEchoes = 1500 // a batch: the log becomes a run every 22 batches
+
+func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
+
+func burstBatch(n int) session.Batch {
+	b := session.Batch{Rows: []session.Row{benchRow(n, n)}}
+	for turn := range 5 {
+		b.Exchanges = append(b.Exchanges, benchExchange(n, turn))
+	}
+	for i := range burstEchoes {
+		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: burstKey(n, i), ID: benchID(n), At: benchStart})
+	}
+	b.Samples = []session.StoredSample{{Tenant: "default", ID: benchID(n), Sample: sample.Sample{ID: fmt.Sprint("s", n), CreatedAt: benchStart}}}
+	return b
+}
+
+// burst writes until it is killed and says of each step when it is done.
+func burst(dir, from string) error {
+	ctx := context.Background()
+	l, err := sqlite.Lock(dir)
+	if err != nil {
+		return err
+	}
+	defer l.Close() //nolint:errcheck // the process is killed
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
+	if err != nil {
+		return err
+	}
+	n, err := strconv.Atoi(from)
+	for ; err == nil; n++ {
+		if err = s.Write(ctx, burstBatch(n)); err != nil {
+			break
+		}
+		fmt.Println(n)
+		if _, err = s.AddFeedback(ctx, "default", benchID(n), []feedback.Entry{{ID: "a", At: benchStart}, {ID: "b", At: benchStart}}); err != nil {
+			break
+		}
+		deltas := []bandit.Delta{{Key: bandit.Key{Scope: "a@1", Field: "n"}, Value: 1}, {Key: bandit.Key{Scope: fmt.Sprint("b@", n%50), Field: "n"}, Value: 1}}
+		_, err = s.Settle(ctx, []session.Settlement{{Tenant: "default", ID: benchID(n), Deltas: deltas}})
+	}
+	return err
+}
+
+// Killed at any point of a burst, what was acknowledged is there, and nothing is there in part.
+func TestKilled(t *testing.T) {
+	dir := t.TempDir()
+	rng := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test repeats itself
+	total := 0
+	for round := range 10 {
+		p := start(t, "burst", dir, strconv.Itoa(round*100_000))
+		last, err := strconv.Atoi(p.line(t))
+		if err != nil {
+			t.Fatal(err)
+		}
+		timer := time.AfterFunc(time.Duration(rng.IntN(60_000))*time.Microsecond, func() { _ = p.cmd.Process.Kill() })
+		for p.lines.Scan() {
+			if n, err := strconv.Atoi(p.lines.Text()); err == nil {
+				last = n
+			}
+		}
+		timer.Stop()
+		_ = p.cmd.Wait()
+		total += checkBurst(t, dir, round*100_000, last)
+	}
+	t.Logf("%d batches survived ten kills", total)
+}
+
+func checkBurst(t *testing.T, dir string, from, last int) (batches int) {
+	t.Helper()
+	path := filepath.Join(dir, "precept.db")
+	s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s.Notice() != "" {
+		t.Fatal(s.Notice())
+	}
+	for n := from; n <= last+1; n++ {
+		if !has(t, s, n) {
+			if n <= last {
+				t.Errorf("batch %d was acknowledged and is gone", n)
+			}
+			break
+		}
+		batches++
+		checkBatch(t, s, n)
+	}
+	checkSums(t, s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var ok string
+	if err := raw(t, path).QueryRowContext(t.Context(), "PRAGMA integrity_check").Scan(&ok); err != nil || ok != "ok" {
+		t.Errorf("integrity check: %q, %v", ok, err)
+	}
+	return batches
+}
+
+// checkBatch looks for the parts of a batch whose row is there.
+func checkBatch(t *testing.T, s *sqlite.Store, n int) {
+	t.Helper()
+	if list, err := s.Exchanges(t.Context(), "default", benchID(n)); err != nil || len(list) != 5 {
+		t.Errorf("batch %d: %d exchanges, %v", n, len(list), err)
+	}
+	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
+		t.Errorf("batch %d: sample %v, %v", n, ok, err)
+	}
+	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 777), burstKey(n, burstEchoes-1)}
+	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
+		t.Errorf("batch %d: %d echoes, %v", n, len(found), err)
+	}
+	if list, err := s.Feedback(t.Context(), "default", benchID(n)); err != nil || len(list)%2 != 0 {
+		t.Errorf("batch %d: %d entries, %v", n, len(list), err)
+	}
+}
+
+// checkSums compares the counters with the sessions that say they are in them.
+func checkSums(t *testing.T, s *sqlite.Store) {
+	t.Helper()
+	settled := int64(0)
+	err := s.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+		settled += a.Version
+		if r.Closed != (a.Version > 0) {
+			t.Errorf("session %x: closed %v, version %d", r.ID, r.Closed, a.Version)
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := s.Counters(t.Context(), "default")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := int64(0), int64(0)
+	for _, d := range list {
+		if d.Scope == "a@1" {
+			a += d.Value
+		} else {
+			b += d.Value
+		}
+	}
+	if a != settled || b != settled {
+		t.Errorf("%d settled sessions, counters say %d and %d", settled, a, b)
+	}
+}

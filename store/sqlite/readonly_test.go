@@ -1,0 +1,97 @@
+//go:build unix
+
+package sqlite_test
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+
+	"precept/store/sqlite"
+)
+
+// unprivileged is a copy of the test binary that runs as somebody who may not write: the root user may, whatever the mode.
+func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
+	t.Helper()
+	if os.Geteuid() != 0 {
+		return os.Args[0], nil
+	}
+	binary = filepath.Join(openDir(t), "helper")
+	in, err := os.Open(os.Args[0])
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer in.Close() //nolint:errcheck // it was only read
+	out, err := os.OpenFile(binary, os.O_CREATE|os.O_WRONLY, 0o755)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := io.Copy(out, in); err != nil {
+		t.Fatal(err)
+	}
+	if err := out.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return binary, &syscall.Credential{Uid: 65534, Gid: 65534}
+}
+
+// openDir is a directory that everybody can enter.
+func openDir(t *testing.T) string {
+	t.Helper()
+	dir := t.TempDir()
+	for d := dir; d != filepath.Dir(d) && strings.HasPrefix(d, os.TempDir()); d = filepath.Dir(d) {
+		if info, err := os.Stat(d); err != nil || info.Mode()&0o005 != 0o005 {
+			if err := os.Chmod(d, 0o755); err != nil {
+				t.Skipf("%s cannot be opened to others: %v", d, err)
+			}
+		}
+	}
+	return dir
+}
+
+func TestReadOnlyDirectory(t *testing.T) {
+	binary, as := unprivileged(t)
+	dir := openDir(t)
+	path := filepath.Join(dir, "precept.db")
+	s := open(t, sqlite.Options{Path: path})
+	write(t, s, batch(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := errors.Join(os.Chmod(path, 0o444), os.Chmod(dir, 0o555)); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.Chmod(dir, 0o755) })
+
+	for _, mode := range []string{"open", "lock"} {
+		target := path
+		if mode == "lock" {
+			target = dir
+		}
+		line := startAs(t, binary, as, mode, target).line(t)
+		for _, part := range []string{"error: ", dir, sqlite.ErrReadOnly.Error(), "make it writable", "--data-dir"} {
+			if !strings.Contains(line, part) {
+				t.Errorf("%s: %q does not say %q", mode, line, part)
+			}
+		}
+	}
+	if line := startAs(t, binary, as, "open", path, "ro").line(t); line != "sessions 1" {
+		t.Errorf("reading: %q", line)
+	}
+}
+
+func TestDataDirIsAFile(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "data")
+	if err := os.WriteFile(file, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	_, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(file, "precept.db")})
+	if !errors.Is(err, sqlite.ErrReadOnly) {
+		t.Errorf("error %v", err)
+	}
+	wantText(t, err, file, "--data-dir")
+}
