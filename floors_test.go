@@ -60,6 +60,7 @@ func rooms() map[string][]string {
 		"github.com/google/uuid":                   {"sample"},
 		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
+		"golang.org/x/term":                        {"cmd/precept"},
 		"github.com/rogpeppe/go-internal":          {"test"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},

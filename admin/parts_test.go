@@ -170,12 +170,12 @@ func TestHostName(t *testing.T) {
 
 func TestParseWindow(t *testing.T) {
 	for text, want := range map[string]time.Duration{"": 0, "all": 0, "24h": 24 * time.Hour, "30d": 720 * time.Hour} {
-		if got, err := parseWindow(text); err != nil || got != want {
+		if got, err := ParseWindow(text); err != nil || got != want {
 			t.Errorf("%q: %v, %v", text, got, err)
 		}
 	}
 	for _, text := range []string{"d", "1.5d", "-1d", "-1h", "x", "99999999d"} {
-		if got, err := parseWindow(text); err == nil {
+		if got, err := ParseWindow(text); err == nil {
 			t.Errorf("%q is read as %v", text, got)
 		}
 	}

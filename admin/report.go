@@ -42,7 +42,7 @@ func query(c echo.Context) (Query, error) {
 	if len(q.Tenant) > 256 {
 		return q, echo.NewHTTPError(http.StatusBadRequest, "tenant is longer than 256 bytes")
 	}
-	window, err := parseWindow(c.QueryParam("window"))
+	window, err := ParseWindow(c.QueryParam("window"))
 	if err != nil {
 		return q, err
 	}
@@ -55,8 +55,8 @@ func query(c echo.Context) (Query, error) {
 	return q, nil
 }
 
-// parseWindow reads 24h or 30d; nothing (and all) is all that there is.
-func parseWindow(text string) (time.Duration, error) {
+// ParseWindow reads the window of a report: 24h or 30d; nothing (and all) is all that there is, 0.
+func ParseWindow(text string) (time.Duration, error) {
 	bad := echo.NewHTTPError(http.StatusBadRequest, "window is a time such as 24h or 30d")
 	if text == "" || text == "all" {
 		return 0, nil

@@ -76,7 +76,7 @@ func globalRow(r report.Report, a axis) row {
 	g := r.Global
 	out := row{
 		Name: "all lessons together", All: true, Verdict: string(g.Verdict), Tone: tone(g.Lo, g.Hi),
-		Effect: points(g.Effect), Truth: none, Interval: interval(g.Lo, g.Hi), Plot: a.plot(g.Effect, g.Lo, g.Hi, nil),
+		Effect: points(g.Effect), Truth: none, Interval: interval(g.Effect, g.Lo, g.Hi), Plot: a.plot(g.Effect, g.Lo, g.Hi, nil),
 		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Matched: none, Picked: none, Helps: none, Tokens: none,
 		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl),
 	}
@@ -85,8 +85,8 @@ func globalRow(r report.Report, a axis) row {
 
 func lessonRow(l *report.Row, a axis, truth func(string) (float64, bool)) row {
 	out := row{
-		Name: l.Slug, Verdict: string(l.Verdict), Tone: tone(l.Lo, l.Hi), State: string(l.State),
-		Effect: points(l.Effect), Interval: interval(l.Lo, l.Hi), Truth: none,
+		Name: l.Slug, Verdict: string(l.Verdict), Tone: tone(l.Lo, l.Hi), State: l.State,
+		Effect: points(l.Effect), Interval: interval(l.Effect, l.Lo, l.Hi), Truth: none,
 		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Matched: count(l.Matched), Picked: count(l.Picked),
 		Helps: strconv.FormatFloat(l.PHelps*100, 'f', 0, 64) + "%", Tokens: count(l.Tokens),
 	}
@@ -111,8 +111,9 @@ func points(x *float64) string {
 	return strings.Replace(fmt.Sprintf("%+.1f", *x*100), "-", "−", 1)
 }
 
-func interval(lo, hi *float64) string {
-	if lo == nil || hi == nil {
+// interval writes one; without an effect there is none to show.
+func interval(effect, lo, hi *float64) string {
+	if effect == nil || lo == nil || hi == nil {
 		return "not enough data"
 	}
 	return points(lo) + " to " + points(hi)

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+
+	"github.com/spf13/cobra"
+
+	"precept/detect"
+)
+
+func (w *world) inspect() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "inspect FILE...",
+		Short: "Tell tool errors, loops and feedback in transcripts",
+		Long: "Inspect reads transcripts in the form of chat completions, responses or messages: one JSON document, an array of them, or JSON lines {source, id, messages}. " +
+			"It tells what precept would see in them. FILE - is standard input. Exit code 1: a transcript could not be read; the others are told all the same.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")
+	c.RunE = func(_ *cobra.Command, files []string) error {
+		emit := w.tellFinding
+		if asJSON {
+			emit = func(f detect.Finding) error { return writeLine(w.out, f) }
+		}
+		for _, file := range files {
+			if err := w.inspectFile(file, emit); err != nil {
+				return fmt.Errorf("%s: %w", file, err)
+			}
+		}
+		return nil
+	}
+	return c
+}
+
+func (w *world) inspectFile(file string, emit func(detect.Finding) error) error {
+	var in io.Reader = w.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		in = f
+	}
+	return detect.Inspect(in, emit)
+}
+
+// tellFinding prints a finding for people: where, what, and which rule said so.
+func (w *world) tellFinding(f detect.Finding) error {
+	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)
+	if f.Tool != "" {
+		text += " " + f.Tool
+	}
+	if f.Rule != "" {
+		text += " (" + f.Rule + ")"
+	}
+	_, err := fmt.Fprintln(w.out, printable(text))
+	return err
+}

@@ -1,0 +1,43 @@
+package main
+
+import (
+	"context"
+	"io"
+	"log/slog"
+	"time"
+
+	"precept/configs"
+)
+
+// logger is the program's slog logger with a level that a reload can change.
+type logger struct {
+	*slog.Logger
+	level slog.LevelVar
+}
+
+func newLogger(w io.Writer, c configs.Log) *logger {
+	l := &logger{}
+	l.setLevel(c.Level)
+	options := &slog.HandlerOptions{Level: &l.level}
+	if c.Format == "json" {
+		l.Logger = slog.New(slog.NewJSONHandler(w, options))
+	} else {
+		l.Logger = slog.New(slog.NewTextHandler(w, options))
+	}
+	return l
+}
+
+// setLevel takes the configuration's word; one that it does not know changes nothing.
+func (l *logger) setLevel(word string) {
+	var level slog.Level
+	if level.UnmarshalText([]byte(word)) == nil {
+		l.level.Set(level)
+	}
+}
+
+// always writes a line whatever the level: programs wait for it.
+func (l *logger) always(msg string, args ...any) {
+	r := slog.NewRecord(time.Now(), slog.LevelInfo, msg, 0)
+	r.Add(args...)
+	_ = l.Handler().Handle(context.Background(), r) // a log that cannot be written has nowhere to say so
+}

@@ -1,0 +1,124 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"github.com/spf13/cobra"
+)
+
+// The exit codes, see the package's documentation.
+const (
+	exitDone   = 0
+	exitFailed = 1
+	exitMisuse = 2
+	exitCut    = 3
+)
+
+const (
+	// heapGrowth and heapLimit set the collector unless GOGC or GOMEMLIMIT do: a proxy's live heap is small, and with the default
+	// of 100 it would be collected all the time; the limit keeps the slack that this gives from growing with the load.
+	heapGrowth = 400
+	heapLimit  = 200 << 20
+)
+
+// world is what a verb may touch of the outside.
+type world struct {
+	in       io.Reader
+	out, err io.Writer
+	env      func(string) (string, bool)
+	now      func() time.Time
+	random   io.Reader
+}
+
+func main() { os.Exit(run()) }
+
+// run is main with an exit code, so that tests can be precept.
+func run() int {
+	tuneCollector(os.LookupEnv)
+	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now, random: rand.Reader}
+	return w.execute(context.Background(), os.Args[1:])
+}
+
+func tuneCollector(env func(string) (string, bool)) {
+	if _, set := env("GOGC"); !set {
+		debug.SetGCPercent(heapGrowth)
+	}
+	if _, set := env("GOMEMLIMIT"); !set {
+		debug.SetMemoryLimit(heapLimit)
+	}
+}
+
+// execute runs one command line and gives its exit code. It is the one place that prints an error.
+func (w *world) execute(ctx context.Context, args []string) int {
+	root := w.root()
+	root.SetArgs(args)
+	err := root.ExecuteContext(ctx)
+	var coded *codedError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &coded):
+		if coded.err != nil {
+			fmt.Fprintln(w.err, "precept:", coded.err)
+		}
+		return coded.code
+	default:
+		fmt.Fprintln(w.err, "precept:", err)
+		return exitFailed
+	}
+}
+
+// codedError is an error that asks for an exit code of its own; without an err inside everything has been said already.
+type codedError struct {
+	code int
+	err  error
+}
+
+func (e *codedError) Error() string {
+	if e.err == nil {
+		return fmt.Sprintf("exit %d", e.code)
+	}
+	return e.err.Error()
+}
+
+func (e *codedError) Unwrap() error { return e.err }
+
+func misuse(err error) error { return &codedError{code: exitMisuse, err: err} }
+
+// root puts the verbs together.
+func (w *world) root() *cobra.Command {
+	root := &cobra.Command{
+		Use:           "precept",
+		Short:         "A reverse proxy in front of LLM APIs that lets unmodified agents learn from experience",
+		SilenceUsage:  true,
+		SilenceErrors: true,
+		Args:          arguments(cobra.NoArgs),
+		RunE:          func(c *cobra.Command, _ []string) error { return c.Help() },
+	}
+	root.SetIn(w.in)
+	root.SetOut(w.out)
+	root.SetErr(w.err)
+	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
+		return misuse(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
+	})
+	root.CompletionOptions.HiddenDefaultCmd = true
+	root.AddCommand(w.serve(), w.check(), w.lessons(), w.inspect(), w.report(), w.export(), w.doctor(), w.demo(), w.version())
+	return root
+}
+
+// arguments makes wrong arguments a misuse.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		if err := check(c, args); err != nil {
+			return misuse(fmt.Errorf("%w; `%s --help` tells how it is used", err, c.CommandPath()))
+		}
+		return nil
+	}
+}

@@ -1,0 +1,192 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/admin"
+	"precept/bandit"
+	"precept/configs"
+	"precept/lesson"
+	"precept/report"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+// askLimit bounds the question to a running server; the store can be read all the same.
+const askLimit = 5 * time.Second
+
+// reportFlags choose the report.
+type reportFlags struct {
+	query  admin.Query
+	window string
+	asJSON bool
+}
+
+func (w *world) report() *cobra.Command {
+	var f reportFlags
+	c := &cobra.Command{
+		Use:   "report",
+		Short: "Tell which lesson helped, by how much and how sure that is",
+		Long:  "Report asks the running server of the data directory, which knows the newest sessions, or reads the store when there is none.",
+		Args:  arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
+	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
+	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		var err error
+		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
+			return misuse(fmt.Errorf("--window: %w", err))
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		r, err := w.findReport(c.Context(), cfg, &f)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return writeJSON(w.out, r)
+		}
+		return w.tellReport(r)
+	}
+	return c
+}
+
+// findReport asks the running server first: what it has in memory is newer than the store.
+func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
+	if r, err := w.askServer(ctx, cfg, f); err == nil {
+		return r, nil
+	}
+	return w.readReport(ctx, cfg, f.query)
+}
+
+// askServer gets the report from the admin listener that run.json names.
+func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
+	var r report.Report
+	at, err := readRunFile(cfg.DataDir)
+	if err != nil {
+		return r, err
+	}
+	token, err := w.adminToken(cfg)
+	if err != nil {
+		return r, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {strconv.FormatBool(f.query.Provisional)}}
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Admin+"/api/report?"+q.Encode(), nil)
+	if err != nil {
+		return r, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: &http.Transport{}} // no proxy: the address is this machine's own
+	res, err := client.Do(req)
+	if err != nil {
+		return r, err
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	if res.StatusCode != http.StatusOK {
+		return r, fmt.Errorf("the running server answers %s", res.Status)
+	}
+	return r, json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&r)
+}
+
+// adminToken finds a token in clear: a configured one, or the one that precept made for itself.
+func (w *world) adminToken(cfg *configs.Config) (string, error) {
+	for _, t := range cfg.Admin.Tokens {
+		if !strings.HasPrefix(t.Reveal(), "sha256:") {
+			return t.Reveal(), nil
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(cfg.DataDir, admin.TokenFile))
+	token := strings.TrimSpace(string(b))
+	if err == nil && token == "" {
+		err = errors.New("the token file is empty")
+	}
+	return token, err
+}
+
+// readReport computes the report from the store.
+func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Query) (report.Report, error) {
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.now})
+	if err != nil {
+		return report.Report{}, err
+	}
+	fail := func(string, error) {}
+	s, err := store.Open(ctx, store.Options{
+		Now: w.now, Backend: db, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
+		Failed: fail, Panicked: func(string, any) {},
+	})
+	if err != nil {
+		return report.Report{}, errors.Join(err, db.Close())
+	}
+	book, _, err := lesson.Load(cfg.Lessons)
+	if err != nil {
+		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
+	}
+	r, err := s.Report(ctx, store.ReportQuery{
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, Book: book,
+		Config: bandit.Config{
+			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Control: cfg.Bandit.Control,
+			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
+		},
+	})
+	return r, errors.Join(err, s.Close())
+}
+
+// tellReport prints a report for people.
+func (w *world) tellReport(r report.Report) error {
+	g := r.Global
+	fmt.Fprintf(w.out, "reward: %s\nall lessons together: %s points (%s), %d sessions with, %d without: %s\n",
+		r.RewardDefinition, points(g.Effect), reach(g.Effect, g.Lo, g.Hi), g.NTreated, g.NControl, g.Verdict)
+	if !r.SRM.OK {
+		fmt.Fprintf(w.out, "WARNING: the coins do not fall as they should (e-value %.3g); no effect can be trusted\n", r.SRM.EValue)
+	}
+	if !r.Reporting.OK {
+		fmt.Fprintln(w.out, "WARNING: sessions with and without lessons do not report equally often")
+	}
+	fmt.Fprintln(w.out)
+	rows := [][]string{{"LESSON", "EFFECT", "95% INTERVAL", "INJECTED", "WITHHELD", "VERDICT"}}
+	for i := range r.Lessons {
+		l := &r.Lessons[i]
+		verdict := string(l.Verdict)
+		if l.NeedsPicks > 0 {
+			verdict += fmt.Sprintf(" (needs %d more picks)", l.NeedsPicks)
+		}
+		rows = append(rows, []string{printable(l.Slug), points(l.Effect), reach(l.Effect, l.Lo, l.Hi), fmt.Sprint(l.NInjected), fmt.Sprint(l.NWithheld), verdict})
+	}
+	return table(w.out, rows)
+}
+
+// points writes an effect in points of reward: 0.05 is +5.0.
+func points(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.1f", *x*100)
+}
+
+// reach writes an interval. Without an effect there is none to show, whatever stands in its bounds: over the API they are -1 and 1.
+func reach(effect, lo, hi *float64) string {
+	if effect == nil || lo == nil || hi == nil {
+		return "not enough data"
+	}
+	return points(lo) + " to " + points(hi)
+}

@@ -1,0 +1,71 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net"
+	"net/netip"
+	"os"
+	"path/filepath"
+)
+
+// runFile is <data_dir>/run.json: where the precept of this data directory is reached.
+type runFile struct {
+	PID   int    `json:"pid"`
+	Data  string `json:"data"`
+	Admin string `json:"admin"`
+}
+
+func runFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
+
+// writeRunFile writes the whole file or none: who waits for it may read it at once.
+func writeRunFile(dataDir string, r runFile) error {
+	b, err := json.Marshal(r)
+	if err != nil {
+		return err
+	}
+	if err := os.MkdirAll(dataDir, 0o700); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(dataDir, "run.json.*")
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(append(b, '\n'))
+	if err = errors.Join(err, f.Close()); err == nil {
+		err = os.Rename(f.Name(), runFilePath(dataDir))
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(f.Name()))
+	}
+	return nil
+}
+
+// removeRunFile is for a clean stop; a file that is not there was not ours to remove.
+func removeRunFile(dataDir string) { _ = os.Remove(runFilePath(dataDir)) }
+
+// readRunFile finds the precept of a data directory. After a crash the file may be stale: who uses it tries the address.
+func readRunFile(dataDir string) (runFile, error) {
+	var r runFile
+	b, err := os.ReadFile(runFilePath(dataDir))
+	if err != nil {
+		return r, err
+	}
+	if err := json.Unmarshal(b, &r); err != nil {
+		return r, fmt.Errorf("%s: %w", runFilePath(dataDir), err)
+	}
+	return r, nil
+}
+
+// localURL is how this machine reaches a listener: one on every address is reached on loopback.
+func localURL(a net.Addr) string {
+	address, err := netip.ParseAddrPort(a.String())
+	if err != nil {
+		return "http://" + a.String()
+	}
+	if ip := address.Addr(); ip.IsUnspecified() {
+		address = netip.AddrPortFrom(netip.AddrFrom4([4]byte{127, 0, 0, 1}), address.Port())
+	}
+	return "http://" + address.String()
+}

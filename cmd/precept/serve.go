@@ -1,0 +1,301 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"syscall"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/admin"
+	"precept/configs"
+)
+
+// How long a stop waits for what is no stream: handlers that were cut, the recorder's last batch.
+const (
+	cutWait   = 2 * time.Second
+	closeWait = 10 * time.Second
+	idleConn  = 120 * time.Second
+)
+
+// service is a precept that has been put together (wire_up.go) and not been started.
+type service struct {
+	data    http.Handler
+	owners  []func(context.Context) error // the goroutines: each runs until its context ends, and writes down what it holds
+	reload  func(*configs.Config) error   // takes over what a running server can
+	drain   func()                        // makes /readyz say no
+	close   func() error                  // after the owners have returned
+	report  admin.Reporter
+	figures func(context.Context) []admin.Figure
+	ready   func() error
+	metrics http.Handler
+}
+
+func (w *world) serve() *cobra.Command {
+	c := &cobra.Command{
+		Use:   "serve",
+		Short: "Run the proxy",
+		Long:  "Serve runs the proxy until SIGTERM or SIGINT; it then lets streams end for limits.drain_timeout, a second signal cuts them. SIGHUP, or a change of the file, reads the configuration again; one with faults leaves the old one in force.",
+		Args:  arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c)
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := flags.load(w, false)
+		if err != nil {
+			return err
+		}
+		s := &server{world: w, flags: flags, cfg: cfg, log: newLogger(w.err, cfg.Log)}
+		return s.run(c.Context())
+	}
+	return c
+}
+
+// server is the verb at work.
+type server struct {
+	*world
+	flags *configFlags
+	cfg   *configs.Config // in force; of the goroutine of run only
+	log   *logger
+
+	truth func(slug string) (float64, bool) // the demo's; nil elsewhere
+	ready func(data, admin string)          // told once, when both listeners accept; nil: nobody asks
+
+	service  *service
+	admin    *admin.Server
+	token    string // generated, "" when the configuration names tokens
+	faults   faultNote
+	inFlight sync.WaitGroup // requests on the data listener
+}
+
+// run opens the listeners first: a port that is taken is told before anything else is touched.
+func (s *server) run(ctx context.Context) error {
+	data, err := listen(ctx, "listen", s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(data)
+	adminListener, err := listen(ctx, "admin.listen", s.cfg.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(adminListener)
+	if s.service, err = s.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
+		return err
+	}
+	if err := s.openAdmin(adminListener); err != nil {
+		return errors.Join(err, s.service.close())
+	}
+	return s.serveUntilStopped(ctx, data, adminListener)
+}
+
+func listen(ctx context.Context, key, address string) (net.Listener, error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", address)
+	if err != nil {
+		return nil, fmt.Errorf("%s: %w; free the address or choose another one", key, err)
+	}
+	return l, nil
+}
+
+// closeQuietly closes a listener that its server may have closed already.
+func closeQuietly(l net.Listener) { _ = l.Close() }
+
+// openAdmin makes the admin face, with a token of its own when the configuration names none.
+func (s *server) openAdmin(l net.Listener) error {
+	base := localURL(l.Addr())
+	if len(s.cfg.Admin.Tokens) == 0 {
+		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.random)
+		if token == "" {
+			return err
+		}
+		if err != nil {
+			s.log.Warn("admin token", "error", err)
+		}
+		s.token = token
+		if fresh && s.ready == nil {
+			fmt.Fprintln(s.err, "dashboard:", admin.LoginLink(base, token), "(shown once; the token is kept in", s.cfg.DataDir+"/"+admin.TokenFile+")")
+		}
+	}
+	var err error
+	s.admin, err = admin.New(admin.Options{
+		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Figures: s.adminFigures,
+		Ready: s.service.ready, Truth: s.truth, Metrics: s.service.metrics,
+		Random: s.random, Now: s.now, Log: s.log.Logger,
+	})
+	return err
+}
+
+// access is who may come in under a configuration.
+func (s *server) access(cfg *configs.Config) admin.Access {
+	a := admin.Access{Hosts: cfg.Admin.Hosts, PublicMetrics: cfg.Metrics.Public}
+	for _, t := range cfg.Admin.Tokens {
+		a.Tokens = append(a.Tokens, t.Reveal())
+	}
+	if len(a.Tokens) == 0 && s.token != "" {
+		a.Tokens = []string{s.token}
+	}
+	return a
+}
+
+// adminFigures is the service's health and, when there is one, the fault of the last reload.
+func (s *server) adminFigures(ctx context.Context) []admin.Figure {
+	var out []admin.Figure
+	if fault := s.faults.get(); fault != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
+	}
+	if s.service.figures != nil {
+		out = append(out, s.service.figures(ctx)...)
+	}
+	return out
+}
+
+// serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin, owners.
+func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
+	signals := make(chan os.Signal, 4)
+	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+	defer signal.Stop(signals)
+
+	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopOwners()
+	var owners sync.WaitGroup
+	failed := make(chan error, len(s.service.owners)+2)
+	for _, owner := range s.service.owners {
+		owners.Go(func() {
+			if err := owner(owned); err != nil && owned.Err() == nil {
+				failed <- err
+			}
+		})
+	}
+	changed := make(chan struct{}, 1)
+	owners.Go(func() { watchFile(owned, s.flags.path(s.world), changed) })
+
+	data := s.httpServer(s.counted(s.service.data))
+	adminServer := s.httpServer(s.admin)
+	owners.Go(func() { failed <- serveOn(data, dataListener) })
+	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
+
+	s.announce(localURL(dataListener.Addr()), localURL(adminListener.Addr()))
+	err := s.untilStopped(ctx, signals, changed, failed)
+
+	cut := s.stopData(data, signals)
+	removeRunFile(s.cfg.DataDir)
+	err = errors.Join(err, adminServer.Close())
+	stopOwners()
+	owners.Wait()
+	err = errors.Join(err, s.service.close())
+	s.log.Info("precept stopped", "cut", cut)
+	if err == nil && cut {
+		return &codedError{code: exitCut}
+	}
+	return err
+}
+
+// untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it is a bad one.
+func (s *server) untilStopped(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-changed:
+			s.reload()
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
+				return nil
+			}
+			s.reload()
+		}
+	}
+}
+
+func (s *server) httpServer(h http.Handler) *http.Server {
+	return &http.Server{
+		Handler:           h,
+		ReadHeaderTimeout: s.cfg.Limits.HeaderTimeout,
+		IdleTimeout:       idleConn,
+		ErrorLog:          slog.NewLogLogger(s.log.Handler(), slog.LevelDebug), // broken clients are everyday, and theirs
+	}
+}
+
+// serveOn serves until the server is closed.
+func serveOn(server *http.Server, l net.Listener) error {
+	if err := server.Serve(l); !errors.Is(err, http.ErrServerClosed) {
+		return fmt.Errorf("serve on %s: %w", l.Addr(), err)
+	}
+	return nil
+}
+
+// counted keeps account of the requests in flight: closing a server does not wait for its handlers, and what they have to
+// tell the recorder must be told before it goes.
+func (s *server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.inFlight.Add(1)
+		defer s.inFlight.Done()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// stopData lets streams end for the drain time or until a second signal; cut says that some did not.
+func (s *server) stopData(data *http.Server, signals <-chan os.Signal) (cut bool) {
+	if s.service.drain != nil {
+		s.service.drain()
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Limits.DrainTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- data.Shutdown(ctx) }()
+	for waiting := true; waiting; {
+		select {
+		case err := <-done:
+			cut, waiting = err != nil, false
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				cancel() // Shutdown returns with an error
+			}
+		}
+	}
+	if cut {
+		_ = data.Close() // what it would say is that connections were open
+	}
+	s.waitInFlight()
+	return cut
+}
+
+// waitInFlight gives cut handlers the time to notice.
+func (s *server) waitInFlight() {
+	over := make(chan struct{})
+	go func() {
+		s.inFlight.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(cutWait)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+		s.log.Warn("handlers did not end in time; what they held is lost")
+	}
+}
+
+// announce says, once, where precept is: to people and to programs.
+func (s *server) announce(data, adminURL string) {
+	if s.ready == nil {
+		s.log.always("precept ready", "data", data, "admin", adminURL)
+	}
+	if err := writeRunFile(s.cfg.DataDir, runFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
+		s.log.Warn("run.json cannot be written", "error", err)
+	}
+	if s.ready != nil {
+		s.ready(data, adminURL)
+	}
+}
