@@ -84,7 +84,9 @@ func TestBuildOneTurn(t *testing.T) {
 		want  string
 		field string // a text that must stand in the output
 	}{
-		{"plain chat", func(c *script) { c.turn(Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?")) }, DialogResponse, "Paris."},
+		{"plain chat", func(c *script) {
+			c.turn(Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
+		}, DialogResponse, "Paris."},
 		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), say("user", "List files")) }, IntentResolution, "called bash"},
 		{"many calls do not make more samples", func(c *script) {
 			r := calls("c0", "bash", "ls")
@@ -313,4 +315,26 @@ func TestCutKeepsPlaceholdersWhole(t *testing.T) {
 			t.Errorf("half a placeholder: %q", got)
 		}
 	}
+}
+
+// FuzzBuild feeds items that no agent would send: whatever stands in them, Build and the exports must not panic, and what
+// they make must conform.
+func FuzzBuild(f *testing.F) {
+	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
+	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
+	f.Fuzz(func(t *testing.T, a, b []byte, from int) {
+		c := newScript()
+		c.s.Failing = failing
+		c.turn(calls("c1", "run", string(a)), string(a))
+		c.echo = nil
+		c.turn(Reply{Text: string(b)}, string(b)).NewFrom = from
+		c.s.Ratings = []Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
+		for _, s := range Build(c.s) {
+			if p := Validate(s); len(p) != 0 {
+				t.Errorf("%s: %v", s.Family, p)
+			}
+		}
+		c.s.Conversation()
+		c.s.Preferences()
+	})
 }

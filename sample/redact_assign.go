@@ -108,6 +108,10 @@ func classOfName(n string) keyClass {
 		if n == "fax" {
 			return phoneClass
 		}
+	case 'g':
+		if n == "sig" { // of a shared access signature
+			return azureClass
+		}
 	}
 	return noClass
 }
@@ -166,6 +170,8 @@ func secretEnd(a, b byte) bool {
 		return a == 'e' || a == 'o'
 	case 'l':
 		return a == 'a'
+	case 'g':
+		return a == 'i'
 	}
 	return false
 }
@@ -173,7 +179,7 @@ func secretEnd(a, b byte) bool {
 // telling reports whether a name of a class can end in b; most names cannot, and need not be read.
 func telling(b byte) bool {
 	switch b | 0x20 {
-	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x':
+	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x', 'g':
 		return true
 	}
 	return isDigit(b)

@@ -60,7 +60,8 @@ func (m *matcher) pem(start int) hit {
 	}
 	body := start + 5 + header + 5
 	area := m.s[body:min(len(m.s), body+farthest)]
-	if end := bytes.Index(area, []byte("-----END ")); end >= shortest {
+	// Only the next dashes count: looking for the END of each of many headers would cost their square.
+	if end := bytes.Index(area, []byte("-----")); end >= shortest && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
 		if tail := bytes.Index(m.s[end:min(len(m.s), end+80)], []byte("-----")); tail >= 0 {
 			return hit{start, end + tail + 5, privateKey}
@@ -159,6 +160,9 @@ scan:
 		case c <= ' ', c == '/', c == '?', c == '#', c == '<', c == '>', c == '[', c == ',', isQuote(c), c == '\\', c == ')':
 			break scan
 		}
+	}
+	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
+		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
 	}
 	if colon < 0 || sign <= colon+1 || !bareword(s[colon+1:sign]) {
 		return hit{}

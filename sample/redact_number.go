@@ -51,47 +51,56 @@ func closed(s []byte, end int) bool {
 	return (c != '.' && c != '-') || !isDigit(at(s, end+1))
 }
 
-// groups is a number as it is written: digits in groups, and where each group ends.
+// groups is a number as it is written: digits in groups, where each group ends, and what stands before it.
 type groups struct {
-	digits  [20]byte
-	n       int
-	size    [8]int
-	end     [8]int
-	count   int
-	plain   bool // one separator byte throughout
-	sep     byte
-	bracket bool
+	digits [20]byte
+	n      int
+	size   [8]int
+	end    [8]int
+	sep    [8]byte // ( where a bracket was opened or closed
+	count  int
+}
+
+// uniform returns the one separator of the first k groups, ( if there is a bracket among them, or 0.
+func (g *groups) uniform(k int) byte {
+	same := true
+	for j := 1; j < k; j++ {
+		if g.sep[j] == '(' {
+			return '('
+		}
+		same = same && g.sep[j] == g.sep[1]
+	}
+	if !same || k < 2 {
+		return 0
+	}
+	return g.sep[1]
 }
 
 // readGroups reads digits and single separators (also ") " after an area code) from i.
 func readGroups(s []byte, i int) (g groups) {
-	g.plain = true
+	sep := byte(0)
 	for g.count < len(g.size) {
 		end := span(s, i, digitByte)
 		if end == i || g.n+end-i > len(g.digits) {
 			break
 		}
 		g.n += copy(g.digits[g.n:], s[i:end])
-		g.size[g.count], g.end[g.count] = end-i, end
+		g.size[g.count], g.end[g.count], g.sep[g.count] = end-i, end, sep
 		g.count++
-		c := at(s, end)
-		next := end + 1
-		if c == ')' {
-			g.bracket = true
-			if at(s, next) == ' ' || at(s, next) == '-' {
-				next++
+		sep = at(s, end)
+		i = end + 1
+		switch {
+		case sep == ')':
+			sep = '('
+			if at(s, i) == ' ' || at(s, i) == '-' {
+				i++
 			}
-		} else if c == ' ' && at(s, next) == '(' {
-			g.bracket = true
-			next++
-		} else if c != ' ' && c != '-' && c != '.' {
-			break
+		case sep == ' ' && at(s, i) == '(':
+			sep = '('
+			i++
+		case sep != ' ' && sep != '-' && sep != '.':
+			return g
 		}
-		if g.sep == 0 {
-			g.sep = c
-		}
-		g.plain = g.plain && g.sep == c
-		i = next
 	}
 	return g
 }

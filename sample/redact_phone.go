@@ -37,10 +37,17 @@ func international(g groups, k, n int) bool {
 	if k == 1 {
 		return n >= 10
 	}
-	for _, size := range g.size[1:k] { // 1-digit groups are lists, not numbers
-		if size < 2 && k > 3 {
-			return false
+	single := 0
+	for _, size := range g.size[1:k] {
+		if size == 1 {
+			single++
 		}
+	}
+	if single > 1 { // +33 6 12 34 56 78 and +44 (0)20 ... have one; more make a list of digits
+		return false
+	}
+	if k == 2 && (g.size[0] > 3 || g.uniform(k) == '.') { // a time zone and a year; a decimal fraction
+		return false
 	}
 	return g.size[0] <= 4
 }
@@ -49,10 +56,8 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if n < 7 || n > 15 {
 		return false
 	}
-	if northAmerican(g, k, n) {
-		if g.sep != ' ' || g.bracket {
-			return true
-		}
+	if northAmerican(g, k, n) && (g.uniform(k) != ' ' || m.alone(start, g.end[k-1])) {
+		return true
 	}
 	if m.class == phoneClass {
 		return true
@@ -60,13 +65,26 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && m.near(start, wordsOfPhone)
 }
 
-// northAmerican is [1] NXX NXX XXXX, where N is 2 to 9.
+// northAmerican is [1] NXX NXX XXXX. With dashes or an area code in brackets any digits do, since made-up numbers such as
+// 555-123-4567 and 123-456-7890 are as common as real ones; with dots or blanks N must be 2 to 9.
 func northAmerican(g groups, k, n int) bool {
 	size, d := g.size[:k], g.digits[:n]
 	if k > 1 && size[0] == 1 && d[0] == '1' {
 		size, d = size[1:], d[1:]
 	}
-	return len(size) == 3 && size[0] == 3 && size[1] == 3 && size[2] == 4 && d[0] >= '2' && d[3] >= '2'
+	if len(size) != 3 || size[0] != 3 || size[1] != 3 || size[2] != 4 {
+		return false
+	}
+	sep := g.uniform(k)
+	return sep == '(' || sep == '-' || (d[0] >= '2' && d[3] >= '2')
+}
+
+// alone reports whether no other number stands next to s[start:end]: 200 300 4000 in a row of numbers is no phone.
+func (m *matcher) alone(start, end int) bool {
+	s := m.s
+	before := start >= 2 && s[start-1] == ' ' && (isDigit(s[start-2]) || s[start-2] == ' ')
+	after := at(s, end) == ' ' && (isDigit(at(s, end+1)) || at(s, end+1) == ' ')
+	return !before && !after && !(start > 0 && s[start-1] == '\t') && at(s, end) != '\t'
 }
 
 // dateShape is 2026-01-31 or 31.01.2026.

@@ -59,9 +59,9 @@ var anchors = func() (t anchorTable) {
 		return telling(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']'
 	}
 
-	rule(anchorVendorDash, "-", in("ktiXpabeors"), token)
+	rule(anchorVendorDash, "-", in("ktiXpabeorsx"), token)
 	rule(anchorDashes, "-", func(b byte) bool { return edge(b) && b != '-' }, in("-"))
-	rule(anchorUnderscore, "_", in("pousrtecmf"), isAlnum)
+	rule(anchorUnderscore, "_", in("pousrtecmfk"), isAlnum)
 	rule(anchorA, "A", edge, in("KSIC"))
 	rule(anchorS, "S", edge, in("GK"))
 	rule(anchorJWT, "J", in("y"), token)

@@ -36,9 +36,16 @@ func (m *matcher) dash(i int) hit {
 			}
 			return m.token(i-4, 5, tokenByte, 50, pypiToken)
 		}
+		if startsWith(s, i-3, "xai-") {
+			return m.token(i-3, 4, alnumByte, 32, secret)
+		}
 	case 'X':
 		if startsWith(s, i-6, "GOCSPX-") {
 			return m.token(i-6, 7, tokenByte, 20, googleKey)
+		}
+	case 'x':
+		if startsWith(s, i-4, "pplx-") {
+			return m.token(i-4, 5, alnumByte, 32, secret)
 		}
 	case 'p':
 		if startsWith(s, i-4, "xapp-") {
@@ -90,8 +97,13 @@ func (m *matcher) underscore(i int) hit {
 		}
 	case 't':
 		if startsWith(s, i-10, "github_pat_") {
-			h := m.token(i-10, 11, tokenByte, 20, githubToken)
-			return h
+			return m.token(i-10, 11, tokenByte, 20, githubToken)
+		}
+		if startsWith(s, i-5, "shpat_") {
+			return m.token(i-5, 6, alnumByte, 20, secret)
+		}
+		if startsWith(s, i-8, "dckr_pat_") {
+			return m.token(i-8, 9, tokenByte, 20, secret)
 		}
 		if startsWith(s, i-7, "sk_test_") || startsWith(s, i-7, "rk_test_") {
 			return m.token(i-7, 8, alnumByte, 16, stripeKey)
@@ -103,6 +115,10 @@ func (m *matcher) underscore(i int) hit {
 	case 'c':
 		if startsWith(s, i-5, "whsec_") {
 			return m.token(i-5, 6, base64Byte, 20, stripeKey)
+		}
+	case 'k':
+		if startsWith(s, i-3, "gsk_") {
+			return m.token(i-3, 4, alnumByte, 32, secret)
 		}
 	case 'm':
 		if startsWith(s, i-3, "npm_") {
