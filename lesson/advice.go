@@ -127,7 +127,7 @@ func hardCut(lines []string, maxBytes int) []string {
 			continue
 		}
 		part := clipBytes(line, max(0, room-1-len(more)))
-		if i := strings.LastIndexFunc(part, unicode.IsSpace); i > 0 {
+		if i := strings.LastIndexFunc(part, unicode.IsSpace); i > 0 && line[len(part)] != ' ' {
 			part = part[:i]
 		}
 		switch part = strings.TrimRight(part, " "); {

@@ -1,5 +1,15 @@
 package lesson
 
+import (
+	"bytes"
+	"errors"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
 const gptmeSample = `---
 match:
   keywords:
@@ -26,3 +36,215 @@ When a branch is checked out in a directory that no longer exists.
 ## Outcome
 The add works.
 `
+
+func TestParseReadsEveryField(t *testing.T) {
+	l := mustParse(t, "browser/verify-page-id.md", strings.Replace(sample, "confidence: 0.5 # a guess", "confidence: 1\nsupersedes: [old-one]\nexpires_at: 2030-01-31t10:00:00+02:00", 1))
+	want := Trigger{
+		Description: "Paging through a list in a browser.", Tags: []string{"paging", "browser"},
+		Targets: []Target{{Operator: "coder*", Role: "reviewer"}}, Keywords: []string{"load more", "next page"},
+	}
+	got := l.Trigger
+	got.NotKeywords, got.Tools, got.ErrorPatterns, got.Models = nil, nil, nil, nil
+	if !reflect.DeepEqual(got, want) {
+		t.Errorf("trigger %+v", got)
+	}
+	if l.Slug != "verify-page-id" || l.Outcome != "success" || l.Confidence != 1 || l.State != Active || l.Form != FormAIP11 ||
+		!slices.Equal(l.Supersedes, []string{"old-one"}) || !l.ExpiresAt.Equal(time.Date(2030, 1, 31, 8, 0, 0, 0, time.UTC)) ||
+		len(l.Evidence) != 1 || l.Evidence[0].Note != "the list was stale" {
+		t.Errorf("%+v", l)
+	}
+	if l.Advice != "Re-read the page id after every navigation; a list view can be stale." {
+		t.Errorf("advice %q", l.Advice)
+	}
+	if len(l.ContentHash) != 64 || l.Arm() != l.ContentHash[:12] {
+		t.Errorf("hash %q arm %q", l.ContentHash, l.Arm())
+	}
+	own := "metadata:\n  precept: {state: trial, content_hash: X, approved_by: ann, approved_at: 2026-01-02T03:04:05Z, source: distill}\n"
+	own = strings.Replace(own, "X", l.ContentHash, 1)
+	l = mustParse(t, "x.md", strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", own, 1))
+	if l.State != Trial || l.Approval.By != "ann" || l.Approval.Source != "distill" || l.Approval.At.Year() != 2026 {
+		t.Errorf("approval %+v %s", l.Approval, l.State)
+	}
+}
+
+func TestParseGptme(t *testing.T) {
+	l := mustParse(t, "git/Remove_stale Worktrees.md", gptmeSample)
+	if l.Slug != "remove-stale-worktrees" || l.Title != "Remove stale worktrees before adding one" || l.State != Active || l.Form != FormGptme {
+		t.Errorf("%+v", l)
+	}
+	if !slices.Equal(l.Trigger.Keywords, []string{"git worktree add", "branch is already checked out"}) {
+		t.Errorf("keywords %q", l.Trigger.Keywords)
+	}
+	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
+	if got := l.Lines(MaxAdvice); !slices.Equal(got, want) {
+		t.Errorf("lines %q", got)
+	}
+	if got := fired(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {
+		t.Error("does not fire")
+	}
+	for status, want := range map[string]State{"automated": Archived, "deprecated": Archived, "archived": Archived} {
+		raw := strings.Replace(gptmeSample, "status: active", "status: "+status, 1)
+		if got := mustParse(t, "some-lesson.md", raw); got.State != want {
+			t.Errorf("%s: %s", status, got.State)
+		}
+	}
+	for _, bad := range []string{"status: dancing", "status: [active]", "match: words"} {
+		raw := strings.Replace(gptmeSample, "status: active", bad, 1)
+		if _, err := Parse("some-lesson.md", []byte(raw)); err == nil {
+			t.Errorf("%s: accepted", bad)
+		}
+	}
+	if _, err := Parse("42.md", []byte(gptmeSample)); err == nil {
+		t.Error("a name that gives no slug: accepted")
+	}
+}
+
+func TestParseTellsAllFaultsAtOnce(t *testing.T) {
+	raw := `---
+schema: learning/v2
+slug: Bad Slug
+title: ""
+author: me
+trigger:
+  tags: [Upper, ok]
+  when: always
+  targets: [{who: x}]
+  metadata:
+    precept:
+      keywords: ["", 7]
+      regexps: [x]
+outcome: maybe
+evidence:
+  - kind: blog
+confidence: 1.5
+success_count: -1
+failure_count: many
+supersedes: [x-]
+expires_at: tomorrow
+metadata:
+  precept:
+    state: dancing
+    approved: true
+---
+`
+	_, err := Parse("x.md", []byte(raw))
+	var faults Faults
+	if !errors.As(err, &faults) {
+		t.Fatalf("error is %T", err)
+	}
+	got := map[string]Code{}
+	for _, f := range faults {
+		got[f.Field] = f.Code
+		if f.Line == 0 || f.Line > strings.Count(raw, "\n") || len(f.Message) < 10 {
+			t.Errorf("%+v", f)
+		}
+	}
+	for _, field := range []string{
+		"schema", "slug", "title", "author", "trigger.description", "trigger.tags[0]", "trigger.when", "trigger.targets[0].who",
+		"trigger.metadata.precept.keywords[0]", "trigger.metadata.precept.keywords[1]", "trigger.metadata.precept.regexps",
+		"outcome", "evidence[0].kind", "evidence[0].ref", "success_count", "failure_count", "supersedes[0]", "expires_at",
+		"metadata.precept.state", "metadata.precept.approved",
+	} {
+		if got[field] != CodeInvalid {
+			t.Errorf("%s: %q", field, got[field])
+		}
+	}
+	if got["confidence"] != CodeConfidence {
+		t.Errorf("confidence: %q", got["confidence"])
+	}
+	if !strings.Contains(err.Error(), "lesson_invalid: slug (line 3): ") {
+		t.Errorf("the text does not say where: %s", err)
+	}
+}
+
+func TestParseRefuses(t *testing.T) {
+	deep := "---\nmetadata: " + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "\n---\n"
+	for name, raw := range map[string]string{
+		"empty":               "",
+		"no frontmatter":      "# Title\n",
+		"open frontmatter":    "---\nschema: learning/v1\n",
+		"empty frontmatter":   "---\n---\nbody",
+		"a list":              "---\n- a\n---\n",
+		"a word":              "---\nhello\n---\n",
+		"not YAML":            "---\na: [\n---\n",
+		"invalid UTF-8":       strings.Replace(sample, "Intro", "\xff", 1),
+		"NUL":                 strings.Replace(sample, "Intro", "\x00", 1),
+		"huge":                sample + strings.Repeat("x", MaxFile),
+		"large frontmatter":   strings.Replace(sample, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
+		"deep":                deep,
+		"twice the same key":  strings.Replace(sample, "outcome: success", "outcome: success\noutcome: failure", 1),
+		"anchors and aliases": strings.Replace(sample, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
+		"merge keys":          strings.Replace(sample, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),
+		"tags of YAML":        strings.Replace(sample, "outcome: success", "outcome: !!str success", 1),
+		"two documents":       strings.Replace(sample, "outcome: success", "outcome: success\n...\nx: y", 1),
+	} {
+		l, err := Parse("x.md", []byte(raw))
+		if err == nil {
+			t.Errorf("%s: accepted %+v", name, l)
+			continue
+		}
+		var faults Faults
+		if !errors.As(err, &faults) || len(faults) == 0 || faults[0].Message == "" {
+			t.Errorf("%s: %T %v", name, err, err)
+		}
+	}
+}
+
+func TestContentHashIsOfWhatMatters(t *testing.T) {
+	base := mustParse(t, "x.md", sample)
+	for old, changed := range map[string]bool{
+		"success_count: 0|success_count: 9":      false,
+		"confidence: 0.5|confidence: 0.9":        false,
+		"Paging through|While paging through":    false,
+		"It was.|It was, twice.":                 false,
+		"[paging, browser]|[browser, paging]":    false,
+		"owner: someone|owner: me":               false,
+		"Load More. #|Load more. #":              true,
+		"a list view can|the list view can":      true,
+		"- next page|- other page":               true,
+		"role: reviewer|role: writer":            true,
+		"[paging, browser]|[paging]":             true,
+		"slug: verify-page-id|slug: verify-page": true,
+	} {
+		from, to, _ := strings.Cut(old, "|")
+		l, err := Parse("x.md", []byte(strings.Replace(sample, from, to, 1)))
+		if err != nil {
+			t.Errorf("%s: %v", old, err)
+			continue
+		}
+		if (l.ContentHash != base.ContentHash) != changed {
+			t.Errorf("%s: hash changed %v", old, !changed)
+		}
+	}
+	a, b := Lesson{Slug: "a", Title: "bc"}, Lesson{Slug: "ab", Title: "c"}
+	if a.Hash() == b.Hash() {
+		t.Error("text may move between fields without changing the hash")
+	}
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(sample))
+	f.Add([]byte(gptmeSample))
+	f.Add([]byte("---\r\nmatch: {keywords: [a b]}\r\nstatus: active\r\n---\r\n# T\r\n## Rule\r\nx\r\n"))
+	f.Add([]byte("---\n{schema: learning/v1, slug: a-b, title: t, trigger: {description: d}, outcome: mixed, evidence: [{kind: run, ref: x}]}\n---\n## What to do\n" + "x <|im_start|>"))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		l, err := Parse("some-lesson.md", raw)
+		if err != nil {
+			var faults Faults
+			if !errors.As(err, &faults) || len(faults) == 0 {
+				t.Fatalf("a refusal without faults: %v", err)
+			}
+			return
+		}
+		out, err := Format(l)
+		if err != nil || !bytes.Equal(out, raw) {
+			t.Fatalf("round trip: %v\n%q\n%q", err, raw, out)
+		}
+		if edited, err := Edit(l, func(l *Lesson) { l.State = Trial }); err == nil {
+			if edited.State != Trial || edited.ContentHash != l.ContentHash || edited.Body != l.Body {
+				t.Fatalf("an edit of the state changed more:\n%s\n%s", raw, edited.Raw)
+			}
+		}
+		checkSafe(t, l)
+	})
+}

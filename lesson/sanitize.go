@@ -86,7 +86,7 @@ func neutralize(s string) string {
 		s = p.openTag.ReplaceAllString(s, "($1")
 		s = p.hashes.ReplaceAllString(s, "")
 		s = p.heading.ReplaceAllString(s, "$1")
-		s = p.roleLine.ReplaceAllString(s, "$1 -")
+		s = p.roleLine.ReplaceAllString(s, "$1$2 -")
 		s = p.role.ReplaceAllString(s, "$1 -")
 		if s == before {
 			break
@@ -118,7 +118,7 @@ var patterns = sync.OnceValue(func() *rolePatterns {
 		openTag:  regexp.MustCompile(`(?i)<+\s*(/?\s*(?:system|user|assistant|human|developer|` + `antml:)\b)`),
 		hashes:   regexp.MustCompile(`(?m)^[ >]*#{2,}[ #]*`),
 		heading:  regexp.MustCompile(`(?i)#+\s*((?:` + labels + `)\b)`),
-		roleLine: regexp.MustCompile(`(?im)^[\s>*_#|+-]*\b(` + labels + `)[*_]*\s*[:：]`),
+		roleLine: regexp.MustCompile(`(?im)^([\s>*_#|+-]*)\b(` + labels + `)[*_]*\s*[:：]`),
 		role:     regexp.MustCompile(`\b(System|Assistant|User|Human|Developer|SYSTEM|ASSISTANT|USER|HUMAN|DEVELOPER)[*_]*\s*[:：]`),
 	}
 })

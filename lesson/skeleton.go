@@ -53,13 +53,13 @@ func skeleton(s string) string {
 // one. It covers the letters of our delimiters.
 func lookalike(r rune) rune { //nolint:gocyclo // a table
 	switch r {
-	case 'а', 'ɑ', 'α', '∂', '@', '4', 'ᴀ':
+	case 'а', 'ɑ', 'α', '∂', '@', '4', 'ᴀ', 'ꭺ':
 		return 'a'
-	case 'с', 'ϲ', 'ᴄ', '¢', 'ƈ':
+	case 'с', 'ϲ', 'ᴄ', '¢', 'ƈ', 'ꮯ':
 		return 'c'
-	case 'ԁ', 'ɗ', 'ɖ', 'ᴅ', 'đ', 'ժ':
+	case 'ԁ', 'ɗ', 'ɖ', 'ᴅ', 'đ', 'ժ', 'ꭰ':
 		return 'd'
-	case 'е', 'ε', 'є', 'ҽ', 'ɛ', '℮', '3', 'ᴇ', 'ə', 'ē', '€':
+	case 'е', 'ε', 'є', 'ҽ', 'ɛ', '℮', '3', 'ᴇ', 'ə', 'ē', '€', 'ꭼ':
 		return 'e'
 	case 'ƒ', 'ϝ', 'ғ', 'ꜰ', 'ք', 'ẝ':
 		return 'f'
@@ -67,7 +67,7 @@ func lookalike(r rune) rune { //nolint:gocyclo // a table
 		return 'g'
 	case 'н', 'һ', 'ʜ', 'հ', 'ɦ':
 		return 'h'
-	case 'i', 'ӏ', 'і', 'ι', 'ɩ', '|', '!', '1', 'ɪ', 'ⅼ', 'ʟ', 'ł', 'ǀ', '∣':
+	case 'i', 'ӏ', 'і', 'ι', 'ɩ', '|', '!', '1', 'ɪ', 'ⅼ', 'ʟ', 'ł', 'ǀ', '∣', 'ꮮ':
 		return 'l'
 	case 'к', 'κ', 'ᴋ', 'ĸ':
 		return 'k'
@@ -79,11 +79,11 @@ func lookalike(r rune) rune { //nolint:gocyclo // a table
 		return 'o'
 	case 'р', 'ρ', 'ᴘ', 'ƥ':
 		return 'p'
-	case 'г', 'ʀ', 'я', 'ɾ', 'ɼ', 'ᴦ':
+	case 'г', 'ʀ', 'я', 'ɾ', 'ɼ', 'ᴦ', 'ꭱ':
 		return 'r'
-	case 'ѕ', 'ꜱ', 'ʂ', '5', '$', '§', 'ƽ':
+	case 'ѕ', 'ꜱ', 'ʂ', '5', '$', '§', 'ƽ', 'ꮪ':
 		return 's'
-	case 'т', 'τ', 'ᴛ', '7', '+', '†':
+	case 'т', 'τ', 'ᴛ', '7', '+', '†', 'ꭲ':
 		return 't'
 	case 'υ', 'ս', 'ᴜ':
 		return 'u'
