@@ -1,0 +1,219 @@
+package lesson
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+func slugs(b *Book) []string {
+	var out []string
+	for _, l := range b.Lessons() {
+		out = append(out, l.Slug)
+	}
+	return out
+}
+
+// told lists problems as "file code field".
+func told(problems []Problem) []string {
+	var out []string
+	for _, p := range problems {
+		for _, f := range p.Faults {
+			out = append(out, strings.TrimSpace(filepath.Base(p.Path)+" "+string(f.Code)+" "+f.Field))
+		}
+	}
+	return out
+}
+
+func TestLoad(t *testing.T) {
+	dir := t.TempDir()
+	for path, content := range map[string]string{
+		"one-a.md":                lessonFile("one-a", "One", "alpha beta"),
+		"git/two-b.md":            lessonFile("two-b", "Two", "gamma delta"),
+		"git/deep/three-c.MD":     lessonFile("three-c", "Three", "x y"),
+		"git/bad.md":              "no lesson",
+		"git/gone-wrong.md":       strings.Replace(lessonFile("gone-wrong", "T", "x y"), "outcome: success", "outcome: fine", 1),
+		"collides.md":             lessonFile("two-b", "Other", "x y"),
+		"lonely.md":               strings.Replace(lessonFile("lonely", "L", "x y"), "outcome", "supersedes: [never-was, one-a]\noutcome", 1),
+		"ring-a.md":               strings.Replace(lessonFile("ring-a", "R", "x y"), "outcome", "supersedes: [ring-b]\noutcome", 1),
+		"ring-b.md":               strings.Replace(lessonFile("ring-b", "R", "x y"), "outcome", "supersedes: [ring-a]\noutcome", 1),
+		"README.md":               "# About",
+		"_index.md":               "| x |",
+		"_archive/old.md":         lessonFile("old-z", "Old", "x y"),
+		".hidden.md":              "x",
+		".git/x.md":               "x",
+		"notes.txt":               "x",
+		"gptme/some-lesson.md":    gptmeSample,
+		"gptme/empty-category/.x": "",
+	} {
+		write(t, filepath.Join(dir, path), content)
+	}
+	b, problems, err := Load(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []string{"lonely", "one-a", "ring-a", "ring-b", "some-lesson", "three-c", "two-b"}
+	if got := slugs(b); !slices.Equal(got, want) {
+		t.Errorf("slugs %q", got)
+	}
+	for slug, category := range map[string]string{"one-a": "", "three-c": "git/deep", "some-lesson": "gptme"} {
+		l, _ := b.Get(slug)
+		if l.Category != category || !strings.HasPrefix(l.Path, dir) {
+			t.Errorf("%s: category %q path %q", slug, l.Category, l.Path)
+		}
+	}
+	if l, _ := b.Get("two-b"); l.Title != "Other" {
+		t.Errorf("of two files with one slug the first by path stays, not %q", l.Path)
+	}
+	wantTold := []string{
+		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
+		"ring-a.md lesson_invalid supersedes", "ring-b.md lesson_invalid supersedes", "two-b.md slug_collision slug",
+	}
+	got := told(problems)
+	slices.Sort(got)
+	if !slices.Equal(got, wantTold) {
+		t.Errorf("told %q", got)
+	}
+	if s := problems[0].Error(); !strings.Contains(s, problems[0].Path) || !strings.Contains(s, "lesson_invalid") {
+		t.Errorf("a problem reads %q", s)
+	}
+}
+
+func TestLoadOfNothing(t *testing.T) {
+	b, problems, err := Load(filepath.Join(t.TempDir(), "missing"))
+	if err != nil || len(problems) != 0 || b.Len() != 0 {
+		t.Errorf("a missing directory: %v %v", problems, err)
+	}
+	file := filepath.Join(t.TempDir(), "file")
+	write(t, file, "x")
+	if _, _, err := Load(file); err == nil {
+		t.Error("a file for a directory: accepted")
+	}
+}
+
+func TestLoadRefusesWhatIsNoFileOfLessonSize(t *testing.T) {
+	dir := t.TempDir()
+	huge, err := os.Create(filepath.Join(dir, "huge.md"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer huge.Close()
+	if err := huge.Truncate(100 << 20); err != nil { // sparse: reading it would show in the allocations
+		t.Fatal(err)
+	}
+	if err := mkfifo(filepath.Join(dir, "pipe.md")); err != nil {
+		t.Skip("no named pipes here:", err)
+	}
+	if err := os.Symlink("nowhere", filepath.Join(dir, "dangling.md")); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Symlink("..", filepath.Join(dir, "up")); err != nil { // a loop of directories
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(dir, "one-a.md"), lessonFile("one-a", "One", "alpha beta"))
+	done := make(chan []string, 1)
+	go func() {
+		b, problems, err := Load(dir)
+		if err != nil || b.Len() != 1 {
+			t.Errorf("%v %v", b, err)
+		}
+		var files []string
+		for _, p := range problems {
+			if filepath.Dir(p.Path) == dir {
+				files = append(files, filepath.Base(p.Path))
+			}
+		}
+		done <- files
+	}()
+	select {
+	case files := <-done:
+		if !slices.Equal(files, []string{"huge.md", "pipe.md"}) {
+			t.Errorf("told of %q", files)
+		}
+	case <-time.After(5 * time.Second):
+		t.Fatal("the load hangs")
+	}
+}
+
+func TestBankKeepsTheLastGoodVersion(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "one-a.md")
+	bank := NewBank(dir)
+	load := func(content string) (string, []Problem) {
+		t.Helper()
+		if content != "" {
+			write(t, path, content)
+		}
+		b, problems, err := bank.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l, ok := b.Get("one-a")
+		if !ok {
+			return "", problems
+		}
+		return l.Title, problems
+	}
+	if title, problems := load(lessonFile("one-a", "One", "a b c")); title != "One" || len(problems) != 0 {
+		t.Fatalf("%q %v", title, problems)
+	}
+	for range 2 { // the second time the bad file is not even read again
+		if title, problems := load("broken now"); title != "One" || len(problems) != 1 || !problems[0].Kept || problems[0].Slug != "one-a" {
+			t.Fatalf("%q %v", title, problems)
+		}
+	}
+	if title, problems := load(lessonFile("one-a", "Two!", "a b c")); title != "Two!" || len(problems) != 0 {
+		t.Fatalf("%q %v", title, problems)
+	}
+	if os.Getuid() != 0 {
+		if err := os.Chmod(path, 0); err != nil {
+			t.Fatal(err)
+		}
+		if title, problems := load(""); title != "Two!" || len(problems) != 1 {
+			t.Fatalf("unreadable: %q %v", title, problems)
+		}
+	}
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	if title, problems := load(""); title != "" || len(problems) != 0 {
+		t.Fatalf("removed: %q %v", title, problems)
+	}
+}
+
+func TestALessonInUseOutlivesItsFile(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "one-a.md"), lessonFile("one-a", "One", "alpha beta"))
+	bank := NewBank(dir)
+	old, _, err := bank.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(filepath.Join(dir, "one-a.md")); err != nil {
+		t.Fatal(err)
+	}
+	if b, _, err := bank.Load(); err != nil || b.Len() != 0 {
+		t.Fatal(b.Len(), err)
+	}
+	if got := fired(old, &Query{Words: []string{"alpha beta"}}); len(got) != 1 {
+		t.Error("the old book has changed")
+	}
+}
+
+func BenchmarkLoad(b *testing.B) {
+	dir := b.TempDir()
+	for i := range 5000 {
+		slug := fmt.Sprintf("lesson-%05d", i)
+		write(b, filepath.Join(dir, fmt.Sprintf("c%d", i%20), slug+".md"), lessonFile(slug, "Title", fmt.Sprintf("phrase number%d", i), fmt.Sprintf("other%d words", i)))
+	}
+	b.ResetTimer()
+	for b.Loop() {
+		if book, _, err := Load(dir); err != nil || book.Len() != 5000 {
+			b.Fatal(err)
+		}
+	}
+}
