@@ -27,12 +27,13 @@ func canonicalArgs(args string) (canon string, words []string) {
 	var b bytes.Buffer
 	c := canoniser{out: &b}
 	c.value(v, true)
-	return b.String(), c.words
+	return b.String(), append(c.numbers, c.words...)
 }
 
 type canoniser struct {
-	out   *bytes.Buffer
-	words []string
+	out     *bytes.Buffer
+	words   []string
+	numbers []string
 }
 
 func (c *canoniser) value(v any, top bool) {
@@ -53,7 +54,7 @@ func (c *canoniser) value(v any, top bool) {
 		c.words = longest(c.words, s)
 		c.quote(s)
 	case json.Number:
-		c.out.WriteString(x.String())
+		c.number(x.String())
 	case bool:
 		if x {
 			c.out.WriteString("true")
@@ -86,6 +87,14 @@ func (c *canoniser) object(x map[string]any, top bool) {
 		c.value(x[k], false)
 	}
 	c.out.WriteByte('}')
+}
+
+// number keeps a number as it is spelled: 1 and 1.0 are different calls, which only means that a loop is seen later.
+func (c *canoniser) number(s string) {
+	c.out.WriteString(s)
+	if n := len(c.numbers); n < 3 && len(s) > 1 {
+		c.numbers = append(c.numbers, s)
+	}
 }
 
 func (c *canoniser) quote(s string) {
@@ -195,6 +204,11 @@ func steady(dst []byte, t string) []byte {
 			i++
 			continue
 		}
+		if isUUID(t[i:]) {
+			dst = append(dst, '#')
+			i += uuidLen
+			continue
+		}
 		j := i
 		digits := 0
 		for j < len(t) && (isWordByte(t[j]) || isDigit(t[j-min(1, j-i)]) && j+1 < len(t) && isDigit(t[j+1]) && (t[j] == ':' || t[j] == '.')) {
@@ -211,6 +225,16 @@ func steady(dst []byte, t string) []byte {
 		i = j
 	}
 	return dst
+}
+
+const uuidLen = 36
+
+// isUUID: s begins with 8-4-4-4-12 hexadecimal digits.
+func isUUID(s string) bool {
+	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return false
+	}
+	return hexOnly(s[:8]) && hexOnly(s[9:13]) && hexOnly(s[14:18]) && hexOnly(s[19:23]) && hexOnly(s[24:36])
 }
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }

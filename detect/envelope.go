@@ -176,7 +176,7 @@ func pendingField(v laxValue) (Verdict, bool) {
 
 // messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"}, {"detail":"..."}.
 func messageOnly(v laxValue) (Verdict, bool) {
-	if len(v.keys) == 0 || len(v.keys) > 5 {
+	if done, ok := v.get("success", "ok"); len(v.keys) == 0 || len(v.keys) > 5 || ok && done.kind == laxBool {
 		return Verdict{}, false
 	}
 	said := ""

@@ -9,6 +9,7 @@ import (
 // tolerant reader takes all three. It keeps little: strings are slices of the text, arrays keep their first elements.
 const (
 	laxDepth    = 6       // deeper values are skipped, not kept
+	laxNesting  = 200     // nested deeper, a text is not read at all: the reader is recursive
 	laxElements = 16      // of an array
 	laxBytes    = 1 << 20 // of a text; what lies behind is not read
 )
@@ -91,9 +92,10 @@ func parseLax(text string) (laxValue, bool) {
 }
 
 type laxParser struct {
-	s   string
-	i   int
-	bad bool // not such a text at all; the text's end is not bad
+	s    string
+	i    int
+	drop int  // above 0: what is read is not kept
+	bad  bool // not such a text at all; the text's end is not bad
 }
 
 func (p *laxParser) space() {
@@ -105,6 +107,10 @@ func (p *laxParser) space() {
 func (p *laxParser) value(depth int) laxValue {
 	p.space()
 	if p.i >= len(p.s) {
+		return laxValue{}
+	}
+	if depth > laxNesting {
+		p.bad = true
 		return laxValue{}
 	}
 	switch c := p.s[p.i]; c {
@@ -147,7 +153,7 @@ func (p *laxParser) object(depth int) laxValue {
 		}
 		p.i++
 		val := p.value(depth + 1)
-		if depth < laxDepth {
+		if depth < laxDepth && p.drop == 0 {
 			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
 		}
 	}
@@ -170,8 +176,13 @@ func (p *laxParser) array(depth int) laxValue {
 			p.i++
 			continue
 		}
-		val := p.value(depth + 1)
-		if depth < laxDepth && len(v.vals) < laxElements {
+		if depth >= laxDepth || len(v.vals) >= laxElements {
+			p.drop++
+			p.value(depth + 1)
+			p.drop--
+			continue
+		}
+		if val := p.value(depth + 1); p.drop == 0 {
 			v.vals = append(v.vals, val)
 		}
 	}
@@ -197,7 +208,7 @@ func (p *laxParser) str() string {
 
 func (p *laxParser) word() laxValue {
 	start := p.i
-	for p.i < len(p.s) && !strings.ContainsRune(",]})\n\t :", rune(p.s[p.i])) {
+	for p.i < len(p.s) && strings.IndexByte(",]})\n\t :", p.s[p.i]) < 0 {
 		p.i++
 	}
 	w := p.s[start:p.i]
@@ -250,7 +261,7 @@ func laxUnescape(s string) string {
 			if s[i] == 'x' {
 				width = 2
 			}
-			if i+width < len(s)+0 && i+width <= len(s)-1 {
+			if i+width < len(s) {
 				if n, err := strconv.ParseUint(s[i+1:i+1+width], 16, 32); err == nil {
 					b.WriteRune(rune(n)) //nolint:gosec // at most 16 bits
 					i += width

@@ -232,8 +232,11 @@ func shellComplaint(t string) bool {
 	if strings.ContainsAny(t[:i], " \t\"'=") && !strings.HasPrefix(t, "(eval)") {
 		return false
 	}
+	if j := strings.LastIndex(t, ": "); j < 0 && !strings.HasPrefix(t, "zsh:") {
+		return false
+	}
 	low := strings.ToLower(t[i:])
-	if strings.Contains(low, "broken pipe") {
+	if !hasWord(low, "o such", "not", "denied", " is a", "not a", "exist", "cannot", "can't", "option", "operand", "bad ", "syntax", "unterminated", "read-only", "no space", "no match", "unknown") || strings.Contains(low, "broken pipe") {
 		return false
 	}
 	for _, s := range []string{

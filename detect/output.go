@@ -75,6 +75,9 @@ func outputFails(body string) (string, bool) {
 	if rule, bad := nodeDied(lines); bad {
 		return rule, true
 	}
+	if tracebackEnds(body) {
+		return "traceback", true
+	}
 	complaints := 0
 	for i, t := range lines {
 		rule, w := failLine(t)
@@ -90,6 +93,23 @@ func outputFails(body string) (string, bool) {
 		}
 	}
 	return "shell", complaints*2 >= len(lines)
+}
+
+// tracebackEnds: the last traceback of the output ends it, but for a few lines; one that much follows was caught.
+func tracebackEnds(body string) bool {
+	i := strings.LastIndex(body, "Traceback (most recent call last)")
+	if i < 0 {
+		return false
+	}
+	after := -1 // lines behind the exception; -1: it was cut off
+	_, rest, _ := strings.Cut(body[i:], "\n")
+	for line := range strings.SplitSeq(rest, "\n") {
+		if strings.TrimSpace(line) == "" || after < 0 && (line[0] == ' ' || line[0] == '\t') {
+			continue
+		}
+		after++
+	}
+	return after < lastWords
 }
 
 // nodeDied: node prints the stack and, last of all, its own version when an exception ends the program.

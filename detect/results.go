@@ -251,6 +251,9 @@ func otherVerdict(text string) Verdict {
 	if rule, bad := statement(text); bad {
 		return Verdict{Outcome: Error, Rule: "text:" + rule}
 	}
+	if strings.HasPrefix(text, "Traceback (most recent call last)") {
+		return Verdict{Outcome: Error, Rule: "text:traceback"}
+	}
 	if rule, bad := pageFails(text); bad {
 		return Verdict{Outcome: Error, Rule: "page:" + rule}
 	}

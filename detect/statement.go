@@ -22,7 +22,7 @@ func statement(text string) (string, bool) {
 		return "unable", true
 	case short && startsInvalid(low):
 		return "invalid", true
-	case short && rest == "" && endsUnable(low):
+	case short && rest == "" && endsUnable(firstSentence(low)):
 		return "no-such", true
 	case httpLine(low, short):
 		return "http", true
@@ -39,7 +39,7 @@ func startsError(low string, short bool) bool {
 		"error executing", "error running", "error calling", "error while", "error during", "error when", "error invoking", "error in tool", "error editing", "error reading", "error writing", "error searching",
 		"error applying", "error parsing", "error fetching", "error loading", "error occurred", "error response", "error processing", "error creating", "error getting", "error opening", "error accessing", "http error",
 		"<tool_use_error>", "<error>", "<error_details>", "mcp error", "mcp server error", "the tool execution failed", "tool execution failed", "tool call failed",
-		"command failed with", "command failed:", "command timed out", "the command timed out", "request failed with", "request timed out", "request invalid", "traceback (most recent call last)", "inputvalidationerror",
+		"command failed with", "command failed:", "command timed out", "the command timed out", "request failed with", "request timed out", "request invalid", "inputvalidationerror",
 		"string to replace not found", "file has not been read", "file has been modified since", "file has been unexpectedly modified", "no replacement was performed", "no changes to make", "old_string not found",
 		"oldtext not found", "apply_patch verification failed", "eacces:", "enoent:", "eisdir:", "eperm:", "enotdir:", "etimedout", "econnrefused", "your proposed edit has introduced", "no such function name",
 	} {
@@ -63,6 +63,9 @@ func startsError(low string, short bool) bool {
 		if rest, ok := strings.CutPrefix(low, p); ok && endsThere(rest) {
 			return true
 		}
+	}
+	if strings.HasPrefix(low, "params must have required") || strings.Contains(low, " tool was called with invalid arguments") {
+		return true // opencode and qwen refuse arguments in these words
 	}
 	return strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found")
 }
@@ -96,6 +99,13 @@ func startsInvalid(low string) bool {
 		}
 	}
 	return false
+}
+
+func firstSentence(low string) string {
+	if i := strings.Index(low, ". "); i > 0 {
+		return low[:i]
+	}
+	return low
 }
 
 // endsUnable: one short sentence that says what is missing or forbidden.
