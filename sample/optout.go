@@ -67,10 +67,22 @@ func matchesAny(globs []string, name string) bool {
 // Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth (JSON inside them too), or
 // the words of a command. Any word counts as a path; where content may not be stored, one hit too many is the better fault.
 func (o *OptOut) Hits(args string) bool {
-	if len(o.paths) == 0 {
-		return false
+	return o.possible(args) && o.hits(args, 0)
+}
+
+// possible dismisses most arguments without decoding them: written files are long. An escape such as \u002e could hide a
+// pattern's text, so those are always decoded.
+func (o *OptOut) possible(args string) bool {
+	if strings.Contains(args, `\u`) {
+		return len(o.paths) > 0
 	}
-	return o.hits(args, 0)
+	flat := strings.ToLower(args)
+	for _, p := range o.paths {
+		if strings.Contains(flat, p.literal) {
+			return true
+		}
+	}
+	return false
 }
 
 func (o *OptOut) hits(text string, depth int) bool {
@@ -177,7 +189,7 @@ func isShellBreak(r rune) bool {
 
 // literalOf returns the longest run of a glob without meta characters.
 func literalOf(glob string) string {
-	if strings.ContainsAny(glob, `{[`) { // alternatives: no single text must occur
+	if strings.ContainsAny(glob, "{[\"<>&") { // alternatives: no single text must occur; or what JSON may escape
 		return ""
 	}
 	best := ""
