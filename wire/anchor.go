@@ -16,19 +16,26 @@ type Anchor struct {
 	Index  int    `json:"index"`          // where it stood last: a hint, verified before use
 }
 
-// AnchorAt makes the anchor of item i, or, with a call id, of the result of that call in it.
+// AnchorAt makes the anchor of item i (or of System), or, with a call id, of the result of that call in it.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
+	if i == System {
+		return Anchor{Role: RoleSystem, Index: System}
+	}
 	if callID != "" {
 		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
 	return Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
 }
 
-// Find returns the item where the anchor stands now, and the content block of its tool result (-1 for words). Nothing
+// Find returns the item (or System) where the anchor stands now, and the content block of its tool result (-1 for words). Nothing
 // is found where no text could be put.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
+	}
+	if a.Role == RoleSystem {
+		_, ok := r.systemPlace()
+		return System, -1, ok
 	}
 	if i := a.Index; r.stands(a, i) && r.equalsBefore(i) == a.Nth {
 		return i, -1, r.Item(i).HasText

@@ -95,6 +95,17 @@ func TestAnchorsInBlocks(t *testing.T) {
 	}
 }
 
+func TestAnchorOfTheSystemPrompt(t *testing.T) {
+	r := chatOf(t, go1, said)
+	if item, block, ok := r.Find(r.AnchorAt(System, "")); item != System || block != -1 || !ok {
+		t.Errorf("%d %d %v", item, block, ok)
+	}
+	closed := must(t, Messages, `{"system":7,"messages":[{"role":"user","content":"a"}]}`)
+	if _, _, ok := closed.Find(closed.AnchorAt(System, "")); ok {
+		t.Error("a system prompt that is a number")
+	}
+}
+
 func TestAnchorSurvivesStorage(t *testing.T) {
 	r := chatOf(t, go1, said, tool("a"))
 	for _, a := range []Anchor{r.AnchorAt(0, ""), r.AnchorAt(2, "a")} {

@@ -124,10 +124,14 @@ func (g gen) body() (Dialect, string) {
 	d := Dialect(1 + g.pick(3))
 	item := map[Dialect]func() string{Chat: g.chatItem, Responses: g.responsesItem, Messages: g.messagesItem}[d]
 	list := g.array(1+g.pick(5), item)
+	system := ""
+	if g.pick(2) == 0 {
+		system = g.member(map[Dialect]string{Chat: "instructions", Responses: "instructions", Messages: "system"}[d], g.textOrParts(d.partType()))
+	}
 	if d == Responses && g.pick(5) == 0 {
 		list = g.string()
 	}
-	return d, g.space() + g.object(g.member(d.listKey(), list), `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
+	return d, g.space() + g.object(g.member(d.listKey(), list), system, `"model":"m"`, `"seed":123456789012345678901234567890`, `"x":1E400`) + g.space()
 }
 
 // edits draws texts for some of the places that a request has.

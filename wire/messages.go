@@ -93,17 +93,15 @@ func messagesPlace(b []byte, role Role, at span, block int, last bool) (place, b
 	return blockPlace(b, parts[block].at)
 }
 
-// newContent is how the content of a tool_result that had none begins. The odd space makes it unmistakable: Strip must
-// tell an added content from an empty one that was there, so a block that already begins this way is left alone.
-const newContent = `"content" :"`
-
+// blockPlace is the place at the top of a tool_result's content; one that has none gets a member of its own.
 func blockPlace(b []byte, at span) (place, bool) {
-	if bytes.HasPrefix(b[at.start+1:], []byte(newContent)) {
-		return place{at: at.start + 1, form: newMember, taken: true}, false
+	own := place{at: at.start + 1, form: newMember, head: newContent, tail: `",`}
+	if own.taken = bytes.HasPrefix(b[own.at:], []byte(newContent)); own.taken {
+		return own, false
 	}
 	content := member(b, at, "content")
 	if content.empty() {
-		return place{at: at.start + 1, form: newMember}, true
+		return own, true
 	}
 	return resultPlace(b, content, Messages)
 }

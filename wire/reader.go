@@ -154,8 +154,7 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 
 // lostEvent reads what the name of an event says that was too long to keep.
 func (r *ReplyReader) lostEvent(name []byte) {
-	switch status, _ := strings.CutPrefix(string(name), "response."); status {
-	case "completed", "incomplete":
+	if status := terminal(name); status == "completed" || status == "incomplete" {
 		r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	}
 }

@@ -34,6 +34,8 @@ type Request struct {
 	// names. ListHash is xxhash64 over the raw bytes of the list: equal for a retry, stable across processes.
 	SystemHash, ToolsHash, ListHash uint64
 
+	top     int  // the offset of the first top-level member
+	system  span // system or instructions
 	list    []entry
 	results []resultAt
 	items   []*Item
@@ -78,6 +80,7 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 		return nil, &Uninspected{reasonListType}
 	}
 	r := &Request{Dialect: d, Body: body, list: p.list, results: p.results}
+	r.top, r.system = p.blank(p.blank(0)+1), p.at.system
 	r.fill(&p.at, p.tools)
 	return r, nil
 }

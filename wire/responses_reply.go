@@ -2,8 +2,8 @@ package wire
 
 // responseEvent is an event of the Responses API; a whole response reads as one, too.
 type responseEvent struct {
-	kind, object, response, item, delta, args, input, message, fault span
-	index                                                            int
+	kind, response, item, delta, args, input, message, fault span
+	index                                                    int
 }
 
 func responseEventOf(b []byte) responseEvent {
@@ -12,8 +12,6 @@ func responseEventOf(b []byte) responseEvent {
 		switch string(k) {
 		case "type":
 			e.kind = v
-		case "object":
-			e.object = v
 		case "response":
 			e.response = v
 		case "item":
@@ -43,8 +41,11 @@ func (r *ReplyReader) responses(name, b []byte) {
 	}
 	switch string(name) {
 	case "":
-		r.wholeResponse(b, span{0, len(b)}, string(chars(b, e.object)) == "response")
-		r.fail(b, e.fault)
+		if r.fail(b, e.fault); r.mode == modeJSON && r.rep.Error == "" {
+			r.wholeResponse(b, span{0, len(b)}, "completed")
+		} else if r.mode == modeJSON {
+			r.wholeResponse(b, span{0, len(b)}, "failed")
+		}
 	case "response.output_item.added":
 		r.outputItem(b, e.item, e.index, false)
 	case "response.output_item.done":
@@ -61,17 +62,23 @@ func (r *ReplyReader) responses(name, b []byte) {
 		r.fail(b, e.message)
 		r.fail(b, e.fault)
 	default:
-		r.wholeResponse(b, e.response, terminal(string(name)))
+		r.wholeResponse(b, e.response, terminal(name))
 	}
 }
 
-// terminal says whether the event is a response's last one.
-func terminal(name string) bool {
-	switch name {
-	case "response.completed", "response.incomplete", "response.failed", "response.cancelled", "response.done":
-		return true
+// terminal is the status that a response's last event has in its name, "" for the other events.
+func terminal(name []byte) string {
+	switch string(name) {
+	case "response.completed", "response.done":
+		return "completed"
+	case "response.incomplete":
+		return "incomplete"
+	case "response.failed":
+		return "failed"
+	case "response.cancelled":
+		return "cancelled"
 	}
-	return false
+	return ""
 }
 
 func (r *ReplyReader) setArgs(b []byte, index int, v span) {
@@ -81,12 +88,12 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// wholeResponse reads the response object; last says that nothing comes after it.
-func (r *ReplyReader) wholeResponse(b []byte, v span, last bool) {
+// wholeResponse reads the response object. A status says that nothing comes after it; the object's own one is better.
+func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	var status, output, fault span
+	var own, output, fault span
 	for k, m := range members(b, v.start) {
 		switch string(k) {
 		case "id":
@@ -94,7 +101,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, last bool) {
 		case "model":
 			r.rep.Model = short(b, m)
 		case "status":
-			status = m
+			own = m
 		case "output":
 			output = m
 		case "usage":
@@ -103,15 +110,17 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, last bool) {
 			fault = m
 		}
 	}
-	if !last {
+	if status == "" {
 		return
 	}
+	if s := short(b, own); s != "" {
+		status = s
+	}
 	r.fail(b, fault)
-	r.rep.Finish = short(b, status)
-	r.ended, r.rep.Complete = true, r.rep.Finish != "failed"
-	if r.rep.Finish == "failed" && r.rep.Error == "" {
+	if status == "failed" && r.rep.Error == "" {
 		r.rep.Error = "response failed"
 	}
+	r.rep.Finish, r.rep.Complete, r.ended = status, true, true
 	if kindAt(b, output) == '[' && !r.allDone() {
 		r.dropSlots()
 		i := 0

@@ -9,7 +9,7 @@ import (
 
 // Edit puts Text at one anchor: before the user's own words, or at the top of that tool result's content.
 type Edit struct {
-	Item  int // index in the list
+	Item  int // index in the list, or System
 	Block int // messages: index of the tool_result block in content (elsewhere 0: the result); -1: the user's words
 	Text  string
 }
@@ -21,16 +21,20 @@ const (
 	inString   form = iota // inside a string, at its beginning
 	beforePart             // a new text part before another part
 	firstPart              // a new text part at the beginning of an array
-	newMember              // a content member for a tool_result that has none
+	newMember              // a member or message of its own, where there is none
+	atEnd                  // inside a string, at its end
+	lastPart               // a new text part at the end of an array
 )
 
 // place is where text goes, and in which shape.
 type place struct {
 	at    int
 	form  form
-	typ   string // beforePart, firstPart: the type of the new part
-	empty bool   // firstPart: the array has nothing else
+	typ   string // beforePart, firstPart, lastPart: the type of the new part
+	empty bool   // firstPart, lastPart: the array has nothing else
 	taken bool   // newMember: precept has been here
+
+	head, tail string // newMember: what stands around the text
 }
 
 // wordsPlace is the place before the user's own words.
@@ -74,6 +78,9 @@ func partType(typ string, d Dialect) string {
 
 // placeOf finds the place of an edit; last is passed to wordsPart.
 func (r *Request) placeOf(item, block int, last bool) (place, bool) {
+	if item == System {
+		return r.systemPlace()
+	}
 	if item < 0 || item >= len(r.list) {
 		return place{}, false
 	}
@@ -106,7 +113,7 @@ func grouped(edits []Edit) []group {
 		if e.Text == "" {
 			continue
 		}
-		i := slices.IndexFunc(groups, func(g group) bool { return g.item == e.Item && g.block == e.Block })
+		i := slices.IndexFunc(groups, func(g group) bool { return g.item == e.Item && (g.block == e.Block || e.Item == System) })
 		if i < 0 {
 			i = len(groups)
 			groups = append(groups, group{item: e.Item, block: e.Block})
@@ -116,7 +123,7 @@ func grouped(edits []Edit) []group {
 	return groups
 }
 
-// Splice appends the body with the edits applied to dst. Texts for one place stand in the order given. When an edit has
+// Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one place stand in the order given. When an edit has
 // no place, dst comes back as it was, with an error. The original comes back with Strip.
 func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	groups := grouped(edits)
@@ -149,16 +156,18 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 // appendTo appends the bytes that bring the texts to the place.
 func (p *place) appendTo(dst []byte, texts []string) []byte {
 	switch p.form {
-	case inString:
+	case inString, atEnd:
 		return appendAll(dst, texts)
 	case newMember:
-		dst = appendAll(append(dst, newContent...), texts)
-		return append(dst, `",`...)
-	case beforePart, firstPart:
+		return append(appendAll(append(dst, p.head...), texts), p.tail...)
+	case beforePart, firstPart, lastPart:
 		for i, t := range texts {
+			if p.form == lastPart && (!p.empty || i > 0) {
+				dst = append(dst, ',')
+			}
 			dst = append(append(append(dst, `{"type":"`...), p.typ...), `","text":"`...)
 			dst = append(appendEscaped(dst, t), `"}`...)
-			if !p.empty || i < len(texts)-1 {
+			if p.form != lastPart && (!p.empty || i < len(texts)-1) {
 				dst = append(dst, ',')
 			}
 		}
@@ -176,6 +185,18 @@ func appendAll(dst []byte, texts []string) []byte {
 // Strip takes the texts that these edits put into a body out again: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	groups := grouped(edits)
+	// A system message that was made counts as an item. Without it the indices of the others are right again.
+	if i := slices.IndexFunc(groups, func(g group) bool { return g.item == System }); i >= 0 {
+		rest, err := strip(d, body, groups[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		return strip(d, rest, slices.Delete(groups, i, i+1))
+	}
+	return strip(d, body, groups)
+}
+
+func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
 	if len(groups) == 0 {
 		return bytes.Clone(body), nil
 	}
@@ -210,19 +231,25 @@ func (r *Request) inserted(g group) (span, bool) {
 		}
 		text := p.appendTo(nil, g.texts)
 		cut := span{p.at, p.at + len(text)}
-		if p.form == beforePart {
+		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
 			cut = span{p.at - len(text), p.at}
 		}
-		if cut.start >= 0 && cut.end <= len(r.Body) && bytes.Equal(cut.of(r.Body), text) {
+		if r.holds(cut, text) {
 			return cut, true
 		}
-		if p.form == firstPart {
-			// Into an empty array the part went without a comma behind it.
-			cut.end--
-			if next := blankEnd(r.Body, cut.end); r.Body[next] == ']' && bytes.Equal(cut.of(r.Body), text[:len(text)-1]) {
-				return cut, true
-			}
+		// Into an empty array the part went without a comma.
+		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && r.Body[blankEnd(r.Body, cut.end)] == ']' {
+			return cut, true
+		}
+		cut = span{cut.start + 1, cut.end + 1}
+		if p.form == lastPart && r.holds(cut, text[1:]) && r.Body[cut.start-1] == '[' {
+			return cut, true
 		}
 	}
 	return span{}, false
+}
+
+// holds says whether exactly this text stands at the span.
+func (r *Request) holds(at span, text []byte) bool {
+	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

@@ -81,6 +81,32 @@ func TestSplicePlaces(t *testing.T) {
 			`{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"` + escaped + `"},{"type":"image"}]}]}]}`,
 		},
 		{
+			"chat system", Chat, `{"messages":[{"role":"system","content":"s"},{"role":"user","content":"go"}]}`, System, -1,
+			`{"messages":[{"role":"system","content":"s` + escaped + `"},{"role":"user","content":"go"}]}`,
+		},
+		{
+			"chat without system", Chat, `{"messages":[ {"role":"user","content":"go"}]}`, System, -1,
+			`{"messages":[ {"role":"system","content" :"` + escaped + `"},{"role":"user","content":"go"}]}`,
+		},
+		{"responses instructions", Responses, `{"instructions":"s","input":"go"}`, System, -1, `{"instructions":"s` + escaped + `","input":"go"}`},
+		{
+			"responses developer", Responses, `{"input":[{"role":"developer","content":[{"type":"input_text","text":"s"} ]},{"role":"user","content":"go"}]}`, System, -1,
+			`{"input":[{"role":"developer","content":[{"type":"input_text","text":"s"},{"type":"input_text","text":"` + escaped + `"} ]},{"role":"user","content":"go"}]}`,
+		},
+		{"responses without system", Responses, ` { "input":"go"}`, System, -1, ` { "instructions" :"` + escaped + `","input":"go"}`},
+		{
+			"messages system parts", Messages, `{"system":[{"type":"text","text":"s","cache_control":{}}],"messages":[{"role":"user","content":"go"}]}`, System, -1,
+			`{"system":[{"type":"text","text":"s","cache_control":{}},{"type":"text","text":"` + escaped + `"}],"messages":[{"role":"user","content":"go"}]}`,
+		},
+		{
+			"messages system, no parts", Messages, `{"system":[ ],"messages":[{"role":"user","content":"go"}]}`, System, -1,
+			`{"system":[{"type":"text","text":"` + escaped + `"} ],"messages":[{"role":"user","content":"go"}]}`,
+		},
+		{
+			"messages without system", Messages, `{"messages":[{"role":"system","content":"x"}]}`, System, -1,
+			`{"system" :"` + escaped + `","messages":[{"role":"system","content":"x"}]}`,
+		},
+		{
 			"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
 			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`,
 		},
@@ -107,6 +133,11 @@ func TestSpliceRefuses(t *testing.T) {
 		body        string
 		item, block int
 	}{
+		{"null system", Messages, `{"system":null,"messages":[{"role":"user","content":"a"}]}`, System, -1},
+		{"system that looks like ours", Messages, `{"system" :"","messages":[{"role":"user","content":"a"}]}`, System, -1},
+		{"instructions that look like ours", Responses, `{"instructions" :"x","input":"a"}`, System, -1},
+		{"message that looks like ours", Chat, `{"messages":[{"role":"system","content" :"x"}]}`, System, -1},
+		{"system without content", Chat, `{"messages":[{"role":"system"}]}`, System, -1},
 		{"no such item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 1, -1},
 		{"negative item", Chat, `{"messages":[{"role":"user","content":"a"}]}`, -1, -1},
 		{"assistant", Chat, `{"messages":[{"role":"assistant","content":"a"}]}`, 0, -1},
@@ -181,6 +212,9 @@ func TestStripUndoesSplice(t *testing.T) {
 			t.Fatalf("%v: %s", err, body)
 		}
 		edits := g.edits(r, text)
+		if _, _, ok := r.Find(Anchor{Role: RoleSystem}); ok && g.pick(2) == 0 {
+			edits = append(edits, Edit{System, -1, text.Draw(t, "system")}, Edit{System, -1, "more"})
+		}
 		out, err := r.Splice(nil, edits)
 		if err != nil {
 			t.Fatalf("splice %+v: %v: %s", edits, err, body)
@@ -230,6 +264,9 @@ func FuzzSplice(f *testing.F) {
 			return
 		}
 		var edits []Edit
+		if item, block, ok := r.Find(Anchor{Role: RoleSystem}); ok {
+			edits = append(edits, Edit{item, block, two}, Edit{item, block, one})
+		}
 		for i := range r.Len() {
 			it := r.Item(i)
 			if it.HasText {

@@ -1,0 +1,63 @@
+package wire
+
+import "bytes"
+
+// System is the Edit.Item of the system prompt, for those who want text there although it costs the provider's cache: the
+// text goes to its end. Where there is no prompt, one is made.
+const System = -2
+
+// The beginnings of what is made where nothing was. The odd space makes them unmistakable: Strip must tell an added member
+// from an empty one that was there, so what already begins this way is left alone.
+const (
+	newContent      = `"content" :"`
+	newSystem       = `"system" :"`
+	newInstructions = `"instructions" :"`
+	newMessage      = `{"role":"system","content" :"`
+)
+
+// systemPlace is the place at the end of the system prompt.
+func (r *Request) systemPlace() (place, bool) {
+	if !r.system.empty() {
+		return r.endPlace(r.system)
+	}
+	if r.Dialect != Messages && len(r.list) > 0 && r.list[0].role == RoleSystem {
+		if r.begins(r.at(0).start, newMessage) {
+			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`, taken: true}, false
+		}
+		return r.endPlace(member(r.Body, r.at(0), "content"))
+	}
+	switch r.Dialect {
+	case Chat:
+		return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, true
+	case Responses:
+		return place{at: r.top, form: newMember, head: newInstructions, tail: `",`}, true
+	case Messages:
+		return place{at: r.top, form: newMember, head: newSystem, tail: `",`}, true
+	case None:
+	}
+	return place{}, false
+}
+
+// endPlace is the place at the end of a content: of the string, or behind the last part.
+func (r *Request) endPlace(v span) (place, bool) {
+	switch kindAt(r.Body, v) {
+	case '"':
+		for _, head := range []string{newSystem, newInstructions} {
+			if v.start == r.top+len(head)-1 && r.begins(r.top, head) {
+				return place{at: r.top, form: newMember, head: head, tail: `",`, taken: true}, false
+			}
+		}
+		return place{at: v.end - 1, form: atEnd}, true
+	case '[':
+		p := place{at: v.start + 1, form: lastPart, typ: r.Dialect.partType(), empty: true}
+		for e := range elements(r.Body, v.start) {
+			p.at, p.empty = e.end, false
+		}
+		return p, true
+	}
+	return place{}, false
+}
+
+func (r *Request) begins(at int, head string) bool {
+	return bytes.HasPrefix(r.Body[at:], []byte(head))
+}
