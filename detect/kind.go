@@ -84,7 +84,7 @@ func (c *toolCall) kindOf() kind {
 		return kindEdit
 	case has("todo", "todos", "todowrite", "todoread", "think", "thinking", "sequentialthinking", "plan") && !has("run", "exec"):
 		return kindPlan
-	case has("wait", "sleep", "poll", "bashoutput", "taskoutput") || has("stdin") || has("output") && has("get", "read", "check") && !has("file"):
+	case has("wait", "sleep", "poll", "bashoutput", "taskoutput") || has("stdin") || has("output") && has("get", "read", "check", "bash", "task", "command") && !has("file"):
 		return kindWait
 	case c.execName(has):
 		return kindExec

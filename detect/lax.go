@@ -232,7 +232,7 @@ func (p *laxParser) word() laxValue {
 func (p *laxParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
-	if strings.Contains(near, "...") || strings.Contains(near, "…") || strings.Contains(near, "truncated") || len(p.s)-p.i < 8 {
+	if strings.Contains(near, "...") || strings.Contains(near, "…") || strings.Contains(near, "truncated") || p.i >= len(p.s) {
 		p.i = len(p.s)
 		return true
 	}
@@ -256,6 +256,10 @@ func laxUnescape(s string) string {
 			b.WriteByte('\t')
 		case 'r':
 			b.WriteByte('\r')
+		case 'b':
+			b.WriteByte('\b')
+		case 'f':
+			b.WriteByte('\f')
 		case 'u', 'x':
 			width := 4
 			if s[i] == 'x' {

@@ -121,7 +121,7 @@ func program(seg string) (string, []string) {
 			if i := strings.LastIndexByte(w, '/'); i >= 0 && i+1 < len(w) {
 				w = w[i+1:]
 			}
-			return strings.Trim(w, `"'`), words[1:]
+			return strings.Trim(w, `"')}`), words[1:]
 		}
 		words = words[1:]
 	}

@@ -23,8 +23,9 @@ func verification(call *toolCall, v Verdict, text string) (kind string, passed, 
 		return kind, false, true
 	}
 	if call.shell.masked && !v.Sure {
-		r := unframe(text)
-		return kind, true, !r.empty && soundsDone(r.body)
+		if r := unframe(text); r.empty || !soundsDone(r.body) {
+			return "", false, false
+		}
 	}
 	return kind, true, true
 }

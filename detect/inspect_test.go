@@ -1,0 +1,177 @@
+package detect
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+func inspect(t testing.TB, in string) ([]Finding, error) {
+	t.Helper()
+	var out []Finding
+	err := Inspect(strings.NewReader(in), func(f Finding) error {
+		out = append(out, f)
+		return nil
+	})
+	return out, err
+}
+
+func mustJSON(t testing.TB, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never written
+	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), say("no, that's wrong"), bash("ls", "a.go"),
+}
+
+// TestInspectForms: the same story in every form and framing gives the same findings, at the indices of its list.
+func TestInspectForms(t *testing.T) {
+	summary := func(fs []Finding) string {
+		var b strings.Builder
+		for _, f := range fs {
+			fmt.Fprintf(&b, "%s=%s ", f.Kind, f.Label)
+		}
+		return b.String()
+	}
+	want := "user=neutral tool_result=error tool_result=error loop= tool_result=pending tool_result=refusal user=rejection tool_result=ok "
+	rec := func(key string, list []any) string {
+		return mustJSON(t, obj{"source": "s", "id": "7", key: list})
+	}
+	for name, in := range map[string]string{
+		"chat":              rec("messages", chat(story)),
+		"messages":          rec("messages", messages(story)),
+		"responses":         rec("input", responses(story)),
+		"responses as list": rec("messages", responses(story)),
+		"bare list":         mustJSON(t, chat(story)),
+		"array of one":      "[" + rec("messages", chat(story)) + "]",
+		"lines":             "\xef\xbb\xbf\n" + rec("messages", chat(story)) + "\n",
+		"request body":      mustJSON(t, obj{"model": "m", "tools": []any{}, "messages": chat(story)}),
+	} {
+		got, err := inspect(t, in)
+		if err != nil || summary(got) != want {
+			t.Errorf("%s: %v\n got %s\nwant %s", name, err, summary(got), want)
+		}
+	}
+	two, err := inspect(t, rec("messages", chat(story))+"\n"+rec("messages", messages(story)))
+	if err != nil || summary(two) != want+want {
+		t.Errorf("two lines: %v %s", err, summary(two))
+	}
+	if two[0].Source != "s" || two[0].ID != "7" || two[0].Index != 0 {
+		t.Errorf("%+v", two[0])
+	}
+}
+
+func TestInspectIndices(t *testing.T) {
+	list := append([]any{obj{"role": "system", "content": "be brief"}}, chat(story)...)
+	got, err := inspect(t, mustJSON(t, obj{"source": "a", "id": 3, "messages": list}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var lines bytes.Buffer
+	for _, f := range got {
+		lines.WriteString(mustJSON(t, f) + "\n")
+		role := list[f.Index].(obj)["role"]
+		if (f.Kind == KindUser) != (role == "user") {
+			t.Errorf("%+v stands at a message of %v", f, role)
+		}
+	}
+	golden(t, "inspect.jsonl", lines.String())
+}
+
+func TestInspectFaults(t *testing.T) {
+	good := mustJSON(t, obj{"id": "g", "messages": chat(story)})
+	for name, c := range map[string]struct {
+		in    string
+		found bool
+	}{
+		"empty":          {" \n", false},
+		"not JSON":       {"hello", false},
+		"no list":        {`{"id":"x"}`, false},
+		"list is a word": {`{"id":"x","messages":"hi"}`, false},
+		"bad among good": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
+		"cut":            {good + "\n" + good[:len(good)/2], true},
+	} {
+		got, err := inspect(t, c.in)
+		if err == nil || (len(got) > 0) != c.found {
+			t.Errorf("%s: %d findings, error %v", name, len(got), err)
+		}
+	}
+	stop := errors.New("stop")
+	n := 0
+	err := Inspect(strings.NewReader(good), func(Finding) error { n++; return stop })
+	if !errors.Is(err, stop) || n != 1 {
+		t.Errorf("emit's error must stop at once: %v after %d", err, n)
+	}
+}
+
+// TestInspectIsThatOfTheProxy: what inspect finds in a whole transcript is what the proxy would have found turn by turn.
+func TestInspectIsThatOfTheProxy(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		s := stories(rt)
+		var want []int
+		for _, i := range play(t, 0, s) {
+			want = append(want, 2+2*i-usersBefore(s, i))
+		}
+		got, err := inspect(t, mustJSON(t, obj{"messages": chat(s)}))
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var at []int
+		for _, f := range got {
+			if f.Kind == KindLoop {
+				at = append(at, f.Index)
+			}
+		}
+		if !reflect.DeepEqual(at, want) {
+			rt.Fatalf("inspect says %v, the proxy %v", at, want)
+		}
+	})
+}
+
+// usersBefore: a user turn is one message, a call two.
+func usersBefore(s []did, i int) int {
+	n := 0
+	for _, d := range s[:i] {
+		if d.user != "" {
+			n++
+		}
+	}
+	return n
+}
+
+func FuzzInspect(f *testing.F) {
+	f.Add(`{"source":"s","id":"1","messages":[{"role":"user","content":"x"},{"role":"tool","tool_call_id":"a","content":"Error: x"}]}`)
+	f.Add(`[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[{"type":"text","text":"x"}],"is_error":true}]}]`)
+	f.Add(`{"input":[{"type":"function_call","call_id":"c","name":"n","arguments":"{"},{"type":"function_call_output","call_id":"c","output":"o"}]}`)
+	f.Add(`{"input":"hello"}`)
+	f.Fuzz(func(t *testing.T, in string) {
+		fs, _ := inspect(t, in)
+		for _, x := range fs {
+			if x.Index < 0 || x.Kind == "" || (x.Kind == KindLoop) != (x.Label == "") {
+				t.Fatalf("%+v", x)
+			}
+		}
+	})
+}
+
+func BenchmarkInspect(b *testing.B) {
+	line := mustJSON(b, obj{"id": "1", "messages": chat(story)}) + "\n"
+	in := strings.Repeat(line, 100)
+	b.SetBytes(int64(len(in)))
+	for b.Loop() {
+		if err := Inspect(strings.NewReader(in), func(Finding) error { return nil }); err != nil {
+			b.Fatal(err)
+		}
+	}
+}

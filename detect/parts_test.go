@@ -1,0 +1,167 @@
+package detect
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"pgregory.net/rapid"
+)
+
+func TestShell(t *testing.T) {
+	for _, c := range []struct {
+		cmd                     string
+		readOnly, masked, waits bool
+	}{
+		{"ls -la", true, false, false},
+		{"cat a | grep x | wc -l", true, true, false},
+		{"cd /srv && git status --short", true, false, false},
+		{"git -C /srv log -3", true, false, false},
+		{"git checkout main", false, false, false},
+		{"find . -name '*.go'", true, false, false},
+		{"find . -name '*.o' -delete", false, false, false},
+		{"sed -n 1,9p a", true, false, false},
+		{"sed -i s/a/b/ a", false, false, false},
+		{"echo hi > a", false, false, false},
+		{"echo '> a'", true, false, false},
+		{"ls 2>/dev/null", true, false, false},
+		{"ls 2>&1", true, false, false},
+		{"make 2>&1 | tail -3", false, true, false},
+		{"set -o pipefail; make | tail -3", false, false, false},
+		{"make || true", false, true, false},
+		{"make; echo $?", false, true, false},
+		{"sleep 5; cat state", true, false, true},
+		{"FOO=1 BAR='a b' npm test", false, false, false},
+		{"sudo apt-get install x", false, false, false},
+		{"timeout 30 go test ./...", false, false, false},
+		{"cat <<EOF > a\nrm -rf /\nEOF", false, false, false},
+		{"(cd a && ls)", true, false, false},
+		{"/usr/bin/grep x a", true, false, false},
+		{"node --version", true, false, false},
+		{"node app.js", false, false, false},
+		{"", false, false, false},
+	} {
+		got := analyseShell(c.cmd)
+		if got.readOnly != c.readOnly || got.masked != c.masked || got.waits != c.waits {
+			t.Errorf("%q: readOnly %v masked %v waits %v, want %v %v %v", c.cmd, got.readOnly, got.masked, got.waits, c.readOnly, c.masked, c.waits)
+		}
+	}
+}
+
+func TestKinds(t *testing.T) {
+	for _, c := range []struct {
+		tool, args string
+		want       kind
+	}{
+		{"Bash", `{"command":"make"}`, kindExec}, {"exec_command", `{"cmd":"make"}`, kindExec}, {"run_shell_command", `{"command":"x"}`, kindExec}, {"run_commands", `{"commands":["x"]}`, kindExec},
+		{"run_code", `{"code":"x"}`, kindExec}, {"run_terminal_cmd", `{"command":"x"}`, kindExec}, {"mcp__sh__execute_command", `{"command":"x"}`, kindExec}, {"shell", `{"command":["bash","-lc","x"]}`, kindExec},
+		{"Read", `{"file_path":"a"}`, kindRead}, {"read_file", `{"path":"a"}`, kindRead}, {"list_dir", `{"path":"a"}`, kindRead}, {"mcp__fs__read_text_file", `{"path":"a"}`, kindRead},
+		{"str_replace_editor", `{"command":"view","path":"a"}`, kindRead}, {"str_replace_editor", `{"command":"str_replace","path":"a"}`, kindEdit},
+		{"Edit", `{"file_path":"a"}`, kindEdit}, {"write_file", `{"path":"a"}`, kindEdit}, {"apply_patch", "*** Begin", kindEdit}, {"MultiEdit", `{"file_path":"a"}`, kindEdit},
+		{"Grep", `{"pattern":"a"}`, kindSearch}, {"Glob", `{"pattern":"a"}`, kindSearch}, {"search_files", `{"path":"a","regex":"b"}`, kindSearch},
+		{"WebFetch", `{"url":"a"}`, kindWeb}, {"browser_click", `{}`, kindWeb},
+		{"TodoWrite", `{}`, kindPlan}, {"update_plan", `{}`, kindPlan}, {"think", `{}`, kindPlan},
+		{"write_stdin", `{"session_id":1}`, kindWait}, {"BashOutput", `{}`, kindWait}, {"bash", `{"command":"sleep 9"}`, kindWait},
+		{"get_order_details", `{"order_id":"1"}`, kindOther}, {"search_flights", `{"from":"a"}`, kindOther}, {"update_order", `{"order_id":"1"}`, kindOther}, {"", ``, kindOther},
+	} {
+		if got := lookAt(c.tool, c.args); got.kind != c.want {
+			t.Errorf("%s %s: kind %d, want %d", c.tool, c.args, got.kind, c.want)
+		}
+	}
+}
+
+func TestLax(t *testing.T) {
+	for _, c := range []struct {
+		in string
+		ok bool
+	}{
+		{`{"a":1}`, true}, {`{'a': None, 'b': (1, 2), 'c': True}`, true}, {`[1,2`, true}, {`{"a":"cut`, true}, {`{"a": {"b": ...`, true}, {`[]`, true},
+		{`{"a":1} and more`, false}, {`[tag] text`, false}, {`{broken json}`, false}, {`hello`, false}, {``, false}, {strings.Repeat("[", 1<<20), false},
+	} {
+		if _, ok := parseLax(c.in); ok != c.ok {
+			t.Errorf("%.40q: ok %v, want %v", c.in, ok, c.ok)
+		}
+	}
+	v, _ := parseLax(`{'msg': "it\'s \u00e9\x41\n", "n": -1.5e3, 'deep': [[[[[[[[1]]]]]]]]}`)
+	if s, _ := v.get("MSG"); s.text() != "it's éA\n" {
+		t.Errorf("%q", s.text())
+	}
+	if n, _ := v.get("n"); n.num != -1500 {
+		t.Errorf("%v", n.num)
+	}
+}
+
+// TestLaxReadsJSON: what encoding/json writes, the tolerant reader reads alike, at the top.
+func TestLaxReadsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		m := rapid.MapOf(rapid.StringMatching(`[a-z]{1,8}`), rapid.String()).Draw(t, "m")
+		b, err := json.Marshal(m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		v, ok := parseLax(string(b))
+		if !ok || len(v.keys) != len(m) {
+			t.Fatalf("%s: ok %v, %d keys", b, ok, len(v.keys))
+		}
+		for k, want := range m {
+			got, has := v.get(k)
+			if !has || plainRunes(got.text()) != plainRunes(want) {
+				t.Fatalf("%s: %q is %q, want %q", b, k, got.text(), want)
+			}
+		}
+	})
+}
+
+// plainRunes leaves out what JSON writes as surrogate pairs or replaces: the reader need not know them.
+func plainRunes(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r == utf8.RuneError || r > 0xffff || r >= 0xd800 && r < 0xe000 {
+			return -1
+		}
+		return r
+	}, s)
+}
+
+func FuzzLax(f *testing.F) {
+	for _, s := range []string{`{"a":[1,{"b":'c'}]}`, `{'a': ...`, `[[[[`, `{"\u00`, `("a",)`} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		v, ok := parseLax(s)
+		if ok && v.kind != laxObject && v.kind != laxArray {
+			t.Fatalf("%q: kind %d", s, v.kind)
+		}
+		_ = v.text()
+	})
+}
+
+func TestSignature(t *testing.T) {
+	for _, c := range []struct{ name, text, want string }{
+		{"traceback", "Exit code 1\nstarting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n", "shop.cart.EmptyCart: nothing to sum"},
+		{"json", `{"stdout":"","stderr":"fatal: not a git repository\n","exit_code":128}`, "fatal: not a git repository"},
+		{"nested", `{"error":"","response":"{'message': 'genre must be a number'}"}`, "genre must be a number"},
+		{"compiler", "# shop\n\x1b[31m./cart.go:9:2: undefined: total\x1b[0m\n./cart.go:12:2: undefined: total\n", "./cart.go:9:2: undefined: total\n./cart.go:12:2: undefined: total"},
+		{"repeats", "npm error code 1\nnpm error code 1\nnpm error code 1", "npm error code 1"},
+		{"nothing known", "a\nb\nc\nd\ne\nf\ng\nh", "a\nb\ne\nf\ng\nh"},
+		{"frame", "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nerror: no rule to make demo\n", "error: no rule to make demo"},
+		{"empty", "", ""},
+	} {
+		if got := Signature(c.text); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestSignatureBounds(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		text := strings.Repeat(rapid.StringN(0, 400, 800).Draw(t, "line")+"\nError: é"+rapid.StringN(0, 50, -1).Draw(t, "e")+"\n", rapid.IntRange(1, 30).Draw(t, "n"))
+		s := Signature(text)
+		if len(s) > maxSignature || strings.Count(s, "\n") >= maxSignatureLines {
+			t.Fatalf("%d bytes, %d lines", len(s), strings.Count(s, "\n")+1)
+		}
+		if utf8.ValidString(text) && !utf8.ValidString(s) {
+			t.Fatal("a rune was cut")
+		}
+	})
+}
