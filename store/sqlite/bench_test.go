@@ -17,7 +17,7 @@ import (
 	"precept/store/sqlite"
 )
 
-var benchStart = time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC)
+func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
 
 func cpuTime() time.Duration {
 	var u syscall.Rusage
@@ -71,7 +71,7 @@ func (m *meter) report(unit string) {
 
 // benchRow is a session of 4 KiB, the size of one with a few blocks.
 func benchRow(n, seen int) session.Row {
-	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart, Seen: benchStart.Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
+	return session.Row{Tenant: "default", ID: benchID(n), Started: benchStart(), Seen: benchStart().Add(time.Duration(seen)), Data: bytes.Repeat([]byte("0123456789abcdef"), 256)}
 }
 
 // benchExchange is a turn of about 1.3 KB.
@@ -79,7 +79,7 @@ func benchExchange(n, turn int) sample.Exchange {
 	id := benchID(n)
 	return sample.Exchange{
 		ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", n, turn), Tenant: "default", Agent: "coder", Session: hex.EncodeToString(id[:]), SessionName: "ci",
-		RequestID: fmt.Sprint(turn), Turn: turn, At: benchStart, Dialect: "chat", Model: "m", Status: 200, Outcome: "complete",
+		RequestID: fmt.Sprint(turn), Turn: turn, At: benchStart(), Dialect: "chat", Model: "m", Status: 200, Outcome: "complete",
 		New:   []json.RawMessage{json.RawMessage(`{"role":"tool","tool_call_id":"call_1","content":"` + string(bytes.Repeat([]byte("ok line\\n"), 70)) + `"}`)},
 		Reply: sample.Reply{Text: "Now the tests.", Calls: []sample.Call{{ID: "call_2", Name: "bash", Args: `{"cmd":"go test ./..."}`}}},
 	}
@@ -111,7 +111,7 @@ func benchBatch(part string, turn int) (batch session.Batch) {
 		if part == "echoes" || part == "turns" {
 			for k := range 3 {
 				key := session.EchoKey(turn*3+k) * 0x9e3779b97f4a7c15
-				batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: key, ID: benchID(n), At: benchStart})
+				batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: key, ID: benchID(n), At: benchStart()})
 			}
 		}
 		if part == "exchanges" || part == "turns" {
@@ -127,7 +127,7 @@ func fill(b *testing.B, s *sqlite.Store, sessions int) {
 		var batch session.Batch
 		for i := range 500 {
 			batch.Rows = append(batch.Rows, benchRow(n+i, 0))
-			batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n+i) * 0x9e3779b97f4a7c15, ID: benchID(n + i), At: benchStart})
+			batch.Echoes = append(batch.Echoes, session.Echo{Tenant: "default", Key: session.EchoKey(n+i) * 0x9e3779b97f4a7c15, ID: benchID(n + i), At: benchStart()})
 		}
 		if err := s.Write(b.Context(), batch); err != nil {
 			b.Fatal(err)

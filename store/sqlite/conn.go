@@ -18,6 +18,7 @@ import (
 type conn struct {
 	c     driver.Conn
 	stmts map[string]*stmt
+	never context.Context // without an end: see above
 }
 
 type stmt struct {
@@ -26,16 +27,16 @@ type stmt struct {
 	row  []driver.Value
 }
 
-func connect(dsn string) (*conn, error) {
+func connect(ctx context.Context, dsn string) (*conn, error) {
 	dial, err := sqlite.NewConnector(dsn)
 	if err != nil {
 		return nil, fmt.Errorf("sqlite: %w", err)
 	}
-	c, err := dial.Connect(context.Background())
+	c, err := dial.Connect(ctx)
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, stmts: map[string]*stmt{}}, nil
+	return &conn{c: c, stmts: map[string]*stmt{}, never: context.WithoutCancel(ctx)}, nil
 }
 
 func (c *conn) close() error {
@@ -75,7 +76,7 @@ func (c *conn) exec(query string, args ...any) (driver.Result, error) {
 		return nil, errors.New("sqlite: the driver cannot execute")
 	}
 	defer clear(s.args) // let go of the blobs
-	return x.ExecContext(context.Background(), s.args)
+	return x.ExecContext(c.never, s.args)
 }
 
 // script runs several statements once, without keeping them.
@@ -84,7 +85,7 @@ func (c *conn) script(text string) error {
 	if !ok {
 		return errors.New("sqlite: the driver cannot execute")
 	}
-	_, err := x.ExecContext(context.Background(), text, nil)
+	_, err := x.ExecContext(c.never, text, nil)
 	return err
 }
 
@@ -101,7 +102,7 @@ func (c *conn) query(query string, fn func(row []driver.Value) error, args ...an
 	if !ok {
 		return errors.New("sqlite: the driver cannot query")
 	}
-	rows, err := q.QueryContext(context.Background(), s.args)
+	rows, err := q.QueryContext(c.never, s.args)
 	clear(s.args)
 	if err != nil {
 		return err

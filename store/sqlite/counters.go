@@ -117,11 +117,11 @@ func packCells(cells []cell) []byte {
 func eachCell(b []byte, fn func(cell)) error {
 	for len(b) > 0 {
 		n, w := binary.Uvarint(b)
-		if w <= 0 || n > uint64(len(b)-w) { //nolint:gosec // w <= len(b)
+		if w <= 0 || n > uint64(len(b)-w) {
 			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
 		}
-		field := string(b[w : w+int(n)]) //nolint:gosec // n <= len(b)
-		b = b[w+int(n):]                 //nolint:gosec // n <= len(b)
+		field := string(b[w : w+int(n)])
+		b = b[w+int(n):]
 		v, w := binary.Varint(b)
 		if w <= 0 {
 			return fmt.Errorf("%w: a counter row is cut", ErrCorrupt)
@@ -141,7 +141,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, er
 		}
 		names := map[string]string{} // a few dozen names stand in every row
 		err = c.query("SELECT scope, day, v FROM counters WHERE tenant = ? ORDER BY scope, day", func(row []driver.Value) error {
-			scope, day := text(row[0]), int32(integer(row[1])) //nolint:gosec // written from an int32
+			scope, day := text(row[0]), int32(integer(row[1]))
 			err := eachCell(blob(row[2]), func(c cell) {
 				name, ok := names[c.field]
 				if !ok {

@@ -53,7 +53,7 @@ func packEntries(list []entry) []byte {
 	b := make([]byte, 0, len(list)*entrySize)
 	for _, e := range list {
 		for _, n := range [...]int64{e.key, e.at, e.sid} {
-			b = binary.LittleEndian.AppendUint64(b, uint64(n)) //nolint:gosec // the bits are what counts
+			b = binary.LittleEndian.AppendUint64(b, uint64(n))
 		}
 	}
 	return b
@@ -64,7 +64,7 @@ func unpackEntries(list []entry, b []byte) ([]entry, error) {
 		return nil, fmt.Errorf("%w: echoes of %d bytes", ErrCorrupt, len(b))
 	}
 	for ; len(b) > 0; b = b[entrySize:] {
-		n := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[i:])) } //nolint:gosec // the bits are what counts
+		n := func(i int) int64 { return int64(binary.LittleEndian.Uint64(b[i:])) }
 		list = append(list, entry{n(0), n(8), n(16)})
 	}
 	return list, nil

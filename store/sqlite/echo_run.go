@@ -108,7 +108,7 @@ func loadRuns(c *conn) (list []*run, err error) {
 type bloom []uint64
 
 func (b bloom) each(key int64, fn func(word, bit uint64) bool) {
-	h, step := uint64(key)>>32, uint64(key)|1 //nolint:gosec // the bits are what counts
+	h, step := uint64(key)>>32, uint64(key)|1
 	for range bloomProbes {
 		n := h % (64 * uint64(len(b)))
 		if !fn(n/64, 1<<(n%64)) {

@@ -15,7 +15,7 @@ import (
 	"precept/session"
 )
 
-func openTest(t testing.TB, path string) *Store {
+func openTest(t *testing.T, path string) *Store {
 	t.Helper()
 	s, err := Open(t.Context(), Options{Path: path})
 	if err != nil {
@@ -26,7 +26,7 @@ func openTest(t testing.TB, path string) *Store {
 }
 
 func testID(n int) (id session.ID) {
-	binary.BigEndian.PutUint32(id[:], uint32(n)) //nolint:gosec // small
+	binary.BigEndian.PutUint32(id[:], uint32(n))
 	return id
 }
 
@@ -188,7 +188,7 @@ func TestRun(t *testing.T) {
 			s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 			var list []entry
 			for i := range n {
-				list = append(list, entry{int64(mix(uint64(i / 3))), int64(i), int64(i)}) //nolint:gosec // bits
+				list = append(list, entry{int64(mix(uint64(i / 3))), int64(i), int64(i)})
 			}
 			list = fold(list)
 			err := s.update(t.Context(), "test", func(x *tx) error {
@@ -197,14 +197,14 @@ func TestRun(t *testing.T) {
 					return err
 				}
 				for i := range n {
-					key := int64(mix(uint64(i / 3))) //nolint:gosec // bits
+					key := int64(mix(uint64(i / 3)))
 					if have, err := r.find(x.conn, key, nil); err != nil || !slices.Equal(have, withKey(list, key)) {
 						t.Fatalf("key %d: %v, %v, want %v", i/3, have, err, withKey(list, key))
 					}
 				}
 				vain := 0
 				for i := range 10_000 {
-					if n > 0 && r.bloom.has(int64(mix(uint64(1_000_000+i)))) { //nolint:gosec // bits
+					if n > 0 && r.bloom.has(int64(mix(uint64(1_000_000+i)))) {
 						vain++
 					}
 				}

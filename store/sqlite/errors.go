@@ -46,8 +46,7 @@ const (
 
 // code is the primary SQLite result code of err, 0 when it has none.
 func code(err error) int {
-	var e *driver.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*driver.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0

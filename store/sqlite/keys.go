@@ -14,13 +14,13 @@ import (
 // and the ids of exchanges and samples are ours.
 func key(id string) int64 {
 	sum := sha256.Sum256([]byte(id))
-	return int64(binary.BigEndian.Uint64(sum[:8])) //nolint:gosec // the bits are what counts
+	return int64(binary.BigEndian.Uint64(sum[:8]))
 }
 
 // echoKey places an echo key of a tenant. The keys already have the tenant hashed into them; mixing its number in makes
 // tenants apart even where a caller's keys are equal.
 func echoKey(tenant int64, k session.EchoKey) int64 {
-	return int64(mix(uint64(k) ^ mix(uint64(tenant)))) //nolint:gosec // the bits are what counts
+	return int64(mix(uint64(k) ^ mix(uint64(tenant))))
 }
 
 // mix is splitmix64's finaliser: one to one, and every bit depends on all.

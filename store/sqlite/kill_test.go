@@ -26,9 +26,9 @@ func burstBatch(n int) session.Batch {
 		b.Exchanges = append(b.Exchanges, benchExchange(n, turn))
 	}
 	for i := range burstEchoes {
-		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: burstKey(n, i), ID: benchID(n), At: benchStart})
+		b.Echoes = append(b.Echoes, session.Echo{Tenant: "default", Key: burstKey(n, i), ID: benchID(n), At: benchStart()})
 	}
-	b.Samples = []session.StoredSample{{Tenant: "default", ID: benchID(n), Sample: sample.Sample{ID: fmt.Sprint("s", n), CreatedAt: benchStart}}}
+	b.Samples = []session.StoredSample{{Tenant: "default", ID: benchID(n), Sample: sample.Sample{ID: fmt.Sprint("s", n), CreatedAt: benchStart()}}}
 	return b
 }
 
@@ -50,7 +50,7 @@ func burst(dir, from string) error {
 			break
 		}
 		fmt.Println(n)
-		if _, err = s.AddFeedback(ctx, "default", benchID(n), []feedback.Entry{{ID: "a", At: benchStart}, {ID: "b", At: benchStart}}); err != nil {
+		if _, err = s.AddFeedback(ctx, "default", benchID(n), []feedback.Entry{{ID: "a", At: benchStart()}, {ID: "b", At: benchStart()}}); err != nil {
 			break
 		}
 		deltas := []bandit.Delta{{Key: bandit.Key{Scope: "a@1", Field: "n"}, Value: 1}, {Key: bandit.Key{Scope: fmt.Sprint("b@", n%50), Field: "n"}, Value: 1}}

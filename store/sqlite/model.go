@@ -41,7 +41,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) ([]bandit.Delta, erro
 		}
 		err = c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day",
 			func(row []driver.Value) error {
-				k := bandit.Key{Scope: text(row[0]), Field: text(row[1]), Day: int32(integer(row[2]))} //nolint:gosec // written from an int32
+				k := bandit.Key{Scope: text(row[0]), Field: text(row[1]), Day: int32(integer(row[2]))}
 				list = append(list, bandit.Delta{Key: k, Value: integer(row[3])})
 				return ctx.Err()
 			}, n)

@@ -106,7 +106,7 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	}
 	var c *conn
 	err := s.retry(ctx, func() (err error) {
-		if c, err = connect(writerDSN(o.Path)); err != nil {
+		if c, err = connect(ctx, writerDSN(o.Path)); err != nil {
 			return err
 		}
 		if err = s.begin(c); err != nil {
@@ -136,7 +136,7 @@ func (s *Store) identify(ctx context.Context) error {
 		return err
 	}
 	return s.retry(ctx, func() error {
-		c, err := connect(readerDSN(s.opt.Path, "ro"))
+		c, err := connect(ctx, readerDSN(s.opt.Path, "ro"))
 		if err != nil {
 			return err
 		}

@@ -21,7 +21,7 @@ func read[T any](ctx context.Context, s *Store, fn func(*conn) (T, error)) (T, e
 	}
 	run := func() (r result) {
 		if c == nil {
-			if r.err = s.retry(ctx, func() (err error) { c, err = connect(s.dsn); return err }); r.err != nil {
+			if r.err = s.retry(ctx, func() (err error) { c, err = connect(ctx, s.dsn); return err }); r.err != nil {
 				return result{err: classify(r.err)}
 			}
 		}
@@ -71,7 +71,7 @@ func (s *Store) reader(ctx context.Context) (*conn, error) {
 type tx struct {
 	*conn
 	s       *Store
-	ctx     context.Context //nolint:containedctx // it lives as long as the call it came with
+	ctx     context.Context // of the call that it lives in
 	tenants map[string]int64
 	sids    map[sessionKey]int64
 	totals  map[string]int64

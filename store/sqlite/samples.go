@@ -85,9 +85,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 
 // walk pages through a table by its row number, which is the first column of the query. The query takes the last row
 // number, the two times, the tenant twice and the limit.
-func walk[T any](ctx context.Context, s *Store, tenant string, since, until time.Time, query string,
-	scan func([]driver.Value) (T, int, error), fn func(T) error,
-) error {
+func walk[T any](ctx context.Context, s *Store, tenant string, since, until time.Time, query string, scan scanner[T], fn func(T) error) error {
 	from, to := int64(math.MinInt64), int64(math.MaxInt64)
 	if !since.IsZero() {
 		from = micros(since)
@@ -95,29 +93,17 @@ func walk[T any](ctx context.Context, s *Store, tenant string, since, until time
 	if !until.IsZero() {
 		to = micros(until)
 	}
-	type page struct {
-		rows []T
-		last int64
-		more bool
-	}
-	for last := int64(0); ; {
-		p, err := read(ctx, s, func(c *conn) (p page, err error) {
+	for last, more := int64(0), true; more; {
+		p, err := read(ctx, s, func(c *conn) (p page[T], err error) {
 			n := int64(0)
 			if tenant != "" {
 				if n, err = s.tenant(c, tenant); err != nil || n == 0 {
 					return p, err
 				}
 			}
-			bytes := 0
 			err = c.query(query, func(row []driver.Value) error {
-				v, size, err := scan(row)
-				if err != nil {
+				if err := p.add(row, scan); err != nil {
 					return err
-				}
-				p.rows, p.last = append(p.rows, v), integer(row[0])
-				if bytes += size; bytes >= pageBytes || len(p.rows) == pageRows {
-					p.more = true
-					return errStop
 				}
 				return ctx.Err()
 			}, last, from, to, n, n, int64(pageRows))
@@ -131,11 +117,31 @@ func walk[T any](ctx context.Context, s *Store, tenant string, since, until time
 				return err
 			}
 		}
-		if !p.more {
-			return nil
-		}
-		last = p.last
+		last, more = p.last, p.full
 	}
+	return nil
+}
+
+// scanner reads a row and says how many bytes it weighs.
+type scanner[T any] func(row []driver.Value) (v T, bytes int, err error)
+
+type page[T any] struct {
+	rows  []T
+	bytes int
+	last  int64 // row number
+	full  bool
+}
+
+func (p *page[T]) add(row []driver.Value, scan scanner[T]) error {
+	v, bytes, err := scan(row)
+	if err != nil {
+		return err
+	}
+	p.rows, p.bytes, p.last = append(p.rows, v), p.bytes+bytes, integer(row[0])
+	if p.full = p.bytes >= pageBytes || len(p.rows) == pageRows; p.full {
+		return errStop
+	}
+	return nil
 }
 
 // SampleSession finds the session that a sample belongs to.

@@ -14,7 +14,7 @@ const appliedColumns = "version, told, reward, tier, frozen"
 func toApplied(row []driver.Value) session.Applied {
 	return session.Applied{
 		Version: integer(row[0]), Told: integer(row[1]) != 0,
-		Reward: math.Float64frombits(uint64(integer(row[2]))), //nolint:gosec // the bits are what counts
+		Reward: math.Float64frombits(uint64(integer(row[2]))),
 		Tier:   int(integer(row[3])), Frozen: blob(row[4]),
 	}
 }
@@ -91,7 +91,7 @@ func (t *tx) step(tenant int64, step session.Settlement) (bool, error) {
 		frozen = []byte{}
 	}
 	_, err = t.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
-		sid, step.From+1, told, int64(math.Float64bits(to.Reward)), int64(to.Tier), frozen) //nolint:gosec // the bits are what counts
+		sid, step.From+1, told, int64(math.Float64bits(to.Reward)), int64(to.Tier), frozen)
 	if err == nil && step.From == 0 {
 		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", int64(stateClosed), sid, int64(stateClosed))
 	}

@@ -26,5 +26,8 @@ func open(t *testing.T, o sqlite.Options) *sqlite.Store {
 }
 
 func TestStore(t *testing.T) {
-	storetest.Run(t, func(t *testing.T) storetest.Store { return open(t, sqlite.Options{}) })
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		t.Helper()
+		return open(t, sqlite.Options{})
+	})
 }

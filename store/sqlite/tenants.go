@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"maps"
 	"sync"
 )
 
@@ -31,9 +32,7 @@ func (n *tenantNames) add(m map[string]int64) {
 	if n.m == nil || len(n.m)+len(m) > maxNames {
 		n.m = map[string]int64{}
 	}
-	for name, id := range m {
-		n.m[name] = id
-	}
+	maps.Copy(n.m, m)
 }
 
 const tenantByName = "SELECT id FROM tenants WHERE name = ?"

@@ -1,42 +1,40 @@
 package storetest
 
 import (
-	"testing"
-
 	"precept/session"
 )
 
-func echoCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"an unknown key finds nothing": func(t *testing.T, s Store) {
+func echoCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"an unknown key finds nothing": func(t tester, s Store) {
 			equal(t, "found", echoes(t, s, us, 1, 2), map[session.EchoKey][]session.ID{})
 			equal(t, "no keys", echoes(t, s, us), map[session.EchoKey][]session.ID{})
 		},
-		"newest first": func(t *testing.T, s Store) {
+		"newest first": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 3), echo(us, 7, 3, 2), echo(us, 8, 1, 1)}})
 			equal(t, "found", echoes(t, s, us, 7, 8, 9), map[session.EchoKey][]session.ID{7: {id(2), id(3), id(1)}, 8: {id(1)}})
 		},
-		"at most four, the newest": func(t *testing.T, s Store) {
+		"at most four, the newest": func(t tester, s Store) {
 			for _, n := range []int{5, 1, 9, 3, 7, 8, 2, 6, 4} {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n)}})
 			}
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(9), id(8), id(7), id(6)}})
 		},
-		"a session stands once, at its latest": func(t *testing.T, s Store) {
+		"a session stands once, at its latest": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2), echo(us, 7, 1, 3), echo(us, 7, 1, 0)}})
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(1), id(2)}})
 		},
-		"repeated batches change nothing": func(t *testing.T, s Store) {
+		"repeated batches change nothing": func(t tester, s Store) {
 			b := session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1), echo(us, 7, 2, 2)}}
 			write(t, s, b)
 			write(t, s, b)
 			equal(t, "found", echoes(t, s, us, 7), map[session.EchoKey][]session.ID{7: {id(2), id(1)}})
 		},
-		"a key asked for twice is found once": func(t *testing.T, s Store) {
+		"a key asked for twice is found once": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
 			equal(t, "found", echoes(t, s, us, 7, 7), map[session.EchoKey][]session.ID{7: {id(1)}})
 		},
-		"an echo needs no row": func(t *testing.T, s Store) {
+		"an echo needs no row": func(t tester, s Store) {
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, 1, 1)}})
 			noSession(t, s, us, 1)
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 0)
@@ -46,7 +44,7 @@ func echoCases() map[string]func(*testing.T, Store) {
 			equal(t, "due", len(due(t, s, at(100), session.Row{}, 10)), 1)
 			equal(t, "sessions", stats(t, s)["sessions"], int64(1))
 		},
-		"tenants do not meet, even in equal keys": func(t *testing.T, s Store) {
+		"tenants do not meet, even in equal keys": func(t tester, s Store) {
 			for n := range 4 {
 				write(t, s, session.Batch{Echoes: []session.Echo{echo(us, 7, n, n), echo(them, 7, 10+n, 10+n)}})
 			}
@@ -54,7 +52,7 @@ func echoCases() map[string]func(*testing.T, Store) {
 			equal(t, "theirs", echoes(t, s, them, 7)[7], []session.ID{id(13), id(12), id(11), id(10)})
 			equal(t, "nobody's", echoes(t, s, "nobody", 7), map[session.EchoKey][]session.ID{})
 		},
-		"keys use all 64 bits": func(t *testing.T, s Store) {
+		"keys use all 64 bits": func(t tester, s Store) {
 			const high = session.EchoKey(1<<63 + 7)
 			write(t, s, session.Batch{Echoes: []session.Echo{echo(us, high, 1, 1), echo(us, 0, 2, 2), echo(us, ^session.EchoKey(0), 3, 3)}})
 			equal(t, "found", echoes(t, s, us, high, 7, 0, ^session.EchoKey(0)),
@@ -67,7 +65,7 @@ func echo(tenant string, k session.EchoKey, n, minute int) session.Echo {
 	return session.Echo{Tenant: tenant, Key: k, ID: id(n), At: at(minute)}
 }
 
-func echoes(t testing.TB, s Store, tenant string, keys ...session.EchoKey) map[session.EchoKey][]session.ID {
+func echoes(t tester, s Store, tenant string, keys ...session.EchoKey) map[session.EchoKey][]session.ID {
 	t.Helper()
 	return got[map[session.EchoKey][]session.ID](t)(s.FindEcho(t.Context(), tenant, keys))
 }

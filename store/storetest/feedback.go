@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"encoding/json"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -10,9 +9,9 @@ import (
 	"precept/session"
 )
 
-func feedbackCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"an entry comes back as it was written": func(t *testing.T, s Store) {
+func feedbackCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"an entry comes back as it was written": func(t tester, s Store) {
 			e := entry("a", 1, 0.25)
 			e.Label, e.Rule, e.Turn, e.Source, e.Tier = "good", "tests", 3, "system", 2
 			e.Correction, e.Details = json.RawMessage(`{"x":[1,"<"]}`), json.RawMessage(`"why"`)
@@ -28,24 +27,24 @@ func feedbackCases() map[string]func(*testing.T, Store) {
 			have[0].Correction, have[0].Details, e.Correction, e.Details = nil, nil, nil, nil
 			equal(t, "the rest", have[0], e)
 		},
-		"none, and an unknown session": func(t *testing.T, s Store) {
+		"none, and an unknown session": func(t tester, s Store) {
 			equal(t, "added", add(t, s, us, 1), 0)
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
-		"union by id, in time order": func(t *testing.T, s Store) {
+		"union by id, in time order": func(t tester, s Store) {
 			equal(t, "first", add(t, s, us, 1, entry("b", 2, 1), entry("c", 1, 0)), 2)
 			equal(t, "second", add(t, s, us, 1, entry("b", 2, 1), entry("a", 2, 0.5)), 1)
 			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 0), entry("a", 2, 0.5), entry("b", 2, 1)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(3))
 		},
-		"of one id the latest stands": func(t *testing.T, s Store) {
+		"of one id the latest stands": func(t tester, s Store) {
 			equal(t, "first", add(t, s, us, 1, entry("a", 5, 1)), 1)
 			equal(t, "earlier", add(t, s, us, 1, entry("a", 4, 0)), 0)
 			equal(t, "later", add(t, s, us, 1, entry("a", 6, 0.5)), 1)
 			equal(t, "entries", entries(t, s, us, 1), []feedback.Entry{entry("a", 6, 0.5)})
 			equal(t, "stored", stats(t, s)["feedback"], int64(1))
 		},
-		"sessions and tenants do not meet": func(t *testing.T, s Store) {
+		"sessions and tenants do not meet": func(t tester, s Store) {
 			add(t, s, us, 1, entry("a", 1, 1))
 			add(t, s, us, 2, entry("a", 1, 0))
 			add(t, s, them, 1, entry("a", 1, 0.5))
@@ -54,7 +53,7 @@ func feedbackCases() map[string]func(*testing.T, Store) {
 			equal(t, "theirs", entries(t, s, them, 1), []feedback.Entry{entry("a", 1, 0.5)})
 			equal(t, "theirs, 2", len(entries(t, s, them, 2)), 0)
 		},
-		"many sessions at once": func(t *testing.T, s Store) {
+		"many sessions at once": func(t tester, s Store) {
 			add(t, s, us, 2, entry("a", 1, 0))
 			m := map[session.ID][]feedback.Entry{id(2): {entry("a", 1, 0)}, id(3): nil}
 			for n := range 200 {
@@ -65,7 +64,7 @@ func feedbackCases() map[string]func(*testing.T, Store) {
 			equal(t, "entries added to one", changed[id(150)], 2)
 			equal(t, "its set", entries(t, s, us, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
 		},
-		"what cannot be stored is refused, whole": func(t *testing.T, s Store) {
+		"what cannot be stored is refused, whole": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
 			if n, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry("a", 1, 1), bad}); err == nil || n != 0 {
@@ -73,7 +72,7 @@ func feedbackCases() map[string]func(*testing.T, Store) {
 			}
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
-		"a context that is over": func(t *testing.T, s Store) {
+		"a context that is over": func(t tester, s Store) {
 			if _, err := s.AddFeedback(ended(t), us, id(1), []feedback.Entry{entry("a", 1, 1)}); !isEnded(err) {
 				t.Errorf("AddFeedback: %v", err)
 			}
@@ -85,24 +84,24 @@ func feedbackCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func parkingCases() map[string]func(*testing.T, Store) {
+func parkingCases() map[string]func(tester, Store) {
 	type parked = map[session.EchoKey][]feedback.Entry
-	park := func(t *testing.T, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
+	park := func(t tester, s Store, tenant string, k session.EchoKey, list ...feedback.Entry) {
 		t.Helper()
 		for _, e := range list {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
-	unpark := func(t *testing.T, s Store, tenant string, keys ...session.EchoKey) parked {
+	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
 		return got[parked](t)(s.Unpark(t.Context(), tenant, keys))
 	}
-	return map[string]func(*testing.T, Store){
-		"nothing waits": func(t *testing.T, s Store) {
+	return map[string]func(tester, Store){
+		"nothing waits": func(t tester, s Store) {
 			equal(t, "out", unpark(t, s, us, 1, 2), parked{})
 			equal(t, "no keys", unpark(t, s, us), parked{})
 		},
-		"taken out once, in time order": func(t *testing.T, s Store) {
+		"taken out once, in time order": func(t tester, s Store) {
 			park(t, s, us, 7, entry("b", 2, 1), entry("a", 1, 0))
 			park(t, s, us, 8, entry("c", 1, 1))
 			park(t, s, us, 9, entry("d", 1, 1))
@@ -111,18 +110,18 @@ func parkingCases() map[string]func(*testing.T, Store) {
 			equal(t, "again", unpark(t, s, us, 8, 7), parked{})
 			equal(t, "still waiting", stats(t, s)["parked"], int64(1))
 		},
-		"of one id the latest waits": func(t *testing.T, s Store) {
+		"of one id the latest waits": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 5, 1), entry("a", 4, 0), entry("a", 6, 0.5), entry("a", 6, 0.5))
 			equal(t, "waiting", stats(t, s)["parked"], int64(1))
 			equal(t, "out", unpark(t, s, us, 7), parked{7: {entry("a", 6, 0.5)}})
 		},
-		"tenants do not meet": func(t *testing.T, s Store) {
+		"tenants do not meet": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1))
 			park(t, s, them, 7, entry("b", 1, 1))
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("b", 1, 1)}})
 			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("a", 1, 1)}})
 		},
-		"the old are given up": func(t *testing.T, s Store) {
+		"the old are given up": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, them, 7, entry("c", 2, 1))
 			equal(t, "purged", got[int](t)(s.PurgeParked(t.Context(), at(3))), 2)
@@ -133,20 +132,20 @@ func parkingCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func add(t testing.TB, s Store, tenant string, n int, list ...feedback.Entry) int {
+func add(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
 	return got[int](t)(s.AddFeedback(t.Context(), tenant, id(n), list))
 }
 
-func entries(t testing.TB, s Store, tenant string, n int) []feedback.Entry {
+func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	t.Helper()
 	return got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
 // anySet: however entries arrive, in whatever order, however often and however bundled, they end in one set.
-func anySet(t *testing.T, open func(*testing.T) Store) {
-	s, n := open(t), 0
-	rapid.Check(t, func(rt *rapid.T) {
+func anySet(s Store) func(*rapid.T) {
+	n := 0
+	return func(rt *rapid.T) {
 		n += 2
 		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) feedback.Entry {
 			return entry(rapid.SampledFrom([]string{"a", "b", "c"}).Draw(rt, "id"), rapid.IntRange(1, 3).Draw(rt, "minute"),
@@ -154,11 +153,11 @@ func anySet(t *testing.T, open func(*testing.T) Store) {
 		}), 1, 8).Draw(rt, "entries")
 		shuffled := rapid.Permutation(append(list, list[0])).Draw(rt, "order")
 		for _, e := range list {
-			add(t, s, us, n, e)
+			add(rt, s, us, n, e)
 		}
 		cut := rapid.IntRange(0, len(shuffled)).Draw(rt, "cut")
-		add(t, s, us, n+1, shuffled[:cut]...)
-		add(t, s, us, n+1, shuffled[cut:]...)
-		equal(rt, "set", entries(t, s, us, n+1), entries(t, s, us, n))
-	})
+		add(rt, s, us, n+1, shuffled[:cut]...)
+		add(rt, s, us, n+1, shuffled[cut:]...)
+		equal(rt, "set", entries(rt, s, us, n+1), entries(rt, s, us, n))
+	}
 }

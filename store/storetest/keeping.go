@@ -1,7 +1,6 @@
 package storetest
 
 import (
-	"testing"
 	"time"
 
 	"precept/bandit"
@@ -10,9 +9,9 @@ import (
 	"precept/session"
 )
 
-func keepingCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"stats of nothing": func(t *testing.T, s Store) {
+func keepingCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"stats of nothing": func(t tester, s Store) {
 			st := stats(t, s)
 			for _, name := range []string{"sessions", "exchanges", "exchanges_ever", "samples", "samples_ever", "feedback", "parked"} {
 				if n, ok := st[name]; !ok || n != 0 {
@@ -24,13 +23,13 @@ func keepingCases() map[string]func(*testing.T, Store) {
 			}
 		},
 		"forget takes a session out everywhere": forgetOne,
-		"forget what is not there": func(t *testing.T, s Store) {
+		"forget what is not there": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 			equal(t, "unknown", got[bool](t)(s.Forget(t.Context(), us, id(2))), false)
 			equal(t, "another tenant's", got[bool](t)(s.Forget(t.Context(), them, id(1))), false)
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
 		},
-		"a forgotten session may begin anew": func(t *testing.T, s Store) {
+		"a forgotten session may begin anew": func(t tester, s Store) {
 			full(t, s, us, 1)
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
 			full(t, s, us, 1)
@@ -39,7 +38,7 @@ func keepingCases() map[string]func(*testing.T, Store) {
 			equal(t, "sample", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 1)
 			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
 		},
-		"retain by last seen": func(t *testing.T, s Store) {
+		"retain by last seen": func(t tester, s Store) {
 			for n := range 150 {
 				full(t, s, us, n)
 			}
@@ -52,12 +51,12 @@ func keepingCases() map[string]func(*testing.T, Store) {
 			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
 			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(140))), 0)
 		},
-		"sync": func(t *testing.T, s Store) {
+		"sync": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
 			full(t, s, us, 1)
 			must(t, s.Sync(t.Context()))
 		},
-		"closed, it says so": func(t *testing.T, s Store) {
+		"closed, it says so": func(t tester, s Store) {
 			full(t, s, us, 1)
 			must(t, s.Close())
 			must(t, s.Close()) // twice is fine
@@ -72,7 +71,7 @@ func keepingCases() map[string]func(*testing.T, Store) {
 }
 
 // full writes something of every kind for a session.
-func full(t testing.TB, s Store, tenant string, n int) {
+func full(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	write(t, s, session.Batch{
 		Rows:      []session.Row{row(tenant, n, n)},
@@ -84,7 +83,7 @@ func full(t testing.TB, s Store, tenant string, n int) {
 	settle(t, s, step(tenant, n, 0, delta("a@1", "n", 0, 1)))
 }
 
-func forgetOne(t *testing.T, s Store) {
+func forgetOne(t tester, s Store) {
 	full(t, s, us, 1)
 	full(t, s, us, 2)
 	full(t, s, them, 1)

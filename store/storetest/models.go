@@ -1,21 +1,19 @@
 package storetest
 
 import (
-	"testing"
-
 	"precept/bandit"
 )
 
-func modelCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"maxima only rise": func(t *testing.T, s Store) {
+func modelCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"maxima only rise": func(t tester, s Store) {
 			equal(t, "none", len(maxima(t, s, us)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
 				must(t, s.Raise(t.Context(), us, []bandit.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
 			equal(t, "maxima", maxima(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
-		"maxima are sorted and apart from the counters": func(t *testing.T, s Store) {
+		"maxima are sorted and apart from the counters": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0, delta("a@1", "emax+", 0, 100)))
 			must(t, s.Raise(t.Context(), us, []bandit.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
 			must(t, s.Raise(t.Context(), them, []bandit.Delta{delta("a@1", "emax+", 0, 50)}))
@@ -26,7 +24,7 @@ func modelCases() map[string]func(*testing.T, Store) {
 			equal(t, "theirs", maxima(t, s, them), []bandit.Delta{delta("a@1", "emax+", 0, 50)})
 			equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 100)})
 		},
-		"priors by version": func(t *testing.T, s Store) {
+		"priors by version": func(t tester, s Store) {
 			priors(t, s, us, 0, "")
 			for _, c := range []struct {
 				from int64
@@ -38,7 +36,7 @@ func modelCases() map[string]func(*testing.T, Store) {
 			priors(t, s, us, 3, "")
 			priors(t, s, them, 0, "")
 		},
-		"meta values": func(t *testing.T, s Store) {
+		"meta values": func(t tester, s Store) {
 			meta(t, s, "k", "", false)
 			must(t, s.SetMeta(t.Context(), "k", []byte("one")))
 			must(t, s.SetMeta(t.Context(), "k", []byte("t\x00wo")))
@@ -47,7 +45,7 @@ func modelCases() map[string]func(*testing.T, Store) {
 			meta(t, s, "empty", "", true)
 			meta(t, s, "K", "", false)
 		},
-		"the first to set a shared value wins": func(t *testing.T, s Store) {
+		"the first to set a shared value wins": func(t tester, s Store) {
 			equal(t, "first", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
 			equal(t, "second", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
 			meta(t, s, "salt", "one", true)
@@ -55,12 +53,12 @@ func modelCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func maxima(t testing.TB, s Store, tenant string) []bandit.Delta {
+func maxima(t tester, s Store, tenant string) []bandit.Delta {
 	t.Helper()
 	return got[[]bandit.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
-func priors(t testing.TB, s Store, tenant string, version int64, data string) {
+func priors(t tester, s Store, tenant string, version int64, data string) {
 	t.Helper()
 	v, d, err := s.Priors(t.Context(), tenant)
 	must(t, err)
@@ -69,7 +67,7 @@ func priors(t testing.TB, s Store, tenant string, version int64, data string) {
 	}
 }
 
-func meta(t testing.TB, s Store, key, value string, there bool) {
+func meta(t tester, s Store, key, value string, there bool) {
 	t.Helper()
 	v, ok, err := s.Meta(t.Context(), key)
 	must(t, err)

@@ -6,10 +6,12 @@ import (
 	"reflect"
 	"testing"
 
+	"pgregory.net/rapid"
+
 	"precept/session"
 )
 
-// tenants of the suite; other never writes unless the case says so.
+// The tenants of the suite.
 const (
 	us   = "default"
 	them = "other"
@@ -20,7 +22,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 	t.Helper()
 	for _, group := range []struct {
 		name  string
-		cases map[string]func(*testing.T, Store)
+		cases map[string]func(tester, Store)
 	}{
 		{"sessions", sessionCases()},
 		{"echoes", echoCases()},
@@ -39,13 +41,23 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 			})
 		}
 	}
-	t.Run("settle/any order, the same counters", func(t *testing.T) { anyOrder(t, open) })
-	t.Run("feedback/any order, the same set", func(t *testing.T) { anySet(t, open) })
-	t.Run("sessions/any order, the same row", func(t *testing.T) { anyRow(t, open) })
+	t.Run("settle/any order, the same counters", func(t *testing.T) { rapid.Check(t, anyOrder(open(t))) })
+	t.Run("feedback/any order, the same set", func(t *testing.T) { rapid.Check(t, anySet(open(t))) })
+	t.Run("sessions/any order, the same row", func(t *testing.T) { rapid.Check(t, anyRow(open(t))) })
+}
+
+// tester is what the cases need of a test; a draw of rapid has it, too.
+type tester interface {
+	Helper()
+	Context() context.Context
+	Error(args ...any)
+	Errorf(format string, args ...any)
+	Fatal(args ...any)
+	Fatalf(format string, args ...any)
 }
 
 // must ends the test on an error; most cases are not about them.
-func must(t testing.TB, err error) {
+func must(t tester, err error) {
 	t.Helper()
 	if err != nil {
 		t.Fatal(err)
@@ -53,7 +65,7 @@ func must(t testing.TB, err error) {
 }
 
 // got ends the test on an error and hands the value on.
-func got[T any](t testing.TB) func(v T, err error) T {
+func got[T any](t tester) func(v T, err error) T {
 	return func(v T, err error) T {
 		t.Helper()
 		must(t, err)
@@ -61,31 +73,25 @@ func got[T any](t testing.TB) func(v T, err error) T {
 	}
 }
 
-// failing is what a test of the suite and a draw of rapid have in common.
-type failing interface {
-	Helper()
-	Errorf(format string, args ...any)
-}
-
-func equal(t failing, what string, have, want any) {
+func equal(t tester, what string, have, want any) {
 	t.Helper()
 	if !reflect.DeepEqual(have, want) {
 		t.Errorf("%s:\nhave %+v\nwant %+v", what, have, want)
 	}
 }
 
-func write(t testing.TB, s Store, b session.Batch) {
+func write(t tester, s Store, b session.Batch) {
 	t.Helper()
 	must(t, s.Write(t.Context(), b))
 }
 
-func stats(t testing.TB, s Store) map[string]int64 {
+func stats(t tester, s Store) map[string]int64 {
 	t.Helper()
 	return got[map[string]int64](t)(s.Stats(t.Context()))
 }
 
 // ended is a context that is over.
-func ended(t testing.TB) context.Context {
+func ended(t tester) context.Context {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -4,20 +4,19 @@ import (
 	"encoding/json"
 	"errors"
 	"strings"
-	"testing"
 	"time"
 
 	"precept/sample"
 	"precept/session"
 )
 
-func sampleCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"an exchange comes back as it was written": func(t *testing.T, s Store) {
+func sampleCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"an exchange comes back as it was written": func(t tester, s Store) {
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			equal(t, "exchanges", exchanges(t, s, us, 1), []sample.Exchange{exchange(us, 1, 1)})
 		},
-		"new items keep their bytes": func(t *testing.T, s Store) {
+		"new items keep their bytes": func(t tester, s Store) {
 			for i, items := range [][]json.RawMessage{nil, {[]byte("{\"a\" : 1.0, \"b\":\"\\u00e9<&\xff\"}"), []byte("null"), []byte("12345678901234567890")}} {
 				e := exchange(us, 1, i)
 				e.New = items
@@ -25,7 +24,7 @@ func sampleCases() map[string]func(*testing.T, Store) {
 				equal(t, "items", exchanges(t, s, us, 1)[i].New, items)
 			}
 		},
-		"an item that is no JSON harms nobody else": func(t *testing.T, s Store) {
+		"an item that is no JSON harms nobody else": func(t tester, s Store) {
 			bad := exchange(us, 1, 2)
 			bad.New = []json.RawMessage{json.RawMessage(`{"cut":`)}
 			if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), bad}}); err != nil {
@@ -38,7 +37,7 @@ func sampleCases() map[string]func(*testing.T, Store) {
 				}
 			}
 		},
-		"in turn order, then as they came": func(t *testing.T, s Store) {
+		"in turn order, then as they came": func(t tester, s Store) {
 			retry := exchange(us, 1, 2)
 			retry.ID = "a-retry"
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 3), exchange(us, 1, 2), exchange(us, 2, 1)}})
@@ -47,7 +46,7 @@ func sampleCases() map[string]func(*testing.T, Store) {
 			equal(t, "an unknown session", len(exchanges(t, s, us, 9)), 0)
 			equal(t, "another tenant", len(exchanges(t, s, them, 1)), 0)
 		},
-		"repeated, they stand once": func(t *testing.T, s Store) {
+		"repeated, they stand once": func(t tester, s Store) {
 			b := session.Batch{
 				Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 1), exchange(us, 1, 2)},
 				Samples:   []session.StoredSample{stored(us, 1, 1), stored(us, 1, 1), stored(us, 2, 2)},
@@ -59,7 +58,7 @@ func sampleCases() map[string]func(*testing.T, Store) {
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
-		"a bad one is refused with its whole batch": func(t *testing.T, s Store) {
+		"a bad one is refused with its whole batch": func(t tester, s Store) {
 			for _, sid := range []string{"", "xyz", "zz" + exchange(us, 1, 1).Session[2:], exchange(us, 1, 1).Session + "00"} {
 				bad := exchange(us, 1, 2)
 				bad.Session = sid
@@ -75,19 +74,22 @@ func sampleCases() map[string]func(*testing.T, Store) {
 		"walks over sessions":                    walkSessions,
 		"a walk ends with the caller's error":    walkError,
 		"a walk may write":                       walkWrites,
-		"samples come back as they were written": func(t *testing.T, s Store) {
+		"samples come back as they were written": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1)}})
 			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 1)})
 		},
-		"the session of a sample": func(t *testing.T, s Store) {
+		"the session of a sample": func(t tester, s Store) {
 			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(them, 2, 2)}})
 			for _, c := range []struct {
 				tenant, sample string
 				want           session.ID
 				ok             bool
 			}{
-				{us, "sample-default-1", id(1), true}, {them, "sample-other-2", id(2), true},
-				{them, "sample-default-1", session.ID{}, false}, {us, "sample-default-2", session.ID{}, false}, {"nobody", "sample-default-1", session.ID{}, false},
+				{us, "sample-default-1", id(1), true},
+				{them, "sample-other-2", id(2), true},
+				{them, "sample-default-1", session.ID{}, false},
+				{us, "sample-default-2", session.ID{}, false},
+				{"nobody", "sample-default-1", session.ID{}, false},
 			} {
 				have, ok, err := s.SampleSession(t.Context(), c.tenant, c.sample)
 				if err != nil || ok != c.ok || have != c.want {
@@ -98,7 +100,7 @@ func sampleCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func exchanges(t testing.TB, s Store, tenant string, n int) []sample.Exchange {
+func exchanges(t tester, s Store, tenant string, n int) []sample.Exchange {
 	t.Helper()
 	return got[[]sample.Exchange](t)(s.Exchanges(t.Context(), tenant, id(n)))
 }
@@ -110,7 +112,7 @@ func exchangeIDs(list []sample.Exchange) (ids []string) {
 	return ids
 }
 
-func walkExchanges(t testing.TB, s Store, tenant string, since, until time.Time) (list []sample.Exchange) {
+func walkExchanges(t tester, s Store, tenant string, since, until time.Time) (list []sample.Exchange) {
 	t.Helper()
 	must(t, s.EachExchange(t.Context(), tenant, since, until, func(e sample.Exchange) error {
 		list = append(list, e)
@@ -119,7 +121,7 @@ func walkExchanges(t testing.TB, s Store, tenant string, since, until time.Time)
 	return list
 }
 
-func walkSamples(t testing.TB, s Store, tenant string, since, until time.Time) (list []session.StoredSample) {
+func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list []session.StoredSample) {
 	t.Helper()
 	must(t, s.EachSample(t.Context(), tenant, since, until, func(m session.StoredSample) error {
 		list = append(list, m)
@@ -128,7 +130,7 @@ func walkSamples(t testing.TB, s Store, tenant string, since, until time.Time) (
 	return list
 }
 
-func walkAll(t *testing.T, s Store) {
+func walkAll(t tester, s Store) {
 	const sessions, turns = 20, 30
 	var want []string
 	for turn := range turns { // more than any page, and some of them large
@@ -148,7 +150,7 @@ func walkAll(t *testing.T, s Store) {
 	equal(t, "second walk", exchangeIDs(walkExchanges(t, s, us, time.Time{}, time.Time{})), want)
 }
 
-func walkFilters(t *testing.T, s Store) {
+func walkFilters(t tester, s Store) {
 	write(t, s, session.Batch{
 		Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2), exchange(them, 1, 3), exchange(us, 1, 4)}, // at 2, 3, 4, 5
 		Samples:   []session.StoredSample{stored(us, 1, 2), stored(them, 1, 3), stored(us, 1, 4)},
@@ -177,7 +179,7 @@ func walkFilters(t *testing.T, s Store) {
 	}
 }
 
-func walkSessions(t *testing.T, s Store) {
+func walkSessions(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 2), row(them, 1, 1), row(us, 3, 3)}, Echoes: []session.Echo{echo(us, 1, 9, 9)}})
 	settle(t, s, step(us, 3, 0))
 	closed := row(us, 3, 3)
@@ -205,7 +207,7 @@ func walkSessions(t *testing.T, s Store) {
 	}
 }
 
-func walkError(t *testing.T, s Store) {
+func walkError(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2)}})
 	stop, calls := errors.New("enough"), 0
 	err := s.EachExchange(t.Context(), us, time.Time{}, time.Time{}, func(sample.Exchange) error {
@@ -220,7 +222,7 @@ func walkError(t *testing.T, s Store) {
 	}
 }
 
-func walkWrites(t *testing.T, s Store) {
+func walkWrites(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 1, 2)}})
 	must(t, s.EachExchange(t.Context(), us, time.Time{}, time.Time{}, func(e sample.Exchange) error {
 		return s.Write(t.Context(), session.Batch{Samples: []session.StoredSample{stored(us, 1, e.Turn)}})

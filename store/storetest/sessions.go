@@ -2,7 +2,6 @@ package storetest
 
 import (
 	"bytes"
-	"testing"
 	"time"
 
 	"pgregory.net/rapid"
@@ -10,24 +9,24 @@ import (
 	"precept/session"
 )
 
-func sessionCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"an unknown session is not there": func(t *testing.T, s Store) {
+func sessionCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"an unknown session is not there": func(t tester, s Store) {
 			noSession(t, s, us, 1)
 		},
-		"a row comes back as it was written": func(t *testing.T, s Store) {
+		"a row comes back as it was written": func(t tester, s Store) {
 			r := row(us, 1, 5)
 			write(t, s, session.Batch{Rows: []session.Row{r}})
 			equal(t, "row", sessionOf(t, s, us, 1), r)
 		},
-		"the zero time and empty data survive": func(t *testing.T, s Store) {
+		"the zero time and empty data survive": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{{Tenant: us, ID: id(1)}}})
 			r := sessionOf(t, s, us, 1)
 			if !r.Started.IsZero() || !r.Seen.IsZero() || len(r.Data) != 0 || r.Closed {
 				t.Errorf("have %+v", r)
 			}
 		},
-		"data is bytes, not text": func(t *testing.T, s Store) {
+		"data is bytes, not text": func(t tester, s Store) {
 			r := row(us, 1, 1)
 			r.Data = []byte("\x00\xff'\";--\r\n")
 			write(t, s, session.Batch{Rows: []session.Row{r}})
@@ -41,9 +40,9 @@ func sessionCases() map[string]func(*testing.T, Store) {
 		"due leaves out closed":  dueClosed,
 		"recent, newest first":   recentOrder,
 		"a context that is over": sessionContext,
-		"an empty batch is fine": func(t *testing.T, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
+		"an empty batch is fine": func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
 		"names of tenants, any":  oddTenants,
-		"one batch, one row twice": func(t *testing.T, s Store) {
+		"one batch, one row twice": func(t tester, s Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 2), row(us, 1, 3), row(us, 1, 1)}})
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 3))
 			equal(t, "sessions", stats(t, s)["sessions"], int64(1))
@@ -51,7 +50,7 @@ func sessionCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func sessionOf(t testing.TB, s Store, tenant string, n int) session.Row {
+func sessionOf(t tester, s Store, tenant string, n int) session.Row {
 	t.Helper()
 	r, ok, err := s.Session(t.Context(), tenant, id(n))
 	if err != nil || !ok {
@@ -60,14 +59,14 @@ func sessionOf(t testing.TB, s Store, tenant string, n int) session.Row {
 	return r
 }
 
-func noSession(t testing.TB, s Store, tenant string, n int) {
+func noSession(t tester, s Store, tenant string, n int) {
 	t.Helper()
 	if r, ok, err := s.Session(t.Context(), tenant, id(n)); ok || err != nil {
 		t.Errorf("session %d of %s: have %+v, %v, %v, want nothing", n, tenant, r, ok, err)
 	}
 }
 
-func newerSeen(t *testing.T, s Store) {
+func newerSeen(t tester, s Store) {
 	for _, seen := range []int{5, 4, 6, 6, 2} {
 		write(t, s, session.Batch{Rows: []session.Row{row(us, 1, seen)}})
 	}
@@ -79,7 +78,7 @@ func newerSeen(t *testing.T, s Store) {
 	equal(t, "the same Seen, written later", sessionOf(t, s, us, 1), again)
 }
 
-func closedStays(t *testing.T, s Store) {
+func closedStays(t tester, s Store) {
 	closed := row(us, 1, 5)
 	closed.Closed = true
 	write(t, s, session.Batch{Rows: []session.Row{closed}})
@@ -97,7 +96,7 @@ func closedStays(t *testing.T, s Store) {
 	equal(t, "an earlier closed row", sessionOf(t, s, us, 2), want)
 }
 
-func sessionTenants(t *testing.T, s Store) {
+func sessionTenants(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 5)}})
 	noSession(t, s, them, 1)
 	write(t, s, session.Batch{Rows: []session.Row{row(them, 1, 2)}})
@@ -106,7 +105,7 @@ func sessionTenants(t *testing.T, s Store) {
 	equal(t, "recent", got[[]session.Row](t)(s.Recent(t.Context(), them, 10)), []session.Row{row(them, 1, 2)})
 }
 
-func oddTenants(t *testing.T, s Store) {
+func oddTenants(t tester, s Store) {
 	names := []string{"", "a", "A", "a ", "a:b", "{a}", "a*", "a\x00b", "ä", "\xff\xfe", "' OR '1'='1", "../../etc"}
 	for i, name := range names {
 		write(t, s, session.Batch{Rows: []session.Row{row(name, 1, i)}})
@@ -119,12 +118,12 @@ func oddTenants(t *testing.T, s Store) {
 	equal(t, "tenants", len(got[[]string](t)(s.Tenants(t.Context()))), len(names))
 }
 
-func due(t testing.TB, s Store, before time.Time, after session.Row, limit int) []session.Row {
+func due(t tester, s Store, before time.Time, after session.Row, limit int) []session.Row {
 	t.Helper()
 	return got[[]session.Row](t)(s.Due(t.Context(), before, after, limit))
 }
 
-func dueOrder(t *testing.T, s Store) {
+func dueOrder(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 3, 9), row(us, 1, 2), row(them, 2, 2), row(us, 4, 4)}})
 	equal(t, "before 4", due(t, s, at(4), session.Row{}, 10), []session.Row{row(us, 1, 2), row(them, 2, 2), row(us, 3, 9)})
 	equal(t, "before 1", len(due(t, s, at(1), session.Row{}, 10)), 0)
@@ -132,7 +131,7 @@ func dueOrder(t *testing.T, s Store) {
 	equal(t, "seen again", due(t, s, at(2), session.Row{}, 10), []session.Row{row(us, 1, 50)})
 }
 
-func duePages(t *testing.T, s Store) {
+func duePages(t tester, s Store) {
 	var rows []session.Row
 	for n := range 25 {
 		for _, tenant := range []string{us, them} {
@@ -172,7 +171,7 @@ func less(a, b session.Row) bool {
 	return a.Tenant < b.Tenant
 }
 
-func dueClosed(t *testing.T, s Store) {
+func dueClosed(t tester, s Store) {
 	closed := row(us, 1, 1)
 	closed.Closed = true
 	write(t, s, session.Batch{Rows: []session.Row{closed, row(us, 2, 2), row(us, 3, 3)}})
@@ -180,7 +179,7 @@ func dueClosed(t *testing.T, s Store) {
 	equal(t, "due", due(t, s, at(9), session.Row{}, 10), []session.Row{row(us, 3, 3)})
 }
 
-func recentOrder(t *testing.T, s Store) {
+func recentOrder(t tester, s Store) {
 	for _, n := range []int{2, 1, 3} {
 		write(t, s, session.Batch{Rows: []session.Row{row(us, n, n)}})
 	}
@@ -189,7 +188,7 @@ func recentOrder(t *testing.T, s Store) {
 	equal(t, "the two begun last", recent, []session.Row{row(us, 3, 3), row(us, 1, 1)})
 }
 
-func sessionContext(t *testing.T, s Store) {
+func sessionContext(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 	ctx := ended(t)
 	if err := s.Write(ctx, session.Batch{Rows: []session.Row{row(us, 1, 2)}}); !isEnded(err) {
@@ -208,9 +207,9 @@ func sessionContext(t *testing.T, s Store) {
 }
 
 // anyRow: whatever the order in which a session's rows arrive, however often, the same one stands in the end.
-func anyRow(t *testing.T, open func(*testing.T) Store) {
-	s, n := open(t), 0
-	rapid.Check(t, func(rt *rapid.T) {
+func anyRow(s Store) func(*rapid.T) {
+	n := 0
+	return func(rt *rapid.T) {
 		n++
 		var rows []session.Row
 		for i := range rapid.IntRange(1, 6).Draw(rt, "rows") {
@@ -225,10 +224,8 @@ func anyRow(t *testing.T, open func(*testing.T) Store) {
 		}
 		rows = append(rows, rapid.SliceOf(rapid.SampledFrom(rows)).Draw(rt, "repeated")...)
 		for _, r := range rapid.Permutation(rows).Draw(rt, "order") {
-			if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{r}}); err != nil {
-				rt.Fatal(err)
-			}
+			write(rt, s, session.Batch{Rows: []session.Row{r}})
 		}
-		equal(rt, "row", sessionOf(t, s, us, n), want)
-	})
+		equal(rt, "row", sessionOf(rt, s, us, n), want)
+	}
 }

@@ -3,7 +3,6 @@ package storetest
 import (
 	"fmt"
 	"math"
-	"testing"
 
 	"pgregory.net/rapid"
 
@@ -11,9 +10,9 @@ import (
 	"precept/session"
 )
 
-func settleCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
-		"nothing is settled": func(t *testing.T, s Store) {
+func settleCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"nothing is settled": func(t tester, s Store) {
 			equal(t, "applied", applied(t, s, us, 1), session.Applied{})
 			equal(t, "counters", len(counters(t, s, us)), 0)
 			equal(t, "no steps", len(settle(t, s)), 0)
@@ -22,7 +21,7 @@ func settleCases() map[string]func(*testing.T, Store) {
 		"a stale step is refused":           staleStep,
 		"steps of one session in a row":     chainedSteps,
 		"an undone session leaves no trace": undone,
-		"rewards keep every bit": func(t *testing.T, s Store) {
+		"rewards keep every bit": func(t tester, s Store) {
 			for i, r := range []float64{0, 1, 0.1, 1.0 / 3, math.SmallestNonzeroFloat64, -0.5} {
 				to := session.Applied{Told: i%2 == 0, Reward: r, Tier: i, Frozen: []byte{0, byte(i), 255}}
 				settle(t, s, session.Settlement{Tenant: us, ID: id(i), To: to})
@@ -30,15 +29,18 @@ func settleCases() map[string]func(*testing.T, Store) {
 				equal(t, "applied", applied(t, s, us, i), to)
 			}
 		},
-		"tenants do not meet": func(t *testing.T, s Store) {
+		"tenants do not meet": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5)), step(them, 1, 0, delta("a@1", "n1", 3, 7)))
 			equal(t, "ours", counters(t, s, us), []bandit.Delta{delta("a@1", "n1", 3, 5)})
 			equal(t, "theirs", counters(t, s, them), []bandit.Delta{delta("a@1", "n1", 3, 7)})
+			settle(t, s, step(us, 1, 1))
+			equal(t, "our version", applied(t, s, us, 1).Version, int64(2))
+			equal(t, "their version", applied(t, s, them, 1).Version, int64(1))
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us, them})
 		},
 		"counters are sorted":       sortedCounters,
 		"a batch is all or nothing": settleContext,
-		"a row that comes late is closed": func(t *testing.T, s Store) {
+		"a row that comes late is closed": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0))
 			noSession(t, s, us, 1)
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
@@ -49,27 +51,29 @@ func settleCases() map[string]func(*testing.T, Store) {
 	}
 }
 
-func applied(t testing.TB, s Store, tenant string, n int) session.Applied {
+func applied(t tester, s Store, tenant string, n int) session.Applied {
 	t.Helper()
 	return got[session.Applied](t)(s.Applied(t.Context(), tenant, id(n)))
 }
 
-func counters(t testing.TB, s Store, tenant string) []bandit.Delta {
+func counters(t tester, s Store, tenant string) []bandit.Delta {
 	t.Helper()
 	return got[[]bandit.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
-func settle(t testing.TB, s Store, steps ...session.Settlement) []bool {
+func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	t.Helper()
 	return got[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
 func step(tenant string, n int, from int64, deltas ...bandit.Delta) session.Settlement {
-	return session.Settlement{Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
-		To: session.Applied{Told: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)}}
+	return session.Settlement{
+		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
+		To: session.Applied{Told: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
+	}
 }
 
-func firstStep(t *testing.T, s Store) {
+func firstStep(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
 	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 1, Told: true, Tier: 1, Frozen: []byte("frozen 1")})
@@ -79,7 +83,7 @@ func firstStep(t *testing.T, s Store) {
 	}
 }
 
-func staleStep(t *testing.T, s Store) {
+func staleStep(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1)))
 	for _, from := range []int64{0, 2, -1} {
 		equal(t, fmt.Sprint("from ", from), settle(t, s, step(us, 1, from, delta("a@1", "n", 0, 100))), []bool{false})
@@ -90,21 +94,21 @@ func staleStep(t *testing.T, s Store) {
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 1011)})
 }
 
-func chainedSteps(t *testing.T, s Store) {
+func chainedSteps(t tester, s Store) {
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1)), step(us, 1, 1, delta("a@1", "n", 0, 10)),
 		step(us, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
 	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 2, Told: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 11)})
 }
 
-func undone(t *testing.T, s Store) {
+func undone(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, step(us, 2, 0, delta("b@1", "n", 0, 5)))
 	settle(t, s, step(us, 1, 1, delta("a@1", "n", 0, -1), delta("b@1", "n", 0, -4), delta("a@1", "s1", 9, math.MaxInt64)))
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("b@1", "n", 0, 5)})
 }
 
-func sortedCounters(t *testing.T, s Store) {
+func sortedCounters(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("b@1", "n", 0, 1), delta("a@1", "z", 5, 2), delta("x:cat", "cn", 0, 3), delta("", "N1", 0, 4),
 		delta("a@1", "z", -1, 5), delta("a@1", "n1", 7, 6), delta("a@1", "z", 40, 7)))
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{
@@ -113,7 +117,7 @@ func sortedCounters(t *testing.T, s Store) {
 	})
 }
 
-func settleContext(t *testing.T, s Store) {
+func settleContext(t tester, s Store) {
 	if _, err := s.Settle(ended(t), []session.Settlement{step(us, 1, 0, delta("a@1", "n", 0, 1))}); !isEnded(err) {
 		t.Errorf("Settle: %v", err)
 	}
@@ -122,9 +126,9 @@ func settleContext(t *testing.T, s Store) {
 }
 
 // anyOrder: any order of the steps and any cut into batches ends in the same counters, byte for byte.
-func anyOrder(t *testing.T, open func(*testing.T) Store) {
-	s, n := open(t), 0
-	rapid.Check(t, func(rt *rapid.T) {
+func anyOrder(s Store) func(*rapid.T) {
+	n := 0
+	return func(rt *rapid.T) {
 		n++
 		ours, theirs := fmt.Sprint("a", n), fmt.Sprint("b", n)
 		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) []bandit.Delta {
@@ -142,11 +146,11 @@ func anyOrder(t *testing.T, open func(*testing.T) Store) {
 			for _, i := range order {
 				steps = append(steps, step(tenant, n*100+i, 0, list[i]...))
 			}
-			settle(t, s, steps[:cut]...)
-			settle(t, s, steps[cut:]...)
+			settle(rt, s, steps[:cut]...)
+			settle(rt, s, steps[cut:]...)
 		}
 		run(ours, order, rapid.IntRange(0, len(list)).Draw(rt, "cut"))
 		run(theirs, rapid.Permutation(order).Draw(rt, "order"), rapid.IntRange(0, len(list)).Draw(rt, "other cut"))
-		equal(rt, "counters", counters(t, s, theirs), counters(t, s, ours))
-	})
+		equal(rt, "counters", counters(rt, s, theirs), counters(rt, s, ours))
+	}
 }

@@ -74,14 +74,24 @@ type Keeping interface {
 	Close() error
 }
 
-// Store is a whole backend.
-type Store interface {
+// Records is what happened.
+type Records interface {
 	Sessions
+	Samples
 	Feedbacks
 	Parking
+}
+
+// Learning is what was learned from it.
+type Learning interface {
 	Counters
 	Models
+}
+
+// Store is a whole backend.
+type Store interface {
+	Records
+	Learning
 	Metas
-	Samples
 	Keeping
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"sync"
 	"sync/atomic"
-	"testing"
 
 	"precept/bandit"
 	"precept/feedback"
@@ -12,8 +11,8 @@ import (
 	"precept/session"
 )
 
-func togetherCases() map[string]func(*testing.T, Store) {
-	return map[string]func(*testing.T, Store){
+func togetherCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
 		"writers and readers":      writersAndReaders,
 		"one of many settles":      oneSettles,
 		"one of many unparks":      oneUnparks,
@@ -28,7 +27,7 @@ func togetherCases() map[string]func(*testing.T, Store) {
 const workers = 8
 
 // together runs fn in several goroutines and waits for them.
-func together(t *testing.T, fn func(worker int) error) {
+func together(t tester, fn func(worker int) error) {
 	t.Helper()
 	var wg sync.WaitGroup
 	for w := range workers {
@@ -41,7 +40,7 @@ func together(t *testing.T, fn func(worker int) error) {
 	wg.Wait()
 }
 
-func writersAndReaders(t *testing.T, s Store) {
+func writersAndReaders(t tester, s Store) {
 	const rounds = 20
 	ctx := t.Context()
 	together(t, func(w int) error {
@@ -74,7 +73,7 @@ func writersAndReaders(t *testing.T, s Store) {
 	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"]}, []int64{workers * rounds, workers * rounds, workers * rounds})
 }
 
-func oneSettles(t *testing.T, s Store) {
+func oneSettles(t tester, s Store) {
 	var taken atomic.Int64
 	together(t, func(int) error {
 		for n := range 10 {
@@ -93,7 +92,7 @@ func oneSettles(t *testing.T, s Store) {
 }
 
 // manyCorrect: every worker adds one to the same session until it got through, from whatever version stands.
-func manyCorrect(t *testing.T, s Store) {
+func manyCorrect(t tester, s Store) {
 	together(t, func(int) error {
 		for {
 			a, err := s.Applied(t.Context(), us, id(1))
@@ -110,7 +109,7 @@ func manyCorrect(t *testing.T, s Store) {
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, workers)})
 }
 
-func oneUnparks(t *testing.T, s Store) {
+func oneUnparks(t tester, s Store) {
 	for n := range 20 {
 		must(t, s.Park(t.Context(), us, session.EchoKey(n%4), entry(fmt.Sprint(n), n, 1)))
 	}
@@ -125,7 +124,7 @@ func oneUnparks(t *testing.T, s Store) {
 	equal(t, "taken out", out.Load(), int64(20))
 }
 
-func oneInitialises(t *testing.T, s Store) {
+func oneInitialises(t tester, s Store) {
 	var mu sync.Mutex
 	seen := map[string]bool{}
 	together(t, func(w int) error {
@@ -138,7 +137,7 @@ func oneInitialises(t *testing.T, s Store) {
 	equal(t, "values seen", len(seen), 1)
 }
 
-func onePutsPriors(t *testing.T, s Store) {
+func onePutsPriors(t tester, s Store) {
 	var ok atomic.Int64
 	together(t, func(w int) error {
 		put, err := s.PutPriors(t.Context(), us, 0, []byte{byte(w)})
@@ -150,7 +149,7 @@ func onePutsPriors(t *testing.T, s Store) {
 	equal(t, "put", ok.Load(), int64(1))
 }
 
-func manyRaise(t *testing.T, s Store) {
+func manyRaise(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
 			if err := s.Raise(t.Context(), us, []bandit.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
@@ -162,7 +161,7 @@ func manyRaise(t *testing.T, s Store) {
 	equal(t, "maxima", maxima(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
-func manyAdd(t *testing.T, s Store) {
+func manyAdd(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
 			_, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)})

@@ -1,0 +1,144 @@
+package sqlite_test
+
+import (
+	"bytes"
+	"errors"
+	"os"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/store/sqlite"
+)
+
+func now() time.Time { return time.Date(2031, 2, 3, 4, 5, 6, 0, time.UTC) }
+
+func TestGarbageIsSetAside(t *testing.T) {
+	garbage := bytes.Repeat([]byte("not a database. "), 5000)
+	for name, content := range map[string][]byte{"long": garbage, "short": []byte("x"), "a header and nothing": []byte("SQLite format 3\x00")} {
+		t.Run(name, func(t *testing.T) {
+			path := dbPath(t)
+			for _, f := range []string{path, path + "-wal"} { // a left-over WAL belongs to it
+				if err := os.WriteFile(f, content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			s := open(t, sqlite.Options{Path: path, Now: now})
+			if n := s.Notice(); !strings.Contains(n, "precept.db.corrupt-20310203T040506Z") {
+				t.Errorf("notice %q", n)
+			}
+			write(t, s, batch(1))
+			for _, suffix := range []string{"", "-wal"} {
+				aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
+				if err != nil || !bytes.Equal(aside, content) {
+					t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+				}
+			}
+		})
+	}
+}
+
+func TestDamagedBodyIsSetAside(t *testing.T) {
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path})
+	write(t, s, batch(1))
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	file, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := 100; i < len(file); i++ { // the header stays
+		file[i] = byte(i)
+	}
+	for range 2 { // twice in one second: the first one is not written over
+		if err := os.WriteFile(path, file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		s = open(t, sqlite.Options{Path: path, Now: now})
+		if s.Notice() == "" || has(t, s, 1) {
+			t.Errorf("notice %q", s.Notice())
+		}
+		write(t, s, batch(2))
+		if err := s.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, suffix := range []string{"", "-2"} {
+		aside, err := os.ReadFile(path + ".corrupt-20310203T040506Z" + suffix)
+		if err != nil || !bytes.Equal(aside, file) {
+			t.Errorf("%q: %d bytes, %v", suffix, len(aside), err)
+		}
+	}
+}
+
+func TestReplacedWhileInUse(t *testing.T) {
+	garbage := bytes.Repeat([]byte("garbage "), 10_000)
+	for name, replace := range map[string]func(path string) error{
+		"overwritten": func(path string) error { return os.WriteFile(path, garbage, 0o600) },
+		"renamed over": func(path string) error {
+			return errors.Join(os.WriteFile(path+".new", garbage, 0o600), os.Rename(path+".new", path))
+		},
+		"removed": os.Remove,
+	} {
+		t.Run(name, func(t *testing.T) {
+			path := dbPath(t)
+			s, err := sqlite.Open(t.Context(), sqlite.Options{Path: path})
+			if err != nil {
+				t.Fatal(err)
+			}
+			write(t, s, batch(1))
+			if err := replace(path); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Write(t.Context(), batch(2)); !errors.Is(err, sqlite.ErrCorrupt) {
+				t.Errorf("writing: %v", err)
+			}
+			if err := s.Close(); !errors.Is(err, sqlite.ErrCorrupt) {
+				t.Errorf("closing: %v", err)
+			}
+			if now, err := os.ReadFile(path); err == nil && !bytes.Equal(now, garbage) {
+				t.Error("the garbage was written over")
+			}
+			again := open(t, sqlite.Options{Path: path, Now: now})
+			if (again.Notice() == "") != (name == "removed") {
+				t.Errorf("notice %q", again.Notice())
+			}
+			write(t, again, batch(3))
+		})
+	}
+}
+
+func TestForeignAndNewerAreRefused(t *testing.T) {
+	for _, c := range []struct {
+		name, stmt string
+		want       error
+		text       string
+	}{
+		{"another program's", "CREATE TABLE t(x)", sqlite.ErrForeign, "choose another file"},
+		{"another program's, marked", "PRAGMA application_id = 7", sqlite.ErrForeign, "choose another file"},
+		{"newer", "PRAGMA application_id = 1886544752; PRAGMA user_version = 999", sqlite.ErrNewer, "upgrade precept"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			path := dbPath(t)
+			if _, err := raw(t, path).ExecContext(t.Context(), c.stmt); err != nil {
+				t.Fatal(err)
+			}
+			before, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, ro := range []bool{false, true} {
+				_, err := sqlite.Open(t.Context(), sqlite.Options{Path: path, ReadOnly: ro})
+				if !errors.Is(err, c.want) {
+					t.Errorf("read-only %v: %v", ro, err)
+				}
+				wantText(t, err, c.text, path)
+			}
+			if after, err := os.ReadFile(path); err != nil || !bytes.Equal(after, before) {
+				t.Errorf("the file was changed (%v)", err)
+			}
+		})
+	}
+}

@@ -1,0 +1,136 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"time"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+// Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in AddFeedback. The exchange may
+// land between the caller's look-up and Park: look the key up once more afterwards.
+func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
+	data, err := encodeEntry(e)
+	if err != nil {
+		return fmt.Errorf("sqlite: park: %w", err)
+	}
+	return s.update(ctx, "park", func(t *tx) error {
+		n, err := t.tenant(tenant)
+		if err != nil {
+			return err
+		}
+		return t.park(echoKey(n, key), e, data)
+	})
+}
+
+func (t *tx) park(echo int64, e feedback.Entry, data []byte) error {
+	k := key(e.ID)
+	found, err := t.number("SELECT rid FROM parked WHERE echo = ? AND k = ?", echo, k)
+	if err != nil {
+		return err
+	}
+	if found != 0 {
+		wins, err := t.supersedes(e, data, "SELECT data FROM parked WHERE rid = ?", found)
+		if err == nil && wins {
+			_, err = t.exec("UPDATE parked SET at = ?, data = ? WHERE rid = ?", micros(e.At), data, found)
+		}
+		return err
+	}
+	waiting, err := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
+	if err != nil {
+		return err
+	}
+	if waiting >= int64(t.s.opt.MaxParked) {
+		return fmt.Errorf("%w (%d entries)", ErrParkingFull, waiting)
+	}
+	t.totals[totalParked]++
+	_, err = t.exec("INSERT INTO parked(echo, k, at, data) VALUES(?, ?, ?, ?)", echo, k, micros(e.At), data)
+	return err
+}
+
+// Unpark takes out what waits for the keys, by time, then id. Asking is cheap when nothing waits: no transaction is begun.
+func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
+	out := map[session.EchoKey][]feedback.Entry{}
+	waiting, err := s.waiting(ctx, tenant, keys)
+	if err != nil || len(waiting) == 0 {
+		return out, err
+	}
+	err = s.update(ctx, "unpark", func(t *tx) error {
+		n, err := t.tenant(tenant)
+		if err != nil {
+			return err
+		}
+		for _, k := range waiting {
+			list, err := t.unpark(echoKey(n, k))
+			if err != nil {
+				return err
+			}
+			if len(list) > 0 { // another may have been faster
+				out[k] = list
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// waiting tells for which of the keys feedback waits.
+func (s *Store) waiting(ctx context.Context, tenant string, keys []session.EchoKey) ([]session.EchoKey, error) {
+	return read(ctx, s, func(c *conn) (waiting []session.EchoKey, err error) {
+		n, err := s.tenant(c, tenant)
+		if err != nil || n == 0 {
+			return nil, err
+		}
+		if some, err := c.number("SELECT 1 FROM parked LIMIT 1"); err != nil || some == 0 {
+			return nil, err
+		}
+		for _, k := range keys {
+			rid, err := c.number("SELECT rid FROM parked WHERE echo = ? LIMIT 1", echoKey(n, k))
+			if err != nil {
+				return nil, err
+			}
+			if rid != 0 {
+				waiting = append(waiting, k)
+			}
+			if err := ctx.Err(); err != nil {
+				return nil, err
+			}
+		}
+		return waiting, nil
+	})
+}
+
+func (t *tx) unpark(echo int64) (list []feedback.Entry, err error) {
+	err = t.query("DELETE FROM parked WHERE echo = ? RETURNING data", func(row []driver.Value) error {
+		var e feedback.Entry
+		if err := decode(row[0], &e); err != nil {
+			return err
+		}
+		list = append(list, e)
+		return nil
+	}, echo)
+	t.totals[totalParked] -= int64(len(list))
+	sortEntries(list)
+	return list, err
+}
+
+// PurgeParked gives up on feedback from before the given time and says on how much.
+func (s *Store) PurgeParked(ctx context.Context, before time.Time) (n int, err error) {
+	err = s.update(ctx, "purge parked feedback", func(t *tx) error {
+		r, err := t.exec("DELETE FROM parked WHERE at < ?", micros(before))
+		if err != nil {
+			return err
+		}
+		gone, err := r.RowsAffected()
+		n = int(gone)
+		t.totals[totalParked] -= gone
+		return err
+	})
+	return n, err
+}
