@@ -1,0 +1,152 @@
+package feedback
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestParse(t *testing.T) {
+	long := strings.Repeat("x", MaxID+1)
+	for _, c := range []struct {
+		name, body string
+		want       Post   // what is compared: source, type, score, tier, label, targets
+		fault      string // or what the error must name
+	}{
+		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"rejection", `{"request_id":"r","type":"rejection"}`, Post{RequestID: "r", Entry: Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
+		{"correction", `{"response_id":"resp_1","source":"user","type":"correction","correction":{"x":[1]}}`, Post{ResponseID: "resp_1", Entry: Entry{Source: "user", Type: "correction", Score: .5, Tier: 1}}, ""},
+		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, Post{SampleID: "x", Entry: Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
+		{"score 0", `{"session_id":"s","type":"score","score":0}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
+		{"score without type", `{"session_id":"s","score":1}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
+		{"label alone", `{"session_id":"s","quality_label":"acceptable"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
+		{"label poor", `{"session_id":"s","quality_label":"poor"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
+		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
+		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+
+		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, Post{}, `"raiting"`},
+		{"case matters", `{"Session_ID":"s","type":"approval"}`, Post{}, `"Session_ID"`},
+		{"no target", `{"type":"approval"}`, Post{}, "exactly one of"},
+		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, Post{}, "session_id and response_id"},
+		{"empty target", `{"session_id":"","type":"approval"}`, Post{}, "session_id"},
+		{"no type", `{"session_id":"s"}`, Post{}, "type"},
+		{"bad type", `{"session_id":"s","type":"love"}`, Post{}, "type"},
+		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, Post{}, "source"},
+		{"bad label", `{"session_id":"s","quality_label":"great"}`, Post{}, "quality_label"},
+		{"score missing", `{"session_id":"s","type":"score"}`, Post{}, "score"},
+		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, Post{}, "score"},
+		{"score above", `{"session_id":"s","type":"score","score":1.01}`, Post{}, "between 0 and 1"},
+		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, Post{}, "between 0 and 1"},
+		{"score beside a type", `{"session_id":"s","type":"approval","score":7}`, Post{}, "between 0 and 1"},
+		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, Post{}, "score must be a number"},
+		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, Post{}, "score"},
+		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, Post{}, "id is"},
+		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, Post{}, "session_id"},
+		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", MaxComment+1) + `"}`, Post{}, "comment"},
+		{"details too long", `{"session_id":"s","type":"approval","details":"` + strings.Repeat("x", MaxJSON+1) + `"}`, Post{}, "details"},
+		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, Post{}, "id must be a string"},
+		{"not an object", `7`, Post{}, "object"},
+		{"null", `null`, Post{}, "object"},
+		{"cut", `{"session_id":`, Post{}, "object"},
+		{"two objects", `{"session_id":"s","type":"approval"}{}`, Post{}, "object"},
+		{"empty", ` `, Post{}, "empty"},
+		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", Post{}, "UTF-8"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			posts, errs, bulk, err := Parse([]byte(c.body))
+			if c.fault != "" {
+				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
+					t.Errorf("got %v, want an error that names %s", err, c.fault)
+				}
+				return
+			}
+			if err != nil || len(posts) != 1 || errs[0] != nil || bulk {
+				t.Fatalf("%v %v %v", posts, errs, err)
+			}
+			p := posts[0]
+			p.Correction, p.Comment = nil, ""
+			if fmt.Sprintf("%+v", p) != fmt.Sprintf("%+v", c.want) {
+				t.Errorf("got  %+v\nwant %+v", p, c.want)
+			}
+		})
+	}
+}
+
+func TestParseBulk(t *testing.T) {
+	posts, errs, bulk, err := Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
+	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
+		t.Fatalf("%v %v %v", posts, errs, err)
+	}
+	for i, bad := range []bool{false, true, true, true, false} {
+		if (errs[i] != nil) != bad {
+			t.Errorf("entry %d: %v", i, errs[i])
+		}
+	}
+	if posts[0].SessionID != "a" || posts[4].Score != .5 {
+		t.Errorf("the good ones must stand: %+v", posts)
+	}
+	for _, body := range []string{`[]`, `[{]`, `[` + strings.Repeat("{},", MaxBulk) + `{}]`} {
+		if _, _, bulk, err := Parse([]byte(body)); err == nil || !bulk {
+			t.Errorf("%.20s: %v", body, err)
+		}
+	}
+}
+
+func TestTake(t *testing.T) {
+	at := time.Unix(9, 0)
+	n := 0
+	name := func() string { n++; return fmt.Sprint("made-", n) }
+	posts, _, _, err := Parse([]byte(`[{"session_id":"s","type":"approval"},{"id":"mine","session_id":"s","type":"approval"}]`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := posts[0].Take(at, name), posts[1].Take(at, name)
+	if a.ID != "made-1" || b.ID != "mine" || n != 1 || !a.At.Equal(at) || a.Hash == "" || a.Hash == b.Hash || a.Hash != a.ContentHash() {
+		t.Errorf("%+v %+v", a, b)
+	}
+}
+
+// TestParseAcceptsWhatItSays: every valid post is read, and says of itself what was sent.
+func TestParseAcceptsWhatItSays(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		target := rapid.SampledFrom([]string{"session_id", "request_id", "response_id", "sample_id"}).Draw(t, "target")
+		id := rapid.StringMatching(`[a-zA-Z0-9_\-:é]{1,40}`).Draw(t, "id")
+		score := rapid.Float64Range(0, 1).Draw(t, "score")
+		body, err := json.Marshal(map[string]any{target: id, "type": "score", "score": score, "source": "system", "details": map[string]any{"x": rapid.String().Draw(t, "x")}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		posts, _, _, err := Parse(body)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p := posts[0]
+		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Score != score || p.Tier != TierVerifier {
+			t.Fatalf("%+v", p)
+		}
+	})
+}
+
+func FuzzParse(f *testing.F) {
+	f.Add([]byte(`{"session_id":"s","type":"score","score":0.5,"details":{"a":[1]}}`))
+	f.Add([]byte(`[{"sample_id":"s","quality_label":"good"},{"x":1}]`))
+	f.Add([]byte(`{"session_id":"s","type":"approval","score":1e400}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		posts, errs, bulk, err := Parse(body)
+		if err != nil {
+			return
+		}
+		if len(posts) != len(errs) || !bulk && len(posts) != 1 {
+			t.Fatalf("%d posts, %d errors", len(posts), len(errs))
+		}
+		for i, p := range posts {
+			if errs[i] == nil && (p.Score < 0 || p.Score > 1 || p.Tier < TierUser || p.Tier > TierVerifier || p.Type == "") {
+				t.Fatalf("%+v", p)
+			}
+		}
+	})
+}
