@@ -11,7 +11,7 @@ import (
 type Row struct {
 	Effect, Lo, Hi     float64
 	Known              bool
-	Injected, Withheld int
+	Injected, Withheld int64
 	Verdict            string
 }
 

@@ -132,3 +132,12 @@ func (w *World) succeeds(t ticket, lessons []int) bool {
 	u := rand.New(rand.NewPCG(h.Sum64(), 1)).Float64() //nolint:gosec // as above
 	return u < w.chance(t, lessons)
 }
+
+// Effect is the true effect of a lesson.
+func (w *World) Effect(slug string) (float64, bool) {
+	i, ok := w.bySlug[slug]
+	if !ok {
+		return 0, false
+	}
+	return w.Truths[i].Effect, true
+}

@@ -65,7 +65,7 @@ func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
 		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name,
 		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Status: t.watch.status, Outcome: t.outcome(), Loops: t.plan.Loops,
-		LatencyMS: ms(now.Sub(t.started)), Book: t.book.Hash(), Config: t.set.hash,
+		LatencyMS: ms(now.Sub(t.started)), Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
 	if !t.watch.first.IsZero() {
 		x.FirstMS = ms(t.watch.first.Sub(t.started))
@@ -82,7 +82,6 @@ func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
 		x.Truncated = x.Truncated || rep.Cut
 	}
 	x.Truncated = x.Truncated || t.watch.overflow
-	x.Lessons = t.plan.Lessons
 	return x, int64(size)
 }
 

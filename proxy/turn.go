@@ -230,7 +230,6 @@ func (t *turn) decide(begin time.Time) {
 		t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
 		return
 	}
-	t.base = rec.Items
 	if now.Sub(begin) > decisionBudget && t.isNew {
 		t.claim.InjectOff = true // too late to choose; the turn is still a turn
 		t.p.opts.Metrics.FailedOpen("budget")
@@ -238,7 +237,7 @@ func (t *turn) decide(begin time.Time) {
 	t.plan = t.set.injector.Plan(rec, inject.Turn{
 		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Now: now,
 	})
-	t.turn = rec.Turns
+	t.turn, t.base = rec.Turns, rec.From
 	t.skip = t.plan.Skip
 	m := t.p.opts.Metrics
 	m.matched.Add(float64(len(t.plan.Matched)))

@@ -40,6 +40,7 @@ type Record struct {
 	Turns      int      `json:"turns"`             // main turns with a distinct list
 	ListHash   uint64   `json:"list,omitempty"`    // of the newest main request
 	Items      int      `json:"items,omitempty"`   // its number of items
+	From       int      `json:"from,omitempty"`    // how many of them the turn before it had: the same on a retry
 	Tail       Tail     `json:"tail,omitzero"`     // what its new part was
 	Replied    bool     `json:"replied,omitempty"` // a completed reply to it went by
 	HasTools   bool     `json:"tools,omitempty"`   // the session has had a tool-carrying request

@@ -43,6 +43,7 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Calls, r.CallOrder = nil, nil // the history holds them
 	}
 	r.Turns++
+	r.From = r.Items
 	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false
 	return NewTurn
 }

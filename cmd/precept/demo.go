@@ -1,0 +1,236 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/demo"
+)
+
+// How the demo is drawn, and how long its sessions stay open.
+const (
+	demoDraw      = 250 * time.Millisecond
+	demoDrawPlain = 5 * time.Second
+	demoClose     = time.Second
+	demoSettle    = 2500 * time.Millisecond // the last sessions close, and their rewards are counted
+)
+
+// demoFlags are the demo's own flags.
+type demoFlags struct {
+	exit     bool
+	sessions int
+	agents   int
+	seed     uint64
+	admin    string
+}
+
+func (w *world) demo() *cobra.Command {
+	var f demoFlags
+	c := &cobra.Command{
+		Use:   "demo",
+		Short: "See precept learn: a fleet of simulated agents against a model with known truth",
+		Long:  "Demo runs a whole precept in one process, on loopback and in a temporary directory: a built-in model, eight lessons whose true effects are known, and a fleet of simulated agents that know nothing of precept but its base URL. It shows what precept finds out beside what is true, and keeps the dashboard up until it is stopped.",
+		Args:  arguments(cobra.NoArgs),
+		RunE:  func(c *cobra.Command, _ []string) error { return w.runDemo(c.Context(), f) },
+	}
+	c.Flags().BoolVar(&f.exit, "exit", false, "end after the table instead of keeping the dashboard up")
+	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "sessions to play")
+	c.Flags().IntVar(&f.agents, "agents", 16, "agents at work at a time")
+	c.Flags().Uint64Var(&f.seed, "seed", 1, "seed of the world")
+	c.Flags().StringVar(&f.admin, "admin-listen", "127.0.0.1:0", "address of the dashboard")
+	return c
+}
+
+// runDemo puts model, precept and fleet together, each on a port of its own.
+func (w *world) runDemo(ctx context.Context, f demoFlags) error {
+	if f.sessions < 1 || f.agents < 1 {
+		return misuse(errors.New("--sessions and --agents must be at least 1"))
+	}
+	dir, err := os.MkdirTemp("", "precept-demo-")
+	if err != nil {
+		return fmt.Errorf("make the demo's directory: %w", err)
+	}
+	defer func() { _ = os.RemoveAll(dir) }()
+	play := demo.NewWorld(f.seed)
+	if err := play.WriteLessons(filepath.Join(dir, "lessons")); err != nil {
+		return err
+	}
+	model := demo.NewUpstream(play)
+	stopModel, address, err := serveModel(ctx, model)
+	if err != nil {
+		return err
+	}
+	defer stopModel()
+	s, err := w.demoServer(dir, address, f)
+	if err != nil {
+		return err
+	}
+	s.truth = play.Effect
+	stage := &stage{server: s, flags: f, world: play, model: model}
+	return stage.run(ctx)
+}
+
+// serveModel serves the built-in model on a free port of loopback.
+func serveModel(ctx context.Context, h http.Handler) (stop func(), address string, err error) {
+	var lc net.ListenConfig
+	l, err := lc.Listen(ctx, "tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, "", fmt.Errorf("listen for the demo's model: %w", err)
+	}
+	server := &http.Server{Handler: h, ReadHeaderTimeout: 10 * time.Second}
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = server.Serve(l) })
+	return func() {
+		_ = server.Close()
+		wg.Wait()
+	}, "http://" + l.Addr().String() + "/v1", nil
+}
+
+// demoServer is the ordinary server with the demo's configuration.
+func (w *world) demoServer(dir, upstream string, f demoFlags) (*server, error) {
+	cfg, err := configs.Parse(configs.Sources{Flags: map[string]string{
+		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": upstream, "data_dir": filepath.Join(dir, "data"),
+		"lessons": filepath.Join(dir, "lessons"), "reward.close_after": demoClose.String(), "log.level": "error",
+		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint("demo-", f.seed),
+	}})
+	if err != nil {
+		return nil, err
+	}
+	return &server{world: w, flags: &configFlags{given: map[string]string{}}, cfg: cfg, log: newLogger(w.err, cfg.Log)}, nil
+}
+
+// stage is a demo at work.
+type stage struct {
+	server *server
+	flags  demoFlags
+	world  *demo.World
+	model  *demo.Upstream
+}
+
+// run starts the server, plays the fleet, and keeps the dashboard up.
+func (d *stage) run(ctx context.Context) error {
+	ctx, stop := context.WithCancel(ctx)
+	defer stop()
+	addresses := make(chan [2]string, 1)
+	d.server.ready = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
+	failed := make(chan error, 1)
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		failed <- d.server.run(ctx)
+		stop()
+	})
+	defer wg.Wait()
+	defer stop()
+	select {
+	case err := <-failed:
+		return err
+	case at := <-addresses:
+		if err := d.play(ctx, at[0], at[1]); err != nil && ctx.Err() == nil {
+			return err
+		}
+	}
+	if !d.flags.exit {
+		<-ctx.Done()
+	}
+	stop()
+	return <-failed
+}
+
+// play runs the fleet and shows how it goes.
+func (d *stage) play(ctx context.Context, data, adminURL string) error {
+	out := d.server.out
+	fmt.Fprintf(out, "A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n", d.flags.agents, d.flags.sessions, data)
+	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, d.server.token))
+	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
+	defer transport.CloseIdleConnections()
+	fleet := &demo.Fleet{
+		World: d.world, BaseURL: data + "/v1", Agents: d.flags.agents, Sessions: d.flags.sessions,
+		Client: &http.Client{Transport: transport},
+	}
+	var wg sync.WaitGroup
+	played := make(chan error, 1)
+	wg.Go(func() { played <- fleet.Run(ctx) })
+	err := d.watch(ctx, fleet, played)
+	wg.Wait()
+	if err != nil {
+		return err
+	}
+	select {
+	case <-time.After(demoSettle):
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+	table, err := d.table(ctx)
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\nWhat is true, and what precept found out (points of success):\n\n")
+	if err := table.Write(out); err != nil {
+		return err
+	}
+	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
+	if !d.flags.exit {
+		fmt.Fprintf(out, "\nThe dashboard stays up at %s until you stop the demo (Ctrl-C).\n", admin.LoginLink(adminURL, d.server.token))
+	}
+	return nil
+}
+
+// watch draws the progress until the fleet is done.
+func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan error) error {
+	file, ok := d.server.out.(*os.File)
+	p := &demo.Progress{Out: d.server.out, Terminal: ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a descriptor is an int
+	every := demoDrawPlain
+	if p.Terminal {
+		every = demoDraw
+	}
+	ticker := time.NewTicker(every)
+	defer ticker.Stop()
+	began := d.server.now()
+	draw := func() {
+		table, err := d.table(ctx)
+		if err != nil {
+			return // the last table tells it
+		}
+		done, success := fleet.Done()
+		p.Draw(int(done), d.flags.sessions, success, d.server.now().Sub(began), table)
+	}
+	for {
+		select {
+		case err := <-played:
+			draw()
+			return err
+		case <-ticker.C:
+			draw()
+		}
+	}
+}
+
+// table puts the report's rows beside the truth.
+func (d *stage) table(ctx context.Context) (demo.Table, error) {
+	rep, err := d.server.service.report.Report(ctx, admin.Query{Tenant: "default"})
+	if err != nil {
+		return demo.Table{}, err
+	}
+	t := demo.Table{World: d.world, Rows: map[string]demo.Row{}}
+	for i := range rep.Lessons {
+		l := &rep.Lessons[i]
+		row := demo.Row{Injected: l.NInjected, Withheld: l.NWithheld, Verdict: string(l.Verdict)}
+		if l.Effect != nil && l.Lo != nil && l.Hi != nil {
+			row.Effect, row.Lo, row.Hi, row.Known = *l.Effect, *l.Lo, *l.Hi, true
+		}
+		t.Rows[l.Slug] = row
+	}
+	return t, nil
+}

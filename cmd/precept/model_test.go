@@ -1,0 +1,261 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"regexp"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+)
+
+// step is what the scripted model does next: call the agent's shell tool, or answer.
+type step struct {
+	Text    string
+	Command string
+}
+
+// asked is one generation request as it reached the model.
+type asked struct {
+	kind   string // chat, responses, messages
+	main   bool   // it offers tools
+	step   int
+	header http.Header
+	body   map[string]any
+	raw    string
+}
+
+// fault is what the model does wrong, so many times, from the at-th main request on.
+type fault struct {
+	at, times int
+	status    int
+	cut       bool // begins a stream and drops the connection
+	nothing   bool // begins a stream and ends it without a finish
+}
+
+// model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is read from the request
+// itself (the highest step_N in it), so that a retry gets the same answer and nothing depends on the order of arrival.
+type model struct {
+	*httptest.Server
+	steps []step
+
+	mu     sync.Mutex
+	asked  []asked
+	others []string // method and path of what was no generation request
+	mains  int
+	faults []fault
+}
+
+func newModel(t *testing.T, steps []step, faults ...fault) *model {
+	t.Helper()
+	m := &model{steps: steps, faults: faults}
+	m.Server = httptest.NewServer(m)
+	t.Cleanup(m.Close)
+	return m
+}
+
+var stepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
+
+// ServeHTTP implements http.Handler.
+func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	raw, _ := io.ReadAll(r.Body)
+	kind := ""
+	for _, k := range []string{"chat/completions", "responses", "messages"} {
+		if r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/"+k) {
+			kind = strings.TrimSuffix(k, "/completions")
+		}
+	}
+	var body map[string]any
+	if kind == "" || json.Unmarshal(raw, &body) != nil {
+		m.mu.Lock()
+		m.others = append(m.others, r.Method+" "+r.URL.Path)
+		m.mu.Unlock()
+		if strings.HasSuffix(r.URL.Path, "/models") {
+			replyJSON(w, http.StatusOK, map[string]any{"object": "list", "data": []any{map[string]any{"id": "gpt-5-codex", "object": "model"}, map[string]any{"id": "mock-model", "object": "model"}}})
+			return
+		}
+		replyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
+		return
+	}
+	a := answer{kind: kind, body: body, text: "Side reply."}
+	f := m.note(&a, r, string(raw))
+	if f != nil && f.status != 0 {
+		w.Header().Set("Retry-After", "1")
+		kindOf := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.status >= 500]
+		replyJSON(w, f.status, map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": "scripted fault", "code": nil}})
+		return
+	}
+	a.write(w, f)
+}
+
+// note records a request and decides what it gets.
+func (m *model) note(a *answer, r *http.Request, raw string) *fault {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	rec := asked{kind: a.kind, header: r.Header.Clone(), body: a.body, raw: raw, step: -1}
+	defer func() { m.asked = append(m.asked, rec) }()
+	tools := toolsOf(a.body)
+	if len(tools) == 0 {
+		return nil
+	}
+	rec.main = true
+	m.mains++
+	for _, f := range stepMark.FindAllStringSubmatch(raw, -1) {
+		n, _ := strconv.Atoi(f[1])
+		rec.step = max(rec.step, n)
+	}
+	rec.step++
+	s := m.steps[min(rec.step, len(m.steps)-1)]
+	mark := "step_" + strconv.Itoa(rec.step) + "_" + random(8)
+	a.text = s.Text
+	if tool, ok := shellOf(tools); ok && s.Command != "" {
+		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
+		a.args = tool.fill(s.Command)
+	} else {
+		a.text += " (" + mark + ")"
+	}
+	for i := range m.faults {
+		f := &m.faults[i]
+		if m.mains >= f.at && f.times > 0 {
+			f.times--
+			return f
+		}
+	}
+	return nil
+}
+
+// mainRequests are the recorded requests that offer tools.
+func (m *model) mainRequests() []asked {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	var out []asked
+	for _, a := range m.asked {
+		if a.main {
+			out = append(out, a)
+		}
+	}
+	return out
+}
+
+func (m *model) all() []asked {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return append([]asked(nil), m.asked...)
+}
+
+// list is the conversation in a request.
+func (a *asked) list() []any {
+	if l, ok := a.body["messages"].([]any); ok {
+		return l
+	}
+	l, _ := a.body["input"].([]any)
+	return l
+}
+
+func random(n int) string {
+	b := make([]byte, n)
+	_, _ = rand.Read(b)
+	return hex.EncodeToString(b)
+}
+
+func replyJSON(w http.ResponseWriter, status int, v any) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_ = json.NewEncoder(w).Encode(v)
+}
+
+// tool is one that an agent offers.
+type tool struct {
+	name, namespace string
+	schema          map[string]any
+}
+
+func toolsOf(body map[string]any) []tool {
+	var out []tool
+	list, _ := body["tools"].([]any)
+	for _, v := range list {
+		t, _ := v.(map[string]any)
+		name, _ := t["name"].(string)
+		switch f, _ := t["function"].(map[string]any); {
+		case f != nil:
+			name, _ = f["name"].(string)
+			schema, _ := f["parameters"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		case t["type"] == "namespace":
+			subs, _ := t["tools"].([]any)
+			for _, s := range subs {
+				sub, _ := s.(map[string]any)
+				n, _ := sub["name"].(string)
+				schema, _ := sub["parameters"].(map[string]any)
+				out = append(out, tool{name: n, namespace: name, schema: schema})
+			}
+		case t["input_schema"] != nil:
+			schema, _ := t["input_schema"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		default:
+			schema, _ := t["parameters"].(map[string]any)
+			out = append(out, tool{name: name, schema: schema})
+		}
+	}
+	return out
+}
+
+// shellOf finds the tool that runs a command, by the names that agents give it.
+func shellOf(tools []tool) (tool, bool) {
+	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command"} {
+		for _, t := range tools {
+			if t.name == name && t.schema != nil {
+				return t, true
+			}
+		}
+	}
+	return tool{}, false
+}
+
+// fill makes arguments by the tool's own schema.
+func (t *tool) fill(command string) map[string]any {
+	props, _ := t.schema["properties"].(map[string]any)
+	args := map[string]any{}
+	for _, k := range []string{"command", "cmd", "commands", "script"} {
+		p, ok := props[k].(map[string]any)
+		if !ok {
+			continue
+		}
+		args[k] = command
+		if p["type"] == "array" {
+			args[k] = []string{"bash", "-lc", command}
+			if k == "commands" {
+				args[k] = []string{command}
+			}
+		}
+		break
+	}
+	required, _ := t.schema["required"].([]any)
+	for _, v := range required {
+		k, _ := v.(string)
+		if _, have := args[k]; have {
+			continue
+		}
+		p, _ := props[k].(map[string]any)
+		switch p["type"] {
+		case "boolean":
+			args[k] = false
+		case "number", "integer":
+			args[k] = 10000
+		case "array":
+			args[k] = []any{}
+		default:
+			args[k] = "run the step"
+		}
+	}
+	return args
+}
+
+// waitFor is how long a scripted stream waits before it drops the connection, so that what it wrote arrives.
+const waitFor = 50 * time.Millisecond

@@ -1,0 +1,258 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"strconv"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/lesson"
+	"precept/proxy"
+	"precept/report"
+	"precept/sample"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+// parts is what a service is put together from.
+type parts struct {
+	*world
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *proxy.Metrics
+	store    *store.Store
+	proxy    *proxy.Proxy
+	book     atomic.Pointer[lesson.Book]
+	problems atomic.Int64
+	lock     io.Closer
+	notice   string // why precept runs from memory, "" when it does not
+	quiet    *limiter
+}
+
+// wireUp puts a service together and starts nothing.
+func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logger) (*service, error) {
+	p := &parts{world: s.world, log: log, registry: prometheus.NewRegistry(), quiet: newLimiter(s.now)}
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.metrics = proxy.NewMetrics(p.registry)
+	backend, err := p.open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.build(ctx, cfg, backend); err != nil {
+		return nil, errors.Join(err, backend.Close(), p.unlock())
+	}
+	watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
+	return &service{
+		data:    p.proxy.Handler(),
+		owners:  []func(context.Context) error{p.store.Run, watcher.Run},
+		reload:  p.proxy.Configure,
+		drain:   p.proxy.Drain,
+		close:   p.close,
+		report:  p,
+		figures: p.figures,
+		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+	}, nil
+}
+
+// open claims the data directory and opens the store in it. A directory that cannot be written leaves precept running
+// from memory: agents must not suffer from it.
+func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
+	lock, err := sqlite.Lock(cfg.DataDir)
+	if errors.Is(err, sqlite.ErrReadOnly) {
+		return p.volatile(err), nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.lock = lock
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.now})
+	if errors.Is(err, sqlite.ErrReadOnly) {
+		return p.volatile(err), nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.unlock())
+	}
+	if notice := db.Notice(); notice != "" {
+		p.log.Error("the store was damaged", "notice", notice)
+	}
+	return db, nil
+}
+
+func (p *parts) volatile(err error) store.Backend {
+	p.notice = err.Error()
+	p.log.Error("precept runs from memory: nothing is kept and nothing is learned until the data directory can be written", "error", err)
+	p.metrics.FailedOpen("store")
+	return store.Volatile{}
+}
+
+// build makes the store, the lessons in force and the data face.
+func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Backend) error {
+	salt, err := p.secret(ctx, backend, "salt")
+	if err != nil {
+		return err
+	}
+	hidden, err := p.secret(ctx, backend, "tenant-secret")
+	if err != nil {
+		return err
+	}
+	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	if err != nil {
+		return err
+	}
+	p.store, err = store.Open(ctx, store.Options{
+		Now: p.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
+		OptOut: optOut, Sentiment: cfg.Reward.Sentiment, Failed: p.failed, Panicked: p.panicked,
+	})
+	if err != nil {
+		return fmt.Errorf("load what was learned: %w", err)
+	}
+	proxy.WatchStore(p.registry, p.store)
+	book, problems, err := lesson.Load(cfg.Lessons)
+	if err != nil {
+		p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
+		book = lesson.NewBook(nil)
+	}
+	p.lessons(book, problems)
+	p.proxy, err = proxy.New(proxy.Options{
+		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
+		Salt: salt, Secret: []byte(hidden), Log: p.log, Metrics: p.metrics,
+	})
+	return err
+}
+
+// secret is a random value that is made once and kept with the store, so that restarts and replicas share it.
+func (p *parts) secret(ctx context.Context, backend store.Backend, name string) (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(p.random, b[:]); err != nil {
+		return "", fmt.Errorf("make the %s: %w", name, err)
+	}
+	fresh := hex.EncodeToString(b[:])
+	keeper, ok := backend.(interface {
+		InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
+	})
+	if !ok {
+		return fresh, nil
+	}
+	kept, err := keeper.InitMeta(ctx, name, []byte(fresh))
+	if err != nil {
+		return "", fmt.Errorf("keep the %s: %w", name, err)
+	}
+	return string(kept), nil
+}
+
+// tiers turns the configuration's words into feedback's numbers.
+func tiers(words []string) []int {
+	var out []int
+	for _, w := range words {
+		switch w {
+		case "user":
+			out = append(out, 1)
+		case "verifier":
+			out = append(out, 2)
+		case "implicit":
+			out = append(out, 3)
+		}
+	}
+	return out
+}
+
+// lessons takes a book into force, and tells what is wrong in the bank.
+func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
+	old := p.book.Swap(b)
+	p.problems.Store(int64(len(problems)))
+	for i := range problems {
+		p.log.Warn("a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept)
+	}
+	if old == nil || old.Hash() != b.Hash() {
+		p.log.Info("lessons in force", "count", len(b.Lessons()), "book", b.Hash())
+	}
+}
+
+// failed tells of a step that went wrong beside the requests, a line for each step every ten seconds at most.
+func (p *parts) failed(step string, err error) {
+	p.metrics.FailedOpen(step)
+	if p.quiet.allow(step) {
+		p.log.Warn("a step failed; requests go on without it", "step", step, "error", err)
+	}
+}
+
+func (p *parts) panicked(step string, value any) {
+	p.metrics.FailedOpen(step)
+	if p.quiet.allow(step) {
+		p.log.Error("a step panicked; requests go on without it", "step", step, "panic", value)
+	}
+}
+
+// Report implements admin.Reporter.
+func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error) {
+	return p.store.Report(ctx, store.ReportQuery{
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, Book: p.book.Load(), Config: p.proxy.Experiment(),
+	})
+}
+
+// figures is the health of the service, for the dashboard.
+func (p *parts) figures(context.Context) []admin.Figure {
+	t := &p.store.Tally
+	out := []admin.Figure{
+		{Name: "Lessons in force", Value: strconv.Itoa(len(p.book.Load().Lessons()))},
+		{Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10), Bad: p.problems.Load() > 0},
+		{Name: "Sessions in memory", Value: strconv.Itoa(p.store.Sessions())},
+		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
+		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
+		{Name: "Sessions closed since start", Value: strconv.FormatInt(t.Closed.Load(), 10)},
+	}
+	if p.notice != "" {
+		out = append(out, admin.Figure{Name: "Store", Value: "none: " + p.notice, Bad: true})
+	} else if !p.store.Healthy() {
+		out = append(out, admin.Figure{Name: "Store", Value: "the last write failed and is being repeated", Bad: true})
+	}
+	return out
+}
+
+// close ends what start-up opened, after the owners have returned.
+func (p *parts) close() error {
+	p.proxy.Close()
+	return errors.Join(p.store.Close(), p.unlock())
+}
+
+func (p *parts) unlock() error {
+	if p.lock == nil {
+		return nil
+	}
+	return p.lock.Close()
+}
+
+// limiter lets one line a step through every ten seconds.
+type limiter struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newLimiter(now func() time.Time) *limiter {
+	return &limiter{now: now, last: map[string]time.Time{}}
+}
+
+func (l *limiter) allow(step string) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now.Sub(l.last[step]) < 10*time.Second {
+		return false
+	}
+	l.last[step] = now
+	return true
+}

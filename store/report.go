@@ -1,0 +1,125 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/lesson"
+	"precept/report"
+	"precept/session"
+)
+
+// ReportQuery says which report is asked for.
+type ReportQuery struct {
+	Tenant      string
+	Window      time.Duration // 0: all
+	Provisional bool          // count sessions that are not closed yet
+	WhatIf      float64       // an epsilon to project for; 0: none
+	Bands       bool          // with the effect over time
+	Book        *lesson.Book
+	Config      bandit.Config
+}
+
+// openLimit bounds the open sessions of a provisional report.
+const openLimit = 100_000
+
+// Report makes the report of a tenant out of the counters in memory.
+func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
+	c := s.Beliefs(q.Tenant)
+	if q.Provisional {
+		var err error
+		if c, err = s.withOpen(ctx, q.Tenant, c); err != nil {
+			return report.Report{}, err
+		}
+	}
+	return report.Build(report.Input{
+		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.definition(), Counters: c, Config: q.Config,
+		Lessons: listed(q.Book, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands,
+	}), nil
+}
+
+// definition names what a reward is: which sources count, and when a session closes. Numbers under another definition
+// are not comparable.
+func (s *Store) definition() string {
+	words := map[int]string{feedback.TierUser: "user", feedback.TierVerifier: "verifier", feedback.TierImplicit: "implicit"}
+	text := ""
+	for i, t := range s.opts.Tiers {
+		if i > 0 {
+			text += ">"
+		}
+		text += words[t]
+	}
+	return text + "@" + s.opts.CloseAfter.String()
+}
+
+// withOpen adds what open sessions would contribute today to a copy of the counters.
+func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Counters) (*bandit.Counters, error) {
+	c = c.Clone()
+	var after session.Row
+	for seen := 0; seen < openLimit; {
+		rows, err := s.be.Due(ctx, s.opts.Now(), after, closeBatch)
+		if err != nil {
+			return nil, err
+		}
+		for i := range rows {
+			if rows[i].Tenant == tenant {
+				c.Add(s.wouldAdd(ctx, &rows[i]))
+			}
+		}
+		seen += len(rows)
+		if len(rows) < closeBatch {
+			break
+		}
+		after = rows[len(rows)-1]
+	}
+	return c, nil
+}
+
+// wouldAdd is what closing the session now would add to the counters.
+func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		return nil
+	}
+	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
+	if err != nil {
+		return nil
+	}
+	out := feedback.Reward(entries, s.opts.Tiers)
+	deltas := rec.Assignment.Closing()
+	if out.OK {
+		deltas = append(deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
+	}
+	return deltas
+}
+
+// listed are the lessons of a book as the report knows them.
+func listed(book *lesson.Book, now time.Time) []report.Lesson {
+	if book == nil {
+		return nil
+	}
+	heirs := map[string]*lesson.Lesson{} // superseded slug -> who superseded it
+	for _, l := range book.Lessons() {
+		for _, old := range l.Supersedes {
+			heirs[old] = l
+		}
+	}
+	var out []report.Lesson
+	for _, l := range book.Lessons() {
+		r := report.Lesson{
+			Slug: l.Slug, Arm: bandit.Arm(l.Slug + "@" + l.Arm()), ContentHash: l.ContentHash, State: string(l.State),
+			Outcome: l.Outcome, Confidence: l.Confidence,
+			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
+		}
+		for _, old := range l.Supersedes {
+			if parent, ok := book.Get(old); ok {
+				r.Parent = bandit.Arm(parent.Slug + "@" + parent.Arm())
+				break
+			}
+		}
+		out = append(out, r)
+	}
+	return out
+}
