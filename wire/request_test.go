@@ -107,7 +107,7 @@ func TestUserSession(t *testing.T) {
 		`{"device":"d","session_id":"x\u002dy"}`: "x-y",
 		`[{"session_id":"abc"}]`:                 "",
 		`user_session_`:                          "",
-		`{"session_id":"first","session_id":"two"}`: "two",
+		`{"session_id":"1","session_id":"two"}`:  "two",
 	} {
 		if got := userSession(id); got != want {
 			t.Errorf("userSession(%q) = %q, want %q", id, got, want)
