@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"sync"
 	"syscall"
 	"time"
@@ -19,11 +20,10 @@ import (
 	"precept/configs"
 )
 
-// How long a stop waits for what is no stream: handlers that were cut, the recorder's last batch.
+// How long a stop waits for handlers that were cut, and an idle connection is kept.
 const (
-	cutWait   = 2 * time.Second
-	closeWait = 10 * time.Second
-	idleConn  = 120 * time.Second
+	cutWait  = 2 * time.Second
+	idleConn = 120 * time.Second
 )
 
 // service is a precept that has been put together (wire_up.go) and not been started.
@@ -121,7 +121,11 @@ func (s *server) openAdmin(l net.Listener) error {
 		}
 		s.token = token
 		if fresh && s.ready == nil {
-			fmt.Fprintln(s.err, "dashboard:", admin.LoginLink(base, token), "(shown once; the token is kept in", s.cfg.DataDir+"/"+admin.TokenFile+")")
+			kept := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
+			if err != nil {
+				kept = "it holds until precept stops"
+			}
+			fmt.Fprintf(s.err, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
 		}
 	}
 	var err error

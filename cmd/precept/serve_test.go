@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/rand"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -12,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -362,18 +364,24 @@ func TestServeReloads(t *testing.T) {
 	}
 }
 
-// With a data directory that cannot be made precept starts, proxies and says so.
+// R081: with a data directory that cannot be made precept starts, proxies and says so.
 func TestServeWithoutDataDir(t *testing.T) {
-	if os.Getuid() == 0 {
-		t.Skip("root can write everywhere")
-	}
-	dir := t.TempDir()
-	if err := os.Chmod(dir, 0o500); err != nil { //nolint:gosec // a directory needs its x
-		t.Fatal(err)
+	const dir = "/proc/precept" // where not even root can make one
+	if runtime.GOOS != "linux" {
+		t.Skip("there is no /proc here")
 	}
 	p := launch(t, dir, nil)
-	p.eventually("the ready line", func() bool { return strings.Contains(p.log.String(), "precept ready") })
-	if !strings.Contains(p.log.String(), "run.json cannot be written") {
+	line := regexp.MustCompile(`data=(http://\S+) admin=(http://\S+)`)
+	p.eventually("the ready line", func() bool { return line.MatchString(p.log.String()) })
+	m := line.FindStringSubmatch(p.log.String())
+	if status, _ := get(t, m[1]+"/readyz", ""); status != 200 {
+		t.Errorf("not ready: %d", status)
+	}
+	link := regexp.MustCompile(`http://[^ ]+/login\?token=[0-9a-f]{64}`).FindString(p.log.String())
+	if status, _ := get(t, link, ""); status != http.StatusSeeOther {
+		t.Errorf("the login link %q: %d", link, status)
+	}
+	if !strings.Contains(p.log.String(), "runs from memory") {
 		t.Errorf("nothing is said of the directory:\n%s", p.log.String())
 	}
 }
@@ -385,14 +393,16 @@ func TestVerbsBesideServer(t *testing.T) {
 		_, _ = io.WriteString(w, `{"id":"chatcmpl-1","object":"chat.completion","model":"m","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":"four"}}],"usage":{"prompt_tokens":3,"completion_tokens":1,"total_tokens":4}}`)
 	}))
 	t.Cleanup(model.Close)
+	const canary = "sk-canary-41c9d7" // the client's key: it may be nowhere but upstream (R127)
 	dir := t.TempDir()
-	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s").ready(dir)
+	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=verbs-token"}, "--upstream", model.URL+"/v1", "--reward-close-after", "1s", "--log-level", "debug").ready(dir)
 	for i := range 3 {
 		body := strings.NewReader(fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"what is %d and two?"}]}`, i))
 		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, p.Data+"/v1/chat/completions", body)
 		if err != nil {
 			t.Fatal(err)
 		}
+		req.Header.Set("Authorization", "Bearer "+canary)
 		res, err := http.DefaultTransport.RoundTrip(req)
 		if err != nil {
 			t.Fatal(err)
@@ -452,4 +462,45 @@ func TestVerbsBesideServer(t *testing.T) {
 		t.Errorf("exit %d\n%s", code, p.log.String())
 	}
 	check("after")
+	if strings.Contains(p.log.String(), canary) || strings.Contains(p.log.String(), "verbs-token") {
+		t.Error("a key is in the log")
+	}
+	_ = filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if b, _ := os.ReadFile(path); strings.Contains(string(b), canary) || strings.Contains(string(b), "verbs-token") {
+			t.Errorf("a key is in %s", path)
+		}
+		return err
+	})
+}
+
+// TestExitCodes holds the codes of the package's documentation.
+func TestExitCodes(t *testing.T) {
+	cases := []struct {
+		args string
+		want int
+	}{
+		{"version", exitDone},
+		{"check --data-dir x", exitDone},
+		{"check --bandit-epsilon 2", exitMisuse},
+		{"check --nonsense", exitMisuse},
+		{"check --config /no/such/file", exitMisuse},
+		{"nonsense", exitMisuse},
+		{"export --format nonsense", exitMisuse},
+		{"lessons show", exitMisuse},
+		{"lessons list --lessons /no/such/dir", exitFailed},
+		{"doctor --data-dir /no/such/dir", exitFailed},
+		{"inspect /no/such/file", exitFailed},
+	}
+	for _, tc := range cases {
+		t.Run(tc.args, func(t *testing.T) {
+			var out, complaints strings.Builder
+			w := &world{in: strings.NewReader(""), out: &out, err: &complaints, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+			if got := w.execute(t.Context(), strings.Fields(tc.args)); got != tc.want {
+				t.Errorf("exit %d, want %d\n%s", got, tc.want, complaints.String())
+			}
+			if failed := tc.want != exitDone; failed != strings.HasPrefix(complaints.String(), "precept: ") {
+				t.Errorf("it says %q", complaints.String())
+			}
+		})
+	}
 }
