@@ -41,6 +41,6 @@ func coinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 
 // normal turns a uniform number into a standard normal one.
 func normal(u float64) float64 {
-	const half = 0.5 / (1 << 53) // u may be 0, whose normal is minus infinity
-	return math.Sqrt2 * math.Erfinv(2*(u+half)-1)
+	const least = 0.5 / (1 << 53) // u may be 0, whose normal is minus infinity
+	return math.Sqrt2 * math.Erfinv(2*max(u, least)-1)
 }

@@ -1,22 +1,397 @@
 package bandit
 
-import "testing"
+import (
+	"encoding/json"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"testing"
 
-func TestSmoke(t *testing.T) {
-	c := NewCounters()
-	cfg := Config{K: 3, Epsilon: .2, Control: .05}
-	picks := 0
-	for i := range 2000 {
-		a := Assignment{Category: "x", Day: 5}
-		s := string(rune(i)) + "s"
-		ps := Decide(cfg, c, &a, s, []Candidate{{Slug: "a", Arm: "a@1", Confidence: .5}, {Slug: "b", Arm: "b@1", Confidence: .5}}, 1)
-		picks += len(ps)
-		y := 0.
-		if i%2 == 0 {
-			y = 1
-		}
-		c.Add(a.Closing())
-		c.Add(a.Contribution(y, 1))
+	"pgregory.net/rapid"
+)
+
+// table of beliefs, by slug.
+type believe map[string]Posterior
+
+func (b believe) Posterior(c Candidate) Posterior    { return b[c.Slug] }
+func (b believe) Baseline(string) (float64, float64) { return 90, 65 }
+func (b believe) RawCounts(a Arm) (float64, float64) {
+	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
+}
+func lesson(slug string) Candidate {
+	return Candidate{Slug: slug, Arm: Arm(slug + "@1"), Confidence: 0.5}
+}
+func lessons(slugs ...string) (out []Candidate) { return appendLessons(out, slugs) }
+func appendLessons(out []Candidate, s []string) []Candidate {
+	for _, x := range s {
+		out = append(out, lesson(x))
 	}
-	t.Log(picks, c.Posterior(Candidate{Slug: "a", Arm: "a@1", Confidence: .5}))
+	return out
+}
+
+func slugs(ps []Pick) (out []string) {
+	for _, p := range ps {
+		out = append(out, p.Slug)
+	}
+	return out
+}
+
+// certain is a configuration without chance in the coins.
+func certain() Config { return Config{K: 3, Objective: Uplift, Salt: "t"} }
+
+func name(i int) string { return fmt.Sprintf("session-%06d", i) }
+
+func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
+	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Probe: true}, "f": {}}
+	for i := range 50 {
+		a := Assignment{}
+		got := slugs(Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
+		if !slices.Equal(got, []string{"b", "c", "d"}) {
+			t.Fatalf("picked %v", got)
+		}
+		a = Assignment{}
+		if got = slugs(Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
+			t.Fatalf("an expected effect of 0 is no reason to inject: %v", got)
+		}
+	}
+}
+
+func TestTokensCost(t *testing.T) {
+	b := believe{"a": {Mean: 0.02}}
+	c := lesson("a")
+	c.Tokens = 100
+	cfg := certain()
+	for price, want := range map[float64]int{0: 1, 0.0001: 1, 0.0003: 0} {
+		cfg.TokenCost = price
+		a := Assignment{}
+		if got := len(Decide(cfg, b, &a, "s", []Candidate{c}, 1)); got != want {
+			t.Errorf("price %v: %d picks, want %d", price, got, want)
+		}
+	}
+}
+
+// DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of the sessions.
+func TestAFreshLessonIsTried(t *testing.T) {
+	picked, n, fresh := 0.0, 20_000, NewCounters()
+	cfg := Config{K: 3, Epsilon: 0.2}
+	for i := range n {
+		a := Assignment{}
+		picked += float64(len(Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
+	}
+	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
+		t.Errorf("picked in %.3f of the sessions", share)
+	}
+}
+
+func TestShares(t *testing.T) {
+	const n = 20_000
+	b := believe{"a": {Mean: 1}, "proven": {Mean: 1, Proven: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
+	trial := lesson("tried")
+	trial.Epsilon = 0.5
+	cfg := Config{K: 4, Epsilon: 0.2, Control: 0.05, Salt: "x"}
+	var control, picks, withheld = 0.0, map[string]float64{}, map[string]float64{}
+	for i := range n {
+		a := Assignment{}
+		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "proven", "benched"), trial), 1)
+		if a.Control {
+			control++
+			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 4 {
+				t.Fatalf("a control session: %+v", a)
+			}
+		}
+		for _, p := range ps {
+			picks[p.Slug]++
+			if !p.Injected {
+				withheld[p.Slug]++
+			}
+			if want := (1 - p.Eps) * 0.95; math.Abs(p.Propensity-want) > 1e-12 {
+				t.Fatalf("propensity %v, want %v", p.Propensity, want)
+			}
+		}
+	}
+	near := func(what string, got, n, want float64) {
+		t.Helper()
+		if sd := math.Sqrt(want * (1 - want) / n); math.Abs(got/n-want) > 4*sd {
+			t.Errorf("%s: %.4f, want %.4f", what, got/n, want)
+		}
+	}
+	near("control", control, n, 0.05)
+	treated := n - control
+	near("withheld", withheld["a"], picks["a"], 0.20)
+	near("withheld when proven", withheld["proven"], picks["proven"], 0.05)
+	near("probed", picks["benched"], treated, 0.02)
+	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
+	if picks["tried"] != treated {
+		t.Errorf("a trial is picked in %v of %v sessions: the operator asked for data", picks["tried"], treated)
+	}
+	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
+}
+
+func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
+	b := believe{"a": {Mean: 0.1}, "b": {Mean: 0.2}, "x": {Mean: -1, Probe: true}, "y": {Mean: -1, Probe: true}}
+	cfg := Config{K: 2}
+	probed := map[string]int{}
+	for i := range 20_000 {
+		a := Assignment{}
+		ps := slugs(Decide(cfg, b, &a, name(i), lessons("a", "b", "x", "y"), 1))
+		if len(ps) != 2 || ps[0] != "b" {
+			t.Fatalf("picked %v", ps)
+		}
+		probed[ps[1]]++
+	}
+	if probed["x"] < 120 || probed["y"] < 120 || probed["x"]+probed["y"] > 500 {
+		t.Errorf("probed %v of 20000", probed)
+	}
+}
+
+func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
+	b := believe{}
+	var cs []Candidate
+	for i := range 10 {
+		s := string(rune('a' + i))
+		b[s] = Posterior{Mean: 0.5 - float64(i)/100}
+		cs = append(cs, lesson(s))
+	}
+	cfg := certain()
+	cfg.Epsilon = 1 // all withheld
+	a := Assignment{}
+	if got := Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
+		t.Fatalf("%+v", got)
+	}
+	if got := Decide(cfg, b, &a, "s", cs, 2); got != nil {
+		t.Fatalf("matched before, not picked, and now picked: %v", slugs(got))
+	}
+	more := lessons("k", "l", "m", "n")
+	for _, c := range more {
+		b[c.Slug] = Posterior{Mean: 0.1}
+	}
+	if got := Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
+		t.Fatalf("%v", slugs(got))
+	}
+	if got := Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
+		t.Fatalf("one of 2K = 6 was left, got %v", slugs(got))
+	}
+	if got := Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
+		t.Fatalf("2K are spent: %v", slugs(got))
+	}
+}
+
+func TestForcedIsNotCounted(t *testing.T) {
+	b := believe{"a": {Mean: 0.3, Match: 0.1}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
+	loop := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
+	cfg := certain()
+	cfg.K = 1
+	a := Assignment{}
+	Decide(cfg, b, &a, "s", lessons("a"), 1)
+	before := a.Base
+	got := Decide(cfg, b, &a, "s", []Candidate{loop, loop}, 2)
+	if len(got) != 1 || got[0].Arm != LoopArm || !got[0].Injected {
+		t.Fatalf("%+v", got)
+	}
+	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
+		t.Errorf("%+v, offset should be %v", got[0], want)
+	}
+	if len(a.Matched) != 1 {
+		t.Errorf("the loop warning is no match of the session: %+v", a.Matched)
+	}
+	if Decide(cfg, b, &a, "s", []Candidate{loop}, 3) != nil {
+		t.Error("its coin was flipped twice")
+	}
+	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
+		t.Error("the pick is not found again")
+	}
+	if got := Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
+		t.Errorf("%v has no effect to expect", slugs(got))
+	}
+	cfg.Control = 1
+	a = Assignment{}
+	if Decide(cfg, b, &a, "s", []Candidate{loop}, 1) != nil || len(a.Picks) != 0 {
+		t.Error("picked in a control session")
+	}
+}
+
+func TestObjectives(t *testing.T) {
+	b := believe{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Probe: true}, "d": {Mean: 0.5, Proven: true}}
+	cs := lessons("a", "b", "c", "d")
+	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
+	first := func(o Objective, k int) map[string]int {
+		cfg := Config{K: k, Objective: o}
+		out := map[string]int{}
+		for i := range 2000 {
+			a := Assignment{}
+			for _, p := range Decide(cfg, b, &a, name(i), cs, 1) {
+				if !p.Injected && o == All {
+					t.Fatal("all with epsilon 0 withholds nothing, whatever else is in force")
+				}
+				out[p.Slug]++
+			}
+		}
+		return out
+	}
+	if got := first(All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
+		t.Errorf("all picks by confidence, then slug: %v", got)
+	}
+	if got := first(Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
+		t.Errorf("random favours: %v", got)
+	}
+	if got := first(Raw, 1); got["a"] < 1500 || got["b"] > 100 {
+		t.Errorf("raw does not follow the raw reward: %v", got)
+	}
+}
+
+func TestGammaDraw(t *testing.T) {
+	for _, shape := range []float64{1, 2.5, 40} {
+		var sum, sq float64
+		r := seeded("gamma")
+		const n = 40_000
+		for range n {
+			x := gammaDraw(r, shape)
+			sum += x
+			sq += x * x
+		}
+		m := sum / n
+		if v := sq/n - m*m; math.Abs(m-shape) > 5*math.Sqrt(shape/n) || math.Abs(v/shape-1) > 0.1 {
+			t.Errorf("shape %v: mean %v, variance %v", shape, m, v)
+		}
+	}
+}
+
+func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
+	b := believe{"a": {Mean: 0.1}}
+	a := Assignment{}
+	Decide(certain(), b, &a, "s", lessons("a"), 1)
+	edited := Candidate{Slug: "a", Arm: "a@2"}
+	if got := Decide(certain(), b, &a, "s", []Candidate{edited}, 2); got != nil || len(a.Matched) != 1 {
+		t.Errorf("a session keeps the text it began with: %+v", a)
+	}
+}
+
+// The offsets are those of STATISTICS, written out.
+func TestOffsets(t *testing.T) {
+	b := believe{"a": {Mean: 0.06, Match: -0.1}, "b": {Mean: 0.04, Match: 0.05}, "c": {Mean: 0.001, Match: 0.02}, "late": {Mean: 0.07, Match: 0.01}}
+	cfg := certain()
+	cfg.K = 2
+	a := Assignment{Category: "x"}
+	ps := Decide(cfg, b, &a, "s", lessons("a", "b", "c"), 1)
+	base := (65 + 5.0) / (90 + 10)
+	del := -0.1 + 0.05 + 0.02
+	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
+	check := func(p Pick, off, own float64) {
+		t.Helper()
+		if math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-clip(off+own, 0.05, 0.95)) > 2e-6 {
+			t.Errorf("%s: offset %v centre %v, want %v %v", p.Slug, p.Off, p.C, off, off+own)
+		}
+	}
+	check(ps[0], want["a"], -0.1)
+	check(ps[1], want["b"], 0.05)
+	if math.Abs(a.C-(base+del)) > 2e-6 {
+		t.Errorf("global centre %v", a.C)
+	}
+	frozen := slices.Clone(a.Picks)
+	ps = Decide(cfg, b, &a, "s", lessons("late"), 5)
+	check(ps[0], base+del+0.06+0.04, 0.01)
+	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
+		t.Error("a later decision moved what was frozen")
+	}
+}
+
+// Whatever comes at whatever turn: nothing decided is ever decided again, and no limit is broken.
+func TestDecideProperties(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		cfg := Config{
+			K: rapid.IntRange(1, 4).Draw(t, "k"), Epsilon: rapid.Float64Range(0, 1).Draw(t, "eps"),
+			Control: rapid.Float64Range(0, 0.5).Draw(t, "control"), Objective: rapid.SampledFrom([]Objective{Uplift, Raw, Random, All, ""}).Draw(t, "objective"),
+		}
+		b := believe{}
+		mean := rapid.Float64Range(-0.2, 0.2)
+		for i := range 12 {
+			m := mean.Draw(t, "mean")
+			b[fmt.Sprint("l", i)] = Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Probe: m < 0, Proven: m > 0.15}
+		}
+		session := rapid.StringN(0, 40, 200).Draw(t, "session")
+		a, replay := Assignment{}, Assignment{}
+		for turn := range rapid.IntRange(1, 6).Draw(t, "turns") {
+			var cs []Candidate
+			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 11), 0, 8).Draw(t, "matched") {
+				cs = append(cs, lesson(fmt.Sprint("l", i)))
+			}
+			if rapid.Bool().Draw(t, "loop") {
+				cs = append(cs, Candidate{Slug: "loop-warning", Arm: LoopArm, Forced: true})
+			}
+			was := clone(t, a)
+			ps := Decide(cfg, b, &a, session, cs, turn)
+			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
+				t.Fatal("control or baseline moved")
+			}
+			if !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks[:len(was.Picks):len(was.Picks)]) && len(was.Picks) > 0 {
+				t.Fatal("a pick moved")
+			}
+			if len(a.Picks)-len(was.Picks) != len(ps) {
+				t.Fatal("what is returned is not what is new")
+			}
+			if Decide(cfg, b, &a, session, cs, turn) != nil {
+				t.Fatal("the same turn again decided something")
+			}
+			Decide(cfg, b, &replay, session, cs, turn)
+		}
+		if !reflect.DeepEqual(a, replay) {
+			t.Fatal("a replay decides otherwise")
+		}
+		seen := map[string]bool{}
+		for _, p := range a.Picks {
+			if seen[p.Slug] || p.C < 0.05 || p.C > 0.95 {
+				t.Fatalf("%+v", p)
+			}
+			seen[p.Slug] = true
+		}
+		if a.spent() > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
+			t.Fatalf("%d picks with K %d, control %v", a.spent(), cfg.K, a.Control)
+		}
+	})
+}
+
+// clone goes through JSON, as a stored record does.
+func clone(t *rapid.T, a Assignment) (out Assignment) {
+	b, err := json.Marshal(a)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal(b, &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+func BenchmarkDecide(b *testing.B) {
+	c, cfg := grown(2000), Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	var cs []Candidate
+	for i := range 15 {
+		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
+	}
+	b.ReportAllocs()
+	i := 0
+	for b.Loop() {
+		a := Assignment{Category: "x"}
+		Decide(cfg, c, &a, name(i), cs, 1)
+		i++
+	}
+}
+
+// BenchmarkDecideAfterAdd is the same while a recorder keeps changing the very arms that are asked for.
+func BenchmarkDecideAfterAdd(b *testing.B) {
+	c, cfg := grown(2000), Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	var cs []Candidate
+	for i := range 15 {
+		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
+	}
+	i := 0
+	for b.Loop() {
+		a := Assignment{Category: "x", Day: 60}
+		Decide(cfg, c, &a, name(i), cs, 1)
+		b.StopTimer()
+		c.Add(a.Contribution(1, 1))
+		b.StartTimer()
+		i++
+	}
 }

@@ -1,0 +1,92 @@
+package bandit
+
+import (
+	"crypto/sha256"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// The formula is a promise to whoever recomputes an assignment from an export.
+func TestCoinIsTheDocumentedHash(t *testing.T) {
+	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
+	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
+	if got := Coin("salt", ForHoldout, "session", "slug"); got != want {
+		t.Errorf("got %v, want %v", got, want)
+	}
+	long := string(make([]byte, 1000)) // beyond the stack buffer
+	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
+	if got := Coin("s", ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
+		t.Error("a long session name is cut")
+	}
+}
+
+func TestCoinsOfOnePurposeTellNothingOfAnother(t *testing.T) {
+	seen := map[float64]string{}
+	for _, p := range []Purpose{ForControl, ForHoldout, ForDraw, ForProbe} {
+		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
+			u := Coin(k[0], p, k[1], k[2])
+			if u < 0 || u >= 1 {
+				t.Fatalf("%v is outside [0,1)", u)
+			}
+			if was, ok := seen[u]; ok {
+				t.Errorf("%v %v falls like %s", p, k, was)
+			}
+			seen[u] = fmt.Sprint(p, k)
+		}
+	}
+}
+
+// A balance test lesson by lesson passes with hashes that tie lessons together; only pairs show it.
+func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
+	const lessons, sessions, eps = 60, 20_000, 0.2
+	withheld := make([][]float64, lessons)
+	for j := range withheld {
+		withheld[j] = make([]float64, sessions)
+		var sum float64
+		for s := range sessions {
+			if Coin("salt", ForHoldout, fmt.Sprintf("%032x", s), fmt.Sprintf("lesson-%d", j)) < eps {
+				withheld[j][s] = 1
+				sum++
+			}
+		}
+		if math.Abs(sum/sessions-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
+			t.Errorf("lesson %d is withheld in %v of the sessions", j, sum/sessions)
+		}
+	}
+	for i := range lessons {
+		for j := range i {
+			var both float64
+			for s := range sessions {
+				both += (withheld[i][s] - eps) * (withheld[j][s] - eps)
+			}
+			if r := both / sessions / (eps * (1 - eps)); math.Abs(r) > 0.035 {
+				t.Errorf("lessons %d and %d correlate: r = %.3f", i, j, r)
+			}
+		}
+	}
+}
+
+func TestNormal(t *testing.T) {
+	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
+		if got := normal(c.u); math.Abs(got-c.want) > 1e-5 {
+			t.Errorf("normal(%v) = %v, want %v", c.u, got, c.want)
+		}
+	}
+	rapid.Check(t, func(t *rapid.T) {
+		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
+		if z := normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
+			t.Fatalf("normal(%v) = %v", u, z)
+		}
+	})
+}
+
+func BenchmarkCoin(b *testing.B) {
+	b.ReportAllocs()
+	for b.Loop() {
+		Coin("salt", ForHoldout, "00112233445566778899aabbccddeeff", "verify-page-id")
+	}
+}

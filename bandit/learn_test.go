@@ -1,0 +1,40 @@
+package bandit
+
+import "testing"
+
+// Where good lessons fire on hard sessions, raw success tells the opposite of the truth: the raw objective must lose here,
+// and uplift must win, or the chooser is not reading the holdout.
+func TestUpliftLearnsWhatRawCannot(t *testing.T) {
+	if testing.Short() {
+		t.Skip("plays 40,000 sessions")
+	}
+	gain := map[Objective]float64{}
+	for _, o := range []Objective{Uplift, Raw, Random} {
+		w := newWorld(12, true, "contrary")
+		gain[o] = w.play(Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, NewCounters(), 12_000)
+	}
+	t.Logf("gain per session: %v", gain)
+	if gain[Uplift] < 0.02 {
+		t.Errorf("uplift gains %.4f a session", gain[Uplift])
+	}
+	if gain[Raw] > gain[Uplift]/2 {
+		t.Errorf("raw gains %.4f, uplift %.4f: the world is no test", gain[Raw], gain[Uplift])
+	}
+}
+
+// A lesson that turns harmful is dropped, because old evidence fades.
+func TestDriftIsFollowed(t *testing.T) {
+	w := newWorld(3, false, "drift")
+	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
+	cfg, c := Config{K: 1, Epsilon: 0.2, Salt: "w"}, NewCounters()
+	before := w.play(cfg, c, 6000)
+	w.lessons[0].effect = -0.15
+	fading, lasting := c.Clone(), c.Clone()
+	fading.Advance(40, 7)
+	lasting.Advance(0, 1000)
+	with, without := w.later(cfg, fading, 3000), w.later(cfg, lasting, 3000)
+	t.Logf("before %.3f, after the turn: %.3f with fading evidence, %.3f without", before, with, without)
+	if before < 0.02 || with <= without {
+		t.Error("fading evidence is of no use")
+	}
+}

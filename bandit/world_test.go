@@ -1,0 +1,146 @@
+package bandit
+
+import (
+	"fmt"
+	"hash/fnv"
+	"math"
+	"math/rand/v2"
+)
+
+// A small world with a known truth, for tests of what the numbers come to: every lesson has an effect, and a liking for
+// hard or easy sessions that has nothing to do with it.
+type world struct {
+	lessons []truth
+	rng     *rand.Rand
+	sets    int // lessons that match in a session, about
+}
+
+type truth struct {
+	Candidate
+	effect, hard float64
+}
+
+func seeded(text string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
+}
+
+// newWorld has n lessons: a third help, a third harm, a third do nothing. With contrary the helpful ones fire on hard
+// sessions and the harmful ones on easy ones, so that raw success tells the opposite of the truth.
+func newWorld(n int, contrary bool, seed string) *world {
+	w := &world{rng: seeded(seed), sets: 3}
+	for j := range n {
+		l := truth{Candidate: lesson(fmt.Sprintf("lesson-%d", j))}
+		switch j % 3 {
+		case 0:
+			l.effect = 0.05 + 0.06*w.rng.Float64()
+		case 1:
+			l.effect = -0.05 - 0.06*w.rng.Float64()
+		}
+		if contrary {
+			l.hard = math.Copysign(1, l.effect)
+		}
+		w.lessons = append(w.lessons, l)
+	}
+	return w
+}
+
+// session draws its difficulty and what matches.
+func (w *world) session() (ease float64, matched []int) {
+	d := w.rng.NormFloat64()
+	for j := range w.lessons {
+		p := float64(w.sets) / float64(len(w.lessons)) * math.Exp(0.7*w.lessons[j].hard*d-0.25*w.lessons[j].hard*w.lessons[j].hard)
+		if w.rng.Float64() < p {
+			matched = append(matched, j)
+		}
+	}
+	return clip(0.5-0.15*d, 0.15, 0.85), matched
+}
+
+// chance is the probability of success with the injected lessons.
+func (w *world) chance(ease float64, ps []Pick, bySlug map[string]int) float64 {
+	for _, p := range ps {
+		if p.Injected {
+			ease += w.lessons[bySlug[p.Slug]].effect
+		}
+	}
+	return clip(ease, 0.01, 0.99)
+}
+
+func (w *world) index() map[string]int {
+	out := map[string]int{}
+	for j := range w.lessons {
+		out[w.lessons[j].Slug] = j
+	}
+	return out
+}
+
+// later plays sessions of day 40 and returns their mean gain.
+func (w *world) later(cfg Config, c *Counters, n int) (gain float64) {
+	index := w.index()
+	for i := range n {
+		ease, matched := w.session()
+		cs := make([]Candidate, 0, len(matched))
+		for _, j := range matched {
+			cs = append(cs, w.lessons[j].Candidate)
+		}
+		a := Assignment{Category: "x", Day: 40}
+		p := w.chance(ease, Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
+		gain += (p - ease) / float64(n)
+		y := 0.0
+		if w.rng.Float64() < p {
+			y = 1
+		}
+		c.Add(a.Contribution(y, 1))
+	}
+	return gain
+}
+
+// play runs n sessions under a configuration and returns the mean gain over no lessons at all, in the last half.
+func (w *world) play(cfg Config, c *Counters, n int) (gain float64) {
+	index := w.index()
+	rewards := 0
+	for i := range n {
+		ease, matched := w.session()
+		cs := make([]Candidate, 0, len(matched))
+		for _, j := range matched {
+			cs = append(cs, w.lessons[j].Candidate)
+		}
+		a := Assignment{Category: "x", Day: int32(i / 2000)}
+		ps := Decide(cfg, c, &a, name(i), cs, 1)
+		p := w.chance(ease, ps, index)
+		if i >= n/2 {
+			gain += (p - ease) / float64(n-n/2)
+		}
+		y := 0.0
+		if w.rng.Float64() < p {
+			y = 1
+		}
+		c.Add(a.Closing())
+		c.Add(a.Contribution(y, 1))
+		if rewards++; rewards%RefitEvery == 0 {
+			c.SetPriors(c.Refit())
+		}
+	}
+	return gain
+}
+
+// grown has history for n lessons on 60 days.
+func grown(n int) *Counters {
+	c := NewCounters()
+	r := seeded("grown")
+	for j := range n {
+		arm := fmt.Sprintf("lesson-%d@1", j)
+		for day := range int32(60) {
+			k := int64(1 + r.IntN(5))
+			c.Add([]Delta{
+				{Key{arm, fN1, day}, k * Unit}, {Key{arm, fS1, day}, r.Int64N(Unit)},
+				{Key{arm, fN0, day}, Unit}, {Key{arm, fS0, day}, r.Int64N(Unit / 2)},
+				{Key{arm, fNU, day}, 3 * Unit}, {Key{arm, fSU, day}, r.Int64N(Unit)},
+			})
+		}
+	}
+	c.Advance(60, 30)
+	return c
+}

@@ -1,0 +1,252 @@
+package report
+
+import (
+	"bufio"
+	"cmp"
+	"fmt"
+	"io"
+	"math"
+	"slices"
+	"strings"
+	"unicode/utf8"
+)
+
+// Widths of the table's columns; together with their gaps they fill 100.
+const (
+	nameWidth    = 27
+	verdictWidth = 18
+	effectWidth  = 21
+	plotWidth    = 21 // odd: 0 stands in the middle
+	countWidth   = 9
+)
+
+// Table writes the report for a terminal of 100 columns: all lessons together, then each lesson, surest and strongest first.
+func (r Report) Table(w io.Writer) error {
+	b := bufio.NewWriter(w)
+	t := table{w: b, reach: r.reach()}
+	t.head(r)
+	t.line("all lessons together", r.Global.Verdict, r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl)
+	fmt.Fprintln(b, strings.Repeat("-", 100))
+	rows := slices.Clone(r.Lessons)
+	slices.SortStableFunc(rows, func(x, y Row) int {
+		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)), cmp.Compare(x.Slug, y.Slug))
+	})
+	for i := range rows {
+		t.line(rows[i].Slug, rows[i].Verdict, rows[i].Effect, rows[i].Lo, rows[i].Hi, rows[i].NInjected, rows[i].NWithheld)
+		t.notes(rows[i])
+	}
+	if len(rows) == 0 {
+		fmt.Fprintln(b, "no lesson has matched yet")
+	}
+	t.foot(r)
+	if err := b.Flush(); err != nil {
+		return fmt.Errorf("write the report: %w", err)
+	}
+	return nil
+}
+
+// rank puts rows with an effect first, then those that wait for data.
+func rank(r Row) int {
+	if r.Effect != nil {
+		return 0
+	}
+	return 1
+}
+
+func order(r Row) float64 {
+	if r.Effect != nil {
+		return *r.Effect
+	}
+	return float64(r.Told)
+}
+
+// table writes lines on one axis.
+type table struct {
+	w     *bufio.Writer
+	reach float64
+}
+
+func (t table) head(r Report) {
+	fmt.Fprintf(t.w, "Effect of lessons, %s", r.GeneratedAt.Format("2006-01-02 15:04 UTC"))
+	if r.Window != "" {
+		fmt.Fprintf(t.w, ", sessions of the last %s", r.Window)
+	}
+	if r.Provisional {
+		fmt.Fprint(t.w, ", PROVISIONAL: open sessions are counted")
+	}
+	fmt.Fprintln(t.w)
+	if r.RewardDefinition != "" {
+		fmt.Fprintf(t.w, "Reward: %s\n", r.RewardDefinition)
+	}
+	fmt.Fprintf(t.w, "Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.\n\n")
+	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
+	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
+	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, "lesson", verdictWidth, "verdict", effectWidth, "effect", axis, countWidth, "with/out")
+}
+
+// line writes one row. A name that is too long gets a line of its own: cut short, two names may look like one.
+func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
+	name = printable(name)
+	if utf8.RuneCountInString(name) > nameWidth {
+		fmt.Fprintln(t.w, name)
+		name = ""
+	}
+	numbers := "not enough data"
+	if effect != nil && lo != nil && hi != nil {
+		numbers = fmt.Sprintf("%+5.1f [%+5.1f, %+5.1f]", *effect*100, *lo*100, *hi*100)
+	}
+	counts := short(with) + "/" + short(without)
+	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, name, verdictWidth, v, effectWidth, numbers, t.plot(effect, lo, hi), countWidth, counts)
+}
+
+// printable keeps what others named from steering the terminal.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
+		if r < ' ' || (r >= 0x7f && r < 0xa0) || (r >= 0x200e && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
+			return '?'
+		}
+		return r
+	}, s)
+}
+
+// short writes a count in at most four characters.
+func short(n int64) string {
+	switch {
+	case n < 10_000:
+		return fmt.Sprint(n)
+	case n < 1_000_000:
+		return fmt.Sprintf("%dk", n/1_000)
+	case n < 1_000_000_000:
+		return fmt.Sprintf("%dM", n/1_000_000)
+	}
+	return "many"
+}
+
+// plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it runs off.
+func (t table) plot(effect, lo, hi *float64) string {
+	cells := []byte(strings.Repeat(" ", plotWidth))
+	cells[plotWidth/2] = '|'
+	if effect == nil || lo == nil || hi == nil {
+		return string(cells)
+	}
+	a, b := t.cell(*lo), t.cell(*hi)
+	for i := a; i <= b; i++ {
+		if cells[i] == ' ' {
+			cells[i] = '-'
+		}
+	}
+	if *lo < -t.reach {
+		cells[a] = '<'
+	}
+	if *hi > t.reach {
+		cells[b] = '>'
+	}
+	cells[t.cell(*effect)] = 'o'
+	return string(cells)
+}
+
+func (t table) cell(x float64) int {
+	half := float64(plotWidth / 2)
+	if math.IsNaN(x) {
+		return plotWidth / 2
+	}
+	return int(math.Round(half + math.Max(-1, math.Min(1, x/t.reach))*half))
+}
+
+// reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the settled ones can be read.
+func (r Report) reach() float64 {
+	var ends []float64
+	see := func(lo, hi *float64) {
+		if lo != nil && hi != nil {
+			ends = append(ends, math.Max(math.Abs(*lo), math.Abs(*hi)))
+		}
+	}
+	see(r.Global.Lo, r.Global.Hi)
+	for i := range r.Lessons {
+		see(r.Lessons[i].Lo, r.Lessons[i].Hi)
+	}
+	if len(ends) == 0 {
+		return 0.1
+	}
+	slices.Sort(ends)
+	typical := ends[len(ends)*3/4]
+	for _, step := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
+		if typical <= step {
+			return step
+		}
+	}
+	return 1
+}
+
+// notes writes what the row's verdict needs beside it.
+func (t table) notes(r Row) {
+	var notes []string
+	if r.Note != "" {
+		notes = append(notes, r.Note)
+	}
+	if r.NeedsPicks > 0 {
+		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
+		if r.Weeks != nil {
+			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.PerWeek)
+		}
+		notes = append(notes, n)
+	}
+	if r.WorstLo != nil && r.WorstHi != nil {
+		notes = append(notes, fmt.Sprintf("at worst %+.1f, at best %+.1f", *r.WorstLo*100, *r.WorstHi*100))
+	}
+	if r.WhatIf != nil {
+		notes = append(notes, fmt.Sprintf("at epsilon %g: +-%.1f now, %d more picks for a verdict, %d for +-3",
+			r.WhatIf.Epsilon, r.WhatIf.HalfWidth*100, r.WhatIf.NeedsPicks, r.WhatIf.Needs3Points))
+	}
+	if r.Caution {
+		notes = append(notes, "shown as a caution")
+	}
+	if r.Retire != "" {
+		notes = append(notes, "consider retiring it: "+r.Retire)
+	}
+	t.wrap(notes)
+}
+
+// wrap writes notes indented, as many to a line as fit into 100 columns.
+func (t table) wrap(notes []string) {
+	line := ""
+	for _, n := range notes {
+		if line != "" && utf8.RuneCountInString(line)+2+utf8.RuneCountInString(n) > 96 {
+			fmt.Fprintf(t.w, "    %s\n", line)
+			line = ""
+		}
+		if line != "" {
+			line += "; "
+		}
+		line += n
+	}
+	if line != "" {
+		fmt.Fprintf(t.w, "    %s\n", line)
+	}
+}
+
+func weeks(x float64) string {
+	switch {
+	case x < 1:
+		return "under a week"
+	case x < 1.5:
+		return "a week"
+	case x > 520:
+		return "over ten years"
+	}
+	return fmt.Sprintf("%.0f weeks", x)
+}
+
+func (t table) foot(r Report) {
+	fmt.Fprintln(t.w)
+	if !r.SRM.OK {
+		fmt.Fprintf(t.w, "WARNING: control sessions are not the share they should be (e-value %.3g): the row of all lessons is invalid.\n", r.SRM.EValue)
+	}
+	if !r.Reporting.OK {
+		fmt.Fprintf(t.w, "WARNING: sessions with and without lessons do not report alike (e-value %.3g).\n", r.Reporting.EValue)
+	}
+	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
+		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
+	fmt.Fprintln(t.w, `"proven" counts one false proof in twenty at most; "helps" and "harms" may be wrong once in twenty rows;`)
+	fmt.Fprintln(t.w, `"likely" and "benched" are the chooser's model. What each verdict means: docs/EXPERIMENT.md`)
+}
