@@ -2,6 +2,7 @@ package detect
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"precept/wire"
 )
@@ -44,10 +45,10 @@ func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem fun
 			fresh = append(fresh, s)
 		}
 	}
-	all := append(fresh[:len(fresh):len(fresh)], old...)
+	all := append(slices.Clip(fresh), old...)
 	seen := map[string]bool{}
-	for i := len(fresh) - 1; i >= 0; i-- {
-		s := fresh[i]
+	for i, s := range slices.Backward(fresh) {
+
 		if s.person || warned[s.callID] {
 			continue
 		}

@@ -73,6 +73,7 @@ func (c *tally) precision() float64 { return float64(c.tp) / float64(max(1, c.tp
 func (c *tally) recall() float64    { return float64(c.tp) / float64(max(1, c.tp+c.fn)) }
 
 func evalErrors(t *testing.T, dir string) {
+	t.Helper()
 	var c tally
 	for _, r := range readRows(t, dir, "tool_errors.jsonl") {
 		if r.Label == "ambiguous" {
@@ -91,6 +92,7 @@ func evalErrors(t *testing.T, dir string) {
 }
 
 func evalLoops(t *testing.T, dir string) {
+	t.Helper()
 	f, err := os.Open(filepath.Join(dir, "trajectories.jsonl")) //nolint:gosec // the directory that the caller named
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +140,7 @@ func evalLoops(t *testing.T, dir string) {
 }
 
 func evalFeedback(t *testing.T, dir string) {
+	t.Helper()
 	type side struct{ negative, positive tally }
 	sides := map[string]*side{}
 	for _, r := range readRows(t, dir, "feedback.jsonl") {

@@ -12,8 +12,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-func inspect(t testing.TB, in string) ([]Finding, error) {
-	t.Helper()
+func inspect(tb testing.TB, in string) ([]Finding, error) {
+	tb.Helper()
 	var out []Finding
 	err := Inspect(strings.NewReader(in), func(f Finding) error {
 		out = append(out, f)
@@ -22,11 +22,11 @@ func inspect(t testing.TB, in string) ([]Finding, error) {
 	return out, err
 }
 
-func mustJSON(t testing.TB, v any) string {
-	t.Helper()
+func mustJSON(tb testing.TB, v any) string {
+	tb.Helper()
 	b, err := json.Marshal(v)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	return string(b)
 }

@@ -60,19 +60,6 @@ func lookAt(name, args string) toolCall {
 	return c
 }
 
-// readsOnly: whatever came back, the call changed nothing.
-func (c *toolCall) readsOnly() bool {
-	switch c.kind {
-	case kindRead, kindSearch, kindPlan, kindWait:
-		return true
-	case kindExec:
-		return c.shell.readOnly
-	case kindEdit, kindWeb, kindOther:
-		return false
-	}
-	return false
-}
-
 func (c *toolCall) kindOf() kind {
 	has := func(ws ...string) bool { return hasAny(c.words, ws...) }
 	command, _ := c.args.get("command")

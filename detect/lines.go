@@ -30,77 +30,72 @@ func failLine(t string) (string, weight) {
 // failPrefix: the line begins as failures begin.
 func failPrefix(t string) (string, weight) {
 	switch t[0] {
-	case 'n':
-		if strings.HasPrefix(t, "npm ERR!") || strings.HasPrefix(t, "npm error") || strings.HasPrefix(t, "ninja: build stopped") || strings.HasPrefix(t, "ninja: error:") {
-			return "npm", strong
+	case 'n', 'm', 'g', 'c', 'C', '!', 'E':
+		if rule := buildPrefix(t); rule != "" {
+			return rule, strong
 		}
-	case '-':
-		if strings.HasPrefix(t, "--- FAIL: ") {
-			return "go-test", strong
-		}
-	case 'F':
-		if t == "FAIL" || strings.HasPrefix(t, "FAIL\t") || strings.HasPrefix(t, "FAIL: ") || strings.HasPrefix(t, "FAIL  ") || strings.HasPrefix(t, "FAIL ") && strings.ContainsAny(t, "./") {
-			return "test-fail", strong
-		}
-		if strings.HasPrefix(t, "FAILED (") || strings.HasPrefix(t, "FAILED ") && strings.Contains(t, "::") || strings.HasPrefix(t, "FAILURE: Build failed") || t == "FAILED" {
-			return "test-fail", strong
-		}
-	case 'T':
-		if strings.HasPrefix(t, "Tests:") && countBefore(t, " failed") > 0 || strings.HasPrefix(t, "Test Suites:") && countBefore(t, " failed") > 0 || strings.HasPrefix(t, "Test Files") && countBefore(t, " failed") > 0 {
-			return "jest", strong
-		}
-	case 't':
-		if strings.HasPrefix(t, "test result: FAILED") {
-			return "cargo-test", strong
-		}
-		if strings.HasPrefix(t, "tests finished: ") && (countBefore(t, " failed") > 0 || countBefore(t, " exceptions") > 0) {
-			return "test-fail", strong
+	case '-', 'F', 'T', 't', '=':
+		if rule := testPrefix(t); rule != "" {
+			return rule, strong
 		}
 	case 'B':
 		if strings.HasPrefix(t, "BUILD FAILED") || strings.HasPrefix(t, "BUILD FAILURE") {
 			return "build", strong
 		}
-	case 'p':
-		if strings.HasPrefix(t, "panic: ") {
-			return "panic", strong
-		}
-	case 'm', 'g':
-		if i := strings.Index(t, ": *** "); i > 0 && i < 24 && strings.Contains(t[:i], "make") {
-			return "make", strong
-		}
-	case 'c':
-		if strings.HasPrefix(t, "curl: (") {
-			return "curl", strong
-		}
-	case 'C':
-		if strings.HasPrefix(t, "CMake Error") {
-			return "cmake", strong
-		}
-		if strings.HasPrefix(t, "CONFLICT (") {
-			return "git-conflict", strong
+	case 'p', 'S':
+		if strings.HasPrefix(t, "panic: ") || strings.HasPrefix(t, "Segmentation fault") {
+			return "crash", strong
 		}
 	case 'f':
 		if strings.HasPrefix(t, "fatal: ") || strings.HasPrefix(t, "fatal error: ") {
 			return "fatal", weak
 		}
-	case 'E':
-		if strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::") || strings.HasPrefix(t, "ELIFECYCLE") || strings.HasPrefix(t, "ERR_PNPM") {
-			return "test-error", strong
-		}
-	case 'S':
-		if strings.HasPrefix(t, "Segmentation fault") {
-			return "crash", strong
-		}
-	case '=':
-		if rule, ok := pytestSummary(t); ok {
-			return rule, strong
-		}
-	case '!':
-		if strings.HasPrefix(t, "! [rejected]") || strings.HasPrefix(t, "! [remote rejected]") {
-			return "git-push", strong
-		}
 	}
 	return "", nothing
+}
+
+// buildPrefix: build tools, package managers, git, curl.
+func buildPrefix(t string) string {
+	switch {
+	case strings.HasPrefix(t, "npm ERR!"), strings.HasPrefix(t, "npm error"):
+		return "npm"
+	case strings.HasPrefix(t, "ninja: build stopped"), strings.HasPrefix(t, "ninja: error:"):
+		return "ninja"
+	case strings.HasPrefix(t, "curl: ("):
+		return "curl"
+	case strings.HasPrefix(t, "CMake Error"):
+		return "cmake"
+	case strings.HasPrefix(t, "CONFLICT ("), strings.HasPrefix(t, "! [rejected]"), strings.HasPrefix(t, "! [remote rejected]"):
+		return "git"
+	case strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::"):
+		return "pytest"
+	case strings.HasPrefix(t, "ELIFECYCLE"), strings.HasPrefix(t, "ERR_PNPM"):
+		return "pnpm"
+	}
+	if i := strings.Index(t, ": *** "); i > 0 && i < 24 && strings.Contains(t[:i], "make") {
+		return "make"
+	}
+	return ""
+}
+
+// testPrefix: the summaries of test runners.
+func testPrefix(t string) string {
+	switch {
+	case strings.HasPrefix(t, "--- FAIL: "):
+		return "go-test"
+	case t == "FAIL" || t == "FAILED" || strings.HasPrefix(t, "FAIL\t") || strings.HasPrefix(t, "FAIL: ") || strings.HasPrefix(t, "FAIL  ") || strings.HasPrefix(t, "FAIL ") && strings.ContainsAny(t, "./"),
+		strings.HasPrefix(t, "FAILED (") || strings.HasPrefix(t, "FAILED ") && strings.Contains(t, "::") || strings.HasPrefix(t, "FAILURE: Build failed"):
+		return "test-fail"
+	case countBefore(t, " failed") > 0 && (strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Suites:") || strings.HasPrefix(t, "Test Files")):
+		return "jest"
+	case strings.HasPrefix(t, "test result: FAILED"):
+		return "cargo-test"
+	case strings.HasPrefix(t, "tests finished: ") && (countBefore(t, " failed") > 0 || countBefore(t, " exceptions") > 0):
+		return "test-fail"
+	case t[0] == '=' && pytestFails(t):
+		return "pytest"
+	}
+	return ""
 }
 
 // errorInLine: the word error stands where compilers, linters and programs put it.
@@ -232,7 +227,7 @@ func shellComplaint(t string) bool {
 	if strings.ContainsAny(t[:i], " \t\"'=") && !strings.HasPrefix(t, "(eval)") {
 		return false
 	}
-	if j := strings.LastIndex(t, ": "); j < 0 && !strings.HasPrefix(t, "zsh:") {
+	if found := strings.Contains(t, ": "); !found && !strings.HasPrefix(t, "zsh:") {
 		return false
 	}
 	low := strings.ToLower(t[i:])
@@ -251,12 +246,9 @@ func shellComplaint(t string) bool {
 	return false
 }
 
-// pytestSummary reads "==== 1 failed, 21 passed in 3.20s ====".
-func pytestSummary(t string) (string, bool) {
-	if !strings.HasSuffix(t, "=") || !strings.Contains(t, " in ") {
-		return "", false
-	}
-	return "pytest", countBefore(t, " failed") > 0 || countBefore(t, " error") > 0
+// pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".
+func pytestFails(t string) bool {
+	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && (countBefore(t, " failed") > 0 || countBefore(t, " error") > 0)
 }
 
 // countBefore is the number that stands right before word, 0 when there is none.
@@ -277,44 +269,4 @@ func countBefore(t, word string) int {
 		}
 		from = i + len(word)
 	}
-}
-
-func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
-func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
-
-// plain is a line without colours and surrounding white space.
-func plain(line string) string {
-	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
-		return strings.TrimSpace(line)
-	}
-	var b strings.Builder
-	b.Grow(len(line))
-	for i := 0; i < len(line); i++ {
-		if n := colour(line[i:]); n > 0 {
-			i += n - 1
-			continue
-		}
-		b.WriteByte(line[i])
-	}
-	return strings.TrimSpace(b.String())
-}
-
-// colour is the length of a terminal's colour sequence at the start of s; the escape byte itself may have been lost on
-// the way ("[31merror[39m").
-func colour(s string) int {
-	i := 0
-	if s[0] == 0x1b {
-		i = 1
-	}
-	if i >= len(s) || s[i] != '[' {
-		return 0
-	}
-	j := i + 1
-	for j < len(s) && (isDigit(s[j]) || s[j] == ';') {
-		j++
-	}
-	if j < len(s) && (s[j] == 'm' || i == 1 && (s[j] == 'K' || s[j] == 'G')) && (i == 1 || j > i+1) {
-		return j + 1
-	}
-	return 0
 }

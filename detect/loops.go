@@ -2,7 +2,6 @@ package detect
 
 import (
 	"strings"
-	"unicode/utf8"
 
 	"precept/wire"
 )
@@ -86,48 +85,14 @@ func (s *step) result() uint64 {
 }
 
 // judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil before the first.
-// A step counts when it is the same call with the same end; the walk back ends where the world may have become another
-// one: a successful call that changes it, a person's turn, another result of the same call.
 func judge(steps func(int) *step) (Loop, bool) {
 	now := steps(0)
 	now.look()
-	if now.repeats {
-		return Loop{}, false
-	}
 	v := now.outcome()
-	if v.Outcome == Pending || v.Outcome == Refusal {
+	if now.repeats || v.Outcome == Pending || v.Outcome == Refusal {
 		return Loop{}, false
 	}
-	count, warned, adjacent, crossed := 1, false, true, false
-	for i := 1; ; i++ {
-		s := steps(i)
-		if s == nil {
-			break
-		}
-		if s.person {
-			if !staysClosed(now, s) {
-				break
-			}
-			crossed = true
-			continue
-		}
-		if s.identity() != now.identity() {
-			s.look()
-			if s.changing && s.outcome().Outcome == OK {
-				break
-			}
-			adjacent = adjacent && s.repeats
-			continue
-		}
-		if s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal {
-			continue
-		}
-		if !alike(now, s, adjacent) {
-			break
-		}
-		count++
-		warned = warned || s.warned && !crossed
-	}
+	count, warned := streak(steps)
 	loop := Loop{Index: now.item, CallID: now.callID, Tool: now.tool, Args: now.args, Count: count}
 	switch {
 	case warned:
@@ -142,6 +107,38 @@ func judge(steps func(int) *step) (Loop, bool) {
 		return Loop{}, false
 	}
 	return loop, true
+}
+
+// streak counts how often the newest call came back alike, and says whether that was warned of. The walk back ends where
+// the world may have become another one: at a successful call that changes it, a person's turn, another result of the
+// same call.
+func streak(steps func(int) *step) (count int, warned bool) {
+	now, adjacent, crossed := steps(0), true, false
+	count = 1
+	for i := 1; ; i++ {
+		s := steps(i)
+		switch {
+		case s == nil:
+			return count, warned
+		case s.person:
+			if !staysClosed(now, s) {
+				return count, warned
+			}
+			crossed = true
+		case s.identity() != now.identity():
+			s.look()
+			if s.changing && s.outcome().Outcome == OK {
+				return count, warned
+			}
+			adjacent = adjacent && s.repeats
+		case s.batch == now.batch || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal:
+		case !alike(now, s, adjacent):
+			return count, warned
+		default:
+			count++
+			warned = warned || s.warned && !crossed
+		}
+	}
 }
 
 // alike: the same end. Failures right after one another are alike too when the same exit code or status ends them: what
@@ -252,57 +249,7 @@ func changingName(words []string) bool {
 		"subagent", "spawn", "delegate", "grant", "revoke", "change", "patch", "import", "publish", "unlock", "lock", "refund", "charge")
 }
 
-// warningArgs is how much of the arguments a warning names, in bytes.
-const warningArgs = 300
-
-// Warning is the block that tells the model of a loop. It depends on the call and the count alone, so that it is the same
-// on every replica and every day; what it quotes of the call cannot end the block or begin another one.
-func Warning(l Loop) string {
-	canon, _ := canonicalArgs(l.Args)
-	var b strings.Builder
-	b.WriteString("[LOOP DETECTED] The call ")
-	b.WriteString(quotable(l.Tool, 80))
-	b.WriteString(" ")
-	b.WriteString(quotable(canon, warningArgs))
-	if l.Rule == "failed-again" {
-		b.WriteString(" has failed before in the same way, and nothing has changed since.\n")
-	} else {
-		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
-	}
-	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below for the cause, then change the approach: other arguments, another tool, ")
-	b.WriteString("or a fix of the cause first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
-	return b.String()
-}
-
-// quotable makes a text safe to stand inside a block: one line, no brackets that could form a marker, no hidden
-// characters, at most n bytes.
-func quotable(s string, n int) string {
-	var b strings.Builder
-	for _, r := range s {
-		if b.Len() >= n {
-			b.WriteString("...")
-			break
-		}
-		switch {
-		case r == '[' || r == '［' || r == '⟦' || r == '【':
-			b.WriteByte('(')
-		case r == ']' || r == '］' || r == '⟧' || r == '】':
-			b.WriteByte(')')
-		case r == utf8.RuneError || r < ' ' || r == 0x7f || hidden(r):
-			b.WriteByte(' ')
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
-}
-
-// hidden: characters that do not show, or that turn the direction of reading.
-func hidden(r rune) bool {
-	return r >= 0x80 && r < 0xa0 || r == 0xad || r >= 0x200b && r <= 0x200f || r >= 0x2028 && r <= 0x202e || r >= 0x2060 && r <= 0x206f || r == 0xfeff || r >= 0xe0000 && r <= 0xe0fff || r >= 0xfff0 && r <= 0xfffb
-}
-
-// person makes the step of a person's turn.
+// personStep makes the step of a person's turn.
 func personStep(item int, words string) *step {
 	return &step{item: item, person: true, words: words, reopens: reopening(words)}
 }

@@ -31,15 +31,15 @@ func jsonArgs(key, value string) string {
 	return string(b)
 }
 func fails(cmd string) did { return bash(cmd, "boom\n\nCommand exited with code 2") }
-func parse(t testing.TB, d wire.Dialect, body any) *wire.Request {
-	t.Helper()
+func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
+	tb.Helper()
 	b, err := json.Marshal(body)
 	if err != nil {
-		t.Fatal(err)
+		tb.Fatal(err)
 	}
 	req, err := wire.Parse(d, b)
 	if err != nil {
-		t.Fatalf("%v: %s", err, b)
+		tb.Fatalf("%v: %s", err, b)
 	}
 	return req
 }
@@ -57,8 +57,8 @@ func chat(story []did) []any {
 		id := fmt.Sprintf("c%d", i)
 		c := obj{"id": id, "type": "function", "function": obj{"name": d.tool, "arguments": d.args}}
 		if d.also {
-			for j := len(msgs) - 1; j >= 0; j-- {
-				if m := msgs[j].(obj); m["role"] == "assistant" {
+			for _, msg := range slices.Backward(msgs) {
+				if m := msg.(obj); m["role"] == "assistant" {
 					m["tool_calls"] = append(m["tool_calls"].([]any), c)
 					break
 				}
@@ -117,8 +117,8 @@ func responses(story []did) []any {
 }
 
 // play replays a story turn by turn, as a proxy sees it, and returns the indices of the calls that were warned of.
-func play(t testing.TB, d wire.Dialect, story []did) []int {
-	t.Helper()
+func play(tb testing.TB, d wire.Dialect, story []did) []int {
+	tb.Helper()
 	warned := map[string]bool{}
 	var out []int
 	for n := 1; n <= len(story); n++ {
@@ -128,15 +128,15 @@ func play(t testing.TB, d wire.Dialect, story []did) []int {
 		var req *wire.Request
 		switch d {
 		case wire.Messages:
-			req = parse(t, d, obj{"messages": messages(story[:n])})
+			req = parse(tb, d, obj{"messages": messages(story[:n])})
 		case wire.Responses:
-			req = parse(t, d, obj{"input": responses(story[:n])})
+			req = parse(tb, d, obj{"input": responses(story[:n])})
 		case wire.Chat, wire.None:
-			req = parse(t, wire.Chat, obj{"messages": chat(story[:n])})
+			req = parse(tb, wire.Chat, obj{"messages": chat(story[:n])})
 		}
 		for _, l := range Loops(req, warned, nil) {
 			if warned[l.CallID] {
-				t.Errorf("call %s warned of twice", l.CallID)
+				tb.Errorf("call %s warned of twice", l.CallID)
 			}
 			warned[l.CallID] = true
 			var i int
@@ -147,11 +147,11 @@ func play(t testing.TB, d wire.Dialect, story []did) []int {
 				found = found || r.CallID == l.CallID
 			}
 			if !found || l.Tool != story[i].tool {
-				t.Errorf("loop %+v does not stand where its result is", l)
+				tb.Errorf("loop %+v does not stand where its result is", l)
 			}
 		}
 		if again := Loops(req, warned, nil); len(again) > 0 {
-			t.Errorf("a resent history warned again: %+v", again)
+			tb.Errorf("a resent history warned again: %+v", again)
 		}
 	}
 	return out
@@ -309,8 +309,8 @@ func TestLoopsAnyForm(t *testing.T) {
 }
 
 // playDelta replays a story whose history the provider keeps: requests hold only what is new.
-func playDelta(t testing.TB, story []did) []int {
-	t.Helper()
+func playDelta(tb testing.TB, story []did) []int {
+	tb.Helper()
 	warned, calls := map[string]bool{}, map[string]wire.Call{}
 	mem := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
 	var state []byte
@@ -323,12 +323,12 @@ func playDelta(t testing.TB, story []did) []int {
 		}
 		id := fmt.Sprintf("c%d", i)
 		if len(pending) > 0 { // the person's turn comes before the answer that calls
-			req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": pending})
+			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
 			_, state = LoopsDelta(state, req, warned, mem)
 			pending = nil
 		}
 		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
-		req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
+		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
 		var loops []Loop
 		loops, state = LoopsDelta(state, req, warned, mem)
 		for _, l := range loops {
@@ -336,7 +336,7 @@ func playDelta(t testing.TB, story []did) []int {
 			out = append(out, i)
 		}
 		if len(state) > 1+deltaSteps*deltaSize {
-			t.Fatalf("a state of %d bytes", len(state))
+			tb.Fatalf("a state of %d bytes", len(state))
 		}
 	}
 	return out
@@ -361,9 +361,12 @@ func TestMemory(t *testing.T) {
 		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
 	}
 	items := []any{
-		obj{"type": "item_reference", "id": "fc_1"}, obj{"type": "function_call_output", "call_id": "c1", "output": "boom\n\nCommand exited with code 2"},
-		obj{"type": "function_call", "call_id": "c2", "name": "bash", "arguments": `{"command":"make"}`}, obj{"type": "function_call_output", "call_id": "c2", "output": "boom\n\nCommand exited with code 2"},
-		obj{"type": "function_call", "call_id": "c3", "name": "bash", "arguments": `{"command":"make"}`}, obj{"type": "function_call_output", "call_id": "c3", "output": "boom\n\nCommand exited with code 2"},
+		obj{"type": "item_reference", "id": "fc_1"},
+		obj{"type": "function_call_output", "call_id": "c1", "output": "boom\n\nCommand exited with code 2"},
+		obj{"type": "function_call", "call_id": "c2", "name": "bash", "arguments": `{"command":"make"}`},
+		obj{"type": "function_call_output", "call_id": "c2", "output": "boom\n\nCommand exited with code 2"},
+		obj{"type": "function_call", "call_id": "c3", "name": "bash", "arguments": `{"command":"make"}`},
+		obj{"type": "function_call_output", "call_id": "c3", "output": "boom\n\nCommand exited with code 2"},
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
 	if got := Loops(req, nil, mem); len(got) != 1 || got[0].Count != 3 {

@@ -54,16 +54,39 @@ func TestKinds(t *testing.T) {
 		tool, args string
 		want       kind
 	}{
-		{"Bash", `{"command":"make"}`, kindExec}, {"exec_command", `{"cmd":"make"}`, kindExec}, {"run_shell_command", `{"command":"x"}`, kindExec}, {"run_commands", `{"commands":["x"]}`, kindExec},
-		{"run_code", `{"code":"x"}`, kindExec}, {"run_terminal_cmd", `{"command":"x"}`, kindExec}, {"mcp__sh__execute_command", `{"command":"x"}`, kindExec}, {"shell", `{"command":["bash","-lc","x"]}`, kindExec},
-		{"Read", `{"file_path":"a"}`, kindRead}, {"read_file", `{"path":"a"}`, kindRead}, {"list_dir", `{"path":"a"}`, kindRead}, {"mcp__fs__read_text_file", `{"path":"a"}`, kindRead},
-		{"str_replace_editor", `{"command":"view","path":"a"}`, kindRead}, {"str_replace_editor", `{"command":"str_replace","path":"a"}`, kindEdit},
-		{"Edit", `{"file_path":"a"}`, kindEdit}, {"write_file", `{"path":"a"}`, kindEdit}, {"apply_patch", "*** Begin", kindEdit}, {"MultiEdit", `{"file_path":"a"}`, kindEdit},
-		{"Grep", `{"pattern":"a"}`, kindSearch}, {"Glob", `{"pattern":"a"}`, kindSearch}, {"search_files", `{"path":"a","regex":"b"}`, kindSearch},
-		{"WebFetch", `{"url":"a"}`, kindWeb}, {"browser_click", `{}`, kindWeb},
-		{"TodoWrite", `{}`, kindPlan}, {"update_plan", `{}`, kindPlan}, {"think", `{}`, kindPlan},
-		{"write_stdin", `{"session_id":1}`, kindWait}, {"BashOutput", `{}`, kindWait}, {"bash", `{"command":"sleep 9"}`, kindWait},
-		{"get_order_details", `{"order_id":"1"}`, kindOther}, {"search_flights", `{"from":"a"}`, kindOther}, {"update_order", `{"order_id":"1"}`, kindOther}, {"", ``, kindOther},
+		{"Bash", `{"command":"make"}`, kindExec},
+		{"exec_command", `{"cmd":"make"}`, kindExec},
+		{"run_shell_command", `{"command":"x"}`, kindExec},
+		{"run_commands", `{"commands":["x"]}`, kindExec},
+		{"run_code", `{"code":"x"}`, kindExec},
+		{"run_terminal_cmd", `{"command":"x"}`, kindExec},
+		{"mcp__sh__execute_command", `{"command":"x"}`, kindExec},
+		{"shell", `{"command":["bash","-lc","x"]}`, kindExec},
+		{"Read", `{"file_path":"a"}`, kindRead},
+		{"read_file", `{"path":"a"}`, kindRead},
+		{"list_dir", `{"path":"a"}`, kindRead},
+		{"mcp__fs__read_text_file", `{"path":"a"}`, kindRead},
+		{"str_replace_editor", `{"command":"view","path":"a"}`, kindRead},
+		{"str_replace_editor", `{"command":"str_replace","path":"a"}`, kindEdit},
+		{"Edit", `{"file_path":"a"}`, kindEdit},
+		{"write_file", `{"path":"a"}`, kindEdit},
+		{"apply_patch", "*** Begin", kindEdit},
+		{"MultiEdit", `{"file_path":"a"}`, kindEdit},
+		{"Grep", `{"pattern":"a"}`, kindSearch},
+		{"Glob", `{"pattern":"a"}`, kindSearch},
+		{"search_files", `{"path":"a","regex":"b"}`, kindSearch},
+		{"WebFetch", `{"url":"a"}`, kindWeb},
+		{"browser_click", `{}`, kindWeb},
+		{"TodoWrite", `{}`, kindPlan},
+		{"update_plan", `{}`, kindPlan},
+		{"think", `{}`, kindPlan},
+		{"write_stdin", `{"session_id":1}`, kindWait},
+		{"BashOutput", `{}`, kindWait},
+		{"bash", `{"command":"sleep 9"}`, kindWait},
+		{"get_order_details", `{"order_id":"1"}`, kindOther},
+		{"search_flights", `{"from":"a"}`, kindOther},
+		{"update_order", `{"order_id":"1"}`, kindOther},
+		{"", ``, kindOther},
 	} {
 		if got := lookAt(c.tool, c.args); got.kind != c.want {
 			t.Errorf("%s %s: kind %d, want %d", c.tool, c.args, got.kind, c.want)
@@ -76,8 +99,18 @@ func TestLax(t *testing.T) {
 		in string
 		ok bool
 	}{
-		{`{"a":1}`, true}, {`{'a': None, 'b': (1, 2), 'c': True}`, true}, {`[1,2`, true}, {`{"a":"cut`, true}, {`{"a": {"b": ...`, true}, {`[]`, true},
-		{`{"a":1} and more`, false}, {`[tag] text`, false}, {`{broken json}`, false}, {`hello`, false}, {``, false}, {strings.Repeat("[", 1<<20), false},
+		{`{"a":1}`, true},
+		{`{'a': None, 'b': (1, 2), 'c': True}`, true},
+		{`[1,2`, true},
+		{`{"a":"cut`, true},
+		{`{"a": {"b": ...`, true},
+		{`[]`, true},
+		{`{"a":1} and more`, false},
+		{`[tag] text`, false},
+		{`{broken json}`, false},
+		{`hello`, false},
+		{``, false},
+		{strings.Repeat("[", 1<<20), false},
 	} {
 		if _, ok := parseLax(c.in); ok != c.ok {
 			t.Errorf("%.40q: ok %v, want %v", c.in, ok, c.ok)

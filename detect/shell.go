@@ -1,5 +1,7 @@
 package detect
 
+import "slices"
+
 import "strings"
 
 // shellCommand is what can be told of a shell command without running it.
@@ -203,10 +205,8 @@ func quietOne(prog string) bool {
 
 func hasAny(args []string, want ...string) bool {
 	for _, a := range args {
-		for _, w := range want {
-			if a == w {
-				return true
-			}
+		if slices.Contains(want, a) {
+			return true
 		}
 	}
 	return false

@@ -177,7 +177,8 @@ func TestSide(t *testing.T) {
 		{"opencode title", obj{"messages": []any{obj{"role": "system", "content": "You are a title generator. You output ONLY a thread title."}, user("Generate a title for this conversation:\n"), user("fix the cart")}}, "title"},
 		{"codex compaction", obj{"messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, user("You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.")}}, "summary"},
 		{"claude compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
-			obj{"type": "text", "text": "go on"}, obj{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."}}}}}, "summary"},
+			obj{"type": "text", "text": "go on"}, obj{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."},
+		}}}}, "summary"},
 		{"some app's title", obj{"messages": []any{user("Create a short title for the following conversation: hello")}}, "title"},
 		{"some app's summary", obj{"messages": []any{obj{"role": "system", "content": "Summarize the conversation so far in two sentences."}, user("...")}}, "summary"},
 		{"main", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},

@@ -2,6 +2,7 @@ package detect
 
 import (
 	"bytes"
+	"slices"
 
 	"precept/wire"
 )
@@ -99,7 +100,7 @@ func (w *walker) fill() bool {
 				calls[c.ID] = c
 			}
 		}
-		order = append(made[:len(made):len(made)], order...)
+		order = append(slices.Clip(made), order...)
 	}
 	w.resolve(w.steps[first:], calls, order)
 	return true
@@ -115,8 +116,7 @@ func (w *walker) readItem(i int) {
 		w.steps = append(w.steps, personStep(i, words))
 	}
 	results := w.req.Item(i).Results
-	for j := len(results) - 1; j >= 0; j-- {
-		r := results[j]
+	for _, r := range slices.Backward(results) {
 		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: r.Text, flag: r.IsError, warned: r.CallID != "" && w.warned[r.CallID]})
 	}
 }
@@ -125,8 +125,8 @@ func (w *walker) readItem(i int) {
 // by position where a harness sends no ids.
 func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
-	for i := len(steps) - 1; i >= 0; i-- {
-		s := steps[i]
+	for _, s := range slices.Backward(steps) {
+
 		if s.person {
 			continue
 		}

@@ -1,0 +1,138 @@
+package detect
+
+import (
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// maxSum bounds how much of a result is compared, at either end.
+const maxSum = 32 << 10
+
+// resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall times, shell and process
+// numbers, clock times, durations, addresses, random names.
+func resultSum(text string) uint64 {
+	if len(text) > 2*maxSum {
+		text = text[:maxSum] + text[len(text)-maxSum:]
+	}
+	var d xxhash.Digest
+	d.Reset()
+	buf := make([]byte, 0, 256)
+	for line := range strings.SplitSeq(text, "\n") {
+		t := plain(line)
+		if t == "" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") {
+			continue
+		}
+		buf = append(steady(buf[:0], t), '\n')
+		_, _ = d.Write(buf)
+	}
+	return d.Sum64()
+}
+
+// steady appends the line with its volatile words replaced by #.
+func steady(dst []byte, t string) []byte {
+	for i := 0; i < len(t); {
+		if !isWordByte(t[i]) {
+			dst = append(dst, t[i])
+			i++
+			continue
+		}
+		if isUUID(t[i:]) {
+			dst = append(dst, '#')
+			i += uuidLen
+			continue
+		}
+		j := i
+		digits := 0
+		for j < len(t) && (isWordByte(t[j]) || isDigit(t[j-min(1, j-i)]) && j+1 < len(t) && isDigit(t[j+1]) && (t[j] == ':' || t[j] == '.')) {
+			if isDigit(t[j]) {
+				digits++
+			}
+			j++
+		}
+		if word := t[i:j]; digits > 0 && volatile(word, digits, t[:i], t[j:]) {
+			dst = append(dst, '#')
+		} else {
+			dst = append(dst, word...)
+		}
+		i = j
+	}
+	return dst
+}
+
+const uuidLen = 36
+
+// isUUID: s begins with 8-4-4-4-12 hexadecimal digits.
+func isUUID(s string) bool {
+	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
+		return false
+	}
+	return hexOnly(s[:8]) && hexOnly(s[9:13]) && hexOnly(s[14:18]) && hexOnly(s[19:23]) && hexOnly(s[24:36])
+}
+
+func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
+
+// volatile says whether a word with digits in it is one of those that change from run to run.
+func volatile(w string, digits int, before, after string) bool {
+	switch {
+	case strings.HasPrefix(w, "0x"):
+		return true
+	case strings.Count(w, ":") >= 1 && digits >= 4 && strings.Trim(w, "0123456789:.TZ") == "" && (strings.Count(w, ":") >= 2 || digits == len(w)-1 && clockBefore(before)): // 12:31:07.250
+		return true
+	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // seconds or milliseconds since 1970
+		return true
+	case len(w) >= 7 && digits >= 2 && digits < len(w) && hexOnly(w): // object ids, parts of UUIDs
+		return true
+	case strings.HasPrefix(w, "tmp") && len(w) >= 8:
+		return true
+	case durationWord(w):
+		return true
+	case strings.Trim(w, "0123456789.") == "" && (unitFollows(after) || numberOf(before)):
+		return true
+	}
+	return false
+}
+
+func clockBefore(before string) bool {
+	return strings.HasSuffix(before, "-") || strings.HasSuffix(before, "T") || strings.HasSuffix(before, "at ")
+}
+
+func hexOnly(w string) bool {
+	for i := range len(w) {
+		c := w[i]
+		if !isDigit(c) && (c < 'a' || c > 'f') && (c < 'A' || c > 'F') {
+			return false
+		}
+	}
+	return true
+}
+
+// durationWord: 971ms, 0.12s, 1m30s.
+func durationWord(w string) bool {
+	rest := strings.TrimRight(w, "hmnsuµ")
+	if rest == w || rest == "" || !isDigit(w[0]) {
+		return false
+	}
+	return strings.Trim(w, "0123456789.hms") == "" || strings.Trim(rest, "0123456789.") == "" && (strings.HasSuffix(w, "ms") || strings.HasSuffix(w, "us") || strings.HasSuffix(w, "ns"))
+}
+
+func unitFollows(after string) bool {
+	after = strings.TrimLeft(after, " ")
+	for _, u := range []string{"seconds", "second", "secs", "sec", "milliseconds", "ms", "minutes", "minute", "min ", "hours", "hour", "s ago", "days ago", "s)"} {
+		if strings.HasPrefix(after, u) {
+			return true
+		}
+	}
+	return after == "s"
+}
+
+// numberOf: the number of a shell, a process, a session, a thread.
+func numberOf(before string) bool {
+	low := strings.ToLower(before[max(len(before)-16, 0):])
+	for _, w := range []string{"shellid: ", "pid ", "pid: ", "pid=", "pid:", "session id ", "(node:", "process ", "thread ", "job ", "task ", "port "} {
+		if strings.HasSuffix(low, w) {
+			return true
+		}
+	}
+	return false
+}
