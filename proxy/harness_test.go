@@ -90,7 +90,6 @@ type rig struct {
 	url  string
 	dir  string // of its data
 	up   *upstream
-	db   *sqlite.Store
 	stop func()
 }
 
@@ -102,18 +101,26 @@ func certain() map[string]string {
 // newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh one).
 func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
+	if dir == "" {
+		dir = t.TempDir()
+	}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := newRigOn(t, up, db, book, flags)
+	r.dir = dir
+	return r
+}
+
+// newRigOn starts a face on a backend.
+func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, flags map[string]string) *rig {
+	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
 	for k, v := range flags {
 		all[k] = v
 	}
 	cfg, err := configs.Parse(configs.Sources{Flags: all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if dir == "" {
-		dir = t.TempDir()
-	}
-	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: time.Now})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -142,7 +149,7 @@ func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map
 	wg.Go(func() { _ = st.Run(ctx) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	r := &rig{Proxy: p, url: srv.URL, dir: dir, up: up, db: db}
+	r := &rig{Proxy: p, url: srv.URL, up: up}
 	r.stop = func() {
 		once.Do(func() {
 			srv.Close()

@@ -18,17 +18,20 @@ func (t *turn) record() {
 	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
 	t.p.threads.Ended(t.found, complete, now)
 	main := t.side == ""
+	var echoes []session.Echo
+	changed := false
+	defer func() { t.p.opts.Store.Release(t.ses, changed, echoes) }() // also when what follows panics
 	if !t.learn {
 		t.p.opts.Store.Tally.OptedOut.Add(1)
-		t.p.opts.Store.Release(t.ses, false, nil)
 		return
 	}
+	changed = main || t.isNew
+	echoes = t.echoes(now)
 	if main && t.set.cfg.Limits.CaptureBytes > 0 {
 		if x, size := t.exchange(now); x != nil {
 			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Answered: t.answered()})
 		}
 	}
-	t.p.opts.Store.Release(t.ses, main || t.isNew, t.echoes(now))
 }
 
 // echoes is what went by in this turn, to be found again after a restart or by another replica.

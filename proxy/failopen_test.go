@@ -1,0 +1,116 @@
+package proxy
+
+import (
+	"context"
+	"database/sql"
+	"errors"
+	"fmt"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
+	"precept/sample"
+	"precept/session"
+	"precept/store"
+)
+
+const alpha = `{"messages":[{"role":"user","content":"alpha"}]}`
+
+// A store that another process has locked costs requests nothing; what came meanwhile is written when it is free again.
+func TestLockedStore(t *testing.T) {
+	up := newUpstream(t, nil)
+	dir := t.TempDir()
+	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	db, err := sql.Open("sqlite", filepath.Join(dir, "precept.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer db.Close()
+	conn, err := db.Conn(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer conn.Close()
+	if _, err := conn.ExecContext(t.Context(), "BEGIN EXCLUSIVE"); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 20 {
+		begun := time.Now()
+		r.chat(t, http.Header{"Precept-Session": {fmt.Sprint("locked-", i)}}, alpha)
+		if d := time.Since(begun); d > time.Second {
+			t.Errorf("request %d took %v", i, d)
+		}
+	}
+	if n := r.opts.Store.Tally.Exchanges.Load(); n != 0 {
+		t.Errorf("%d exchanges were written into a locked store", n)
+	}
+	if _, err := conn.ExecContext(t.Context(), "ROLLBACK"); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, func() bool { return r.opts.Store.Tally.Exchanges.Load() == 20 && r.opts.Store.Healthy() })
+}
+
+// failing is a backend of which nothing works.
+type failing struct{ store.Volatile }
+
+func (failing) Session(context.Context, string, session.ID) (session.Row, bool, error) {
+	return session.Row{}, false, errors.New("broken")
+}
+
+func (failing) Write(context.Context, session.Batch) error { return errors.New("broken") }
+
+func (failing) FindEcho(context.Context, string, []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	return nil, errors.New("broken")
+}
+
+func (failing) Exchanges(context.Context, string, session.ID) ([]sample.Exchange, error) {
+	return nil, errors.New("broken")
+}
+
+func TestBrokenStore(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRigOn(t, up, failing{}, bookOf(t, "one: alpha"), certain())
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
+	r.chat(t, nil, alpha)
+	if !strings.Contains(string(up.last(t).body), "[one]") {
+		t.Error("lessons do not need the store")
+	}
+	if res, body := r.send(t, "GET", "/readyz", nil, ""); res.StatusCode != 200 {
+		t.Errorf("ready depends on the store: %d %s", res.StatusCode, body)
+	}
+	eventually(t, func() bool { return !r.opts.Store.Healthy() })
+	if res, body := r.send(t, "POST", "/v1/feedback", nil, `{"session_id":"nobody","source":"user","type":"approval"}`); res.StatusCode != 503 || res.Header.Get("Retry-After") == "" {
+		t.Errorf("feedback that cannot be kept: %d %s", res.StatusCode, body)
+	}
+}
+
+// Without a directory to write to, precept chooses and replays from memory, and says so in its metrics.
+func TestVolatileStore(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), certain())
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, `{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"and now?"}]}`)
+	if got := string(up.last(t).body); strings.Count(got, "[one]") != 1 {
+		t.Errorf("the block was not replayed from memory: %s", got)
+	}
+	eventually(t, func() bool { return r.opts.Store.Tally.DroppedReadOnly.Load() == 2 })
+}
+
+// A panic in a step of ours is counted, and the client's bytes go through.
+func TestPanickingStep(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	r.set.Load().injector = nil
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha)
+	if got := string(up.last(t).body); got != alpha {
+		t.Errorf("the upstream got %s", got)
+	}
+	if n := testutil.ToFloat64(r.opts.Metrics.failOpen.WithLabelValues("decide")); n != 1 {
+		t.Errorf("counted %v times", n)
+	}
+	r.chat(t, http.Header{"Precept-Session": {"a"}}, alpha) // the session is not locked for ever
+}
