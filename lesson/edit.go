@@ -22,6 +22,9 @@ func apply(head string, f field) (string, error) {
 	}
 	lines := strings.Split(strings.TrimSuffix(strings.ReplaceAll(front, "\r\n", "\n"), "\n"), "\n")
 	ed := &editor{lines: lines}
+	if !ed.consistent(&root) {
+		return "", fmt.Errorf("edit %s: the frontmatter is laid out in a way that cannot be edited by lines; write a key a line", strings.Join(f.path, "."))
+	}
 	if root.kind != kindMap || root.flow {
 		graft(&root, f.path, value(f.val))
 		root.flow = false
@@ -44,6 +47,29 @@ func value(v *node) node {
 
 // editor works on the lines of a frontmatter; line numbers are those of the nodes, from 1.
 type editor struct{ lines []string }
+
+// consistent says whether every key of the block mappings stands on a line of its own, where the YAML reader says it is.
+func (ed *editor) consistent(m *node) bool {
+	if m.kind != kindMap || m.flow {
+		return true
+	}
+	last := 0
+	for i := range m.keys {
+		p := &m.keys[i]
+		if p.line <= last || p.line > len(ed.lines) {
+			return false
+		}
+		last = p.line
+		text := strings.TrimLeft(ed.lines[p.line-1], " ")
+		if !strings.HasPrefix(text, p.key) && !strings.HasPrefix(text, `"`) && !strings.HasPrefix(text, "'") {
+			return false
+		}
+		if !ed.consistent(&p.val) {
+			return false
+		}
+	}
+	return true
+}
 
 // end is the line behind pair i of m: where the next key starts or the mapping ends, less the blank lines and comments
 // that stand before the next key and belong to it.

@@ -41,7 +41,11 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 	if len(front) > maxFrontmatter {
 		return whole("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
 	}
-	root, faults := readYAML(strings.ReplaceAll(front, "\r\n", "\n"))
+	front = strings.ReplaceAll(front, "\r\n", "\n")
+	if strings.Contains(front, "\r") {
+		return whole("the frontmatter holds a carriage return without a line feed; save the file with plain line ends")
+	}
+	root, faults := readYAML(front)
 	if len(faults) > 0 {
 		return nil, faults
 	}

@@ -176,6 +176,7 @@ func TestParseRefuses(t *testing.T) {
 		"anchors and aliases": strings.Replace(sample, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
 		"merge keys":          strings.Replace(sample, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),
 		"tags of YAML":        strings.Replace(sample, "outcome: success", "outcome: !!str success", 1),
+		"a carriage return":   strings.Replace(sample, "outcome: success", "outcome: success\routcome: x", 1),
 		"two documents":       strings.Replace(sample, "outcome: success", "outcome: success\n...\nx: y", 1),
 	} {
 		l, err := Parse("x.md", []byte(raw))
