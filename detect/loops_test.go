@@ -190,6 +190,7 @@ func TestLoops(t *testing.T) {
 		{"reading for ever is not", []did{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")}, []int{4}},
 		{"a silent command", []did{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")}, []int{1}},
 		{"a command that went well", []did{bash("sh b.sh", "ok\n<shellId: 1 completed with exit code 0>"), bash("sh b.sh", "ok\n<shellId: 2 completed with exit code 0>")}, nil},
+		{"a test that passes again", []did{bash("go test ./...", "ok  \tshop\t0.01s"), bash("go test ./...", "ok  \tshop\t0.07s")}, nil},
 		{"another result", []did{bash("sh s.sh", "3 jobs left"), bash("sh s.sh", "2 jobs left")}, nil},
 		{"polling", []did{bash("sleep 5 && cat state", "waiting"), bash("sleep 5 && cat state", "waiting"), bash("sleep 5 && cat state", "waiting")}, nil},
 		{"pending", []did{bash("./serve", "Command running in background with ID: 1"), bash("./serve", "Command running in background with ID: 2")}, nil},

@@ -213,8 +213,8 @@ func errorTitle(head string) bool {
 	return strings.HasPrefix(low, "error 4") || strings.HasPrefix(low, "error 5") || hasWord(low, "page not found", "404 not found", "403 forbidden", "access denied", "bad gateway", "service unavailable")
 }
 
-// pageFails: a page that is an error page, or a tool that tells an error on a line of its own.
-func pageFails(text string) (string, bool) {
+// pageFails: an error page; on a page, also an error told on a line of its own. A report in prose may quote such lines.
+func pageFails(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
 	case strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror"), strings.Contains(text, "DNS_PROBE_FINISHED") || strings.Contains(text, "\nERR_CONNECTION_") || strings.Contains(text, "\nERR_NAME_NOT_RESOLVED"):
@@ -233,7 +233,7 @@ func pageFails(text string) (string, bool) {
 		switch {
 		case n <= 12 && (strings.HasPrefix(low, "title: error 4") || strings.HasPrefix(low, "title: error 5") || strings.HasPrefix(low, "title: 404") || strings.HasPrefix(low, "## error 4") || strings.HasPrefix(low, "# error 4")):
 			return "http", true
-		case strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: "):
+		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
 			if rule, bad := statement(strings.TrimLeft(low[6:], " ")); bad {
 				return rule, true
 			}

@@ -95,16 +95,34 @@ func classifyText(text string, call *toolCall, depth int) Verdict {
 	switch call.kind {
 	case kindExec, kindWait:
 		return execVerdict(text, call)
-	case kindRead, kindSearch:
+	case kindSearch:
+		if call.quotes(text) {
+			return Verdict{Outcome: OK, Rule: "matches"}
+		}
+		return readVerdict(text)
+	case kindRead:
 		return readVerdict(text)
 	case kindEdit:
 		return editVerdict(text)
 	case kindPlan:
 		return readVerdict(text)
 	case kindWeb, kindOther:
-		return otherVerdict(text)
+		return otherVerdict(text, call.kind == kindWeb)
 	}
 	return Verdict{Outcome: OK}
+}
+
+// quotes: the first line holds what was searched for, so it is a match and no message.
+func (c *toolCall) quotes(text string) bool {
+	pattern, ok := c.args.get("pattern", "query", "regex", "search")
+	first, _, _ := strings.Cut(text, "\n")
+	words := longest(nil, pattern.text())
+	for _, w := range words {
+		if !strings.Contains(strings.ToLower(first), strings.ToLower(w)) {
+			return false
+		}
+	}
+	return ok && len(words) > 0
 }
 
 // structured: the JSON is the result's own, not the content of a file or the output of a program that prints one.
@@ -236,7 +254,7 @@ func editVerdict(text string) Verdict {
 
 // otherVerdict judges a domain's own tool, an API, a page: its first words, a page's title, an error told on a line of
 // its own.
-func otherVerdict(text string) Verdict {
+func otherVerdict(text string, page bool) Verdict {
 	if r := unframe(text); r.coded {
 		switch {
 		case r.code != 0:
@@ -254,7 +272,7 @@ func otherVerdict(text string) Verdict {
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Verdict{Outcome: Error, Rule: "text:traceback"}
 	}
-	if rule, bad := pageFails(text); bad {
+	if rule, bad := pageFails(text, page || strings.HasPrefix(text, "Address: ")); bad {
 		return Verdict{Outcome: Error, Rule: "page:" + rule}
 	}
 	if allComplain(text) {

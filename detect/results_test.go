@@ -130,6 +130,9 @@ func TestNoFailure(t *testing.T) {
 		{"pip warns", "bash", mk("pip install flask"), "Collecting flask\nSuccessfully installed flask-3.0\nWARNING: Running pip as the root user", 0, OK, ""},
 		{"broken pipe", "bash", mk("grep -r x . | head -1"), "./a.go:x\ngrep: write error: Broken pipe", 0, OK, ""},
 		{"caught and gone on", "bash", mk("python run.py"), "Traceback (most recent call last):\n  File \"a.py\", line 1\nValueError: x\nretrying\nconnected\nread 10 rows\nread 20 rows\nall rows read", 0, OK, ""},
+		{"matches of a search", "Grep", `{"pattern":"Error:"}`, "Error: string;\nerror: boolean", 0, OK, "matches"},
+		{"a loop over files", "bash", mk("for f in *.log; do tail -1 $f; done"), "Error: x\nFAIL", 0, OK, ""},
+		{"a report that quotes", "Task", `{"prompt":"fix it"}`, "## Summary\n\nFixed:\n\nError: Cannot find module './a'", 0, OK, ""},
 		{"reminder behind a file", "Read", `{"file_path":"/a"}`, "     1→x\n\n<system-reminder>\nError: whatever\n</system-reminder>\n", 0, OK, ""},
 	})
 }
@@ -155,7 +158,7 @@ func TestEnvelopes(t *testing.T) {
 		{"exception name", "run", `{}`, "KeyError: 'price'", 0, Error, "text:"},
 		{"page 404", "FileReader", `{"request":"open it"}`, "Address: file:///srv/a.pdf\nTitle: Error 404\nViewport: 1\n## Error 404\n\nFile not found", 0, Error, "page:"},
 		{"browser error page", "browser_click", `{}`, "I clicked 'x'.\n\nHere is a screenshot of [example.org](chrome-error://chromewebdata/).", 0, Error, "page:unreachable"},
-		{"error on its own line", "FileReader", `{"request":"hear it"}`, "Address: file:///a.mp3\n### Transcript:\nError. Could not transcribe it.", 0, Error, "page:"},
+		{"error on its own line", "FileSurfer", `{"request":"hear it"}`, "Address: file:///a.mp3\n### Transcript:\nError. Could not transcribe it.", 0, Error, "page:"},
 		{"http line", "fetch_api", `{}`, "Request failed with status code 503", 0, Error, ""},
 		{"edit refused", "Edit", `{"file_path":"/a","old_string":"x"}`, "String to replace not found in file.\nString: x", 0, Error, ""},
 		{"edit twice", "edit", `{"path":"a","oldText":"x"}`, "Found 2 occurrences of the text in a. The text must be unique.", 0, Error, "text:"},

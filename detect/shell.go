@@ -137,7 +137,7 @@ func looksOnly(prog string, args []string) bool {
 		"file", "stat", "du", "df", "ps", "printenv", "date", "whoami", "id", "uname", "hostname", "sort", "uniq", "tr", "cut", "jq", "yq", "tree", "diff", "cmp",
 		"test", "[", "[[", "true", "false", ":", "sleep", "wait", "less", "more", "nl", "tac", "column", "basename", "dirname", "realpath", "readlink", "md5sum",
 		"sha256sum", "xxd", "od", "strings", "locate", "man", "history", "fi", "done", "lsof", "netstat", "ss", "pgrep", "free", "uptime", "nproc", "rev", "fold",
-		"export", "set", "shopt", "ulimit", "exit", "get-content", "get-childitem", "select-string", "dir", "findstr", "where", "fd", "bat", "ping", "nslookup", "dig", "host":
+		"for", "elif", "until", "export", "set", "shopt", "ulimit", "exit", "get-content", "get-childitem", "select-string", "dir", "findstr", "where", "fd", "bat", "ping", "nslookup", "dig", "host":
 		return true
 	case "find":
 		return !hasAny(args, "-delete", "-exec", "-execdir", "-ok") || hasAny(args, "grep", "ls", "cat", "head", "wc", "file", "stat")
@@ -180,7 +180,7 @@ func gitLooks(args []string) bool {
 	case "status", "log", "diff", "show", "rev-parse", "blame", "ls-files", "ls-remote", "grep", "describe", "shortlog", "reflog", "rev-list", "cat-file", "config", "remote":
 		return true
 	case "branch", "tag", "stash":
-		return len(args) == 1 || args[1] == "list" || args[1] == "-l" || args[1] == "-a" || args[1] == "-v" || args[1] == "--list" || args[1] == "--show-current"
+		return len(args) == 1 || args[1] == "list" || args[1] == "show" || args[1] == "-l" || args[1] == "-a" || args[1] == "-v" || args[1] == "--list" || args[1] == "--show-current"
 	}
 	return false
 }
