@@ -12,16 +12,13 @@ import (
 // Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory elsewhere, and here is only
 // what a restart must not lose. As rows of a B-tree with random keys they would cost more than all the rest of a turn
 // (15 us each, most of it pages written twice). So they are appended to a log, one row a batch; when the log has grown to
-// runEntries, it is sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of each
+// Options.EchoLog, it is sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of each
 // run a Bloom filter and the first key of each block.
 //
 // Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes the next ones are
 // forgotten. Entries name sessions by number, and numbers are never used again, so that the echoes of a session that was
 // forgotten lead nowhere from that moment on.
-const (
-	runEntries = 32 << 10
-	maxRuns    = 128
-)
+const maxRuns = 128
 
 // echoes is what memory holds. It is never changed: readers go on with the one they have.
 type echoes struct {
@@ -144,7 +141,7 @@ func (t *tx) putEchoes(list []session.Echo) error {
 		return err
 	}
 	book := t.s.echoes.Load().with(batch)
-	if book.size >= runEntries {
+	if book.size >= t.s.opt.EchoLog {
 		var err error
 		if book, err = t.sortLog(book.runs); err != nil {
 			return err

@@ -17,7 +17,7 @@ import (
 
 func openTest(t *testing.T, path string) *Store {
 	t.Helper()
-	s, err := Open(t.Context(), Options{Path: path})
+	s, err := Open(t.Context(), Options{Path: path, EchoLog: 3000})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,24 +54,24 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// Echoes by the hundred thousand, over several runs, the log and a reopening: the answers are those of a plain map.
+// Echoes by the ten thousand, over several runs, the log and a reopening: the answers are those of a plain map.
 func TestEchoRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	rng := rand.New(rand.NewPCG(3, 4)) //nolint:gosec // a test repeats itself
 	m, at := model{}, 0
 	start := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
-	for range 90 {
+	for range 40 {
 		var b session.Batch
-		for range 1200 {
+		for range 300 {
 			at++
-			k, n := session.EchoKey(rng.IntN(30_000)), 1+rng.IntN(40)
+			k, n := session.EchoKey(rng.IntN(3_000)), 1+rng.IntN(40)
 			if rng.IntN(20) == 0 {
 				k = 1 << 50 // the key that goes by everywhere
 			}
 			when := at
 			if rng.IntN(10) == 0 {
-				when = max(1, at-rng.IntN(50_000)) // late
+				when = max(1, at-rng.IntN(5_000)) // late
 			}
 			if m[k] == nil {
 				m[k] = map[int]int{}
@@ -91,8 +91,8 @@ func TestEchoRuns(t *testing.T) {
 		t.Fatalf("%d runs, %d parts of the log: the test proves nothing", len(book.runs), len(book.log))
 	}
 	keys := []session.EchoKey{1 << 50, 1 << 51}
-	for range 300 {
-		keys = append(keys, session.EchoKey(rng.IntN(31_000)))
+	for range 200 {
+		keys = append(keys, session.EchoKey(rng.IntN(3_100)))
 	}
 	checkModel(t, s, m, keys)
 	if err := s.Close(); err != nil {

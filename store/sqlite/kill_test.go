@@ -16,7 +16,7 @@ import (
 	"precept/store/sqlite"
 )
 
-const burstEchoes = 1500 // a batch: the log becomes a run every 22 batches
+const burstEchoes = 200 // a batch: the log becomes a run every third batch
 
 func burstKey(n, i int) session.EchoKey { return session.EchoKey(n)<<20 | session.EchoKey(i) }
 
@@ -40,7 +40,7 @@ func burst(dir, from string) error {
 		return err
 	}
 	defer l.Close() //nolint:errcheck // the process is killed
-	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db")})
+	s, err := sqlite.Open(ctx, sqlite.Options{Path: filepath.Join(dir, "precept.db"), EchoLog: 600})
 	if err != nil {
 		return err
 	}
@@ -123,7 +123,7 @@ func checkBatch(t *testing.T, s *sqlite.Store, n int) {
 	if _, ok, err := s.SampleSession(t.Context(), "default", fmt.Sprint("s", n)); err != nil || !ok {
 		t.Errorf("batch %d: sample %v, %v", n, ok, err)
 	}
-	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 777), burstKey(n, burstEchoes-1)}
+	keys := []session.EchoKey{burstKey(n, 0), burstKey(n, 77), burstKey(n, burstEchoes-1)}
 	if found, err := s.FindEcho(t.Context(), "default", keys); err != nil || len(found) != len(keys) {
 		t.Errorf("batch %d: %d echoes, %v", n, len(found), err)
 	}

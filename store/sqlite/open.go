@@ -27,6 +27,8 @@ type Options struct {
 	Readers int
 	// MaxParked bounds the early feedback that waits, in entries over all tenants (100,000).
 	MaxParked int
+	// EchoLog is how many echoes are gathered before they are sorted, at 24 bytes of memory each (32,768).
+	EchoLog int
 }
 
 // Store is the embedded store. It is safe for concurrent use.
@@ -91,6 +93,9 @@ func defaults(o Options) Options {
 	}
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
+	}
+	if o.EchoLog <= 0 {
+		o.EchoLog = 32 << 10
 	}
 	return o
 }

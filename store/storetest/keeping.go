@@ -39,17 +39,17 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "ever", stats(t, s)["exchanges_ever"], int64(4))
 		},
 		"retain by last seen": func(t tester, s Store) {
-			for n := range 150 {
+			for n := range 100 {
 				full(t, s, us, n)
 			}
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 5, 1000)}}) // seen again
-			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(140))), 139)
-			noSession(t, s, us, 139)
-			equal(t, "seen at 140", sessionOf(t, s, us, 140).ID, id(140))
+			equal(t, "gone", got[int](t)(s.Retain(t.Context(), at(90))), 89)
+			noSession(t, s, us, 89)
+			equal(t, "seen at 90", sessionOf(t, s, us, 90).ID, id(90))
 			equal(t, "seen again", sessionOf(t, s, us, 5).ID, id(5))
 			st := stats(t, s)
 			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
-			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(140))), 0)
+			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
 		"sync": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))

@@ -131,7 +131,7 @@ func walkSamples(t tester, s Store, tenant string, since, until time.Time) (list
 }
 
 func walkAll(t tester, s Store) {
-	const sessions, turns = 20, 30
+	const sessions, turns = 15, 24
 	var want []string
 	for turn := range turns { // more than any page, and some of them large
 		var b session.Batch
