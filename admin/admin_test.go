@@ -61,16 +61,14 @@ func newFixture(t *testing.T, change func(*Options)) *fixture {
 	return f
 }
 
-func ptr(x float64) *float64 { return &x }
-
 func sampleReport() report.Report {
 	r := report.Report{GeneratedAt: time.Date(2026, 5, 1, 11, 0, 0, 0, time.UTC), RewardDefinition: "user, verifier, implicit"}
 	r.SRM.OK, r.Reporting.OK = true, true
 	r.Global.NTreated, r.Global.NControl, r.Global.Verdict = 950, 50, "unproven"
 	r.Lessons = []report.Row{
 		{Slug: "no-data-yet", State: "active", Matched: 3, NeedsPicks: 40, Verdict: "unproven"},
-		{Slug: "harmful", State: "active", Effect: ptr(-0.04), Lo: ptr(-0.06), Hi: ptr(-0.02), Verdict: "harms"},
-		{Slug: "helpful", State: "active", Effect: ptr(0.062), Lo: ptr(0.031), Hi: ptr(0.093), Verdict: "proven helps", NInjected: 800, NWithheld: 200},
+		{Slug: "harmful", State: "active", Effect: new(-0.04), Lo: new(-0.06), Hi: new(-0.02), Verdict: "harms"},
+		{Slug: "helpful", State: "active", Effect: new(0.062), Lo: new(0.031), Hi: new(0.093), Verdict: "proven helps", NInjected: 800, NWithheld: 200},
 	}
 	return r
 }

@@ -39,13 +39,14 @@ func headers(next echo.HandlerFunc) echo.HandlerFunc {
 func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) (err error) {
 		defer func() {
-			switch p := recover(); {
-			case p == nil:
-			case p == http.ErrAbortHandler:
-				panic(p)
-			default:
-				err = fmt.Errorf("panic: %v", p)
+			p := recover()
+			if p == nil {
+				return
 			}
+			if gone, ok := p.(error); ok && errors.Is(gone, http.ErrAbortHandler) {
+				panic(p)
+			}
+			err = fmt.Errorf("panic: %v", p)
 		}()
 		return next(c)
 	}
@@ -198,7 +199,7 @@ func (s *Server) logout(c echo.Context) error {
 }
 
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
-	return &http.Cookie{
+	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is: on loopback there is no TLS
 		Name: cookieName, Value: value, Path: "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Request().TLS != nil,
 	}

@@ -103,14 +103,14 @@ func TestPlotStaysInside(t *testing.T) {
 		for range rapid.IntRange(0, 4).Draw(t, "rows") {
 			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
 			half := rapid.Float64Range(0, 3).Draw(t, "half")
-			r.Lessons = append(r.Lessons, report.Row{Effect: ptr(effect), Lo: ptr(effect - half), Hi: ptr(effect + half)})
+			r.Lessons = append(r.Lessons, report.Row{Effect: new(effect), Lo: new(effect - half), Hi: new(effect + half)})
 		}
 		a := scale(r, nil)
 		if len(r.Lessons) > 0 && !strings.Contains(a.text(), "points") {
 			t.Fatal(a.text())
 		}
 		for _, l := range r.Lessons {
-			p := a.plot(l.Effect, l.Lo, l.Hi, ptr(rapid.Float64Range(-9, 9).Draw(t, "truth")))
+			p := a.plot(l.Effect, l.Lo, l.Hi, new(rapid.Float64Range(-9, 9).Draw(t, "truth")))
 			lo, at, hi := number(t, p.Lo), number(t, p.At), number(t, p.Hi)
 			if lo > at || at > hi || lo < 0 || hi > plotWidth || number(t, p.Truth) < 0 || number(t, p.Truth) > plotWidth {
 				t.Fatalf("%+v", p)
@@ -129,7 +129,7 @@ func number(t *rapid.T, s string) float64 {
 
 func TestScale(t *testing.T) {
 	for reach, want := range map[float64]float64{0: 0.05, 0.05: 0.05, 0.06: 0.1, 0.15: 0.2, 0.4: 0.5, 0.7: 1, 2: 1} {
-		r := report.Report{Lessons: []report.Row{{Lo: ptr(-reach), Hi: ptr(0)}}}
+		r := report.Report{Lessons: []report.Row{{Lo: new(-reach), Hi: new(0.0)}}}
 		if got := scale(r, nil); got.reach != want {
 			t.Errorf("an interval down to %v: axis of %v, want %v", -reach, got.reach, want)
 		}

@@ -36,8 +36,8 @@ func (l *logger) setLevel(word string) {
 }
 
 // always writes a line whatever the level: programs wait for it.
-func (l *logger) always(msg string, args ...any) {
+func (l *logger) always(ctx context.Context, msg string, args ...any) {
 	r := slog.NewRecord(time.Now(), slog.LevelInfo, msg, 0)
 	r.Add(args...)
-	_ = l.Handler().Handle(context.Background(), r) // a log that cannot be written has nowhere to say so
+	_ = l.Handler().Handle(ctx, r) // a log that cannot be written has nowhere to say so
 }

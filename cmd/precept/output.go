@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 	"text/tabwriter"
 )
 
@@ -26,13 +27,9 @@ func writeLine(w io.Writer, v any) error {
 func table(w io.Writer, rows [][]string) error {
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		for i, cell := range row {
-			if i > 0 {
-				fmt.Fprint(t, "\t")
-			}
-			fmt.Fprint(t, cell)
+		if _, err := fmt.Fprintln(t, strings.Join(row, "\t")); err != nil {
+			return err
 		}
-		fmt.Fprintln(t)
 	}
 	return t.Flush()
 }

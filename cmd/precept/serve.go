@@ -186,10 +186,10 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	owners.Go(func() { failed <- serveOn(data, dataListener) })
 	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
-	s.announce(localURL(dataListener.Addr()), localURL(adminListener.Addr()))
+	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
 	err := s.untilStopped(ctx, signals, changed, failed)
 
-	cut := s.stopData(data, signals)
+	cut := s.stopData(ctx, data, signals)
 	removeRunFile(s.cfg.DataDir)
 	err = errors.Join(err, adminServer.Close())
 	stopOwners()
@@ -250,11 +250,11 @@ func (s *server) counted(h http.Handler) http.Handler {
 }
 
 // stopData lets streams end for the drain time or until a second signal; cut says that some did not.
-func (s *server) stopData(data *http.Server, signals <-chan os.Signal) (cut bool) {
+func (s *server) stopData(ctx context.Context, data *http.Server, signals <-chan os.Signal) (cut bool) {
 	if s.service.drain != nil {
 		s.service.drain()
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), s.cfg.Limits.DrainTimeout)
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.DrainTimeout)
 	defer cancel()
 	done := make(chan error, 1)
 	go func() { done <- data.Shutdown(ctx) }()
@@ -292,9 +292,9 @@ func (s *server) waitInFlight() {
 }
 
 // announce says, once, where precept is: to people and to programs.
-func (s *server) announce(data, adminURL string) {
+func (s *server) announce(ctx context.Context, data, adminURL string) {
 	if s.ready == nil {
-		s.log.always("precept ready", "data", data, "admin", adminURL)
+		s.log.always(ctx, "precept ready", "data", data, "admin", adminURL)
 	}
 	if err := writeRunFile(s.cfg.DataDir, runFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
 		s.log.Warn("run.json cannot be written", "error", err)

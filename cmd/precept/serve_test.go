@@ -91,8 +91,7 @@ func (p *process) exit() int {
 	case <-time.After(30 * time.Second):
 		p.t.Fatalf("precept does not end\n%s", p.log.String())
 	}
-	var failed *exec.ExitError
-	if errors.As(p.err, &failed) {
+	if failed, ok := errors.AsType[*exec.ExitError](p.err); ok {
 		return failed.ExitCode()
 	}
 	if p.err != nil {
