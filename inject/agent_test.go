@@ -344,7 +344,7 @@ func (r *run) replied() { r.rec.Done(&wire.Reply{Complete: true}) }
 // restart is what another process has of the record.
 func (r *run) restart() {
 	r.t.Helper()
-	row, err := r.rec.Row()
+	row, err := r.rec.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
 		r.t.Fatalf("%v", err)
 	}

@@ -125,7 +125,7 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 		t.Fatal(err)
 	}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: db, CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3},
+		Now: time.Now, Backend: db, Lookup: 5 * time.Second, CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3},
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: true,
 		Failed:   func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
 		Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },

@@ -91,8 +91,10 @@ func NewRecord(tenant string, c Claim, r Resolved, now time.Time) *Record {
 }
 
 // Encode is the record as stored. Lock the record.
-func (r *Record) Encode() ([]byte, error) {
-	data, err := json.Marshal(r)
+func (r *Record) Encode() ([]byte, error) { return r.encode(r) }
+
+func (r *Record) encode(v any) ([]byte, error) {
+	data, err := json.Marshal(v)
 	if err != nil {
 		return nil, fmt.Errorf("session: encode record of %s: %w", r.ID, err)
 	}
@@ -109,9 +111,27 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
-// Row is the record as the stores keep it. Lock the record.
-func (r *Record) Row() (Row, error) {
-	data, err := r.Encode()
+// Row is the record as the stores keep it: clean takes out of the client's own texts what must not reach a disk, and says
+// which of the remembered calls may not reach it at all. Lock the record.
+func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
+	stored := struct { // fields of the same name hide the record's own
+		*Record
+		Name  string               `json:"name"`
+		Calls map[string]wire.Call `json:"calls,omitempty"`
+	}{Record: r}
+	stored.Name, _ = clean(r.Name)
+	for id, c := range r.Calls {
+		args, ok := clean(c.Args)
+		if !ok {
+			continue
+		}
+		if stored.Calls == nil {
+			stored.Calls = make(map[string]wire.Call, len(r.Calls))
+		}
+		c.Args = args
+		stored.Calls[id] = c
+	}
+	data, err := r.encode(stored)
 	if err != nil {
 		return Row{}, err
 	}

@@ -34,7 +34,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	r.Assignment = bandit.Assignment{Decided: true, Category: "c", Picks: []bandit.Pick{{Slug: "s", Injected: true}}}
 	r.Loops.Warned = map[string]bool{"call_1": true}
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
-	row, err := r.Row()
+	row, err := r.Row(func(s string) (string, bool) { return s, true })
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -106,6 +106,7 @@ func (s *Store) drain(b *batch) error {
 		}
 		break
 	}
+	b.retryAt = time.Time{}
 	s.flush(ctx, b)
 	s.resettle(ctx)
 	return b.err
@@ -146,7 +147,7 @@ func (s *Store) admit(b *batch, t Turn) {
 // flush writes the batch, with the sessions that changed and what went by, in one transaction.
 func (s *Store) flush(ctx context.Context, b *batch) {
 	now := s.opts.Now()
-	if now.Before(b.retryAt) && ctx.Err() == nil {
+	if now.Before(b.retryAt) {
 		return
 	}
 	s.dirtyMu.Lock()
@@ -164,9 +165,10 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 			w.Rows = append(w.Rows, row)
 		}
 	}
-	wctx, cancel := context.WithTimeout(ctx, writeLimit)
+	// A stop must not tear a write that is under way: it is bounded by itself.
+	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
 	b.err = s.be.Write(wctx, w)
-	cancel()
 	switch {
 	case errors.Is(b.err, sqlite.ErrInvalid): // it would never be taken: better lose this than everything behind it
 		s.opts.Failed("write", b.err)
@@ -187,8 +189,8 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 	}
 	signals := b.signals
 	s.written(b)
-	s.tell(ctx, signals)
-	s.unpark(ctx, w)
+	s.tell(wctx, signals)
+	s.unpark(wctx, w)
 }
 
 // putBack keeps what a failed write held, and lets the store breathe before the next attempt.

@@ -4,7 +4,6 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
-	"precept/wire"
 )
 
 // optedOut says whether a call of the exchange, or the call that one of its results answers, names a path of which
@@ -55,18 +54,13 @@ func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
 func (s *Store) encode(ses *Session) (session.Row, bool) {
 	ses.Lock()
 	defer ses.Unlock()
-	calls, name := ses.Calls, ses.Name
-	defer func() { ses.Calls, ses.Name = calls, name }()
 	r := sample.NewRedactor(s.opts.Personal)
-	ses.Name = r.Text(name)
-	ses.Calls = make(map[string]wire.Call, len(calls))
-	for id, c := range calls {
-		if s.opts.OptOut == nil || !s.opts.OptOut.Hits(c.Args) {
-			c.Args = r.Text(c.Args)
-			ses.Calls[id] = c
+	row, err := ses.Row(func(text string) (string, bool) {
+		if s.opts.OptOut != nil && s.opts.OptOut.Hits(text) {
+			return "", false
 		}
-	}
-	row, err := ses.Row()
+		return r.Text(text), true
+	})
 	if err != nil {
 		s.opts.Failed("encode", err)
 		return session.Row{}, false

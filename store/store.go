@@ -10,13 +10,14 @@ import (
 	"precept/session"
 )
 
-// lookupLimit bounds the one question to the backend that a request may wait for.
-const lookupLimit = 25 * time.Millisecond
+// DefaultLookup bounds the one question to the backend that a request may wait for.
+const DefaultLookup = 25 * time.Millisecond
 
 // Options are what the store is made of. Every field is required unless it says otherwise.
 type Options struct {
 	Now        func() time.Time
 	Backend    Backend
+	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
 	CloseAfter time.Duration
 	Tiers      []int
 	HoldBytes  int64                        // of exchanges in memory (limits.capture_total_bytes)
@@ -54,6 +55,9 @@ type Store struct {
 
 // Open loads what the chooser needs. It starts nothing.
 func Open(ctx context.Context, o Options) (*Store, error) {
+	if o.Lookup == 0 {
+		o.Lookup = DefaultLookup
+	}
 	l, err := newLive()
 	if err != nil {
 		return nil, err
@@ -84,14 +88,14 @@ func (s *Store) healthy(ok bool) { s.down.Store(!ok) }
 // Sessions is the number of sessions in memory.
 func (s *Store) Sessions() int { return s.live.count() }
 
-// Acquire pins the session with that id: from memory, else from the backend, within 25 ms. It is nil when there is none.
+// Acquire pins the session with that id: from memory, else from the backend, within Options.Lookup. It is nil when there is none.
 // late says that the backend could not answer in time: the session may exist, so whatever is made now is no part of
 // the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	if ses = s.live.get(id, s.opts.Now()); ses != nil {
 		return ses, false
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
 	defer cancel()
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil {
@@ -116,12 +120,12 @@ func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *Store) Add(rec *session.Record) *Session { return s.live.put(rec, false, s.opts.Now()) }
 
-// Echoes asks the backend which sessions these keys went by in, within 25 ms.
+// Echoes asks the backend which sessions these keys went by in, within Options.Lookup.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {
 	if len(keys) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, lookupLimit)
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
 	defer cancel()
 	m, err := s.be.FindEcho(ctx, tenant, keys)
 	if err != nil {
