@@ -158,7 +158,9 @@ metadata:
 }
 
 func TestParseRefuses(t *testing.T) {
-	deep := "---\nmetadata: " + strings.Repeat("[", 20_000) + strings.Repeat("]", 20_000) + "\n---\n"
+	slow := "---\na: " + strings.Repeat("! ", 15_000) + "\n---\n"
+	open := "---\na: " + strings.Repeat("[", 30_000) + "\n---\n"
+	deep := "---\nmetadata: " + strings.Repeat("[", 15_000) + strings.Repeat("]", 15_000) + "\n---\n"
 	for name, raw := range map[string]string{
 		"empty":               "",
 		"no frontmatter":      "# Title\n",
@@ -172,6 +174,8 @@ func TestParseRefuses(t *testing.T) {
 		"huge":                sample + strings.Repeat("x", MaxFile),
 		"large frontmatter":   strings.Replace(sample, "schema:", "# "+strings.Repeat("x", maxFrontmatter)+"\nschema:", 1),
 		"deep":                deep,
+		"open brackets":       open,
+		"many indicators":     slow,
 		"twice the same key":  strings.Replace(sample, "outcome: success", "outcome: success\noutcome: failure", 1),
 		"anchors and aliases": strings.Replace(sample, "outcome: success", "outcome: &a success\nconfidence: *a", 1),
 		"merge keys":          strings.Replace(sample, "    acme: {weight", "    <<: {a: b}\n    acme: {weight", 1),

@@ -11,10 +11,13 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// maxFrontmatter and maxDepth bound what the YAML parser gets to see: it recurses, and a stack overflow cannot be caught.
+// These bound what the YAML parser gets to see: it recurses, a stack overflow cannot be caught, and 60 KB of open brackets
+// cost it 35 seconds.
 const (
-	maxFrontmatter = 64 << 10
-	maxDepth       = 32
+	maxFrontmatter = 32 << 10
+	maxDepth       = 32  // of values
+	maxBrackets    = 64  // open at once
+	maxIndicators  = 100 // in one line
 )
 
 type kind uint8
@@ -83,6 +86,9 @@ func readYAML(src string) (root node, faults Faults) {
 			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
 	}()
+	if tangled(src) {
+		return node{}, Faults{{Code: CodeInvalid, Message: "the frontmatter is nested too deeply; flatten it"}}
+	}
 	file, err := parser.ParseBytes([]byte(src), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
 		return node{}, Faults{yamlFault(err)}
@@ -96,6 +102,31 @@ func readYAML(src string) (root node, faults Faults) {
 	c := converter{}
 	root = c.node(file.Docs[0].Body, 0)
 	return root, c.faults
+}
+
+// tangled says whether the text holds more open brackets, or more indicators in one line, than any lesson needs. It does
+// not know quotes; the bounds are generous.
+func tangled(src string) bool {
+	open := 0
+	for line := range strings.Lines(src) {
+		indicators := 0
+		for i := range len(line) {
+			switch c := line[i]; {
+			case c == '[' || c == '{':
+				if open++; open > maxBrackets {
+					return true
+				}
+			case (c == ']' || c == '}') && open > 0:
+				open--
+			case strings.IndexByte("-?!&*:", c) >= 0 && (i+1 == len(line) || line[i+1] == ' ' || i > 0 && line[i-1] == ' '):
+				indicators++
+			}
+		}
+		if indicators > maxIndicators {
+			return true
+		}
+	}
+	return false
 }
 
 func yamlFault(err error) Fault {
