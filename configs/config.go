@@ -3,7 +3,7 @@ package configs
 import "time"
 
 // Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words, min and max its bounds,
-// restart says that a running server cannot take a change over.
+// restart says that a running server cannot take a change over, later that this release reads the key and does nothing with it.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -15,7 +15,7 @@ type Config struct {
 	Store        Store               `yaml:"store"`
 	DataDir      string              `yaml:"data_dir" restart:"yes"`
 	Lessons      string              `yaml:"lessons" restart:"yes"`
-	Tags         map[string][]string `yaml:"tags"`
+	Tags         map[string][]string `yaml:"tags" later:"yes"`
 	Inject       Inject              `yaml:"inject"`
 	Bandit       Bandit              `yaml:"bandit"`
 	Detect       Detect              `yaml:"detect"`
@@ -85,7 +85,7 @@ type Bandit struct {
 
 // Detect switches what is told to agents.
 type Detect struct {
-	Loops bool `yaml:"loops"`
+	Loops bool `yaml:"loops" later:"yes"`
 }
 
 // Learning says what is kept of an exchange.
@@ -96,7 +96,7 @@ type Learning struct {
 	OptOutAgents   []string      `yaml:"opt_out_agents"`
 	OptOutTenants  []string      `yaml:"opt_out_tenants"`
 	CaptureLimit   Size          `yaml:"capture_limit" min:"1024"`
-	Retention      time.Duration `yaml:"retention" min:"0"`
+	Retention      time.Duration `yaml:"retention" min:"0" later:"yes"`
 }
 
 // Reward says what counts as a session's success, and when.
@@ -108,18 +108,18 @@ type Reward struct {
 
 // Distill says who makes new lessons out of samples.
 type Distill struct {
-	Enabled bool          `yaml:"enabled"`
-	Every   time.Duration `yaml:"every" min:"1000000000"`
-	Judge   string        `yaml:"judge"`
-	Model   string        `yaml:"model"`
-	APIKey  Secret        `yaml:"api_key"`
-	Gate    string        `yaml:"gate" enum:"human|auto"`
+	Enabled bool          `yaml:"enabled" later:"yes"`
+	Every   time.Duration `yaml:"every" min:"1000000000" later:"yes"`
+	Judge   string        `yaml:"judge" later:"yes"`
+	Model   string        `yaml:"model" later:"yes"`
+	APIKey  Secret        `yaml:"api_key" later:"yes"`
+	Gate    string        `yaml:"gate" enum:"human|auto" later:"yes"`
 }
 
 // Writ switches the /lesson commands of assistants.
 type Writ struct {
-	Enabled   bool `yaml:"enabled"`
-	Advertise bool `yaml:"advertise"`
+	Enabled   bool `yaml:"enabled" later:"yes"`
+	Advertise bool `yaml:"advertise" later:"yes"`
 }
 
 // Limits bounds bytes and times.
@@ -128,7 +128,7 @@ type Limits struct {
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0"`
-	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576"`
+	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576" later:"yes"`
 	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1"`
 	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`
 	StreamIdleTimeout     time.Duration `yaml:"stream_idle_timeout" min:"1"`
@@ -149,5 +149,5 @@ type Metrics struct {
 
 // Otel is where traces go.
 type Otel struct {
-	Endpoint string `yaml:"endpoint" restart:"yes"`
+	Endpoint string `yaml:"endpoint" restart:"yes" later:"yes"`
 }

@@ -88,6 +88,17 @@ func TestUsageIsTheCommentAbove(t *testing.T) {
 	}
 }
 
+func TestNoEffect(t *testing.T) {
+	if got := NoEffect(Default()); len(got) != 0 {
+		t.Fatalf("the defaults set %v", got)
+	}
+	c := Default()
+	c.Writ.Enabled, c.Bandit.Epsilon = true, 0.5
+	if got := strings.Join(NoEffect(c), " "); got != "writ.enabled" {
+		t.Fatalf("got %q", got)
+	}
+}
+
 func TestRestartKeys(t *testing.T) {
 	a, b := Default(), Default()
 	if got := RestartKeys(a, b); len(got) != 0 {

@@ -100,6 +100,18 @@ func RestartKeys(old, now *Config) []string {
 	return out
 }
 
+// NoEffect lists the keys that were set and that this release does nothing with: silence would be taken for consent.
+func NoEffect(c *Config) []string {
+	var out []string
+	a, b := reflect.ValueOf(Default()).Elem(), reflect.ValueOf(c).Elem()
+	for _, f := range leaves() {
+		if f.tag.Get("later") == "yes" && !reflect.DeepEqual(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
+			out = append(out, f.path)
+		}
+	}
+	return out
+}
+
 // isDuration tells a time apart from the integer it is made of.
 func isDuration(t reflect.Type) bool { return t == reflect.TypeFor[time.Duration]() }
 

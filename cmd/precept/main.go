@@ -57,7 +57,7 @@ func tuneCollector(env func(string) (string, bool)) {
 
 // execute runs one command line and gives its exit code. It is the one place that prints an error.
 func (w *world) execute(ctx context.Context, args []string) int {
-	root := w.root()
+	root := w.root() //nolint:contextcheck // cobra hands ctx to the verb
 	root.SetArgs(args)
 	err := root.ExecuteContext(ctx)
 	var coded *codedError

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -87,6 +88,9 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	defer closeQuietly(adminListener)
+	if keys := configs.NoEffect(s.cfg); len(keys) > 0 {
+		s.log.Warn("these keys are set and have no effect in this release", "keys", strings.Join(keys, " "))
+	}
 	if s.service, err = s.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
 		return err
 	}
