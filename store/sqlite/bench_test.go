@@ -87,16 +87,19 @@ func benchExchange(n, turn int) sample.Exchange {
 
 // A batch of 500 turns of 50 sessions: an exchange each, the sessions' rows, three echoes a turn.
 func BenchmarkWrite(b *testing.B) {
-	for _, part := range []string{"rows", "echoes", "exchanges", "turns"} {
+	for part, c := range map[string]struct {
+		items int
+		unit  string
+	}{"rows": {500, "row"}, "echoes": {1500, "echo"}, "exchanges": {500, "exchange"}, "turns": {500, "turn"}} {
 		b.Run(part, func(b *testing.B) {
 			s := openBench(b)
 			m := meter{b: b}
 			b.StopTimer()
-			for turn := 0; m.items < 500*b.N; turn += 500 {
+			for turn := 0; m.items < c.items*b.N; turn += 500 {
 				batch := benchBatch(part, turn)
-				m.run(500, func() error { return s.Write(b.Context(), batch) })
+				m.run(c.items, func() error { return s.Write(b.Context(), batch) })
 			}
-			m.report(part[:len(part)-1])
+			m.report(c.unit)
 		})
 	}
 }

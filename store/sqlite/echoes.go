@@ -65,7 +65,8 @@ func readLog(c *conn) (list []entry, err error) {
 	return fold(list), err
 }
 
-// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out.
+// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out. A
+// store that was opened for reading knows the echoes of the moment when it was opened.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) (map[session.EchoKey][]session.ID, error) {
 		found := map[session.EchoKey][]session.ID{}
