@@ -265,7 +265,7 @@ func list(dir string) (found map[string]*entry, blind []string, problems []Probl
 		if err != nil {
 			blind = append(blind, rel)
 			problems = append(problems, Problem{Path: full, Kept: true, Faults: Faults{{Code: CodeInternal, Message: err.Error()}}})
-			return nil
+			return nil //nolint:nilerr // it is told as a problem; the other folders are read
 		}
 		if len(found) >= maxFiles {
 			return fmt.Errorf("%s: %w", dir, errTooMany)

@@ -221,8 +221,8 @@ func trailingComment(line string) string {
 	if strings.ContainsAny(line, `"'|>`) {
 		return ""
 	}
-	if i := strings.Index(line, " #"); i >= 0 {
-		return line[len(strings.TrimRight(line[:i], " ")):]
+	if value, _, ok := strings.Cut(line, " #"); ok {
+		return line[len(strings.TrimRight(value, " ")):]
 	}
 	return ""
 }

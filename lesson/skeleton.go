@@ -51,7 +51,7 @@ func skeleton(s string) string {
 
 // lookalike maps a folded rune to the Latin letter it is drawn like; i and l, which no font keeps apart for certain, are
 // one. It covers the letters of our delimiters.
-func lookalike(r rune) rune { //nolint:gocyclo // a table
+func lookalike(r rune) rune { //nolint:funlen // a table
 	switch r {
 	case 'а', 'ɑ', 'α', '∂', '@', '4', 'ᴀ', 'ꭺ':
 		return 'a'

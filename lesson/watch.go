@@ -80,7 +80,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 			if !w.note(ev) {
 				continue
 			}
-		case <-faults: // the queue overflowed: anything may have changed
+		case _, _ = <-faults: // the queue overflowed: anything may have changed
 		case <-ticker.C:
 			if !w.changed() && len(w.young) == 0 {
 				continue

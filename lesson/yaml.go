@@ -131,8 +131,7 @@ func tangled(src string) bool {
 
 func yamlFault(err error) Fault {
 	f := Fault{Code: CodeInvalid, Message: "the frontmatter is not valid YAML: " + err.Error()}
-	var ye yaml.Error
-	if errors.As(err, &ye) {
+	if ye, ok := errors.AsType[yaml.Error](err); ok {
 		f.Message = "the frontmatter is not valid YAML: " + ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
 			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
