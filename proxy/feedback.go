@@ -70,6 +70,7 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 	var key session.EchoKey
 	switch {
 	case f.SessionID != "":
+		ids = session.Candidates(who.tenant, f.SessionID)
 		key = session.EchoKeyOf(who.tenant, 0, "s:"+f.SessionID)
 	case f.RequestID != "":
 		key = session.EchoKeyOf(who.tenant, 0, "q:"+f.RequestID)

@@ -18,15 +18,13 @@ func (t *turn) record() {
 	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
 	t.p.threads.Ended(t.found, complete, now)
 	main := t.side == ""
-	var echoes []session.Echo
 	changed := false
-	defer func() { t.p.opts.Store.Release(t.ses, changed, echoes) }() // also when what follows panics
+	defer func() { t.p.opts.Store.Release(t.ses, changed) }() // also when what follows panics
 	if !t.learn {
 		t.p.opts.Store.Tally.OptedOut.Add(1)
 		return
 	}
 	changed = main || t.isNew
-	echoes = t.echoes(now)
 	if main && t.set.cfg.Limits.CaptureBytes > 0 {
 		if x, size := t.exchange(now); x != nil {
 			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Answered: t.answered()})
@@ -34,28 +32,27 @@ func (t *turn) record() {
 	}
 }
 
-// echoes is what went by in this turn, to be found again after a restart or by another replica.
-func (t *turn) echoes(now time.Time) []session.Echo {
-	out := make([]session.Echo, 0, len(t.found.Echoes)+len(t.watch.keys)+2)
-	add := func(k session.EchoKey) {
-		out = append(out, session.Echo{Tenant: t.who.tenant, Key: k, ID: t.ses.ID, At: now})
+// note keeps keys under which the session is known.
+func (t *turn) note(keys ...session.EchoKey) {
+	if !t.learn || len(keys) == 0 {
+		return
 	}
-	// A session with a name of its own is found by it: its echoes would only cost.
-	if t.found.Method == session.ByNew || t.found.Method == session.ByEcho || t.found.Method == session.ByBody {
-		for _, k := range t.found.Echoes {
-			add(k)
-		}
-		for _, k := range t.watch.keys {
-			add(k)
-		}
+	now := t.p.opts.Now()
+	out := make([]session.Echo, len(keys))
+	for i, k := range keys {
+		out[i] = session.Echo{Tenant: t.who.tenant, Key: k, ID: t.ses.ID, At: now}
 	}
-	if t.isNew {
-		add(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
+	t.p.opts.Store.Note(out...)
+}
+
+// echoed says that the session is recognised by what goes by. One with a name of its own is found by it: its echoes
+// would only cost.
+func (t *turn) echoed() bool {
+	switch t.found.Method {
+	case session.ByNew, session.ByEcho, session.ByBody:
+		return true
 	}
-	if t.side == "" && t.watch.reply != nil && t.watch.reply.ID != "" {
-		add(session.EchoKeyOf(t.who.tenant, 0, "r:"+t.watch.reply.ID))
-	}
-	return out
+	return false
 }
 
 // exchange copies what is new in the turn out of the request's buffer, which is about to be given back.

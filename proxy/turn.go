@@ -197,6 +197,9 @@ func (t *turn) identify() {
 	} else {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
 	}
+	if t.echoed() {
+		defer func() { t.note(t.found.Echoes...) }()
+	}
 	if t.ses != nil {
 		return
 	}
@@ -205,6 +208,7 @@ func (t *turn) identify() {
 	rec.Assignment.Excluded = late
 	rec.NoLearn = !t.learn
 	t.ses = t.p.opts.Store.Add(rec)
+	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
 	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
 }
 

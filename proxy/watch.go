@@ -24,8 +24,7 @@ type watch struct {
 	end      error // io.EOF: a whole body; nil: nobody read to the end
 	settled  bool
 	reply    *wire.Reply
-	keys     []session.EchoKey // under which the reply will be known
-	overflow bool              // the copies of all streams in flight together are too many
+	overflow bool // the copies of all streams in flight together are too many
 }
 
 // response is ReverseProxy's hook: the reply's headers are here.
@@ -108,7 +107,13 @@ func (t *turn) settle() {
 	w.settled = true
 	t.p.guard("settle", func() {
 		w.reply = w.reader.Reply()
-		w.keys = t.p.threads.Replied(t.found, w.reply, t.side == "")
+		keys := t.p.threads.Replied(t.found, w.reply, t.side == "")
+		if t.echoed() {
+			t.note(keys...)
+		}
+		if t.side == "" && w.reply.ID != "" {
+			t.note(session.EchoKeyOf(t.who.tenant, 0, "r:"+w.reply.ID))
+		}
 		if t.side == "" && w.status < 300 {
 			t.ses.Lock()
 			t.ses.Done(w.reply)

@@ -73,6 +73,14 @@ func (l *live) get(id session.ID, now time.Time) *Session {
 	return s
 }
 
+// has says whether a session is in memory.
+func (l *live) has(id session.ID) bool {
+	sh := l.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	return sh.m[id] != nil
+}
+
 // put adds a record, unless another request was first: then that one's record is returned.
 func (l *live) put(rec *session.Record, known bool, now time.Time) *Session {
 	sh := l.shard(rec.ID)

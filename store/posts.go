@@ -33,6 +33,9 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	defer cancel()
 	e = s.cleanEntry(e)
 	for _, id := range candidates {
+		if len(candidates) > 1 && !s.live.has(id) {
+			continue // one of many things that a name may mean: past memory, the key below knows
+		}
 		name, ok, err := s.nameOf(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err

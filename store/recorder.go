@@ -43,22 +43,23 @@ func (s *Store) Offer(t Turn) bool {
 	}
 }
 
-// Release gives a session back after its turn; changed says that its record has to be written down. Echoes are what
-// went by, to be found again after a restart or by another replica.
-func (s *Store) Release(ses *Session, changed bool, echoes []session.Echo) {
+// Release gives a session back after its turn; changed says that its record has to be written down.
+func (s *Store) Release(ses *Session, changed bool) {
 	if changed && ses.dirty.CompareAndSwap(false, true) {
 		s.dirtyMu.Lock()
 		s.dirty = append(s.dirty, ses)
 		s.dirtyMu.Unlock()
 	}
-	if len(echoes) > 0 {
-		s.dirtyMu.Lock()
-		if len(s.echoes) < maxEchoes {
-			s.echoes = append(s.echoes, echoes...)
-		}
-		s.dirtyMu.Unlock()
-	}
 	ses.pins.Add(-1)
+}
+
+// Note keeps what went by, to be found again by feedback at once, and after a restart or by another replica.
+func (s *Store) Note(echoes ...session.Echo) {
+	s.dirtyMu.Lock()
+	defer s.dirtyMu.Unlock()
+	if len(s.echoes) < maxEchoes {
+		s.echoes = append(s.echoes, echoes...)
+	}
 }
 
 // maxEchoes bounds what waits for a store that does not write; what is beyond it is recognised by this process alone.

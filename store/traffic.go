@@ -21,56 +21,21 @@ type signal struct {
 // readTraffic reads what new tool results and new words of a person say of the session: the outcome of a test, lint or
 // build run (tier 2), refusals and interrupts (tier 3). The exchange is redacted already.
 func (s *Store) readTraffic(x *sample.Exchange) []signal {
-	req := listOf(x)
-	if req == nil {
-		return nil
-	}
 	id, ok := session.ParseID(x.Session)
-	if !ok {
+	req := listOf(x)
+	if req == nil || !ok {
 		return nil
 	}
 	var out []signal
-	add := func(tier int, kind, rule string) {
-		e := feedback.Implicit(x.Session, x.Turn, tier, kind, rule, x.At)
+	for _, sg := range detect.Signals(req, nil) {
+		if sg.Sentiment && (!s.opts.Sentiment || x.Turn <= 1) {
+			continue
+		}
+		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, kindOf(sg.Feeling), sg.Rule, x.At)
 		out = slices.DeleteFunc(out, func(s signal) bool { return s.entry.ID == e.ID }) // of one turn the last word counts
 		out = append(out, signal{touch{x.Tenant, id}, e})
 	}
-	previous := ""
-	for i := range req.Len() {
-		it := req.Item(i)
-		if it.Role == wire.RoleAssistant {
-			previous = it.Text
-		}
-		for _, res := range it.Results {
-			call, _ := req.CallOf(res.CallID)
-			if kind, passed, ok := detect.Verification(call.Name, call.Args, res.Text); ok {
-				add(feedback.TierVerifier, verdict(passed), "verify-"+kind)
-			}
-			v := detect.Classify(call.Name, call.Args, res.Text, res.IsError)
-			if v.Outcome == detect.Refusal && v.By == detect.Person {
-				add(feedback.TierImplicit, feedback.TypeRejection, "refusal:"+v.Rule)
-			}
-		}
-		if it.Role != wire.RoleUser || it.Text == "" || x.Turn <= 1 {
-			continue
-		}
-		turn := detect.ReadTurn(it.Text, it.Words, previous)
-		switch {
-		case turn.Interrupt:
-			add(feedback.TierImplicit, feedback.TypeRejection, turn.Rule)
-		case s.opts.Sentiment && !turn.Synthetic && turn.Feeling != detect.Neutral:
-			add(feedback.TierImplicit, kindOf(turn.Feeling), "sentiment")
-		}
-	}
 	return out
-}
-
-// verdict is the feedback that a verification stands for.
-func verdict(passed bool) string {
-	if passed {
-		return feedback.TypeApproval
-	}
-	return feedback.TypeRejection
 }
 
 // kindOf is the type of feedback that a feeling stands for.
