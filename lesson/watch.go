@@ -80,7 +80,10 @@ func (w *Watcher) Run(ctx context.Context) error {
 			if !w.note(ev) {
 				continue
 			}
-		case _, _ = <-faults: // the queue overflowed: anything may have changed
+		case err := <-faults:
+			if !errors.Is(err, fsnotify.ErrEventOverflow) { // then anything may have changed; of the rest the poll learns
+				continue
+			}
 		case <-ticker.C:
 			if !w.changed() && len(w.young) == 0 {
 				continue
