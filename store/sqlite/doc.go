@@ -4,7 +4,7 @@
 // Contract: the groups of methods that store/storetest declares, and holds this package to:
 //
 //	sessions  Session, FindEcho, Due, Recent, Write (one transaction, repeatable at will)
-//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Unpark, PurgeParked for what comes before its exchange
+//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, Unpark, PurgeParked for what comes too early
 //	counters  Applied, Settle (compare and swap a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, SetMeta, InitMeta for the program's own values
 //	samples   Exchanges, SampleSession, EachExchange, EachSample, EachSession (walks of bounded memory)

@@ -32,27 +32,17 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
 	err := s.update(ctx, "add feedback", func(t *tx) error {
-		clear(added)
 		n, err := t.tenant(tenant)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			for _, e := range entries[id] {
-				if err := t.alive(); err != nil {
-					return err
-				}
-				sid, err := t.sid(sessionKey{n, id}, e.At)
-				if err != nil {
-					return err
-				}
-				changed, err := t.addEntry(sid, e)
-				if err != nil {
-					return err
-				}
-				if changed {
-					added[id]++
-				}
+			changed, err := t.addEntries(sessionKey{n, id}, entries[id])
+			if err != nil {
+				return err
+			}
+			if changed > 0 {
+				added[id] = changed
 			}
 		}
 		return nil
@@ -61,6 +51,26 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 		return nil, err
 	}
 	return added, nil
+}
+
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry) (changed int, err error) {
+	for _, e := range list {
+		if err := t.alive(); err != nil {
+			return changed, err
+		}
+		sid, err := t.sid(k, e.At)
+		if err != nil {
+			return changed, err
+		}
+		ok, err := t.addEntry(sid, e)
+		if err != nil {
+			return changed, err
+		}
+		if ok {
+			changed++
+		}
+	}
+	return changed, nil
 }
 
 func (t *tx) addEntry(sid int64, e feedback.Entry) (bool, error) {

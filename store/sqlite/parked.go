@@ -4,6 +4,8 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"precept/feedback"
@@ -78,6 +80,40 @@ func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKe
 		return nil, err
 	}
 	return out, nil
+}
+
+// Join moves what waits for the keys to the sessions that have them, in one transaction: a kill between Unpark and
+// AddFeedback would lose it. It tells how many entries changed each session's set, as AddFeedbackAll does.
+func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	added := map[session.ID]int{}
+	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
+	if err != nil || len(keys) == 0 {
+		return added, err
+	}
+	err = s.update(ctx, "join feedback", func(t *tx) error {
+		n, err := t.tenant(tenant)
+		if err != nil {
+			return err
+		}
+		for _, k := range keys {
+			list, err := t.unpark(echoKey(n, k))
+			if err != nil {
+				return err
+			}
+			changed, err := t.addEntries(sessionKey{n, owners[k]}, list)
+			if err != nil {
+				return err
+			}
+			if changed > 0 {
+				added[owners[k]] += changed
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return added, nil
 }
 
 // waiting tells for which of the keys feedback waits.

@@ -121,6 +121,21 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("b", 1, 1)}})
 			equal(t, "ours", unpark(t, s, us, 7), parked{7: {entry("a", 1, 1)}})
 		},
+		"joined with their sessions": func(t tester, s Store) {
+			park(t, s, us, 7, entry("a", 1, 0), entry("b", 2, 1))
+			park(t, s, us, 8, entry("a", 3, 0.5), entry("c", 1, 1))
+			park(t, s, us, 9, entry("d", 1, 1))
+			park(t, s, them, 7, entry("e", 1, 1))
+			add(t, s, us, 2, entry("d", 1, 1))
+			owners := map[session.EchoKey]session.ID{7: id(1), 8: id(1), 9: id(2), 10: id(3)}
+			added := got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))
+			equal(t, "sessions joined", len(added), 1) // the other had its entry already
+			equal(t, "set", entries(t, s, us, 1), []feedback.Entry{entry("c", 1, 1), entry("b", 2, 1), entry("a", 3, 0.5)})
+			equal(t, "set of the other", entries(t, s, us, 2), []feedback.Entry{entry("d", 1, 1)})
+			equal(t, "again", len(got[map[session.ID]int](t)(s.Join(t.Context(), us, owners))), 0)
+			equal(t, "still waiting", unpark(t, s, us, 7, 8, 9, 10), parked{})
+			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("e", 1, 1)}})
+		},
 		"the old are given up": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, them, 7, entry("c", 2, 1))

@@ -30,6 +30,7 @@ type Feedbacks interface {
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 	Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error)
+	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
 
