@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"math/bits"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -43,27 +44,33 @@ func TestCoinsOfOnePurposeTellNothingOfAnother(t *testing.T) {
 // A balance test lesson by lesson passes with hashes that tie lessons together; only pairs show it.
 func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 	const lessons, sessions, eps = 60, 20_000, 0.2
-	withheld := make([][]float64, lessons)
+	names := make([]string, sessions)
+	for s := range names {
+		names[s] = fmt.Sprintf("%032x", s)
+	}
+	withheld := make([][]uint64, lessons) // a bit a session
+	share := make([]float64, lessons)
 	for j := range withheld {
-		withheld[j] = make([]float64, sessions)
-		var sum float64
-		for s := range sessions {
-			if Coin("salt", ForHoldout, fmt.Sprintf("%032x", s), fmt.Sprintf("lesson-%d", j)) < eps {
-				withheld[j][s] = 1
-				sum++
+		withheld[j] = make([]uint64, sessions/64+1)
+		slug := fmt.Sprintf("lesson-%d", j)
+		for s, session := range names {
+			if Coin("salt", ForHoldout, session, slug) < eps {
+				withheld[j][s/64] |= 1 << (s % 64)
+				share[j] += 1.0 / sessions
 			}
 		}
-		if math.Abs(sum/sessions-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
-			t.Errorf("lesson %d is withheld in %v of the sessions", j, sum/sessions)
+		if math.Abs(share[j]-eps) > 4*math.Sqrt(eps*(1-eps)/sessions) {
+			t.Errorf("lesson %d is withheld in %v of the sessions", j, share[j])
 		}
 	}
 	for i := range lessons {
 		for j := range i {
-			var both float64
-			for s := range sessions {
-				both += (withheld[i][s] - eps) * (withheld[j][s] - eps)
+			both := 0
+			for w := range withheld[i] {
+				both += bits.OnesCount64(withheld[i][w] & withheld[j][w])
 			}
-			if r := both / sessions / (eps * (1 - eps)); math.Abs(r) > 0.035 {
+			cov := float64(both)/sessions - share[i]*share[j]
+			if r := cov / math.Sqrt(share[i]*(1-share[i])*share[j]*(1-share[j])); math.Abs(r) > 0.035 {
 				t.Errorf("lessons %d and %d correlate: r = %.3f", i, j, r)
 			}
 		}

@@ -6,8 +6,8 @@ import "math"
 type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
-	Proven    bool    // banked by Emax: its holdout is 0.05
-	Probe     bool    // benched: only the probe budget tries it
+	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
+	Probe     bool    // benched: expected to harm; the probe budget tries it
 }
 
 // Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.
@@ -149,10 +149,9 @@ func (c Config) epsilon(k *considered) float64 {
 	return c.Epsilon
 }
 
-// NextEpsilon is the chance of being withheld that the next pick of a candidate will have: what more data will cost.
+// NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more data will cost.
 func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
-	benched := p.Probe && (c.Objective == "" || c.Objective == Uplift)
-	return c.epsilon(&considered{Candidate: k, Posterior: p, probe: benched && !k.Forced})
+	return c.epsilon(&considered{Candidate: k, Posterior: p})
 }
 
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.

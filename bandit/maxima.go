@@ -2,6 +2,7 @@ package bandit
 
 import (
 	"cmp"
+	"math"
 	"slices"
 	"time"
 )
@@ -28,17 +29,14 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 	var out []Delta
 	for _, k := range changed {
 		if a := c.scope(string(k), false); a != nil {
-			out = a.rise(out, k)
+			out = a.rise(out, k, now)
 		}
-	}
-	if len(out) > 0 {
-		out = append(out, c.bank(now)...)
 	}
 	return out
 }
 
 // rise compares both e-values with their maxima.
-func (a *arm) rise(out []Delta, k Arm) []Delta {
+func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if up := fixed(logE(a.up)); up > a.emaxUp {
@@ -49,30 +47,22 @@ func (a *arm) rise(out []Delta, k Arm) []Delta {
 		a.emaxDown = dn
 		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxDown}, dn})
 	}
-	return out
+	return a.bank(out, k, now)
 }
 
-// bank marks the lessons that are proven to help from now on. The mark stays: the smaller holdout of a proven lesson
-// widens its interval again, and that must not take the proof back.
-func (c *Counters) bank(now time.Time) []Delta {
-	limit := c.Proof()
-	if limit < 0 {
-		return nil
+// bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this lesson by itself. The
+// report's "proven" asks for more, because it corrects for all lessons; waiting for that would cost the agents one fifth of
+// a good lesson for many sessions, and it is no claim that anybody reads.
+const bankedAt = 20
+
+// bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
+// the interval again, and that must not take the proof back.
+func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
+	if a.provenAt != 0 || real64(a.emaxUp) < math.Log(bankedAt) {
+		return out
 	}
-	at := max(now.Unix(), 1)
-	c.mu.RLock()
-	defer c.mu.RUnlock()
-	var out []Delta
-	for _, k := range c.sorted() {
-		a := c.arms[k]
-		a.mu.Lock()
-		if a.provenAt == 0 && a.emaxUp > 0 && PValue(float64(a.emaxUp)/Unit) <= limit {
-			a.provenAt = at
-			out = append(out, Delta{Key{Scope: string(k), Field: fProvenAt}, at})
-		}
-		a.mu.Unlock()
-	}
-	return out
+	a.provenAt = max(now.Unix(), 1)
+	return append(out, Delta{Key{Scope: string(k), Field: fProvenAt}, a.provenAt})
 }
 
 // Proof is the largest p-value that counts as a discovery over all arms ever tested, in both directions; -1 when none does.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"math"
 	"slices"
+	"strconv"
 	"time"
 
 	"precept/bandit"
@@ -19,7 +20,7 @@ func Build(in Input) Report {
 		Lessons: []Row{},
 	}
 	if in.Window > 0 {
-		r.Window = in.Window.String()
+		r.Window = span(in.Window)
 	}
 	g := in.Counters.Global()
 	r.SRM = assignment(g.Strata)
@@ -192,6 +193,15 @@ func bands(s bandit.Stats) []Band {
 }
 
 func date(day int32) string { return time.Unix(int64(day)*86_400, 0).UTC().Format(time.DateOnly) }
+
+// span writes a window in days where it is some.
+func span(d time.Duration) string {
+	const day = 24 * time.Hour
+	if d%day == 0 {
+		return strconv.FormatInt(int64(d/day), 10) + "d"
+	}
+	return d.String()
+}
 
 // above is P(effect > x), by the chooser's model.
 func above(x float64, p bandit.Posterior) float64 {

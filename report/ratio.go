@@ -10,7 +10,7 @@ const (
 	// alarm is the e-value from which a ratio is called broken. By Ville's inequality an honest coin ever reaches it with
 	// a chance of at most one in a thousand, however often one looks.
 	alarm = 1000
-	// cap keeps e-values printable: evidence beyond it says nothing more.
+	// capE keeps e-values printable: evidence beyond it says nothing more.
 	capE = 1e12
 	// concentration of the alternative around the promised share: it looks hardest for deviations of a few points.
 	concentration = 100
@@ -42,7 +42,10 @@ func logBeta(a, b float64) float64 {
 }
 
 func check(logE float64) SRM {
-	e := math.Min(math.Exp(math.Min(logE, 700)), capE)
+	e := capE
+	if logE < math.Log(capE) {
+		e = math.Exp(logE)
+	}
 	return SRM{EValue: e, OK: e < alarm}
 }
 

@@ -25,14 +25,22 @@ func (r Report) Table(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, reach: r.reach()}
 	t.head(r)
-	t.line("all lessons together", r.Global.Verdict, r.Global.Effect, r.Global.Lo, r.Global.Hi, r.Global.NTreated, r.Global.NControl)
+	g := r.Global
+	if g.Verdict == Invalid {
+		g.Effect, g.Lo, g.Hi = nil, nil, nil
+	}
+	t.line("all lessons together", g.Verdict, g.Effect, g.Lo, g.Hi, g.NTreated, g.NControl)
 	fmt.Fprintln(b, strings.Repeat("-", 100))
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)), cmp.Compare(x.Slug, y.Slug))
 	})
 	for i := range rows {
-		t.line(rows[i].Slug, rows[i].Verdict, rows[i].Effect, rows[i].Lo, rows[i].Hi, rows[i].NInjected, rows[i].NWithheld)
+		e, lo, hi := rows[i].Effect, rows[i].Lo, rows[i].Hi
+		if rows[i].Verdict == Invalid { // numbers that must not be read are not printed
+			e, lo, hi = nil, rows[i].WorstLo, rows[i].WorstHi
+		}
+		t.line(rows[i].Slug, rows[i].Verdict, e, lo, hi, rows[i].NInjected, rows[i].NWithheld)
 		t.notes(rows[i])
 	}
 	if len(rows) == 0 {
@@ -45,9 +53,12 @@ func (r Report) Table(w io.Writer) error {
 	return nil
 }
 
-// rank puts rows with an effect first, then those that wait for data.
+// rank puts rows with an effect first, then those that wait for data, then those that cannot be judged.
 func rank(r Row) int {
-	if r.Effect != nil {
+	switch {
+	case r.Verdict == Invalid:
+		return 2
+	case r.Effect != nil:
 		return 0
 	}
 	return 1
@@ -72,7 +83,7 @@ func (t table) head(r Report) {
 		fmt.Fprintf(t.w, ", sessions of the last %s", r.Window)
 	}
 	if r.Provisional {
-		fmt.Fprint(t.w, ", PROVISIONAL: open sessions are counted")
+		fmt.Fprint(t.w, ", PROVISIONAL (with open sessions)")
 	}
 	fmt.Fprintln(t.w)
 	if r.RewardDefinition != "" {
@@ -92,8 +103,12 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 		name = ""
 	}
 	numbers := "not enough data"
-	if effect != nil && lo != nil && hi != nil {
+	switch {
+	case lo == nil || hi == nil:
+	case effect != nil:
 		numbers = fmt.Sprintf("%+5.1f [%+5.1f, %+5.1f]", *effect*100, *lo*100, *hi*100)
+	default:
+		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", *lo*100, *hi*100)
 	}
 	counts := short(with) + "/" + short(without)
 	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, name, verdictWidth, v, effectWidth, numbers, t.plot(effect, lo, hi), countWidth, counts)
@@ -169,7 +184,7 @@ func (r Report) reach() float64 {
 		return 0.1
 	}
 	slices.Sort(ends)
-	typical := ends[len(ends)*3/4]
+	typical := ends[len(ends)*3/5]
 	for _, step := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
 		if typical <= step {
 			return step
@@ -186,17 +201,19 @@ func (t table) notes(r Row) {
 	}
 	if r.NeedsPicks > 0 {
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
+		if r.Effect == nil {
+			n += " to show an effect"
+		}
 		if r.Weeks != nil {
 			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.PerWeek)
 		}
 		notes = append(notes, n)
 	}
 	if r.WorstLo != nil && r.WorstHi != nil {
-		notes = append(notes, fmt.Sprintf("at worst %+.1f, at best %+.1f", *r.WorstLo*100, *r.WorstHi*100))
+		notes = append(notes, "the bounds are the worst and the best case")
 	}
 	if r.WhatIf != nil {
-		notes = append(notes, fmt.Sprintf("at epsilon %g: +-%.1f now, %d more picks for a verdict, %d for +-3",
-			r.WhatIf.Epsilon, r.WhatIf.HalfWidth*100, r.WhatIf.NeedsPicks, r.WhatIf.Needs3Points))
+		notes = append(notes, r.WhatIf.text())
 	}
 	if r.Caution {
 		notes = append(notes, "shown as a caution")
@@ -205,6 +222,17 @@ func (t table) notes(r Row) {
 		notes = append(notes, "consider retiring it: "+r.Retire)
 	}
 	t.wrap(notes)
+}
+
+func (w *WhatIf) text() string {
+	s := fmt.Sprintf("at epsilon %g: +-%.1f with as many picks", w.Epsilon, w.HalfWidth*100)
+	if w.NeedsPicks > 0 {
+		s += fmt.Sprintf(", needs %d more", w.NeedsPicks)
+	}
+	if w.Needs3Points > 0 {
+		s += fmt.Sprintf(", %d for +-3", w.Needs3Points)
+	}
+	return s
 }
 
 // wrap writes notes indented, as many to a line as fit into 100 columns.
@@ -240,13 +268,13 @@ func weeks(x float64) string {
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)
 	if !r.SRM.OK {
-		fmt.Fprintf(t.w, "WARNING: control sessions are not the share they should be (e-value %.3g): the row of all lessons is invalid.\n", r.SRM.EValue)
+		fmt.Fprintf(t.w, "WARNING: control sessions are not the share they should be (e-value %.3g).\n", r.SRM.EValue)
 	}
 	if !r.Reporting.OK {
 		fmt.Fprintf(t.w, "WARNING: sessions with and without lessons do not report alike (e-value %.3g).\n", r.Reporting.EValue)
 	}
 	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
-	fmt.Fprintln(t.w, `"proven" counts one false proof in twenty at most; "helps" and "harms" may be wrong once in twenty rows;`)
-	fmt.Fprintln(t.w, `"likely" and "benched" are the chooser's model. What each verdict means: docs/EXPERIMENT.md`)
+	fmt.Fprintln(t.w, `"proven" allows for all lessons tested: of such rows one in twenty may be wrong at most. "helps" and`)
+	fmt.Fprintln(t.w, `"harms" do not. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

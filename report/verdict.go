@@ -15,14 +15,8 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK {
 		return Invalid
 	}
-	if s.LogUp > 0 && bandit.PValue(s.LogUp) <= b.proof {
-		return ProvenHelps
-	}
-	if s.LogDown > 0 && bandit.PValue(s.LogDown) <= b.proof {
-		return ProvenHarms
-	}
-	if r.Effect != nil {
-		if v := causal(*r.Lo, *r.Hi); v != Unproven {
+	if r.Effect != nil { // a proof without an effect to show for it would only puzzle
+		if v := b.shown(s); v != Unproven {
 			return v
 		}
 	}
@@ -35,6 +29,18 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 		return Benched
 	}
 	return Unproven
+}
+
+// shown is what the holdout alone says, once its effect may be shown.
+func (b *builder) shown(s bandit.Stats) Verdict {
+	switch {
+	case s.LogUp > 0 && bandit.PValue(s.LogUp) <= b.proof:
+		return ProvenHelps
+	case s.LogDown > 0 && bandit.PValue(s.LogDown) <= b.proof:
+		return ProvenHarms
+	}
+	_, lo, hi := sums{s.N, s.Z, s.ZZ, s.M1, s.M0}.interval(tightLesson)
+	return causal(lo, hi)
 }
 
 // Caution says whether a lesson is to be presented as something that failed before: when it is about a failure, or when its
@@ -56,7 +62,7 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	} else {
 		r.Needs3Points = more(sessionsFor(material, sigma2*spread(eps), tightLesson), all.n)
 		if open(r.Verdict) {
-			r.NeedsPicks = b.verdictIn(r, all, sigma2, eps)
+			r.NeedsPicks = verdictIn(all, sigma2, eps)
 		}
 		if r.NeedsPicks > 0 && r.PerWeek > 0 {
 			r.Weeks = ptr(float64(r.NeedsPicks) / r.PerWeek)
@@ -68,7 +74,7 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	case LikelyHelps, LikelyHarms:
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
-		r.Note = "the chooser expects harm and only probes it"
+		r.Note = "the chooser expects harm and seldom picks it"
 	case Invalid:
 		r.Note = why(r)
 	}
@@ -77,7 +83,9 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 			Epsilon:      w,
 			HalfWidth:    halfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
 			Needs3Points: more(sessionsFor(material, sigma2*spread(w), tightLesson), all.n),
-			NeedsPicks:   b.verdictIn(r, all, sigma2, w),
+		}
+		if open(r.Verdict) {
+			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
 		}
 	}
 }
@@ -99,16 +107,14 @@ func why(r *Row) string {
 	return fmt.Sprintf("having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue)
 }
 
-// verdictIn is how many more picks make a verdict likely: until there is an effect to show at all, and then until the
-// interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points: then the answer is "no material
+// verdictIn is how many more picks there must be until there is an effect to show at all, and then, until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points: then the answer is "no material
 // effect").
-func (b *builder) verdictIn(r *Row, all sums, sigma2, eps float64) int64 {
-	target := material
-	if r.Effect != nil {
-		target = math.Max(material, math.Abs(*r.Effect))
+func verdictIn(all sums, sigma2, eps float64) int64 {
+	if all.shown() {
+		target := math.Max(material, math.Abs(all.effect()))
+		return max(1, more(sessionsFor(target, sigma2*spread(eps), tightLesson), all.n))
 	}
-	needs := more(sessionsFor(target, sigma2*spread(eps), tightLesson), all.n)
-	needs = max(needs, more(minPicks, all.n))
+	needs := more(minPicks, all.n)
 	for _, arm := range [2]struct{ n, share float64 }{{all.n1, 1 - eps}, {all.n0, eps}} {
 		needs = max(needs, int64(math.Ceil((minArm-arm.n)/arm.share)))
 	}

@@ -1,0 +1,106 @@
+package bandit
+
+import (
+	"math"
+	"time"
+)
+
+// The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the attainable gain is
+// lost after the world has changed; a shorter one forgets what still holds.
+const (
+	halfLifeSessions = 30_000
+	minHalfLife      = 7
+	maxHalfLife      = 1000
+)
+
+// HalfLife turns a tenant's sessions per day into the half-life of its evidence, in days.
+func HalfLife(sessionsPerDay float64) float64 {
+	if !(sessionsPerDay > 0) {
+		return maxHalfLife
+	}
+	return clip(halfLifeSessions/sessionsPerDay, minHalfLife, maxHalfLife)
+}
+
+// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are the same at any hour.
+func (c *Counters) Advance(day int32, halfLifeDays float64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
+}
+
+// Today advances to the day of a moment, with the half-life that the sessions closed in the last four weeks call for. It
+// does nothing while the day stays the same.
+func (c *Counters) Today(now time.Time) {
+	day := Day(now)
+	c.mu.RLock()
+	same := c.clock.day == day
+	c.mu.RUnlock()
+	if !same {
+		c.Advance(day, HalfLife(c.sessionsPerDay(day)))
+	}
+}
+
+// Day is the bucket of a moment.
+func Day(t time.Time) int32 {
+	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
+}
+
+// rateWindow is over how many days a rate is taken.
+const rateWindow = 28
+
+func (c *Counters) sessionsPerDay(day int32) float64 {
+	g := c.global
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	var n int64
+	first := day
+	for i := range g.buckets {
+		b := &g.buckets[i]
+		if b.day > day-rateWindow && b.day <= day && b.v[iClosed] > 0 {
+			first = min(first, b.day)
+			n += b.v[iClosed]
+		}
+	}
+	return float64(n) / Unit / float64(day-first+1)
+}
+
+// clock is a day with its discount. It is replaced, never changed.
+type clock struct {
+	stamp    uint64
+	day      int32
+	halfLife float64
+	weights  []float64 // by age
+}
+
+// horizon is after how many half-lives a bucket counts for nothing (a thousandth). The table of weights is kept short:
+// every tenant has one, and a quiet tenant's long half-life goes with few buckets.
+const (
+	horizon  = 10
+	maxTable = 128
+)
+
+func newClock(stamp uint64, day int32, halfLife float64) *clock {
+	if !(halfLife >= minHalfLife) {
+		halfLife = minHalfLife
+	}
+	halfLife = math.Min(halfLife, maxHalfLife)
+	t := &clock{stamp: stamp, day: day, halfLife: halfLife, weights: make([]float64, maxTable)}
+	for age := range t.weights {
+		t.weights[age] = math.Exp2(-float64(age) / halfLife)
+	}
+	return t
+}
+
+// weight of a bucket. A day in the future (another replica's midnight came first) counts in full.
+func (t *clock) weight(day int32) float64 {
+	age := int64(t.day) - int64(day)
+	switch {
+	case age <= 0:
+		return 1
+	case age < maxTable:
+		return t.weights[age]
+	case float64(age) > horizon*t.halfLife:
+		return 0
+	}
+	return math.Exp2(-float64(age) / t.halfLife)
+}

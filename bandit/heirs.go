@@ -1,0 +1,65 @@
+package bandit
+
+import "math"
+
+// prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what that came to, but
+// starts no lower than any newcomer; an edited text gets half of what the old text came to, but stays where it can be
+// tried. The caller holds mu.
+func (c *Counters) prior(k Candidate) float64 {
+	own := c.priors.mean(k.Confidence)
+	parent, floor := k.Parent, minMu0
+	if parent == "" || parent.Slug() == k.Slug {
+		floor = minPrior
+	}
+	if parent == "" {
+		parent = c.before(k)
+	}
+	if parent == "" || parent == k.Arm {
+		return own
+	}
+	var e evidence
+	if a := c.arms[parent]; a != nil {
+		a.mu.Lock()
+		e = a.discounted(c.clock)
+		a.mu.Unlock()
+	}
+	return math.Max(floor, c.priors.update(e, own).m/2)
+}
+
+// before finds the text that a lesson had before this one: the arm of the same slug that was first used last, and before
+// this arm was. The caller holds mu.
+func (c *Counters) before(k Candidate) Arm {
+	arms := c.slugs[k.Slug]
+	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
+		return ""
+	}
+	limit, ok := c.firstUse(k.Arm)
+	if !ok {
+		limit = math.MaxInt32
+	}
+	var best Arm
+	newest := int32(math.MinInt32)
+	for _, other := range arms {
+		first, ok := c.firstUse(other)
+		if other == k.Arm || !ok || first > limit || (first == limit && other > k.Arm) {
+			continue
+		}
+		if first > newest || (first == newest && other > best) {
+			best, newest = other, first
+		}
+	}
+	return best
+}
+
+func (c *Counters) firstUse(k Arm) (day int32, ok bool) {
+	a := c.arms[k]
+	if a == nil {
+		return 0, false
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.buckets) == 0 {
+		return 0, false
+	}
+	return a.buckets[0].day, true
+}

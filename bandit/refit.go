@@ -1,0 +1,60 @@
+package bandit
+
+import "slices"
+
+// SetPriors puts priors in force that a replica has fitted.
+func (c *Counters) SetPriors(p Priors) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.priors = p.sane()
+}
+
+// Priors are those in force.
+func (c *Counters) Priors() Priors {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	return c.priors
+}
+
+// Refit fits the priors in force to the lessons that were injected at least five times (discounted) and returns them
+// with the next version. Nothing changes until SetPriors.
+func (c *Counters) Refit() Priors {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	p := c.priors
+	p.Sigma2 = c.residual()
+	var es []evidence
+	for _, k := range c.sorted() {
+		a := c.arms[k]
+		a.mu.Lock()
+		e := a.discounted(c.clock).safe()
+		a.mu.Unlock()
+		if e.n1 >= 5 {
+			es = append(es, e)
+		}
+	}
+	return p.refit(es).sane()
+}
+
+// residual is the variance of a reward around the model: that of a binary reward while nearly all rewards are 0 or 1,
+// else what was measured.
+func (c *Counters) residual() float64 {
+	g := c.global
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	n, graded := float64(g.sum[iTold]), float64(g.sum[iGraded])
+	if n < 50*Unit || graded < 0.05*n {
+		return startSigma2
+	}
+	return clip(float64(g.sum[iRes2])/n, 0.01, 0.25)
+}
+
+// sorted are the arms in a fixed order, so that sums over them do not depend on the map's. The caller holds mu.
+func (c *Counters) sorted() []Arm {
+	ks := make([]Arm, 0, len(c.arms))
+	for k := range c.arms {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}

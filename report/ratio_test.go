@@ -1,0 +1,143 @@
+package report
+
+import (
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+)
+
+// coins flips n sessions: withheld with chance p, told with the chance of its arm.
+func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s bandit.Stratum) bool) (alarmed bool) {
+	s := bandit.Stratum{Eps: eps}
+	for i := range n {
+		arm, told := 1, told1
+		if r.Float64() < p {
+			arm, told = 0, told0
+		}
+		s.Assigned[arm]++
+		if r.Float64() < told {
+			s.Told[arm][1+i%3]++
+		}
+		if i%20 == 19 && look(s) {
+			return true
+		}
+	}
+	return false
+}
+
+func srmFails(s bandit.Stratum) bool     { return !assignment([]bandit.Stratum{s}).OK }
+func tellingFails(s bandit.Stratum) bool { return !telling([]bandit.Stratum{s}).OK }
+
+func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
+	t.Helper()
+	hit := 0
+	for range runs {
+		if run() {
+			hit++
+		}
+	}
+	got := float64(hit) / float64(runs)
+	t.Logf("%s: found in %.1f%% of %d runs", what, 100*got, runs)
+	if got < atLeast {
+		t.Errorf("%s: found in %.1f%%, want %.0f%%", what, 100*got, 100*atLeast)
+	}
+}
+
+// What is broken must be found while it still matters.
+func TestBrokenRatiosAreFound(t *testing.T) {
+	r := seeded("broken")
+	share(t, "0.25 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.25, 1, 1, srmFails) })
+	share(t, "0.15 withheld instead of 0.20, 2,000 picks", 200, 0.8, func() bool { return coins(r, 2000, 0.2, 0.15, 1, 1, srmFails) })
+	share(t, "60% told with, 40% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.6, 0.4, tellingFails) })
+	share(t, "40% told with, 60% without, 3,000 picks", 200, 0.9, func() bool { return coins(r, 3000, 0.2, 0.2, 0.4, 0.6, tellingFails) })
+	share(t, "the same in a trial, 1,000 picks", 200, 0.9, func() bool { return coins(r, 1000, 0.5, 0.5, 0.6, 0.4, tellingFails) })
+	share(t, "control sessions 60% told, treated 40%, 6,000", 200, 0.9, func() bool { return coins(r, 6000, 0.05, 0.05, 0.4, 0.6, tellingFails) })
+	share(t, "the same with a tenth of control sessions, 3,000", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.4, 0.6, tellingFails) })
+	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
+}
+
+// And what is sound must never be called broken: 400 runs, looked at 150 times each.
+func TestNoFalseAlarms(t *testing.T) {
+	r := seeded("sound")
+	for run := range 400 {
+		eps := []float64{0.05, 0.2, 0.5}[run%3]
+		told := []float64{1, 0.5, 0.1}[run/3%3]
+		if coins(r, 3000, eps, eps, told, told, func(s bandit.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
+			t.Errorf("run %d, epsilon %v, told %v: false alarm", run, eps, told)
+		}
+	}
+}
+
+// A lesson that moves rewards from one source to another cannot be judged, even where as many report.
+func TestTierSharesAreChecked(t *testing.T) {
+	s := bandit.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
+	s.Told[0] = [4]int64{0, 300, 0, 200}
+	s.Told[1] = [4]int64{0, 300, 0, 200}
+	if !telling([]bandit.Stratum{s}).OK {
+		t.Error("equal shares are no fault")
+	}
+	s.Told[0] = [4]int64{0, 400, 0, 100}
+	if telling([]bandit.Stratum{s}).OK {
+		t.Error("the tiers changed and nobody noticed")
+	}
+}
+
+// Pooled over propensities these coins look broken; each propensity by itself is sound.
+func TestPropensitiesAreNotPooled(t *testing.T) {
+	strata := []bandit.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
+	if got := assignment(strata); !got.OK || got.EValue > 1 {
+		t.Errorf("%+v", got)
+	}
+	if got := assignment([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}); got.OK {
+		t.Error("the pooled counts are sound: this test tests nothing")
+	}
+	if got := assignment(append(strata, bandit.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})); got.OK || got.EValue != capE {
+		t.Errorf("withheld with a chance of 0: %+v", got)
+	}
+	if got := assignment(append(strata, bandit.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})); !got.OK {
+		t.Errorf("everything withheld with a chance of 1: %+v", got)
+	}
+	if got := assignment(nil); !got.OK || got.EValue != 1 {
+		t.Errorf("no coin was flipped: %+v", got)
+	}
+}
+
+// An e-value is a fair bet: over all outcomes of n coins its mean is 1.
+func TestRatioIsAnEValue(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		n := rapid.Int64Range(1, 60).Draw(t, "n")
+		p := rapid.Float64Range(0.01, 0.99).Draw(t, "p")
+		var sum float64
+		for k := range n + 1 {
+			x, _ := math.Lgamma(float64(n + 1))
+			y, _ := math.Lgamma(float64(k + 1))
+			z, _ := math.Lgamma(float64(n - k + 1))
+			chance := math.Exp(x - y - z + float64(k)*math.Log(p) + float64(n-k)*math.Log1p(-p))
+			sum += chance * math.Exp(ratio(k, n, p))
+		}
+		if math.Abs(sum-1) > 1e-6 {
+			t.Fatalf("mean %v", sum)
+		}
+	})
+	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
+		t.Error("impossible counts")
+	}
+	if got := check(1e9); got.EValue != capE || got.OK {
+		t.Errorf("%+v cannot be printed", got)
+	}
+}
+
+func TestWorstCase(t *testing.T) {
+	s := bandit.Stats{M1: 60, Y1: 45, M0: 10, Y0: 5, Strata: []bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{20, 80}}}}
+	lo, hi := worstCase(s)
+	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
+		t.Errorf("%v %v", *lo, *hi)
+	}
+	if lo, hi = worstCase(bandit.Stats{}); lo != nil || hi != nil {
+		t.Error("bounds out of nothing")
+	}
+}

@@ -1,0 +1,119 @@
+package report
+
+import (
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"precept/bandit"
+)
+
+var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the tests
+
+// fleet is a tenant with a row of every kind.
+func fleet() Input {
+	c := bandit.NewCounters()
+	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
+	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
+	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})
+	put(c, "rebase-before-push", arm{eps: 0.5, n1: 1500, n0: 1500, y1: 0.35, y0: 0.58, day: today() - 20})
+	put(c, "quote-the-path", arm{eps: 0.5, n1: 15000, n0: 15000, y1: 0.5, y0: 0.5, day: today() - 20})
+	put(c, "say-please", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.7, y0: 0.5, mute0: 1000})
+	put(c, "read-it-twice", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55})
+	put(c, "verify-page-id", arm{controlled: true, n0: 2088, mute0: 54, y0: 0.5})
+	return input(c, "verify-page-id", "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2",
+		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
+}
+
+func text(t *testing.T, r Report) string {
+	t.Helper()
+	var b strings.Builder
+	if err := r.Table(&b); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && !strings.Contains(line, "a-slug") {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+	return b.String()
+}
+
+func TestTable(t *testing.T) {
+	what := fleet()
+	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
+	for name, in := range map[string]Input{"table.txt": fleet(), "table-what-if.txt": what, "table-empty.txt": {Now: noon}} {
+		got := text(t, Build(in))
+		file := filepath.Join("testdata", name)
+		if *update {
+			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		want, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got != string(want) {
+			t.Errorf("%s differs (go test -update writes it anew):\n%s", name, got)
+		}
+	}
+}
+
+// Two lessons whose names begin alike must not look like one, and a name must not steer the terminal.
+func TestNamesStayWhole(t *testing.T) {
+	r := Build(fleet())
+	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
+	got := text(t, r)
+	for _, want := range []string{"needs-a-line-of-its-own-v1\n", "needs-a-line-of-its-own-v2\n", "evil?[2J?gnp.exe"} {
+		if want == "needs-a-line-of-its-own-v1\n" {
+			want = "needs-a-line-of-its-own-v2\n" // row 0 was renamed
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q is missing", want)
+		}
+	}
+}
+
+func TestPlot(t *testing.T) {
+	a := table{reach: 0.1}
+	for _, c := range []struct {
+		e, lo, hi float64
+		want      string
+	}{
+		{0.05, 0.02, 0.08, "          | ---o---  "},
+		{0, -0.05, 0.05, "     -----o-----     "},
+		{-0.05, -0.3, 0.3, "<----o----|--------->"},
+		{0.5, 0.4, 0.6, "          |         o"},
+		{0.03, 0.01, 0.1, "          |--o-------"},
+	} {
+		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
+			t.Errorf("%+v:\n%q, want\n%q", c, got, c.want)
+		}
+	}
+	if got := a.plot(nil, nil, nil); got != "          |          " {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestShortCounts(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
+		if got := short(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
+
+func TestTableTellsOfAFailedWrite(t *testing.T) {
+	if err := Build(fleet()).Table(broken{}); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+		t.Error(err)
+	}
+}
