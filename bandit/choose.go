@@ -58,6 +58,7 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 		seeded := rand.New(rand.NewPCG(binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16]))) //nolint:gosec // a draw that can be replayed, no secret
 		k.score = betaDraw(seeded, 1+max(s, 0), 1+max(f, 0))
 		return true
+	default: // Uplift
 	}
 	k.score = k.Mean + temper*math.Sqrt(max(k.Var, 0))*normal(Coin(c.Salt, ForDraw, session, k.Slug))
 	if k.Candidate.Epsilon > 0 { // a trial: the operator asked for data, so neither the threshold nor the bench applies

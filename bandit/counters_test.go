@@ -3,6 +3,7 @@ package bandit
 import (
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -261,8 +262,8 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	}
 	// Another replica that only hears of the maxima believes the same; order and repetition do not matter.
 	other := NewCounters()
-	for i := len(all) - 1; i >= 0; i-- {
-		other.Raise(all[i : i+1])
+	for _, d := range slices.Backward(all) {
+		other.Raise([]Delta{d})
 	}
 	other.Raise(all)
 	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt {
@@ -295,7 +296,10 @@ func TestDiscoveries(t *testing.T) {
 		tests int
 		want  float64
 	}{
-		{nil, 10, -1}, {[]float64{0.04}, 1, 0.04}, {[]float64{0.04}, 2, -1}, {[]float64{0.02}, 2, 0.02},
+		{nil, 10, -1},
+		{[]float64{0.04}, 1, 0.04},
+		{[]float64{0.04}, 2, -1},
+		{[]float64{0.02}, 2, 0.02},
 		{[]float64{0.001, 0.009, 0.04}, 10, 0.009}, // 0.005, 0.010, 0.015
 		{[]float64{0.006, 0.009}, 10, 0.009},       // the first fails alone and is carried by the second
 		{[]float64{0.01}, 0, 0.01},

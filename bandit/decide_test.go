@@ -19,6 +19,7 @@ func (b believe) Baseline(string) (float64, float64) { return 90, 65 }
 func (b believe) RawCounts(a Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
+
 func lesson(slug string) Candidate {
 	return Candidate{Slug: slug, Arm: Arm(slug + "@1"), Confidence: 0.5}
 }
@@ -90,7 +91,7 @@ func TestShares(t *testing.T) {
 	trial := lesson("tried")
 	trial.Epsilon = 0.5
 	cfg := Config{K: 4, Epsilon: 0.2, Control: 0.05, Salt: "x"}
-	var control, picks, withheld = 0.0, map[string]float64{}, map[string]float64{}
+	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
 		a := Assignment{}
 		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "proven", "benched"), trial), 1)
@@ -324,7 +325,7 @@ func TestDecideProperties(t *testing.T) {
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
 				t.Fatal("control or baseline moved")
 			}
-			if !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks[:len(was.Picks):len(was.Picks)]) && len(was.Picks) > 0 {
+			if len(was.Picks) > 0 && !reflect.DeepEqual(a.Picks[:len(was.Picks)], was.Picks) {
 				t.Fatal("a pick moved")
 			}
 			if len(a.Picks)-len(was.Picks) != len(ps) {

@@ -1,6 +1,9 @@
 package bandit
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // bets is how many sizes of bet the e-value averages over.
 const bets = 6
@@ -31,9 +34,9 @@ func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 // Discoveries is the Benjamini-Hochberg procedure at level q on p-values: the largest p that is still a discovery, or -1.
 // tests is the size of the family, which may be larger than len(p) when the rest are 1. p must be sorted.
 func Discoveries(p []float64, tests int, q float64) float64 {
-	for i := len(p) - 1; i >= 0; i-- {
-		if p[i] <= q*float64(i+1)/float64(max(tests, 1)) {
-			return p[i]
+	for i, x := range slices.Backward(p) {
+		if x <= q*float64(i+1)/float64(max(tests, 1)) {
+			return x
 		}
 	}
 	return -1

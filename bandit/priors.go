@@ -37,16 +37,16 @@ func DefaultPriors() Priors {
 
 // sane replaces what is not a usable number: priors come back from a store that others write to.
 func (p Priors) sane() Priors {
-	ok := func(x, lo, hi, instead float64) float64 {
-		if !(x >= lo && x <= hi) {
+	ok := func(x, least, instead float64) float64 {
+		if !(x >= least && x <= 1) {
 			return instead
 		}
 		return x
 	}
-	p.Mu0 = ok(p.Mu0, minMu0, 1, startMu0)
-	p.T02 = ok(p.T02, minT02, 1, startT02)
-	p.W2 = ok(p.W2, minW2, 1, startW2)
-	p.Sigma2 = ok(p.Sigma2, 0.001, 1, startSigma2)
+	p.Mu0 = ok(p.Mu0, minMu0, startMu0)
+	p.T02 = ok(p.T02, minT02, startT02)
+	p.W2 = ok(p.W2, minW2, startW2)
+	p.Sigma2 = ok(p.Sigma2, 0.001, startSigma2)
 	return p
 }
 

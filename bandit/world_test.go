@@ -135,9 +135,12 @@ func grown(n int) *Counters {
 		for day := range int32(60) {
 			k := int64(1 + r.IntN(5))
 			c.Add([]Delta{
-				{Key{arm, fN1, day}, k * Unit}, {Key{arm, fS1, day}, r.Int64N(Unit)},
-				{Key{arm, fN0, day}, Unit}, {Key{arm, fS0, day}, r.Int64N(Unit / 2)},
-				{Key{arm, fNU, day}, 3 * Unit}, {Key{arm, fSU, day}, r.Int64N(Unit)},
+				{Key{arm, fN1, day}, k * Unit},
+				{Key{arm, fS1, day}, r.Int64N(Unit)},
+				{Key{arm, fN0, day}, Unit},
+				{Key{arm, fS0, day}, r.Int64N(Unit / 2)},
+				{Key{arm, fNU, day}, 3 * Unit},
+				{Key{arm, fSU, day}, r.Int64N(Unit)},
 			})
 		}
 	}

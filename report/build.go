@@ -122,7 +122,7 @@ func mean(sum, n float64) *float64 {
 	if n <= 0 {
 		return nil
 	}
-	return ptr(sum / n)
+	return new(sum / n)
 }
 
 func perInjection(s bandit.Stats, listed int) int64 {
@@ -141,7 +141,7 @@ func (r *Row) show(s sums, tight float64) {
 	r.Effect, r.Lo, r.Hi = nil, nil, nil
 	if s.shown() {
 		e, lo, hi := s.interval(tight)
-		r.Effect, r.Lo, r.Hi = ptr(e), ptr(lo), ptr(hi)
+		r.Effect, r.Lo, r.Hi = new(e), new(lo), new(hi)
 	}
 }
 
@@ -152,9 +152,9 @@ func (r *Row) observe(s, g bandit.Stats) {
 	if s.M1 <= 0 || rest <= 0 {
 		return
 	}
-	r.LOODelta = ptr(s.Y1/s.M1 - (g.SumY-s.Y1)/rest)
+	r.LOODelta = new(s.Y1/s.M1 - (g.SumY-s.Y1)/rest)
 	if r.Effect != nil {
-		r.LOOGap = ptr(*r.LOODelta - *r.Effect)
+		r.LOOGap = new(*r.LOODelta - *r.Effect)
 	}
 }
 

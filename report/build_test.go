@@ -410,8 +410,10 @@ func TestNeedsAndWhatIf(t *testing.T) {
 func TestAnyCountersMakeAReport(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := bandit.NewCounters()
-		fields := []string{"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "matched", "picked", "tokens", "success", "better",
-			"worse", "told", "sumy", "a0@200000", "a1@200000", "a1@0", "a0@0", "told0.1@200000", "told1.2@200000", "told1.0@1000000", "w+1", "w-6", "emax+", "emax-"}
+		fields := []string{
+			"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "matched", "picked", "tokens", "success", "better",
+			"worse", "told", "sumy", "a0@200000", "a1@200000", "a1@0", "a0@0", "told0.1@200000", "told1.2@200000", "told1.0@1000000", "w+1", "w-6", "emax+", "emax-",
+		}
 		for range rapid.IntRange(0, 60).Draw(t, "counters") {
 			c.Add([]bandit.Delta{{
 				Key:   bandit.Key{Scope: rapid.SampledFrom([]string{"", "a@abc", "b@1", string(bandit.LoopArm)}).Draw(t, "scope"), Field: rapid.SampledFrom(fields).Draw(t, "field"), Day: rapid.Int32Range(0, 3).Draw(t, "day") + today()},

@@ -40,7 +40,7 @@ func global(in Input, s bandit.Stats, valid bool) Global {
 	}
 	if shown.shown() {
 		e, lo, hi := shown.interval(tightGlobal)
-		g.Effect, g.Lo, g.Hi = ptr(e), ptr(lo), ptr(hi)
+		g.Effect, g.Lo, g.Hi = new(e), new(lo), new(hi)
 	}
 	switch {
 	case !valid:

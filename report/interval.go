@@ -52,19 +52,19 @@ func halfWidth(n, variance, tight float64) float64 {
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/alpha))
 }
 
-// sessionsFor is after how many sessions the half-width is at most the target.
-func sessionsFor(target, variance, tight float64) float64 {
+// sessionsFor is after how many picks of a lesson the half-width is at most the target.
+func sessionsFor(target, variance float64) float64 {
 	const most = 1e9
 	if !(target > 0) {
 		return most
 	}
 	lo, hi := 1.0, float64(minPicks)
-	for hi < most && halfWidth(hi, variance, tight) > target {
+	for hi < most && halfWidth(hi, variance, tightLesson) > target {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
 		mid := math.Floor((lo + hi) / 2)
-		if halfWidth(mid, variance, tight) > target {
+		if halfWidth(mid, variance, tightLesson) > target {
 			lo = mid
 		} else {
 			hi = mid

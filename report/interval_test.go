@@ -95,7 +95,7 @@ func TestHalfWidth(t *testing.T) {
 // What the operator's guide promises: +10 points take about 1,100 picks at a holdout of 0.2, +5 about 4,500, or 2,900 at 0.5.
 func TestSessionsFor(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
-		n := sessionsFor(c.target, 0.2*spread(c.eps), tightLesson)
+		n := sessionsFor(c.target, 0.2*spread(c.eps))
 		if n < c.lo || n > c.hi {
 			t.Errorf("%+v: %v picks", c, n)
 		}
@@ -103,10 +103,10 @@ func TestSessionsFor(t *testing.T) {
 			t.Errorf("%+v: %v is not the first", c, n)
 		}
 	}
-	if n := sessionsFor(0, 1, tightLesson); n != 1e9 {
+	if n := sessionsFor(0, 1); n != 1e9 {
 		t.Errorf("never is %v", n)
 	}
-	if n := sessionsFor(10, 1, tightLesson); n > minPicks {
+	if n := sessionsFor(10, 1); n > minPicks {
 		t.Errorf("an easy target takes %v", n)
 	}
 }

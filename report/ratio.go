@@ -98,5 +98,5 @@ func worstCase(s bandit.Stats) (lo, hi *float64) {
 		return nil, nil
 	}
 	mute0, mute1 := a0-s.M0, a1-s.M1
-	return ptr(s.Y1/a1 - (s.Y0+mute0)/a0), ptr((s.Y1+mute1)/a1 - s.Y0/a0)
+	return new(s.Y1/a1 - (s.Y0+mute0)/a0), new((s.Y1+mute1)/a1 - s.Y0/a0)
 }

@@ -184,9 +184,7 @@ func (g Global) MarshalJSON() ([]byte, error) {
 
 func written(lo, hi *float64) (l, h *float64) {
 	if lo == nil || hi == nil {
-		return ptr(unshownLo), ptr(unshownHi)
+		return new(unshownLo), new(unshownHi)
 	}
 	return lo, hi
 }
-
-func ptr(x float64) *float64 { return &x }

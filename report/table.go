@@ -30,7 +30,7 @@ func (r Report) Table(w io.Writer) error {
 		g.Effect, g.Lo, g.Hi = nil, nil, nil
 	}
 	t.line("all lessons together", g.Verdict, g.Effect, g.Lo, g.Hi, g.NTreated, g.NControl)
-	fmt.Fprintln(b, strings.Repeat("-", 100))
+	fmt.Fprintln(t.w, strings.Repeat("-", 100))
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)), cmp.Compare(x.Slug, y.Slug))
@@ -44,7 +44,7 @@ func (r Report) Table(w io.Writer) error {
 		t.notes(rows[i])
 	}
 	if len(rows) == 0 {
-		fmt.Fprintln(b, "no lesson has matched yet")
+		fmt.Fprintln(t.w, "no lesson has matched yet")
 	}
 	t.foot(r)
 	if err := b.Flush(); err != nil {
@@ -73,7 +73,7 @@ func order(r Row) float64 {
 
 // table writes lines on one axis.
 type table struct {
-	w     *bufio.Writer
+	w     io.Writer // a bufio.Writer: it remembers its first error
 	reach float64
 }
 

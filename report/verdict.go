@@ -60,12 +60,12 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 			r.Note = "everything is withheld: without injections no effect can be measured"
 		}
 	} else {
-		r.Needs3Points = more(sessionsFor(material, sigma2*spread(eps), tightLesson), all.n)
+		r.Needs3Points = more(sessionsFor(material, sigma2*spread(eps)), all.n)
 		if open(r.Verdict) {
 			r.NeedsPicks = verdictIn(all, sigma2, eps)
 		}
 		if r.NeedsPicks > 0 && r.PerWeek > 0 {
-			r.Weeks = ptr(float64(r.NeedsPicks) / r.PerWeek)
+			r.Weeks = new(float64(r.NeedsPicks) / r.PerWeek)
 		}
 	}
 	switch r.Verdict {
@@ -77,12 +77,13 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 		r.Note = "the chooser expects harm and seldom picks it"
 	case Invalid:
 		r.Note = why(r)
+	default: // speaks for itself
 	}
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
 			HalfWidth:    halfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
-			Needs3Points: more(sessionsFor(material, sigma2*spread(w), tightLesson), all.n),
+			Needs3Points: more(sessionsFor(material, sigma2*spread(w)), all.n),
 		}
 		if open(r.Verdict) {
 			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
@@ -112,7 +113,7 @@ func why(r *Row) string {
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
-		return max(1, more(sessionsFor(target, sigma2*spread(eps), tightLesson), all.n))
+		return max(1, more(sessionsFor(target, sigma2*spread(eps)), all.n))
 	}
 	needs := more(minPicks, all.n)
 	for _, arm := range [2]struct{ n, share float64 }{{all.n1, 1 - eps}, {all.n0, eps}} {
