@@ -35,8 +35,15 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
+	// An approval that is renewed wakes the state in the file, which a lesson that was quarantined meanwhile does not want.
+	if got, faults := parse(l.Path, []byte(head+l.Body)); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
+		var err error
+		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
+			return nil, err
+		}
+	}
 	out := []byte(head + l.Body)
-	return out, verify(l, out)
+	return out, verify(l, out, orig.State.Fires())
 }
 
 // expressible refuses an edit of a field that the gptme form does not have; title and description follow from its body.
@@ -97,14 +104,22 @@ func formatNew(l *Lesson) ([]byte, error) {
 	out := []byte("---\nschema: " + Schema + "\n" + strings.Join(renderMap(&front, 0), "\n") + "\n---\n" + body)
 	c := l.Clone()
 	c.Form, c.Body = FormAIP11, body
-	return out, verify(c, out)
+	return out, verify(c, out, false)
 }
 
-// verify reads a written file back and compares.
-func verify(l *Lesson, raw []byte) error {
+// verify reads a written file back and compares. A lesson that was in force may lose that by an edit of the text that was
+// approved; setting it in force without approving the text is a mistake.
+func verify(l *Lesson, raw []byte, inForce bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
 		return faults
+	}
+	if got.State == Quarantined && l.State.Fires() {
+		if !inForce {
+			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
+		}
+		l = l.Clone()
+		l.State = Quarantined
 	}
 	if left := diff(got, l); len(left) > 0 {
 		return fmt.Errorf("the field %s cannot be written to this file; convert the lesson to learning/v1", strings.Join(left[0].path, "."))

@@ -1,0 +1,132 @@
+package lesson
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// found is one report of a scan.
+type found struct {
+	id  int32
+	end int
+}
+
+func scanAll(m *automaton, text []class) []found {
+	var out []found
+	m.scan(text, func(id int32, end int) { out = append(out, found{id, end}) })
+	slices.SortFunc(out, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
+	return out
+}
+
+// The automaton reports every word at every place, with rows for all states, for a few, and for the root alone.
+func TestAutomatonFindsEveryOccurrence(t *testing.T) {
+	gen := rapid.SliceOfN(rapid.Uint16Range(1, 3), 1, 5)
+	rapid.Check(t, func(rt *rapid.T) {
+		var words []word
+		for i, text := range rapid.SliceOfN(gen, 1, 15).Draw(rt, "words") {
+			words = append(words, word{text: text, id: int32(i)})
+		}
+		text := rapid.SliceOfN(rapid.Uint16Range(0, 3), 0, 60).Draw(rt, "text")
+		var want []found
+		for end := range len(text) + 1 {
+			for _, w := range words {
+				if end >= len(w.text) && slices.Equal(text[end-len(w.text):end], w.text) {
+					want = append(want, found{w.id, end})
+				}
+			}
+		}
+		slices.SortFunc(want, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
+		// The wider the rows are said to be, the fewer states get one.
+		for _, width := range []int{4, rowBudget / 4 / 3, rowBudget / 4} {
+			if got := scanAll(newAutomaton(slices.Clone(words), width), text); !slices.Equal(got, want) {
+				rt.Fatalf("width %d\nwords %v\ntext %v\ngot  %v\nwant %v", width, words, text, got, want)
+			}
+		}
+	})
+}
+
+// Ten thousand phrases stay within their memory: it is the deep states that are many.
+func TestAutomatonIsCompact(t *testing.T) {
+	var lessons []*Lesson
+	for i := range 10_000 {
+		lessons = append(lessons, keyworded(fmt.Sprintf("l%05d", i), fmt.Sprintf("phrase %x of the %x kind", i*7919%10_007, i)))
+	}
+	b := NewBook(lessons)
+	const stateBytes = 16
+	if size := len(b.machine.states)*stateBytes + 4*len(b.machine.rows); size > 8<<20 {
+		t.Errorf("%d bytes for %d states", size, len(b.machine.states))
+	}
+	for _, i := range []int{0, 1, 4999, 9999} {
+		text := fmt.Sprintf("a Phrase %x\nof the %x kind.", i*7919%10_007, i)
+		if got := fired(b, &Query{Words: []string{text}}); !slices.Equal(got, []string{fmt.Sprintf("l%05d@", i)}) {
+			t.Errorf("%q: %q", text, got)
+		}
+	}
+}
+
+// One endless word must not make a star expensive, nor match across more than its run.
+func TestStarsAreBounded(t *testing.T) {
+	long := strings.Repeat("a_", 100_000) // the underscores keep it from being taken for encoded data
+	b := NewBook([]*Lesson{keyworded("stars", "a*a*a*a*z"), keyworded("reach", "start*end")})
+	if got := fired(b, &Query{Words: []string{long}}); len(got) != 0 {
+		t.Errorf("%q", got)
+	}
+	for n, want := range map[int]int{maxRun / 2: 1, maxRun: 0} {
+		text := "start" + strings.Repeat("_x", n) + "end"
+		if got := fired(b, &Query{Words: []string{text}}); len(got) != want {
+			t.Errorf("%d characters: %q", 2*n, got)
+		}
+	}
+}
+
+func TestGlob(t *testing.T) {
+	for _, tc := range []struct {
+		pattern, name string
+		want          bool
+	}{
+		{"", "", true}, {"", "a", false}, {"*", "", true}, {"*", "anything at all", true}, {"coder*", "Coder-2", true}, {"*-2", "coder-2", true},
+		{"c?der", "coder", true}, {"c?der", "cder", false}, {"a*b*c", "aXbXbc", true}, {"a*b*c", "aXbX", false}, {"**a**", "bab", true},
+		{"gpt-5.?", "gpt-5.1", true}, {"gpt-5.?", "gpt-5x1", false}, {"[ab]", "a", false}, {"[ab]", "[AB]", true}, {"Ü*", "über", true},
+		{strings.Repeat("*a", 50), strings.Repeat("a", 5000) + "b", false},
+	} {
+		if got := glob(tc.pattern, tc.name); got != tc.want {
+			t.Errorf("glob(%.20q, %.20q) = %v", tc.pattern, tc.name, got)
+		}
+	}
+}
+
+func TestFoldIsOneForAllCases(t *testing.T) {
+	for _, group := range []string{"kK\u212a", "sSſ", "ßẞ", "σςΣ", "åÅ\u212b", "iIİı", "µμΜ", "θϑΘϴ", "дД\u1c81", "ǆǅǄ", "𐐨𐐀"} {
+		runes := []rune(group)
+		for _, r := range runes {
+			if fold(r) != fold(runes[0]) {
+				t.Errorf("%q and %q fold apart: %q %q", r, runes[0], fold(r), fold(runes[0]))
+			}
+		}
+	}
+	for r := range rune(0x20000) {
+		if fold(fold(r)) != fold(r) {
+			t.Fatalf("folding %q again gives %q", fold(r), fold(fold(r)))
+		}
+	}
+}
+
+func TestIsBlob(t *testing.T) {
+	for s, want := range map[string]bool{
+		strings.Repeat("iVBORw0KGgo", 8):                                       true,
+		strings.Repeat("deadbeef01", 30):                                       true,  // long, of any letters
+		strings.Repeat("deadbeef01", 10):                                       false, // a hash or an identifier
+		strings.Repeat("/Users/Ann/Projects2", 6):                              false, // a path
+		strings.Repeat("a-Long_Identifier2-", 5):                               false,
+		"ThisIsAVeryLongCamelCaseIdentifierOfAJavaClassWith64CharactersOrMore": true, // the price: such a word is skipped
+	} {
+		if got := isBlob(s); got != want {
+			t.Errorf("%.40q (%d): %v", s, len(s), got)
+		}
+	}
+}

@@ -1,0 +1,142 @@
+package lesson
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+// change is one edit with what must be there afterwards.
+type change struct {
+	name string
+	do   func(*Lesson)
+}
+
+func changes() []change {
+	at := time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)
+	return []change{
+		{"state trial", func(l *Lesson) { l.State = Trial }},
+		{"state active", func(l *Lesson) { l.State = Active }},
+		{"approve", func(l *Lesson) {
+			l.Approval = Approval{ContentHash: l.Hash(), By: "ann: \"boss\"", At: at, Source: "api"}
+		}},
+		{"forget approval", func(l *Lesson) { l.Approval = Approval{} }},
+		{"counts", func(l *Lesson) { l.SuccessCount, l.FailureCount = l.SuccessCount+3, 7 }},
+		{"confidence", func(l *Lesson) { l.Confidence = 0.125 }},
+		{"title", func(l *Lesson) { l.Title = "Do: \"it\" # now" }},
+		{"evidence", func(l *Lesson) { l.Evidence = append(l.Evidence, Evidence{Kind: "run", Ref: "- #1", Note: "\ttab"}) }},
+		{"less evidence", func(l *Lesson) { l.Evidence = l.Evidence[:1] }},
+		{"keywords", func(l *Lesson) { l.Trigger.Keywords = append(l.Trigger.Keywords, "yes", "a: b") }},
+		{"no keywords", func(l *Lesson) { l.Trigger.Keywords = nil }},
+		{"targets", func(l *Lesson) { l.Trigger.Targets = []Target{{Skill: "*"}, {Operator: "x", Role: "y"}} }},
+		{"no targets", func(l *Lesson) { l.Trigger.Targets = nil }},
+		{"models", func(l *Lesson) { l.Trigger.Models = []string{"gpt-*"} }},
+		{"no models", func(l *Lesson) { l.Trigger.Models = nil }},
+		{"supersedes", func(l *Lesson) { l.Supersedes = []string{"old-one"} }},
+		{"no supersedes", func(l *Lesson) { l.Supersedes = nil }},
+		{"expires", func(l *Lesson) { l.ExpiresAt = at }},
+		{"lives for ever", func(l *Lesson) { l.ExpiresAt = time.Time{} }},
+		{"body", func(l *Lesson) { l.Body = "## What to do\n\nThis.\n" }},
+	}
+}
+
+// Any sequence of edits gives a file that says what was meant, and leaves comments and other vendors' words alone.
+func TestEditsInAnyOrder(t *testing.T) {
+	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
+	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)
+	crlf := strings.ReplaceAll(sample, "\n", "\r\n")
+	rapid.Check(t, func(rt *rapid.T) {
+		l := mustParse(t, "x.md", rapid.SampledFrom([]string{sample, flow, commented, crlf}).Draw(rt, "file"))
+		for _, i := range rapid.SliceOfN(rapid.IntRange(0, len(changes())-1), 1, 8).Draw(rt, "edits") {
+			c := changes()[i]
+			want := l.Clone()
+			c.do(want)
+			want.Advice = section(want.Body, isAdviceHeading)
+			got, err := Edit(l, c.do)
+			if l.State == Quarantined && lost(want) {
+				if err == nil {
+					rt.Fatalf("%s: an unapproved text is in force\n%s", c.name, got.Raw)
+				}
+				continue
+			}
+			if err != nil {
+				rt.Fatalf("%s: %v\n%s", c.name, err, l.Raw)
+			}
+			if lost(want) {
+				want.State = Quarantined // its approval was for another text
+			}
+			if left := diff(got, want); len(left) > 0 || got.Body != want.Body {
+				rt.Fatalf("%s: %v is not what was meant\n%s", c.name, left[0].path, got.Raw)
+			}
+			for _, keep := range []string{"# who wrote it and why", "12345678901234567", "owner: someone", "# counts below"} {
+				if !strings.Contains(string(got.Raw), keep) {
+					rt.Fatalf("%s: %q is gone\n%s", c.name, keep, got.Raw)
+				}
+			}
+			if strings.Contains(string(l.Raw), "\r\n") && strings.Contains(strings.ReplaceAll(string(got.Raw[:len(got.Raw)-len(got.Body)]), "\r\n", ""), "\n") {
+				rt.Fatalf("%s: line ends are mixed\n%q", c.name, got.Raw)
+			}
+			l = got
+		}
+	})
+}
+
+// lost says whether the lesson claims to be in force by an approval of another text.
+func lost(l *Lesson) bool {
+	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.Hash()
+}
+
+// Setting what is already there, and taking away what was added, gives the old bytes.
+func TestEditAndBack(t *testing.T) {
+	l := mustParse(t, "x.md", sample)
+	for _, pair := range [][2]func(*Lesson){
+		{func(l *Lesson) { l.State = Trial }, func(l *Lesson) { l.State = Active }},
+		{func(l *Lesson) { l.SuccessCount = 4 }, func(l *Lesson) { l.SuccessCount = 0 }},
+		{func(l *Lesson) { l.Trigger.Models = []string{"m"} }, func(l *Lesson) { l.Trigger.Models = nil }},
+		{func(l *Lesson) { l.Supersedes = []string{"o-o"} }, func(l *Lesson) { l.Supersedes = nil }},
+	} {
+		there, err := Edit(l, pair[0])
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := Edit(there, pair[1])
+		if err != nil {
+			t.Fatal(err)
+		}
+		gone, fresh := diffLines(sample, string(back.Raw))
+		if len(gone) > 0 || slices.ContainsFunc(fresh, func(s string) bool { return !strings.Contains(s, "precept:") && !strings.Contains(s, "state: active") }) {
+			t.Errorf("gone %q, fresh %q", gone, fresh)
+		}
+	}
+	if l.State != Active || string(l.Raw) != sample {
+		t.Error("an edit changed the lesson that it started from")
+	}
+}
+
+func TestSections(t *testing.T) {
+	body := "Intro\n\n# Title #\n\n```md\n## Rule\nnot this\n```\n\n## Rule:\nfirst\n### Detail\nmore\n~~~\n# code\n~~~\n\n## Next\nno\n\n## rule\nsecond\n"
+	if got := section(body, isHeading("rule")); got != "first\n### Detail\nmore\n~~~\n# code\n~~~" {
+		t.Errorf("%q", got)
+	}
+	if got := firstTitle(body); got != "Title" {
+		t.Errorf("title %q", got)
+	}
+	if got := section("## Rule\n", isHeading("rule")); got != "" {
+		t.Errorf("empty %q", got)
+	}
+	for heading, want := range map[string]bool{
+		"What to do (or avoid)": true, "WHAT TO DO": true, "What to do / avoid": true, "What to avoid:": true, "What to do next": false, "Why": false,
+	} {
+		if isAdviceHeading(heading) != want {
+			t.Errorf("%q: %v", heading, !want)
+		}
+	}
+	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
+		if level, _ := heading(no); level != 0 {
+			t.Errorf("%q is a heading", no)
+		}
+	}
+}
