@@ -30,7 +30,7 @@ type arm struct {
 	controlled bool
 }
 
-// put plays the sessions: the k-th of an arm succeeds when that keeps the share.
+// put writes the sessions down: equal ones add equal deltas, so each kind is made once and multiplied.
 func put(c *bandit.Counters, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -38,7 +38,14 @@ func put(c *bandit.Counters, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	one := func(injected, told bool, k int, share float64, tier int) {
+	add := func(ds []bandit.Delta, times int) {
+		many := slices.Clone(ds)
+		for i := range many {
+			many[i].Value *= int64(times)
+		}
+		c.Add(many)
+	}
+	side := func(injected bool, told, mute int, share float64, tier int) {
 		x := bandit.Assignment{
 			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Day: a.day,
 			Matched: []bandit.Match{{Arm: bandit.Arm(slug + "@abc")}},
@@ -46,24 +53,13 @@ func put(c *bandit.Counters, slug string, a arm) {
 		if !a.controlled {
 			x.Picks = []bandit.Pick{{Slug: slug, Arm: bandit.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
 		}
-		c.Add(x.Closing())
-		if told {
-			y := math.Floor(float64(k+1)*share+1e-9) - math.Floor(float64(k)*share+1e-9)
-			c.Add(x.Contribution(y, tier))
-		}
+		good := int(math.Round(float64(told) * share))
+		add(x.Closing(), told+mute)
+		add(x.Contribution(1, tier), good)
+		add(x.Contribution(0, tier), told-good)
 	}
-	for k := range a.n1 {
-		one(true, true, k, a.y1, a.tier1)
-	}
-	for k := range a.n0 {
-		one(false, true, k, a.y0, 1)
-	}
-	for k := range a.mute1 {
-		one(true, false, k, 0, 1)
-	}
-	for k := range a.mute0 {
-		one(false, false, k, 0, 1)
-	}
+	side(true, a.n1, a.mute1, a.y1, a.tier1)
+	side(false, a.n0, a.mute0, a.y0, 1)
 }
 
 func listed(slugs ...string) (out []Lesson) {
@@ -228,6 +224,31 @@ func TestJSON(t *testing.T) {
 	}
 	if b, _ = json.Marshal(Build(Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
 		t.Errorf("an empty report: %s", b)
+	}
+}
+
+// Whoever fetches the report from a server sees what the server saw.
+func TestJSONRoundTrip(t *testing.T) {
+	in := fleet()
+	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
+	for _, r := range []Report{Build(in), Build(Input{Now: noon})} {
+		b, err := json.Marshal(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var back Report
+		if err := json.Unmarshal(b, &back); err != nil {
+			t.Fatal(err)
+		}
+		if !reflect.DeepEqual(r, back) {
+			t.Errorf("%+v\n%+v", r, back)
+		}
+	}
+	var r Report
+	for _, bad := range []string{`{"global":{"n_treated":"x"}}`, `{"lessons":[{"told":"x"}]}`} {
+		if err := json.Unmarshal([]byte(bad), &r); err == nil || !strings.Contains(err.Error(), "report") {
+			t.Errorf("%s: %v", bad, err)
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package report
 
 import (
 	"encoding/json"
+	"fmt"
 	"time"
 
 	"precept/bandit"
@@ -187,4 +188,28 @@ func written(lo, hi *float64) (l, h *float64) {
 		return new(unshownLo), new(unshownHi)
 	}
 	return lo, hi
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+func (r *Row) UnmarshalJSON(b []byte) error {
+	type plain Row
+	if err := json.Unmarshal(b, (*plain)(r)); err != nil {
+		return fmt.Errorf("read a row of the report: %w", err)
+	}
+	if r.Effect == nil {
+		r.Lo, r.Hi = nil, nil
+	}
+	return nil
+}
+
+// UnmarshalJSON reads what MarshalJSON wrote: bounds without an effect are none.
+func (g *Global) UnmarshalJSON(b []byte) error {
+	type plain Global
+	if err := json.Unmarshal(b, (*plain)(g)); err != nil {
+		return fmt.Errorf("read the report's row of all lessons: %w", err)
+	}
+	if g.Effect == nil {
+		g.Lo, g.Hi = nil, nil
+	}
+	return nil
 }
