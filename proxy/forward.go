@@ -43,6 +43,7 @@ type forwarding struct {
 	body     *payload          // nil: the client's body is streamed as it is
 	length   int64             // of body; -1 when the client announced trailers
 	decoded  bool              // body is no longer in the client's Content-Encoding
+	proxied  bool              // an HTTP proxy of the environment stands before the upstream
 	identity bool              // ask the upstream for an unencoded reply
 	original *payload          // what to send again if the upstream rejects body; nil: nothing was changed
 	present  func(http.Header) // puts the upstream's own credential in; nil: the client's goes on
@@ -63,8 +64,11 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
 		ModifyResponse: f.response,
 		ErrorHandler:   f.failed,
 	}
+	if p.direct.serves(f, r) {
+		rp.Transport = p.direct
+	}
 	if f.original != nil {
-		rp.Transport = &secondTry{p.transport, f}
+		rp.Transport = &secondTry{rp.Transport, f}
 	}
 	rp.ServeHTTP(w, r)
 }

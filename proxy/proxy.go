@@ -42,6 +42,7 @@ type Proxy struct {
 	opts      Options
 	pool      pool
 	transport *http.Transport
+	direct    *direct
 	stdlog    *log.Logger
 	threads   *session.Threader
 	signs     session.Signs
@@ -68,7 +69,7 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		opts: o, stdlog: discardLog(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout),
+		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), direct: newDirect(o.Config.Limits.UpstreamHeaderTimeout, o.Now),
 	}
 	return p, p.Configure(o.Config)
 }
@@ -145,7 +146,10 @@ func noTunnel(next echo.HandlerFunc) echo.HandlerFunc {
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
 // Close ends idle upstream connections, after the server has stopped.
-func (p *Proxy) Close() { p.transport.CloseIdleConnections() }
+func (p *Proxy) Close() {
+	p.transport.CloseIdleConnections()
+	p.direct.CloseIdleConnections()
+}
 
 // ready does not depend on the store: an agent can work without it.
 func (p *Proxy) ready(c echo.Context) error {

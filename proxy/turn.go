@@ -69,7 +69,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 		return refusal(dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
 	}
 	t := &turn{p: p, set: set, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
-	f := &forwarding{url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None}
+	f := &forwarding{url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, proxied: tgt.proxied}
 	if dialect != wire.None {
 		if err := t.read(f); err != nil {
 			return err
