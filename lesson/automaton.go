@@ -45,14 +45,14 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton builds the automaton. The words are not empty.
-func newAutomaton(words []word, width int) *automaton {
+// newAutomaton builds the automaton, with rows of at most budget bytes, but one. The words are not empty.
+func newAutomaton(words []word, width, budget int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))
 	})
 	m := &automaton{width: width}
 	m.build(words)
-	m.link()
+	m.link(budget)
 	return m
 }
 
@@ -90,10 +90,10 @@ func (m *automaton) build(words []word) {
 }
 
 // link fills failure links, ends and rows, in breadth-first order: a failure link always points to a state that is done.
-func (m *automaton) link() {
+func (m *automaton) link(budget int) {
 	n := len(m.states) - 1
-	dense := max(1, min(n, rowBudget/(4*m.width)))
-	m.dense, m.limit = int32(dense), int32(dense*m.width) //nolint:gosec // bounded by rowBudget
+	dense := max(1, min(n, budget/(4*m.width)))
+	m.dense, m.limit = int32(dense), int32(dense*m.width) //nolint:gosec // bounded by budget
 	m.rows = make([]int32, dense*m.width)
 	for s := range n {
 		st := &m.states[s]

@@ -104,7 +104,7 @@ func (b *Book) compile() {
 			words = append(words, word{text: key, id: int32(i)}) //nolint:gosec // a phrase count
 		}
 	}
-	b.machine = newAutomaton(words, len(b.alphabet.kinds))
+	b.machine = newAutomaton(words, len(b.alphabet.kinds), rowBudget)
 	n := len(b.units)
 	b.scratch = &sync.Pool{New: func() any { return &scratch{marks: make([]mark, n)} }}
 }
