@@ -18,13 +18,18 @@ func (t *turn) record() {
 	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
 	t.p.threads.Ended(t.found, complete, now)
 	main := t.side == ""
-	changed := false
+	changed := store.Unchanged
 	defer func() { t.p.opts.Store.Release(t.ses, changed) }() // also when what follows panics
 	if !t.learn {
 		t.p.opts.Store.Tally.OptedOut.Add(1)
 		return
 	}
-	changed = main || t.isNew
+	switch {
+	case t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0:
+		changed = store.Decided
+	case main:
+		changed = store.Counted
+	}
 	if main && t.set.cfg.Limits.CaptureBytes > 0 {
 		if x, size := t.exchange(now); x != nil {
 			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Answered: t.answered()})

@@ -21,7 +21,7 @@ type (
 		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 		Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
-		Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error)
+		Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)
 	}
 	counterKeeper interface {
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)

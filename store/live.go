@@ -34,6 +34,7 @@ type Session struct {
 	pins  atomic.Int32
 	used  atomic.Int64 // unix seconds
 	dirty atomic.Bool  // in the recorder's list
+	later atomic.Bool  // in the list that can wait a second
 	known atomic.Bool  // the backend has a row of it
 }
 
@@ -113,7 +114,7 @@ func (l *live) sweep(shard int, now time.Time) {
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for id, s := range sh.m {
-		if s.pins.Load() > 0 || s.dirty.Load() || s.used.Load() > old {
+		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.used.Load() > old {
 			continue
 		}
 		delete(sh.m, id)

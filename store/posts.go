@@ -56,8 +56,7 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	if err != nil || !ok {
 		return Posted{Status: Parked}, err
 	}
-	_, err = s.be.Unpark(ctx, tenant, []session.EchoKey{park})
-	return p, err
+	return p, nil // it waits there still; joined twice it counts once
 }
 
 // joinByKey joins a feedback to the session in which the key went by, if one is known.
@@ -126,28 +125,24 @@ func (s *Store) unpark(ctx context.Context, w session.Batch) {
 	if s.parked.Load() == 0 {
 		return
 	}
-	owner := map[session.EchoKey]session.ID{}
-	byTenant := map[string][]session.EchoKey{}
+	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range w.Echoes {
 		e := &w.Echoes[i]
-		if _, seen := owner[e.Key]; !seen {
-			owner[e.Key] = e.ID
-			byTenant[e.Tenant] = append(byTenant[e.Tenant], e.Key)
+		if byTenant[e.Tenant] == nil {
+			byTenant[e.Tenant] = map[session.EchoKey]session.ID{}
+		}
+		if _, seen := byTenant[e.Tenant][e.Key]; !seen {
+			byTenant[e.Tenant][e.Key] = e.ID
 		}
 	}
-	for tenant, keys := range byTenant {
-		waiting, err := s.be.Unpark(ctx, tenant, keys)
+	for tenant, owners := range byTenant {
+		joined, err := s.be.Join(ctx, tenant, owners)
 		if err != nil {
 			s.opts.Failed("unpark", err)
 			continue
 		}
-		for key, entries := range waiting {
-			id := owner[key]
-			if _, err := s.be.AddFeedback(ctx, tenant, id, entries); err != nil {
-				s.opts.Failed("unpark", err)
-				continue
-			}
-			s.parked.Add(-int64(len(entries)))
+		for id, n := range joined {
+			s.parked.Add(-int64(n))
 			s.touch(tenant, id)
 		}
 	}

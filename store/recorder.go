@@ -13,6 +13,7 @@ import (
 
 const (
 	flushEvery = 50 * time.Millisecond
+	laterEvery = time.Second
 	flushAt    = 500 // exchanges
 	queueLen   = 8192
 	writeLimit = 10 * time.Second // one attempt to write a batch
@@ -43,13 +44,25 @@ func (s *Store) Offer(t Turn) bool {
 	}
 }
 
-// Release gives a session back after its turn; changed says that its record has to be written down.
-func (s *Store) Release(ses *Session, changed bool) {
-	if changed && ses.dirty.CompareAndSwap(false, true) {
-		s.dirtyMu.Lock()
+// Change says what a turn did to a session's record.
+type Change uint8
+
+// The changes.
+const (
+	Unchanged Change = iota
+	Counted          // turns, times: a crash may take back the last second of it
+	Decided          // coins were flipped or text was inserted: to be written with the next batch
+)
+
+// Release gives a session back after its turn.
+func (s *Store) Release(ses *Session, c Change) {
+	s.dirtyMu.Lock()
+	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
 		s.dirty = append(s.dirty, ses)
-		s.dirtyMu.Unlock()
+	} else if c == Counted && !ses.dirty.Load() && ses.later.CompareAndSwap(false, true) {
+		s.later = append(s.later, ses)
 	}
+	s.dirtyMu.Unlock()
 	ses.pins.Add(-1)
 }
 
@@ -107,7 +120,7 @@ func (s *Store) drain(b *batch) error {
 		}
 		break
 	}
-	b.retryAt = time.Time{}
+	b.retryAt, b.last = time.Time{}, true
 	s.flush(ctx, b)
 	s.resettle(ctx)
 	return b.err
@@ -120,6 +133,7 @@ type batch struct {
 	held      int64
 	err       error // of the last attempt
 	retryAt   time.Time
+	last      bool // the program stops: nothing waits any longer
 }
 
 // admit redacts a turn's exchange and puts it into the batch. Nothing unredacted leaves this function.
@@ -151,10 +165,7 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 	if now.Before(b.retryAt) {
 		return
 	}
-	s.dirtyMu.Lock()
-	dirty, echoes := s.dirty, s.echoes
-	s.dirty, s.echoes = nil, nil
-	s.dirtyMu.Unlock()
+	dirty, echoes := s.takeDirty(now, ctx.Err() != nil || b.last)
 	if len(dirty)+len(echoes)+len(b.exchanges) == 0 {
 		b.err = nil
 		return
@@ -192,6 +203,23 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 	s.written(b)
 	s.tell(wctx, signals)
 	s.unpark(wctx, w)
+}
+
+// takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
+func (s *Store) takeDirty(now time.Time, all bool) ([]*Session, []session.Echo) {
+	s.dirtyMu.Lock()
+	defer s.dirtyMu.Unlock()
+	dirty, echoes := s.dirty, s.echoes
+	s.dirty, s.echoes = nil, nil
+	if all || now.Sub(s.laterAt) >= laterEvery {
+		for _, ses := range s.later {
+			if ses.later.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
+				dirty = append(dirty, ses)
+			}
+		}
+		s.later, s.laterAt = nil, now
+	}
+	return dirty, echoes
 }
 
 // putBack keeps what a failed write held, and lets the store breathe before the next attempt.

@@ -44,6 +44,8 @@ type Store struct {
 
 	dirtyMu sync.Mutex
 	dirty   []*Session
+	later   []*Session
+	laterAt time.Time
 	echoes  []session.Echo
 
 	touchedMu sync.Mutex

@@ -46,8 +46,8 @@ func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) e
 	return ErrVolatile
 }
 
-// Unpark knows none.
-func (Volatile) Unpark(context.Context, string, []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
+// Join knows none.
+func (Volatile) Join(context.Context, string, map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	return nil, nil
 }
 
