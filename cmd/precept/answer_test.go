@@ -12,6 +12,7 @@ type answer struct {
 	kind      string
 	body      map[string]any
 	text      string
+	mark      string // of the step; a stored response's name carries it, for the next request holds nothing else
 	callID    string // "" for none
 	tool      string
 	namespace string
@@ -118,7 +119,7 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 }
 
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {
-	id := "resp_" + random(12)
+	id := "resp_" + a.mark
 	base := func(status string, output []o) o {
 		return o{"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": o{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []o{}, "top_p": 1,
 			"usage": o{"input_tokens": 100, "input_tokens_details": o{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": o{"reasoning_tokens": 0}, "total_tokens": 110}}

@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -26,6 +27,7 @@ type asked struct {
 	kind   string // chat, responses, messages
 	main   bool   // it offers tools
 	step   int
+	fault  *fault // what it got instead of an answer
 	header http.Header
 	body   map[string]any
 	raw    string
@@ -33,6 +35,7 @@ type asked struct {
 
 // fault is what the model does wrong, so many times, from the at-th main request on.
 type fault struct {
+	name      string
 	at, times int
 	status    int
 	cut       bool // begins a stream and drops the connection
@@ -64,6 +67,10 @@ var stepMark = regexp.MustCompile(`step_(\d+)_[0-9a-f]{16}`)
 
 // ServeHTTP implements http.Handler.
 func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	if r.Header.Get("Upgrade") != "" { // as an API without websockets does; agents then speak HTTP
+		w.WriteHeader(http.StatusUpgradeRequired)
+		return
+	}
 	raw, _ := io.ReadAll(r.Body)
 	kind := ""
 	for _, k := range []string{"chat/completions", "responses", "messages"} {
@@ -83,7 +90,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "Side reply."}
+	a := answer{kind: kind, body: body, text: "Side reply.", mark: random(12)}
 	f := m.note(&a, r, string(raw))
 	if f != nil && f.status != 0 {
 		w.Header().Set("Retry-After", "1")
@@ -113,7 +120,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	rec.step++
 	s := m.steps[min(rec.step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.step) + "_" + random(8)
-	a.text = s.Text
+	a.text, a.mark = s.Text, mark
 	if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.fill(s.Command)
@@ -124,6 +131,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 		f := &m.faults[i]
 		if m.mains >= f.at && f.times > 0 {
 			f.times--
+			rec.fault = f
 			return f
 		}
 	}
@@ -147,6 +155,13 @@ func (m *model) all() []asked {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return append([]asked(nil), m.asked...)
+}
+
+// otherRequests are method and path of what was no generation request, sorted.
+func (m *model) otherRequests() []string {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Sorted(slices.Values(m.others))
 }
 
 // list is the conversation in a request.

@@ -1,0 +1,229 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+const (
+	lessonLabel = "Lessons from past experience:"
+	loopLabel   = "[LOOP DETECTED]"
+	loopEnd     = "[END LOOP DETECTED]"
+)
+
+func (r *row) outcome(direct, through *trial) {
+	r.set("exit", "", faultless(
+		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
+	d, p := counts(direct.calls()), counts(through.calls())
+	wantOthers, others := direct.model.otherRequests(), through.model.otherRequests()
+	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), faultless(
+		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
+		unless(len(d) > 0 && d[0] >= 5, "only %v main requests; the agent does not run the script", d),
+		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
+}
+
+func counts(calls [][]asked) (n []int) {
+	for _, c := range calls {
+		n = append(n, len(c))
+	}
+	return n
+}
+
+// calls are the main requests of each command.
+func (tr *trial) calls() (out [][]asked) {
+	all, from := tr.model.all(), 0
+	for _, to := range tr.ends {
+		var mains []asked
+		for _, a := range all[from:to] {
+			if a.main {
+				mains = append(mains, a)
+			}
+		}
+		out, from = append(out, mains), to
+	}
+	return out
+}
+
+// listSent is the conversation as the agent sent it.
+func (tr *trial) listSent(a *asked) []any {
+	var sent asked
+	_ = json.Unmarshal(tr.tap.of(a).body, &sent.body)
+	return sent.list()
+}
+
+// lists holds neighbouring requests against each other.
+func (r *row) lists(a *agent, tr *trial) {
+	if a.delta {
+		r.none("prefix")
+		return
+	}
+	mains := tr.mains()
+	var faults []string
+	stable := 0
+	for i := 1; i < len(mains); i++ {
+		before, after := &mains[i-1], &mains[i]
+		switch {
+		case extends(before.list(), after.list()):
+			stable++
+		case extends(tr.listSent(before), tr.listSent(after)):
+			faults = append(faults, fmt.Sprintf("request %d no longer begins with request %d, though the agent's own list does", i, i-1))
+		}
+	}
+	r.set("prefix", fmt.Sprintf("%d/%d", stable, len(mains)-1), faults...)
+}
+
+// blocks counts what was inserted, and takes it out again.
+func (r *row) blocks(a *agent, tr *trial) {
+	mains := tr.mains()
+	var lesson, loop, altered []string
+	warning, lessons, loops := "", 0, 0
+	for i := range mains {
+		m := &mains[i]
+		n, k := strings.Count(m.raw, lessonLabel), strings.Count(m.raw, loopLabel)
+		lessons, loops = lessons+n, loops+k
+		if !a.delta {
+			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
+			want := map[bool]int{true: 1}[i >= 2]
+			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
+		}
+		if _, rest, ok := strings.Cut(m.raw, loopLabel); ok {
+			text, _, _ := strings.Cut(rest, loopEnd)
+			loop = append(loop, unless(warning == "" || warning == text, "request %d words the warning otherwise: %q, before %q", i, text, warning))
+			warning = text
+		}
+		altered = append(altered, unless(withoutBlocks(m.raw, string(tr.tap.of(m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.raw))
+	}
+	if a.delta {
+		lesson = append(lesson, unless(lessons == 1, "%d blocks in all requests together", lessons))
+		loop = append(loop, unless(loops == 1, "%d warnings in all requests together", loops))
+	}
+	r.set("lesson", "", faultless(lesson...)...)
+	r.set("loop", "", faultless(loop...)...)
+	r.set("bytes", "", faultless(altered...)...)
+}
+
+// withoutBlocks says whether got is sent with pieces inserted that are ours.
+func withoutBlocks(got, sent string) bool {
+	const sure = 200 // bytes that must agree behind a piece before it counts as found
+	for {
+		n := 0
+		for n < len(got) && n < len(sent) && got[n] == sent[n] {
+			n++
+		}
+		got, sent = got[n:], sent[n:]
+		if got == "" || sent == "" {
+			return got == sent
+		}
+		// The piece may begin with bytes that also stand before it, so look for its end and not for its beginning.
+		piece := strings.Index(got, sent[:min(sure, len(sent))])
+		if piece < 0 || (!strings.Contains(got[:piece], lessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
+			return false
+		}
+		got = got[piece:]
+	}
+}
+
+func (r *row) sideRequests(tr *trial) {
+	n := 0
+	var faults []string
+	for _, a := range tr.model.all() {
+		if a.main {
+			continue
+		}
+		n++
+		faults = append(faults, unless(a.raw == string(tr.tap.of(&a).body), "the agent sent %s, the model got %s", tr.tap.of(&a).body, a.raw))
+	}
+	if n == 0 {
+		r.none("side")
+		return
+	}
+	r.set("side", fmt.Sprintf("ok %d", n), faultless(faults...)...)
+}
+
+func (r *row) sessions(tr *trial) {
+	var names []string
+	for _, m := range tr.mains() {
+		names = append(names, tr.tap.of(&m).session)
+	}
+	distinct := slices.Compact(slices.Clone(names))
+	r.set("session", "", faultless(unless(len(distinct) == 1 && distinct[0] != "", "the requests belong to %q", names))...)
+}
+
+// newSession looks at a call that began a new conversation in the same home.
+func (r *row) newSession(tr *trial) {
+	calls := tr.calls()
+	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
+	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
+	lessons := 0
+	for i := range now {
+		s := tr.tap.of(&now[i]).session
+		faults = append(faults,
+			unless(s != old, "request %d belongs to the old session", i),
+			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to %q, the first to %q", i, s, tr.tap.of(&now[0]).session))
+		n := strings.Count(now[i].raw, lessonLabel)
+		lessons += n
+		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d blocks", i, n))
+	}
+	faults = append(faults, unless(lessons > 0, "no block"))
+	r.set("new", "", faultless(faults...)...)
+}
+
+// retries looks at what the agent did after each fault.
+func (r *row) retries(direct, through *trial) {
+	same := faultless(
+		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(len(direct.mains()) == len(through.mains()), "%d main requests directly, %d through precept", len(direct.mains()), len(through.mains())))
+	for _, f := range agentFaults() {
+		d, p := direct.repeat(f.name), through.repeat(f.name)
+		if f.nothing {
+			r.set(f.name, p.what, append(same, faultless(unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what))...)...)
+			continue
+		}
+		if d.what != repeated && d.what == p.what {
+			r.set(f.name, p.what)
+			continue
+		}
+		r.set(f.name, "", faultless(
+			unless(d.what == p.what, "directly %s, through precept %s", d.what, p.what),
+			unless(p.what != repeated || p.list, "the repeated list differs"),
+			unless(p.what != repeated || p.session, "the repeated request is another session"),
+			unless(p.what != repeated || p.block || through.agent.delta, "the repeated request has no block or more than one"))...)
+	}
+}
+
+// What agents do after a fault.
+const (
+	unseen   = "-"     // the run was over before
+	gaveUp   = "stops" // nothing came after it
+	repeated = "again" // the same list came again
+	wentOn   = "on"    // another request came
+)
+
+type repetition struct {
+	what                 string
+	list, session, block bool
+}
+
+// repeat finds the request that met a fault and the main request after it.
+func (tr *trial) repeat(name string) repetition {
+	mains := tr.mains()
+	at := slices.IndexFunc(mains, func(a asked) bool { return a.fault != nil && a.fault.name == name })
+	if at < 0 {
+		return repetition{what: unseen}
+	}
+	if at+1 == len(mains) {
+		return repetition{what: gaveUp}
+	}
+	hit, next := &mains[at], &mains[at+1]
+	before, after := tr.listSent(hit), tr.listSent(next)
+	if len(before) != len(after) || !extends(before, after) {
+		return repetition{what: wentOn}
+	}
+	return repetition{
+		what: repeated, list: len(hit.list()) == len(next.list()) && extends(hit.list(), next.list()),
+		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.raw, lessonLabel) == 1,
+	}
+}

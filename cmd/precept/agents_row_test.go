@@ -1,0 +1,111 @@
+package main
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// row is what was measured of one agent, a cell a question.
+type row struct {
+	name  string
+	cells map[string]cell
+}
+
+type cell struct {
+	note  string // "" for a plain yes
+	fault string // what is wrong, "" when nothing is
+	empty bool   // the question cannot be put to this agent
+}
+
+// columns are the questions, as the matrix asks them.
+func columns() []string {
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "loop", "side", "session", "new", "429", "500", "cut", "end"}
+}
+
+const legend = `exit      the exit codes are those of the direct run
+requests  as many main requests as directly, and the same ones of other kinds
+prefix    the list of each request begins with that of the one before, wherever the agent's own list does
+bytes     what was inserted taken out, the agent's own bytes are left
+lesson    exactly one lesson block, from the first request on
+loop      exactly one loop warning, from the second equal failure on, unchanged
+side      requests beside the conversation reach the model as the agent sent them
+session   one session over all requests, the resumed conversation included
+new       the same words in a new conversation are another session, with a block of its own
+429 500 cut   the repeated request is the same session and the same list as the refused, failed or cut one
+end       a stream that ends without a finish: all goes on as directly
+-         cannot be provoked with this agent
+`
+
+func (r *row) set(column, note string, faults ...string) {
+	if r.cells == nil {
+		r.cells = map[string]cell{}
+	}
+	r.cells[column] = cell{note: note, fault: strings.Join(faults, "; ")}
+}
+
+func (r *row) none(column string) {
+	r.set(column, "")
+	r.cells[column] = cell{empty: true}
+}
+
+// tell reports the faults of a row to the test.
+func (r *row) tell(t *testing.T) {
+	t.Helper()
+	for _, c := range columns() {
+		if f := r.cells[c].fault; f != "" {
+			t.Errorf("%s: %s", c, f)
+		}
+	}
+}
+
+func (c cell) String() string {
+	switch {
+	case c.fault != "":
+		return "FAIL"
+	case c.empty:
+		return "-"
+	case c.note != "":
+		return c.note
+	}
+	return "ok"
+}
+
+// matrix is all rows as a table. A row without a cell was skipped.
+func matrix(rows []*row) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "\n%-20s", "agent")
+	for _, c := range columns() {
+		fmt.Fprintf(&b, " %-9s", c)
+	}
+	b.WriteByte('\n')
+	for _, r := range rows {
+		if len(r.cells) == 0 {
+			continue
+		}
+		fmt.Fprintf(&b, "%-20s", r.name)
+		for _, c := range columns() {
+			x, ok := r.cells[c]
+			if !ok {
+				x.empty = true
+			}
+			fmt.Fprintf(&b, " %-9s", x)
+		}
+		b.WriteByte('\n')
+	}
+	return b.String() + "\n" + legend
+}
+
+// faultless takes the empty sentences out.
+func faultless(faults ...string) []string {
+	return slices.DeleteFunc(faults, func(s string) bool { return s == "" })
+}
+
+// unless is a fault when a condition does not hold.
+func unless(ok bool, format string, args ...any) string {
+	if ok {
+		return ""
+	}
+	return fmt.Sprintf(format, args...)
+}

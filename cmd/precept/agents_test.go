@@ -1,0 +1,135 @@
+package main
+
+import (
+	"bytes"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// agentScript is the loop, then what the follow-up gets.
+func agentScript() []step {
+	return append(loopScript(), step{Command: "sh ./other.sh"}, step{Text: "The other script works."})
+}
+
+// faultScript is short: its faults are what counts.
+func faultScript() []step {
+	return []step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
+}
+
+// agentFaults hit the first request, the second, the third, and the last: refused, failed, cut, ended without an end.
+func agentFaults() []fault {
+	return []fault{
+		{name: "429", at: 1, times: 1, status: 429},
+		{name: "500", at: 3, times: 1, status: 500},
+		{name: "cut", at: 5, times: 1, cut: true},
+		{name: "end", at: 7, times: 1, nothing: true},
+	}
+}
+
+// TestAgents drives real agents directly against the scripted model and through precept, and prints what holds for each.
+// It installs nothing (tools/agents.sh does), takes many minutes, and runs only when asked for.
+func TestAgents(t *testing.T) {
+	if os.Getenv("PRECEPT_AGENTS") == "" {
+		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
+	}
+	if _, err := program(); err != nil {
+		t.Fatal(err)
+	}
+	var rows []*row
+	for _, a := range agents() {
+		t.Run(a.name, func(t *testing.T) {
+			r := &row{name: a.name}
+			rows = append(rows, r)
+			defer r.tell(t)
+			r.measure(t, &a)
+		})
+	}
+	fmt.Print(matrix(rows)) // not t.Log: the matrix is what the run is for
+}
+
+// measure runs an agent as often as its row needs.
+func (r *row) measure(t *testing.T, a *agent) {
+	t.Helper()
+	direct := newTrial(t, a, agentScript(), nil, false)
+	direct.turns()
+	through := newTrial(t, a, agentScript(), nil, true)
+	through.turns()
+	r.outcome(direct, through)
+	r.lists(a, through)
+	r.blocks(a, through)
+	r.sideRequests(through)
+	r.sessions(through)
+	through.ask(loopTask, false)
+	r.newSession(through)
+
+	failing := newTrial(t, a, faultScript(), agentFaults(), false)
+	failing.ask(loopTask, false)
+	faulty := newTrial(t, a, faultScript(), agentFaults(), true)
+	faulty.ask(loopTask, false)
+	r.retries(failing, faulty)
+}
+
+// trial is one agent in its box, with the model it talks to and, in between, precept or nothing.
+type trial struct {
+	t     *testing.T
+	agent *agent
+	box   *box
+	model *model
+	tap   *tap
+	codes []int
+	outs  []string
+	ends  []int // how many requests had reached the model at the end of each call
+}
+
+func newTrial(t *testing.T, a *agent, steps []step, faults []fault, proxied bool) *trial {
+	t.Helper()
+	tr := &trial{t: t, agent: a, model: newModel(t, steps, faults...)}
+	target := tr.model.URL
+	if proxied {
+		target = start(t, t.TempDir(), always(tr.model, lessonDir(t))...).Data
+	}
+	tr.tap = newTap(t, target)
+	tr.box = newBox(t, tr.tap.URL)
+	a.prepare(tr.box)
+	t.Cleanup(func() { tr.keep(proxied, len(faults) > 0) })
+	return tr
+}
+
+// turns asks, and asks again in the same conversation.
+func (tr *trial) turns() {
+	tr.ask(loopTask, false)
+	if !tr.agent.inProcess {
+		tr.ask(followUp, true)
+	}
+}
+
+func (tr *trial) ask(words string, again bool) {
+	code, out := tr.box.call(tr.agent.ask(tr.box, words, again))
+	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.model.all()))
+}
+
+// mains are the main requests that reached the model.
+func (tr *trial) mains() []asked { return tr.model.mainRequests() }
+
+// keep leaves what was sent and printed in AGENTS_KEEP, for a person to look at.
+func (tr *trial) keep(proxied, faults bool) {
+	dir := os.Getenv("AGENTS_KEEP")
+	if dir == "" {
+		return
+	}
+	var b bytes.Buffer
+	for i, a := range tr.model.all() {
+		s := tr.tap.of(&a)
+		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.kind, a.main, a.step, a.fault != nil, s.session, s.status, s.body, a.raw)
+	}
+	for i, out := range tr.outs {
+		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, tr.codes[i], out)
+	}
+	name := fmt.Sprintf("%s-proxied=%v-faults=%v.txt", strings.ReplaceAll(tr.t.Name(), "/", "_"), proxied, faults)
+	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
+		tr.t.Log(err)
+	}
+}

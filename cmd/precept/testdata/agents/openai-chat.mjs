@@ -1,0 +1,15 @@
+// The official SDK's own tool runner over chat completions, streamed.
+import { task, more, base, load, schema, shell } from './shell.mjs';
+
+const { OpenAI } = load('openai');
+const client = new OpenAI({ baseURL: base });
+let messages = [{ role: 'developer', content: 'Be brief.' }];
+for (const words of [task, more]) {
+  const runner = client.chat.completions.runTools({
+    model: 'mock-model', stream: true, stream_options: { include_usage: true },
+    messages: [...messages, { role: 'user', content: words }],
+    tools: [{ type: 'function', function: { name: 'bash', description: 'Run a command.', parse: JSON.parse, function: shell, parameters: schema } }],
+  });
+  console.log(await runner.finalContent());
+  messages = runner.messages;
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env bash
+# agents.sh [-i] [AGENT...]   real agents against a scripted model, directly and through precept; -i only installs them.
+#
+# What is missing is installed from npm, at the versions below, into AGENTS_HOME (default: .cache/agents of this clone), a
+# folder an agent. Then TestAgents runs every row whose name begins with one of the words and prints the matrix; without words
+# it runs all. Everything talks over loopback; homes and projects are temporary folders.
+# AGENTS_LIMIT is how long a call of an agent may last (90s). AGENTS_KEEP=DIR keeps what was sent there.
+set -euo pipefail
+root=$(cd "$(dirname "$0")/.." && pwd)
+export AGENTS_HOME=${AGENTS_HOME:-$root/.cache/agents}
+export npm_config_audit=false npm_config_fund=false npm_config_update_notifier=false
+
+packages() { # the npm packages of a folder
+  case $1 in
+  node22) echo node@22.23.3 ;;
+  opencode) echo opencode-ai@1.18.33 ;;
+  qwen) echo @qwen-code/qwen-code@0.24.4 ;;
+  pi) echo @mariozechner/pi-coding-agent@0.73.1 ;;
+  codex) echo @openai/codex@0.169.0 ;;
+  claude) echo @anthropic-ai/claude-code@2.1.197 ;;
+  oai) echo openai@7.55.0 @openai/agents@0.20.0 zod@4.6.7 ;;
+  aisdk) echo ai@7.0.173 @ai-sdk/openai@4.0.118 @ai-sdk/openai-compatible@3.0.92 @ai-sdk/anthropic@4.0.105 zod@4.6.7 ;;
+  langchain) echo @langchain/openai@1.1 @langchain/core@1.1 zod@4.6.7 ;;
+  *) return 1 ;;
+  esac
+}
+
+# present says whether a folder holds all that it should: the version must begin with the one that is asked for.
+present() {
+  local dir=$AGENTS_HOME/$1 spec name want have
+  for spec in $(packages "$1"); do
+    name=${spec%@*} want=${spec##*@}
+    have=$(sed -n 's/^[[:space:]]*"version": "\(.*\)",*$/\1/p' "$dir/node_modules/$name/package.json" 2>/dev/null | head -n 1)
+    case $have. in "$want".*) ;; *) return 1 ;; esac
+  done
+}
+
+install() {
+  local dir=$AGENTS_HOME/$1
+  present "$1" && return 0
+  echo "installing $(packages "$1") into $dir" >&2
+  mkdir -p "$dir"
+  [ -f "$dir/package.json" ] || echo '{"private": true}' >"$dir/package.json"
+  # shellcheck disable=SC2046 # a word a package
+  npm install --prefix "$dir" --save-exact --legacy-peer-deps --loglevel=error $(packages "$1")
+}
+
+only=
+if [ "${1:-}" = -i ]; then only=1 && shift; fi
+folders=()
+for word in "$@"; do
+  case $word in
+  openai* | agents*) folders+=(oai) ;;
+  python*) ;;
+  *) packages "$word" >/dev/null || { echo "no agent $word" >&2; exit 2; }; folders+=("$word") ;;
+  esac
+done
+[ $# -gt 0 ] || folders=(opencode qwen pi codex claude oai aisdk langchain)
+install node22
+export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
+for folder in "${folders[@]}"; do install "$folder"; done
+[ -z "$only" ] || exit 0
+
+run=TestAgents
+[ $# -eq 0 ] || run="TestAgents/^($(IFS='|' && echo "$*"))"
+cd "$root"
+PRECEPT_AGENTS=1 "${GO:-go}" test ./cmd/precept -count=1 -timeout 3h -v -run "$run"
