@@ -35,7 +35,7 @@ func (t *trail) next() (EchoKey, bool) {
 			return 0, false
 		}
 		for _, k := range t.req.Echo(t.item) {
-			t.pending = append(t.pending, keyIn(t.r.scope, k, t.r.context))
+			t.pending = append(t.pending, t.r.key(k))
 		}
 		t.item--
 	}

@@ -34,10 +34,15 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 // request that names one shows nothing else. Call and item ids stand alone when they look random; "call_1" and
 // "functions.bash:0" come again in every run, as does a text like "Done.": these count together with the context only.
 func keyIn(sc Scope, key string, context uint64) EchoKey {
-	if strings.HasPrefix(key, "r:") || !strings.HasPrefix(key, "t:") && random(key) {
+	if !repeats(key) {
 		context = 0
 	}
 	return echoKey(sc, key, context)
+}
+
+// repeats says whether the thing may come again in another run.
+func repeats(key string) bool {
+	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }
 
 // randomBits is how much chance an id must show before it is taken for unique.

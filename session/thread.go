@@ -52,7 +52,9 @@ type Resolved struct {
 	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
 
 	scope   Scope
-	context uint64
+	req     *wire.Request // until the turn is over
+	context uint64        // what the conversation is about, once known
+	told    bool          // context is known
 	list    uint64
 	items   int
 	last    uint64
@@ -75,7 +77,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		}
 		return r
 	}
-	r.list, r.context = req.ListHash, firstWords(req)
+	r.list, r.req = req.ListHash, req
 	if r.items = req.Len(); r.items > 0 {
 		r.last = itemKey(req, r.items-1)
 	}
@@ -92,6 +94,18 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	}
 	r.Echoes = t.note(&r, req)
 	return r
+}
+
+// key is the key of one thing in this conversation. What the conversation is about is looked up only for things that
+// come again in every run.
+func (r *Resolved) key(k string) EchoKey {
+	if !repeats(k) {
+		return echoKey(r.scope, k, 0)
+	}
+	if !r.told && r.req != nil {
+		r.context, r.told = firstWords(r.req), true
+	}
+	return echoKey(r.scope, k, r.context)
 }
 
 func (r *Resolved) named(sc Scope, c Claim) {
@@ -166,7 +180,7 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
 		for _, k := range req.Echo(i) {
 			seen++
-			key := keyIn(r.scope, k, r.context)
+			key := r.key(k)
 			if k[0] == 't' || !random(k) {
 				t.index.add(key, owner{r.ID, stampWeak})
 				continue
@@ -190,7 +204,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	}
 	var news []EchoKey
 	for _, k := range wire.EchoReply(rep) {
-		key := keyIn(r.scope, k, r.context)
+		key := r.key(k)
 		if t.index.add(key, owner{r.ID, kind}) {
 			news = append(news, key)
 		}
