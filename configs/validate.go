@@ -3,7 +3,6 @@ package configs
 import (
 	"encoding/hex"
 	"fmt"
-	"net"
 	"net/url"
 	"slices"
 	"strconv"
@@ -54,130 +53,6 @@ func (v *validator) source(path string) string {
 		p = p[:cut]
 	}
 	return "default"
-}
-
-func (v *validator) addresses() {
-	dataOK := v.address("listen", v.config.Listen)
-	adminOK := v.address("admin.listen", v.config.Admin.Listen)
-	if !dataOK || !adminOK {
-		return
-	}
-	if v.config.Listen == v.config.Admin.Listen && !strings.HasSuffix(v.config.Listen, ":0") {
-		v.fault("admin.listen", v.config.Admin.Listen, "is the data listener's address too; give it a port of its own")
-	}
-	if !loopback(v.config.Admin.Listen) && len(v.config.Admin.Tokens) == 0 {
-		v.fault("admin.listen", v.config.Admin.Listen, "can be reached from outside and there is no admin token; set PRECEPT_ADMIN_TOKEN (or admin.tokens), or listen on 127.0.0.1")
-	}
-}
-
-func (v *validator) address(path, value string) bool {
-	_, port, err := net.SplitHostPort(value)
-	if err != nil {
-		v.fault(path, value, "is no address; write host:port, such as 127.0.0.1:8080")
-		return false
-	}
-	if n, err := strconv.ParseUint(port, 10, 16); err != nil || (n == 0 && port != "0") {
-		v.fault(path, value, "has no port from 0 to 65535")
-		return false
-	}
-	return true
-}
-
-// loopback says that an address can be reached from this machine only.
-func loopback(address string) bool {
-	host, _, err := net.SplitHostPort(address)
-	if err != nil {
-		return false
-	}
-	if strings.EqualFold(host, "localhost") {
-		return true
-	}
-	ip := net.ParseIP(host)
-	return ip != nil && ip.IsLoopback()
-}
-
-func (v *validator) upstreams() {
-	if len(v.config.Upstreams) == 0 {
-		v.fault("upstreams", "", "names none; write a name with its url, or set --upstream")
-	}
-	for name, u := range v.config.Upstreams {
-		path := "upstreams." + name + ".url"
-		if name == DefaultUpstream && v.config.Upstream != "" {
-			path = "upstream"
-		}
-		if name == "" || strings.ContainsAny(name, "/,= ") {
-			v.fault("upstreams."+name, name, "is no name; use letters, digits, - and _")
-		}
-		if problem := v.upstreamProblem(u.URL); problem != "" {
-			v.fault(path, showURL(u.URL), problem)
-		}
-	}
-}
-
-// showURL is a URL without what may be secret in it: user, password, query.
-func showURL(text string) string {
-	u, err := url.Parse(text)
-	if err != nil || u.User != nil && u.Host == "" {
-		return ""
-	}
-	u.User, u.RawQuery, u.Fragment = nil, "", ""
-	return u.String()
-}
-
-// upstreamProblem says what is wrong with an upstream's URL, "" for nothing. An upstream that is precept itself is the likeliest
-// mistake of all: the variable that is to point agents here is also the one that names our upstream.
-func (v *validator) upstreamProblem(text string) string {
-	u, err := url.Parse(text)
-	switch {
-	case text == "" || err != nil:
-		return "is no URL; write one such as https://api.openai.com/v1"
-	case u.Scheme != "http" && u.Scheme != "https":
-		return "must begin with http:// or https://"
-	case u.Hostname() == "":
-		return "has no host"
-	case u.User != nil:
-		return "holds a user or a password; clients send their own credential, or use keys with upstream_key"
-	case u.RawQuery != "" || u.Fragment != "":
-		return "has a query or a fragment; give the base URL alone"
-	case v.isSelf(u):
-		return "is precept's own address: requests would go round for ever; name the real API"
-	default:
-		return ""
-	}
-}
-
-func (v *validator) isSelf(u *url.URL) bool {
-	for _, address := range []string{v.config.Listen, v.config.Admin.Listen} {
-		host, port, err := net.SplitHostPort(address)
-		if err != nil || port == "0" || port != portOf(u) {
-			continue
-		}
-		ip := net.ParseIP(host)
-		open := host == "" || (ip != nil && ip.IsUnspecified())
-		if strings.EqualFold(host, u.Hostname()) || ((open || loopback(address)) && loopback(net.JoinHostPort(u.Hostname(), port))) {
-			return true
-		}
-	}
-	return false
-}
-
-func portOf(u *url.URL) string {
-	switch {
-	case u.Port() != "":
-		return u.Port()
-	case u.Scheme == "https":
-		return "443"
-	default:
-		return "80"
-	}
-}
-
-func (v *validator) routes() {
-	for path, name := range v.config.Routes.byPath() {
-		if _, ok := v.config.Upstreams[*name]; !ok && len(v.config.Upstreams) > 0 {
-			v.fault(path, *name, "names no upstream; there are "+sortedNames(v.config.Upstreams))
-		}
-	}
 }
 
 func (v *validator) tenancy() {

@@ -1,0 +1,62 @@
+package main
+
+import (
+	"context"
+	"net/http"
+	"os"
+	"syscall"
+	"time"
+)
+
+// counted keeps account of the requests in flight: closing a server does not wait for its handlers, and what they have to
+// tell the recorder must be told before it goes.
+func (s *server) counted(h http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		s.inFlight.Add(1)
+		defer s.inFlight.Done()
+		h.ServeHTTP(w, r)
+	})
+}
+
+// stopData lets streams end for the drain time or until a second signal; cut says that some did not.
+func (s *server) stopData(ctx context.Context, data *http.Server, signals <-chan os.Signal) (cut bool) {
+	if s.service.drain != nil {
+		s.service.drain()
+	}
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.DrainTimeout)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() { done <- data.Shutdown(ctx) }()
+	for waiting := true; waiting; {
+		select {
+		case err := <-done:
+			cut, waiting = err != nil, false
+		case sig := <-signals:
+			if sig != syscall.SIGHUP {
+				cancel() // Shutdown returns with an error
+			}
+		}
+	}
+	if cut {
+		_ = data.Close() // what it would say is that connections were open
+	}
+	s.waitInFlight()
+	return cut
+}
+
+// waitInFlight gives cut handlers the time to notice.
+func (s *server) waitInFlight() {
+	over := make(chan struct{})
+	go func() {
+		s.inFlight.Wait()
+		close(over)
+	}()
+	timer := time.NewTimer(cutWait)
+	defer timer.Stop()
+	select {
+	case <-over:
+	case <-timer.C:
+		s.log.Warn("handlers did not end in time; what they held is lost")
+	}
+}
+

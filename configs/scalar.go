@@ -1,0 +1,132 @@
+package configs
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"reflect"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/goccy/go-yaml/ast"
+)
+
+// scalarText is a scalar as written, whatever type YAML would give it: 0x10, yes and 1e3 mean what the key says.
+func scalarText(n ast.Node) (string, bool) {
+	switch n := n.(type) {
+	case *ast.StringNode:
+		return n.Value, true
+	case *ast.LiteralNode:
+		return n.Value.Value, true
+	case *ast.BoolNode, *ast.IntegerNode, *ast.FloatNode, *ast.InfinityNode, *ast.NanNode:
+		return n.GetToken().Value, true
+	default:
+		return "", false
+	}
+}
+
+// setScalar reads text as v's type wants it.
+func setScalar(v reflect.Value, text string) error {
+	switch {
+	case isDuration(v.Type()):
+		t, err := parseDuration(text)
+		v.SetInt(int64(t))
+		return err
+	case v.Type() == reflect.TypeFor[Size]():
+		s, err := parseSize(text)
+		v.SetInt(int64(s))
+		return err
+	}
+	switch v.Kind() {
+	case reflect.String:
+		v.SetString(text)
+	case reflect.Bool:
+		b, err := parseBool(text)
+		v.SetBool(b)
+		return err
+	case reflect.Int:
+		i, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return errors.New("is no whole number")
+		}
+		v.SetInt(i)
+	case reflect.Float64:
+		f, err := strconv.ParseFloat(text, 64)
+		if err != nil || math.IsNaN(f) || math.IsInf(f, 0) {
+			return errors.New("is no number; write one such as 0.2")
+		}
+		v.SetFloat(f)
+	default:
+		return fmt.Errorf("has a type that cannot be read (%s)", v.Type())
+	}
+	return nil
+}
+
+func parseBool(text string) (bool, error) {
+	switch strings.ToLower(text) {
+	case "true", "yes", "on", "1":
+		return true, nil
+	case "false", "no", "off", "0":
+		return false, nil
+	default:
+		return false, errors.New("is neither true nor false")
+	}
+}
+
+// checkTag holds a value against its field's enum, min and max.
+func checkTag(v reflect.Value, tag reflect.StructTag) error {
+	if enum := tag.Get("enum"); enum != "" && v.Kind() == reflect.String {
+		words := strings.Split(enum, "|")
+		if !slices.Contains(words, v.String()) {
+			return fmt.Errorf("is none of %s", strings.Join(words, ", "))
+		}
+	}
+	minimum, maximum := bound(tag, "min", math.Inf(-1)), bound(tag, "max", math.Inf(1))
+	var x float64
+	switch v.Kind() {
+	case reflect.Int, reflect.Int64:
+		x = float64(v.Int())
+	case reflect.Float64:
+		x = v.Float()
+	default:
+		return nil
+	}
+	if x < minimum || x > maximum {
+		return fmt.Errorf("is out of bounds; it must be %s", boundText(v.Type(), minimum, maximum))
+	}
+	return nil
+}
+
+func bound(tag reflect.StructTag, name string, otherwise float64) float64 {
+	f, err := strconv.ParseFloat(tag.Get(name), 64)
+	if err != nil {
+		return otherwise
+	}
+	return f
+}
+
+// boundText says bounds in the words of the type.
+func boundText(t reflect.Type, minimum, maximum float64) string {
+	show := func(x float64) string {
+		switch {
+		case isDuration(t) && x <= 1:
+			return "0s"
+		case isDuration(t):
+			return strconv.FormatFloat(x/1e9, 'f', -1, 64) + "s"
+		case t == reflect.TypeFor[Size]():
+			return Size(x).String()
+		default:
+			return strconv.FormatFloat(x, 'f', -1, 64)
+		}
+	}
+	switch {
+	case math.IsInf(maximum, 1) && isDuration(t) && minimum == 1:
+		return "more than 0s"
+	case math.IsInf(maximum, 1):
+		return "at least " + show(minimum)
+	default:
+		return "from " + show(minimum) + " to " + show(maximum)
+	}
+}
+
