@@ -197,4 +197,3 @@ func (d *decoder) pairs(path string, n ast.Node) (ast.MapNode, bool) {
 	}
 	return pairs, true
 }
-

@@ -129,4 +129,3 @@ func boundText(t reflect.Type, minimum, maximum float64) string {
 		return "from " + show(minimum) + " to " + show(maximum)
 	}
 }
-

@@ -130,4 +130,3 @@ func (v *validator) routes() {
 		}
 	}
 }
-

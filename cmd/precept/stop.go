@@ -59,4 +59,3 @@ func (s *server) waitInFlight() {
 		s.log.Warn("handlers did not end in time; what they held is lost")
 	}
 }
-
