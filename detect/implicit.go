@@ -1,6 +1,8 @@
 package detect
 
 import (
+	"strings"
+
 	"precept/wire"
 )
 
@@ -61,6 +63,10 @@ func resultSignal(req *wire.Request, r wire.Result, mem func(string) (wire.Call,
 		made, _ = mem(r.CallID)
 	}
 	call := lookAt(made.Name, made.Args)
+	if call.verifies() == "" { // only a refusal says something
+		by, rule := refused(&call, clip(strings.TrimSpace(r.Text)))
+		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: "refusal:" + rule, CallID: r.CallID}, by == Person
+	}
 	v := classify(&call, r.Text, r.IsError)
 	if v.Outcome == Refusal {
 		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: r.CallID}, v.By == Person

@@ -34,13 +34,8 @@ func Classify(toolName, args, text string, isError int8) Verdict {
 
 func classify(call *toolCall, text string, isError int8) Verdict {
 	text = clip(strings.TrimSpace(text))
-	if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
+	if by, rule := refused(call, text); by != NoRefuser {
 		return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
-	}
-	if call.kind == kindExec {
-		if by, rule, ok := brokenOff(text); ok {
-			return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
-		}
 	}
 	if rule, ok := readPending(text); ok && !call.readsFile() {
 		return Verdict{Outcome: Pending, Rule: "pending:" + rule}
@@ -52,6 +47,19 @@ func classify(call *toolCall, text string, isError int8) Verdict {
 		return Verdict{Outcome: OK, Rule: "flag", Sure: true}
 	}
 	return classifyText(text, call, 0)
+}
+
+// refused says who did not let the call happen, NoRefuser when nobody did.
+func refused(call *toolCall, text string) (Refuser, string) {
+	if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
+		return by, rule
+	}
+	if call.kind == kindExec {
+		if by, rule, ok := brokenOff(text); ok {
+			return by, rule
+		}
+	}
+	return NoRefuser, ""
 }
 
 // readsFile: what came back is somebody's file, whatever it says.
