@@ -12,6 +12,11 @@ import (
 // can pay for; without any draw a lesson with a slightly negative start would never be tried.
 const temper = 0.25
 
+// benched says that a lesson is expected to harm: by more than the draw's own spread. A line at 0 was tried and lost three
+// points of the attainable gain, because helpful lessons that began unluckily came back through the probe budget only;
+// no line at all injected a tenth more harmful lessons.
+func (b belief) benched() bool { return b.m < -temper*math.Sqrt(b.v) }
+
 // choose ranks the fresh candidates by the objective and returns the best that fit into the slots left.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
 	if slots <= 0 || len(fresh) == 0 {
@@ -40,10 +45,6 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 }
 
 // eligible scores a candidate and says whether it may be picked at all. "No lesson" is always a possible answer of Uplift.
-//
-// Nothing is shut out for an expectation below 0 alone: the draw does that, ever more surely the more is known. A hard
-// line at 0 was tried and lost three points of the attainable gain, because helpful lessons that began unluckily came back
-// through the probe budget only.
 func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	switch c.Objective {
 	case All:
@@ -64,7 +65,7 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	if k.Candidate.Epsilon > 0 { // a trial: the operator asked for data, so neither the threshold nor the bench applies
 		return true
 	}
-	return k.score > float64(k.Tokens)*c.TokenCost
+	return !k.Probe && k.score > float64(k.Tokens)*c.TokenCost
 }
 
 // betaDraw draws from Beta(a, b), both at least 1.

@@ -123,7 +123,7 @@ func (c *Counters) Posterior(k Candidate) Posterior {
 		a.mu.Unlock()
 	}
 	b := c.priors.update(e, mu0)
-	return Posterior{Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Probe: b.m < 0}
+	return Posterior{Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Probe: b.benched()}
 }
 
 // Baseline is the sessions of a category and the sum of their rewards less what lessons explain.

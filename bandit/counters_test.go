@@ -25,6 +25,27 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 	}
 }
 
+// A lesson is benched when it is expected to harm by more than the draw's own spread, and comes back when it is not.
+func TestBench(t *testing.T) {
+	c := NewCounters()
+	was := Posterior{}
+	for range 40 {
+		c.Add([]Delta{{Key{"a@1", fN1, 0}, 5 * Unit}, {Key{"a@1", fS1, 0}, -1 * Unit}, {Key{"a@1", fNU, 0}, 5 * Unit}})
+		p := c.Posterior(lesson("a"))
+		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
+			t.Fatalf("%+v", p)
+		}
+		was = p
+	}
+	if !was.Probe {
+		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
+	}
+	c.Add([]Delta{{Key{"a@1", fN1, 0}, 200 * Unit}, {Key{"a@1", fS1, 0}, 60 * Unit}})
+	if p := c.Posterior(lesson("a")); p.Probe {
+		t.Errorf("it did well since: %+v", p)
+	}
+}
+
 // The posterior is the minimum of the penalised squares; solved here by hand on other numbers.
 func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -7,7 +7,7 @@ type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
-	Probe     bool    // benched: expected to harm; the probe budget tries it
+	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }
 
 // Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.

@@ -52,8 +52,10 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": id, "object": "chat.completion", "model": "demo",
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop",
-			"message": map[string]any{"role": "assistant", "content": text}}},
+		"choices": []any{map[string]any{
+			"index": 0, "finish_reason": "stop",
+			"message": map[string]any{"role": "assistant", "content": text},
+		}},
 		"usage": map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(text) / 4, "total_tokens": (len(body) + len(text)) / 4},
 	})
 }

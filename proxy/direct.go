@@ -169,7 +169,8 @@ func (d *direct) exchange(c *wireConn, r *http.Request) (*http.Response, error) 
 	}
 	_ = c.SetDeadline(time.Time{})
 	b := &directBody{d: d, c: c, body: res.Body, ctx: r.Context(), keep: wrote == nil && !res.Close}
-	b.stop = context.AfterFunc(b.ctx, func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	b.stop = context.AfterFunc(b.ctx, //nolint:contextcheck // it is the request's own
+		func() { _ = c.SetDeadline(time.Unix(1, 0)) })
 	if res.Body == http.NoBody {
 		b.end(true)
 		return res, nil

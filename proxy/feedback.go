@@ -35,8 +35,7 @@ func (p *Proxy) feedback(c echo.Context) error {
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, feedbackLimit))
 	if err != nil {
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refusal(wire.None, http.StatusRequestEntityTooLarge, "a feedback body may have 8 MiB; send fewer entries at once")
 		}
 		return refusal(wire.None, http.StatusBadRequest, "the request body ended early")

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"path/filepath"
@@ -117,9 +118,7 @@ func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map
 func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
-	for k, v := range flags {
-		all[k] = v
-	}
+	maps.Copy(all, flags)
 	cfg, err := configs.Parse(configs.Sources{Flags: all})
 	if err != nil {
 		t.Fatal(err)
@@ -188,9 +187,7 @@ func (r *rig) send(t *testing.T, method, path string, header http.Header, body s
 	if err != nil {
 		t.Fatal(err)
 	}
-	for k, v := range header {
-		req.Header[k] = v
-	}
+	maps.Copy(req.Header, header)
 	res, err := client(t).Do(req)
 	if err != nil {
 		t.Fatal(err)

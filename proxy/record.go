@@ -53,11 +53,8 @@ func (t *turn) note(keys ...session.EchoKey) {
 // echoed says that the session is recognised by what goes by. One with a name of its own is found by it: its echoes
 // would only cost.
 func (t *turn) echoed() bool {
-	switch t.found.Method {
-	case session.ByNew, session.ByEcho, session.ByBody:
-		return true
-	}
-	return false
+	m := t.found.Method
+	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
 // exchange copies what is new in the turn out of the request's buffer, which is about to be given back.
@@ -77,8 +74,10 @@ func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
 	}
 	size := t.newItems(x)
 	if rep := t.watch.reply; rep != nil {
-		x.Reply = sample.Reply{ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
-			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0)}
+		x.Reply = sample.Reply{
+			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
+			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
+		}
 		size += len(rep.Text)
 		for _, c := range rep.Calls {
 			x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})

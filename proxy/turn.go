@@ -108,8 +108,7 @@ func (t *turn) read(f *forwarding) error {
 	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit)
 	if err != nil {
 		t.p.pool.put(b)
-		var tooLarge *http.MaxBytesError
-		if errors.As(err, &tooLarge) {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refusal(t.dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
 		}
 		return refusal(t.dialect, http.StatusBadRequest, "the request body ended early")

@@ -127,8 +127,7 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if errors.Is(r.Context().Err(), context.Canceled) {
 		panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
 	}
-	var tooLarge *http.MaxBytesError
-	if errors.As(err, &tooLarge) {
+	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 		err = errTooLarge
 	}
 	code, text := statusOf(err)

@@ -74,7 +74,7 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	case LikelyHelps, LikelyHarms:
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
-		r.Note = "the chooser expects harm and seldom picks it"
+		r.Note = "the chooser expects harm and only probes it"
 	case Invalid:
 		r.Note = why(r)
 	default: // speaks for itself

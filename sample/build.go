@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -111,8 +112,8 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 
 // answer is the last text that the model gave, or what it did instead.
 func (h *history) answer(of []*Exchange) string {
-	for i := len(of) - 1; i >= 0; i-- {
-		if t := strings.TrimSpace(of[i].Reply.Text); t != "" {
+	for _, o := range slices.Backward(of) {
+		if t := strings.TrimSpace(o.Reply.Text); t != "" {
 			return cut(t, textBytes)
 		}
 	}

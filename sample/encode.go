@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"encoding/json"
 	"bytes"
 	"maps"
 	"math"
@@ -28,14 +29,7 @@ func (e *Exchange) AppendJSON(dst []byte) []byte {
 	o.num("status", e.Status)
 	o.str("outcome", e.Outcome)
 	o.key("new")
-	o.b = append(o.b, '[')
-	for i, item := range e.New {
-		if i > 0 {
-			o.b = append(o.b, ',')
-		}
-		o.b = appendRaw(o.b, item)
-	}
-	o.b = append(o.b, ']')
+	o.b = appendItems(o.b, e.New)
 	o.num("new_from", e.NewFrom)
 	o.key("reply")
 	o.b = e.Reply.appendJSON(o.b)
@@ -63,6 +57,17 @@ func (e *Exchange) AppendJSON(dst []byte) []byte {
 		o.b = append(o.b, "true"...)
 	}
 	return append(o.b, '}')
+}
+
+func appendItems(dst []byte, items []json.RawMessage) []byte {
+	dst = append(dst, '[')
+	for i, item := range items {
+		if i > 0 {
+			dst = append(dst, ',')
+		}
+		dst = appendRaw(dst, item)
+	}
+	return append(dst, ']')
 }
 
 func (r *Reply) appendJSON(dst []byte) []byte {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 )
 
 // Exporter writes JSON lines, one document a line, as they come: it holds no more than one document. After an error every
@@ -56,8 +57,8 @@ func (x *Exporter) MPLP(s *Sample) error { return x.line(s) }
 // the model is no example of anything and gives no line.
 func (x *Exporter) Chat(s *Session) error {
 	messages := s.Conversation()
-	for i := len(messages) - 1; i >= 0; i-- {
-		if messages[i].Role == "assistant" {
+	for i, message := range slices.Backward(messages) {
+		if message.Role == "assistant" {
 			return x.line(map[string]any{"messages": messages[:i+1]})
 		}
 	}

@@ -1,5 +1,7 @@
 package sample
 
+import "slices"
+
 // token matches a vendor's key: a prefix of the given length at start, then at least least bytes of the class. Where the
 // text itself ends inside the key (a capture that was cut) half of it is enough.
 func (m *matcher) token(start, prefix int, class uint8, least int, k kind) hit {
@@ -77,10 +79,8 @@ func (m *matcher) skKey(start int) hit {
 	if startsWith(m.s, start, "sk-ant-") {
 		h.kind = anthropicKey
 	}
-	for _, c := range m.s[h.start:h.end] {
-		if isDigit(c) {
-			return h
-		}
+	if slices.ContainsFunc(m.s[h.start:h.end], isDigit) {
+		return h
 	}
 	return hit{}
 }

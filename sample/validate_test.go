@@ -108,8 +108,10 @@ func TestValidateJSON(t *testing.T) {
 		{"dialog without answer", `{"sample_id":"3f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f","sample_family":"dialog_response","created_at":"2026-01-02T03:04:05Z","input":{"user_text":"x"},"output":{}}`, "", "", "required", "output.response_text"},
 	}
 	// Invariants that the schemas do not hold.
-	ours := map[string]bool{"learning_sample_id_is_uuid": true, "learning_sample_family_non_empty": true, "learning_sample_source_flow_non_empty": true,
-		"learning_intent_has_intent_id": true, "learning_delta_has_delta_id": true}
+	ours := map[string]bool{
+		"learning_sample_id_is_uuid": true, "learning_sample_family_non_empty": true, "learning_sample_source_flow_non_empty": true,
+		"learning_intent_has_intent_id": true, "learning_delta_has_delta_id": true,
+	}
 	schemas := published(t)
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -156,10 +158,12 @@ func TestValidateAgreesWithSchema(t *testing.T) {
 					continue
 				}
 				at = inner
-				keys = []string{"intent_id", "delta_id", "raw_request_summary", "constraints_summary", "dialog_turns_count", "change_summary", "delta_type", "project_phase",
+				keys = []string{
+					"intent_id", "delta_id", "raw_request_summary", "constraints_summary", "dialog_turns_count", "change_summary", "delta_type", "project_phase",
 					"psg_node_count", "existing_plan_count", "affected_artifact_count", "risk_level", "psg_complexity_score", "final_intent_summary", "plan_id", "plan_step_count",
 					"resolution_quality_label", "actual_impact_summary", "impact_scope", "comp_plan_required", "comp_plan_applied", "rollback_used", "source_flow_id",
-					"source_event_ids", "project_id", "human_feedback_label", "quality_score", "clarification_rounds", "ambiguity_flags", "impact_analysis_duration_ms", "predicted_vs_actual_accuracy"}
+					"source_event_ids", "project_id", "human_feedback_label", "quality_score", "clarification_rounds", "ambiguity_flags", "impact_analysis_duration_ms", "predicted_vs_actual_accuracy",
+				}
 			}
 			key := rapid.SampledFrom(keys).Draw(t, "key")
 			if value := rapid.SampledFrom(append(values, "gone")).Draw(t, "value"); value == "gone" {

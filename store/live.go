@@ -98,15 +98,6 @@ func (l *live) put(rec *session.Record, known bool, now time.Time) *Session {
 	return s
 }
 
-// forget drops a session from memory (it was deleted, or it is another replica's now).
-func (l *live) forget(id session.ID) {
-	sh := l.shard(id)
-	sh.mu.Lock()
-	delete(sh.m, id)
-	sh.mu.Unlock()
-	l.resting.Del(string(id[:]))
-}
-
 // sweep lets idle sessions rest. Its cost is spread: one shard a call.
 func (l *live) sweep(shard int, now time.Time) {
 	sh := &l.shards[shard%liveShards]

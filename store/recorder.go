@@ -89,7 +89,7 @@ func (s *Store) Run(ctx context.Context) error {
 	for {
 		select {
 		case <-ctx.Done():
-			return s.drain(b)
+			return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
 		case t := <-s.turns:
 			s.admit(b, t)
 			if len(b.exchanges) >= flushAt {

@@ -1,6 +1,8 @@
 package store
 
 import (
+	"slices"
+
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
@@ -17,12 +19,7 @@ func (s *Store) optedOut(x *sample.Exchange, answered []string) bool {
 			return true
 		}
 	}
-	for _, args := range answered {
-		if s.opts.OptOut.Hits(args) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(answered, s.opts.OptOut.Hits)
 }
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.

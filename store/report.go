@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"strings"
 	"time"
 
 	"precept/bandit"
@@ -44,14 +45,14 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 // are not comparable.
 func (s *Store) definition() string {
 	words := map[int]string{feedback.TierUser: "user", feedback.TierVerifier: "verifier", feedback.TierImplicit: "implicit"}
-	text := ""
+	var text strings.Builder
 	for i, t := range s.opts.Tiers {
 		if i > 0 {
-			text += ">"
+			text.WriteString(">")
 		}
-		text += words[t]
+		text.WriteString(words[t])
 	}
-	return text + "@" + s.opts.CloseAfter.String()
+	return text.String() + "@" + s.opts.CloseAfter.String()
 }
 
 // withOpen adds what open sessions would contribute today to a copy of the counters.

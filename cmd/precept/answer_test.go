@@ -3,6 +3,7 @@ package main
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"time"
 )
@@ -121,8 +122,10 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 	id := "resp_" + a.mark
 	base := func(status string, output []o) o {
-		return o{"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": o{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []o{}, "top_p": 1,
-			"usage": o{"input_tokens": 100, "input_tokens_details": o{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": o{"reasoning_tokens": 0}, "total_tokens": 110}}
+		return o{
+			"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": o{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []o{}, "top_p": 1,
+			"usage": o{"input_tokens": 100, "input_tokens_details": o{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": o{"reasoning_tokens": 0}, "total_tokens": 110},
+		}
 	}
 	var output []o
 	if a.text != "" {
@@ -152,9 +155,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 	}
 	for i, item := range output {
 		open := o{}
-		for k, v := range item {
-			open[k] = v
-		}
+		maps.Copy(open, item)
 		open["status"] = "in_progress"
 		if item["type"] == "message" {
 			open["content"] = []o{}

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bufio"
 	"bytes"
 	"context"
 	"encoding/json"
@@ -317,15 +316,4 @@ func TestE2ERetries(t *testing.T) {
 			}
 		})
 	}
-}
-
-// lines of a process's output that hold a text.
-func linesWith(out, text string) (n int) {
-	s := bufio.NewScanner(strings.NewReader(out))
-	for s.Scan() {
-		if strings.Contains(s.Text(), text) {
-			n++
-		}
-	}
-	return n
 }

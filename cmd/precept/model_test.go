@@ -157,11 +157,17 @@ func (m *model) all() []asked {
 	return append([]asked(nil), m.asked...)
 }
 
-// otherRequests are method and path of what was no generation request, sorted.
+// otherRequests are method and path of what was no generation request, sorted. The version is left out: precept adds the
+// upstream's own to a path that has none.
 func (m *model) otherRequests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Sorted(slices.Values(m.others))
+	var out []string
+	for _, s := range m.others {
+		out = append(out, strings.Replace(s, " /v1/", " /", 1))
+	}
+	slices.Sort(out)
+	return out
 }
 
 // list is the conversation in a request.

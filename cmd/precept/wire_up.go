@@ -71,7 +71,8 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
 	if errors.Is(err, sqlite.ErrReadOnly) {
-		return p.volatile(err), nil
+		p.fromMemory(err)
+		return store.Volatile{}, nil
 	}
 	if err != nil {
 		return nil, err
@@ -79,7 +80,8 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, e
 	p.lock = lock
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.now})
 	if errors.Is(err, sqlite.ErrReadOnly) {
-		return p.volatile(err), nil
+		p.fromMemory(err)
+		return store.Volatile{}, nil
 	}
 	if err != nil {
 		return nil, errors.Join(err, p.unlock())
@@ -90,11 +92,10 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, e
 	return db, nil
 }
 
-func (p *parts) volatile(err error) store.Backend {
+func (p *parts) fromMemory(err error) {
 	p.notice = err.Error()
 	p.log.Error("precept runs from memory: nothing is kept and nothing is learned until the data directory can be written", "error", err)
 	p.metrics.FailedOpen("store")
-	return store.Volatile{}
 }
 
 // build makes the store, the lessons in force and the data face.
