@@ -44,6 +44,7 @@ type Proxy struct {
 	transport *http.Transport
 	direct    *direct
 	stdlog    *log.Logger
+	parses    *wire.Memory
 	threads   *session.Threader
 	signs     session.Signs
 	set       atomic.Pointer[settings]
@@ -67,7 +68,7 @@ type settings struct {
 // New makes the data face. It starts nothing.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{
-		opts: o, stdlog: discardLog(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
+		opts: o, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
 		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), direct: newDirect(o.Config.Limits.UpstreamHeaderTimeout, o.Now),
 	}

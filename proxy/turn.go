@@ -167,7 +167,7 @@ func (t *turn) parse() {
 		}
 		t.plain = dec
 	}
-	req, err := wire.Parse(t.dialect, t.plain)
+	req, err := t.p.parses.Parse(t.who.scope().Credential, t.dialect, t.plain)
 	var u *wire.Uninspected
 	switch {
 	case errors.As(err, &u):

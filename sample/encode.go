@@ -1,8 +1,8 @@
 package sample
 
 import (
-	"encoding/json"
 	"bytes"
+	"encoding/json"
 	"maps"
 	"math"
 	"slices"

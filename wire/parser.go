@@ -11,6 +11,13 @@ type parser struct {
 	results []resultAt
 	tools   []span // the names
 	odd     bool   // the list holds something that is no object
+	ahead   ahead
+}
+
+// ahead is what stood before the list: of a conversation that grows it stays true.
+type ahead struct {
+	at          places
+	keys, tools int // how many
 }
 
 // places are the top-level members that precept reads; the span of an absent one is empty.
@@ -25,7 +32,11 @@ func (p *parser) body() int {
 		return p.value(i, 0)
 	}
 	p.keys = make([]span, 0, 24)
-	i, more := p.open(i, '}', 1)
+	return p.members(p.open(i, '}', 1))
+}
+
+// members scans the top-level members from i on.
+func (p *parser) members(i int, more bool) int {
 	for more {
 		var name span
 		if name, i = p.key(i); i < 0 {
@@ -35,6 +46,7 @@ func (p *parser) body() int {
 		from, field := i, plain(name.of(p.b))
 		switch list := i < len(p.b) && p.b[i] == '['; {
 		case list && string(field) == p.dialect.listKey():
+			p.ahead = ahead{p.at, len(p.keys), len(p.tools)}
 			i = p.itemList(i)
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)

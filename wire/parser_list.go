@@ -5,7 +5,11 @@ import "github.com/cespare/xxhash/v2"
 // itemList scans the list at i, depth 2.
 func (p *parser) itemList(i int) int {
 	p.list, p.results, p.odd = p.list[:0], p.results[:0], false
-	i, more := p.open(i, ']', 2)
+	return p.listItems(p.open(i, ']', 2))
+}
+
+// listItems scans the items from i on.
+func (p *parser) listItems(i int, more bool) int {
 	for more {
 		if i < len(p.b) && p.b[i] == '{' {
 			i = p.item(i)

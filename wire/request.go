@@ -59,14 +59,19 @@ type resultAt struct {
 // maxKeys is how many top-level keys are compared with each other; real requests have fewer than fifty.
 const maxKeys = 256
 
+// maxBody is the longest body whose offsets fit.
+const maxBody = math.MaxInt32
+
 // Parse locates the list and what else precept needs. It copies nothing of the body but short strings. The error is an
 // *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
-	if len(body) > math.MaxInt32 {
-		return nil, &Uninspected{reasonSize}
-	}
-	p := parser{scanner: scanner{b: body}, dialect: d}
-	end := p.body()
+	r, _, err := parse(d, body)
+	return r, err
+}
+
+// request makes the request of a body whose scan ended at end; known is what it was resumed from, nil for nothing.
+func (p *parser) request(end int, known *known) (*Request, error) {
+	body := p.b
 	switch {
 	case p.deep:
 		return nil, &Uninspected{reasonDepth}
@@ -79,9 +84,9 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 	case !p.listFits():
 		return nil, &Uninspected{reasonListType}
 	}
-	r := &Request{Dialect: d, Body: body, list: p.list, results: p.results}
+	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results}
 	r.top, r.system = p.blank(p.blank(0)+1), p.at.system
-	r.fill(&p.at, p.tools)
+	r.fill(&p.at, p.tools, known)
 	return r, nil
 }
 
@@ -114,7 +119,7 @@ func (p *parser) repeated() bool {
 }
 
 // fill reads the members that the scan located.
-func (r *Request) fill(at *places, tools []span) {
+func (r *Request) fill(at *places, tools []span, known *known) {
 	b := r.Body
 	r.Model = text(b, at.model)
 	r.Stream = kindAt(b, at.stream) == 't'
@@ -130,8 +135,14 @@ func (r *Request) fill(at *places, tools []span) {
 	}
 	slices.Sort(r.Tools)
 	r.ToolsHash = hashWords(r.Tools)
-	r.SystemHash = r.systemHash(at.system)
-	r.ListHash = xxhash.Sum64(at.list.of(b))
+	if known == nil {
+		r.SystemHash, r.ListHash = r.systemHash(at.system), xxhash.Sum64(at.list.of(b))
+		return
+	}
+	r.ListHash = known.listHash(at.list.of(b))
+	if r.SystemHash = known.system; known.at.system != at.system || !known.settled {
+		r.SystemHash = r.systemHash(at.system)
+	}
 }
 
 func (r *Request) hints(at *places) Hints {

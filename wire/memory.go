@@ -1,0 +1,194 @@
+package wire
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// Memory makes the parse of a growing conversation cost what is new in it. An agent sends its whole history again with
+// every turn; what was proved of it stays true as long as the bytes are the same, and a hash over them costs a tenth of
+// the proof.
+//
+// It holds offsets and hashes, never text. The hash is not a cryptographic one: a client that finds two beginnings with
+// the same hash confuses the parse of its own requests, which is why a scope (the client's credential) is part of the key.
+// It is safe for concurrent use.
+type Memory struct {
+	mu    sync.Mutex
+	kept  map[uint64][]*known // by scope and the body's first bytes, shortest first
+	size  int                 // entries in all of them
+	least int                 // shorter bodies are not remembered
+	clock uint64
+}
+
+// Bounds of what is remembered.
+const (
+	memoryLeast   = 8 << 10   // shorter bodies are parsed faster than they are looked up
+	memoryHead    = 1 << 10   // bytes that choose the bucket
+	memoryBucket  = 64        // conversations that begin alike
+	memoryEntries = 1_000_000 // list entries in all, 16 bytes each
+)
+
+// known is what a scan proved of a body up to the end of a list item.
+type known struct {
+	n       int // the proven bytes
+	at      places
+	keys    []span
+	list    []entry
+	results []resultAt
+	tools   []span
+	start   int    // of the list
+	head    uint64 // hash of what stands before the list
+	sum     uint64 // hash of the list up to n
+	system  uint64 // the request's SystemHash,
+	settled bool   // which the proven part decides: an item that is no system text stands in it
+	used    uint64
+
+	digest xxhash.Digest // of a look-up: fed with the list up to n
+}
+
+// NewMemory makes an empty one.
+func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
+
+// Parse is Parse, resumed from the longest beginning that was seen before.
+func (m *Memory) Parse(scope uint64, d Dialect, body []byte) (*Request, error) {
+	if len(body) < m.least {
+		return Parse(d, body)
+	}
+	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.least)])
+	k := m.find(key, body)
+	if k == nil {
+		r, p, err := parse(d, body)
+		if err == nil {
+			m.keep(key, p, r, nil)
+		}
+		return r, err
+	}
+	p := k.parser(d, body)
+	r, err := p.request(p.resume(k), k)
+	if err == nil {
+		m.keep(key, p, r, k)
+	}
+	return r, err
+}
+
+// parse is Parse, with the parser left over.
+func parse(d Dialect, body []byte) (*Request, *parser, error) {
+	if len(body) > maxBody {
+		return nil, nil, &Uninspected{reasonSize}
+	}
+	p := &parser{scanner: scanner{b: body}, dialect: d}
+	r, err := p.request(p.body(), nil)
+	return r, p, err
+}
+
+// parser is a parser that has scanned the proven part.
+func (k *known) parser(d Dialect, body []byte) *parser {
+	return &parser{
+		scanner: scanner{b: body}, dialect: d, at: k.at, keys: slices.Clone(k.keys),
+		list: slices.Grow(slices.Clone(k.list), 8), results: slices.Clone(k.results), tools: slices.Clone(k.tools),
+		ahead: ahead{k.at, len(k.keys), len(k.tools)},
+	}
+}
+
+// resume scans on behind the proven part.
+func (p *parser) resume(k *known) int {
+	i := p.listItems(p.next(k.n, ']'))
+	if i > 0 {
+		p.at.list = span{k.start, i}
+	}
+	return p.members(p.next(i, '}'))
+}
+
+// listHash is the hash of the whole list, of which the digest has seen the beginning.
+func (k *known) listHash(list []byte) uint64 {
+	d := k.digest
+	_, _ = d.Write(list[k.n-k.start:])
+	return d.Sum64()
+}
+
+// find gives the longest proven beginning of the body. It hashes the body once, however many candidates there are.
+func (m *Memory) find(key uint64, body []byte) *known {
+	m.mu.Lock()
+	list := m.kept[key]
+	m.mu.Unlock()
+	var best *known
+	var digest, found xxhash.Digest
+	start, at, same := -1, 0, false
+	for _, k := range list {
+		if k.n > len(body) {
+			break
+		}
+		if k.start != start {
+			start, at = k.start, k.start
+			same = xxhash.Sum64(body[:start]) == k.head
+			digest.Reset()
+		}
+		if !same {
+			continue
+		}
+		_, _ = digest.Write(body[at:k.n])
+		at = k.n
+		if digest.Sum64() == k.sum {
+			best, found = k, digest
+		}
+	}
+	if best == nil {
+		return nil
+	}
+	k := *best
+	k.digest = found
+	return &k
+}
+
+// keep remembers what a scan proved, in the place of what it was resumed from.
+func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
+	if len(p.list) == 0 || p.b[p.at.list.start] != '[' {
+		return
+	}
+	k := &known{
+		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: slices.Clip(p.list), results: slices.Clip(p.results),
+		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
+		at: p.ahead.at, keys: slices.Clip(p.keys[:p.ahead.keys]), tools: slices.Clip(p.tools[:p.ahead.tools]),
+	}
+	if from != nil {
+		d := from.digest
+		_, _ = d.Write(p.b[from.n:k.n])
+		k.head, k.sum = from.head, d.Sum64()
+	} else {
+		k.head, k.sum = xxhash.Sum64(p.b[:k.start]), xxhash.Sum64(p.b[k.start:k.n])
+	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.clock++
+	k.used = m.clock
+	old := m.kept[key]
+	list := make([]*known, 0, len(old)+1)
+	for _, o := range old {
+		if (from != nil && o.n == from.n && o.sum == from.sum && o.start == from.start) || (o.n == k.n && o.sum == k.sum) {
+			m.size -= len(o.list)
+			continue
+		}
+		list = append(list, o)
+	}
+	list = append(list, k)
+	m.size += len(k.list)
+	if len(list) > memoryBucket {
+		oldest := slices.MinFunc(list, func(a, b *known) int { return cmp.Compare(a.used, b.used) })
+		m.size -= len(oldest.list)
+		list = slices.DeleteFunc(list, func(k *known) bool { return k == oldest })
+	}
+	slices.SortFunc(list, func(a, b *known) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
+	m.kept[key] = list
+	for other := range m.kept { // any one: what is forgotten costs one full parse
+		if m.size <= memoryEntries {
+			break
+		}
+		for _, o := range m.kept[other] {
+			m.size -= len(o.list)
+		}
+		delete(m.kept, other)
+	}
+}

@@ -1,0 +1,135 @@
+package wire
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// same fails when a remembered parse differs from a fresh one.
+func same(t interface {
+	Helper()
+	Fatalf(string, ...any)
+}, d Dialect, m *Memory, body []byte,
+) {
+	t.Helper()
+	want, wantErr := Parse(d, body)
+	got, err := m.Parse(7, d, body)
+	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
+		t.Fatalf("%q: error %v, want %v", body, err, wantErr)
+	}
+	if wantErr != nil {
+		return
+	}
+	for i := range want.Len() { // what is decoded lazily as well
+		want.Item(i)
+		got.Item(i)
+		if want.Hash(i) != got.Hash(i) {
+			t.Fatalf("%q: hash of item %d", body, i)
+		}
+	}
+	if len(want.results) == 0 {
+		want.results, got.results = nil, nil
+	}
+	if !reflect.DeepEqual(want, got) {
+		t.Fatalf("%q:\n got %+v\nwant %+v", body, got, want)
+	}
+}
+
+// A conversation that grows, forks, is cut, or whose other members change is parsed as if nothing were remembered.
+func TestMemoryIsParse(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
+		m := NewMemory()
+		m.least = 1
+		var items []string
+		head := rapid.SampledFrom([]string{`"model":"m","stream":true,`, `"tools":[{"type":"function","function":{"name":"f"}}],`, `"system":"s",`, ` `, `"metadata":{"session_id":"x"},`}).Draw(t, "head")
+		for range rapid.IntRange(1, 12).Draw(t, "turns") {
+			switch rapid.IntRange(0, 6).Draw(t, "what") {
+			case 0:
+				items = items[:rapid.IntRange(0, len(items)).Draw(t, "cut")]
+			case 1:
+				head = rapid.SampledFrom([]string{head, `"model":"n",`, `"instructions":"i",`}).Draw(t, "other head")
+			}
+			items = append(items, rapid.SampledFrom([]string{
+				`{"role":"system","content":"be good"}`, `{"role":"user","content":"hi \u00e9"}`, `{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"toolu_1","content":"r"}]}`,
+				`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}`, `{"role":"tool","tool_call_id":"call_1","content":"out"}`,
+				`{"type":"function_call_output","call_id":"call_2","output":"o"}`, `{"type":"function_call","call_id":"call_2","name":"f","arguments":"{}"}`, `{"role":"user","content":`, `7`,
+			}).Draw(t, "item"))
+			tail := rapid.SampledFrom([]string{``, `,"tools":[{"name":"b"},{"name":"a"}]`, `,"stream":true`, `,"system":"late"`, `,"previous_response_id":"r"`, `,"messages":[]`, `,"x":[[[]]]`, `,`, `}`}).Draw(t, "tail")
+			gap := rapid.SampledFrom([]string{"", " ", "\n "}).Draw(t, "gap")
+			same(t, d, m, []byte(`{`+strings.TrimSpace(head)+`"`+d.listKey()+`":[`+strings.Join(items, gap+","+gap)+gap+`]`+tail+`}`))
+			if items[len(items)-1] == `7` || strings.HasSuffix(items[len(items)-1], ":") {
+				items = items[:len(items)-1]
+			}
+		}
+	})
+}
+
+func FuzzMemory(f *testing.F) {
+	f.Add([]byte(`{"messages":[{"role":"user","content":"a"}],"x":1}`), 40, []byte(`,{"role":"assistant","content":"b"}]}`))
+	f.Add([]byte(`{"tools":[{"name":"f"}],"messages":[{"role":"user","content":"a"}]}`), 60, []byte(` , {"role":"tool","tool_call_id":"c","content":"b"} ] , "system":"s"}`))
+	f.Fuzz(func(t *testing.T, first []byte, cut int, rest []byte) {
+		for _, d := range []Dialect{Chat, Responses, Messages} {
+			m := NewMemory()
+			m.least = 1
+			if len(first) == 0 {
+				return
+			}
+			same(t, d, m, first)
+			second := append(append([]byte(nil), first[:min(max(cut, 1), len(first))]...), rest...)
+			same(t, d, m, second)
+			same(t, d, m, first)
+		}
+	})
+}
+
+// What is remembered is bounded, whatever clients send.
+func TestMemoryIsBounded(t *testing.T) {
+	m := NewMemory()
+	m.least = 1
+	for i := range 300 {
+		body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, i)
+		if _, err := m.Parse(1, Chat, body); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, list := range m.kept {
+		if len(list) > memoryBucket {
+			t.Errorf("%d in a bucket", len(list))
+		}
+	}
+	m.size = memoryEntries + 1
+	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`)); err != nil || len(m.kept) > 1 {
+		t.Errorf("%d buckets, %v", len(m.kept), err)
+	}
+}
+
+func BenchmarkMemory(b *testing.B) {
+	var sb strings.Builder
+	sb.WriteString(`{"model":"m","messages":[{"role":"user","content":"go"}`)
+	for i := range 300 {
+		fmt.Fprintf(&sb, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%q}`, i, i, strings.Repeat("line of output\n\tfunc main() {}\n", 25))
+	}
+	body := []byte(sb.String() + `]}`)
+	b.Run("fresh", func(b *testing.B) {
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			if _, err := Parse(Chat, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+	b.Run("known", func(b *testing.B) {
+		m := NewMemory()
+		b.SetBytes(int64(len(body)))
+		for b.Loop() {
+			if _, err := m.Parse(1, Chat, body); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
+}
