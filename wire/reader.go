@@ -22,6 +22,7 @@ type ReplyReader struct {
 	tokens  tokens
 	slots   []*slot
 	cur     *slot // the one that was used last
+	mold    mold
 }
 
 type replyMode uint8
@@ -147,9 +148,12 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 		r.ended, r.rep.Complete = true, true
 		return
 	}
-	if len(data) > 0 && data[0] == '{' && valid(data) {
-		r.object(name, data)
+	if r.cast(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
+		return
 	}
+	r.mold.adds = 0
+	r.object(name, data)
+	r.mold.take(name, data)
 }
 
 // lostEvent reads what the name of an event says that was too long to keep.
@@ -216,6 +220,8 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 	if kindAt(b, v) != '"' {
 		return
 	}
+	r.mold.adds++
+	r.mold.slot, r.mold.at = s, v
 	raw := v.inner().of(b)
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
@@ -223,6 +229,7 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 
 // set replaces a slot's text.
 func (r *ReplyReader) set(s *slot, t string) {
+	r.mold.adds += 2
 	r.kept -= len(s.text)
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
