@@ -17,6 +17,9 @@ func (r *row) outcome(direct, through *trial) {
 	r.set("exit", "", faultless(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
+	var control row // holds the checks themselves to account: a run without precept must not pass them
+	control.blocks(direct)
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && control.cells["loop"].fault != "", "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.otherRequests(), through.model.otherRequests()
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), faultless(
@@ -32,21 +35,6 @@ func counts(calls [][]asked) (n []int) {
 	return n
 }
 
-// calls are the main requests of each command.
-func (tr *trial) calls() (out [][]asked) {
-	all, from := tr.model.all(), 0
-	for _, to := range tr.ends {
-		var mains []asked
-		for _, a := range all[from:to] {
-			if a.main {
-				mains = append(mains, a)
-			}
-		}
-		out, from = append(out, mains), to
-	}
-	return out
-}
-
 // listSent is the conversation as the agent sent it.
 func (tr *trial) listSent(a *asked) []any {
 	var sent asked
@@ -55,8 +43,8 @@ func (tr *trial) listSent(a *asked) []any {
 }
 
 // lists holds neighbouring requests against each other.
-func (r *row) lists(a *agent, tr *trial) {
-	if a.delta {
+func (r *row) lists(tr *trial) {
+	if tr.agent.delta {
 		r.none("prefix")
 		return
 	}
@@ -76,7 +64,7 @@ func (r *row) lists(a *agent, tr *trial) {
 }
 
 // blocks counts what was inserted, and takes it out again.
-func (r *row) blocks(a *agent, tr *trial) {
+func (r *row) blocks(tr *trial) {
 	mains := tr.mains()
 	var lesson, loop, altered []string
 	warning, lessons, loops := "", 0, 0
@@ -84,7 +72,7 @@ func (r *row) blocks(a *agent, tr *trial) {
 		m := &mains[i]
 		n, k := strings.Count(m.raw, lessonLabel), strings.Count(m.raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
-		if !a.delta {
+		if !tr.agent.delta {
 			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
 			want := map[bool]int{true: 1}[i >= 2]
 			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
@@ -96,7 +84,7 @@ func (r *row) blocks(a *agent, tr *trial) {
 		}
 		altered = append(altered, unless(withoutBlocks(m.raw, string(tr.tap.of(m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, tr.tap.of(m).body, m.raw))
 	}
-	if a.delta {
+	if tr.agent.delta {
 		lesson = append(lesson, unless(lessons == 1, "%d blocks in all requests together", lessons))
 		loop = append(loop, unless(loops == 1, "%d warnings in all requests together", loops))
 	}
@@ -129,7 +117,7 @@ func withoutBlocks(got, sent string) bool {
 func (r *row) sideRequests(tr *trial) {
 	n := 0
 	var faults []string
-	for _, a := range tr.model.all() {
+	for _, a := range tr.all() {
 		if a.main {
 			continue
 		}
@@ -155,6 +143,9 @@ func (r *row) sessions(tr *trial) {
 // newSession looks at a call that began a new conversation in the same home.
 func (r *row) newSession(tr *trial) {
 	calls := tr.calls()
+	if len(calls[0]) == 0 {
+		return // the row says already that nothing came
+	}
 	old, now := tr.tap.of(&calls[0][0]).session, calls[len(calls)-1]
 	faults := []string{unless(len(now) >= 5, "only %d main requests", len(now))}
 	lessons := 0
@@ -169,6 +160,50 @@ func (r *row) newSession(tr *trial) {
 	}
 	faults = append(faults, unless(lessons > 0, "no block"))
 	r.set("new", "", faultless(faults...)...)
+}
+
+// restart looks at the last call, which resumed the conversation through a precept that was started anew.
+func (r *row) restart(tr *trial) {
+	calls := tr.calls()
+	if len(calls[0]) == 0 || len(calls[1]) == 0 {
+		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
+		return
+	}
+	before, after := calls[0][len(calls[0])-1], calls[1][0]
+	r.set("restart", "", faultless(
+		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
+		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
+		unless(strings.Count(after.raw, lessonLabel) == 1, "%d blocks in %s", strings.Count(after.raw, lessonLabel), after.raw),
+		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.list(), after.list()), "the list does not begin with the one before\n%s\n%s", before.raw, after.raw))...)
+}
+
+// parallel looks at two agents that began with the same words at the same time.
+func (r *row) parallel(trials ...*trial) {
+	var faults []string
+	sessions := map[string]int{}
+	for i, tr := range trials {
+		var x row
+		x.lists(tr)
+		x.blocks(tr)
+		for _, c := range []string{"prefix", "lesson", "loop", "bytes"} {
+			if f := x.cells[c].fault; f != "" {
+				faults = append(faults, fmt.Sprintf("agent %d: %s: %s", i, c, f))
+			}
+		}
+		mains := tr.mains()
+		if len(mains) == 0 {
+			faults = append(faults, "no main request")
+			continue
+		}
+		last := tr.tap.of(&mains[len(mains)-1]).session
+		sessions[last]++
+		for k := 1; k < len(mains); k++ { // the first request may not tell them apart
+			s := tr.tap.of(&mains[k]).session
+			faults = append(faults, unless(s == last, "agent %d: request %d belongs to %q, the last one to %q", i, k, s, last))
+		}
+	}
+	faults = append(faults, unless(len(sessions) == len(trials), "%d agents end in the sessions %v", len(trials), sessions))
+	r.set("parallel", "", faultless(faults...)...)
 }
 
 // retries looks at what the agent did after each fault.

@@ -154,7 +154,7 @@ func programs() []agent {
 		script("aisdk-anthropic", "aisdk", "aisdk.mjs", false, "API=anthropic"),
 		script("langchain-chat", "langchain", "langchain.mjs", false, "API=chat"),
 		script("langchain-responses", "langchain", "langchain.mjs", false, "API=responses"),
-		script("python-openai", "oai", "openai.py", false),
+		script("python-openai", "oai", "responses_agent.py", false),
 		script("python-anthropic", "oai", "anthropic_agent.py", false),
 	}
 }

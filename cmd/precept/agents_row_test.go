@@ -21,7 +21,7 @@ type cell struct {
 
 // columns are the questions, as the matrix asks them.
 func columns() []string {
-	return []string{"exit", "requests", "prefix", "bytes", "lesson", "loop", "side", "session", "new", "429", "500", "cut", "end"}
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "loop", "side", "session", "new", "429", "500", "cut", "end", "restart", "parallel"}
 }
 
 const legend = `exit      the exit codes are those of the direct run
@@ -35,6 +35,8 @@ session   one session over all requests, the resumed conversation included
 new       the same words in a new conversation are another session, with a block of its own
 429 500 cut   the repeated request is the same session and the same list as the refused, failed or cut one
 end       a stream that ends without a finish: all goes on as directly
+restart   precept is started anew on its data: the resumed conversation is the same session with the same block
+parallel  two agents with the same words at the same time are two sessions, each with its own blocks
 -         cannot be provoked with this agent
 `
 
@@ -53,7 +55,7 @@ func (r *row) none(column string) {
 // tell reports the faults of a row to the test.
 func (r *row) tell(t *testing.T) {
 	t.Helper()
-	for _, c := range columns() {
+	for _, c := range append(columns(), "control") {
 		if f := r.cells[c].fault; f != "" {
 			t.Errorf("%s: %s", c, f)
 		}

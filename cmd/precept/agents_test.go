@@ -5,7 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"strings"
+	"slices"
+	"sync"
 	"testing"
 )
 
@@ -53,23 +54,43 @@ func TestAgents(t *testing.T) {
 // measure runs an agent as often as its row needs.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
-	direct := newTrial(t, a, agentScript(), nil, false)
+	direct := newTrial(t, a, newModel(t, agentScript()))
 	direct.turns()
-	through := newTrial(t, a, agentScript(), nil, true)
+	through := newTrial(t, a, newModel(t, agentScript()))
+	through.proxied(t)
 	through.turns()
 	r.outcome(direct, through)
-	r.lists(a, through)
-	r.blocks(a, through)
+	r.lists(through)
+	r.blocks(through)
 	r.sideRequests(through)
 	r.sessions(through)
 	through.ask(loopTask, false)
 	r.newSession(through)
 
-	failing := newTrial(t, a, faultScript(), agentFaults(), false)
+	failing := newTrial(t, a, newModel(t, faultScript(), agentFaults()...))
 	failing.ask(loopTask, false)
-	faulty := newTrial(t, a, faultScript(), agentFaults(), true)
+	faulty := newTrial(t, a, newModel(t, faultScript(), agentFaults()...))
+	p := faulty.proxied(t)
 	faulty.ask(loopTask, false)
 	r.retries(failing, faulty)
+	if a.inProcess {
+		r.none("restart")
+	} else {
+		p.stop(t)
+		faulty.tap.lead(t, start(t, p.dir, p.flags...).Data)
+		faulty.ask(followUp, true)
+		r.restart(faulty)
+	}
+
+	one := newTrial(t, a, newModel(t, agentScript()))
+	one.proxied(t)
+	two := newTrial(t, a, one.model)
+	two.tap.lead(t, one.tap.to().String())
+	var both sync.WaitGroup
+	both.Go(func() { one.ask(loopTask, false) })
+	both.Go(func() { two.ask(loopTask, false) })
+	both.Wait()
+	r.parallel(one, two)
 }
 
 // trial is one agent in its box, with the model it talks to and, in between, precept or nothing.
@@ -84,18 +105,22 @@ type trial struct {
 	ends  []int // how many requests had reached the model at the end of each call
 }
 
-func newTrial(t *testing.T, a *agent, steps []step, faults []fault, proxied bool) *trial {
+// newTrial is one without precept, until proxied is called.
+func newTrial(t *testing.T, a *agent, m *model) *trial {
 	t.Helper()
-	tr := &trial{t: t, agent: a, model: newModel(t, steps, faults...)}
-	target := tr.model.URL
-	if proxied {
-		target = start(t, t.TempDir(), always(tr.model, lessonDir(t))...).Data
-	}
-	tr.tap = newTap(t, target)
+	tr := &trial{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
 	tr.box = newBox(t, tr.tap.URL)
 	a.prepare(tr.box)
-	t.Cleanup(func() { tr.keep(proxied, len(faults) > 0) })
+	t.Cleanup(tr.keep)
 	return tr
+}
+
+// proxied puts a precept of its own between the agent and the model.
+func (tr *trial) proxied(t *testing.T) *running {
+	t.Helper()
+	p := start(t, t.TempDir(), always(tr.model, lessonDir(t))...)
+	tr.tap.lead(t, p.Data)
+	return p
 }
 
 // turns asks, and asks again in the same conversation.
@@ -108,27 +133,48 @@ func (tr *trial) turns() {
 
 func (tr *trial) ask(words string, again bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, words, again))
-	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.model.all()))
+	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
-// mains are the main requests that reached the model.
-func (tr *trial) mains() []asked { return tr.model.mainRequests() }
+// all are the requests of this trial's agent that reached the model.
+func (tr *trial) all() []asked {
+	return slices.DeleteFunc(tr.model.all(), func(a asked) bool {
+		_, ours := tr.tap.number(a.header)
+		return !ours
+	})
+}
+
+// mains are those of them that are the conversation.
+func (tr *trial) mains() []asked {
+	return slices.DeleteFunc(tr.all(), func(a asked) bool { return !a.main })
+}
+
+// calls are the main requests of each command.
+func (tr *trial) calls() (out [][]asked) {
+	all, from := tr.all(), 0
+	for _, to := range tr.ends {
+		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a asked) bool { return !a.main }))
+		from = to
+	}
+	return out
+}
 
 // keep leaves what was sent and printed in AGENTS_KEEP, for a person to look at.
-func (tr *trial) keep(proxied, faults bool) {
+func (tr *trial) keep() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {
 		return
 	}
 	var b bytes.Buffer
-	for i, a := range tr.model.all() {
+	for i, a := range tr.all() {
 		s := tr.tap.of(&a)
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.kind, a.main, a.step, a.fault != nil, s.session, s.status, s.body, a.raw)
 	}
 	for i, out := range tr.outs {
 		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, tr.codes[i], out)
 	}
-	name := fmt.Sprintf("%s-proxied=%v-faults=%v.txt", strings.ReplaceAll(tr.t.Name(), "/", "_"), proxied, faults)
+	how := map[bool]string{true: "direct", false: "through"}[tr.tap.to().String() == tr.model.URL]
+	name := fmt.Sprintf("%s-%s-%d-%s.txt", tr.agent.name, how, len(tr.model.faults), tr.tap.name)
 	if err := os.WriteFile(filepath.Join(dir, name), b.Bytes(), 0o600); err != nil {
 		tr.t.Log(err)
 	}

@@ -13,7 +13,7 @@ type answer struct {
 	kind      string
 	body      map[string]any
 	text      string
-	mark      string // of the step; a stored response's name carries it, for the next request holds nothing else
+	mark      string // of the step; names that stand for a reply carry it, where the next request holds nothing else of it
 	callID    string // "" for none
 	tool      string
 	namespace string
@@ -129,7 +129,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 	}
 	var output []o
 	if a.text != "" {
-		output = append(output, o{"id": "msg_" + random(12), "type": "message", "status": "completed", "role": "assistant", "content": []o{{"type": "output_text", "text": a.text, "annotations": []o{}, "logprobs": []o{}}}})
+		output = append(output, o{"id": "msg_" + a.mark, "type": "message", "status": "completed", "role": "assistant", "content": []o{{"type": "output_text", "text": a.text, "annotations": []o{}, "logprobs": []o{}}}})
 	}
 	if a.callID != "" {
 		call := o{"id": "fc_" + random(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}

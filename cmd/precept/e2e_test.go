@@ -35,9 +35,11 @@ type running struct {
 	Admin string `json:"admin"`
 	PID   int    `json:"pid"`
 	dir   string
+	flags []string
 	cmd   *exec.Cmd
 	log   *lockedBuffer
-	ended chan error
+	ended chan struct{} // closed when the process has ended
+	err   error         // how, once it has
 }
 
 // lockedBuffer collects a process's output while others read it.
@@ -65,7 +67,7 @@ func start(t *testing.T, dir string, flags ...string) *running {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &running{dir: dir, log: &lockedBuffer{}, ended: make(chan error, 1)}
+	r := &running{dir: dir, flags: flags, log: &lockedBuffer{}, ended: make(chan struct{})}
 	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags...)
 	r.cmd = exec.Command(bin, args...) //nolint:gosec,noctx // our own binary; it is stopped below, by its own id
 	r.cmd.Env = append(os.Environ(), "PRECEPT_ADMIN_TOKEN=e2e-token")
@@ -73,14 +75,16 @@ func start(t *testing.T, dir string, flags ...string) *running {
 	if err := r.cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	go func() { r.ended <- r.cmd.Wait() }()
+	go func() {
+		r.err = r.cmd.Wait()
+		close(r.ended)
+	}()
 	t.Cleanup(func() { r.stop(t) })
 	deadline := time.Now().Add(20 * time.Second)
 	for time.Now().Before(deadline) {
 		select {
-		case err := <-r.ended:
-			r.ended <- err
-			t.Fatalf("precept ended at once: %v\n%s", err, r.log)
+		case <-r.ended:
+			t.Fatalf("precept ended at once: %v\n%s", r.err, r.log)
 		default:
 		}
 		if b, err := os.ReadFile(filepath.Join(dir, "run.json")); err == nil && json.Unmarshal(b, r) == nil && r.PID == r.cmd.Process.Pid {
@@ -92,23 +96,19 @@ func start(t *testing.T, dir string, flags ...string) *running {
 	return nil
 }
 
-// stop ends the process and expects a clean end.
+// stop ends the process, if it is not ended yet, and expects a clean end.
 func (r *running) stop(t *testing.T) {
 	t.Helper()
-	if r.cmd.ProcessState != nil {
-		return
-	}
-	_ = r.cmd.Process.Signal(syscall.SIGTERM)
+	_ = r.cmd.Process.Signal(syscall.SIGTERM) // an error says that it has ended
 	select {
-	case err := <-r.ended:
-		if err != nil {
-			t.Errorf("precept stopped with %v:\n%s", err, r.log)
+	case <-r.ended:
+		if r.err != nil {
+			t.Errorf("precept stopped with %v:\n%s", r.err, r.log)
 		}
 	case <-time.After(20 * time.Second):
 		_ = r.cmd.Process.Kill()
 		t.Errorf("precept did not stop:\n%s", r.log)
 	}
-	r.ended <- nil
 }
 
 // always are the flags under which whatever matches is injected.

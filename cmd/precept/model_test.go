@@ -278,5 +278,5 @@ func (t *tool) fill(command string) map[string]any {
 	return args
 }
 
-// waitFor is how long a scripted stream waits before it drops the connection, so that what it wrote arrives.
-const waitFor = 50 * time.Millisecond
+// waitFor is how long a scripted stream waits before it drops the connection, so that what it wrote arrives and is read.
+const waitFor = 200 * time.Millisecond

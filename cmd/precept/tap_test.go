@@ -8,6 +8,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strconv"
+	"strings"
 	"sync"
 	"testing"
 )
@@ -18,8 +19,10 @@ const tapHeader = "X-Tap"
 // tap stands before precept (or, in a direct run, before the model) and keeps what the agent sent and who precept took it for.
 type tap struct {
 	*httptest.Server
-	mu   sync.Mutex
-	sent []sent
+	name   string // tells the requests of one tap from those of another at a shared model
+	mu     sync.Mutex
+	target *url.URL
+	sent   []sent
 }
 
 // sent is one request as it left the agent.
@@ -32,15 +35,12 @@ type sent struct {
 
 func newTap(t *testing.T, target string) *tap {
 	t.Helper()
-	to, err := url.Parse(target)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tp := &tap{}
+	tp := &tap{name: random(4)}
+	tp.lead(t, target)
 	proxy := &httputil.ReverseProxy{
 		Transport:     &http.Transport{DisableCompression: true},
 		FlushInterval: -1,
-		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(to) },
+		Rewrite:       func(r *httputil.ProxyRequest) { r.SetURL(tp.to()) },
 		ModifyResponse: func(res *http.Response) error {
 			tp.answered(res)
 			return nil
@@ -53,11 +53,29 @@ func newTap(t *testing.T, target string) *tap {
 			panic(http.ErrAbortHandler)
 		}
 		r.Body = io.NopCloser(bytes.NewReader(body))
-		r.Header.Set(tapHeader, strconv.Itoa(tp.note(r, body)))
+		r.Header.Set(tapHeader, tp.name+" "+strconv.Itoa(tp.note(r, body)))
 		proxy.ServeHTTP(w, r)
 	}))
 	t.Cleanup(tp.Close)
 	return tp
+}
+
+// lead makes another address the tap's target.
+func (tp *tap) lead(t *testing.T, target string) {
+	t.Helper()
+	to, err := url.Parse(target)
+	if err != nil {
+		t.Fatal(err)
+	}
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	tp.target = to
+}
+
+func (tp *tap) to() *url.URL {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	return tp.target
 }
 
 func (tp *tap) note(r *http.Request, body []byte) int {
@@ -67,35 +85,28 @@ func (tp *tap) note(r *http.Request, body []byte) int {
 	return len(tp.sent) - 1
 }
 
+// number reads the header that a request got here; false when it came through another tap.
+func (tp *tap) number(h http.Header) (int, bool) {
+	name, text, _ := strings.Cut(h.Get(tapHeader), " ")
+	n, err := strconv.Atoi(text)
+	return n, err == nil && name == tp.name
+}
+
 func (tp *tap) answered(res *http.Response) {
-	n, err := strconv.Atoi(res.Request.Header.Get(tapHeader))
-	if err != nil {
-		return
+	if n, ok := tp.number(res.Request.Header); ok {
+		tp.mu.Lock()
+		defer tp.mu.Unlock()
+		tp.sent[n].status, tp.sent[n].session = res.StatusCode, res.Header.Get("Precept-Session")
 	}
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	tp.sent[n].status, tp.sent[n].session = res.StatusCode, res.Header.Get("Precept-Session")
 }
 
 // of is the request of the agent that became a request at the model.
 func (tp *tap) of(a *asked) sent {
-	n, err := strconv.Atoi(a.header.Get(tapHeader))
-	if err != nil {
+	n, ok := tp.number(a.header)
+	if !ok {
 		return sent{}
 	}
 	tp.mu.Lock()
 	defer tp.mu.Unlock()
 	return tp.sent[n]
-}
-
-// upgrades counts the websocket attempts and how they were answered.
-func (tp *tap) count(status int) (n int) {
-	tp.mu.Lock()
-	defer tp.mu.Unlock()
-	for i := range tp.sent {
-		if tp.sent[i].status == status {
-			n++
-		}
-	}
-	return n
 }
