@@ -4,9 +4,11 @@ import (
 	"encoding/json"
 	"time"
 
+	"precept/detect"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
+	"precept/wire"
 )
 
 // record hands what is worth keeping to the recorder, and gives the session back. It copies only what is new in the turn.
@@ -32,7 +34,7 @@ func (t *turn) record() {
 	}
 	if main && t.set.cfg.Limits.CaptureBytes > 0 {
 		if x, size := t.exchange(now); x != nil {
-			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Answered: t.answered()})
+			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Signals: detect.Signals(t.req, t.remembered), Answered: t.answered()})
 		}
 	}
 }
@@ -114,17 +116,23 @@ func (t *turn) newItems(x *sample.Exchange) (size int) {
 	return size
 }
 
+// remembered is a call that an earlier reply of the session made.
+func (t *turn) remembered(id string) (wire.Call, bool) {
+	t.ses.Lock()
+	defer t.ses.Unlock()
+	c, ok := t.ses.Calls[id]
+	return c, ok
+}
+
 // answered lists the arguments of the calls that the new results answer, for the opt-out by path: a result is dropped
 // when its call named the path.
 func (t *turn) answered() []string {
-	t.ses.Lock()
-	defer t.ses.Unlock()
 	var args []string
 	for i := max(t.req.New(), 0); i < t.req.Len(); i++ {
 		for _, res := range t.req.Item(i).Results {
 			if c, ok := t.req.CallOf(res.CallID); ok {
 				args = append(args, c.Args)
-			} else if c, ok := t.ses.Calls[res.CallID]; ok {
+			} else if c, ok := t.remembered(res.CallID); ok {
 				args = append(args, c.Args)
 			}
 		}

@@ -203,7 +203,11 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 		kind = stampReply | t.advance(r)
 	}
 	var news []EchoKey
+	named := r.Method == ByHeader || r.Method == ByPath || r.Method == ByAgent
 	for _, k := range wire.EchoReply(rep) {
+		if named && k[0] == 't' {
+			continue // it comes back with its name; a text alone is the weakest of echoes
+		}
 		key := r.key(k)
 		if t.index.add(key, owner{r.ID, kind}) {
 			news = append(news, key)

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/detect"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
@@ -23,6 +24,7 @@ const (
 type Turn struct {
 	Exchange *sample.Exchange // nil: nothing of this turn is kept
 	Size     int64            // bytes the exchange holds in memory
+	Signals  []detect.Signal  // what the new part says of the session
 	Answered []string         // arguments of the calls that the new tool results answer, for the opt-out by path
 }
 
@@ -154,7 +156,7 @@ func (s *Store) admit(b *batch, t Turn) {
 		return
 	}
 	s.redact(x)
-	b.signals = append(b.signals, s.readTraffic(x)...)
+	b.signals = append(b.signals, s.implicit(x, t.Signals)...)
 	b.exchanges = append(b.exchanges, *x)
 	b.held += t.Size
 }

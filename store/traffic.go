@@ -1,7 +1,6 @@
 package store
 
 import (
-	"bytes"
 	"context"
 	"slices"
 
@@ -9,7 +8,6 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
-	"precept/wire"
 )
 
 // signal is what the traffic itself says of a session.
@@ -18,16 +16,15 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// readTraffic reads what new tool results and new words of a person say of the session: the outcome of a test, lint or
-// build run (tier 2), refusals and interrupts (tier 3). The exchange is redacted already.
-func (s *Store) readTraffic(x *sample.Exchange) []signal {
+// implicit makes feedback of what the traffic said of the session: the outcome of a test, lint or build run (tier 2),
+// refusals and interrupts (tier 3).
+func (s *Store) implicit(x *sample.Exchange, signals []detect.Signal) []signal {
 	id, ok := session.ParseID(x.Session)
-	req := listOf(x)
-	if req == nil || !ok {
+	if !ok {
 		return nil
 	}
 	var out []signal
-	for _, sg := range detect.Signals(req, nil) {
+	for _, sg := range signals {
 		if sg.Sentiment && (!s.opts.Sentiment || x.Turn <= 1) {
 			continue
 		}
@@ -44,34 +41,6 @@ func kindOf(f detect.Feeling) string {
 		return feedback.TypeApproval
 	}
 	return string(f)
-}
-
-// listOf reads the new items of an exchange as the list that they came in.
-func listOf(x *sample.Exchange) *wire.Request {
-	if len(x.New) == 0 {
-		return nil
-	}
-	d, key := wire.Chat, "messages"
-	switch x.Dialect {
-	case wire.Responses.String():
-		d, key = wire.Responses, "input"
-	case wire.Messages.String():
-		d = wire.Messages
-	}
-	var b bytes.Buffer
-	b.WriteString(`{"` + key + `":[`)
-	for i, raw := range x.New {
-		if i > 0 {
-			b.WriteByte(',')
-		}
-		b.Write(raw)
-	}
-	b.WriteString("]}")
-	req, err := wire.Parse(d, b.Bytes())
-	if err != nil {
-		return nil // a string input, or what redaction made of an odd list: there is nothing to read in it
-	}
-	return req
 }
 
 // tell adds what the traffic said to the sessions' feedback.
