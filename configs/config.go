@@ -85,7 +85,7 @@ type Bandit struct {
 
 // Detect switches what is told to agents.
 type Detect struct {
-	Loops bool `yaml:"loops" later:"yes"`
+	Loops bool `yaml:"loops"`
 }
 
 // Learning says what is kept of an exchange.

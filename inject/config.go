@@ -22,7 +22,7 @@ type Placement string
 // The placements.
 const (
 	InMessage Placement = "message" // before the user's own words: the prompt cache stays
-	InSystem  Placement = "system"  // in the system text. Not yet: wire knows no place there, so it acts as InMessage
+	InSystem  Placement = "system"  // at the end of the system prompt: every session then has its own, and no cache
 )
 
 // Config is what an operator sets.
@@ -30,6 +30,7 @@ type Config struct {
 	Style       Style     // "" is Advice
 	Placement   Placement // "" is InMessage
 	BudgetBytes int       // of one block, and half of a session's; 0 is 2 KiB
+	NoLoops     bool      // agents are not told that they go round in circles
 	Bandit      bandit.Config
 }
 

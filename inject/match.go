@@ -2,6 +2,7 @@ package inject
 
 import (
 	"slices"
+	"strings"
 
 	"precept/bandit"
 	"precept/detect"
@@ -244,9 +245,11 @@ func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
 		for _, l := range lines[at] {
 			slugs = append(slugs, l.slug)
 		}
-		w.put(at.item, at.block, session.Block{
-			Anchor: at.anchor, Slugs: slugs, Text: w.in.cfg.Style.block(lines[at], limit),
-		})
+		text := w.in.cfg.Style.block(lines[at], limit)
+		if at.item == wire.System { // it comes behind the prompt, not before the user's words
+			text = "\n\n" + strings.TrimRight(text, "\n")
+		}
+		w.put(at.item, at.block, session.Block{Anchor: at.anchor, Slugs: slugs, Text: text})
 	}
 }
 

@@ -78,7 +78,9 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
 	w.replay()
 	if p.Kind == session.NewTurn {
-		w.loops()
+		if !in.cfg.NoLoops {
+			w.loops()
+		}
 		w.lessons()
 		w.reapply()
 		rec.Mark(t.Request)

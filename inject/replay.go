@@ -49,7 +49,7 @@ func (w *work) due(b *session.Block) bool {
 // find looks for the block's place. One that was gone is looked for only where it stood: a sub-agent that speaks under
 // the same name has another list, and each turn of it would else be searched to the end.
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
-	if b.Gone && b.Anchor.CallID == "" {
+	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
 		if i < 0 || i >= w.Request.Len() || w.Request.Role(i) != b.Anchor.Role || w.Request.Hash(i) != b.Anchor.Hash {
 			return 0, 0, false
@@ -114,6 +114,9 @@ func (w *work) words() (item int, anchor wire.Anchor, ok bool) {
 	item = w.Request.LastUser()
 	if item < 0 || !w.rec.Fresh(w.Request, item) {
 		return 0, wire.Anchor{}, false
+	}
+	if w.in.cfg.Placement == InSystem {
+		item = wire.System
 	}
 	anchor = w.Request.AnchorAt(item, "")
 	return item, anchor, w.holds(item, -1, anchor)

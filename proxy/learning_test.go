@@ -267,3 +267,36 @@ func TestOptOutLeavesNothing(t *testing.T) {
 	r.stop()
 	checkDisk(t, r, "zanzibar", "quiet", "[one]")
 }
+
+// For those who want it: the lessons at the end of the system prompt, and again at the same place.
+func TestSystemPlacement(t *testing.T) {
+	up := newUpstream(t, nil)
+	flags := certain()
+	flags["inject.placement"] = "system"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	header := http.Header{"Precept-Session": {"s"}}
+	for _, body := range []string{
+		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"}]}`,
+		`{"messages":[{"role":"system","content":"Be good."},{"role":"user","content":"alpha"},{"role":"assistant","content":"fine"},{"role":"user","content":"more"}]}`,
+	} {
+		r.chat(t, header, body)
+		want := strings.Replace(body, "Be good.", `Be good.\n\nLessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.`, 1)
+		if got := string(up.last(t).body); got != want {
+			t.Errorf("upstream got\n%s\nwant\n%s", got, want)
+		}
+	}
+}
+
+func TestLoopWarningsCanBeSwitchedOff(t *testing.T) {
+	up := newUpstream(t, caller())
+	flags := certain()
+	flags["detect.loops"] = "false"
+	r := newRig(t, up, "", nil, flags)
+	a := newAgent("Fix it.")
+	for range 4 {
+		a.next(callOf(t, r.chat(t, nil, a.body())), "make x", "make: *** No rule to make target 'x'.\nExit code 2")
+	}
+	if got := string(up.last(t).body); strings.Contains(got, "LOOP DETECTED") {
+		t.Errorf("warned: %s", got)
+	}
+}

@@ -99,7 +99,7 @@ func (p *Proxy) Configure(c *configs.Config) error {
 		salt = p.opts.Salt
 	}
 	in := inject.Config{
-		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes),
+		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,
 		Bandit: bandit.Config{
 			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Control: c.Bandit.Control,
 			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,
