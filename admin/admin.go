@@ -18,6 +18,7 @@ type Query struct {
 	Tenant      string
 	Window      time.Duration // 0: all that there is
 	Provisional bool          // count sessions that have not closed yet
+	WhatIf      float64       // an epsilon to project for; 0: none
 }
 
 // Figure is one line of the health table.

@@ -52,6 +52,11 @@ func query(c echo.Context) (Query, error) {
 			return q, echo.NewHTTPError(http.StatusBadRequest, "provisional is true or false")
 		}
 	}
+	if text := c.QueryParam("what_if"); text != "" {
+		if q.WhatIf, err = strconv.ParseFloat(text, 64); err != nil || !(q.WhatIf > 0 && q.WhatIf < 1) {
+			return q, echo.NewHTTPError(http.StatusBadRequest, "what_if is an epsilon between 0 and 1")
+		}
+	}
 	return q, nil
 }
 

@@ -35,6 +35,17 @@ type reportFlags struct {
 	asJSON bool
 }
 
+// whatIf reads epsilon=NUMBER.
+func (f *reportFlags) whatIf(text string) error {
+	number, ok := strings.CutPrefix(text, "epsilon=")
+	e, err := strconv.ParseFloat(number, 64)
+	if !ok || err != nil || !(e > 0 && e < 1) {
+		return errors.New("write epsilon= and a number between 0 and 1, such as epsilon=0.1")
+	}
+	f.query.WhatIf = e
+	return nil
+}
+
 func (w *world) report() *cobra.Command {
 	var f reportFlags
 	c := &cobra.Command{
@@ -47,6 +58,7 @@ func (w *world) report() *cobra.Command {
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
 	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
 	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")
+	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var err error
@@ -64,7 +76,7 @@ func (w *world) report() *cobra.Command {
 		if f.asJSON {
 			return writeJSON(w.out, r)
 		}
-		return w.tellReport(r)
+		return r.Table(w.out)
 	}
 	return c
 }
@@ -91,6 +103,9 @@ func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFla
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
 	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {strconv.FormatBool(f.query.Provisional)}}
+	if f.query.WhatIf > 0 {
+		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
+	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Admin+"/api/report?"+q.Encode(), nil)
 	if err != nil {
 		return r, err
@@ -142,51 +157,11 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}
 	r, err := s.Report(ctx, store.ReportQuery{
-		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, Book: book,
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Book: book,
 		Config: bandit.Config{
 			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Control: cfg.Bandit.Control,
 			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
 		},
 	})
 	return r, errors.Join(err, s.Close())
-}
-
-// tellReport prints a report for people.
-func (w *world) tellReport(r report.Report) error {
-	g := r.Global
-	fmt.Fprintf(w.out, "reward: %s\nall lessons together: %s points (%s), %d sessions with, %d without: %s\n",
-		r.RewardDefinition, points(g.Effect), reach(g.Effect, g.Lo, g.Hi), g.NTreated, g.NControl, g.Verdict)
-	if !r.SRM.OK {
-		fmt.Fprintf(w.out, "WARNING: the coins do not fall as they should (e-value %.3g); no effect can be trusted\n", r.SRM.EValue)
-	}
-	if !r.Reporting.OK {
-		fmt.Fprintln(w.out, "WARNING: sessions with and without lessons do not report equally often")
-	}
-	fmt.Fprintln(w.out)
-	rows := [][]string{{"LESSON", "EFFECT", "95% INTERVAL", "INJECTED", "WITHHELD", "VERDICT"}}
-	for i := range r.Lessons {
-		l := &r.Lessons[i]
-		verdict := string(l.Verdict)
-		if l.NeedsPicks > 0 {
-			verdict += fmt.Sprintf(" (needs %d more picks)", l.NeedsPicks)
-		}
-		rows = append(rows, []string{printable(l.Slug), points(l.Effect), reach(l.Effect, l.Lo, l.Hi), fmt.Sprint(l.NInjected), fmt.Sprint(l.NWithheld), verdict})
-	}
-	return table(w.out, rows)
-}
-
-// points writes an effect in points of reward: 0.05 is +5.0.
-func points(x *float64) string {
-	if x == nil {
-		return "-"
-	}
-	return fmt.Sprintf("%+.1f", *x*100)
-}
-
-// reach writes an interval. Without an effect there is none to show, whatever stands in its bounds: over the API they are -1 and 1.
-func reach(effect, lo, hi *float64) string {
-	if effect == nil || lo == nil || hi == nil {
-		return "not enough data"
-	}
-	return points(lo) + " to " + points(hi)
 }
