@@ -138,19 +138,6 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	return nil
 }
 
-// mainRequests are the recorded requests that offer tools.
-func (m *model) mainRequests() []asked {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	var out []asked
-	for _, a := range m.asked {
-		if a.main {
-			out = append(out, a)
-		}
-	}
-	return out
-}
-
 func (m *model) all() []asked {
 	m.mu.Lock()
 	defer m.mu.Unlock()
