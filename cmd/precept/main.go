@@ -24,7 +24,7 @@ const (
 const (
 	// heapGrowth and heapLimit set the collector unless GOGC or GOMEMLIMIT do: a proxy's live heap is small, and with the default
 	// of 100 it would be collected all the time; the limit keeps the slack that this gives from growing with the load.
-	heapGrowth = 400
+	heapGrowth = 250
 	heapLimit  = 200 << 20
 )
 

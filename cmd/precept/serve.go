@@ -9,6 +9,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"runtime/debug"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -245,6 +246,7 @@ func serveOn(server *http.Server, l net.Listener) error {
 
 // announce says, once, where precept is: to people and to programs.
 func (s *server) announce(ctx context.Context, data, adminURL string) {
+	debug.FreeOSMemory() // starting reads and compiles a lot that is not needed again
 	if s.ready == nil {
 		s.log.always(ctx, "precept ready", "data", data, "admin", adminURL)
 	}
