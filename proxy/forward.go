@@ -40,13 +40,13 @@ func (c copyBuffers) Put(b []byte) { c.p.put(b) }
 // exchange is one forwarding: what goes out, and who watches what comes back.
 type forwarding struct {
 	url      *url.URL
-	body     *payload          // nil: the client's body is streamed as it is
-	length   int64             // of body; -1 when the client announced trailers
-	decoded  bool              // body is no longer in the client's Content-Encoding
-	proxied  bool              // an HTTP proxy of the environment stands before the upstream
-	identity bool              // ask the upstream for an unencoded reply
-	original *payload          // what to send again if the upstream rejects body; nil: nothing was changed
-	present  func(http.Header) // puts the upstream's own credential in; nil: the client's goes on
+	body     *payload                    // nil: the client's body is streamed as it is
+	length   int64                       // of body; -1 when the client announced trailers
+	decoded  bool                        // body is no longer in the client's Content-Encoding
+	proxied  bool                        // an HTTP proxy of the environment stands before the upstream
+	identity bool                        // ask the upstream for an unencoded reply
+	original *payload                    // what to send again if the upstream rejects body; nil: nothing was changed
+	present  func(http.Header, *url.URL) // puts the upstream's own credential in; nil: the client's goes on
 	rejected func(status int)
 	response func(*http.Response) error
 	failed   func(w http.ResponseWriter, r *http.Request, err error)
@@ -89,7 +89,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	if f.present != nil {
-		f.present(out.Header)
+		f.present(out.Header, out.URL)
 	}
 	if f.identity {
 		out.Header.Set("Accept-Encoding", "identity")

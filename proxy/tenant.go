@@ -6,6 +6,8 @@ import (
 	"encoding/binary"
 	"encoding/hex"
 	"net/http"
+	"net/url"
+	"slices"
 	"strings"
 
 	"precept/configs"
@@ -67,13 +69,28 @@ func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
+// claims puts what the key says in the place of what the client says: a key may be an agent's own, and speak for some
+// roles only. A role that it may not speak for is none.
+func (id *identity) claims(c *session.Claim) {
+	if id.key == nil {
+		return
+	}
+	if id.key.Agent != "" {
+		c.Agent = id.key.Agent
+	}
+	same := func(role string) bool { return strings.EqualFold(role, c.Role) }
+	if len(id.key.Roles) > 0 && !slices.ContainsFunc(id.key.Roles, same) {
+		c.Role = ""
+	}
+}
+
 // present replaces precept's own key by the upstream's, in the place where the client put it.
-func (id *identity) present(h http.Header) {
+func (id *identity) present(h http.Header, u *url.URL) {
 	if id.key == nil || id.key.UpstreamKey == "" {
 		return
 	}
 	up := id.key.UpstreamKey.Reveal()
-	set := false
+	set := presentQuery(u, up)
 	for _, name := range [...]string{"X-Api-Key", "Api-Key", "X-Goog-Api-Key"} {
 		if h.Get(name) != "" {
 			h.Set(name, up)
@@ -83,6 +100,21 @@ func (id *identity) present(h http.Header) {
 	if !set || h.Get("Authorization") != "" {
 		h.Set("Authorization", "Bearer "+up)
 	}
+}
+
+// presentQuery replaces the key of a query, and leaves every other byte of it.
+func presentQuery(u *url.URL, up string) (set bool) {
+	if !strings.Contains(u.RawQuery, "key=") {
+		return false
+	}
+	pairs := strings.Split(u.RawQuery, "&")
+	for i, p := range pairs {
+		if name, _, _ := strings.Cut(p, "="); name == "key" {
+			pairs[i], set = "key="+url.QueryEscape(up), true
+		}
+	}
+	u.RawQuery = strings.Join(pairs, "&")
+	return set
 }
 
 // learns says whether anything of this tenant's and agent's traffic may be kept.

@@ -182,9 +182,7 @@ func (t *turn) parse() {
 // identify finds the session and pins it.
 func (t *turn) identify() {
 	t.claim = session.Identify(t.r.Header, t.r.URL.EscapedPath(), t.req)
-	if t.who.key != nil && t.who.key.Agent != "" {
-		t.claim.Agent = t.who.key.Agent
-	}
+	t.who.claims(&t.claim)
 	t.learn = !t.claim.LearnOff && t.set.learns(&t.who, t.claim.Agent)
 	now := t.p.opts.Now()
 	t.found = t.p.threads.Resolve(t.who.scope(), t.claim, t.req, now, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
