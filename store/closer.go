@@ -67,6 +67,7 @@ type settling struct {
 	session.Settlement
 	rec     *session.Record
 	entries []feedback.Entry
+	before  bool // a reward was applied already
 }
 
 // prepare makes the first settlement of a session. A record in memory is newer than its row.
@@ -133,7 +134,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		return nil
 	}
 	out := feedback.Reward(entries, s.opts.Tiers)
-	st := &settling{entries: entries}
+	st := &settling{entries: entries, before: old.Told}
 	st.Tenant, st.ID, st.From = tenant, id, old.Version
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
@@ -156,7 +157,11 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 // settle writes the samples first and moves the counters then: a crash in between repeats both, and samples are
 // idempotent by their id.
 func (s *Store) settle(ctx context.Context, work []*settling) {
-	if len(work) == 0 || !s.writeSamples(ctx, work) {
+	if len(work) == 0 {
+		return
+	}
+	if !s.writeSamples(ctx, work) {
+		s.lookAgain(work)
 		return
 	}
 	steps := make([]session.Settlement, len(work))
@@ -166,11 +171,7 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	done, err := s.be.Settle(ctx, steps)
 	if err != nil {
 		s.opts.Failed("settle", err)
-		for _, st := range work {
-			if st.From > 0 {
-				s.touch(st.Tenant, st.ID)
-			}
-		}
+		s.lookAgain(work)
 		return
 	}
 	byTenant := map[string][]bandit.Delta{}
@@ -184,12 +185,21 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 		if st.From == 0 {
 			s.Tally.Closed.Add(1)
 		}
-		if st.To.Told {
+		if st.To.Told && !st.before {
 			s.Tally.Told.Add(1)
 		}
 	}
 	for tenant, deltas := range byTenant {
 		s.learned(ctx, tenant, deltas)
+	}
+}
+
+// lookAgain keeps the corrections of a step that failed; what is to be closed stays due by itself.
+func (s *Store) lookAgain(work []*settling) {
+	for _, st := range work {
+		if st.From > 0 {
+			s.touch(st.Tenant, st.ID)
+		}
 	}
 }
 

@@ -1,0 +1,287 @@
+package store
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
+
+// An arm whose sessions are told sooner must not be counted sooner.
+func TestClosesAtAFixedAge(t *testing.T) {
+	r := newRig(t, nil)
+	told := r.played("told", picked(true))
+	silent := r.played("silent", picked(false))
+	r.tell(us, told, score("f1", 1, 1))
+	for _, step := range []time.Duration{time.Minute, 58 * time.Minute, 59 * time.Second} {
+		r.clk.add(step)
+		r.record()
+		r.closeDue(r.ctx())
+		same(t, "closed early, version", r.applied(told).Version, 0)
+		same(t, "counters of an open session", r.counters(us), none)
+	}
+	r.clk.add(time.Second + time.Microsecond)
+	r.closeDue(r.ctx())
+	same(t, "the told one", r.applied(told).Version, 1)
+	same(t, "the silent one", r.applied(silent).Version, 1)
+	same(t, "sessions closed", r.counter("", "closed"), 2)
+	same(t, "sessions told", r.counter("", "told"), 1)
+	same(t, "tally closed", r.Tally.Closed.Load(), 2)
+	same(t, "tally told", r.Tally.Told.Load(), 1)
+	if a := r.applied(silent); a.Told || a.Reward != 0 {
+		t.Errorf("a reward was made up for the silent session: %+v", a)
+	}
+	r.closeDue(r.ctx())
+	same(t, "closed once", r.Tally.Closed.Load(), 2)
+}
+
+// More sessions than one transaction takes are closed in one go.
+func TestClosesManyAtOnce(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Learn = false })
+	const n = closeBatch + 30
+	for i := range n {
+		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
+	}
+	r.record()
+	r.age()
+	same(t, "closed", r.counter("", "closed"), float64(n))
+	same(t, "tally", r.Tally.Closed.Load(), int64(n))
+}
+
+func TestSamplesComeBeforeCounters(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.played("a", picked(true))
+	r.tell(us, id, score("f1", 1, 1))
+	r.be.asked()
+	r.be.failNext("samples", 1, errDown)
+	r.age()
+	if calls := r.be.asked(); slices.Contains(calls, "settle") {
+		t.Errorf("the counters moved without the samples: %v", calls)
+	}
+	same(t, "counters", r.counters(us), none)
+	sameList(t, "failures", r.failed(), []string{"samples"})
+	r.be.failNext("settle", 1, errDown)
+	r.closeDue(r.ctx())
+	calls := r.be.asked()
+	if i, j := slices.Index(calls, "samples"), slices.Index(calls, "settle"); i < 0 || j < i {
+		t.Errorf("order: %v", calls)
+	}
+	same(t, "counters after a failed step", r.counters(us), none)
+	r.closeDue(r.ctx())
+	same(t, "told", r.counter("", "told"), 1)
+	// Written twice, they are there once: their ids follow from the session.
+	var seen []string
+	each := r.be.Backend.(interface {
+		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
+	})
+	if err := each.EachSample(r.ctx(), us, time.Time{}, time.Time{}, func(s session.StoredSample) error {
+		seen = append(seen, s.Family)
+		same(t, "the sample's label", s.Meta["human_feedback_label"].(string), sample.Approved)
+		if p := sample.Validate(s.Sample); len(p) > 0 {
+			t.Errorf("not valid: %v", p)
+		}
+		return nil
+	}); err != nil {
+		t.Fatal(err)
+	}
+	sameList(t, "samples", seen, []string{sample.DialogResponse})
+}
+
+func TestLateFeedbackIsACorrection(t *testing.T) {
+	user := func(id string, minute int, y float64) feedback.Entry { return score(id, minute, y) }
+	verifier := func(id string, minute int, y float64) feedback.Entry {
+		e := score(id, minute, y)
+		e.Source, e.Tier = feedback.SourceSystem, feedback.TierVerifier
+		return e
+	}
+	rated := func(e feedback.Entry, rater string) feedback.Entry { e.Rater = rater; return e }
+	for name, c := range map[string]struct {
+		entries []feedback.Entry
+		reward  float64
+		tier    int
+	}{
+		"one":                          {[]feedback.Entry{user("a", 1, 1)}, 1, 1},
+		"told twice, counted once":     {[]feedback.Entry{user("a", 1, 1), user("a", 1, 1), user("a", 1, 1)}, 1, 1},
+		"a change of mind":             {[]feedback.Entry{user("a", 1, 1), user("b", 2, 0)}, 0, 1},
+		"the older one comes last":     {[]feedback.Entry{user("b", 2, 0), user("a", 1, 1)}, 0, 1},
+		"two raters":                   {[]feedback.Entry{rated(user("a", 1, 1), "kim"), rated(user("b", 2, .5), "lee")}, .75, 1},
+		"the user outranks the test":   {[]feedback.Entry{user("a", 1, 1), verifier("b", 9, 0)}, 1, 1},
+		"the user comes after it":      {[]feedback.Entry{verifier("b", 9, 0), user("a", 1, 1)}, 1, 1},
+		"the test alone":               {[]feedback.Entry{verifier("b", 9, 1), verifier("c", 10, 0)}, 0, 2},
+		"an id that is edited upwards": {[]feedback.Entry{user("a", 1, 0), user("a", 2, .7)}, .7, 1},
+	} {
+		t.Run(name, func(t *testing.T) {
+			early := newRig(t, nil)
+			id := early.played("s", picked(true))
+			for _, e := range c.entries {
+				early.tell(us, id, e)
+			}
+			early.age()
+			late := newRig(t, nil)
+			late.played("s", picked(true))
+			late.age()
+			for _, e := range c.entries {
+				late.tell(us, id, e)
+				late.record()
+			}
+			same(t, "counters", late.counters(us), early.counters(us))
+			for _, r := range []*rig{early, late} {
+				a := r.applied(id)
+				same(t, "reward", a.Reward, c.reward)
+				same(t, "tier", a.Tier, c.tier)
+				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
+				same(t, "sessions told, in the tally", r.Tally.Told.Load(), 1)
+				same(t, "in memory", r.Beliefs(us).Global().Told, 1)
+			}
+		})
+	}
+}
+
+func TestTiersThatCount(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Tiers = []int{feedback.TierVerifier} })
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("a", 1, 1))
+	r.age()
+	if a := r.applied(id); a.Told || a.Version != 1 {
+		t.Errorf("a tier that does not count was counted: %+v", a)
+	}
+	same(t, "definition", r.definition(), "verifier@1h0m0s")
+}
+
+func TestExcludedContributesNothing(t *testing.T) {
+	r := newRig(t, nil)
+	a := picked(true)
+	a.Excluded = true
+	id := r.played("s", a)
+	r.tell(us, id, score("a", 1, 1))
+	r.age()
+	r.tell(us, id, score("b", 2, 0))
+	r.record()
+	same(t, "counters", r.counters(us), none)
+	same(t, "reward", r.applied(id).Reward, 0)
+	same(t, "version", r.applied(id).Version, 2)
+}
+
+// What was decided in memory counts, not the row of a second ago; and what is decided later does not.
+func TestClosingFreezesTheNewestAssignment(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.played("s", bandit.Assignment{Day: 1})
+	ses, _ := r.Acquire(r.ctx(), us, id)
+	ses.Lock()
+	ses.Assignment = picked(false)
+	ses.Unlock()
+	r.age()
+	same(t, "picked", r.counter("look-twice@0123456789ab", "picked"), 1)
+	ses.Lock()
+	same(t, "the record knows", ses.Closed, true)
+	ses.Assignment.Picks[0].Injected = true
+	ses.Unlock()
+	r.Release(ses, Decided)
+	r.record()
+	r.tell(us, id, score("a", 1, 1))
+	r.record()
+	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
+	var frozen bandit.Assignment
+	if err := json.Unmarshal(r.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
+		t.Errorf("frozen: %+v %v", frozen, err)
+	}
+}
+
+// A correction that could not be made is made later, whatever step of it failed.
+func TestCorrectionsAreRetried(t *testing.T) {
+	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
+		t.Run(op, func(t *testing.T) {
+			r := newRig(t, nil)
+			id := r.played("s", picked(true))
+			r.age()
+			r.tell(us, id, score("a", 1, 1))
+			r.be.failNext(op, 3, errDown)
+			for range 3 {
+				r.record()
+				same(t, "told while it fails", r.counter("", "told"), 0)
+			}
+			same(t, "failures told", len(r.failed()), 3)
+			r.record()
+			same(t, "told", r.counter("", "told"), 1)
+		})
+	}
+}
+
+// Closing goes on at the next tick, whatever failed.
+func TestClosingIsRetried(t *testing.T) {
+	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
+		t.Run(op, func(t *testing.T) {
+			r := newRig(t, nil)
+			id := r.played("s", picked(true))
+			r.be.failNext(op, 2, errDown)
+			r.age()
+			r.closeDue(r.ctx())
+			same(t, "version while it fails", r.applied(id).Version, 0)
+			r.closeDue(r.ctx())
+			same(t, "version", r.applied(id).Version, 1)
+			same(t, "closed", r.counter("", "closed"), 1)
+		})
+	}
+}
+
+// A row that cannot be read is closed with nothing to count: it would be due for ever.
+func TestClosesADamagedRow(t *testing.T) {
+	r := newRig(t, nil)
+	id := session.KeyOf(us, session.SpaceName, "damaged")
+	row := session.Row{Tenant: us, ID: id, Started: r.clk.now(), Seen: r.clk.now(), Data: []byte("{half")}
+	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
+		t.Fatal(err)
+	}
+	r.age()
+	same(t, "version", r.applied(id).Version, 1)
+	sameList(t, "failures", r.failed(), []string{"decode"})
+	r.closeDue(r.ctx())
+	sameList(t, "failures of the second look", r.failed(), nil)
+}
+
+func TestCloseTick(t *testing.T) {
+	for _, c := range []struct{ age, want time.Duration }{
+		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
+	} {
+		s := &Store{opts: Options{CloseAfter: c.age}}
+		same(t, c.age.String(), s.closeTick(), c.want)
+	}
+}
+
+// Another replica that was first is not overwritten, and its step is built upon.
+func TestAnotherReplicaWasFirst(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("a", 1, 1))
+	frozen, _ := json.Marshal(picked(false))
+	r.be.hook = func(op string) {
+		if op != "settle" {
+			return
+		}
+		r.be.hook = nil
+		a := picked(false)
+		done, err := r.be.Backend.Settle(r.ctx(), []session.Settlement{{
+			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: a.Closing(),
+		}})
+		if err != nil || !done[0] {
+			t.Errorf("the other replica: %v %v", done, err)
+		}
+	}
+	r.age()
+	same(t, "closed, by the other", r.Tally.Closed.Load(), 0)
+	r.record()
+	same(t, "version", r.applied(id).Version, 2)
+	same(t, "closed once", r.counter("", "closed"), 1)
+	same(t, "the other's coin counts", r.counter("look-twice@0123456789ab", "m0"), 1)
+	same(t, "ours does not", r.counter("look-twice@0123456789ab", "m1"), 0)
+}
