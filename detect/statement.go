@@ -113,17 +113,27 @@ func endsUnable(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false // "No matches found" is an answer
 	}
-	for _, s := range []string{
+	for i := range len(low) - 1 { // all of them begin with a space: looked for once, not forty times
+		if low[i] == ' ' && unableAt(low[i:]) {
+			return true
+		}
+	}
+	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
+}
+
+// unableAt: the text goes on with words that say so.
+func unableAt(text string) bool {
+	for _, s := range [...]string{
 		" not found", " does not exist", " doesn't exist", " doesn't exists", " do not exist", " is required", " are required", " is not allowed", " not permitted", " is not a valid", " is not valid",
 		" is not an absolute path", " is not supported", " already exists", " has expired", " is invalid", " must be ", " could not be ", " cannot be ", " can't be ", " can not be ", " did not appear",
 		" is not a directory", " is a directory", " is not a file", " exceeds ", " timed out", " is not defined", " is not installed", " is not recognized", " permission denied", " access denied", " no such file",
 		" failed.", " failed:", " was unsuccessful", " is not accessible", " unauthorized", " is forbidden", " is denied", " beyond end of file", " beyond the end of", " is out of range",
 	} {
-		if strings.Contains(low, s) || strings.HasSuffix(low, strings.TrimRight(s, " .:")) && strings.HasSuffix(s, ".") {
+		if s[1] == text[1] && (strings.HasPrefix(text, s) || s[len(s)-1] == '.' && text == s[:len(s)-1]) {
 			return true
 		}
 	}
-	return strings.HasSuffix(low, " failed") || strings.HasSuffix(low, " not found")
+	return false
 }
 
 // httpLine: a status of 400 and above where clients put it.
