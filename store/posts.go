@@ -50,7 +50,6 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	if err := s.be.Park(ctx, tenant, park, e); err != nil {
 		return Posted{}, err
 	}
-	s.parked.Add(1)
 	// What it waits for may have landed between the look and the parking; nobody would look again.
 	p, ok, err := s.joinByKey(ctx, tenant, park, e)
 	if err != nil || !ok {
@@ -120,14 +119,12 @@ func (s *Store) join(ctx context.Context, tenant string, id session.ID, name str
 	return Posted{Session: name, Status: Joined}, nil
 }
 
-// unpark joins what waited for the sessions and replies that a batch has just brought.
-func (s *Store) unpark(ctx context.Context, w session.Batch) {
-	if s.parked.Load() == 0 {
-		return
-	}
+// unpark joins what waited for replies that have landed. It asks each time: what waits may have been parked by an earlier
+// run or another replica. It returns the echoes for which it could not ask.
+func (s *Store) unpark(ctx context.Context, landed []session.Echo) (left []session.Echo) {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
-	for i := range w.Echoes {
-		e := &w.Echoes[i]
+	for i := range landed {
+		e := &landed[i]
 		if byTenant[e.Tenant] == nil {
 			byTenant[e.Tenant] = map[session.EchoKey]session.ID{}
 		}
@@ -139,13 +136,16 @@ func (s *Store) unpark(ctx context.Context, w session.Batch) {
 		joined, err := s.be.Join(ctx, tenant, owners)
 		if err != nil {
 			s.opts.Failed("unpark", err)
+			for key, id := range owners {
+				left = append(left, session.Echo{Tenant: tenant, Key: key, ID: id})
+			}
 			continue
 		}
-		for id, n := range joined {
-			s.parked.Add(-int64(n))
+		for id := range joined {
 			s.touch(tenant, id)
 		}
 	}
+	return left
 }
 
 // OfSample finds the session of a sample.

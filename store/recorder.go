@@ -131,7 +131,8 @@ func (s *Store) drain(b *batch) error {
 // batch is what the next write takes along; after a failed write it is tried again, grown.
 type batch struct {
 	exchanges []sample.Exchange
-	signals   []signal // what they say of their sessions
+	signals   []signal       // what they say of their sessions
+	landed    []session.Echo // written, but what waited for them could not be joined yet
 	held      int64
 	err       error // of the last attempt
 	retryAt   time.Time
@@ -168,8 +169,12 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 		return
 	}
 	dirty, echoes := s.takeDirty(now, ctx.Err() != nil || b.last)
+	// A stop must not tear a write that is under way: it is bounded by itself.
+	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
+	defer cancel()
 	if len(dirty)+len(echoes)+len(b.exchanges) == 0 {
 		b.err = nil
+		s.follow(wctx, b, now)
 		return
 	}
 	w := session.Batch{Echoes: echoes, Exchanges: b.exchanges}
@@ -179,9 +184,6 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 			w.Rows = append(w.Rows, row)
 		}
 	}
-	// A stop must not tear a write that is under way: it is bounded by itself.
-	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
-	defer cancel()
 	b.err = s.be.Write(wctx, w)
 	switch {
 	case errors.Is(b.err, sqlite.ErrInvalid): // it would never be taken: better lose this than everything behind it
@@ -201,10 +203,19 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 	for _, ses := range dirty {
 		ses.known.Store(true)
 	}
-	signals := b.signals
 	s.written(b)
-	s.tell(wctx, signals)
-	s.unpark(wctx, w)
+	if len(b.landed) < maxEchoes {
+		b.landed = append(b.landed, echoes...)
+	}
+	s.follow(wctx, b, now)
+}
+
+// follow does what comes after a write; what of it fails is kept for the next time.
+func (s *Store) follow(ctx context.Context, b *batch, now time.Time) {
+	b.signals, b.landed = s.tell(ctx, b.signals), s.unpark(ctx, b.landed)
+	if len(b.signals)+len(b.landed) > 0 {
+		b.retryAt = now.Add(time.Second)
+	}
 }
 
 // takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
@@ -253,7 +264,7 @@ func (s *Store) written(b *batch) {
 	s.Tally.Exchanges.Add(n)
 	s.Tally.Pending.Add(-n)
 	s.heldBytes.Add(-b.held)
-	*b = batch{exchanges: b.exchanges[:0]}
+	*b = batch{exchanges: b.exchanges[:0], signals: b.signals, landed: b.landed}
 }
 
 // drop accounts for a batch that is given up.

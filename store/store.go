@@ -39,8 +39,7 @@ type Store struct {
 	turns chan Turn
 
 	heldBytes atomic.Int64
-	down      atomic.Bool  // the last write failed
-	parked    atomic.Int64 // feedbacks that wait for their exchange, as far as this process knows
+	down      atomic.Bool // the last write failed
 
 	dirtyMu sync.Mutex
 	dirty   []*Session
@@ -68,7 +67,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		opts: o, be: o.Backend, live: l, turns: make(chan Turn, queueLen),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{},
 	}
-	s.parked.Store(1) // an earlier run may have left some: ask once
 	if err := s.load(ctx); err != nil {
 		l.close()
 		return nil, err

@@ -2,12 +2,14 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"precept/detect"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/sqlite"
 )
 
 // signal is what the traffic itself says of a session.
@@ -43,14 +45,19 @@ func kindOf(f detect.Feeling) string {
 	return string(f)
 }
 
-// tell adds what the traffic said to the sessions' feedback.
-func (s *Store) tell(ctx context.Context, signals []signal) {
+// tell adds what the traffic said to the sessions' feedback. It returns what the backend did not take this time.
+func (s *Store) tell(ctx context.Context, signals []signal) (left []signal) {
 	for i := range signals {
 		sg := &signals[i]
-		if _, err := s.be.AddFeedback(ctx, sg.tenant, sg.id, []feedback.Entry{sg.entry}); err != nil {
-			s.opts.Failed("implicit", err)
+		_, err := s.be.AddFeedback(ctx, sg.tenant, sg.id, []feedback.Entry{sg.entry})
+		if err == nil {
+			s.touch(sg.tenant, sg.id)
 			continue
 		}
-		s.touch(sg.tenant, sg.id)
+		s.opts.Failed("implicit", err)
+		if !errors.Is(err, sqlite.ErrInvalid) {
+			left = append(left, *sg)
+		}
 	}
+	return left
 }

@@ -1,0 +1,123 @@
+package store
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+)
+
+// say is one line of a feedback log: what is said, and of which session.
+type say struct {
+	session int
+	entry   feedback.Entry
+}
+
+// drawSay draws from few ids, times and raters, so that lines collide in all ways.
+func drawSay(sessions int) *rapid.Generator[say] {
+	return rapid.Custom(func(rt *rapid.T) say {
+		e := score(rapid.StringMatching("[a-d]").Draw(rt, "id"), rapid.IntRange(0, 3).Draw(rt, "minute"),
+			rapid.SampledFrom([]float64{0, .1, 1.0 / 3, .5, 1}).Draw(rt, "score"))
+		e.Tier = rapid.IntRange(1, 3).Draw(rt, "tier")
+		e.Rater = rapid.SampledFrom([]string{"", "kim", "lee"}).Draw(rt, "rater")
+		return say{rapid.IntRange(0, sessions-1).Draw(rt, "session"), e}
+	})
+}
+
+// drawAssignment draws what a session may look like when it closes, deciding with a chooser that knows nothing.
+func drawAssignment() *rapid.Generator[bandit.Assignment] {
+	return rapid.Custom(func(rt *rapid.T) bandit.Assignment {
+		a := bandit.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
+		a.Excluded = rapid.IntRange(0, 5).Draw(rt, "excluded") == 0
+		cfg := bandit.Config{K: 2, Epsilon: .3, Control: .2, Objective: bandit.Random, Salt: "pepper"}
+		for turn := range rapid.IntRange(0, 2).Draw(rt, "turns") {
+			var cands []bandit.Candidate
+			for _, slug := range []string{"one", "two", "three"} {
+				if rapid.Bool().Draw(rt, slug) {
+					cands = append(cands, bandit.Candidate{Slug: slug, Arm: bandit.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
+				}
+			}
+			bandit.Decide(cfg, bandit.NewCounters(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), cands, turn)
+		}
+		return a
+	})
+}
+
+// In whatever order feedback arrives, how often, and whether before or after closing: the counters are the same, byte for
+// byte. The running maxima are exempt, they remember the path.
+func TestAnyOrderOfFeedback(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Learn = false })
+	n := 0
+	rapid.Check(t, func(rt *rapid.T) {
+		n++
+		sessions := rapid.SliceOfN(drawAssignment(), 1, 4).Draw(rt, "sessions")
+		log := rapid.SliceOfN(drawSay(len(sessions)), 0, 12).Draw(rt, "log")
+		seed := rapid.Uint64().Draw(rt, "order")
+		again := rapid.SliceOfN(rapid.IntRange(0, max(len(log)-1, 0)), 0, 4).Draw(rt, "again")
+
+		straight, mixed := fmt.Sprint("straight", n), fmt.Sprint("mixed", n)
+		play(r, straight, sessions, log, len(log))
+		other := append([]say(nil), log...)
+		for _, i := range again {
+			if len(log) > 0 {
+				other = append(other, log[i])
+			}
+		}
+		rand.New(rand.NewPCG(seed, 1)).Shuffle(len(other), func(i, j int) { other[i], other[j] = other[j], other[i] })
+		play(r, mixed, sessions, other, rapid.IntRange(0, len(other)).Draw(rt, "closing"))
+
+		if a, b := r.counters(straight), r.counters(mixed); a != b {
+			rt.Fatalf("in the database:\n%s\n%s", a, b)
+		}
+		if a, b := inMemory(r, straight), inMemory(r, mixed); a != b {
+			rt.Fatalf("in memory:\n%s\n%s", a, b)
+		}
+		if f := r.failed(); len(f) > 0 {
+			rt.Fatalf("failures: %v", f)
+		}
+	})
+}
+
+// play makes the sessions, tells the log, and closes them after so many lines of it.
+func play(r *rig, tenant string, sessions []bandit.Assignment, log []say, closing int) {
+	ids := make([]session.ID, len(sessions))
+	for i := range sessions {
+		a := sessions[i]
+		ids[i] = r.begin(tenant, fmt.Sprint("s", i), a)
+	}
+	r.record()
+	for i := range len(log) + 1 {
+		if i == closing {
+			r.age()
+		}
+		if i == len(log) {
+			break
+		}
+		r.Store.touch(tenant, ids[log[i].session]) // looked at more often than needed
+		r.tell(tenant, ids[log[i].session], log[i].entry)
+		if i%3 == 0 {
+			r.resettle(r.ctx())
+		}
+	}
+	r.resettle(r.ctx())
+}
+
+// inMemory is what the chooser and the report know of a tenant, without the maxima and the clock.
+func inMemory(r *rig, tenant string) string {
+	c := r.Beliefs(tenant)
+	text := ""
+	for _, arm := range append(c.Arms(), "") {
+		st := c.Stats(arm)
+		if arm == "" {
+			st = c.Global()
+		}
+		st.LogUp, st.LogDown, st.ProvenAt, st.Recent = 0, 0, 0, 0
+		text += fmt.Sprintf("%s %+v\n", arm, st)
+	}
+	return text
+}
