@@ -2,14 +2,11 @@ package store
 
 import (
 	"context"
-	"errors"
-	"sync/atomic"
 	"time"
 
 	"precept/detect"
 	"precept/sample"
 	"precept/session"
-	"precept/store/sqlite"
 )
 
 const (
@@ -22,10 +19,10 @@ const (
 
 // Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
 type Turn struct {
-	Exchange *sample.Exchange // nil: nothing of this turn is kept
-	Size     int64            // bytes the exchange holds in memory
-	Signals  []detect.Signal  // what the new part says of the session
-	Answered []string         // arguments of the calls that the new tool results answer, for the opt-out by path
+	Exchange *sample.Exchange
+	Size     int64           // bytes the exchange holds in memory
+	Signals  []detect.Signal // what the new part says of the session
+	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
 }
 
 // Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the turn, counted.
@@ -128,17 +125,6 @@ func (s *Store) drain(b *batch) error {
 	return b.err
 }
 
-// batch is what the next write takes along; after a failed write it is tried again, grown.
-type batch struct {
-	exchanges []sample.Exchange
-	signals   []signal       // what they say of their sessions
-	landed    []session.Echo // written, but what waited for them could not be joined yet
-	held      int64
-	err       error // of the last attempt
-	retryAt   time.Time
-	last      bool // the program stops: nothing waits any longer
-}
-
 // admit redacts a turn's exchange and puts it into the batch. Nothing unredacted leaves this function.
 func (s *Store) admit(b *batch, t Turn) {
 	defer func() {
@@ -160,118 +146,4 @@ func (s *Store) admit(b *batch, t Turn) {
 	b.signals = append(b.signals, s.implicit(x, t.Signals)...)
 	b.exchanges = append(b.exchanges, *x)
 	b.held += t.Size
-}
-
-// flush writes the batch, with the sessions that changed and what went by, in one transaction.
-func (s *Store) flush(ctx context.Context, b *batch) {
-	now := s.opts.Now()
-	if now.Before(b.retryAt) {
-		return
-	}
-	dirty, echoes := s.takeDirty(now, ctx.Err() != nil || b.last)
-	// A stop must not tear a write that is under way: it is bounded by itself.
-	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
-	defer cancel()
-	if len(dirty)+len(echoes)+len(b.exchanges) == 0 {
-		b.err = nil
-		s.follow(wctx, b, now)
-		return
-	}
-	w := session.Batch{Echoes: echoes, Exchanges: b.exchanges}
-	for _, ses := range dirty {
-		ses.dirty.Store(false)
-		if row, ok := s.encode(ses); ok {
-			w.Rows = append(w.Rows, row)
-		}
-	}
-	b.err = s.be.Write(wctx, w)
-	switch {
-	case errors.Is(b.err, sqlite.ErrInvalid): // it would never be taken: better lose this than everything behind it
-		s.opts.Failed("write", b.err)
-		s.drop(b, &s.Tally.DroppedBad)
-		return
-	case errors.Is(b.err, ErrVolatile):
-		s.healthy(false)
-		s.drop(b, &s.Tally.DroppedReadOnly)
-		return
-	}
-	if b.err != nil {
-		s.putBack(b, dirty, echoes, now)
-		return
-	}
-	s.healthy(true)
-	for _, ses := range dirty {
-		ses.known.Store(true)
-	}
-	s.written(b)
-	if len(b.landed) < maxEchoes {
-		b.landed = append(b.landed, echoes...)
-	}
-	s.follow(wctx, b, now)
-}
-
-// follow does what comes after a write; what of it fails is kept for the next time.
-func (s *Store) follow(ctx context.Context, b *batch, now time.Time) {
-	b.signals, b.landed = s.tell(ctx, b.signals), s.unpark(ctx, b.landed)
-	if len(b.signals)+len(b.landed) > 0 {
-		b.retryAt = now.Add(time.Second)
-	}
-}
-
-// takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
-func (s *Store) takeDirty(now time.Time, all bool) ([]*Session, []session.Echo) {
-	s.dirtyMu.Lock()
-	defer s.dirtyMu.Unlock()
-	dirty, echoes := s.dirty, s.echoes
-	s.dirty, s.echoes = nil, nil
-	if all || now.Sub(s.laterAt) >= laterEvery {
-		for _, ses := range s.later {
-			if ses.later.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
-				dirty = append(dirty, ses)
-			}
-		}
-		s.later, s.laterAt = nil, now
-	}
-	return dirty, echoes
-}
-
-// putBack keeps what a failed write held, and lets the store breathe before the next attempt.
-func (s *Store) putBack(b *batch, dirty []*Session, echoes []session.Echo, now time.Time) {
-	s.Tally.WriteErrors.Add(1)
-	s.healthy(false)
-	s.opts.Failed("write", b.err)
-	b.retryAt = now.Add(time.Second)
-	s.dirtyMu.Lock()
-	for _, ses := range dirty {
-		if ses.dirty.CompareAndSwap(false, true) {
-			s.dirty = append(s.dirty, ses)
-		}
-	}
-	if len(s.echoes)+len(echoes) < maxEchoes {
-		s.echoes = append(s.echoes, echoes...)
-	}
-	s.dirtyMu.Unlock()
-}
-
-// written accounts for a batch that is in the store.
-func (s *Store) written(b *batch) {
-	for i := range b.exchanges {
-		if b.exchanges[i].Outcome != sample.Complete {
-			s.Tally.Incomplete.Add(1)
-		}
-	}
-	n := int64(len(b.exchanges))
-	s.Tally.Exchanges.Add(n)
-	s.Tally.Pending.Add(-n)
-	s.heldBytes.Add(-b.held)
-	*b = batch{exchanges: b.exchanges[:0], signals: b.signals, landed: b.landed}
-}
-
-// drop accounts for a batch that is given up.
-func (s *Store) drop(b *batch, reason *atomic.Int64) {
-	n := int64(len(b.exchanges))
-	reason.Add(n)
-	s.Tally.Pending.Add(-n)
-	s.heldBytes.Add(-b.held)
-	*b = batch{}
 }

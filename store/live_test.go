@@ -1,0 +1,236 @@
+package store
+
+import (
+	"context"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/session"
+)
+
+// sweepAll lets every idle session rest, and waits until it does.
+func (r *rig) sweepAll() {
+	for shard := range liveShards {
+		r.live.sweep(shard, r.clk.now())
+	}
+	r.live.resting.Wait()
+}
+
+// lookups counts the questions to the backend for sessions.
+func (r *rig) lookups() int {
+	n := 0
+	for _, op := range r.be.asked() {
+		if op == "session" {
+			n++
+		}
+	}
+	return n
+}
+
+func TestAcquire(t *testing.T) {
+	r := newRig(t, nil)
+	id := session.KeyOf(us, session.SpaceName, "s")
+	if ses, late := r.Acquire(r.ctx(), us, id); ses != nil || late {
+		t.Errorf("nobody knows it: %v %v", ses, late)
+	}
+	if ses := r.Resident(id); ses != nil {
+		t.Errorf("in memory: %v", ses)
+	}
+	r.begin(us, "s", picked(true))
+	r.lookups()
+	same(t, "turns", r.turnsOf(id), 1)
+	same(t, "questions while it is in memory", r.lookups(), 0)
+	r.record()
+	r = r.again(nil)
+	same(t, "in use after a restart", r.Sessions(), 0)
+	same(t, "turns, from the database", r.turnsOf(id), 1)
+	same(t, "turns, once more", r.turnsOf(id), 1)
+	same(t, "questions", r.lookups(), 1)
+	same(t, "in use", r.Sessions(), 1)
+}
+
+// A backend that does not answer in time is told from one that knows no such session.
+func TestAcquireLate(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Lookup = time.Millisecond })
+	id := session.KeyOf(us, session.SpaceName, "s")
+	r.be.failNext("session", 1, errDown)
+	if ses, late := r.Acquire(r.ctx(), us, id); ses != nil || !late {
+		t.Errorf("down: %v %v", ses, late)
+	}
+	ended, cancel := context.WithCancel(r.ctx())
+	cancel()
+	if ses, late := r.Acquire(ended, us, id); ses != nil || !late {
+		t.Errorf("out of time: %v %v", ses, late)
+	}
+	if m := r.Echoes(ended, us, []session.EchoKey{1}); m != nil {
+		t.Errorf("echoes out of time: %v", m)
+	}
+	row := session.Row{Tenant: us, ID: id, Started: r.clk.now(), Data: []byte("{half")}
+	if err := r.be.Write(r.ctx(), session.Batch{Rows: []session.Row{row}}); err != nil {
+		t.Fatal(err)
+	}
+	r.opts.Lookup = time.Minute
+	if ses, late := r.Acquire(r.ctx(), us, id); ses != nil || !late {
+		t.Errorf("damaged: %v %v", ses, late)
+	}
+	sameList(t, "told", r.failed(), []string{"lookup", "lookup", "lookup", "decode"})
+	if m := r.Echoes(r.ctx(), us, nil); m != nil {
+		t.Errorf("no keys: %v", m)
+	}
+}
+
+func TestAcquireTellsClosed(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.age()
+	r = r.again(nil)
+	ses, _ := r.Acquire(r.ctx(), us, id)
+	same(t, "closed", ses.Closed, true)
+	r.Release(ses, Unchanged)
+}
+
+func TestConcurrentAddGivesOneRecord(t *testing.T) {
+	r := newRig(t, nil)
+	id := session.KeyOf(us, session.SpaceName, "s")
+	const n = 32
+	var wg sync.WaitGroup
+	got := make([]*Session, n)
+	for i := range n {
+		wg.Go(func() {
+			got[i] = r.Add(&session.Record{ID: id, Tenant: us, Name: "s", Started: r.clk.now()})
+			got[i].Lock()
+			got[i].Turns++
+			got[i].Unlock()
+			r.Release(got[i], Decided)
+		})
+	}
+	wg.Wait()
+	for _, ses := range got[1:] {
+		same(t, "record", ses, got[0])
+	}
+	same(t, "pins", got[0].pins.Load(), 0)
+	same(t, "in the list", len(r.dirty), 1)
+	r.record()
+	same(t, "turns", r.again(nil).turnsOf(id), n)
+}
+
+func TestSweep(t *testing.T) {
+	r := newRig(t, nil)
+	names := map[string]func(id session.ID){
+		"idle":   func(session.ID) {},
+		"pinned": func(id session.ID) { r.Resident(id) },
+		"fresh":  func(session.ID) {},
+		"dirty":  func(session.ID) {},
+	}
+	ids := map[string]session.ID{}
+	for name := range names {
+		ids[name] = r.begin(us, name, picked(true))
+	}
+	r.record()
+	for name, hold := range names {
+		hold(ids[name])
+	}
+	r.sweepAll()
+	same(t, "in use at once", r.Sessions(), 4)
+	r.clk.add(idleAfter + time.Second)
+	r.Release(r.Resident(ids["fresh"]), Unchanged)
+	r.Release(r.Resident(ids["dirty"]), Decided)
+	r.clk.add(time.Second)
+	r.live.sweep(int(ids["idle"][0]), r.clk.now())
+	r.live.resting.Wait()
+	r.lookups()
+	for name, want := range map[string]bool{"idle": false, "pinned": true, "fresh": true, "dirty": true} {
+		same(t, name, r.live.has(ids[name]), want)
+	}
+	ses := r.Resident(ids["idle"]) // and back, without a question
+	if ses == nil {
+		t.Fatal("the resting session is gone")
+	}
+	ses.Lock()
+	ses.Turns = 5
+	ses.Unlock()
+	r.Release(ses, Decided)
+	r.clk.add(idleAfter + time.Second)
+	r.sweepAll()
+	same(t, "what is not written stays", r.live.has(ids["idle"]), true)
+	r.record()
+	r.sweepAll()
+	same(t, "the written one rests", r.live.has(ids["idle"]), false)
+	same(t, "turns after the second rest", r.turnsOf(ids["idle"]), 5)
+	same(t, "questions", r.lookups(), 0)
+}
+
+// A session that was never written down, since nothing happened in it, is let go.
+func TestSweepForgetsWhatWasNothing(t *testing.T) {
+	r := newRig(t, nil)
+	id := session.KeyOf(us, session.SpaceName, "s")
+	r.Release(r.Add(&session.Record{ID: id, Tenant: us}), Unchanged)
+	r.clk.add(idleAfter + time.Second)
+	r.sweepAll()
+	if ses := r.Resident(id); ses != nil {
+		t.Errorf("still there: %v", ses.Record)
+	}
+}
+
+// Counts that wait for their second keep their session in memory.
+func TestSweepKeepsCounts(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.begin(us, "s", bandit.Assignment{})
+	r.record()
+	r.Release(r.Resident(id), Counted)
+	r.clk.add(idleAfter + time.Second)
+	r.sweepAll()
+	same(t, "in memory", r.live.has(id), true)
+}
+
+func TestRestingCost(t *testing.T) {
+	small := restingCost(&session.Record{})
+	big := restingCost(&session.Record{Blocks: []session.Block{{Text: string(make([]byte, 5000))}}, Assignment: picked(true)})
+	if small <= 0 || big < small+5000 {
+		t.Errorf("cost: %d and %d", small, big)
+	}
+}
+
+// The same sessions, used, released and written at the same time: no change is lost.
+func TestTogether(t *testing.T) {
+	r := newRig(t, nil)
+	const workers, rounds, sessions = 6, 60, 5
+	ctx, cancel := context.WithCancel(r.ctx())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	var wg sync.WaitGroup
+	for w := range workers {
+		wg.Go(func() {
+			for i := range rounds {
+				name := string(rune('a' + (w+i)%sessions))
+				id := session.KeyOf(us, session.SpaceName, name)
+				ses, late := r.Acquire(r.ctx(), us, id)
+				if late {
+					t.Error("late")
+					return
+				}
+				if ses == nil {
+					ses = r.Add(&session.Record{ID: id, Tenant: us, Name: name, Started: r.clk.now(), Seen: r.clk.now()})
+				}
+				ses.Lock()
+				ses.Turns++
+				ses.Unlock()
+				r.Release(ses, Change(1+i%2))
+				r.clk.add(time.Millisecond)
+			}
+		})
+	}
+	wg.Wait()
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	r = r.again(nil)
+	sum := 0
+	for i := range sessions {
+		sum += r.turnsOf(session.KeyOf(us, session.SpaceName, string(rune('a'+i))))
+	}
+	same(t, "turns", sum, workers*rounds)
+}

@@ -1,0 +1,384 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+// offer hands over turns of one session, without recording them.
+func (r *rig) offer(name string, turns ...int) {
+	r.t.Helper()
+	for _, n := range turns {
+		if !r.Offer(Turn{Exchange: exchange(us, name, n, r.clk.now()), Size: 100}) {
+			r.t.Fatalf("turn %d was refused", n)
+		}
+	}
+}
+
+// idle says that nothing is counted as waiting.
+func (r *rig) idle() {
+	r.t.Helper()
+	same(r.t, "pending", r.Tally.Pending.Load(), 0)
+	same(r.t, "bytes held", r.heldBytes.Load(), 0)
+}
+
+func TestFailedWritesAreRetried(t *testing.T) {
+	for _, n := range []int{1, 2, 5} {
+		t.Run(fmt.Sprint(n, " times"), func(t *testing.T) {
+			r := newRig(t, nil)
+			r.be.failNext("write", n, errDown)
+			want := 0
+			for i := range n { // what comes meanwhile waits with it
+				id := r.begin(us, fmt.Sprint("s", i), picked(true))
+				r.note(replyKey+session.EchoKey(i), id)
+				r.offer(fmt.Sprint("s", i), 1, 2)
+				want += 2
+				r.record()
+				same(t, "healthy", r.Healthy(), false)
+				same(t, "pending", r.Tally.Pending.Load(), int64(want))
+				r.record() // it is left in peace for a while
+				same(t, "errors", r.Tally.WriteErrors.Load(), int64(i+1))
+				r.clk.add(time.Second)
+			}
+			r.record()
+			same(t, "healthy again", r.Healthy(), true)
+			same(t, "written", r.Tally.Exchanges.Load(), int64(want))
+			r.idle()
+			for i := range n {
+				id := session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i))
+				same(t, "turns in the database", r.exchanges(id), 2)
+				if _, ok, err := r.be.Session(r.ctx(), us, id); !ok || err != nil {
+					t.Errorf("the session of turn %d: %v %v", i, ok, err)
+				}
+				key := replyKey + session.EchoKey(i)
+				if got := r.Echoes(r.ctx(), us, []session.EchoKey{key}); len(got[key]) != 1 || got[key][0] != id {
+					t.Errorf("echo %d: %v", i, got)
+				}
+			}
+		})
+	}
+}
+
+// What changes while its row is being written is written again.
+func TestChangesDuringAWrite(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.begin(us, "s", bandit.Assignment{})
+	r.be.hook = func(op string) {
+		if op != "write" {
+			return
+		}
+		r.be.hook = nil
+		ses := r.Resident(id)
+		ses.Lock()
+		ses.Turns = 9
+		ses.Unlock()
+		r.Release(ses, Decided)
+	}
+	r.record()
+	r.record()
+	same(t, "turns", r.again(nil).turnsOf(id), 9)
+}
+
+func (r *rig) turnsOf(id session.ID) int {
+	r.t.Helper()
+	ses, late := r.Acquire(r.ctx(), us, id)
+	if ses == nil || late {
+		r.t.Fatalf("session: %v, late %v", ses, late)
+	}
+	defer r.Release(ses, Unchanged)
+	ses.Lock()
+	defer ses.Unlock()
+	return ses.Turns
+}
+
+// Counts may wait a second; they are written with a decision, with the second, or at the stop.
+func TestCountsMayWait(t *testing.T) {
+	change := func(r *rig, id session.ID, c Change) {
+		ses := r.Resident(id)
+		ses.Lock()
+		ses.Turns++
+		ses.Unlock()
+		r.Release(ses, c)
+	}
+	rows := func(r *rig, id session.ID) int {
+		row, _, err := r.be.Session(r.ctx(), us, id)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rec, err := session.Decode(id, row.Data)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rec.Turns
+	}
+	r := newRig(t, nil)
+	id := r.begin(us, "s", bandit.Assignment{})
+	r.record()
+	change(r, id, Counted)
+	r.record()
+	same(t, "at once", rows(r, id), 1)
+	r.clk.add(time.Second)
+	r.record()
+	same(t, "after a second", rows(r, id), 2)
+	change(r, id, Counted)
+	change(r, id, Decided)
+	r.record()
+	same(t, "with a decision", rows(r, id), 4)
+	r.clk.add(time.Second)
+	r.record()
+	change(r, id, Unchanged)
+	r.clk.add(time.Second)
+	r.record()
+	same(t, "unchanged", rows(r, id), 4)
+	change(r, id, Counted)
+	if err := r.drain(r.b); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "at the stop", rows(r, id), 6)
+}
+
+func TestBoundsDropAndCount(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.HoldBytes = 250 })
+	for i, want := range []bool{true, true, false} {
+		same(t, fmt.Sprint("turn ", i), r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 100}), want)
+	}
+	same(t, "a small one", r.Offer(Turn{Exchange: exchange(us, "s", 4, r.clk.now()), Size: 50}), true)
+	same(t, "dropped", r.Tally.DroppedFull.Load(), 1)
+	r.be.failNext("write", 1, errDown)
+	r.record()
+	same(t, "while the write waits", r.Offer(Turn{Exchange: exchange(us, "s", 5, r.clk.now()), Size: 1}), false)
+	same(t, "bytes held", r.heldBytes.Load(), 250)
+	r.clk.add(time.Second)
+	r.record()
+	r.idle()
+	same(t, "after it", r.Offer(Turn{Exchange: exchange(us, "s", 6, r.clk.now()), Size: 250}), true)
+}
+
+func TestFullQueueDropsAndCounts(t *testing.T) {
+	r := newRig(t, nil)
+	const over = 7
+	for i := range queueLen + over {
+		same(t, "taken", r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 1}), i < queueLen)
+	}
+	same(t, "dropped", r.Tally.DroppedFull.Load(), over)
+	same(t, "pending", r.Tally.Pending.Load(), queueLen)
+	same(t, "bytes held", r.heldBytes.Load(), queueLen)
+}
+
+func TestAPanicCostsOneTurn(t *testing.T) {
+	r := newRig(t, nil)
+	r.offer("s", 1)
+	r.Offer(Turn{Size: 10}) // there is nothing to admit
+	r.offer("s", 2)
+	r.record()
+	sameList(t, "told", r.failed(), []string{"panic record"})
+	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
+	same(t, "written", r.Tally.Exchanges.Load(), 2)
+	r.idle()
+}
+
+// One exchange that can never be stored costs itself, not the five hundred beside it nor the sessions.
+func TestAnInvalidExchangeCostsItself(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.offer("s", 1)
+	bad := exchange(us, "s", 2, r.clk.now())
+	bad.Session = "no session"
+	r.Offer(Turn{Exchange: bad, Size: 10})
+	r.offer("s", 3)
+	r.record()
+	same(t, "in the database", r.exchanges(id), 2)
+	same(t, "written", r.Tally.Exchanges.Load(), 2)
+	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
+	if _, ok, err := r.be.Session(r.ctx(), us, id); !ok || err != nil {
+		t.Errorf("the session: %v %v", ok, err)
+	}
+	same(t, "the echo", len(r.Echoes(r.ctx(), us, []session.EchoKey{replyKey})), 1)
+	sameList(t, "told", r.failed(), []string{"write"})
+	r.idle()
+}
+
+// The backend fails while the invalid one is looked for: nothing is lost, nothing counted twice.
+func TestAnInvalidExchangeAndAFault(t *testing.T) {
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	bad := exchange(us, "s", 1, r.clk.now())
+	bad.Session = "no session"
+	r.Offer(Turn{Exchange: bad, Size: 10})
+	r.offer("s", 2, 3)
+	writes := 0
+	r.be.hook = func(op string) {
+		if writes++; writes == 3 {
+			r.be.failNext("write", 1, errDown) // the next one, while the exchanges are written one by one
+		}
+	}
+	r.record()
+	r.be.hook = nil
+	same(t, "pending", r.Tally.Pending.Load(), 2)
+	r.clk.add(time.Second)
+	r.record()
+	same(t, "in the database", r.exchanges(id), 2)
+	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
+	same(t, "written", r.Tally.Exchanges.Load(), 2)
+	r.idle()
+}
+
+func TestIncompleteIsCounted(t *testing.T) {
+	r := newRig(t, nil)
+	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
+		x := exchange(us, "s", i+1, r.clk.now())
+		x.Outcome = outcome
+		r.Offer(Turn{Exchange: x, Size: 10})
+	}
+	r.record()
+	same(t, "written", r.Tally.Exchanges.Load(), 4)
+	same(t, "of them incomplete", r.Tally.Incomplete.Load(), 3)
+}
+
+func TestRunRecordsAndDrains(t *testing.T) {
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(r.ctx())
+	done := make(chan error, 1)
+	go func() { done <- r.Run(ctx) }()
+	first := r.begin(us, "first", picked(true))
+	r.offer("first", 1)
+	for deadline := time.After(10 * time.Second); r.Tally.Exchanges.Load() == 0; {
+		select {
+		case <-deadline:
+			t.Fatal("nothing was written")
+		case <-time.After(5 * time.Millisecond):
+		}
+	}
+	r.clk.add(closeAge + time.Second)
+	r.tell(us, first, score("a", 1, 1))
+	// Turns, sessions and feedback that are still waiting when the stop comes.
+	const n = 700
+	for i := range n {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.offer(fmt.Sprint("s", i), 1)
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Fatal(err)
+	}
+	same(t, "written", r.Tally.Exchanges.Load(), n+1)
+	r.idle()
+	for _, i := range []int{0, n / 2, n - 1} {
+		id := session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i))
+		same(t, "turns in the database", r.exchanges(id), 1)
+		same(t, "turns of the row", r.turnsOf(id), 1)
+	}
+}
+
+func TestRunCloses(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.CloseAfter = time.Second })
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("a", 1, 1))
+	r.clk.add(2 * time.Second)
+	ctx, cancel := context.WithTimeout(r.ctx(), 20*time.Second)
+	defer cancel()
+	r.be.hook = func(op string) {
+		if op == "settle" {
+			cancel()
+		}
+	}
+	if err := r.Run(ctx); err != nil {
+		t.Fatal(err)
+	}
+	r.be.hook = nil
+	r.closeDue(r.ctx()) // the stop may have come in the middle of it
+	same(t, "told", r.counter("", "told"), 1)
+}
+
+// A stop with a backend that is down tells so, and leaves what it could not write counted as waiting.
+func TestDrainTells(t *testing.T) {
+	r := newRig(t, nil)
+	r.offer("s", 1)
+	r.be.failNext("write", 2, errDown)
+	r.record()
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	r.b = &batch{}
+	r.offer("s", 2)
+	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "down") {
+		t.Errorf("error: %v", err)
+	}
+	same(t, "pending", r.Tally.Pending.Load(), 2)
+}
+
+func TestNoteIsBounded(t *testing.T) {
+	r := newRig(t, nil)
+	many := make([]session.Echo, maxEchoes)
+	r.Note(many...)
+	r.Note(session.Echo{Key: replyKey})
+	same(t, "waiting", len(r.echoes), maxEchoes)
+}
+
+func TestVolatile(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Backend = Volatile{} })
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.offer("s", 1, 2)
+	r.record()
+	same(t, "dropped", r.Tally.DroppedReadOnly.Load(), 2)
+	same(t, "written", r.Tally.Exchanges.Load(), 0)
+	same(t, "healthy", r.Healthy(), false)
+	r.idle()
+	if _, err := r.Post(r.ctx(), us, []session.ID{id}, replyKey, score("a", 1, 1)); err == nil {
+		t.Error("feedback was taken")
+	}
+	if _, err := r.Post(r.ctx(), us, nil, replyKey, score("a", 1, 1)); err == nil {
+		t.Error("feedback was parked")
+	}
+	r.age()
+	same(t, "failures", len(r.failed()), 0)
+	if _, ok, err := r.OfSample(r.ctx(), us, "x"); ok || err != nil {
+		t.Errorf("sample: %v %v", ok, err)
+	}
+	rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us, Provisional: true})
+	if err != nil || !rep.Provisional {
+		t.Errorf("report: %+v %v", rep, err)
+	}
+	// Idle for long, it is found again: nobody else knows it.
+	for shard := range liveShards {
+		r.live.sweep(shard, r.clk.now())
+	}
+	r.live.resting.Wait()
+	same(t, "in use", r.Sessions(), 0)
+	same(t, "turns", r.turnsOf(id), 1)
+	if err := r.Backend().Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// Backend is what the store asks.
+func (r *rig) Backend() Backend { return r.Store.be }
+
+func TestVolatileTakesNothing(t *testing.T) {
+	ctx := t.Context()
+	v := Volatile{}
+	_, feedbackErr := v.AddFeedback(ctx, us, session.ID{}, nil)
+	_, priorsErr := v.PutPriors(ctx, us, 0, nil)
+	for name, err := range map[string]error{
+		"write": v.Write(ctx, session.Batch{}), "feedback": feedbackErr, "priors": priorsErr,
+		"park": v.Park(ctx, us, 1, score("a", 1, 1)), "raise": v.Raise(ctx, us, nil),
+	} {
+		if !slices.Contains([]error{ErrVolatile}, err) {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	if done, err := v.Settle(ctx, make([]session.Settlement, 3)); err != nil || slices.Contains(done, true) || len(done) != 3 {
+		t.Errorf("settle: %v %v", done, err)
+	}
+	var _ Backend = (*sqlite.Store)(nil)
+}
