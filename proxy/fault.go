@@ -6,6 +6,7 @@ import (
 
 	"github.com/labstack/echo/v4"
 
+	"precept/session"
 	"precept/wire"
 )
 
@@ -25,24 +26,34 @@ func refusal(d wire.Dialect, status int, message string) error {
 
 // fault is the one place where errors become HTTP.
 func (p *Proxy) fault(err error, c echo.Context) {
-	if c.Response().Committed {
-		return
+	if !c.Response().Committed {
+		p.fail(err, c.Response(), c.Request())
 	}
+}
+
+// fail answers a request that came to an error.
+func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 	var own *problem
 	var he *echo.HTTPError
 	switch {
 	case errors.As(err, &own):
 	case errors.As(err, &he):
-		own = &problem{status: he.Code, message: http.StatusText(he.Code)}
+		own = &problem{dialect: spoken(r), status: he.Code, message: http.StatusText(he.Code)}
 	default:
 		p.opts.Metrics.FailedOpen("handler")
 		p.opts.Log.Error("a request failed in precept itself", "error", err)
-		own = &problem{status: http.StatusServiceUnavailable, message: "precept could not handle the request; try again"}
+		own = &problem{dialect: spoken(r), status: http.StatusServiceUnavailable, message: "precept could not handle the request; try again"}
 	}
-	if c.Request().ProtoMajor == 1 && own.status == http.StatusRequestEntityTooLarge {
-		c.Response().Header().Set("Connection", "close") // the rest of the body is not read
+	if r.ProtoMajor == 1 && own.status == http.StatusRequestEntityTooLarge {
+		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
-	write(c.Response(), own.dialect, own.status, own.message)
+	write(w, own.dialect, own.status, own.message)
+}
+
+// spoken is the dialect in which the client of a request reads errors.
+func spoken(r *http.Request) wire.Dialect {
+	_, path, _ := session.ParsePath(r.URL.EscapedPath())
+	return family(path)
 }
 
 // write answers in the dialect's own error shape.

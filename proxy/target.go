@@ -5,6 +5,8 @@ import (
 	"net/http"
 	"net/url"
 	"strings"
+
+	"precept/wire"
 )
 
 // target is a configured upstream, given as one would set OPENAI_BASE_URL.
@@ -73,4 +75,27 @@ func cutVersion(p string) (string, bool) {
 		return "", true
 	}
 	return "/" + rest, true
+}
+
+// family is the API that a path belongs to, whether precept rewrites it or not: what counts tokens or runs batches of
+// messages has the upstream of messages. The messages of a thread are of another API.
+func family(path string) wire.Dialect {
+	if strings.Contains(path, "/threads/") {
+		return wire.None
+	}
+	if strings.Contains(path, "/messages/") {
+		return wire.Messages
+	}
+	return wire.DialectOf(path)
+}
+
+// target picks the upstream: the path form's, among the configured names, else that of the family.
+func (s *settings) target(d wire.Dialect, named string) *target {
+	if named != "" {
+		return s.targets[named]
+	}
+	if d == wire.None {
+		return s.routes["other"]
+	}
+	return s.routes[d.String()]
 }

@@ -282,7 +282,7 @@ func checkShape(t *testing.T, path string, body []byte) {
 		t.Errorf("%s: no error of ours: %s", path, body)
 		return
 	}
-	if anthropic := strings.HasSuffix(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
+	if anthropic := strings.Contains(path, "/messages"); anthropic != (e.Type == "error") || anthropic == (e.Error.Code != "") {
 		t.Errorf("%s: the wrong shape: %s", path, body)
 	}
 }

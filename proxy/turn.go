@@ -47,7 +47,7 @@ type turn struct {
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	set := p.set.Load()
 	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
-	dialect := wire.None
+	dialect, shape := wire.None, family(escaped)
 	if r.Method == http.MethodPost {
 		dialect = wire.DialectOf(escaped)
 	}
@@ -56,17 +56,17 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	}
 	who, ok := set.identify(r)
 	if !ok {
-		return refusal(dialect, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+		return refusal(shape, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
 	}
-	tgt := set.target(dialect, form.Upstream)
+	tgt := set.target(shape, form.Upstream)
 	if tgt == nil {
-		return refusal(dialect, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
+		return refusal(shape, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
 	}
 	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now}
 	defer func() { _ = pw.ctl.SetWriteDeadline(time.Time{}) }()
 	r.Body = http.MaxBytesReader(w, r.Body, int64(set.cfg.Limits.BodyBytes))
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
-		return refusal(dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
+		return refusal(shape, http.StatusRequestEntityTooLarge, errTooLarge.Error())
 	}
 	t := &turn{p: p, set: set, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
 	f := &forwarding{url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, proxied: tgt.proxied}
@@ -84,17 +84,6 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	}
 	p.serve(pw, r, f)
 	return nil
-}
-
-// target picks the upstream: the path form's, among the configured names, else the dialect's.
-func (s *settings) target(d wire.Dialect, named string) *target {
-	if named != "" {
-		return s.targets[named]
-	}
-	if d == wire.None {
-		return s.routes["other"]
-	}
-	return s.routes[d.String()]
 }
 
 // isUpgrade says that a client wants a websocket.

@@ -138,7 +138,7 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if t.ses != nil {
 		w.Header().Set("Precept-Session", t.ses.Name)
 	}
-	write(w, t.dialect, code, text)
+	write(w, spoken(t.r), code, text)
 }
 
 // finish runs when the client has its answer, or is gone. It gives everything back.

@@ -1,0 +1,240 @@
+package proxy
+
+import (
+	"bufio"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"precept/wire"
+)
+
+const hi = `{"messages":[{"role":"user","content":"hi"}],"input":"hi"}`
+
+// newRoutedRig is a face before named upstreams.
+func newRoutedRig(t *testing.T, ups map[string]*upstream, flags map[string]string) *rig {
+	t.Helper()
+	all := map[string]string{"upstream": ""}
+	var list []string
+	var one *upstream
+	for name, up := range ups {
+		list = append(list, fmt.Sprintf("%s: {url: %q}", name, up.URL+"/v1"))
+		one = up
+	}
+	all["upstreams"] = "{" + strings.Join(list, ", ") + "}"
+	maps.Copy(all, flags)
+	return newRig(t, one, "", nil, all)
+}
+
+// reached tells which upstream got the newest request, by how many each has.
+func reached(ups map[string]*upstream, before map[string]int) string {
+	var names []string
+	for name, up := range ups {
+		for range up.count() - before[name] {
+			names = append(names, name)
+		}
+		before[name] = up.count()
+	}
+	return strings.Join(names, "+")
+}
+
+// Each dialect has its upstream: messages, and what stands below them, go to anthropic, the rest to openai.
+func TestDefaultRoutes(t *testing.T) {
+	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
+	r := newRoutedRig(t, ups, nil)
+	before := map[string]int{}
+	for _, c := range []struct{ method, path, want string }{
+		{"POST", chatPath, "openai"},
+		{"POST", "/chat/completions", "openai"},
+		{"POST", "/v1/responses", "openai"},
+		{"POST", "/v1/messages", "anthropic"},
+		{"POST", "/messages", "anthropic"},
+		{"POST", "/v1/messages?beta=true", "anthropic"},
+		{"POST", "/p/agent=x,session=y/v1/messages", "anthropic"},
+		{"POST", "/v1/messages/count_tokens?beta=true", "anthropic"},
+		{"POST", "/p/agent=x/v1/messages/count_tokens", "anthropic"},
+		{"GET", "/v1/messages/batches", "anthropic"},
+		{"GET", "/v1/models", "openai"},
+		{"GET", "/v1/messagesx/1", "openai"},
+		{"POST", "/v1/threads/thread_1/messages", "openai"},
+		{"GET", "/v1/threads/thread_1/messages/msg_1", "openai"},
+		{"HEAD", "/", "openai"},
+		{"GET", "/v1/responses/resp_1", "openai"},
+		{"POST", "/v1/embeddings", "openai"},
+	} {
+		r.send(t, c.method, c.path, nil, hi)
+		if got := reached(ups, before); got != c.want {
+			t.Errorf("%s %s went to %q, not %s", c.method, c.path, got, c.want)
+		}
+	}
+}
+
+func TestRoutes(t *testing.T) {
+	ups := map[string]*upstream{"a": newUpstream(t, nil), "b": newUpstream(t, nil), "c": newUpstream(t, nil), "d-1": newUpstream(t, nil)}
+	r := newRoutedRig(t, ups, map[string]string{"routes.chat": "a", "routes.responses": "b", "routes.messages": "c", "routes.other": "d-1"})
+	before := map[string]int{}
+	for _, c := range []struct {
+		path, want, uri string
+	}{
+		{chatPath, "a", chatPath},
+		{"/v1/responses", "b", "/v1/responses"},
+		{"/v1/messages", "c", "/v1/messages"},
+		{"/v1/embeddings", "d-1", "/v1/embeddings"},
+		{"/p/upstream=b" + chatPath, "b", chatPath},
+		{"/p/upstream=d-1,agent=x" + chatPath, "d-1", chatPath},
+		{"/p/agent=x,upstream%3Dc/v1/embeddings", "d-1", "/v1/embeddings"}, // the sign is part of a value here
+		{"/p/upstream%3Dc/v1/embeddings?x=%2F", "c", "/v1/embeddings?x=%2F"},
+		{"/p/upstream=a,upstream=b" + chatPath, "a", chatPath},
+		{"/p/upstream=" + chatPath, "a", chatPath},
+		{"/p/upstream=e" + chatPath, "", ""},
+		{"/p/upstream=A" + chatPath, "", ""},
+		{"/p/upstream=" + strings.TrimPrefix(ups["b"].URL, "http://") + chatPath, "", ""},
+		{"/p/upstream=" + strings.NewReplacer(":", "%3A", "/", "%2F").Replace(ups["b"].URL) + chatPath, "", ""},
+	} {
+		res, b := r.send(t, "POST", c.path, nil, hi)
+		got := reached(ups, before)
+		if got != c.want {
+			t.Errorf("%s went to %q, not %q", c.path, got, c.want)
+		}
+		if c.want == "" {
+			if res.StatusCode != http.StatusBadGateway {
+				t.Errorf("%s: %d", c.path, res.StatusCode)
+			}
+			checkShape(t, chatPath, b)
+		} else if uri := ups[c.want].last(t).uri; uri != c.uri {
+			t.Errorf("%s became %s", c.path, uri)
+		}
+	}
+}
+
+// spellings are ways to write the address of this host.
+func spellings(port string) []string {
+	var out []string
+	for _, h := range []string{"127.0.0.1", "localhost", "LOCALHOST.", "127.1", "0x7f000001", "2130706433", "0177.0.0.1", "0", "[::1]", "[::ffff:127.0.0.1]", "127.0.0.1.nip.io", "x@127.0.0.1"} {
+		out = append(out, h+":"+port)
+	}
+	return out
+}
+
+// Nothing that a client says names an upstream: not one connection goes to a host that stands in a header, the query, the
+// body, the path or the upstream's own redirect (R144).
+func TestNoClientNamesAnUpstream(t *testing.T) {
+	var connections atomic.Int64
+	inside := httptest.NewUnstartedServer(http.NotFoundHandler())
+	inside.Config.ConnState = func(_ net.Conn, s http.ConnState) {
+		if s == http.StateNew {
+			connections.Add(1)
+		}
+	}
+	inside.Start()
+	defer inside.Close()
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Location", inside.URL+"/latest/meta-data")
+		w.WriteHeader(http.StatusTemporaryRedirect)
+	})
+	r := newRig(t, up, "", nil, nil)
+	own := strings.TrimPrefix(up.URL, "http://")
+	_, port, _ := net.SplitHostPort(strings.TrimPrefix(inside.URL, "http://"))
+	for _, host := range spellings(port) {
+		for _, name := range []string{
+			"X-Forwarded-Host", "Forwarded", "X-Host", "X-Original-Url", "X-Rewrite-Url", "X-Upstream", "X-Upstream-Url", "X-Target-Url", "X-Base-Url", "X-Api-Base", "Precept-Upstream", "Precept-Base-Url",
+			"X-Portkey-Custom-Host", "Helicone-Target-Url", "Helicone-Openai-Api-Base", "X-Litellm-Api-Base", "Openai-Base-Url", "Destination", "Referer", "Origin", "Location", "X-Real-Ip",
+		} {
+			for _, value := range []string{host, "http://" + host + "/v1"} {
+				r.send(t, "POST", chatPath, http.Header{name: {value}}, hi)
+			}
+		}
+		for _, key := range []string{"api_base", "base_url", "baseURL", "upstream", "url", "host", "target", "endpoint", "custom_host"} {
+			r.send(t, "POST", chatPath+"?"+key+"=http://"+strings.ReplaceAll(host, "@", "%40"), nil, hi)
+			r.send(t, "POST", chatPath, nil, fmt.Sprintf(`{%q:"http://%s/v1","metadata":{%q:%q},"messages":[{"role":"user","content":"http://%[2]s/"}]}`, key, host, key, host))
+		}
+		for _, line := range []string{
+			"POST http://" + host + chatPath, "POST //" + host + chatPath, "POST /http://" + host + chatPath, "POST /p/upstream=" + host + chatPath, "POST /p/upstream=http:%2F%2F" + strings.ReplaceAll(host, "/", "%2F") + chatPath,
+			"POST /v1/..//" + host + "/chat/completions", "POST /@" + host + chatPath, "POST /%2f%2f" + host + chatPath, "POST /\\" + host + chatPath, "GET http://" + host + "/", "CONNECT " + host, "POST " + chatPath,
+		} {
+			rawRequest(t, r.url, line, strings.TrimPrefix(host, "x@"))
+		}
+	}
+	if n := connections.Load(); n != 0 {
+		t.Errorf("%d connections went inside", n)
+	}
+	if up.count() < 100 {
+		t.Errorf("only %d requests reached the upstream", up.count())
+	}
+	for _, s := range up.got {
+		if s.header.Get("Host") != "" && s.header.Get("Host") != own {
+			t.Errorf("Host: %s", s.header.Get("Host"))
+		}
+	}
+}
+
+// rawRequest sends a request line as it is, with a Host of somebody else's.
+func rawRequest(t *testing.T, face, line, host string) {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(face, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	fmt.Fprintf(c, "%s HTTP/1.1\r\nHost: %s\r\nConnection: close\r\nContent-Length: %d\r\n\r\n%s", line, host, len(hi), hi)
+	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
+}
+
+// What precept answers itself has the shape of the API that was called, below its path and behind a path form too.
+func TestOwnErrorsByDialect(t *testing.T) {
+	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
+	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})
+	gone := newUpstream(t, nil)
+	down := newRig(t, gone, "", nil, nil)
+	gone.Close()
+	for _, path := range []string{chatPath, "/v1/responses", "/v1/messages", "/v1/messages/count_tokens"} {
+		for prefix, r := range map[string]*rig{"": silent, "/p/agent=x": silent} {
+			res, b := r.send(t, "POST", prefix+path, nil, strings.Repeat("x", 2000))
+			if res.StatusCode != http.StatusRequestEntityTooLarge || res.Header.Get("Content-Type") != "application/json" {
+				t.Errorf("%s: %d", path, res.StatusCode)
+			}
+			checkShape(t, path, b)
+		}
+		res, b := silent.send(t, "POST", path, nil, hi)
+		if res.StatusCode != http.StatusGatewayTimeout {
+			t.Errorf("%s silent: %d", path, res.StatusCode)
+		}
+		checkShape(t, path, b)
+		res, b = down.send(t, "POST", path, nil, hi)
+		if res.StatusCode != http.StatusBadGateway {
+			t.Errorf("%s down: %d", path, res.StatusCode)
+		}
+		checkShape(t, path, b)
+		w := httptest.NewRecorder()
+		req := httptest.NewRequestWithContext(t.Context(), "POST", "/p/agent=x"+path, nil)
+		silent.fail(errors.New("a fault of ours"), w, req)
+		if w.Code != http.StatusServiceUnavailable || w.Header().Get("Retry-After") == "" {
+			t.Errorf("%s failed: %d %v", path, w.Code, w.Header())
+		}
+		checkShape(t, path, w.Body.Bytes())
+	}
+	res, b := down.send(t, "POST", "/v1/feedback", nil, `{"sample_id":"9b2d0e62-0f39-4d5c-8d5d-0a5ba4a3f3c1","source":"user","type":"approval"}`)
+	if res.StatusCode != http.StatusNotFound {
+		t.Errorf("an unknown sample: %d", res.StatusCode)
+	}
+	checkShape(t, "/v1/feedback", b)
+}
+
+func TestFamily(t *testing.T) {
+	for path, want := range map[string]wire.Dialect{
+		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
+		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
+		chatPath: wire.Chat, "/responses": wire.Responses,
+	} {
+		if got := family(path); got != want {
+			t.Errorf("family(%q) = %s, want %s", path, got, want)
+		}
+	}
+}
