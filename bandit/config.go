@@ -47,8 +47,8 @@ func (c Config) Validate() error {
 
 func (c Config) validateRest() error {
 	var errs []error
-	if c.K < 1 {
-		errs = append(errs, fmt.Errorf("bandit: k is %d: set inject.k to at least 1 (3 is usual)", c.K))
+	if c.K < 0 {
+		errs = append(errs, fmt.Errorf("bandit: k is %d: set inject.k to 3, which is usual, or to 0 to inject nothing", c.K))
 	}
 	if math.IsNaN(c.TokenCost) || math.IsInf(c.TokenCost, 0) || c.TokenCost < 0 {
 		errs = append(errs, fmt.Errorf("bandit: token_cost is %v: set it to 0 or to the reward that one token is worth, e.g. 0.00001", c.TokenCost))

@@ -22,7 +22,7 @@ func TestValidate(t *testing.T) {
 		"epsilon infinite":  {func(c *Config) { c.Epsilon = math.Inf(1) }, []string{"epsilon"}},
 		"control NaN":       {func(c *Config) { c.Control = math.NaN() }, []string{"control"}},
 		"control infinite":  {func(c *Config) { c.Control = math.Inf(-1) }, []string{"control"}},
-		"no slots":          {func(c *Config) { c.K = 0 }, []string{"k is 0", "inject.k"}},
+		"no slots":          {func(c *Config) { c.K = -1 }, []string{"k is -1", "inject.k"}},
 		"unknown objective": {func(c *Config) { c.Objective = "luck" }, []string{"luck", "uplift, raw, random or all"}},
 		"price NaN":         {func(c *Config) { c.TokenCost = math.NaN() }, []string{"token_cost"}},
 		"price below":       {func(c *Config) { c.TokenCost = -1 }, []string{"token_cost"}},
