@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/sample"
+)
+
+// block is the text that the lesson one stands in, as JSON.
+const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
+
+// Each API and each form of content: the block stands before the user's own words, or at the top of the result whose error
+// brought it, and every other byte is the client's. ^ marks the place.
+func TestPlaceOfTheBlock(t *testing.T) {
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	part := `{"type":"text","text":"^"},`
+	input := strings.Replace(part, "text", "input_text", 1)
+	for _, c := range []struct{ name, path, body string }{
+		{"chat string", chatPath, `{"messages":[{"role":"system","content":"x"},{"role":"user","content":"^do alpha"}]}`},
+		{"chat parts", chatPath, `{"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nbe kind\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha"}]}]}`},
+		{"chat result", chatPath, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"call_q81","type":"function","function":{"name":"bash","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_q81","content":"^alpha: not found\n\nCommand exited with code 127"}]}`},
+		{"responses string", "/v1/responses", `{"input":"^do alpha","instructions":"Be good."}`},
+		{"responses plain content", "/v1/responses", `{"input":[{"role":"user","content":"^do alpha"}]}`},
+		{"responses parts", "/v1/responses", `{"instructions":"x","input":[{"type":"message","role":"user","content":[` + input + `{"type":"input_text","text":"do alpha"}]}],"store":false}`},
+		{"responses result", "/v1/responses", `{"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"call_q82","name":"bash","arguments":"{}"},{"type":"function_call_output","call_id":"call_q82","output":"^Process exited with code 2\nOutput:\nalpha: no such file"}]}`},
+		{"responses result in parts", "/v1/responses", `{"input":[{"role":"user","content":"go"},{"type":"function_call","call_id":"call_q83","name":"bash","arguments":"{}"},{"type":"function_call_output","call_id":"call_q83","output":[` + input + `{"type":"input_text","text":"Process exited with code 2\nOutput:\nalpha: no such file"}]}]}`},
+		{"messages string", "/v1/messages", `{"system":"x","messages":[{"role":"user","content":"^do alpha"}],"max_tokens":1}`},
+		{"messages parts", "/v1/messages?beta=true", `{"system":[{"type":"text","text":"x","cache_control":{"type":"ephemeral"}}],"messages":[{"role":"user","content":[{"type":"text","text":"<system-reminder>\nb\n</system-reminder>"},` + part + `{"type":"text","text":"do alpha","cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages result", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q84","name":"Bash","input":{}}]},{"role":"user","content":[{"tool_use_id":"toolu_q84","type":"tool_result","content":"^Exit code 1\nalpha: no","is_error":true,"cache_control":{"type":"ephemeral"}}]}]}`},
+		{"messages result in parts", "/v1/messages", `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":[{"type":"tool_use","id":"toolu_q85","name":"Bash","input":{}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_q85","is_error":true,"content":[` + part + `{"type":"text","text":"alpha: no"}]}]}]}`},
+		{"no match", "/v1/messages", `{"messages":[{"role":"user","content":"do beta"}]}`},
+		{"in the assistant's text alone", "/v1/messages", `{"messages":[{"role":"user","content":"do"},{"role":"assistant","content":"alpha"},{"role":"user","content":"and?"}]}`},
+	} {
+		in := strings.ReplaceAll(strings.ReplaceAll(strings.ReplaceAll(c.body, part, ""), input, ""), "^", "")
+		want := strings.ReplaceAll(c.body, "^", block)
+		res, b := r.send(t, "POST", c.path, http.Header{"Precept-Session": {c.name}}, in)
+		if got := string(up.last(t).body); res.StatusCode != 200 || got != want {
+			t.Errorf("%s: %d %s\ngot  %s\nwant %s", c.name, res.StatusCode, b, got, want)
+		}
+	}
+}
+
+// Over twelve turns, on each API, streamed and not, named and not, with two restarts: the upstream's list of a turn is a
+// prefix of that of the next one; each lesson stands there once, and so does the warning of the loop, where it stood first.
+func TestListIsAPrefixOnEveryAPI(t *testing.T) {
+	for _, api := range []string{"chat", "responses", "messages", "claude"} {
+		for _, named := range []bool{true, false} {
+			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
+				s := newSpeaker(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
+				s.claude, s.stream = api == "claude", named
+				twelveTurns(t, s, named)
+			})
+		}
+	}
+}
+
+func twelveTurns(t *testing.T, s *speaker, named bool) {
+	t.Helper()
+	up := newUpstream(t, model(t))
+	book := bookOf(t, "start: the build", "middle: no rule to make", "late: deploy it")
+	dir := t.TempDir()
+	r := newRig(t, up, dir, book, certain())
+	h := bearer("k", "User-Agent", "test/1")
+	if named {
+		h.Set("X-Claude-Code-Session-Id", "twelve")
+	}
+	var previous, session string
+	for turn := range 12 {
+		if turn == 6 || turn == 9 {
+			r.stop()
+			r = newRig(t, up, dir, book, certain())
+		}
+		if turn == 8 {
+			s.user("Now deploy it.")
+		}
+		res, call, list := s.say(t, r, h)
+		if session == "" {
+			session = res.Header.Get("Precept-Session")
+		}
+		if got := res.Header.Get("Precept-Session"); got != session {
+			t.Fatalf("turn %d is in session %s, not %s", turn, got, session)
+		}
+		if !strings.HasPrefix(list, previous) {
+			t.Fatalf("turn %d: the list is no extension:\n%s\n%s", turn, previous, list)
+		}
+		if previous = list; turn >= 4 != strings.Contains(list, "[LOOP DETECTED]") {
+			t.Fatalf("turn %d: %s", turn, list)
+		}
+		if turn == 2 || turn == 3 || turn == 4 {
+			s.did(call, "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+		} else {
+			s.did(call, fmt.Sprint("cat f", turn), fmt.Sprint("line ", turn), false)
+		}
+	}
+	for _, want := range []string{"[start]", "[middle]", "[late]", "[LOOP DETECTED]", "[END LOOP DETECTED]"} {
+		if n := strings.Count(previous, want); n != 1 {
+			t.Errorf("%s stands %d times in the last list:\n%s", want, n, previous)
+		}
+	}
+}
+
+// exchangesOf are what a stopped rig has kept of a named session of the default tenant.
+func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
+	t.Helper()
+	return kept(t, r, name)["default"]
+}
+
+// Streams of the three APIs: the client gets the bytes of the upstream, and what is kept says what they said.
+func TestStreamsOfEachAPI(t *testing.T) {
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", nil, nil)
+	var calls []string
+	h := http.Header{"Precept-Session": {"streams"}}
+	for i, api := range []string{"chat", "responses", "messages"} {
+		s := newSpeaker(api, "Fix it. "+api)
+		s.stream = true
+		res, b := r.send(t, "POST", s.path(), h, s.body())
+		call := res.Header.Get("X-Call")
+		if want := streamed(s.path(), int64(i+1), call); string(b) != want || res.Header.Get("Content-Type") != "text/event-stream" {
+			t.Errorf("%s: got\n%s\nwant\n%s", api, b, want)
+		}
+		calls = append(calls, call)
+	}
+	got := exchangesOf(t, r, "streams")
+	if len(got) != 3 {
+		t.Fatalf("%d exchanges", len(got))
+	}
+	for i, x := range got {
+		want := sample.Reply{
+			ID: fmt.Sprintf("%s%024x", []string{"chatcmpl-", "resp_", "msg_"}[i], i+1), Text: "Let me see – ok", Finish: []string{"tool_calls", "completed", "tool_use"}[i],
+			Calls: []sample.Call{{ID: calls[i], Name: "bash", Args: `{"command":"make x"}`}}, InputTokens: 7, CachedTokens: 4, OutputTokens: 2,
+		}
+		if a, b := fmt.Sprint(x.Reply), fmt.Sprint(want); a != b || x.Outcome != sample.Complete || x.Turn != i+1 || x.Dialect != []string{"chat", "responses", "messages"}[i] {
+			t.Errorf("exchange %d (%s, %s, turn %d) keeps\n%s\nwant\n%s", i, x.Dialect, x.Outcome, x.Turn, a, b)
+		}
+	}
+}
+
+// Where the provider keeps the history, a request holds only what is new: the block goes in once, and a loop is known by
+// the calls that went by in the replies.
+func TestDeltaWire(t *testing.T) {
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), certain())
+	s := newSpeaker("responses", "do alpha")
+	h := bearer("k")
+	first, call, list := s.say(t, r, h)
+	session := first.Header.Get("Precept-Session")
+	if strings.Count(list, "[one]") != 1 {
+		t.Errorf("the first request: %s", list)
+	}
+	warned, lessons := 0, 0
+	for turn := 1; turn < 6; turn++ {
+		s.more = obj{"previous_response_id": fmt.Sprintf("resp_%024x", turn)}
+		s.past = []said{{kind: "result", id: call, text: "make: *** No rule to make target 'x'.  Stop.\nProcess exited with code 2"}}
+		if turn == 4 { // the user comes in between
+			s.past = append(s.past, said{kind: "user", text: "alpha, I said"})
+		}
+		var res *http.Response
+		res, call, list = s.say(t, r, h)
+		if got := res.Header.Get("Precept-Session"); got != session {
+			t.Errorf("turn %d is in session %s, not %s", turn, got, session)
+		}
+		if strings.Contains(list, "[one]") {
+			t.Errorf("turn %d brings the lesson again: %s", turn, list)
+		}
+		if strings.Contains(list, "[LOOP DETECTED] The call bash") {
+			warned++
+		} else if turn == 2 {
+			t.Errorf("turn %d is not warned: %s", turn, list)
+		}
+		lessons += strings.Count(list, "[two]")
+	}
+	if lessons != 1 || warned != 1 {
+		t.Errorf("%d warnings, the second lesson %d times", warned, lessons)
+	}
+}
+
+func TestWebsocket(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, nil)
+	h := http.Header{"Connection": {"Upgrade"}, "Upgrade": {"websocket"}, "Sec-Websocket-Version": {"13"}, "Sec-Websocket-Key": {"dGhlIHNhbXBsZSBub25jZQ=="}, "Openai-Beta": {"responses_websockets=2026-02-06"}}
+	for _, path := range []string{"/v1/responses", "/responses", "/p/agent=codex/v1/responses", "/v1/responses?x=1"} {
+		res, b := r.send(t, "GET", path, h, "")
+		if res.StatusCode != http.StatusUpgradeRequired {
+			t.Errorf("%s: %d", path, res.StatusCode)
+		}
+		checkShape(t, "/v1/responses", b)
+	}
+	if up.count() != 0 {
+		t.Errorf("%d requests reached the upstream", up.count())
+	}
+}
+
+// Of two calls at once one fails twice: its result alone is warned of, and nothing stands between calls and results
+// (R056, R146).
+func TestParallelCalls(t *testing.T) {
+	call := func(id, command string) obj {
+		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}
+	}
+	result := func(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", bookOf(t, "one: no rule to make"), certain())
+	list := []obj{{"role": "user", "content": "go"}}
+	for i := range 3 {
+		a, b := fmt.Sprintf("call_%d_aaaaaaaaaaaaaaaaaaaa", i), fmt.Sprintf("call_%d_bbbbbbbbbbbbbbbbbbbb", i)
+		list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{call(a, "make x"), call(b, fmt.Sprint("cat f", i))}},
+			result(a, "make: *** No rule to make target 'x'.  Stop.\nExit code 2"), result(b, fmt.Sprint("line ", i)))
+		body, _ := json.Marshal(obj{"messages": list, "tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}})
+		r.chat(t, http.Header{"Precept-Session": {"parallel"}}, string(body))
+	}
+	var got struct {
+		Messages []struct {
+			Content    string
+			ToolCallID string `json:"tool_call_id"`
+		}
+	}
+	if err := json.Unmarshal(up.last(t).body, &got); err != nil || len(got.Messages) != len(list) {
+		t.Fatalf("%d messages: %v", len(got.Messages), err)
+	}
+	for _, m := range got.Messages {
+		warned, advised := strings.HasPrefix(m.Content, "[LOOP DETECTED] The call bash "), strings.Contains(m.Content, "[one]")
+		if warned != (m.ToolCallID == "call_1_aaaaaaaaaaaaaaaaaaaa") || advised != (m.ToolCallID == "call_0_aaaaaaaaaaaaaaaaaaaa") {
+			t.Errorf("%s: %s", m.ToolCallID, m.Content)
+		}
+	}
+}

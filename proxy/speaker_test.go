@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"encoding/json"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// said is one thing of a conversation, in no dialect.
+type said struct {
+	kind     string // system, user, text, call, result
+	text, id string
+	failed   bool
+}
+
+// speaker plays an agent on one of the three APIs. It keeps its own history and knows nothing of what was put into it.
+type speaker struct {
+	api    string // chat, responses, messages
+	claude bool   // messages: cache_control moves to the newest block, and what was parts is a string in the next turn
+	stream bool
+	more   obj // further members of the body
+	past   []said
+}
+
+func newSpeaker(api, task string) *speaker {
+	s := &speaker{api: api}
+	s.past = []said{{kind: "system", text: "You build things."}, {kind: "user", text: task}}
+	return s
+}
+
+func (s *speaker) path() string {
+	return map[string]string{"chat": chatPath, "responses": "/v1/responses", "messages": "/v1/messages"}[s.api]
+}
+
+func (s *speaker) user(text string) { s.past = append(s.past, said{kind: "user", text: text}) }
+
+// did appends a call and its result.
+func (s *speaker) did(id, command, result string, failed bool) {
+	s.past = append(s.past, said{kind: "call", text: `{"command":` + quoted(command) + `}`, id: id}, said{kind: "result", text: result, id: id, failed: failed})
+}
+
+// item is how this API writes one thing.
+func (s *speaker) item(e said) obj {
+	switch s.api + " " + e.kind {
+	case "chat call":
+		return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": e.id, "type": "function", "function": obj{"name": "bash", "arguments": e.text}}}}
+	case "chat result":
+		return obj{"role": "tool", "tool_call_id": e.id, "content": e.text}
+	case "responses system":
+		return obj{"type": "message", "role": "developer", "content": []obj{{"type": "input_text", "text": e.text}}}
+	case "responses user":
+		return obj{"type": "message", "role": "user", "content": []obj{{"type": "input_text", "text": e.text}}}
+	case "responses text":
+		return obj{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": e.text}}}
+	case "responses call":
+		return obj{"type": "function_call", "call_id": e.id, "name": "bash", "arguments": e.text}
+	case "responses result":
+		return obj{"type": "function_call_output", "call_id": e.id, "output": e.text}
+	case "messages user":
+		return obj{"role": "user", "content": []obj{{"type": "text", "text": e.text}}}
+	case "messages text":
+		return obj{"role": "assistant", "content": []obj{{"type": "text", "text": e.text}}}
+	case "messages call":
+		return obj{"role": "assistant", "content": []obj{{"type": "tool_use", "id": e.id, "name": "bash", "input": json.RawMessage(e.text)}}}
+	case "messages result":
+		return obj{"role": "user", "content": []obj{{"type": "tool_result", "tool_use_id": e.id, "content": e.text, "is_error": e.failed}}}
+	}
+	return obj{"role": map[string]string{"system": "system", "user": "user", "text": "assistant"}[e.kind], "content": e.text}
+}
+
+// body is the next request: the whole history.
+func (s *speaker) body() string {
+	b := obj{"model": "vendor-1", "stream": s.stream}
+	var list []obj
+	for _, e := range s.past {
+		if s.api == "messages" && e.kind == "system" {
+			b["system"] = []obj{{"type": "text", "text": e.text, "cache_control": obj{"type": "ephemeral"}}}
+			continue
+		}
+		list = append(list, s.item(e))
+	}
+	if s.claude {
+		asClaude(list)
+	}
+	switch s.api {
+	case "chat":
+		b["messages"], b["tools"] = list, []obj{{"type": "function", "function": obj{"name": "bash", "parameters": obj{}}}}
+	case "responses":
+		b["input"], b["tools"] = list, []obj{{"type": "function", "name": "bash", "parameters": obj{}}}
+	case "messages":
+		b["messages"], b["max_tokens"], b["tools"] = list, 100, []obj{{"name": "bash", "input_schema": obj{}}}
+	}
+	maps.Copy(b, s.more)
+	out, err := json.Marshal(b)
+	if err != nil {
+		panic(err)
+	}
+	return string(out)
+}
+
+// asClaude marks the newest block for the cache, and writes older messages of one text as strings.
+func asClaude(list []obj) {
+	for i, m := range list {
+		parts, _ := m["content"].([]obj)
+		if len(parts) == 0 {
+			continue
+		}
+		if i == len(list)-1 {
+			parts[len(parts)-1]["cache_control"] = obj{"type": "ephemeral"}
+		} else if len(parts) == 1 && parts[0]["type"] == "text" && m["role"] == "user" {
+			m["content"] = parts[0]["text"]
+		}
+	}
+}
+
+// say sends the next request and returns the id of the call in the reply, and the list that the upstream got.
+func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
+	t.Helper()
+	res, b := r.send(t, "POST", s.path(), h, s.body())
+	if res.StatusCode != http.StatusOK {
+		t.Fatalf("status %d: %s", res.StatusCode, b)
+	}
+	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
+}
+
+// normalList is the list of a body as a cache reads it, without its closing bracket: no cache_control, a string and one
+// text part are the same.
+func normalList(t *testing.T, body []byte) string {
+	t.Helper()
+	var b struct{ Messages, Input []any }
+	if err := json.Unmarshal(body, &b); err != nil {
+		t.Fatalf("%v: %s", err, body)
+	}
+	list := append(b.Messages, b.Input...)
+	for _, item := range list {
+		m, _ := item.(obj)
+		if text, ok := m["content"].(string); ok {
+			m["content"] = []any{obj{"type": "text", "text": text}}
+		}
+		parts, _ := m["content"].([]any)
+		var joined []any
+		for _, p := range parts {
+			part, _ := p.(obj)
+			delete(part, "cache_control")
+			if n := len(joined); n > 0 && part["type"] == "text" && joined[n-1].(obj)["type"] == "text" {
+				joined[n-1] = obj{"type": "text", "text": joined[n-1].(obj)["text"].(string) + part["text"].(string)}
+				continue
+			}
+			joined = append(joined, p)
+		}
+		if parts != nil {
+			m["content"] = joined
+		}
+	}
+	out, err := json.Marshal(list)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.TrimSuffix(string(out), "]")
+}

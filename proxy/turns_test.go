@@ -1,0 +1,231 @@
+package proxy
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// The agent puts a summary in the place of its history: the lesson goes in again, before the newest words of the user, and
+// stays there.
+func TestCompaction(t *testing.T) {
+	for _, api := range []string{"chat", "responses", "messages"} {
+		t.Run(api, func(t *testing.T) {
+			up := newUpstream(t, model(t))
+			r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
+			s := newSpeaker(api, "do alpha")
+			for i := range 3 {
+				_, call, _ := s.say(t, r, h)
+				s.did(call, fmt.Sprint("cat ", i), fmt.Sprint("line ", i), false)
+			}
+			side := *s
+			side.more = obj{"tools": []any{}}
+			side.past = append(slices.Clip(side.past), said{kind: "user", text: "Summarize the conversation so far for a hand-over."})
+			body := side.body()
+			if r.send(t, "POST", s.path(), h, body); string(up.last(t).body) != body {
+				t.Errorf("the summary's request was changed: %s", up.last(t).body)
+			}
+			s.past = []said{s.past[0], {kind: "user", text: "What did we do so far?"}, {kind: "text", text: "We read three files."}, {kind: "user", text: "Continue if you have next steps."}}
+			_, call, list := s.say(t, r, h)
+			if strings.Count(list, "[one]") != 1 || strings.Index(list, "[one]") < strings.Index(list, "three files") {
+				t.Errorf("after the compaction: %s", list)
+			}
+			s.did(call, "ls", "x", false)
+			_, _, next := s.say(t, r, h)
+			if !strings.HasPrefix(next, list) || strings.Count(next, "[one]") != 1 {
+				t.Errorf("the turn after it:\n%s\n%s", list, next)
+			}
+			x := keptIn(t, r, session.SpaceXSession, "ses_"+api)["default"]
+			if n := len(x); n != 5 || x[n-1].Turn != 5 {
+				t.Errorf("%d exchanges", n)
+			}
+		})
+	}
+}
+
+// Side requests are forwarded as they came: no lesson, no turn, no exchange.
+func TestSideRequests(t *testing.T) {
+	user := func(text string) obj { return obj{"role": "user", "content": text} }
+	tools := func(names ...string) []obj {
+		var all []obj
+		for _, n := range names {
+			all = append(all, obj{"type": "function", "function": obj{"name": n}})
+		}
+		return all
+	}
+	up := newUpstream(t, model(t))
+	flags := certain()
+	flags["debug_headers"] = "true"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	h := http.Header{"X-Session-Id": {"ses_side"}, "User-Agent": {"opencode/1.18.33 ai-sdk/x"}}
+	send := func(body obj) string {
+		b, _ := json.Marshal(body)
+		res, _ := r.send(t, "POST", chatPath, h, string(b))
+		if got := up.last(t).body; bytes.Equal(got, b) != strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
+			t.Errorf("skip %q and yet changed or not: %s", res.Header.Get("Precept-Skip"), got)
+		}
+		return res.Header.Get("Precept-Skip")
+	}
+	system := obj{"role": "system", "content": "You build things."}
+	main := []obj{system, user("do alpha")}
+	work := tools("bash", "read", "write")
+	for _, c := range []struct {
+		name string
+		body obj
+		side bool
+	}{
+		{"a title before the first turn", obj{"messages": []obj{{"role": "system", "content": "Name it."}, user("Generate a title for this conversation:"), user("do alpha")}}, true},
+		{"the first turn", obj{"messages": main, "tools": work}, false},
+		{"no tools, any words", obj{"messages": []obj{user("alpha in one word?")}}, true},
+		{"an empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
+		{"compaction with every tool", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
+		{"a memory keeper with tools of its own", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
+		{"a sub-agent with fewer tools and another system prompt", obj{"messages": []obj{{"role": "system", "content": "You only read."}, user("find alpha")}, "tools": tools("read")}, true},
+		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
+	} {
+		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {
+			t.Errorf("%s: skip %q", c.name, skip)
+		}
+	}
+	x := keptIn(t, r, session.SpaceXSession, "ses_side")["default"]
+	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
+		t.Errorf("%d exchanges: %v", len(x), x)
+	}
+}
+
+// A retry after an error or a cut is the same turn: the same bytes go out, one loop is counted, one exchange ends well.
+func TestRetryIsTheSameTurn(t *testing.T) {
+	for name, fault := range map[string]http.HandlerFunc{
+		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
+		"500": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusInternalServerError) },
+		"cut": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"delta\":{\"content\":\"par\"}}]}\n\n")
+			_ = http.NewResponseController(w).Flush()
+			panic(http.ErrAbortHandler)
+		},
+		"ends early": func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, ": nothing\n\n")
+		},
+	} {
+		for _, named := range []bool{true, false} {
+			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { retried(t, fault, named) })
+		}
+	}
+}
+
+func retried(t *testing.T, fault http.HandlerFunc, named bool) {
+	t.Helper()
+	var failing atomic.Bool
+	good := model(t)
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		if failing.Load() {
+			fault(w, r)
+			return
+		}
+		good(w, r)
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: alpha", "three: no rule to make"), map[string]string{"bandit.epsilon": "0.3", "bandit.control": "0"})
+	h := bearer("k", "User-Agent", "test/1")
+	if named {
+		h.Set("Precept-Session", "retry")
+	}
+	s, c := newSpeaker("chat", "do alpha"), client(t)
+	session := ""
+	for turn := range 3 {
+		var bodies []string
+		for try := range 3 {
+			failing.Store(try < 2)
+			req, err := http.NewRequestWithContext(t.Context(), "POST", r.url+chatPath, strings.NewReader(s.body()))
+			if err != nil {
+				t.Fatal(err)
+			}
+			req.Header = h.Clone()
+			res, err := c.Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			_, _ = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+			bodies = append(bodies, string(up.last(t).body))
+			if session == "" {
+				session = res.Header.Get("Precept-Session")
+			}
+			if got := res.Header.Get("Precept-Session"); got != session {
+				t.Errorf("turn %d, try %d is in session %s, not %s", turn, try, got, session)
+			}
+			if try == 2 {
+				s.did(res.Header.Get("X-Call"), "make x", "make: *** No rule to make target 'x'.  Stop.\nExit code 2", true)
+			}
+		}
+		if bodies[0] != bodies[1] || bodies[0] != bodies[2] {
+			t.Errorf("turn %d: the tries differ:\n%s", turn, strings.Join(bodies, "\n"))
+		}
+	}
+	loops, complete := 0, 0
+	for i, x := range exchangesOf(t, r, session) {
+		loops += x.Loops
+		if x.Outcome == sample.Complete {
+			complete++
+		}
+		if want := i/3 + 1; x.Turn != want {
+			t.Errorf("exchange %d is of turn %d, not %d", i, x.Turn, want)
+		}
+	}
+	if loops != 1 || complete != 3 {
+		t.Errorf("%d loops, %d complete exchanges", loops, complete)
+	}
+}
+
+// An upstream that refuses what we changed gets the client's bytes, and the client that answer; one that refuses both is
+// believed.
+func TestRefusedByTheUpstream(t *testing.T) {
+	for _, status := range []int{400, 413, 422} {
+		for _, api := range []string{"chat", "responses", "messages"} {
+			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {
+				var always atomic.Bool
+				good := model(t)
+				up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+					b, _ := io.ReadAll(r.Body)
+					if always.Load() || bytes.Contains(b, []byte("[one]")) {
+						w.WriteHeader(status)
+						fmt.Fprintf(w, `{"error":"refused %d bytes"}`, len(b))
+						return
+					}
+					r.Body = io.NopCloser(bytes.NewReader(b))
+					good(w, r)
+				})
+				r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+				h := http.Header{"Precept-Session": {"refused"}}
+				s := newSpeaker(api, "do alpha")
+				_, call, _ := s.say(t, r, h)
+				if n := up.count(); n != 2 || string(up.last(t).body) != s.body() {
+					t.Errorf("%d requests, the last one %s", n, up.last(t).body)
+				}
+				s.did(call, "ls", "x", false)
+				s.user("alpha again")
+				s.say(t, r, h)
+				if n := up.count(); n != 3 {
+					t.Errorf("the session is injected into again: %d requests", n)
+				}
+				always.Store(true)
+				body := newSpeaker(api, "do alpha").body()
+				res, b := r.send(t, "POST", s.path(), http.Header{"Precept-Session": {"both"}}, body)
+				if want := fmt.Sprintf(`{"error":"refused %d bytes"}`, len(body)); res.StatusCode != status || string(b) != want {
+					t.Errorf("got %d %s, want %s", res.StatusCode, b, want)
+				}
+			})
+		}
+	}
+}
