@@ -51,17 +51,26 @@ func (s *Store) load(ctx context.Context) error {
 		c := s.Beliefs(name)
 		c.Add(deltas)
 		c.Raise(maxima)
-		version, data, err := s.be.Priors(ctx, name)
-		if err != nil {
+		s.tenantsMu.RLock()
+		t := s.tenants[name]
+		s.tenantsMu.RUnlock()
+		if err := s.adopt(ctx, name, t); err != nil {
 			return err
 		}
-		var p bandit.Priors
-		if len(data) > 0 && json.Unmarshal(data, &p) == nil {
-			c.SetPriors(p)
-		}
-		s.tenantsMu.Lock()
-		s.tenants[name].version = version
-		s.tenantsMu.Unlock()
+	}
+	return nil
+}
+
+// adopt puts the published priors in force.
+func (s *Store) adopt(ctx context.Context, name string, t *tenant) error {
+	version, data, err := s.be.Priors(ctx, name)
+	if err != nil {
+		return err
+	}
+	t.version = version
+	var p bandit.Priors
+	if len(data) > 0 && json.Unmarshal(data, &p) == nil {
+		t.counters.SetPriors(p)
 	}
 	return nil
 }
@@ -94,8 +103,12 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 		s.opts.Failed("refit", err)
 		return
 	}
-	if ok {
-		t.version++
+	if !ok { // another replica was first: its priors hold, and the next ones follow them
+		if err := s.adopt(ctx, name, t); err != nil {
+			s.opts.Failed("refit", err)
+		}
+		return
 	}
+	t.version++
 	c.SetPriors(p)
 }

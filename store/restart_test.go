@@ -1,0 +1,188 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/lesson"
+	"precept/report"
+	"precept/session"
+)
+
+// season plays and closes sessions of which most are told; injected ones go better.
+func (r *rig) season(from, n int) {
+	r.t.Helper()
+	for i := from; i < from+n; i++ {
+		injected := i%5 > 0
+		id := r.begin(us, fmt.Sprint("s", i), picked(injected))
+		y := float64(i % 2)
+		if injected && i%3 == 0 {
+			y = 1
+		}
+		r.tell(us, id, score("a", 1, y))
+	}
+	r.age()
+}
+
+func (r *rig) reported(q ReportQuery) report.Report {
+	r.t.Helper()
+	q.Tenant = us
+	rep, err := r.Report(r.ctx(), q)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return rep
+}
+
+func asText(t *testing.T, v any) string {
+	t.Helper()
+	b, err := json.Marshal(v)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(b)
+}
+
+func TestRestartReportsTheSame(t *testing.T) {
+	unlearned := func(o *Options) { o.Learn = false }
+	r := newRig(t, unlearned)
+	r.season(0, 2*bandit.RefitEvery)
+	before, priors := asText(t, r.reported(ReportQuery{Bands: true})), r.Beliefs(us).Priors()
+	if len(before) < 500 || priors.Version == 0 {
+		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
+	}
+	if st := r.Beliefs(us).Stats("look-twice@0123456789ab"); st.LogUp == 0 && st.LogDown == 0 {
+		t.Error("no maxima to compare")
+	}
+	posterior := r.Beliefs(us).Posterior(bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab"})
+	for range 2 {
+		r = r.again(unlearned)
+		same(t, "report", asText(t, r.reported(ReportQuery{Bands: true})), before)
+		same(t, "priors", r.Beliefs(us).Priors(), priors)
+		same(t, "posterior", r.Beliefs(us).Posterior(bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab"}), posterior)
+	}
+	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "@1h0m0s")
+	r.season(1000, bandit.RefitEvery) // and it goes on from where it was
+	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
+	sameList(t, "failures", r.failed(), nil)
+}
+
+// Evidence that was reached stays reached after a correction, and after a restart.
+func TestMaximaSurvive(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Learn = false })
+	r.season(0, 100)
+	top := r.Beliefs(us).Stats("look-twice@0123456789ab")
+	for i := range 100 {
+		r.tell(us, session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
+	}
+	r.record()
+	r = r.again(nil)
+	got := r.Beliefs(us).Stats("look-twice@0123456789ab")
+	if got.LogUp < top.LogUp || got.LogDown < top.LogDown || top.LogUp <= 0 {
+		t.Errorf("the maxima sank: %v %v, were %v %v", got.LogUp, got.LogDown, top.LogUp, top.LogDown)
+	}
+}
+
+// Priors that another replica has published meanwhile are taken over, and built upon.
+func TestPriorsOfAnotherReplica(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Learn = false })
+	theirs := bandit.DefaultPriors()
+	theirs.Version, theirs.Mu0 = 7, .0123
+	data, err := json.Marshal(theirs)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := r.be.Backend.PutPriors(r.ctx(), us, 0, data); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	r.season(0, bandit.RefitEvery)
+	same(t, "in force", r.Beliefs(us).Priors(), theirs)
+	r.season(1000, bandit.RefitEvery)
+	same(t, "the next", r.Beliefs(us).Priors().Version, theirs.Version+1)
+	stands, _, err := r.be.Priors(r.ctx(), us)
+	same(t, "published", stands, 2)
+	same(t, "error", err, nil)
+}
+
+// Priors that cannot be published are fitted again.
+func TestPriorsAreRetried(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Learn = false })
+	r.be.failNext("priors", 1, errDown)
+	r.season(0, bandit.RefitEvery)
+	sameList(t, "told", r.failed(), []string{"refit"})
+	r.season(1000, bandit.RefitEvery)
+	if v := r.Beliefs(us).Priors().Version; v == 0 {
+		t.Error("the priors were never fitted")
+	}
+}
+
+func TestProvisionalReport(t *testing.T) {
+	r := newRig(t, nil)
+	open := r.played("open", picked(true))
+	r.played("silent", picked(false))
+	other := r.begin("other", "s", picked(true))
+	r.tell(us, open, score("a", 1, 1))
+	r.tell("other", other, score("a", 1, 1))
+	r.clk.add(time.Minute)
+	r.record()
+	row := func(rep report.Report) report.Row {
+		for _, l := range rep.Lessons {
+			if l.Slug == "look-twice" {
+				return l
+			}
+		}
+		return report.Row{}
+	}
+	same(t, "matched, without open sessions", row(r.reported(ReportQuery{})).Matched, 0)
+	rep := r.reported(ReportQuery{Provisional: true})
+	same(t, "marked", rep.Provisional, true)
+	same(t, "matched", row(rep).Matched, 2)
+	same(t, "told", row(rep).Told, 1)
+	counts := func(l report.Row) string { return fmt.Sprint(l.Matched, l.Picked, l.NInjected, l.NWithheld, l.Told) }
+	provisional := counts(row(rep))
+	same(t, "matched, looked at again", row(r.reported(ReportQuery{Provisional: true})).Matched, 2)
+	same(t, "matched, without open sessions, afterwards", row(r.reported(ReportQuery{})).Matched, 0)
+	r.age()
+	same(t, "what came of it", counts(row(r.reported(ReportQuery{}))), provisional)
+	same(t, "with nothing open any more", counts(row(r.reported(ReportQuery{Provisional: true}))), provisional)
+	r.be.failNext("due", 1, errDown)
+	if _, err := r.Report(r.ctx(), ReportQuery{Tenant: us, Provisional: true}); err == nil {
+		t.Error("half a report was given")
+	}
+}
+
+func TestReportListsLessons(t *testing.T) {
+	r := newRig(t, nil)
+	book := lesson.NewBook([]*lesson.Lesson{
+		{Slug: "old-way", Title: "Old.", ContentHash: "aaaaaaaaaaaaaaaa"},
+		{Slug: "new-way", Title: "New.", ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
+		{Slug: "too-late", Title: "Late.", ContentHash: "cccccccccccccccc", ExpiresAt: r.clk.now()},
+	})
+	got := listed(book, r.clk.now())
+	var slugs []string
+	for _, l := range got {
+		slugs = append(slugs, l.Slug)
+		same(t, l.Slug+" superseded", l.Superseded, l.Slug == "old-way")
+		same(t, l.Slug+" expired", l.Expired, l.Slug == "too-late")
+		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way")
+	}
+	sameList(t, "lessons", slugs, []string{"new-way", "old-way", "too-late"})
+	same(t, "no book", len(listed(nil, r.clk.now())), 0)
+	var rows []string
+	for _, l := range r.reported(ReportQuery{Book: book}).Lessons {
+		rows = append(rows, l.Slug)
+	}
+	slices.Sort(rows)
+	sameList(t, "rows", rows, slugs)
+}
+
+func TestBeliefsOfANewTenant(t *testing.T) {
+	r := newRig(t, nil)
+	c := r.Beliefs("nobody")
+	same(t, "the same each time", r.Beliefs("nobody"), c)
+	same(t, "told", c.Global().Told, 0)
+}
