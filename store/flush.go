@@ -13,6 +13,7 @@ import (
 
 // batch is what the next write takes along; after a failed write it is tried again, grown.
 type batch struct {
+	spare     []Turn // the list that the queue swaps with
 	exchanges []sample.Exchange
 	signals   []signal       // what they say of their sessions
 	landed    []session.Echo // written, but what waited for them could not be joined yet
@@ -156,7 +157,7 @@ func (s *Store) written(b *batch) {
 	s.Tally.Exchanges.Add(n)
 	s.Tally.Pending.Add(-n)
 	s.heldBytes.Add(-b.held)
-	*b = batch{exchanges: b.exchanges[:0], signals: b.signals, landed: b.landed}
+	*b = batch{exchanges: b.exchanges[:0], signals: b.signals, landed: b.landed, spare: b.spare}
 }
 
 // drop accounts for a batch that is given up.
@@ -165,5 +166,5 @@ func (s *Store) drop(b *batch, reason *atomic.Int64) {
 	reason.Add(n)
 	s.Tally.Pending.Add(-n)
 	s.heldBytes.Add(-b.held)
-	*b = batch{}
+	*b = batch{spare: b.spare}
 }

@@ -242,9 +242,7 @@ func (r *rig) again(change func(o *Options)) *rig {
 
 // record takes the queue in and writes it: what the recorder does on its short tick.
 func (r *rig) record() {
-	for len(r.turns) > 0 {
-		r.admit(r.b, <-r.turns)
-	}
+	r.take(r.b)
 	r.flush(r.ctx(), r.b)
 	r.resettle(r.ctx())
 }

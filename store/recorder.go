@@ -31,16 +31,39 @@ func (s *Store) Offer(t Turn) bool {
 		s.Tally.DroppedFull.Add(1)
 		return false
 	}
-	s.heldBytes.Add(t.Size)
-	select {
-	case s.turns <- t:
+	s.queueMu.Lock()
+	n := len(s.queue) + 1
+	if n <= queueLen {
+		s.queue = append(s.queue, t)
+		s.heldBytes.Add(t.Size)
 		s.Tally.Pending.Add(1)
-		return true
-	default:
-		s.heldBytes.Add(-t.Size)
+	}
+	s.queueMu.Unlock()
+	switch {
+	case n > queueLen:
 		s.Tally.DroppedFull.Add(1)
 		return false
+	case n >= flushAt:
+		select {
+		case s.full <- struct{}{}:
+		default: // the recorder knows
+		}
 	}
+	return true
+}
+
+// take admits what was offered. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs the
+// request more than the offer itself.
+func (s *Store) take(b *batch) {
+	s.queueMu.Lock()
+	turns := s.queue
+	s.queue = b.spare[:0]
+	s.queueMu.Unlock()
+	for i := range turns {
+		s.admit(b, turns[i])
+		turns[i] = Turn{}
+	}
+	b.spare = turns
 }
 
 // Change says what a turn did to a session's record.
@@ -89,17 +112,17 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
-		case t := <-s.turns:
-			s.admit(b, t)
-			if len(b.exchanges) >= flushAt {
-				s.flush(ctx, b)
-			}
+		case <-s.full:
+			s.take(b)
+			s.flush(ctx, b)
 		case <-flush.C:
+			s.take(b)
 			s.flush(ctx, b)
 			s.resettle(ctx)
 			s.live.sweep(shard, s.opts.Now())
 			shard++
 		case <-closing.C:
+			s.take(b)
 			s.flush(ctx, b)
 			s.closeDue(ctx)
 		}
@@ -110,15 +133,7 @@ func (s *Store) Run(ctx context.Context) error {
 func (s *Store) drain(b *batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	for {
-		select {
-		case t := <-s.turns:
-			s.admit(b, t)
-			continue
-		default:
-		}
-		break
-	}
+	s.take(b)
 	b.retryAt, b.last = time.Time{}, true
 	s.flush(ctx, b)
 	s.resettle(ctx)

@@ -33,10 +33,13 @@ type Options struct {
 type Store struct {
 	Tally Tally
 
-	opts  Options
-	be    Backend
-	live  *live
-	turns chan Turn
+	opts Options
+	be   Backend
+	live *live
+	full chan struct{} // the queue is worth a batch
+
+	queueMu sync.Mutex
+	queue   []Turn
 
 	heldBytes atomic.Int64
 	down      atomic.Bool // the last write failed
@@ -64,7 +67,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opts: o, be: o.Backend, live: l, turns: make(chan Turn, queueLen),
+		opts: o, be: o.Backend, live: l, full: make(chan struct{}, 1),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{},
 	}
 	if err := s.load(ctx); err != nil {
