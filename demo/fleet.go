@@ -33,7 +33,7 @@ func (f *Fleet) Run(ctx context.Context) error {
 	defer cancel(nil)
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range f.Agents {
+	for range max(f.Agents, 1) { // nobody at work would leave the tickets waiting for ever
 		wg.Go(func() {
 			for n := range next {
 				if err := f.work(ctx, n); err != nil {

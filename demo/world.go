@@ -24,8 +24,9 @@ type Truth struct {
 	hard   float64 // > 0: it applies to hard tickets more often, which makes its raw success rate look bad
 }
 
-// truths is the ground truth of the demo's lessons. Two of them are traps: the one that helps most is met on hard
-// tickets only, and the one that harms is met on easy ones, so that a plain success rate ranks them the wrong way round.
+// truths is the ground truth of the demo's lessons. Some of them are traps: the one that helps most is met on hard tickets
+// rather than on easy ones, and the one that harms most the other way round. A plain success rate ranks them wrongly: the
+// screenshot, which does nothing, above the pinned dependency, which helps; and the restart above the rewrite.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},

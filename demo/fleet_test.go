@@ -1,0 +1,161 @@
+package demo
+
+import (
+	"context"
+	"encoding/json"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// stand stands between the fleet and the model, where precept would, and writes down the feedback.
+type stand struct {
+	*httptest.Server
+	mu       sync.Mutex
+	feedback []map[string]any
+	faults   []string
+	results  map[string]string // what the model said last, by reply id
+	turns    int
+	fail     func(path string, n int) int // the status to answer with instead; 0: none
+}
+
+func newStand(t *testing.T, w *World, fail func(path string, n int) int) *stand {
+	t.Helper()
+	s := &stand{results: map[string]string{}, fail: fail}
+	model := NewUpstream(w)
+	s.Server = httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		s.turns++
+		if s.fail != nil {
+			if status := s.fail(r.URL.Path, s.turns); status != 0 {
+				rw.WriteHeader(status)
+				return
+			}
+		}
+		for h := range r.Header {
+			if strings.HasPrefix(h, "Precept") || strings.Contains(h, "Session") {
+				s.faults = append(s.faults, "the fleet gives a name in "+h)
+			}
+		}
+		switch r.URL.Path {
+		case "/v1/chat/completions":
+			rec := httptest.NewRecorder()
+			r.Body = io.NopCloser(strings.NewReader(string(body)))
+			model.ServeHTTP(rec, r)
+			var res struct {
+				ID      string
+				Choices []struct{ Message message }
+			}
+			if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
+				s.faults = append(s.faults, err.Error())
+				return
+			}
+			s.results[res.ID] = res.Choices[0].Message.Content
+			_, _ = rw.Write(rec.Body.Bytes())
+		case "/v1/feedback":
+			var f map[string]any
+			if err := json.Unmarshal(body, &f); err != nil {
+				s.faults = append(s.faults, err.Error())
+			}
+			s.feedback = append(s.feedback, f)
+			rw.WriteHeader(http.StatusAccepted)
+		default:
+			s.faults = append(s.faults, "the fleet asks for "+r.URL.Path)
+		}
+	}))
+	t.Cleanup(s.Close)
+	return s
+}
+
+func (s *stand) fleet(t *testing.T, w *World, agents, sessions int) *Fleet {
+	t.Helper()
+	tr := &http.Transport{MaxIdleConnsPerHost: agents}
+	t.Cleanup(tr.CloseIdleConnections)
+	return &Fleet{World: w, BaseURL: s.URL + "/v1", Agents: agents, Sessions: sessions, Client: &http.Client{Transport: tr}}
+}
+
+func TestFleetPlays(t *testing.T) {
+	for _, c := range []struct{ agents, sessions int }{{1, 5}, {4, 50}, {8, 3}, {3, 0}, {0, 2}} {
+		w := NewWorld(21)
+		s := newStand(t, w, nil)
+		f := s.fleet(t, w, c.agents, c.sessions)
+		if err := f.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		wantSuccess, wantTurns, wantTold := int64(0), 0, 0
+		for n := 1; n <= c.sessions; n++ {
+			tk := w.ticket(n)
+			wantTurns += tk.turns
+			if w.succeeds(tk, nil) {
+				wantSuccess++
+			}
+			if n%5 > 0 {
+				wantTold++
+			}
+		}
+		done, success := f.Done()
+		if done != int64(c.sessions) || success != wantSuccess {
+			t.Errorf("%d of %d done, %d went well instead of %d", done, c.sessions, success, wantSuccess)
+		}
+		if s.turns != wantTurns+wantTold || len(s.feedback) != wantTold || len(s.faults) > 0 {
+			t.Errorf("%d requests instead of %d, %d told instead of %d, %v", s.turns, wantTurns+wantTold, len(s.feedback), wantTold, s.faults)
+		}
+		for _, fb := range s.feedback {
+			want := 0.0
+			if s.results[fb["response_id"].(string)] == "RESULT: success" {
+				want = 1
+			}
+			if fb["score"] != want || fb["source"] != "user" || fb["type"] != "score" {
+				t.Errorf("feedback %v for %q", fb, s.results[fb["response_id"].(string)])
+			}
+		}
+	}
+}
+
+func TestFleetTellsTheFirstFault(t *testing.T) {
+	for name, c := range map[string]struct {
+		fail func(path string, n int) int
+		want string
+	}{
+		"the model is down":   {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "demo: /chat/completions: 503"},
+		"feedback is refused": {func(path string, _ int) int { return map[bool]int{true: 400}[path == "/v1/feedback"] }, "demo: /feedback: 400"},
+		"an empty answer":     {func(_ string, n int) int { return map[bool]int{true: 200}[n == 3] }, "demo: no answer"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWorld(1)
+			s := newStand(t, w, c.fail)
+			err := s.fleet(t, w, 3, 40).Run(t.Context())
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error: %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestFleetStops(t *testing.T) {
+	w := NewWorld(1)
+	ctx, cancel := context.WithCancel(t.Context())
+	s := newStand(t, w, func(_ string, n int) int {
+		if n == 10 {
+			cancel()
+		}
+		return 0
+	})
+	f := s.fleet(t, w, 2, 1_000_000)
+	if err := f.Run(ctx); err == nil {
+		t.Error("a stop is no success")
+	}
+	if done, _ := f.Done(); done > 10 {
+		t.Errorf("%d tickets were done", done)
+	}
+	f = s.fleet(t, w, 2, 1)
+	f.BaseURL = "::"
+	if err := f.Run(t.Context()); err == nil {
+		t.Error("a base URL that is none")
+	}
+}

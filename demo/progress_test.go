@@ -1,0 +1,78 @@
+package demo
+
+import (
+	"errors"
+	"strings"
+	"testing"
+	"time"
+)
+
+func someTable() Table {
+	return Table{World: NewWorld(1), Rows: map[string]Row{
+		"reproduce-before-fixing":    {Effect: .2049, Lo: .11, Hi: .2951, Known: true, Injected: 1234, Withheld: 310, Verdict: "proven helps"},
+		"read-the-failing-assertion": {Effect: .9, Lo: -1, Hi: 1, Injected: 12, Verdict: "unproven"},
+		"restart-the-service-first":  {Effect: -.16, Lo: -.21, Hi: -.1, Known: true, Injected: 80, Withheld: 90, Verdict: "harms"},
+		"add-more-comments":          {Known: true},
+		"no-lesson-of-ours":          {Verdict: "proven helps"},
+	}}
+}
+
+const goldenTable = `lesson                          truth  estimate  95% interval          injected  withheld  verdict
+reproduce-before-fixing         +22.0     +20.5  +11.0 to +29.5            1234       310  proven helps
+read-the-failing-assertion      +14.0         -  -                           12         0  unproven
+pin-the-dependency               +9.0         -  -                            0         0  not matched yet
+restart-the-service-first       -16.0     -16.0  -21.0 to -10.0              80        90  harms
+rewrite-the-module              -10.0         -  -                            0         0  not matched yet
+add-more-comments                +0.0      +0.0  +0.0 to +0.0                 0         0  not matched yet
+run-the-full-suite               +0.0         -  -                            0         0  not matched yet
+ask-for-a-screenshot             +0.0         -  -                            0         0  not matched yet
+`
+
+func TestTable(t *testing.T) {
+	var b strings.Builder
+	if err := someTable().Write(&b); err != nil || b.String() != goldenTable {
+		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), goldenTable)
+	}
+	if err := someTable().Write(broken{}); err == nil {
+		t.Error("a fault was not told")
+	}
+}
+
+type broken struct{}
+
+func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is broken") }
+
+func TestProgressLines(t *testing.T) {
+	var b strings.Builder
+	p := &Progress{Out: &b}
+	p.Draw(0, 0, 0, 0, someTable())
+	p.Draw(0, 200, 0, 0, someTable())
+	p.Draw(50, 200, 20, 2*time.Second, someTable())
+	p.Draw(200, 200, 111, 5*time.Second, someTable())
+	p.Draw(300, 200, 300, 5*time.Second, someTable())
+	const want = `[........................] 0 of 0 sessions, 0 a second, 0.0% succeeded
+[........................] 0 of 200 sessions, 0 a second, 0.0% succeeded
+[######..................] 50 of 200 sessions, 25 a second, 40.0% succeeded
+[########################] 200 of 200 sessions, 40 a second, 55.5% succeeded
+[########################] 300 of 200 sessions, 60 a second, 100.0% succeeded
+`
+	if b.String() != want {
+		t.Errorf("%s\nwant\n%s", b.String(), want)
+	}
+}
+
+// On a terminal each drawing takes the place of the one before.
+func TestProgressOnATerminal(t *testing.T) {
+	var b strings.Builder
+	p := &Progress{Out: &b, Terminal: true}
+	p.Draw(1, 4, 1, time.Second, someTable())
+	p.Draw(2, 4, 1, time.Second, someTable())
+	p.Draw(3, 4, 1, time.Second, someTable())
+	head := func(bar, text string) string { return "[" + bar + "] " + text + " succeeded\n\n" + goldenTable }
+	want := head("######..................", "1 of 4 sessions, 1 a second, 100.0%") +
+		"\x1b[11A\x1b[J" + head("############............", "2 of 4 sessions, 2 a second, 50.0%") +
+		"\x1b[11A\x1b[J" + head("##################......", "3 of 4 sessions, 3 a second, 33.3%")
+	if b.String() != want {
+		t.Errorf("%q\nwant\n%q", b.String(), want)
+	}
+}

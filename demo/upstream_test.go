@@ -1,0 +1,159 @@
+package demo
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+)
+
+// ask sends one request to the model and returns the status, the id and the text.
+func ask(t *testing.T, u *Upstream, path, body string) (status int, id, text string) {
+	t.Helper()
+	rec := httptest.NewRecorder()
+	u.ServeHTTP(rec, httptest.NewRequest(http.MethodPost, path, strings.NewReader(body)))
+	var res struct {
+		ID      string
+		Choices []struct{ Message message }
+	}
+	if err := json.Unmarshal(rec.Body.Bytes(), &res); err != nil {
+		t.Fatalf("%s: %v", rec.Body, err)
+	}
+	if len(res.Choices) > 0 {
+		text = res.Choices[0].Message.Content
+	}
+	return rec.Code, res.ID, text
+}
+
+// last is the body of a ticket's last turn with these lessons in front of the model.
+func last(n int, slugs ...string) string {
+	system := "You are a careful engineer."
+	for _, s := range slugs {
+		system += "\n- [" + s + "] Do as it says."
+	}
+	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{"system", system}, {"user", "Please work on " + name(n) + "."}, {"user", finalMark}}})
+	return string(b)
+}
+
+func TestUpstreamAnswers(t *testing.T) {
+	const path = "/v1/chat/completions"
+	for name, c := range map[string]struct {
+		path, body string
+		status     int
+		text       string
+	}{
+		"another endpoint":    {"/v1/models", "", 404, ""},
+		"no ticket":           {path, `{"messages":[{"role":"user","content":"Hello."}]}`, 200, "Which ticket?"},
+		"no ticket at last":   {path, `{"messages":[{"role":"user","content":"` + finalMark + `"}]}`, 200, "Which ticket?"},
+		"a step":              {path, `{"messages":[{"role":"user","content":"TICKET-000001"}]}`, 200, "Step done, note 86b0d1ad."},
+		"a number too short":  {path, `{"messages":[{"role":"user","content":"TICKET-1"}]}`, 200, "Which ticket?"},
+		"it reads no garbage": {path, "\x00\xff", 200, "Which ticket?"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			u := NewUpstream(NewWorld(1))
+			status, id, text := ask(t, u, c.path, c.body)
+			if status != c.status || strings.HasPrefix(text, "Step done") != strings.HasPrefix(c.text, "Step done") || (id == "") != (status != 200) {
+				t.Errorf("%d %q %q, want %d %q", status, id, text, c.status, c.text)
+			}
+			if !strings.HasPrefix(c.text, "Step done") && text != c.text {
+				t.Errorf("%q, want %q", text, c.text)
+			}
+			if s := u.Score(); s.Sessions != 0 {
+				t.Errorf("%d sessions were counted", s.Sessions)
+			}
+		})
+	}
+}
+
+func TestUpstreamRefusesAnEndlessBody(t *testing.T) {
+	rec := httptest.NewRecorder()
+	body := io.MultiReader(strings.NewReader(`"TICKET-000001`), io.LimitReader(zeros{}, 3<<20), strings.NewReader(finalMark))
+	NewUpstream(NewWorld(1)).ServeHTTP(rec, httptest.NewRequest(http.MethodPost, "/v1/chat/completions", body))
+	if strings.Contains(rec.Body.String(), "RESULT") {
+		t.Errorf("it read more than it should: %s", rec.Body)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(p []byte) (int, error) { clear(p); return len(p), nil }
+
+func TestUpstreamIDsDiffer(t *testing.T) {
+	u := NewUpstream(NewWorld(1))
+	seen := map[string]bool{}
+	for range 2000 {
+		_, id, _ := ask(t, u, "/chat/completions", "{}")
+		if seen[id] {
+			t.Fatalf("%s came twice", id)
+		}
+		seen[id] = true
+	}
+}
+
+// The model knows the lessons by what the request says, and succeeds with exactly the chance that the truth gives them.
+func TestUpstreamSucceedsAsTheTruthSays(t *testing.T) {
+	for name, slugs := range map[string][]string{
+		"no lesson": nil, "a helpful one": {"reproduce-before-fixing"}, "a harmful one": {"restart-the-service-first"},
+		"two, and one that it does not know": {"read-the-failing-assertion", "never-heard-of", "pin-the-dependency"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := NewWorld(11)
+			u := NewUpstream(w)
+			var lessons []int
+			for _, s := range slugs {
+				if i, ok := w.bySlug[s]; ok {
+					lessons = append(lessons, i)
+				}
+			}
+			const n = 1500
+			var success, expected, variance float64
+			for i := 1; i <= n; i++ {
+				p := w.chance(w.ticket(i), lessons)
+				expected, variance = expected+p, variance+p*(1-p)
+				_, _, text := ask(t, u, "/v1/chat/completions", last(i, slugs...))
+				switch text {
+				case "RESULT: success":
+					success++
+				case "RESULT: failure":
+				default:
+					t.Fatalf("ticket %d: %q", i, text)
+				}
+			}
+			if d := math.Abs(success - expected); d > 4*math.Sqrt(variance) {
+				t.Errorf("%v successes, %v expected", success, expected)
+			}
+			s := u.Score()
+			if s.Sessions != n || math.Abs(s.With-expected/n) > 1e-9 || s.Best < s.None {
+				t.Errorf("score %+v, want %v", s, expected/n)
+			}
+			for _, l := range w.Truths {
+				want := 0
+				if strings.Contains(fmt.Sprint(slugs), l.Slug) {
+					want = n
+				}
+				if got := s.InjectedInSession[l.Slug]; got != want {
+					t.Errorf("%s reached %d sessions, want %d", l.Slug, got, want)
+				}
+			}
+		})
+	}
+}
+
+func TestSummary(t *testing.T) {
+	for _, c := range []struct {
+		s    Score
+		want string
+	}{
+		{Score{None: .5, With: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions; with precept it was 56.0% over the whole run (learning included);\nwith only the lessons that help, all the time, it would be 58.0%: 75% of the attainable gain."},
+		{Score{None: .5, With: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions; with precept it was 40.0% over the whole run (learning included);\nwith only the lessons that help, all the time, it would be 50.0%: 0% of the attainable gain."},
+		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions; with precept it was 0.0% over the whole run (learning included);\nwith only the lessons that help, all the time, it would be 0.0%: 0% of the attainable gain."},
+	} {
+		if got := c.s.Summary(); got != c.want {
+			t.Errorf("%q\nwant %q", got, c.want)
+		}
+	}
+}
