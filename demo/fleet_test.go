@@ -122,7 +122,7 @@ func TestFleetTellsTheFirstFault(t *testing.T) {
 		fail func(path string, n int) int
 		want string
 	}{
-		"the model is down":   {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "demo: /chat/completions: 503"},
+		"the model is down":   {func(_ string, n int) int { return map[bool]int{true: 503}[n > 4] }, "503 Service Unavailable"},
 		"feedback is refused": {func(path string, _ int) int { return map[bool]int{true: 400}[path == "/v1/feedback"] }, "demo: /feedback: 400"},
 		"an empty answer":     {func(_ string, n int) int { return map[bool]int{true: 200}[n == 3] }, "demo: no answer"},
 	} {
