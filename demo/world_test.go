@@ -123,7 +123,8 @@ func TestOutcomesAndTraps(t *testing.T) {
 	}
 	rate := func(slug string) float64 { s := of[w.bySlug[slug]]; return s.with / s.n }
 	for _, c := range [][2]string{
-		{"ask-for-a-screenshot", "pin-the-dependency"}, {"restart-the-service-first", "rewrite-the-module"},
+		{"ask-for-a-screenshot", "pin-the-dependency"},
+		{"restart-the-service-first", "rewrite-the-module"},
 		{"read-the-failing-assertion", "reproduce-before-fixing"},
 	} {
 		if above, below := rate(c[0]), rate(c[1]); above <= below || w.Truths[w.bySlug[c[0]]].Effect >= w.Truths[w.bySlug[c[1]]].Effect {

@@ -19,6 +19,7 @@ var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an 
 
 // An arm whose sessions are told sooner must not be counted sooner.
 func TestClosesAtAFixedAge(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	told := r.played("told", picked(true))
 	silent := r.played("silent", picked(false))
@@ -47,6 +48,7 @@ func TestClosesAtAFixedAge(t *testing.T) {
 
 // More sessions than one transaction takes are closed in one go.
 func TestClosesManyAtOnce(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	const n = closeBatch + 30
 	for i := range n {
@@ -59,6 +61,7 @@ func TestClosesManyAtOnce(t *testing.T) {
 }
 
 func TestSamplesComeBeforeCounters(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("a", picked(true))
 	r.tell(us, id, score("f1", 1, 1))
@@ -98,6 +101,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 }
 
 func TestLateFeedbackIsACorrection(t *testing.T) {
+	t.Parallel()
 	user := func(id string, minute int, y float64) feedback.Entry { return score(id, minute, y) }
 	verifier := func(id string, minute int, y float64) feedback.Entry {
 		e := score(id, minute, y)
@@ -148,6 +152,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 }
 
 func TestTiersThatCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
@@ -159,6 +164,7 @@ func TestTiersThatCount(t *testing.T) {
 }
 
 func TestExcludedContributesNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	a := picked(true)
 	a.Excluded = true
@@ -174,6 +180,7 @@ func TestExcludedContributesNothing(t *testing.T) {
 
 // What was decided in memory counts, not the row of a second ago; and what is decided later does not.
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", bandit.Assignment{Day: 1})
 	ses, _ := r.Acquire(r.ctx(), us, id)
@@ -199,6 +206,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 
 // A correction that could not be made is made later, whatever step of it failed.
 func TestCorrectionsAreRetried(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"applied", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -219,6 +227,7 @@ func TestCorrectionsAreRetried(t *testing.T) {
 
 // Closing goes on at the next tick, whatever failed.
 func TestClosingIsRetried(t *testing.T) {
+	t.Parallel()
 	for _, op := range []string{"due", "read feedback", "samples", "settle"} {
 		t.Run(op, func(t *testing.T) {
 			r := newRig(t, nil)
@@ -236,6 +245,7 @@ func TestClosingIsRetried(t *testing.T) {
 
 // A row that cannot be read is closed with nothing to count: it would be due for ever.
 func TestClosesADamagedRow(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "damaged")
 	row := session.Row{Tenant: us, ID: id, Started: r.clk.now(), Seen: r.clk.now(), Data: []byte("{half")}
@@ -250,6 +260,7 @@ func TestClosesADamagedRow(t *testing.T) {
 }
 
 func TestCloseTick(t *testing.T) {
+	t.Parallel()
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
@@ -260,6 +271,7 @@ func TestCloseTick(t *testing.T) {
 
 // Another replica that was first is not overwritten, and its step is built upon.
 func TestAnotherReplicaWasFirst(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))

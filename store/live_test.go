@@ -30,6 +30,7 @@ func (r *rig) lookups() int {
 }
 
 func TestAcquire(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "s")
 	if ses, late := r.Acquire(r.ctx(), us, id); ses != nil || late {
@@ -53,6 +54,7 @@ func TestAcquire(t *testing.T) {
 
 // A backend that does not answer in time is told from one that knows no such session.
 func TestAcquireLate(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Lookup = time.Millisecond })
 	id := session.KeyOf(us, session.SpaceName, "s")
 	r.be.failNext("session", 1, errDown)
@@ -82,6 +84,7 @@ func TestAcquireLate(t *testing.T) {
 }
 
 func TestAcquireTellsClosed(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
@@ -92,6 +95,7 @@ func TestAcquireTellsClosed(t *testing.T) {
 }
 
 func TestConcurrentAddGivesOneRecord(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "s")
 	const n = 32
@@ -117,6 +121,7 @@ func TestConcurrentAddGivesOneRecord(t *testing.T) {
 }
 
 func TestSweep(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	names := map[string]func(id session.ID){
 		"idle":   func(session.ID) {},
@@ -164,6 +169,7 @@ func TestSweep(t *testing.T) {
 
 // A session that was never written down, since nothing happened in it, is let go.
 func TestSweepForgetsWhatWasNothing(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := session.KeyOf(us, session.SpaceName, "s")
 	r.Release(r.Add(&session.Record{ID: id, Tenant: us}), Unchanged)
@@ -176,6 +182,7 @@ func TestSweepForgetsWhatWasNothing(t *testing.T) {
 
 // Counts that wait for their second keep their session in memory.
 func TestSweepKeepsCounts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", bandit.Assignment{})
 	r.record()
@@ -186,6 +193,7 @@ func TestSweepKeepsCounts(t *testing.T) {
 }
 
 func TestRestingCost(t *testing.T) {
+	t.Parallel()
 	small := restingCost(&session.Record{})
 	big := restingCost(&session.Record{Blocks: []session.Block{{Text: string(make([]byte, 5000))}}, Assignment: picked(true)})
 	if small <= 0 || big < small+5000 {
@@ -195,6 +203,7 @@ func TestRestingCost(t *testing.T) {
 
 // The same sessions, used, released and written at the same time: no change is lost.
 func TestTogether(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	const workers, rounds, sessions = 6, 60, 5
 	ctx, cancel := context.WithCancel(r.ctx())

@@ -51,6 +51,7 @@ func drawAssignment() *rapid.Generator[bandit.Assignment] {
 // In whatever order feedback arrives, how often, and whether before or after closing: the counters are the same, byte for
 // byte. The running maxima are exempt, they remember the path.
 func TestAnyOrderOfFeedback(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {

@@ -40,6 +40,7 @@ func (r *rig) reward(id session.ID) float64 {
 }
 
 func TestEarlyFeedbackIsParked(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	same(t, "status", r.post(us, replyKey, score("a", 1, .7)), Posted{Status: Parked})
 	same(t, "status of a repetition", r.post(us, replyKey, score("a", 1, .7)), Posted{Status: Parked})
@@ -52,6 +53,7 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 
 // Its exchange may land after a restart, in a store that is given work by other feedback meanwhile.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	for i := range 5 {
 		r.post(us, replyKey+session.EchoKey(i), score("a", 1, float64(i)/10))
@@ -73,6 +75,7 @@ func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 
 // What another replica has parked joins here, too.
 func TestParkedByAnotherReplica(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	first := r.begin(us, "first", picked(true))
 	if err := r.be.Park(r.ctx(), us, replyKey+1, score("a", 1, 1)); err != nil {
@@ -90,6 +93,7 @@ func TestParkedByAnotherReplica(t *testing.T) {
 }
 
 func TestJoiningIsRetried(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.post(us, replyKey, score("a", 1, .7))
 	id := r.begin(us, "s", picked(true))
@@ -106,6 +110,7 @@ func TestJoiningIsRetried(t *testing.T) {
 
 // The exchange lands between the look-up and the parking: nobody would look again.
 func TestParkingRace(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	looks := 0
@@ -126,6 +131,7 @@ func TestParkingRace(t *testing.T) {
 
 // Feedback finds its session before the turn is over, and when the echo is not in the database yet.
 func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	ses := r.Add(&session.Record{ID: session.KeyOf(us, session.SpaceName, "s"), Tenant: us, Name: "s", Started: r.clk.now(), Seen: r.clk.now(), Assignment: picked(true)})
 	r.note(replyKey, ses.ID)
@@ -137,6 +143,7 @@ func TestFeedbackBeforeTheTurnIsOver(t *testing.T) {
 }
 
 func TestPostCandidates(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	list := session.Candidates(us, "s")
@@ -166,6 +173,7 @@ func TestPostCandidates(t *testing.T) {
 }
 
 func TestOfSample(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
@@ -185,6 +193,7 @@ func TestOfSample(t *testing.T) {
 }
 
 func TestTheTrafficSpeaks(t *testing.T) {
+	t.Parallel()
 	pass := detect.Signal{Feeling: detect.Approval, Tier: 2, Rule: "tests"}
 	fail := detect.Signal{Feeling: detect.Rejection, Tier: 2, Rule: "tests"}
 	refusal := detect.Signal{Feeling: detect.Rejection, Tier: 3, Rule: "refused"}
@@ -219,6 +228,7 @@ func TestTheTrafficSpeaks(t *testing.T) {
 
 // What the traffic said is kept while the backend does not take it.
 func TestTheTrafficIsHeardLater(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	r.Offer(Turn{Exchange: exchange(us, "s", 2, r.clk.now()), Size: 10, Signals: []detect.Signal{{Feeling: detect.Approval, Tier: 2, Rule: "tests"}}})

@@ -32,6 +32,7 @@ func (r *rig) idle() {
 }
 
 func TestFailedWritesAreRetried(t *testing.T) {
+	t.Parallel()
 	for _, n := range []int{1, 2, 5} {
 		t.Run(fmt.Sprint(n, " times"), func(t *testing.T) {
 			r := newRig(t, nil)
@@ -70,6 +71,7 @@ func TestFailedWritesAreRetried(t *testing.T) {
 
 // What changes while its row is being written is written again.
 func TestChangesDuringAWrite(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", bandit.Assignment{})
 	r.be.hook = func(op string) {
@@ -102,6 +104,7 @@ func (r *rig) turnsOf(id session.ID) int {
 
 // Counts may wait a second; they are written with a decision, with the second, or at the stop.
 func TestCountsMayWait(t *testing.T) {
+	t.Parallel()
 	change := func(r *rig, id session.ID, c Change) {
 		ses := r.Resident(id)
 		ses.Lock()
@@ -147,6 +150,7 @@ func TestCountsMayWait(t *testing.T) {
 }
 
 func TestBoundsDropAndCount(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.HoldBytes = 250 })
 	for i, want := range []bool{true, true, false} {
 		same(t, fmt.Sprint("turn ", i), r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 100}), want)
@@ -164,6 +168,7 @@ func TestBoundsDropAndCount(t *testing.T) {
 }
 
 func TestFullQueueDropsAndCounts(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	const over = 7
 	for i := range queueLen + over {
@@ -175,6 +180,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 }
 
 func TestAPanicCostsOneTurn(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
 	r.Offer(Turn{Size: 10}) // there is nothing to admit
@@ -188,6 +194,7 @@ func TestAPanicCostsOneTurn(t *testing.T) {
 
 // One exchange that can never be stored costs itself, not the five hundred beside it nor the sessions.
 func TestAnInvalidExchangeCostsItself(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	r.note(replyKey, id)
@@ -210,6 +217,7 @@ func TestAnInvalidExchangeCostsItself(t *testing.T) {
 
 // The backend fails while the invalid one is looked for: nothing is lost, nothing counted twice.
 func TestAnInvalidExchangeAndAFault(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	bad := exchange(us, "s", 1, r.clk.now())
@@ -234,6 +242,7 @@ func TestAnInvalidExchangeAndAFault(t *testing.T) {
 }
 
 func TestIncompleteIsCounted(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	for i, outcome := range []string{sample.Complete, sample.Incomplete, sample.Aborted, sample.Failed} {
 		x := exchange(us, "s", i+1, r.clk.now())
@@ -246,6 +255,7 @@ func TestIncompleteIsCounted(t *testing.T) {
 }
 
 func TestRunRecordsAndDrains(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	ctx, cancel := context.WithCancel(r.ctx())
 	done := make(chan error, 1)
@@ -281,6 +291,7 @@ func TestRunRecordsAndDrains(t *testing.T) {
 }
 
 func TestRunCloses(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
@@ -302,6 +313,7 @@ func TestRunCloses(t *testing.T) {
 
 // A stop with a backend that is down tells so, and leaves what it could not write counted as waiting.
 func TestDrainTells(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	r.offer("s", 1)
 	r.be.failNext("write", 2, errDown)
@@ -317,6 +329,7 @@ func TestDrainTells(t *testing.T) {
 }
 
 func TestNoteIsBounded(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	many := make([]session.Echo, maxEchoes)
 	r.Note(many...)
@@ -325,6 +338,7 @@ func TestNoteIsBounded(t *testing.T) {
 }
 
 func TestVolatile(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Backend = Volatile{} })
 	id := r.begin(us, "s", picked(true))
 	r.note(replyKey, id)
@@ -365,6 +379,7 @@ func TestVolatile(t *testing.T) {
 func (r *rig) Backend() Backend { return r.Store.be }
 
 func TestVolatileTakesNothing(t *testing.T) {
+	t.Parallel()
 	ctx := t.Context()
 	v := Volatile{}
 	_, feedbackErr := v.AddFeedback(ctx, us, session.ID{}, nil)

@@ -38,6 +38,7 @@ func secret(place string) string {
 }
 
 func TestNoSecretReachesTheDisk(t *testing.T) {
+	t.Parallel()
 	places := []string{"item", "args", "text", "fail", "name", "call", "comm", "corr", "deta", "rate", "park"}
 	r := newRig(t, nil)
 	name := "run " + secret("name") + " of amy@example.com"
@@ -110,6 +111,7 @@ func (r *rig) readBack(id session.ID) []byte {
 
 // Equal texts of a session stay equal, so that what follows from them does.
 func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
+	t.Parallel()
 	s := &Store{opts: Options{Personal: true}}
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
@@ -124,6 +126,7 @@ func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 }
 
 func TestOptOutByPath(t *testing.T) {
+	t.Parallel()
 	out, err := sample.NewOptOut([]string{"*.env"}, nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -176,6 +179,7 @@ func TestOptOutByPath(t *testing.T) {
 
 // Where nothing may be learned, sessions still count and no sample is made.
 func TestLearnOff(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	id := r.begin(us, "s", picked(true))
 	r.record()

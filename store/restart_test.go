@@ -28,6 +28,14 @@ func (r *rig) season(from, n int) {
 	r.age()
 }
 
+// refit plays as many sessions, the last of which makes the priors be fitted anew.
+func (r *rig) refit(from, n int) {
+	r.t.Helper()
+	r.Beliefs(us)
+	r.tenants[us].rewards = bandit.RefitEvery - n
+	r.season(from, n)
+}
+
 func (r *rig) reported(q ReportQuery) report.Report {
 	r.t.Helper()
 	q.Tenant = us
@@ -48,9 +56,10 @@ func asText(t *testing.T, v any) string {
 }
 
 func TestRestartReportsTheSame(t *testing.T) {
+	t.Parallel()
 	unlearned := func(o *Options) { o.Learn = false }
 	r := newRig(t, unlearned)
-	r.season(0, 2*bandit.RefitEvery)
+	r.refit(0, 60)
 	before, priors := asText(t, r.reported(ReportQuery{Bands: true})), r.Beliefs(us).Priors()
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
@@ -66,13 +75,14 @@ func TestRestartReportsTheSame(t *testing.T) {
 		same(t, "posterior", r.Beliefs(us).Posterior(bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab"}), posterior)
 	}
 	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "@1h0m0s")
-	r.season(1000, bandit.RefitEvery) // and it goes on from where it was
+	r.refit(1000, 30) // and it goes on from where it was
 	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)
 }
 
 // Evidence that was reached stays reached after a correction, and after a restart.
 func TestMaximaSurvive(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	r.season(0, 100)
 	top := r.Beliefs(us).Stats("look-twice@0123456789ab")
@@ -89,6 +99,7 @@ func TestMaximaSurvive(t *testing.T) {
 
 // Priors that another replica has published meanwhile are taken over, and built upon.
 func TestPriorsOfAnotherReplica(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
@@ -99,9 +110,9 @@ func TestPriorsOfAnotherReplica(t *testing.T) {
 	if ok, err := r.be.Backend.PutPriors(r.ctx(), us, 0, data); !ok || err != nil {
 		t.Fatal(ok, err)
 	}
-	r.season(0, bandit.RefitEvery)
+	r.refit(0, 30)
 	same(t, "in force", r.Beliefs(us).Priors(), theirs)
-	r.season(1000, bandit.RefitEvery)
+	r.refit(1000, 30)
 	same(t, "the next", r.Beliefs(us).Priors().Version, theirs.Version+1)
 	stands, _, err := r.be.Priors(r.ctx(), us)
 	same(t, "published", stands, 2)
@@ -110,17 +121,19 @@ func TestPriorsOfAnotherReplica(t *testing.T) {
 
 // Priors that cannot be published are fitted again.
 func TestPriorsAreRetried(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	r.be.failNext("priors", 1, errDown)
-	r.season(0, bandit.RefitEvery)
+	r.refit(0, 30)
 	sameList(t, "told", r.failed(), []string{"refit"})
-	r.season(1000, bandit.RefitEvery)
+	r.refit(1000, 30)
 	if v := r.Beliefs(us).Priors().Version; v == 0 {
 		t.Error("the priors were never fitted")
 	}
 }
 
 func TestProvisionalReport(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	open := r.played("open", picked(true))
 	r.played("silent", picked(false))
@@ -156,6 +169,7 @@ func TestProvisionalReport(t *testing.T) {
 }
 
 func TestReportListsLessons(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	book := lesson.NewBook([]*lesson.Lesson{
 		{Slug: "old-way", Title: "Old.", ContentHash: "aaaaaaaaaaaaaaaa"},
@@ -181,6 +195,7 @@ func TestReportListsLessons(t *testing.T) {
 }
 
 func TestBeliefsOfANewTenant(t *testing.T) {
+	t.Parallel()
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
