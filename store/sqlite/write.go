@@ -71,9 +71,7 @@ func encode(b session.Batch) (d documents, err error) {
 		}
 		d.items[i] = joinItems(e.New)
 		e.New = nil
-		if d.exchanges[i], err = doc(e); err != nil {
-			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
-		}
+		d.exchanges[i] = e.AppendJSON(make([]byte, 0, 1024))
 	}
 	for i, m := range b.Samples {
 		if d.samples[i], err = doc(m.Sample); err != nil {
