@@ -35,7 +35,7 @@ const (
 	maxIdle     = 1024 // per upstream
 	maxIdleAge  = 90 * time.Second
 	smallBody   = 16 << 10 // goes out together with the headers
-	readBuffer  = 8 << 10
+	readBuffer  = 16 << 10
 	maxInterims = 16 // 1xx responses before the real one
 )
 

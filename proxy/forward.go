@@ -180,13 +180,18 @@ type patient struct {
 	ctl   *http.ResponseController
 	limit time.Duration
 	now   func() time.Time
+	moved time.Time // when the deadline was set last
 	wrote int64
 	code  int
 }
 
-// Write implements io.Writer.
+// Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small writes would cost more than
+// they do.
 func (p *patient) Write(b []byte) (int, error) {
-	_ = p.ctl.SetWriteDeadline(p.now().Add(p.limit))
+	if now := p.now(); now.Sub(p.moved) > p.limit/16 {
+		p.moved = now
+		_ = p.ctl.SetWriteDeadline(now.Add(p.limit))
+	}
 	n, err := p.ResponseWriter.Write(b)
 	p.wrote += int64(n)
 	return n, err
