@@ -5,10 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 const (
 	lessonLabel = "Lessons from past experience:"
+	taskSlug    = "[check-the-target]" // the lesson that fires on the task
+	errorSlug   = "read-the-message"   // and the one that fires on its error
 	loopLabel   = "[LOOP DETECTED]"
 	loopEnd     = "[END LOOP DETECTED]"
 )
@@ -22,9 +25,11 @@ func (r *row) outcome(direct, through *trial) {
 	r.set("control", "", unless(control.cells["lesson"].fault != "" && control.cells["loop"].fault != "", "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.otherRequests(), through.model.otherRequests()
+	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
 	r.set("requests", strings.Trim(fmt.Sprint(p), "[]"), faultless(
 		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		unless(len(d) > 0 && d[0] >= 5, "only %v main requests; the agent does not run the script", d),
+		unless(upgrades == wantUpgrades && (upgrades > 0) == direct.agent.upgrades, "%d websocket attempts answered 426 directly, %d through precept", wantUpgrades, upgrades),
 		unless(slices.Equal(wantOthers, others), "directly %v, through precept %v", wantOthers, others))...)
 }
 
@@ -70,7 +75,7 @@ func (r *row) blocks(tr *trial) {
 	warning, lessons, loops := "", 0, 0
 	for i := range mains {
 		m := &mains[i]
-		n, k := strings.Count(m.raw, lessonLabel), strings.Count(m.raw, loopLabel)
+		n, k := strings.Count(m.raw, taskSlug), strings.Count(m.raw, loopLabel)
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
 			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
@@ -154,7 +159,7 @@ func (r *row) newSession(tr *trial) {
 		faults = append(faults,
 			unless(s != old, "request %d belongs to the old session", i),
 			unless(s == tr.tap.of(&now[0]).session, "request %d belongs to %q, the first to %q", i, s, tr.tap.of(&now[0]).session))
-		n := strings.Count(now[i].raw, lessonLabel)
+		n := strings.Count(now[i].raw, taskSlug)
 		lessons += n
 		faults = append(faults, unless(tr.agent.delta || n == 1, "request %d holds %d blocks", i, n))
 	}
@@ -173,7 +178,7 @@ func (r *row) restart(tr *trial) {
 	r.set("restart", "", faultless(
 		unless(tr.codes[1] == 0, "exit %d: %s", tr.codes[1], tr.outs[1]),
 		unless(tr.tap.of(&before).session == tr.tap.of(&after).session, "session %q became %q", tr.tap.of(&before).session, tr.tap.of(&after).session),
-		unless(strings.Count(after.raw, lessonLabel) == 1, "%d blocks in %s", strings.Count(after.raw, lessonLabel), after.raw),
+		unless(strings.Count(after.raw, taskSlug) == 1, "%d blocks in %s", strings.Count(after.raw, taskSlug), after.raw),
 		unless(!extends(tr.listSent(&before), tr.listSent(&after)) || extends(before.list(), after.list()), "the list does not begin with the one before\n%s\n%s", before.raw, after.raw))...)
 }
 
@@ -204,6 +209,82 @@ func (r *row) parallel(trials ...*trial) {
 	}
 	faults = append(faults, unless(len(sessions) == len(trials), "%d agents end in the sessions %v", len(trials), sessions))
 	r.set("parallel", "", faultless(faults...)...)
+}
+
+// onError counts the blocks of the lesson that the first tool error fires.
+func (r *row) onError(tr *trial) {
+	var faults []string
+	mains := tr.mains()
+	slug, all := "["+errorSlug+"]", 0
+	for i := range mains {
+		n := strings.Count(mains[i].raw, slug)
+		all += n
+		want := map[bool]int{true: 1}[i >= 1]
+		faults = append(faults, unless(tr.agent.delta || n == want, "request %d holds %d blocks, not %d", i, n, want))
+	}
+	faults = append(faults, unless(all > 0, "no block"), unless(!tr.agent.delta || all == 1, "%d blocks in all requests together", all))
+	r.set("error", "", faultless(faults...)...)
+}
+
+// interrupt looks at a conversation that was left in the middle of a reply and resumed.
+func (r *row) interrupt(tr *trial, left time.Time) {
+	var faults []string
+	select {
+	case gone := <-tr.model.gone:
+		faults = append(faults, unless(gone.Sub(left) < time.Second, "the model heard of it %s after the agent had ended", gone.Sub(left)))
+	case <-time.After(5 * time.Second):
+		faults = append(faults, "the model never heard of it")
+	}
+	calls := tr.calls()
+	if len(calls) < 2 || len(calls[1]) == 0 {
+		r.set("interrupt", "", append(faults, fmt.Sprintf("%v main requests: %s", counts(calls), tr.outs))...)
+		return
+	}
+	var x row
+	x.lists(tr)
+	x.blocks(tr)
+	x.sessions(tr)
+	faults = append(faults, unless(tr.codes[1] == 0, "the resumed conversation ends with %d: %s", tr.codes[1], tr.outs[1]))
+	for _, c := range []string{"prefix", "lesson", "bytes", "session"} {
+		faults = append(faults, x.cells[c].fault)
+	}
+	r.set("interrupt", "", faultless(faults...)...)
+}
+
+// compaction looks at a conversation whose history the agent replaced by a summary.
+func (r *row) compaction(direct, through *trial) {
+	if !direct.shortened() {
+		r.none("compact")
+		return
+	}
+	var x row
+	x.sideRequests(through)
+	x.sessions(through)
+	x.lists(through)
+	d, p := counts(direct.calls()), counts(through.calls())
+	faults := []string{
+		unless(direct.codes[0] == through.codes[0] && through.codes[1] == 0, "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(d[0] == p[0], "%v main requests directly, %v through precept", d, p),
+		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
+	}
+	for i, m := range through.mains() {
+		n := strings.Count(m.raw, taskSlug)
+		faults = append(faults,
+			unless(n <= 1, "request %d holds %d blocks", i, n),
+			unless(withoutBlocks(m.raw, string(through.tap.of(&m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.raw))
+	}
+	r.set("compact", "", faultless(faults...)...)
+}
+
+// shortened says whether the agent replaced its history at some point.
+func (tr *trial) shortened() bool {
+	mains := tr.mains()
+	for i := 1; i < len(mains); i++ {
+		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) < len(before) {
+			return true
+		}
+	}
+	return false
 }
 
 // retries looks at what the agent did after each fault.
@@ -259,6 +340,6 @@ func (tr *trial) repeat(name string) repetition {
 	}
 	return repetition{
 		what: repeated, list: len(hit.list()) == len(next.list()) && extends(hit.list(), next.list()),
-		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.raw, lessonLabel) == 1,
+		session: tr.tap.of(hit).session == tr.tap.of(next).session, block: strings.Count(next.raw, taskSlug) == 1,
 	}
 }

@@ -13,6 +13,7 @@ type agent struct {
 	// ask is the command of a turn; again resumes the last conversation. With inProcess one command holds both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
+	upgrades  bool // it tries a websocket first
 	delta     bool // the provider keeps the history: a request holds only what is new
 }
 
@@ -84,7 +85,7 @@ func pi(wire, api, suffix string) agent {
 
 func codex(mode string) agent {
 	return agent{
-		name: "codex-" + mode,
+		name: "codex-" + mode, upgrades: mode == "builtin",
 		prepare: func(b *box) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
 			common := "model = \"gpt-5-codex\"\ncheck_for_update_on_startup = false\n"

@@ -21,7 +21,7 @@ type cell struct {
 
 // columns are the questions, as the matrix asks them.
 func columns() []string {
-	return []string{"exit", "requests", "prefix", "bytes", "lesson", "loop", "side", "session", "new", "429", "500", "cut", "end", "restart", "parallel"}
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact"}
 }
 
 const legend = `exit      the exit codes are those of the direct run
@@ -29,6 +29,7 @@ requests  as many main requests as directly, and the same ones of other kinds
 prefix    the list of each request begins with that of the one before, wherever the agent's own list does
 bytes     what was inserted taken out, the agent's own bytes are left
 lesson    exactly one lesson block, from the first request on
+error     exactly one block of the lesson that fires on a tool's error, from that error on
 loop      exactly one loop warning, from the second equal failure on, unchanged
 side      requests beside the conversation reach the model as the agent sent them
 session   one session over all requests, the resumed conversation included
@@ -37,6 +38,8 @@ new       the same words in a new conversation are another session, with a block
 end       a stream that ends without a finish: all goes on as directly
 restart   precept is started anew on its data: the resumed conversation is the same session with the same block
 parallel  two agents with the same words at the same time are two sessions, each with its own blocks
+interrupt ^C in the middle of a reply ends it at the model; the resumed conversation is the same session with the same block
+compact   the history gives way to a summary: the same requests as directly, the summary's untouched, one session, no second block
 -         cannot be provoked with this agent
 `
 

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"sync"
 	"testing"
+	"time"
 )
 
 // agentScript is the loop, then what the follow-up gets.
@@ -75,22 +76,58 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.retries(failing, faulty)
 	if a.inProcess {
 		r.none("restart")
+		r.none("interrupt")
+		r.none("compact")
 	} else {
 		p.stop(t)
 		faulty.tap.lead(t, start(t, p.dir, p.flags...).Data)
 		faulty.ask(followUp, true)
 		r.restart(faulty)
+		r.measureInterrupt(t, a)
+		r.measureCompaction(t, a)
 	}
+	r.measureParallel(t, a)
+}
 
+// measureParallel starts two agents at once; a second lesson fires on the error that both will see.
+func (r *row) measureParallel(t *testing.T, a *agent) {
+	t.Helper()
 	one := newTrial(t, a, newModel(t, agentScript()))
-	one.proxied(t)
+	p := one.proxied(t, "no rule to make target")
 	two := newTrial(t, a, one.model)
-	two.tap.lead(t, one.tap.to().String())
+	two.tap.lead(t, p.Data)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
 	both.Go(func() { two.ask(loopTask, false) })
 	both.Wait()
 	r.parallel(one, two)
+	r.onError(one)
+}
+
+// measureInterrupt has a person press ^C while the second reply is on its way, and go on afterwards.
+func (r *row) measureInterrupt(t *testing.T, a *agent) {
+	t.Helper()
+	tr := newTrial(t, a, newModel(t, agentScript(), fault{name: "hang", at: 2, times: 1, hang: true}))
+	tr.proxied(t)
+	tr.interrupt = tr.model.hung
+	tr.ask(loopTask, false)
+	left := time.Now()
+	tr.ask(followUp, true)
+	r.interrupt(tr, left)
+}
+
+// measureCompaction reports a prompt so long that an agent which shortens its history does it.
+func (r *row) measureCompaction(t *testing.T, a *agent) {
+	t.Helper()
+	script := faultScript()
+	script[1].Tokens = 395_000
+	direct := newTrial(t, a, newModel(t, script))
+	direct.ask(loopTask, false)
+	through := newTrial(t, a, newModel(t, script))
+	through.proxied(t)
+	through.ask(loopTask, false)
+	through.ask(followUp, true)
+	r.compaction(direct, through)
 }
 
 // trial is one agent in its box, with the model it talks to and, in between, precept or nothing.
@@ -100,9 +137,11 @@ type trial struct {
 	box   *box
 	model *model
 	tap   *tap
-	codes []int
-	outs  []string
-	ends  []int // how many requests had reached the model at the end of each call
+	// interrupt gets a value when a person is to press ^C
+	interrupt <-chan struct{}
+	codes     []int
+	outs      []string
+	ends      []int // how many requests had reached the model at the end of each call
 }
 
 // newTrial is one without precept, until proxied is called.
@@ -115,10 +154,14 @@ func newTrial(t *testing.T, a *agent, m *model) *trial {
 	return tr
 }
 
-// proxied puts a precept of its own between the agent and the model.
-func (tr *trial) proxied(t *testing.T) *running {
+// proxied puts a precept of its own between the agent and the model. Its lesson fires on the task; a keyword adds another one.
+func (tr *trial) proxied(t *testing.T, keywords ...string) *running {
 	t.Helper()
-	p := start(t, t.TempDir(), always(tr.model, lessonDir(t))...)
+	lessons := lessonDir(t)
+	for _, k := range keywords {
+		writeLesson(t, lessons, errorSlug, k)
+	}
+	p := start(t, t.TempDir(), always(tr.model, lessons)...)
 	tr.tap.lead(t, p.Data)
 	return p
 }
@@ -132,7 +175,7 @@ func (tr *trial) turns() {
 }
 
 func (tr *trial) ask(words string, again bool) {
-	code, out := tr.box.call(tr.agent.ask(tr.box, words, again))
+	code, out := tr.box.call(tr.agent.ask(tr.box, words, again), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 

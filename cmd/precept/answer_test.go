@@ -18,11 +18,13 @@ type answer struct {
 	tool      string
 	namespace string
 	args      map[string]any
+	tokens    int    // of the prompt, as the usage tells them
+	hang      func() // returns when the client is gone
 }
 
 func (a *answer) write(w http.ResponseWriter, f *fault) {
 	stream, _ := a.body["stream"].(bool)
-	s := &sse{w: w}
+	s := &sse{w: w, hang: a.hang}
 	if stream {
 		w.Header().Set("Content-Type", "text/event-stream; charset=utf-8")
 	}
@@ -37,7 +39,10 @@ func (a *answer) write(w http.ResponseWriter, f *fault) {
 }
 
 // sse writes events, each flushed.
-type sse struct{ w http.ResponseWriter }
+type sse struct {
+	w    http.ResponseWriter
+	hang func()
+}
 
 func (s *sse) event(name string, v any) {
 	if name != "" {
@@ -54,6 +59,10 @@ func (s *sse) event(name string, v any) {
 func (s *sse) spoil(f *fault) bool {
 	if f == nil {
 		return false
+	}
+	if f.hang {
+		s.hang()
+		return true
 	}
 	if f.cut {
 		time.Sleep(waitFor)
@@ -80,7 +89,7 @@ func argsText(args map[string]any) string {
 type o = map[string]any
 
 func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *fault) {
-	id, usage := "chatcmpl-"+random(12), o{"prompt_tokens": 100, "completion_tokens": 10, "total_tokens": 110, "prompt_tokens_details": o{"cached_tokens": 64}}
+	id, usage := "chatcmpl-"+random(12), o{"prompt_tokens": a.tokens, "completion_tokens": 10, "total_tokens": a.tokens + 10, "prompt_tokens_details": o{"cached_tokens": 64}}
 	finish := "stop"
 	if a.callID != "" {
 		finish = "tool_calls"
@@ -124,7 +133,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 	base := func(status string, output []o) o {
 		return o{
 			"id": id, "object": "response", "created_at": 1, "status": status, "model": a.body["model"], "output": output, "error": nil, "incomplete_details": nil, "instructions": nil, "metadata": o{}, "parallel_tool_calls": true, "temperature": 1, "tool_choice": "auto", "tools": []o{}, "top_p": 1,
-			"usage": o{"input_tokens": 100, "input_tokens_details": o{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": o{"reasoning_tokens": 0}, "total_tokens": 110},
+			"usage": o{"input_tokens": a.tokens, "input_tokens_details": o{"cached_tokens": 64}, "output_tokens": 10, "output_tokens_details": o{"reasoning_tokens": 0}, "total_tokens": a.tokens + 10},
 		}
 	}
 	var output []o
@@ -181,7 +190,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 }
 
 func (a *answer) messages(w http.ResponseWriter, s *sse, stream bool, f *fault) {
-	id, usage := "msg_"+random(12), o{"input_tokens": 100, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
+	id, usage := "msg_"+random(12), o{"input_tokens": a.tokens, "cache_creation_input_tokens": 0, "cache_read_input_tokens": 64, "output_tokens": 10}
 	var blocks []o
 	stop := "end_turn"
 	if a.text != "" {

@@ -76,7 +76,8 @@ func (b *box) file(name, text string) {
 }
 
 // call runs one command of the agent to its end, in a process group of its own: what the agent leaves behind ends with it.
-func (b *box) call(argv []string) (code int, out string) {
+// A value from interrupt (nil for never) is a person's ^C.
+func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)
 	defer cancel()
@@ -88,7 +89,20 @@ func (b *box) call(argv []string) (code int, out string) {
 	var buf bytes.Buffer
 	c.Stdout, c.Stderr = &buf, &buf
 	began := time.Now()
-	err := c.Run()
+	err := c.Start()
+	if err == nil {
+		over := make(chan struct{})
+		go func() {
+			select {
+			case <-interrupt:
+				time.Sleep(waitFor) // what was sent so far is to be read
+				_ = syscall.Kill(-c.Process.Pid, syscall.SIGINT)
+			case <-over:
+			}
+		}()
+		err = c.Wait()
+		close(over)
+	}
 	if c.Process != nil {
 		_ = syscall.Kill(-c.Process.Pid, syscall.SIGKILL)
 	}

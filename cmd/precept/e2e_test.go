@@ -120,11 +120,36 @@ func always(m *model, lessons string) []string {
 func lessonDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	text := "---\nschema: learning/v1\nslug: check-the-target\ntitle: Check that the target exists before you build it.\ntrigger:\n  description: when a build is asked for\n  metadata:\n    precept:\n      keywords: [\"build script\"]\noutcome: success\nevidence:\n  - kind: run\n    ref: e2e/1\n---\n\n# Check that the target exists before you build it.\n\n## What to do (or avoid)\n\nList the targets first.\n"
-	if err := os.WriteFile(filepath.Join(dir, "check-the-target.md"), []byte(text), 0o600); err != nil {
+	writeLesson(t, dir, "check-the-target", "build script")
+	return dir
+}
+
+func writeLesson(t *testing.T, dir, slug, keyword string) {
+	t.Helper()
+	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---
+schema: learning/v1
+slug: SLUG
+title: Look at the targets before you build one (SLUG).
+trigger:
+  description: when KEYWORD is met
+  metadata:
+    precept:
+      keywords: ["KEYWORD"]
+outcome: success
+evidence:
+  - kind: run
+    ref: e2e/1
+---
+
+# Look at the targets before you build one (SLUG).
+
+## What to do (or avoid)
+
+List the targets first.
+`)
+	if err := os.WriteFile(filepath.Join(dir, slug+".md"), []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	return dir
 }
 
 // workDir is a project with a build that fails and another one that works.

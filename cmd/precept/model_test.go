@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"crypto/rand"
 	"encoding/hex"
 	"encoding/json"
@@ -20,6 +21,7 @@ import (
 type step struct {
 	Text    string
 	Command string
+	Tokens  int // what it says, once, that the prompt was long; 0 for little
 }
 
 // asked is one generation request as it reached the model.
@@ -40,6 +42,7 @@ type fault struct {
 	status    int
 	cut       bool // begins a stream and drops the connection
 	nothing   bool // begins a stream and ends it without a finish
+	hang      bool // begins a stream and is silent until the client is gone
 }
 
 // model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is read from the request
@@ -53,11 +56,15 @@ type model struct {
 	others []string // method and path of what was no generation request
 	mains  int
 	faults []fault
+	told   map[int]bool // steps that have said how long their prompt was
+
+	hung chan struct{}  // gets a value when a stream begins to hang
+	gone chan time.Time // and when its client is gone
 }
 
 func newModel(t *testing.T, steps []step, faults ...fault) *model {
 	t.Helper()
-	m := &model{steps: steps, faults: faults}
+	m := &model{steps: steps, faults: faults, told: map[int]bool{}, hung: make(chan struct{}, 1), gone: make(chan time.Time, 1)}
 	m.Server = httptest.NewServer(m)
 	t.Cleanup(m.Close)
 	return m
@@ -90,7 +97,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "Side reply.", mark: random(12)}
+	a := answer{kind: kind, body: body, text: "Side reply.", mark: random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
 	f := m.note(&a, r, string(raw))
 	if f != nil && f.status != 0 {
 		w.Header().Set("Retry-After", "1")
@@ -99,6 +106,16 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a.write(w, f)
+}
+
+// hang lasts until the client is gone.
+func (m *model) hang(ctx context.Context) {
+	m.hung <- struct{}{}
+	select {
+	case <-ctx.Done():
+		m.gone <- time.Now()
+	case <-time.After(time.Minute):
+	}
 }
 
 // note records a request and decides what it gets.
@@ -121,6 +138,9 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	s := m.steps[min(rec.step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.step) + "_" + random(8)
 	a.text, a.mark = s.Text, mark
+	if s.Tokens > 0 && !m.told[rec.step] { // once, or an agent would shorten its history for ever
+		m.told[rec.step], a.tokens = true, s.Tokens
+	}
 	if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.fill(s.Command)

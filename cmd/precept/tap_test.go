@@ -110,3 +110,15 @@ func (tp *tap) of(a *asked) sent {
 	defer tp.mu.Unlock()
 	return tp.sent[n]
 }
+
+// answers counts the requests of a method that were answered with a status.
+func (tp *tap) answers(method string, status int) (n int) {
+	tp.mu.Lock()
+	defer tp.mu.Unlock()
+	for i := range tp.sent {
+		if tp.sent[i].method == method && tp.sent[i].status == status {
+			n++
+		}
+	}
+	return n
+}

@@ -1,5 +1,5 @@
 // A program on the AI SDK; API says through which provider package. It keeps every step's messages, as the documentation advises.
-import { task, more, base, api, load, shell } from './shell.mjs';
+import { tasks, base, api, load, shell } from './shell.mjs';
 
 const ai = load('ai');
 const { z } = load('zod');
@@ -13,7 +13,7 @@ const bash = ai.tool({ description: 'Run a command.', inputSchema: z.object({ co
 const messages = [];
 let failed = false;
 
-for (const words of [task, more]) {
+for (const words of tasks) {
   messages.push({ role: 'user', content: words });
   const result = ai.streamText({ model, instructions: 'Be brief.', messages, tools: { bash }, stopWhen: (ai.isStepCount ?? ai.stepCountIs)(10),
     onError: ({ error }) => { failed = true; console.error(String(error)); } });

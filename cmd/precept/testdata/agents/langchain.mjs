@@ -1,5 +1,5 @@
 // A loop by hand around ChatOpenAI with bound tools; API says over which API. It does not stream.
-import { task, more, base, api, load, shell } from './shell.mjs';
+import { tasks, base, api, load, shell } from './shell.mjs';
 
 const { ChatOpenAI } = load('@langchain/openai');
 const { tool } = load('@langchain/core/tools');
@@ -9,7 +9,7 @@ const bash = tool(async (a) => shell(a), { name: 'bash', description: 'Run a com
 const model = new ChatOpenAI({ model: 'mock-model', configuration: { baseURL: base }, useResponsesApi: api === 'responses' }).bindTools([bash]);
 const messages = [new SystemMessage('Be brief.')];
 
-for (const words of [task, more]) {
+for (const words of tasks) {
   messages.push(new HumanMessage(words));
   for (let turn = 0; turn < 12; turn++) {
     const reply = await model.invoke(messages);

@@ -1,10 +1,10 @@
 // The official SDK's own tool runner over chat completions, streamed.
-import { task, more, base, load, schema, shell } from './shell.mjs';
+import { tasks, base, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');
 const client = new OpenAI({ baseURL: base });
 let messages = [{ role: 'developer', content: 'Be brief.' }];
-for (const words of [task, more]) {
+for (const words of tasks) {
   const runner = client.chat.completions.runTools({
     model: 'mock-model', stream: true, stream_options: { include_usage: true },
     messages: [...messages, { role: 'user', content: words }],

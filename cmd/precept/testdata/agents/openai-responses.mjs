@@ -1,5 +1,5 @@
 // The official SDK over the responses API, streamed. With STORED the provider keeps the history, and only what is new is sent.
-import { task, more, base, load, schema, shell } from './shell.mjs';
+import { tasks, base, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');
 const client = new OpenAI({ baseURL: base });
@@ -7,7 +7,7 @@ const stored = !!process.env.STORED;
 const tools = [{ type: 'function', name: 'bash', description: 'Run a command.', strict: false, parameters: schema }];
 let history = [], fresh = [], previous;
 
-for (const words of [task, more]) {
+for (const words of tasks) {
   fresh.push({ role: 'user', content: words });
   for (let turn = 0; turn < 12; turn++) {
     history.push(...fresh);

@@ -2,7 +2,7 @@
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 
-export const [task, more] = process.argv.slice(2);
+export const tasks = process.argv.slice(2);
 export const base = process.env.BASE_URL + '/v1';
 export const api = process.env.API;
 export const load = createRequire(process.env.MODULES + '/');
