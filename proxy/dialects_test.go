@@ -51,6 +51,7 @@ func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
 			t.Run(fmt.Sprint(api, " named=", named), func(t *testing.T) {
+				t.Parallel()
 				s := newSpeaker(strings.Replace(api, "claude", "messages", 1), "Please fix the build.")
 				s.claude, s.stream = api == "claude", named
 				twelveTurns(t, s, named)

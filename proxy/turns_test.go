@@ -20,6 +20,7 @@ import (
 func TestCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
+			t.Parallel()
 			up := newUpstream(t, model(t))
 			r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
 			h := http.Header{"X-Session-Id": {"ses_" + api}, "User-Agent": {"test/1"}}
@@ -120,7 +121,7 @@ func TestRetryIsTheSameTurn(t *testing.T) {
 		},
 	} {
 		for _, named := range []bool{true, false} {
-			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { retried(t, fault, named) })
+			t.Run(fmt.Sprint(name, " named=", named), func(t *testing.T) { t.Parallel(); retried(t, fault, named) })
 		}
 	}
 }
@@ -194,6 +195,7 @@ func TestRefusedByTheUpstream(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {
 			t.Run(fmt.Sprint(status, " ", api), func(t *testing.T) {
+				t.Parallel()
 				var always atomic.Bool
 				good := model(t)
 				up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

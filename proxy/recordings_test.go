@@ -1,0 +1,160 @@
+package proxy
+
+import (
+	"bufio"
+	"encoding/json"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// recorded is one request of an agent and what the model answered to it. The recordings are made up in the shape of each
+// agent: nobody's work stands in them.
+type recorded struct {
+	// Kind is main (a turn whose list goes on from the one before), edited (a turn whose list was edited before its new
+	// part), replaced (a turn after a compaction), or side.
+	Kind   string
+	Method string
+	Path   string
+	Header map[string]string
+	Body   json.RawMessage
+	Reply  string
+	Loop   bool // the warning stands in it
+}
+
+func readRecording(t *testing.T, path string) []recorded {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = f.Close() }()
+	var all []recorded
+	lines := bufio.NewScanner(f)
+	lines.Buffer(nil, 1<<20)
+	for lines.Scan() {
+		var r recorded
+		if err := json.Unmarshal(lines.Bytes(), &r); err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, r)
+	}
+	if lines.Err() != nil || len(all) == 0 {
+		t.Fatalf("%d lines: %v", len(all), lines.Err())
+	}
+	return all
+}
+
+// What each agent sends, turn by turn, with the face in between: one session, lists that only grow, the lesson once and
+// the warning once, and not a byte put into what is beside the conversation. The second run stops the face in between.
+func TestRecordings(t *testing.T) {
+	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
+	if err != nil || len(paths) < 9 {
+		t.Fatalf("%d recordings: %v", len(paths), err)
+	}
+	for _, path := range paths {
+		all := readRecording(t, path)
+		name := strings.TrimSuffix(filepath.Base(path), ".jsonl")
+		t.Run(name, func(t *testing.T) { t.Parallel(); (&player{at: -1}).play(t, all) })
+		t.Run(name+" restarted", func(t *testing.T) { t.Parallel(); (&player{at: len(all) / 2}).play(t, all) })
+	}
+}
+
+// player replays a recording.
+type player struct {
+	at       int // the request before which the face is restarted
+	session  string
+	previous string
+}
+
+func (p *player) play(t *testing.T, all []recorded) {
+	t.Helper()
+	var reply string
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if fault := adjacency(b); fault != "" {
+			t.Errorf("an API would refuse this: %s: %s", fault, b)
+		}
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, reply)
+	})
+	book, dir := bookOf(t, "build: repair the build"), t.TempDir()
+	r := newRig(t, up, dir, book, certain())
+	for i := range all {
+		if i == p.at {
+			r.stop()
+			r = newRig(t, up, dir, book, certain())
+		}
+		rec := &all[i]
+		h := bearer("k")
+		for name, value := range rec.Header {
+			h.Set(name, value)
+		}
+		reply = rec.Reply
+		res, got := r.send(t, rec.Method, rec.Path, h, string(rec.Body))
+		if res.StatusCode != http.StatusOK || string(got) != reply {
+			t.Fatalf("request %d: %d %s", i, res.StatusCode, got)
+		}
+		sent := string(up.last(t).body)
+		if rec.Kind == "side" {
+			if sent != string(rec.Body) {
+				t.Errorf("request %d is none of the conversation, and was changed:\n%s", i, sent)
+			}
+			continue
+		}
+		p.turn(t, i, rec, res.Header.Get("Precept-Session"), sent)
+	}
+}
+
+// turn checks one turn of the conversation.
+func (p *player) turn(t *testing.T, i int, rec *recorded, session, sent string) {
+	t.Helper()
+	if p.session == "" {
+		p.session = session
+	}
+	if session == "" || session != p.session {
+		t.Errorf("request %d is in session %s, not %s", i, session, p.session)
+	}
+	list := normalList(t, []byte(sent))
+	if rec.Kind == "main" && !strings.HasPrefix(list, p.previous) {
+		t.Errorf("request %d: the list is no extension:\n%s\n%s", i, p.previous, list)
+	}
+	p.previous = list
+	loops := 0
+	if rec.Loop {
+		loops = 1
+	}
+	for text, want := range map[string]int{"[build]": 1, "End of lessons.": 1, "[LOOP DETECTED]": loops, "[END LOOP DETECTED]": loops} {
+		if n := strings.Count(sent, text); n != want {
+			t.Errorf("request %d: %s stands in it %d times, not %d:\n%s", i, text, n, want, sent)
+		}
+	}
+	if got, want := stripped(t, sent), stripped(t, string(rec.Body)); got != want {
+		t.Errorf("request %d: more than the blocks was changed:\n%s\n%s", i, got, want)
+	}
+}
+
+// stripped is a body without the blocks, and without the parts that held nothing else.
+func stripped(t *testing.T, body string) string {
+	t.Helper()
+	for _, marks := range [][2]string{{"Lessons from past experience:", `End of lessons.\n\n`}, {"[LOOP DETECTED]", `[END LOOP DETECTED]\n\n`}} {
+		for {
+			i := strings.Index(body, marks[0])
+			if i < 0 {
+				break
+			}
+			n := strings.Index(body[i:], marks[1])
+			if n < 0 {
+				t.Fatalf("a block has no end: %s", body[i:])
+			}
+			body = body[:i] + body[i+n+len(marks[1]):]
+		}
+	}
+	for _, part := range []string{`{"type":"text","text":""},`, `{"type":"input_text","text":""},`} {
+		body = strings.ReplaceAll(body, part, "")
+	}
+	return body
+}
