@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"path/filepath"
+	"strings"
 )
 
 // agent is one row of the matrix: how an unmodified agent is pointed at a base URL and asked something.
@@ -129,7 +130,11 @@ func programs() []agent {
 		return agent{
 			name: name, inProcess: true, delta: delta,
 			prepare: func(b *box) {
-				b.env = append(b.env, append([]string{"OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES=" + b.path(folder, "")}, env...)...)
+				b.env = append(b.env, "OPENAI_API_KEY=sk-test", "ANTHROPIC_API_KEY=sk-test", "LANGCHAIN_TRACING_V2=false", "MODULES="+b.path(folder, ""),
+					"OPENAI_BASE_URL="+b.base+"/v1", "ANTHROPIC_BASE_URL="+b.base)
+				for _, e := range env {
+					b.env = append(b.env, strings.Replace(e, "=URL", "="+b.base, 1))
+				}
 			},
 			ask: func(b *box, words string, _ bool) []string {
 				here, err := filepath.Abs(filepath.Join("testdata", "agents", file))
@@ -146,13 +151,14 @@ func programs() []agent {
 	}
 	return []agent{
 		script("openai-chat", "oai", "openai-chat.mjs", false),
+		script("openai-path", "oai", "openai-chat.mjs", false, "OPENAI_BASE_URL=URL/p/agent=builder,role=reviewer/v1"),
 		script("openai-responses", "oai", "openai-responses.mjs", false),
 		script("openai-previous", "oai", "openai-responses.mjs", true, "STORED=1"),
 		script("agents-js-chat", "oai", "openai-agents.mjs", false, "API=chat_completions"),
 		script("agents-js-responses", "oai", "openai-agents.mjs", false, "API=responses"),
 		script("aisdk-compatible", "aisdk", "aisdk.mjs", false, "API=compatible"),
 		script("aisdk-responses", "aisdk", "aisdk.mjs", false, "API=responses"),
-		script("aisdk-anthropic", "aisdk", "aisdk.mjs", false, "API=anthropic"),
+		script("aisdk-anthropic", "aisdk", "aisdk.mjs", false, "API=anthropic", "ANTHROPIC_BASE_URL=URL/v1"),
 		script("langchain-chat", "langchain", "langchain.mjs", false, "API=chat"),
 		script("langchain-responses", "langchain", "langchain.mjs", false, "API=responses"),
 		script("python-openai", "oai", "responses_agent.py", false),

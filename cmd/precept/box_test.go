@@ -50,7 +50,6 @@ func newBox(t *testing.T, base string) *box {
 		"XDG_CONFIG_HOME=" + b.home + "/.config", "XDG_DATA_HOME=" + b.home + "/.local/share",
 		"XDG_STATE_HOME=" + b.home + "/.local/state", "XDG_CACHE_HOME=" + b.home + "/.cache",
 		"NO_PROXY=127.0.0.1,localhost", "CI=1", "TERM=dumb", "NO_COLOR=1", "DO_NOT_TRACK=1", "LANG=C.UTF-8",
-		"BASE_URL=" + base,
 	}
 	if err := os.MkdirAll(b.home, 0o700); err != nil {
 		t.Fatal(err)

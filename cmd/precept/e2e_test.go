@@ -207,13 +207,13 @@ type ran struct {
 	all   []asked
 }
 
-// run runs a client against base and reports.
+// run1 runs a client against base (without /v1) and reports.
 func run1(t *testing.T, m *model, base string, argv []string, env ...string) ran {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
 	defer cancel()
 	c := exec.CommandContext(ctx, argv[0], argv[1:]...) //nolint:gosec // the test's own clients
-	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + base, "OPENAI_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + workDir(t)}, env...)...)
+	c.Env = append(os.Environ(), append([]string{"OPENAI_BASE_URL=" + base + "/v1", "OPENAI_API_KEY=sk-test", "ANTHROPIC_BASE_URL=" + base, "ANTHROPIC_API_KEY=sk-test", "NO_PROXY=127.0.0.1", "WORK=" + workDir(t)}, env...)...)
 	before := len(m.all())
 	out, err := c.CombinedOutput()
 	res := ran{out: string(out), code: c.ProcessState.ExitCode(), all: m.all()[before:]}
@@ -295,50 +295,80 @@ func canonical(v any) any {
 	return v
 }
 
-func TestE2EOfficialSDKs(t *testing.T) {
-	venv, modules := ".cache/venv/bin/python", ".cache/node/node_modules"
-	for _, c := range []struct {
-		name, needs, how string
-		argv             func(path, mode string) []string
-	}{
-		{"python", venv, "make e2e-deps installs it", func(path, mode string) []string {
-			return []string{path, "testdata/e2e/sdk.py", mode, loopTask}
-		}},
-		{"node", modules, "make e2e-deps installs it", func(_, mode string) []string {
-			return []string{"node", "testdata/e2e/sdk.mjs", mode, loopTask}
-		}},
-	} {
-		for _, mode := range []string{"plain", "stream"} {
-			t.Run(c.name+"/"+mode, func(t *testing.T) {
-				path := wanted(t, c.needs, c.how)
-				m := newModel(t, loopScript())
-				env := "MODULES=" + filepath.Dir(path)
-				direct := run1(t, m, m.URL+"/v1", c.argv(path, mode), env)
-				p := start(t, t.TempDir(), always(m, lessonDir(t))...)
-				through := run1(t, m, p.Data+"/v1", c.argv(path, mode), env)
-				compare(t, direct, through)
-				if !strings.Contains(through.out, "the other script works") {
-					t.Errorf("the client printed %q", through.out)
-				}
-			})
-		}
+// clients are small agents on the official SDKs, and where those are.
+func clients() []struct{ name, needs, program, mode string } {
+	const python, node = ".cache/venv/bin/python", ".cache/node/node_modules"
+	return []struct{ name, needs, program, mode string }{
+		{"python/chat/plain", python, "e2e/sdk.py", "plain"},
+		{"python/chat/stream", python, "e2e/sdk.py", "stream"},
+		{"python/responses", python, "agents/responses_agent.py", ""},
+		{"python/messages", python, "agents/anthropic_agent.py", ""},
+		{"node/chat/plain", node, "e2e/sdk.mjs", "plain"},
+		{"node/chat/stream", node, "e2e/sdk.mjs", "stream"},
+		{"node/responses", node, "agents/openai-responses.mjs", ""},
 	}
 }
 
-// A retry after a 429, a 500 and a cut stream gets the same block, and the official SDKs get through.
-func TestE2ERetries(t *testing.T) {
-	python := wanted(t, ".cache/venv/bin/python", "make e2e-deps installs it")
-	for name, f := range map[string]fault{"429": {at: 2, times: 1, status: 429}, "500": {at: 2, times: 1, status: 500}} {
-		t.Run(name, func(t *testing.T) {
-			m := newModel(t, loopScript(), f)
+// client is the command of one of them.
+func client(t *testing.T, needs, program, mode string) (argv []string, env string) {
+	t.Helper()
+	path := wanted(t, needs, "make e2e-deps installs it")
+	argv = []string{path, filepath.Join("testdata", program)}
+	if filepath.Ext(program) == ".mjs" {
+		argv[0] = filepath.Join(path, "node/bin/node")
+	}
+	if mode != "" {
+		argv = append(argv, mode)
+	}
+	return append(argv, loopTask), "MODULES=" + path
+}
+
+func TestE2EOfficialSDKs(t *testing.T) {
+	for _, c := range clients() {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel() // most of the time is the start of an interpreter
+			argv, env := client(t, c.needs, c.program, c.mode)
+			m := newModel(t, loopScript())
+			direct := run1(t, m, m.URL, argv, env)
 			p := start(t, t.TempDir(), always(m, lessonDir(t))...)
-			res := run1(t, m, p.Data+"/v1", []string{python, "testdata/e2e/sdk.py", "stream", loopTask})
-			if res.code != 0 || len(res.mains) != 6 {
-				t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
-			}
-			if res.mains[1].raw != res.mains[2].raw {
-				t.Errorf("the retry differs:\n%s\n%s", res.mains[1].raw, res.mains[2].raw)
+			through := run1(t, m, p.Data, argv, env)
+			compare(t, direct, through)
+			if !strings.Contains(through.out, "the other script works") {
+				t.Errorf("the client printed %q", through.out)
 			}
 		})
+	}
+}
+
+// A repeated request after a 429 or a 500 is the same request, block and all; a stream that the model cuts is cut for the
+// client as well, which the official SDKs take for an error and not for the end of an answer.
+func TestE2ERetries(t *testing.T) {
+	for name, f := range map[string]fault{
+		"429": {at: 1, times: 1, status: 429}, "500": {at: 2, times: 1, status: 500}, "cut": {at: 2, times: 1, cut: true},
+	} {
+		for _, c := range clients() {
+			if c.name == "python/responses" || strings.HasPrefix(c.name, "node/chat") || c.mode == "plain" {
+				continue // the same library, or the same dialect, as one of the others
+			}
+			t.Run(name+"/"+c.name, func(t *testing.T) {
+				t.Parallel()
+				argv, env := client(t, c.needs, c.program, c.mode)
+				m := newModel(t, loopScript(), f)
+				p := start(t, t.TempDir(), always(m, lessonDir(t))...)
+				res := run1(t, m, p.Data, argv, env)
+				if f.cut {
+					if res.code != 1 || len(res.mains) != 2 {
+						t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+					}
+					return
+				}
+				if res.code != 0 || len(res.mains) != 6 {
+					t.Fatalf("exit %d after %d requests\n%s", res.code, len(res.mains), res.out)
+				}
+				if first, again := res.mains[f.at-1].raw, res.mains[f.at].raw; first != again || strings.Count(first, taskSlug) != 1 {
+					t.Errorf("the retry differs, or has no block:\n%s\n%s", first, again)
+				}
+			})
+		}
 	}
 }

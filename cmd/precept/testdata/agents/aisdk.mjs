@@ -1,13 +1,12 @@
 // A program on the AI SDK; API says through which provider package. It keeps every step's messages, as the documentation advises.
-import { tasks, base, api, load, shell } from './shell.mjs';
+import { tasks, api, load, shell } from './shell.mjs';
 
 const ai = load('ai');
 const { z } = load('zod');
-const apiKey = 'sk-test';
 const model = {
-  compatible: () => load('@ai-sdk/openai-compatible').createOpenAICompatible({ name: 'mine', baseURL: base, apiKey, includeUsage: true })('mock-model'),
-  responses: () => load('@ai-sdk/openai').createOpenAI({ baseURL: base, apiKey })('mock-model'),
-  anthropic: () => load('@ai-sdk/anthropic').createAnthropic({ baseURL: base, apiKey })('mock-model'),
+  compatible: () => load('@ai-sdk/openai-compatible').createOpenAICompatible({ name: 'mine', baseURL: process.env.OPENAI_BASE_URL, includeUsage: true })('mock-model'),
+  responses: () => load('@ai-sdk/openai').openai('mock-model'),
+  anthropic: () => load('@ai-sdk/anthropic').anthropic('mock-model'),
 }[api]();
 const bash = ai.tool({ description: 'Run a command.', inputSchema: z.object({ command: z.string() }), execute: async (a) => shell(a) });
 const messages = [];

@@ -5,7 +5,7 @@ import sys
 
 from anthropic import Anthropic
 
-client = Anthropic(base_url=os.environ["BASE_URL"])
+client = Anthropic()
 tools = [{"name": "bash", "description": "Run a command.", "input_schema": {
     "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}}]
 messages = []

@@ -1,12 +1,12 @@
 // A loop by hand around ChatOpenAI with bound tools; API says over which API. It does not stream.
-import { tasks, base, api, load, shell } from './shell.mjs';
+import { tasks, api, load, shell } from './shell.mjs';
 
 const { ChatOpenAI } = load('@langchain/openai');
 const { tool } = load('@langchain/core/tools');
 const { SystemMessage, HumanMessage } = load('@langchain/core/messages');
 const { z } = load('zod');
 const bash = tool(async (a) => shell(a), { name: 'bash', description: 'Run a command.', schema: z.object({ command: z.string() }) });
-const model = new ChatOpenAI({ model: 'mock-model', configuration: { baseURL: base }, useResponsesApi: api === 'responses' }).bindTools([bash]);
+const model = new ChatOpenAI({ model: 'mock-model', useResponsesApi: api === 'responses' }).bindTools([bash]);
 const messages = [new SystemMessage('Be brief.')];
 
 for (const words of tasks) {

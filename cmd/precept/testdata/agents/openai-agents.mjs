@@ -1,12 +1,10 @@
 // An agent on the OpenAI Agents SDK; API says over which of its two APIs.
-import { tasks, base, api, load, shell } from './shell.mjs';
+import { tasks, api, load, shell } from './shell.mjs';
 
-const { Agent, run, tool, setDefaultOpenAIClient, setOpenAIAPI, setTracingDisabled } = load('@openai/agents');
-const { OpenAI } = load('openai');
+const { Agent, run, tool, setOpenAIAPI, setTracingDisabled } = load('@openai/agents');
 const { z } = load('zod');
 setTracingDisabled(true);
 setOpenAIAPI(api);
-setDefaultOpenAIClient(new OpenAI({ baseURL: base }));
 const bash = tool({ name: 'bash', description: 'Run a command.', parameters: z.object({ command: z.string() }), execute: async (a) => shell(a) });
 const agent = new Agent({ name: 'builder', instructions: 'Be brief.', model: 'mock-model', tools: [bash] });
 

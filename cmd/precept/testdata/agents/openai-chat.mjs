@@ -1,8 +1,8 @@
 // The official SDK's own tool runner over chat completions, streamed.
-import { tasks, base, load, schema, shell } from './shell.mjs';
+import { tasks, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');
-const client = new OpenAI({ baseURL: base });
+const client = new OpenAI();
 let messages = [{ role: 'developer', content: 'Be brief.' }];
 for (const words of tasks) {
   const runner = client.chat.completions.runTools({

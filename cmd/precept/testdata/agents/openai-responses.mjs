@@ -1,8 +1,8 @@
 // The official SDK over the responses API, streamed. With STORED the provider keeps the history, and only what is new is sent.
-import { tasks, base, load, schema, shell } from './shell.mjs';
+import { tasks, load, schema, shell } from './shell.mjs';
 
 const { OpenAI } = load('openai');
-const client = new OpenAI({ baseURL: base });
+const client = new OpenAI();
 const stored = !!process.env.STORED;
 const tools = [{ type: 'function', name: 'bash', description: 'Run a command.', strict: false, parameters: schema }];
 let history = [], fresh = [], previous;

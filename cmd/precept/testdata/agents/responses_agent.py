@@ -6,7 +6,7 @@ import sys
 
 from openai import OpenAI
 
-client = OpenAI(base_url=os.environ["BASE_URL"] + "/v1")
+client = OpenAI()
 tools = [{"type": "function", "name": "bash", "description": "Run a command.", "strict": False, "parameters": {
     "type": "object", "properties": {"command": {"type": "string"}}, "required": ["command"]}}]
 history = []

@@ -1,9 +1,9 @@
-// What every program here shares: its words, its packages, and the one tool that it offers.
+// What every program here shares: its words, its packages, and the one tool that it offers. The libraries find the API by
+// themselves, from OPENAI_BASE_URL or ANTHROPIC_BASE_URL.
 import { spawnSync } from 'node:child_process';
 import { createRequire } from 'node:module';
 
 export const tasks = process.argv.slice(2);
-export const base = process.env.BASE_URL + '/v1';
 export const api = process.env.API;
 export const load = createRequire(process.env.MODULES + '/');
 export const schema = { type: 'object', properties: { command: { type: 'string' } }, required: ['command'], additionalProperties: false };
