@@ -3,7 +3,9 @@ package sample
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"io"
 	"slices"
 	"strings"
 	"time"
@@ -40,6 +42,9 @@ func ValidateJSON(raw []byte) []Problem {
 	var root any
 	if err := dec.Decode(&root); err != nil {
 		return []Problem{{Path: "$", Rule: "json", Message: "is no JSON: " + err.Error()}}
+	}
+	if _, err := dec.Token(); !errors.Is(err, io.EOF) {
+		return []Problem{{Path: "$", Rule: "json", Message: "is followed by something else; write one sample only"}}
 	}
 	c := checker{}
 	doc, ok := root.(map[string]any)
@@ -86,7 +91,8 @@ func (c *checker) core(doc map[string]any) {
 		c.fault("sample_family", "learning_sample_family_non_empty", "must not be empty")
 	}
 	if at, ok := c.text(doc, "", "created_at", true); ok {
-		if _, err := time.Parse(time.RFC3339Nano, strings.ToUpper(at)); err != nil {
+		// time.Parse takes an hour of one digit, which the format does not.
+		if _, err := time.Parse(time.RFC3339Nano, strings.ToUpper(at)); err != nil || at[13] != ':' || strings.Contains(at, ",") {
 			c.fault("created_at", "learning_sample_created_at_iso", "must be ISO 8601 with zone, is %q", at)
 		}
 	}

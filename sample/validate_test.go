@@ -237,6 +237,8 @@ func TestValidateUnwritable(t *testing.T) {
 func FuzzValidateJSON(f *testing.F) {
 	f.Add([]byte(goodIntent))
 	f.Add([]byte(goodDelta))
+	f.Add([]byte(goodDelta + "}"))
+	f.Add([]byte(`{"sample_id":"00000000-0000-4000-8000-000000000000","sample_family":"0","created_at":"0000-01-01T0:00:00Z","input":{},"output":{}}`))
 	schemas := published(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
 		if len(ValidateJSON(raw)) == 0 && !conforms(t, schemas, raw) {
