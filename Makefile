@@ -54,8 +54,8 @@ bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 demo: ## Everything in one process against a built-in upstream
 	$(GO) run ./cmd/precept demo
 
-agents: e2e-deps ## Real clients and agents through the real binary
-	CI=true $(GO) test -count=1 -v -run 'E2E' ./cmd/precept
+agents: ## Real agents, from npm, directly and through precept; prints the matrix (takes half an hour)
+	GO="$(GO)" bash tools/agents.sh
 
 e2e-deps: .cache/venv/.done .cache/node/.done ## The clients of the end-to-end tests, into .cache
 
