@@ -263,8 +263,8 @@ func (r *row) compaction(direct, through *trial) {
 	x.lists(through)
 	d, p := counts(direct.calls()), counts(through.calls())
 	faults := []string{
-		unless(direct.codes[0] == through.codes[0] && through.codes[1] == 0, "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
-		unless(d[0] == p[0], "%v main requests directly, %v through precept", d, p),
+		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
+		unless(slices.Equal(d, p), "%v main requests directly, %v through precept", d, p),
 		x.cells["side"].fault, x.cells["session"].fault, x.cells["prefix"].fault,
 	}
 	for i, m := range through.mains() {
@@ -280,7 +280,7 @@ func (r *row) compaction(direct, through *trial) {
 func (tr *trial) shortened() bool {
 	mains := tr.mains()
 	for i := 1; i < len(mains); i++ {
-		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) < len(before) {
+		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
 			return true
 		}
 	}

@@ -21,7 +21,7 @@ type cell struct {
 
 // columns are the questions, as the matrix asks them.
 func columns() []string {
-	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact"}
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact"}
 }
 
 const legend = `exit      the exit codes are those of the direct run
@@ -34,6 +34,7 @@ loop      exactly one loop warning, from the second equal failure on, unchanged
 side      requests beside the conversation reach the model as the agent sent them
 session   one session over all requests, the resumed conversation included
 new       the same words in a new conversation are another session, with a block of its own
+counts    precept's metrics tell so many sessions, matches, injections and loops as there were; a repeated request adds none
 429 500 cut   the repeated request is the same session and the same list as the refused, failed or cut one
 end       a stream that ends without a finish: all goes on as directly
 restart   precept is started anew on its data: the resumed conversation is the same session with the same block

@@ -107,7 +107,7 @@ func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out stri
 	}
 	switch {
 	case errors.Is(err, fs.ErrNotExist):
-		b.t.Skipf("%s is not here; tools/agents.sh installs it", argv[0])
+		b.t.Fatalf("%s is not here; tools/agents.sh installs it", argv[0])
 	case ctx.Err() != nil:
 		b.t.Errorf("%s did not end within %s", strings.Join(argv[:min(len(argv), 3)], " "), b.limit)
 	case c.ProcessState == nil:

@@ -57,6 +57,7 @@ type model struct {
 	mains  int
 	faults []fault
 	told   map[int]bool // steps that have said how long their prompt was
+	long   int          // what the last of them said
 
 	hung chan struct{}  // gets a value when a stream begins to hang
 	gone chan time.Time // and when its client is gone
@@ -126,6 +127,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	defer func() { m.asked = append(m.asked, rec) }()
 	tools := toolsOf(a.body)
 	if len(tools) == 0 {
+		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
 		return nil
 	}
 	rec.main = true
@@ -139,7 +141,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	mark := "step_" + strconv.Itoa(rec.step) + "_" + random(8)
 	a.text, a.mark = s.Text, mark
 	if s.Tokens > 0 && !m.told[rec.step] { // once, or an agent would shorten its history for ever
-		m.told[rec.step], a.tokens = true, s.Tokens
+		m.told[rec.step], a.tokens, m.long = true, s.Tokens, s.Tokens
 	}
 	if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
