@@ -6,8 +6,8 @@ import (
 	"precept/wire"
 )
 
-// trail walks the keys under which a request may be known: the reply that it names, then what it echoes, newest first.
-// It is lazy, because the first key is nearly always the one.
+// trail walks the keys under which a request may be known: the reply that it names, then what it echoes, newest first,
+// then the summary that it may begin with. It is lazy, because the first key is nearly always the one.
 type trail struct {
 	r       *Resolved
 	req     *wire.Request
@@ -16,6 +16,7 @@ type trail struct {
 	item    int  // the next to be looked at
 	oldest  int
 	given   int
+	begun   bool // the summary's keys were given
 }
 
 func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
@@ -24,7 +25,7 @@ func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 		t.pending, t.named = []EchoKey{keyIn(r.scope, "r:"+c.Previous, 0)}, true
 	}
 	if c.Session != "" { // named by its conversation: only a reply id is stronger
-		t.item = -1
+		t.item, t.begun = -1, true
 	}
 	return t
 }
@@ -32,7 +33,12 @@ func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 func (t *trail) next() (EchoKey, bool) {
 	for len(t.pending) == 0 {
 		if t.item < t.oldest || t.given >= maxTrail {
-			return 0, false
+			if t.begun {
+				return 0, false
+			}
+			t.begun = true
+			t.pending = begunBy(t.r.scope, t.req)
+			continue
 		}
 		for _, k := range t.req.Echo(t.item) {
 			t.pending = append(t.pending, t.r.key(k))

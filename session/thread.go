@@ -213,6 +213,13 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 			news = append(news, key)
 		}
 	}
+	if !main && !named && rep.Complete {
+		for _, key := range summaryKeys(r.scope, rep.Text, summaryGiven) {
+			if t.index.add(key, owner{r.ID, stampRequest}) {
+				news = append(news, key)
+			}
+		}
+	}
 	return news
 }
 

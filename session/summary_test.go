@@ -1,0 +1,84 @@
+package session
+
+import (
+	"strings"
+	"testing"
+
+	"precept/wire"
+)
+
+const recap = "<thoughts>\nshort\n</thoughts>\n<recap>\n" +
+	"The user wants the parser upgraded; the narrow tests pass, the wide ones have not run yet.\n" +
+	"next: run them\n</recap>"
+
+// summarise has a session ask for a summary of itself, and get it.
+func (w *world) summarise(history []obj, text string) {
+	r := w.open(chat(w.t, with(history, user("Sum up what has happened so far."))...))
+	rep := wire.Reply{ID: "chatcmpl-s", Text: text, Complete: true}
+	w.th.Replied(r, &rep, false)
+	w.th.Ended(r, true, w.now)
+}
+
+func TestThreadSummaryAlone(t *testing.T) {
+	w := newWorld(t)
+	history := []obj{user("upgrade the parser")}
+	a := w.ask(chat(t, history...), calls("toolu_01A09q90qw90lq917"))
+	history = with(history, called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no"))
+	w.summarise(history, recap)
+
+	_, kept, _ := strings.Cut(recap, "</thoughts>\n")
+	next := []obj{user(kept + "\n\nGo on from here."), said("Understood."), user("and now?")}
+	b := w.ask(chat(t, next...), calls("toolu_01B09q90qw90lq918"))
+	w.same("a list that begins with the summary", a, b)
+	if b.Method != ByEcho || b.New {
+		t.Errorf("%+v", b)
+	}
+	w.same("and goes on", a, w.ask(chat(t, with(next, called("toolu_01B09q90qw90lq918", "{}"), result("toolu_01B09q90qw90lq918", "ok"))...), texts("Done.")))
+
+	w.other("other words", a, w.open(chat(t, user("The user wants the parser upgraded."), said("Understood."), user("and now?"))))
+	other := w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, next...), w.now, nil)
+	w.other("the same words of another credential", a, other)
+}
+
+// A conversation's own answer is not its summary: a person may paste it wherever they want.
+func TestThreadAnswerPasted(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("sum up")), texts(recap))
+	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
+}
+
+// Two sessions that summed up alike cannot be told apart by it.
+func TestThreadSummaryOfTwo(t *testing.T) {
+	w := newWorld(t)
+	var first [2]Resolved
+	for i, id := range []string{"toolu_01A09q90qw90lq917", "toolu_01C09q90qw90lq919"} {
+		history := []obj{user("upgrade the parser")}
+		first[i] = w.ask(chat(t, history...), calls(id))
+		w.summarise(with(history, called(id, "{}"), result(id, "no")), recap)
+	}
+	r := w.open(chat(t, user(recap), said("Understood."), user("and now?")))
+	w.other("the first", first[0], r)
+	w.other("the second", first[1], r)
+}
+
+func TestSummaryKeys(t *testing.T) {
+	sc := Scope{Tenant: "default"}
+	long := strings.Repeat("a line that is long enough to be nobody else's, no doubt\n", 3)
+	for _, c := range []struct {
+		name, text string
+		most, want int
+	}{
+		{"nothing", "", 8, 0},
+		{"short lines", "a\nb\nFix the parser", 8, 0},
+		{"every long line", long, 8, 3},
+		{"so many", long, 2, 2},
+		{"one beyond what is read", strings.Repeat("\n", summaryBytes) + long, 8, 0},
+	} {
+		if got := len(summaryKeys(sc, c.text, c.most)); got != c.want {
+			t.Errorf("%s: %d keys, want %d", c.name, got, c.want)
+		}
+	}
+	if a, b := summaryKeys(sc, long, 1), summaryKeys(sc, "  "+long, 1); a[0] != b[0] {
+		t.Error("indentation counts")
+	}
+}
