@@ -214,6 +214,7 @@ func (tr *trial) keep() {
 		s := tr.tap.of(&a)
 		fmt.Fprintf(&b, "%d %s main=%v step=%d fault=%v session=%q status=%d\nSENT %s\nGOT  %s\n", i, a.kind, a.main, a.step, a.fault != nil, s.session, s.status, s.body, a.raw)
 	}
+	fmt.Fprintf(&b, "OTHERS %q\n", tr.model.otherRequests())
 	for i, out := range tr.outs {
 		fmt.Fprintf(&b, "CALL %d exit %d\n%s\n", i, tr.codes[i], out)
 	}

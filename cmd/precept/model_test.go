@@ -98,7 +98,7 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		replyJSON(w, http.StatusNotFound, map[string]any{"error": map[string]any{"message": "no such route", "type": "invalid_request_error"}})
 		return
 	}
-	a := answer{kind: kind, body: body, text: "Side reply.", mark: random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
+	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result told; nothing was changed so far (" + random(4) + ").", mark: random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
 	f := m.note(&a, r, string(raw))
 	if f != nil && f.status != 0 {
 		w.Header().Set("Retry-After", "1")
