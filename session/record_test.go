@@ -137,6 +137,7 @@ func TestSide(t *testing.T) {
 		{"one tool more", parse(t, wire.Chat, "messages", grown, tools("a", "b", "c", "d")), "", none, true, ""},
 		{"one tool more, own everything", parse(t, wire.Chat, "messages", []obj{system("T"), user("sub")}, tools("a", "b", "c", "d")), "", none, true, SideTools},
 		{"known wording", parse(t, wire.Chat, "messages", seven, tools("a", "b", "c")), "", signs, true, "title"},
+		{"compaction by the provider", parse(t, wire.Responses, "input", []obj{user("go"), {"type": "compaction_trigger"}}, tools("a", "b", "c")), "", none, true, SideCompact},
 		{"warm-up", parse(t, wire.Responses, "input", "x", obj{"generate": false}), "", none, true, SideWarmUp},
 	} {
 		t.Run(c.name, func(t *testing.T) {

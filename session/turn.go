@@ -87,6 +87,7 @@ type Signs struct {
 // Reasons why a request is a side request.
 const (
 	SideWarmUp  = "warm_up"
+	SideCompact = "compaction"
 	SideNoTools = "no_tools"
 	SideTools   = "other_tools"
 )
@@ -96,6 +97,9 @@ const (
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
 	if req.NoRun {
 		return SideWarmUp, true
+	}
+	if req.Compact {
+		return SideCompact, true
 	}
 	if s.Side != nil {
 		if reason = s.Side(req); reason != "" {

@@ -43,6 +43,7 @@ func TestItems(t *testing.T) {
 		{"responses patch", Responses, `{"type":"apply_patch_call","call_id":"c","operation":{"a":1}}`, Item{Role: RoleAssistant, Calls: []Call{{"c", "apply_patch", `{"a":1}`}}}},
 		{"responses search", Responses, `{"type":"web_search_call","id":"ws_1","action":{}}`, Item{Role: RoleAssistant, ID: "ws_1"}},
 		{"responses reasoning", Responses, `{"type":"reasoning","id":"rs_1","summary":[]}`, Item{Role: RoleAssistant, ID: "rs_1"}},
+		{"responses compaction", Responses, `{"type":"compaction","id":"cmp_1","encrypted_content":"x"}`, Item{Role: RoleAssistant, ID: "cmp_1"}},
 		{"responses reference", Responses, `{"type":"item_reference","id":"msg_1"}`, Item{Role: RoleAssistant, ID: "msg_1", Ref: true}},
 		{"responses output", Responses, `{"type":"function_call_output","id":"fco_1","call_id":"call_1","output":"out"}`, Item{Role: RoleTool, ID: "fco_1", Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"responses output in parts", Responses, `{"type":"custom_tool_call_output","call_id":"call_1","output":[{"type":"input_text","text":"a"},{"type":"input_image"}]}`, Item{Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a"}}}},
@@ -110,6 +111,7 @@ func TestNew(t *testing.T) {
 		{"call", Responses, `{"role":"user","content":"a"},{"type":"function_call","call_id":"x"},{"type":"function_call_output","call_id":"x","output":"1"}`, 2, -1, nil, []string{"x"}},
 		{"reference", Responses, `{"role":"user","content":"a"},{"type":"item_reference","id":"msg_1"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"reasoning", Responses, `{"role":"user","content":"a"},{"type":"reasoning","id":"rs"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
+		{"compaction", Responses, `{"role":"user","content":"a"},{"type":"compaction","id":"cmp"},{"role":"user","content":"b"}`, 2, 2, []string{"b"}, nil},
 		{"codex starts", Responses, `{"role":"developer","content":"d"},{"role":"user","content":"<environment_context>e</environment_context>"},{"role":"user","content":"go"}`, 0, 2, []string{"go"}, nil},
 		{"claude", Messages, `{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":[{"type":"tool_result","tool_use_id":"x"},{"type":"text","text":"and"}]}`, 2, 2, []string{"and"}, []string{"x"}},
 	} {

@@ -26,6 +26,7 @@ type Request struct {
 	Model   string
 	Stream  bool
 	NoRun   bool // codex's warm-up, generate:false
+	Compact bool // responses: the list ends with a compaction_trigger, the reply is the conversation made short
 	Hints   Hints
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
 	Tools   []string // names of the tools, sorted; namespace tools flattened
@@ -129,6 +130,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	if kindAt(b, at.list) == '"' {
 		r.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
+	r.Compact = r.compacts()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))
@@ -143,6 +145,15 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	if r.SystemHash = known.system; known.at.system != at.system || !known.settled {
 		r.SystemHash = r.systemHash(at.system)
 	}
+}
+
+// compacts looks at the last item of a list of the Responses API.
+func (r *Request) compacts() bool {
+	if r.Dialect != Responses || len(r.list) == 0 {
+		return false
+	}
+	last := r.list[len(r.list)-1]
+	return last.role == RoleOther && text(r.Body, respItemAt(r.Body, r.at(len(r.list)-1)).kind) == "compaction_trigger"
 }
 
 func (r *Request) hints(at *places) Hints {

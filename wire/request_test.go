@@ -84,6 +84,27 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 	}
 }
 
+func TestParseSeesCompaction(t *testing.T) {
+	for _, c := range []struct {
+		name    string
+		dialect Dialect
+		body    string
+		want    bool
+	}{
+		{"last", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction_trigger"}]}`, true},
+		{"alone, beside what the provider keeps", Responses, `{"previous_response_id":"r","input":[{"type":"compaction_trigger"}]}`, true},
+		{"not last", Responses, `{"input":[{"type":"compaction_trigger"},{"role":"user","content":"a"}]}`, false},
+		{"what came of it", Responses, `{"input":[{"role":"user","content":"a"},{"type":"compaction","id":"c"}]}`, false},
+		{"no item", Responses, `{"input":[]}`, false},
+		{"a string", Responses, `{"input":"compaction_trigger"}`, false},
+		{"a dialect without it", Chat, `{"messages":[{"type":"compaction_trigger"}]}`, false},
+	} {
+		if got := must(t, c.dialect, c.body).Compact; got != c.want {
+			t.Errorf("%s: %v", c.name, got)
+		}
+	}
+}
+
 func TestParseIgnoresOddTypes(t *testing.T) {
 	r := must(t, Chat, `{"model":7,"stream":"true","generate":0,"metadata":[],"tools":{"a":1},"previous_response_id":"x",
 		"prompt_cache_key":null,"conversation":3,"system":5,"functions":[{"name":"old"}],"messages":[{"role":"user","content":"a"}]}`)

@@ -13,7 +13,7 @@ func itemRole(role, kind []byte) Role {
 		return RoleTool
 	case "function_call", "custom_tool_call", "local_shell_call", "shell_call", "apply_patch_call", "computer_call",
 		"web_search_call", "file_search_call", "image_generation_call", "code_interpreter_call", "mcp_call",
-		"mcp_list_tools", "mcp_approval_request", "tool_search_call", "reasoning", "item_reference":
+		"mcp_list_tools", "mcp_approval_request", "tool_search_call", "reasoning", "compaction", "item_reference":
 		return RoleAssistant
 	}
 	return RoleOther

@@ -19,6 +19,7 @@ type answer struct {
 	namespace string
 	args      map[string]any
 	tokens    int    // of the prompt, as the usage tells them
+	sealed    string // what a conversation was compacted to, for nobody to read; "" for none
 	hang      func() // returns when the client is gone
 }
 
@@ -128,6 +129,16 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
+// compacts says whether the provider is asked to compact the conversation: the list ends with an item that says so.
+func (a *answer) compacts() bool {
+	list, _ := a.body["input"].([]any)
+	if len(list) == 0 {
+		return false
+	}
+	last, _ := list[len(list)-1].(map[string]any)
+	return last["type"] == "compaction_trigger"
+}
+
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 	id := "resp_" + a.mark
 	base := func(status string, output []o) o {
@@ -146,6 +157,9 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 			call["namespace"] = a.namespace
 		}
 		output = append(output, call)
+	}
+	if a.sealed != "" {
+		output = append(output, o{"id": "cmp_" + random(12), "type": "compaction", "encrypted_content": a.sealed})
 	}
 	if !stream {
 		replyJSON(w, 200, base("completed", output))
@@ -176,6 +190,8 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 			}
 			e("response.output_text.done", o{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []o{}})
 			e("response.content_part.done", o{"item_id": item["id"], "output_index": i, "content_index": 0, "part": part})
+		} else if item["type"] == "compaction" {
+			e("response.output_item.added", o{"output_index": i, "item": open})
 		} else {
 			open["arguments"] = ""
 			e("response.output_item.added", o{"output_index": i, "item": open})

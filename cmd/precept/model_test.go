@@ -126,6 +126,10 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	rec := asked{kind: a.kind, header: r.Header.Clone(), body: a.body, raw: raw, step: -1}
 	defer func() { m.asked = append(m.asked, rec) }()
 	tools := toolsOf(a.body)
+	if a.compacts() {
+		a.text, a.sealed = "", random(40)
+		return nil
+	}
 	if len(tools) == 0 {
 		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
 		return nil
