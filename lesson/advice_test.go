@@ -47,7 +47,7 @@ func checkSafe(tb testing.TB, l *Lesson) {
 	if size > MaxAdvice {
 		tb.Fatalf("%d bytes of advice", size)
 	}
-	for _, token := range []string{"<|", "|>", "[INST", "[/INST", "<<SYS", "<system", "</system", "<assistant", "System:", "Assistant:", "Human:", "### ", "<!--", "\x1b"} {
+	for _, token := range []string{"<|", "|>", "[INST", "[/INST", "<<SYS", "<system", "</system", "<assistant", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
 			tb.Fatalf("%q stands in %q", token, text)
 		}
