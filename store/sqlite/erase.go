@@ -4,88 +4,109 @@ import (
 	"context"
 	"database/sql/driver"
 	"fmt"
-	"time"
 
 	"precept/session"
 )
 
-// retainChunk is how many sessions one transaction of Retain deletes: some milliseconds, so that the recorder gets its turn.
-const retainChunk = 64
+// eraseChunk is how many sessions one transaction deletes: some milliseconds, so that the recorder gets its turn.
+const eraseChunk = 64
 
-// Forget deletes a session wherever it stands: row, exchanges, samples, feedback and what it was settled with. Its echoes
-// lead nowhere from then on; they are hashes, and go with their run. What it added to the counters stays; that is sums,
-// and names nobody. It says whether there was anything.
+// victim is a session that is to be deleted.
+type victim struct {
+	sid int64
+	id  session.ID
+}
+
+// Forget deletes a session wherever it stands: row, exchanges, samples, feedback, what it was settled with, and its echoes.
+// What it added to the counters stays; that is sums, and names nobody. It says whether there was anything.
 //
-// Freed pages are overwritten. The WAL may hold old copies until it is folded into the file, which is tried at once and
-// succeeds unless a reader is in the way just then; the next checkpoint does it otherwise.
+// Freed pages are overwritten, and the WAL, which may hold old copies, is folded into the file (see checkpoint).
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
-	found := false
+	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) error {
-		n, err := t.tenant(tenant)
-		if err != nil {
+		n, err := t.known(tenant)
+		if err != nil || n == 0 {
 			return err
 		}
-		sid, err := t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n)
-		if found = err == nil && sid != 0; !found {
+		if sid, err = t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n); err != nil || sid == 0 {
 			return err
 		}
 		return t.drop(sid)
 	})
-	if err != nil || !found {
+	if err != nil || sid == 0 {
 		return false, err
 	}
-	return true, s.checkpoint(ctx)
+	if err := s.dropEchoes(ctx, map[int64]bool{sid: true}); err != nil {
+		return true, err
+	}
+	return true, s.checkpoint(ctx, true)
 }
 
-// Retain deletes the sessions that were last seen before the given time, as Forget does, and says how many.
-func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
-	type victim struct {
-		sid int64
-		id  session.ID
-	}
-	for last := int64(0); ; {
+// ForgetTenant deletes all sessions of a tenant, as Forget does, and the feedback that waits for its exchanges. It says how many
+// sessions there were. The tenant's name and its counters stay. When it ends with an error, what was not deleted yet is
+// still there: call it again.
+func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
+	gone := map[int64]bool{}
+	for after := []byte{}; ; {
 		victims, err := read(ctx, s, func(c *conn) (list []victim, err error) {
-			err = c.query("SELECT sid, id FROM sessions WHERE sid > ? AND seen < ? ORDER BY sid LIMIT ?", func(row []driver.Value) error {
-				list = append(list, victim{integer(row[0]), toID(blob(row[1]))})
-				return ctx.Err()
-			}, last, micros(before), int64(retainChunk))
+			n, err := s.tenant(c, tenant)
+			if err != nil || n == 0 {
+				return nil, err
+			}
+			// Through the index alone: the rows of all other tenants would have to be read otherwise.
+			err = c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?",
+				func(row []driver.Value) error {
+					list = append(list, victim{integer(row[0]), toID(blob(row[1]))})
+					return ctx.Err()
+				}, after, n, int64(eraseChunk))
 			return list, err
 		})
 		if err != nil {
-			return n, err
+			return len(gone), err
 		}
 		if len(victims) == 0 {
 			break
 		}
-		last = victims[len(victims)-1].sid
-		gone := 0
-		err = s.update(ctx, "retain", func(t *tx) error {
+		after = victims[len(victims)-1].id[:]
+		err = s.update(ctx, "forget a tenant", func(t *tx) error {
 			for _, v := range victims {
-				// It may have been seen again since it was listed.
-				still, err := t.number("SELECT 1 FROM sessions WHERE sid = ? AND id = ? AND seen < ?", v.sid, v.id[:], micros(before))
-				if err != nil {
-					return err
-				}
-				if still == 0 {
-					continue
-				}
 				if err := t.drop(v.sid); err != nil {
 					return err
 				}
-				gone++
 			}
 			return t.alive()
 		})
 		if err != nil {
-			return n, err
+			return len(gone), err
 		}
-		n += gone
+		for _, v := range victims {
+			gone[v.sid] = true
+		}
 	}
-	err = s.update(ctx, "retain", func(t *tx) error { return t.dropOldEchoes(micros(before)) })
-	if err != nil || n == 0 {
-		return n, err
+	if err := s.dropParked(ctx, tenant); err != nil {
+		return len(gone), err
 	}
-	return n, s.checkpoint(ctx)
+	if err := s.dropEchoes(ctx, gone); err != nil {
+		return len(gone), err
+	}
+	return len(gone), s.checkpoint(ctx, true)
+}
+
+// dropParked deletes what waits for a tenant's exchanges; and what was parked before it was noted for whom.
+func (s *Store) dropParked(ctx context.Context, tenant string) error {
+	return s.update(ctx, "forget parked feedback", func(t *tx) error {
+		n, err := t.known(tenant)
+		if err != nil || n == 0 {
+			return err
+		}
+		r, err := t.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
+		if err != nil {
+			return err
+		}
+		gone, err := r.RowsAffected()
+		t.totals[totalParked] -= gone
+		return err
+	})
 }
 
 func (t *tx) drop(sid int64) error {
@@ -116,8 +137,9 @@ func (t *tx) drop(sid int64) error {
 	return nil
 }
 
-// checkpoint folds the WAL into the file and cuts it off, if no reader is in the way.
-func (s *Store) checkpoint(ctx context.Context) error {
+// checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited for, if asked to, as long
+// as for a lock; otherwise, and after that, the next checkpoint does it.
+func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.writer(ctx)
 	if err != nil {
 		return err
@@ -126,7 +148,19 @@ func (s *Store) checkpoint(ctx context.Context) error {
 	if err := s.guard.check(); err != nil {
 		return err
 	}
-	if _, err := c.number("PRAGMA wal_checkpoint(TRUNCATE)"); err != nil && !isBusy(err) {
+	fold := func() error {
+		busy, err := c.number("PRAGMA wal_checkpoint(TRUNCATE)")
+		if err == nil && busy != 0 {
+			err = errReading
+		}
+		return err
+	}
+	if wait {
+		err = s.retry(ctx, fold)
+	} else {
+		err = fold()
+	}
+	if err != nil && !isBusy(err) {
 		return fmt.Errorf("sqlite: checkpoint: %w", classify(err))
 	}
 	return nil

@@ -31,6 +31,9 @@ var (
 	ErrLocked = errors.New("the data directory is in use")
 	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("the store is closed")
+
+	// errReading means that a reader keeps the WAL from being folded in.
+	errReading = errors.New("the store is being read")
 )
 
 // The primary result codes of SQLite that callers have to tell apart (sqlite.org/rescode.html).
@@ -54,7 +57,7 @@ func code(err error) int {
 
 func isBusy(err error) bool {
 	c := code(err)
-	return c == codeBusy || c == codeLocked
+	return c == codeBusy || c == codeLocked || errors.Is(err, errReading)
 }
 
 // classify puts the sentinel that a caller acts upon before SQLite's own words.

@@ -24,11 +24,11 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 		if err != nil {
 			return err
 		}
-		return t.park(echoKey(n, key), e, data)
+		return t.park(n, echoKey(n, key), e, data)
 	})
 }
 
-func (t *tx) park(echo int64, e feedback.Entry, data []byte) error {
+func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 	k := key(e.ID)
 	found, err := t.number("SELECT rid FROM parked WHERE echo = ? AND k = ?", echo, k)
 	if err != nil {
@@ -49,7 +49,7 @@ func (t *tx) park(echo int64, e feedback.Entry, data []byte) error {
 		return fmt.Errorf("%w (%d entries)", ErrParkingFull, waiting)
 	}
 	t.totals[totalParked]++
-	_, err = t.exec("INSERT INTO parked(echo, k, at, data) VALUES(?, ?, ?, ?)", echo, k, micros(e.At), data)
+	_, err = t.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, micros(e.At), data, tenant)
 	return err
 }
 

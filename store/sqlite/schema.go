@@ -6,7 +6,7 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 1
+	schemaVersion = 2
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -62,6 +62,9 @@ CREATE TABLE priors(tenant INTEGER PRIMARY KEY, version INTEGER NOT NULL, data B
 CREATE TABLE meta(key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 -- Running totals, changed in the transaction that changes what they count: counting ten million rows takes seconds.
 CREATE TABLE totals(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
+`, `
+-- Whose it is, so that a tenant can be forgotten; 0 was parked before this was noted.
+ALTER TABLE parked ADD COLUMN tenant INTEGER NOT NULL DEFAULT 0;
 `}
 }
 

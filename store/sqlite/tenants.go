@@ -71,6 +71,14 @@ func (t *tx) tenant(name string) (int64, error) {
 	return id, err
 }
 
+// known finds a tenant's number without making one; 0 is a tenant that has nothing.
+func (t *tx) known(name string) (int64, error) {
+	if id, ok := t.s.tenants.get(name); ok {
+		return id, nil
+	}
+	return t.number(tenantByName, name)
+}
+
 // Tenants lists every tenant that anything was ever stored for, in byte order.
 func (s *Store) Tenants(ctx context.Context) ([]string, error) {
 	return read(ctx, s, func(c *conn) (names []string, err error) {

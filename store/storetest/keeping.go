@@ -29,6 +29,13 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "another tenant's", got[bool](t)(s.Forget(t.Context(), them, id(1))), false)
 			equal(t, "row", sessionOf(t, s, us, 1), row(us, 1, 1))
 		},
+		"forget takes a tenant out everywhere": forgetTenant,
+		"forget a tenant that is not there": func(t tester, s Store) {
+			full(t, s, us, 1)
+			equal(t, "unknown", got[int](t)(s.ForgetTenant(t.Context(), them)), 0)
+			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us})
+			equal(t, "row", sessionOf(t, s, us, 1).Data, row(us, 1, 1).Data)
+		},
 		"a forgotten session may begin anew": func(t tester, s Store) {
 			full(t, s, us, 1)
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
@@ -105,4 +112,35 @@ func forgetOne(t tester, s Store) {
 	equal(t, "the other tenant", len(exchanges(t, s, them, 1)), 2)
 	st := stats(t, s)
 	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["exchanges_ever"], st["samples"], st["feedback"]}, []int64{2, 4, 6, 2, 2})
+}
+
+func forgetTenant(t tester, s Store) {
+	const sessions = 150 // more than one step's worth
+	for n := range sessions {
+		full(t, s, us, n)
+	}
+	full(t, s, them, 1)
+	must(t, s.Park(t.Context(), us, 7, entry("early", 1, 1)))
+	must(t, s.Park(t.Context(), them, 7, entry("early", 1, 1)))
+	equal(t, "forgotten", got[int](t)(s.ForgetTenant(t.Context(), us)), sessions)
+	equal(t, "again", got[int](t)(s.ForgetTenant(t.Context(), us)), 0)
+
+	for _, n := range []int{0, 1, sessions - 1} {
+		noSession(t, s, us, n)
+		equal(t, "exchanges", len(exchanges(t, s, us, n)), 0)
+		equal(t, "feedback", len(entries(t, s, us, n)), 0)
+		equal(t, "applied", applied(t, s, us, n), session.Applied{})
+		equal(t, "echoes", len(echoes(t, s, us, 100, session.EchoKey(100+n))), 0)
+	}
+	equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 0)
+	equal(t, "parked", len(got[map[session.EchoKey][]feedback.Entry](t)(s.Unpark(t.Context(), us, []session.EchoKey{7}))), 0)
+	equal(t, "counters stay", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, sessions)})
+
+	equal(t, "the other tenant's row", sessionOf(t, s, them, 1).Data, row(them, 1, 1).Data)
+	equal(t, "its exchanges", len(exchanges(t, s, them, 1)), 2)
+	equal(t, "its echoes", echoes(t, s, them, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
+	equal(t, "its parked feedback", len(got[map[session.EchoKey][]feedback.Entry](t)(s.Unpark(t.Context(), them, []session.EchoKey{7}))), 1)
+	st := stats(t, s)
+	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 1, 0})
+	equal(t, "ever", st["exchanges_ever"], int64(2*sessions+2))
 }

@@ -69,6 +69,7 @@ type Samples interface {
 // Keeping is for whoever looks after the data.
 type Keeping interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
+	ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
 	Retain(ctx context.Context, before time.Time) (int, error)
 	Stats(ctx context.Context) (map[string]int64, error)
 	Sync(ctx context.Context) error

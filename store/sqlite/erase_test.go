@@ -1,0 +1,254 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"errors"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+const canary = "canary-9f27c1"
+
+// fill writes a session with something of everything, in which the canary occurs.
+func fill(t *testing.T, s *Store, tenant string, n int) {
+	t.Helper()
+	at := time.Unix(int64(1000*n), 0)
+	id := testID(n)
+	err := s.Write(t.Context(), session.Batch{
+		Rows:   []session.Row{{Tenant: tenant, ID: id, Started: at, Seen: at, Data: []byte(`{"name":"` + canary + `"}`)}},
+		Echoes: []session.Echo{{Tenant: tenant, Key: session.EchoKey(n), ID: id, At: at}},
+		Exchanges: []sample.Exchange{{ID: canary, Tenant: tenant, Session: id.String(), At: at, Reply: sample.Reply{
+			Text: string(bytes.Repeat([]byte(canary+" "), 3000)), // over several pages
+		}}},
+		Samples: []session.StoredSample{{Tenant: tenant, Agent: "a", ID: id, Sample: sample.Sample{
+			ID: canary, CreatedAt: at, Input: map[string]any{"text": canary}, Output: map[string]any{}, Feedback: sample.Feedback{Details: map[string]any{}},
+		}}},
+	})
+	if err == nil {
+		_, err = s.AddFeedback(t.Context(), tenant, id, []feedback.Entry{{ID: "f", At: at, Comment: canary}})
+	}
+	if err == nil {
+		err = s.Park(t.Context(), tenant, session.EchoKey(n+100_000), feedback.Entry{ID: "p", At: at, Comment: canary})
+	}
+	if err == nil {
+		_, err = s.Settle(t.Context(), []session.Settlement{{Tenant: tenant, ID: id, To: session.Applied{Frozen: []byte(canary)}}})
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// onDisk counts a needle in all files of the store.
+func onDisk(t *testing.T, s *Store, needle []byte) (n int) {
+	t.Helper()
+	files, err := filepath.Glob(s.opt.Path + "*")
+	if err != nil || len(files) == 0 {
+		t.Fatalf("files %v, %v", files, err)
+	}
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n += bytes.Count(data, needle)
+	}
+	return n
+}
+
+func echoBytes(t *testing.T, s *Store, tenant string, n int) []byte {
+	t.Helper()
+	id, ok := s.tenants.get(tenant)
+	if !ok {
+		t.Fatalf("the tenant %q has no number", tenant)
+	}
+	return binary.LittleEndian.AppendUint64(nil, uint64(echoKey(id, session.EchoKey(n))))
+}
+
+func TestForgottenTenantIsGoneFromTheFiles(t *testing.T) {
+	for name, echoLog := range map[string]int{"echoes in the log": 0, "echoes in runs": 16} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), EchoLog: echoLog})
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = s.Close() })
+			for n := range 100 {
+				fill(t, s, "gone", n+1)
+			}
+			const stays = 200
+			if err := s.Write(t.Context(), session.Batch{
+				Rows:   []session.Row{{Tenant: "stays", ID: testID(stays), Data: []byte("{}")}},
+				Echoes: []session.Echo{{Tenant: "stays", Key: stays, ID: testID(stays)}},
+			}); err != nil {
+				t.Fatal(err)
+			}
+			for _, needle := range [][]byte{[]byte(canary), echoBytes(t, s, "gone", 7)} {
+				if onDisk(t, s, needle) == 0 {
+					t.Fatalf("%q is not there before it is forgotten: this test finds nothing", needle)
+				}
+			}
+			if n, err := s.ForgetTenant(t.Context(), "gone"); n != 100 || err != nil {
+				t.Fatalf("forgot %d, %v", n, err)
+			}
+			if n := onDisk(t, s, []byte(canary)); n != 0 {
+				t.Errorf("the canary is still there %d times", n)
+			}
+			for n := range 100 {
+				if c := onDisk(t, s, echoBytes(t, s, "gone", n+1)); c != 0 {
+					t.Errorf("echo %d is still there %d times", n+1, c)
+				}
+			}
+			found, err := s.FindEcho(t.Context(), "stays", []session.EchoKey{stays})
+			if err != nil || len(found[stays]) != 1 {
+				t.Errorf("the other tenant's echo: %v, %v", found, err)
+			}
+		})
+	}
+}
+
+// One session among many of its tenant, in memory and after the store was opened again.
+func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s, err := Open(t.Context(), Options{Path: path, EchoLog: 8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range 30 {
+		at := time.Unix(int64(n), 0)
+		err := s.Write(t.Context(), session.Batch{
+			Rows:   []session.Row{{Tenant: "t", ID: testID(n), Started: at, Seen: at, Data: []byte("{}")}},
+			Echoes: []session.Echo{{Tenant: "t", Key: session.EchoKey(n), ID: testID(n), At: at}},
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	fill(t, s, "t", 50)
+	if ok, err := s.Forget(t.Context(), "t", testID(50)); !ok || err != nil {
+		t.Fatalf("forgot: %v, %v", ok, err)
+	}
+	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
+		t.Fatalf("forgot: %v, %v", ok, err)
+	}
+	// The early feedback names no session: it goes with its tenant, or when it was not fetched for long.
+	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.checkpoint(t.Context(), true); err != nil {
+		t.Fatal(err)
+	}
+	if n := onDisk(t, s, []byte(canary)); n != 0 {
+		t.Errorf("the canary is still there %d times", n)
+	}
+	for _, n := range []int{3, 50} {
+		if c := onDisk(t, s, echoBytes(t, s, "t", n)); c != 0 {
+			t.Errorf("echo %d is still there %d times", n, c)
+		}
+	}
+	check := func(s *Store) {
+		t.Helper()
+		for n := range 30 {
+			found, err := s.FindEcho(t.Context(), "t", []session.EchoKey{session.EchoKey(n)})
+			want := 1
+			if n == 3 {
+				want = 0
+			}
+			if err != nil || len(found) != want {
+				t.Errorf("echo %d: %v, %v", n, found, err)
+			}
+		}
+	}
+	check(s)
+	if err := s.Close(); err != nil {
+		t.Fatal(err)
+	}
+	check(openTest(t, path))
+}
+
+// Retention works in steps: with a context that has no time left it does what one step can, and goes on at the next call.
+func TestRetainInSteps(t *testing.T) {
+	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
+	const sessions = 3*eraseChunk + 7
+	var b session.Batch
+	for n := range sessions {
+		at := time.Unix(int64(n), 0)
+		b.Rows = append(b.Rows, session.Row{Tenant: "t", ID: testID(n), Started: at, Seen: at, Data: []byte("{}")})
+	}
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	before := time.Unix(sessions-10, 0)
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	if n, err := s.Retain(ended, before); n != 0 || !errors.Is(err, context.Canceled) {
+		t.Errorf("with a context that was over: %d, %v", n, err)
+	}
+	total, calls := 0, 0
+	for more := true; more && calls < 100; calls++ {
+		n, err := s.Retain(&soonOver{Context: t.Context()}, before)
+		if err != nil && !errors.Is(err, context.DeadlineExceeded) {
+			t.Fatal(err)
+		}
+		if err != nil && n == 0 {
+			t.Fatal("a call without progress")
+		}
+		more = err != nil
+		total += n
+	}
+	if total != sessions-10 || calls < 3 {
+		t.Errorf("%d sessions in %d calls, want %d in several", total, calls, sessions-10)
+	}
+}
+
+// soonOver is a context that is over the second time somebody looks.
+type soonOver struct {
+	context.Context
+	looks int
+}
+
+func (c *soonOver) Err() error {
+	if c.looks++; c.looks > 1 {
+		return context.DeadlineExceeded
+	}
+	return nil
+}
+
+// A store of the first schema is brought up to date with what waits in it.
+func TestParkedBeforeTenantsWereNoted(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s := openTest(t, path)
+	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {
+		t.Fatal(err)
+	}
+	err := s.update(t.Context(), "test", func(x *tx) error {
+		_, err := x.exec("ALTER TABLE parked DROP COLUMN tenant")
+		if err == nil {
+			_, err = x.exec("PRAGMA user_version = 1")
+		}
+		return err
+	})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, path)
+	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
+		t.Fatal(err)
+	}
+	if n := onDisk(t, s, []byte(canary)); n != 0 {
+		t.Errorf("the canary is still there %d times", n)
+	}
+	if st, err := s.Stats(t.Context()); err != nil || st[totalParked] != 0 {
+		t.Errorf("%d parked, %v", st[totalParked], err)
+	}
+}
