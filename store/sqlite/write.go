@@ -12,7 +12,7 @@ import (
 )
 
 // Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to a newer Seen,
-// exchanges and samples that are there already are left alone, echoes stay what they are.
+// exchanges that are there already are left alone, a sample takes the place of the one with its id, echoes stay what they are.
 //
 // With ErrInvalid, one of its values can never be stored: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -152,6 +152,8 @@ func (t *tx) putSample(m session.StoredSample, data []byte) error {
 	if fresh {
 		t.totals[totalSamples]++
 		t.totals[totalSamplesEver]++
+	} else if err == nil { // built again, with a rating that came later
+		_, err = t.exec("UPDATE samples SET at = ?, data = ? WHERE sid = ? AND k = ? AND data <> ?", micros(m.CreatedAt), data, sid, key(m.Sample.ID), data)
 	}
 	return err
 }

@@ -58,6 +58,15 @@ func sampleCases() map[string]func(tester, Store) {
 			st := stats(t, s)
 			equal(t, "counts", []int64{st["exchanges"], st["exchanges_ever"], st["samples"], st["samples_ever"]}, []int64{2, 2, 2, 2})
 		},
+		"a sample that was rated since takes the place of the old one": func(t tester, s Store) {
+			write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2)}})
+			rated := stored(us, 1, 1)
+			rated.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
+			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
+			equal(t, "samples", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{rated, stored(us, 1, 2)})
+			st := stats(t, s)
+			equal(t, "counts", []int64{st["samples"], st["samples_ever"]}, []int64{2, 2})
+		},
 		"a bad one is refused with its whole batch": func(t tester, s Store) {
 			for _, sid := range []string{"", "xyz", "zz" + exchange(us, 1, 1).Session[2:], exchange(us, 1, 1).Session + "00"} {
 				bad := exchange(us, 1, 2)
