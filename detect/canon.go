@@ -117,10 +117,17 @@ func describes(key string) bool {
 
 func hasWork(x map[string]any) bool {
 	for k := range x {
-		switch strings.ToLower(k) {
-		case "command", "cmd", "commands", "script", "code", "path", "file_path", "filepath", "absolute_path", "pattern", "query", "url", "prompt", "target_file":
+		if doesWork(k) {
 			return true
 		}
+	}
+	return false
+}
+
+func doesWork(key string) bool {
+	switch strings.ToLower(key) {
+	case "command", "cmd", "commands", "script", "code", "path", "file_path", "filepath", "absolute_path", "pattern", "query", "url", "prompt", "target_file":
+		return true
 	}
 	return false
 }
@@ -161,6 +168,41 @@ func keepLongest(have []string, w string) []string {
 		have[least] = w
 	}
 	return have
+}
+
+// literals are such words without the canonical form, which costs much more and is hardly ever needed: few calls were made
+// before.
+func (c *toolCall) literals(args string) []string {
+	if c.args.kind != laxObject {
+		_, words := canonicalArgs(args)
+		return words
+	}
+	drop, words := c.args.hasWork(), make([]string, 0, 3)
+	for i, k := range c.args.keys {
+		if !drop || !describes(k) {
+			words = c.args.vals[i].literals(words)
+		}
+	}
+	return words
+}
+
+func (v laxValue) literals(have []string) []string {
+	switch v.kind {
+	case laxString:
+		return longest(have, v.text())
+	case laxNumber: // a number is kept as it is spelled
+		if len(v.raw) > 1 {
+			return keepLongest(have, v.raw)
+		}
+	}
+	for i := range v.vals {
+		have = v.vals[i].literals(have)
+	}
+	return have
+}
+
+func (v laxValue) hasWork() bool {
+	return slices.ContainsFunc(v.keys, doesWork)
 }
 
 // callKey is the identity of a call: its tool and canonical arguments.

@@ -1,8 +1,6 @@
 package detect
 
 import (
-	"strings"
-
 	"precept/wire"
 )
 
@@ -24,7 +22,7 @@ const (
 
 // Signals reads the feedback in what is new in the request: the outcomes of tests, lints and builds, a person's refusals
 // and interrupts, and the sentiment of a person's words. mem knows the calls that are not in the list.
-func Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
+func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""
 	for i := req.New() - 1; i >= 0 && previous == ""; i-- {
@@ -38,8 +36,9 @@ func Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Sig
 			continue
 		}
 		it := req.Item(i)
-		for _, r := range it.Results {
-			if s, ok := resultSignal(req, r, mem); ok {
+		for _, res := range it.Results {
+			s, ok := r.signal(req, res, mem)
+			if ok && !automatic(req, i, s.Rule, res.Text) {
 				s.Index = i
 				out = append(out, s)
 			}
@@ -56,26 +55,22 @@ func Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Sig
 	return out
 }
 
-// resultSignal reads one tool result.
-func resultSignal(req *wire.Request, r wire.Result, mem func(string) (wire.Call, bool)) (Signal, bool) {
-	made, ok := req.CallOf(r.CallID)
+// signal reads one tool result.
+func (r *Results) signal(req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool)) (Signal, bool) {
+	made, ok := req.CallOf(res.CallID)
 	if !ok && mem != nil {
-		made, _ = mem(r.CallID)
+		made, _ = mem(res.CallID)
 	}
-	call := lookAt(made.Name, made.Args)
-	if call.verifies() == "" { // only a refusal says something
-		by, rule := refused(&call, clip(strings.TrimSpace(r.Text)))
-		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: "refusal:" + rule, CallID: r.CallID}, by == Person
-	}
-	v := classify(&call, r.Text, r.IsError)
+	j := r.of(made.Name, made.Args, res.Text, res.IsError)
+	v := j.outcome()
 	if v.Outcome == Refusal {
-		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: r.CallID}, v.By == Person
+		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: res.CallID}, v.By == Person
 	}
-	kind, passed, ok := verification(&call, v, r.Text)
+	kind, passed, ok := verification(j.look(), v, res.Text)
 	if !ok {
 		return Signal{}, false
 	}
-	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind, CallID: r.CallID}
+	s := Signal{Feeling: Rejection, Tier: tierVerifier, Rule: "verify:" + kind, CallID: res.CallID}
 	if passed {
 		s.Feeling = Approval
 	}

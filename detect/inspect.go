@@ -225,7 +225,7 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 		for to < req.Len() && req.Role(to) != wire.RoleAssistant {
 			to++
 		}
-		loops := loopsIn(req, from, to, warned, nil)
+		loops := new(Results).loopsIn(req, from, to, warned, nil)
 		for i := from; i < to; i++ {
 			if err := inspectItem(req, i, previous, loops, emit); err != nil {
 				return err

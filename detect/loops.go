@@ -40,7 +40,7 @@ type step struct {
 	keyed, summed     bool
 	judged, looked    bool
 	verdict           Verdict
-	call              toolCall
+	about             *judged
 	changing, repeats bool // set by look: may change the world; made to be repeated
 	silent            bool // a shell's command that did not say whether it went well
 	reopens           bool // person: says that something is different now
@@ -48,13 +48,16 @@ type step struct {
 }
 
 func (s *step) look() *toolCall {
+	if s.about == nil {
+		s.about = (*Results)(nil).of(s.tool, s.args, s.text, s.flag)
+	}
+	call := s.about.look()
 	if !s.looked {
 		s.looked = true
-		s.call = lookAt(s.tool, s.args)
-		s.changing = mayChange(&s.call)
-		s.repeats = s.call.kind == kindPlan || s.call.kind == kindWait
+		s.changing = mayChange(call)
+		s.repeats = call.kind == kindPlan || call.kind == kindWait
 	}
-	return &s.call
+	return call
 }
 
 func (s *step) identity() uint64 {
@@ -69,9 +72,10 @@ func (s *step) outcome() Verdict {
 	if !s.judged {
 		s.judged = true
 		call := s.look()
-		s.verdict = classify(call, s.text, s.flag)
+		s.verdict = s.about.outcome()
 		if s.verdict.Outcome == OK && !s.verdict.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
-			s.silent = call.verifies() == "" // a test, lint or build that fails says so, even where its exit code is lost
+			// A test, lint or build that prints something says how it went, even where its exit code is lost.
+			s.silent = call.verifies() == "" || unframe(s.text).empty
 		}
 	}
 	return s.verdict

@@ -134,7 +134,7 @@ func play(tb testing.TB, d wire.Dialect, story []did) []int {
 		case wire.Chat, wire.None:
 			req = parse(tb, wire.Chat, obj{"messages": chat(story[:n])})
 		}
-		for _, l := range Loops(req, warned, nil) {
+		for _, l := range new(Results).Loops(req, warned, nil) {
 			if warned[l.CallID] {
 				tb.Errorf("call %s warned of twice", l.CallID)
 			}
@@ -150,7 +150,7 @@ func play(tb testing.TB, d wire.Dialect, story []did) []int {
 				tb.Errorf("loop %+v does not stand where its result is", l)
 			}
 		}
-		if again := Loops(req, warned, nil); len(again) > 0 {
+		if again := new(Results).Loops(req, warned, nil); len(again) > 0 {
 			tb.Errorf("a resent history warned again: %+v", again)
 		}
 	}
@@ -189,6 +189,9 @@ func TestLoops(t *testing.T) {
 		{"reading twice is harmless", []did{read("a"), read("a"), read("a")}, nil},
 		{"reading for ever is not", []did{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")}, []int{4}},
 		{"a silent command", []did{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")}, []int{1}},
+		{"a silent build", []did{bash("make build", "(no output)"), bash("make build", "(no output)")}, []int{1}},
+		{"a silent lint after an edit", []did{bash("ruff check .", "(no output)"), call("edit", jsonArgs("file_path", "a.py"), "The file was updated."), bash("ruff check .", "(no output)")}, nil},
+		{"a silent lint that tells its code", []did{bash("ruff check .", "<shellId: 1 completed with exit code 0>"), bash("ruff check .", "<shellId: 2 completed with exit code 0>")}, nil},
 		{"a command that went well", []did{bash("sh b.sh", "ok\n<shellId: 1 completed with exit code 0>"), bash("sh b.sh", "ok\n<shellId: 2 completed with exit code 0>")}, nil},
 		{"a test that passes again", []did{bash("go test ./...", "ok  \tshop\t0.01s"), bash("go test ./...", "ok  \tshop\t0.07s")}, nil},
 		{"another result", []did{bash("sh s.sh", "3 jobs left"), bash("sh s.sh", "2 jobs left")}, nil},
@@ -370,10 +373,10 @@ func TestMemory(t *testing.T) {
 		obj{"type": "function_call_output", "call_id": "c3", "output": "boom\n\nCommand exited with code 2"},
 	}
 	req := parse(t, wire.Responses, obj{"input": items})
-	if got := Loops(req, nil, mem); len(got) != 1 || got[0].Count != 3 {
+	if got := new(Results).Loops(req, nil, mem); len(got) != 1 || got[0].Count != 3 {
 		t.Errorf("got %+v, want one loop of three", got)
 	}
-	if got := Loops(req, map[string]bool{"c2": true}, mem); len(got) != 0 {
+	if got := new(Results).Loops(req, map[string]bool{"c2": true}, mem); len(got) != 0 {
 		t.Errorf("the streak was warned of already: %+v", got)
 	}
 }
@@ -469,7 +472,7 @@ func BenchmarkLoops200(b *testing.B) {
 					b.Fatal(err)
 				}
 				b.StartTimer()
-				if l := Loops(req, nil, nil); len(l) != 0 {
+				if l := new(Results).Loops(req, nil, nil); len(l) != 0 {
 					b.Fatal(l)
 				}
 				spent++

@@ -1,6 +1,11 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+
+	"precept/wire"
+)
 
 // Refuser says who refused a call.
 type Refuser string
@@ -56,6 +61,8 @@ var refusalWordings = []refusalWording{
 	{"permission denied by user", Person, "continue"},
 	{"permission denied by the user", Person, "continue"},
 	{"tool execution was not approved", Person, "agents-js"},
+	{"the user has declined to run this tool", Person, "goose"},
+	{"permission denied and could not request permission from user", Headless, "copilot-headless"},
 	{"the user rejected", Person, "person"},
 	{"the user denied", Person, "person"},
 	{"the user declined", Person, "person"},
@@ -98,6 +105,27 @@ func readRefusal(text string) (Refuser, string, bool) {
 		}
 	}
 	return NoRefuser, "", false
+}
+
+// automatic says whether a refusal in a person's words was given by a harness with nobody there. opencode's run refuses whatever
+// it would have to ask for, in the words of a person who does; it gives itself away by what it does not offer (the tool that
+// puts questions to a person) and by the quotes that it puts around its prompt. Words of a person's own are a person's.
+func automatic(req *wire.Request, item int, rule, text string) bool {
+	if rule != "refusal:opencode" || strings.Contains(strings.ToLower(cutText(text, refusalLead)), "with the following feedback") {
+		return false
+	}
+	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
+		return true
+	}
+	for i := item - 1; i >= 0; i-- {
+		if req.Role(i) != wire.RoleUser {
+			continue
+		}
+		if it := req.Item(i); it.Words != "" {
+			return strings.Contains(it.Text, `"`+it.Words+`"`)
+		}
+	}
+	return false
 }
 
 // brokenOff recognises the marks that harnesses put behind the output of a command that a person broke off.

@@ -203,6 +203,8 @@ func TestRefusals(t *testing.T) {
 		{"Operation aborted", 0, Person},
 		{"Permission denied by user", 0, Person},
 		{"Tool execution was not approved.", 0, Person},
+		{"The user has declined to run this tool. DO NOT attempt to call this tool again.", 1, Person},
+		{"Permission denied and could not request permission from user", 0, Headless},
 		{"Permission to use Bash with command rm has been denied.", 1, Policy},
 	} {
 		got := Classify("bash", sh, c.text, c.flag)

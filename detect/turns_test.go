@@ -147,21 +147,21 @@ func TestVerification(t *testing.T) {
 func TestSignals(t *testing.T) {
 	msgs := chat([]did{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
-	got := Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
+	got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
 	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != Rejection || got[0].CallID != "c1" ||
 		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != Rejection {
 		t.Errorf("%+v", got)
 	}
 	refused := chat([]did{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
-	if got := Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != Rejection || got[0].Sentiment {
+	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != Rejection || got[0].Sentiment {
 		t.Errorf("a person's refusal: %+v", got)
 	}
 	headless := chat([]did{bash("rm -r build", "This command requires approval")})
-	if got := Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
+	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
 		t.Errorf("nobody was there to refuse: %+v", got)
 	}
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
-	if got := Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
+	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
 		t.Errorf("a new task is no feedback: %+v", got)
 	}
 }

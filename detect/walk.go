@@ -13,16 +13,16 @@ import (
 //
 // It is cheap for the many turns that repeat nothing: the history is searched for the call's own words in the raw bytes,
 // and only what holds them is decoded.
-func Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
-	return loopsIn(req, req.New(), req.Len(), warned, mem)
+func (r *Results) Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
+	return r.loopsIn(req, req.New(), req.Len(), warned, mem)
 }
 
 // loopsIn judges the results of items [from, to).
-func loopsIn(req *wire.Request, from, to int, warned map[string]bool, mem func(string) (wire.Call, bool)) []Loop {
+func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]bool, mem func(string) (wire.Call, bool)) []Loop {
 	if from >= to || !holdsResults(req, from, to) {
 		return nil
 	}
-	w := &walker{req: req, next: to, warned: warned, mem: mem}
+	w := &walker{req: req, res: r, fresh: from, next: to, warned: warned, mem: mem}
 	w.fill()
 	fresh := len(w.steps)
 	var loops []Loop
@@ -61,6 +61,8 @@ func holdsResults(req *wire.Request, from, to int) bool {
 // walker reads a history backwards, a batch at a time, as far as it is asked to.
 type walker struct {
 	req    *wire.Request
+	res    *Results
+	fresh  int     // items from here on are new: they are judged by others, too
 	next   int     // items before it are not read yet
 	steps  []*step // newest first
 	batch  int
@@ -143,14 +145,16 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 		n++
 		if ok {
 			s.tool, s.args = call.Name, call.Args
+			if s.item >= w.fresh {
+				s.about = w.res.of(s.tool, s.args, s.text, s.flag)
+			}
 		}
 	}
 }
 
 // seenBefore looks for the step's call in the history before its batch, without decoding what cannot hold it.
 func (w *walker) seenBefore(s *step) bool {
-	canon, words := canonicalArgs(s.args)
-	s.key, s.keyed = callKey(s.tool, canon), true
+	words := s.look().literals(s.args)
 	for i := w.firstOf(s) - 1; i >= 0; i-- {
 		if w.req.Role(i) != wire.RoleAssistant {
 			continue
@@ -162,7 +166,7 @@ func (w *walker) seenBefore(s *step) bool {
 			if c.Name != s.tool {
 				continue
 			}
-			if other, _ := canonicalArgs(c.Args); callKey(c.Name, other) == s.key {
+			if other, _ := canonicalArgs(c.Args); callKey(c.Name, other) == s.identity() {
 				return true
 			}
 		}

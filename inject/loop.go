@@ -46,7 +46,7 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 	}
 	if !w.Request.Delta {
 		state.Delta = nil
-		return detect.Loops(w.Request, state.Warned, mem)
+		return w.Results.Loops(w.Request, state.Warned, mem)
 	}
 	loops, next := detect.LoopsDelta(state.Delta, w.Request, state.Warned, mem)
 	state.Delta, w.rec.Dirty = next, true

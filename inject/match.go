@@ -96,7 +96,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 			continue
 		}
 		call := w.call(r.CallID)
-		v := detect.Classify(call.Name, call.Args, r.Text, r.IsError)
+		v := w.Results.Classify(call, r.Result)
 		if v.Outcome != detect.Error {
 			continue
 		}

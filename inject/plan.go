@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/detect"
 	"precept/lesson"
 	"precept/sample"
 	"precept/session"
@@ -59,6 +60,7 @@ type Turn struct {
 	Claim   session.Claim
 	Book    *lesson.Book
 	Beliefs bandit.Beliefs
+	Results *detect.Results // what was judged of the turn's tool results so far; nil: nothing is remembered
 	Now     time.Time
 }
 

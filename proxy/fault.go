@@ -53,7 +53,7 @@ func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 // spoken is the dialect in which the client of a request reads errors.
 func spoken(r *http.Request) wire.Dialect {
 	_, path, _ := session.ParsePath(r.URL.EscapedPath())
-	return family(path)
+	return family(path, r.Header)
 }
 
 // write answers in the dialect's own error shape.

@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"time"
 
-	"precept/detect"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -34,7 +33,7 @@ func (t *turn) record() {
 	}
 	if main && t.set.cfg.Limits.CaptureBytes > 0 {
 		if x, size := t.exchange(now); x != nil {
-			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Signals: detect.Signals(t.req, t.remembered), Answered: t.answered()})
+			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered()})
 		}
 	}
 }

@@ -50,6 +50,13 @@ func TestDefaultRoutes(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, nil)
 	before := map[string]int{}
+	anthropic := http.Header{"Anthropic-Version": {"2023-06-01"}, "X-Api-Key": {"k"}}
+	for _, path := range []string{"/v1/models", "/v1/models/claude-x?beta=true", "/v1/files", "/v1/messages", "/models"} {
+		r.send(t, "GET", path, anthropic, "")
+		if got := reached(ups, before); got != "anthropic" {
+			t.Errorf("GET %s of a client of the Messages API went to %q", path, got)
+		}
+	}
 	for _, c := range []struct{ method, path, want string }{
 		{"POST", chatPath, "openai"},
 		{"POST", "/chat/completions", "openai"},
@@ -67,6 +74,7 @@ func TestDefaultRoutes(t *testing.T) {
 		{"GET", "/v1/threads/thread_1/messages/msg_1", "openai"},
 		{"HEAD", "/", "openai"},
 		{"GET", "/v1/responses/resp_1", "openai"},
+		{"POST", "/v1/responses/resp_1/cancel", "openai"},
 		{"POST", "/v1/embeddings", "openai"},
 	} {
 		r.send(t, c.method, c.path, nil, hi)
@@ -231,10 +239,16 @@ func TestFamily(t *testing.T) {
 	for path, want := range map[string]wire.Dialect{
 		"/v1/messages": wire.Messages, "/messages/count_tokens": wire.Messages, "/v1/messages/batches/b/results": wire.Messages, "/anthropic/v1/messages/": wire.Messages,
 		"/v1/threads/t/messages": wire.None, "/v1/threads/t/messages/m": wire.None, "/v1/models": wire.None, "/": wire.None, "": wire.None, "/v1/xmessages": wire.None,
-		chatPath: wire.Chat, "/responses": wire.Responses,
+		chatPath: wire.Chat, "/responses": wire.Responses, "/v1/responses/resp_1/input_items": wire.Responses, chatPath + "/chatcmpl-1": wire.Chat,
 	} {
-		if got := family(path); got != want {
+		if got := family(path, nil); got != want {
 			t.Errorf("family(%q) = %s, want %s", path, got, want)
+		}
+	}
+	h := http.Header{"Anthropic-Version": {"2023-06-01"}}
+	for path, want := range map[string]wire.Dialect{"/v1/models": wire.Messages, "/v1/files": wire.Messages, chatPath: wire.Chat, "/v1/responses": wire.Responses, "/v1/responses/r": wire.Messages} {
+		if got := family(path, h); got != want {
+			t.Errorf("with anthropic-version family(%q) = %s, want %s", path, got, want)
 		}
 	}
 }

@@ -77,16 +77,22 @@ func cutVersion(p string) (string, bool) {
 	return "/" + rest, true
 }
 
-// family is the API that a path belongs to, whether precept rewrites it or not: what counts tokens or runs batches of
-// messages has the upstream of messages. The messages of a thread are of another API.
-func family(path string) wire.Dialect {
-	if strings.Contains(path, "/threads/") {
+// family is the API that a request belongs to, whether precept rewrites it or not: what counts tokens or runs batches of
+// messages has the upstream of messages, a stored response that of responses. Where the path says nothing (models,
+// files), the header that every client of the Messages API must send does. The messages of a thread are of another API.
+func family(path string, h http.Header) wire.Dialect {
+	switch d := wire.DialectOf(path); {
+	case strings.Contains(path, "/threads/"):
 		return wire.None
-	}
-	if strings.Contains(path, "/messages/") {
+	case strings.Contains(path, "/messages/"), h.Get("Anthropic-Version") != "" && d == wire.None:
 		return wire.Messages
+	case strings.Contains(path, "/responses/"):
+		return wire.Responses
+	case strings.Contains(path, "/chat/completions/"):
+		return wire.Chat
+	default:
+		return d
 	}
-	return wire.DialectOf(path)
 }
 
 // target picks the upstream: the path form's, among the configured names, else that of the family.

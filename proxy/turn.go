@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/detect"
 	"precept/inject"
 	"precept/lesson"
 	"precept/session"
@@ -29,6 +30,8 @@ type turn struct {
 	out   *payload // what goes to the upstream, when it differs
 	req   *wire.Request
 
+	results detect.Results // what was judged of the tool results, by whoever asked first
+
 	found session.Resolved
 	ses   *store.Session
 	isNew bool
@@ -47,7 +50,7 @@ type turn struct {
 func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	set := p.set.Load()
 	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
-	dialect, shape := wire.None, family(escaped)
+	dialect, shape := wire.None, family(escaped, r.Header)
 	if r.Method == http.MethodPost {
 		dialect = wire.DialectOf(escaped)
 	}
@@ -219,7 +222,7 @@ func (t *turn) decide() {
 		return
 	}
 	t.plan = t.set.injector.Plan(rec, inject.Turn{
-		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Now: now,
+		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Results: &t.results, Now: now,
 	})
 	t.turn, t.base = rec.Turns, rec.From
 	t.skip = t.plan.Skip

@@ -1,0 +1,54 @@
+package detect
+
+import "precept/wire"
+
+// Results judges the tool results of one request, each at most once, for everyone who asks in the course of a turn: what
+// a lesson matches, what goes round in circles and what speaks of success all begin with the same question. The zero
+// value is ready; it belongs to one turn.
+type Results struct {
+	seen []*judged
+}
+
+// judged is one result with its call, looked at as far as it was asked for.
+type judged struct {
+	tool, args, text string
+	flag             int8
+
+	call          toolCall
+	verdict       Verdict
+	looked, ruled bool
+}
+
+// Classify is detect.Classify, remembered.
+func (r *Results) Classify(call wire.Call, res wire.Result) Verdict {
+	return r.of(call.Name, call.Args, res.Text, res.IsError).outcome()
+}
+
+// of finds the result, or takes it in. Strings that are the same bytes compare by their address.
+func (r *Results) of(tool, args, text string, flag int8) *judged {
+	if r == nil {
+		return &judged{tool: tool, args: args, text: text, flag: flag}
+	}
+	for _, j := range r.seen {
+		if j.flag == flag && j.tool == tool && j.args == args && j.text == text {
+			return j
+		}
+	}
+	j := &judged{tool: tool, args: args, text: text, flag: flag}
+	r.seen = append(r.seen, j)
+	return j
+}
+
+func (j *judged) look() *toolCall {
+	if !j.looked {
+		j.looked, j.call = true, lookAt(j.tool, j.args)
+	}
+	return &j.call
+}
+
+func (j *judged) outcome() Verdict {
+	if !j.ruled {
+		j.ruled, j.verdict = true, classify(j.look(), j.text, j.flag)
+	}
+	return j.verdict
+}
