@@ -42,6 +42,8 @@ type Exchange struct {
 	Config      string            `json:"config,omitempty"`
 	Redacted    map[string]int    `json:"redacted,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"` // the capture hit its limit
+
+	sealed *Encoded // by Seal
 }
 
 // Lesson is what happened to a matched lesson in the turn.

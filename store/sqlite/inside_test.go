@@ -3,11 +3,9 @@ package sqlite
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"math"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -62,24 +60,6 @@ func FuzzCells(f *testing.F) {
 		}
 		if size > len(b) {
 			t.Errorf("%d bytes of names in %d", size, len(b))
-		}
-	})
-}
-
-func FuzzItems(f *testing.F) {
-	f.Add([]byte(`{"a" : 1.0}`), []byte(`"x"`))
-	f.Add([]byte(`1],[2`), []byte("\xff"))
-	f.Fuzz(func(t *testing.T, a, b []byte) {
-		items := []json.RawMessage{a, b}
-		back := splitItems(joinItems(items))
-		for _, it := range back {
-			if !json.Valid(it) {
-				t.Errorf("%q comes back as %q", items, it)
-			}
-		}
-		trimmed := func(b []byte) bool { return json.Valid(b) && strings.TrimSpace(string(b)) == string(b) }
-		if trimmed(a) && trimmed(b) && !slices.EqualFunc(back, items, func(x, y json.RawMessage) bool { return string(x) == string(y) }) {
-			t.Errorf("%q comes back as %q", items, back)
 		}
 	})
 }

@@ -165,9 +165,11 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 }
 
 func toExchange(data, items driver.Value) (e sample.Exchange, err error) {
-	err = decode(data, &e)
-	e.New = splitItems(blob(items))
-	return e, err
+	e, err = sample.Encoded{Data: blob(data), Items: blob(items)}.Decode()
+	if err != nil {
+		return e, fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+	}
+	return e, nil
 }
 
 func decode(v driver.Value, to any) error {

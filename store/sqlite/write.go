@@ -69,9 +69,8 @@ func encode(b session.Batch) (d documents, err error) {
 		if d.ids[i], err = sessionID(e.Session); err != nil {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
-		d.items[i] = joinItems(e.New)
-		e.New = nil
-		d.exchanges[i] = e.AppendJSON(make([]byte, 0, 1024))
+		enc := e.Encode()
+		d.exchanges[i], d.items[i] = enc.Data, enc.Items
 	}
 	for i, m := range b.Samples {
 		if d.samples[i], err = doc(m.Sample); err != nil {
@@ -79,39 +78,6 @@ func encode(b session.Batch) (d documents, err error) {
 		}
 	}
 	return d, nil
-}
-
-// joinItems makes a JSON array of the items, byte for byte and unchecked; nil of none.
-func joinItems(items []json.RawMessage) []byte {
-	if items == nil {
-		return nil
-	}
-	size := 2
-	for _, it := range items {
-		size += len(it) + 1
-	}
-	b := append(make([]byte, 0, size), '[')
-	for i, it := range items {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, it...)
-	}
-	return append(b, ']')
-}
-
-// splitItems undoes joinItems. Items that were no JSON come back as one string with all of them in it: a document that
-// does not parse shall not stand in the way of the others.
-func splitItems(b []byte) []json.RawMessage {
-	if b == nil {
-		return nil
-	}
-	var items []json.RawMessage
-	if err := json.Unmarshal(b, &items); err != nil {
-		text, _ := json.Marshal(string(b)) // a string always encodes
-		return []json.RawMessage{text}
-	}
-	return items
 }
 
 func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) error {
