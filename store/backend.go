@@ -36,6 +36,12 @@ type (
 		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 	}
+	keeper interface {
+		Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
+		ForgetTenant(ctx context.Context, tenant string) (sessions int, err error)
+		Retain(ctx context.Context, before time.Time) (int, error)
+		PurgeParked(ctx context.Context, before time.Time) (int, error)
+	}
 	sampleReader interface {
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
@@ -49,5 +55,6 @@ type Backend interface {
 	counterKeeper
 	modelKeeper
 	sampleReader
+	keeper
 	Close() error
 }

@@ -36,6 +36,7 @@ type Session struct {
 	dirty atomic.Bool  // in the recorder's list
 	later atomic.Bool  // in the list that can wait a second
 	known atomic.Bool  // the backend has a row of it
+	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
 }
 
 func newLive() (*live, error) {
@@ -122,6 +123,40 @@ func restingCost(r *session.Record) int64 {
 		n += int64(len(r.Blocks[i].Text)) + 128
 	}
 	return n + int64(len(r.Calls))*256 + int64(len(r.Assignment.Matched)+len(r.Assignment.Picks))*128
+}
+
+// forget takes a session out of memory, and says whether it was there. A request that holds it goes on with what it has.
+func (l *live) forget(tenant string, id session.ID) bool {
+	sh := l.shard(id)
+	sh.mu.Lock()
+	defer sh.mu.Unlock()
+	found := false
+	if s := sh.m[id]; s != nil && s.Tenant == tenant {
+		s.gone.Store(true)
+		delete(sh.m, id)
+		found = true
+	}
+	l.resting.Del(string(id[:]))
+	l.resting.Wait()
+	return found
+}
+
+// forgetTenant takes a tenant's sessions out of memory, and says how many were in use.
+func (l *live) forgetTenant(tenant string) (n int) {
+	for i := range l.shards {
+		sh := &l.shards[i]
+		sh.mu.Lock()
+		for id, s := range sh.m {
+			if s.Tenant == tenant {
+				s.gone.Store(true)
+				delete(sh.m, id)
+				n++
+			}
+		}
+		sh.mu.Unlock()
+	}
+	l.resting.Clear() // it cannot be walked; the others' sessions are read from the backend again
+	return n
 }
 
 // count is the number of sessions in memory.

@@ -79,6 +79,9 @@ const (
 // Release gives a session back after its turn.
 func (s *Store) Release(ses *Session, c Change) {
 	s.dirtyMu.Lock()
+	if ses.gone.Load() {
+		c = Unchanged
+	}
 	if c == Decided && ses.dirty.CompareAndSwap(false, true) {
 		s.dirty = append(s.dirty, ses)
 	} else if c == Counted && !ses.dirty.Load() && ses.later.CompareAndSwap(false, true) {
@@ -112,6 +115,8 @@ func (s *Store) Run(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+		case c := <-s.erased.chores:
+			s.do(ctx, b, c)
 		case <-s.full:
 			s.take(b)
 			s.flush(ctx, b)
@@ -125,6 +130,7 @@ func (s *Store) Run(ctx context.Context) error {
 			s.take(b)
 			s.flush(ctx, b)
 			s.closeDue(ctx)
+			s.retain(ctx)
 		}
 	}
 }
@@ -151,7 +157,7 @@ func (s *Store) admit(b *batch, t Turn) {
 		}
 	}()
 	x := t.Exchange
-	if s.optedOut(x, t.Answered) {
+	if s.erased.isErased(x.Tenant, x.Session, x.At) || s.optedOut(x, t.Answered) {
 		s.Tally.OptedOut.Add(1)
 		s.Tally.Pending.Add(-1)
 		s.heldBytes.Add(-t.Size)

@@ -51,6 +51,9 @@ func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
 func (s *Store) encode(ses *Session) (session.Row, bool) {
 	ses.Lock()
 	defer ses.Unlock()
+	if ses.gone.Load() {
+		return session.Row{}, false
+	}
 	r := sample.NewRedactor(s.opts.Personal)
 	row, err := ses.Row(func(text string) (string, bool) {
 		if s.opts.OptOut != nil && s.opts.OptOut.Hits(text) {

@@ -24,6 +24,7 @@ type Options struct {
 	Learn      bool                         // keep exchanges and samples
 	Personal   bool                         // redact personal data besides secrets
 	OptOut     *sample.OptOut               // nil: nobody opted out
+	Retention  time.Duration                // how long a session is kept after it was last seen; 0: for ever
 	Sentiment  bool                         // the user's words count as an implicit signal
 	Failed     func(step string, err error) // told of every failure; it must not block
 	Panicked   func(step string, value any)
@@ -50,6 +51,9 @@ type Store struct {
 	laterAt time.Time
 	echoes  []session.Echo
 
+	retention atomic.Int64 // nanoseconds; 0 keeps everything
+	erased    erasure      // of the recorder's goroutine, but for its channel
+
 	touchedMu sync.Mutex
 	touched   map[touch]bool
 
@@ -68,8 +72,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, be: o.Backend, live: l, full: make(chan struct{}, 1),
-		touched: map[touch]bool{}, tenants: map[string]*tenant{},
+		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(),
 	}
+	s.SetRetention(o.Retention)
 	if err := s.load(ctx); err != nil {
 		l.close()
 		return nil, err

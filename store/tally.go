@@ -17,4 +17,5 @@ type Tally struct {
 	Closed          atomic.Int64 // sessions closed
 	Told            atomic.Int64 // of them, with a reward
 	Redactions      atomic.Int64
+	Retired         atomic.Int64 // sessions deleted because they were older than the retention
 }

@@ -96,5 +96,17 @@ func (Volatile) SampleSession(context.Context, string, string) (session.ID, bool
 	return session.ID{}, false, nil
 }
 
+// Forget has nothing to forget.
+func (Volatile) Forget(context.Context, string, session.ID) (bool, error) { return false, nil }
+
+// ForgetTenant has nothing to forget.
+func (Volatile) ForgetTenant(context.Context, string) (int, error) { return 0, nil }
+
+// Retain has nothing that could be too old.
+func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil }
+
+// PurgeParked has nothing that waits.
+func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
+
 // Close has nothing to close.
 func (Volatile) Close() error { return nil }

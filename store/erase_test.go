@@ -1,0 +1,197 @@
+package store
+
+import (
+	"bytes"
+	"errors"
+	"testing"
+	"time"
+
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+// chores lets the test do the recorder's work for one call that waits for it.
+func (r *rig) chores(call func() (int, error)) (int, error) {
+	r.t.Helper()
+	out := make(chan choreResult, 1)
+	go func() {
+		n, err := call()
+		out <- choreResult{n, err}
+	}()
+	for {
+		select {
+		case c := <-r.erased.chores:
+			r.do(r.ctx(), r.b, c)
+		case got := <-out:
+			return got.n, got.err
+		}
+	}
+}
+
+const secretWord = "zanzibar"
+
+// spoken is a session whose every text holds the secret word.
+func (r *rig) spoken(tenant, name string) session.ID {
+	r.t.Helper()
+	id := r.begin(tenant, name, picked(true))
+	x := exchange(tenant, name, 1, r.clk.now())
+	x.Reply.Text = "It is in " + secretWord + "."
+	r.Offer(Turn{Exchange: x, Size: 100})
+	r.Note(session.Echo{Tenant: tenant, Key: session.EchoKeyOf(tenant, 0, "r:"+name), ID: id, At: r.clk.now()})
+	r.record()
+	e := score("f", 1, 1)
+	e.Comment = "Not " + secretWord
+	r.tell(tenant, id, e)
+	return id
+}
+
+func TestForgetSession(t *testing.T) {
+	t.Parallel()
+	for by, name := range map[string]func(session.ID) string{
+		"its name": func(session.ID) string { return secretWord + "-1" },
+		"its id":   session.ID.String,
+	} {
+		t.Run(by, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t, nil)
+			id := r.spoken(us, secretWord+"-1")
+			other := r.spoken(us, "quiet")
+			r.age()
+			before := r.counters(us)
+			forget := name(id)
+			if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), "them", forget) }); n != 0 || err != nil {
+				t.Errorf("another tenant forgot %d, %v", n, err)
+			}
+			if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, forget) }); n != 1 || err != nil {
+				t.Fatalf("forgot %d, %v", n, err)
+			}
+			same(t, "its exchanges", r.exchanges(id), 0)
+			same(t, "the other's", r.exchanges(other), 1)
+			if r.Resident(id) != nil {
+				t.Error("it is still in memory")
+			}
+			same(t, "counters", r.counters(us), before)
+			if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, forget) }); n != 0 || err != nil {
+				t.Errorf("forgot %d more, %v", n, err)
+			}
+		})
+	}
+}
+
+func TestForgetTenant(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	var first session.ID
+	for _, name := range []string{"a", "b", "c"} {
+		first = r.spoken("acme", name)
+	}
+	e := score("early", 1, 1)
+	e.Comment = secretWord
+	r.post("acme", 77, e)
+	other := r.begin(us, "quiet", picked(true))
+	r.record()
+	if !bytes.Contains(onDisk(t, r.dir), []byte(secretWord)) {
+		t.Fatal("the word is not there before it is forgotten: this test finds nothing")
+	}
+	if n, err := r.chores(func() (int, error) { return r.ForgetTenant(r.ctx(), "acme") }); n != 3 || err != nil {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	if bytes.Contains(onDisk(t, r.dir), []byte(secretWord)) {
+		t.Error("the word is still in the files")
+	}
+	if r.Resident(first) != nil {
+		t.Error("a session is still in memory")
+	}
+	if ses := r.Resident(other); ses == nil {
+		t.Error("another tenant's session is gone from memory")
+	}
+}
+
+// A request that was under way when its session was forgotten brings nothing of it back; the next one begins anew.
+func TestForgetWhileARequestIsUnderWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.spoken(us, "busy")
+	held := r.Resident(id)
+	began := r.clk.now()
+	r.clk.add(time.Second)
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "busy") }); n != 1 || err != nil {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	r.clk.add(time.Second)
+	r.Release(held, Decided)
+	r.Offer(Turn{Exchange: exchange(us, "busy", 2, began), Size: 100})
+	r.record()
+	if _, ok, err := r.be.Session(r.ctx(), us, id); ok || err != nil {
+		t.Errorf("its row is back: %v, %v", ok, err)
+	}
+	same(t, "exchanges of before", r.exchanges(id), 0)
+	same(t, "counted", r.Tally.OptedOut.Load(), 1)
+	r.begin(us, "busy", picked(true))
+	r.Offer(Turn{Exchange: exchange(us, "busy", 1, r.clk.now()), Size: 100})
+	r.record()
+	same(t, "exchanges of after", r.exchanges(id), 1)
+	r.clk.add(2 * forgottenIn)
+	r.retain(r.ctx())
+	if len(r.erased.sessions) != 0 {
+		t.Error("it is remembered for ever that it was forgotten")
+	}
+}
+
+// What the backend could not take yet would come back after it was forgotten: it is refused instead.
+func TestForgetWaitsForTheStore(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.begin(us, "s", picked(true))
+	r.be.failNext("write", 1, sqlite.ErrFull)
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 0 || !errors.Is(err, errUnwritten) || !errors.Is(err, sqlite.ErrFull) {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 1 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
+func TestForgetFromMemoryOnly(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Backend = Volatile{} })
+	r.begin(us, "s", picked(true))
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 1 || err != nil {
+		t.Errorf("forgot %d, %v", n, err)
+	}
+}
+
+func TestRetention(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.Retention = 30 * 24 * time.Hour })
+	old := r.spoken(us, "old")
+	r.clk.add(20 * 24 * time.Hour)
+	young := r.spoken(us, "young")
+	e := score("early", 1, 1)
+	e.At = r.clk.now()
+	r.post(us, 77, e)
+	r.retain(r.ctx())
+	same(t, "exchanges of the old one in time", r.exchanges(old), 1)
+	r.clk.add(11 * 24 * time.Hour)
+	r.retain(r.ctx())
+	same(t, "exchanges of the old one", r.exchanges(old), 0)
+	same(t, "of the young one", r.exchanges(young), 1)
+	same(t, "counted", r.Tally.Retired.Load(), 1)
+	if got, err := r.be.FindEcho(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, 0, "r:old")}); err != nil || len(got) != 0 {
+		t.Errorf("echoes of the old one: %v, %v", got, err)
+	}
+	waiting, err := r.be.PurgeParked(r.ctx(), r.clk.now())
+	if err != nil || waiting != 0 {
+		t.Errorf("early feedback after %v: %d, %v", parkedAge, waiting, err)
+	}
+
+	r.SetRetention(0)
+	r.clk.add(1000 * 24 * time.Hour)
+	r.retain(r.ctx())
+	same(t, "kept for ever", r.exchanges(young), 1)
+	r.SetRetention(time.Hour)
+	r.clk.add(retainMost)
+	r.retain(r.ctx())
+	same(t, "shortened while it runs", r.exchanges(young), 0)
+	sameList(t, "failures", r.failed(), nil)
+}
