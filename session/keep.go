@@ -1,6 +1,7 @@
 package session
 
 import (
+	"errors"
 	"time"
 
 	"precept/bandit"
@@ -8,6 +9,14 @@ import (
 )
 
 // The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest holds them to it.
+
+// What a store's error says to those who write, whichever store it is. Every backend wraps them.
+var (
+	// ErrInvalid means that the value can never be stored, however often it is tried.
+	ErrInvalid = errors.New("the value cannot be stored")
+	// ErrUnavailable means that the store is away, or takes nothing now: the same may be tried again later.
+	ErrUnavailable = errors.New("the store is not available")
+)
 
 // EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is looked up by: the first 8
 // bytes of SHA-256 over tenant, credential and the key's text.

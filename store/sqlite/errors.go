@@ -5,6 +5,8 @@ import (
 	"fmt"
 
 	driver "modernc.org/sqlite"
+
+	"precept/session"
 )
 
 // What can go wrong, for errors.Is. Every write is one transaction: with any of these, nothing of it was stored.
@@ -24,7 +26,7 @@ var (
 	// ErrMissing means that there is nothing to read yet.
 	ErrMissing = errors.New("there is no database yet")
 	// ErrInvalid means that the value can never be stored, however often it is tried.
-	ErrInvalid = errors.New("the value cannot be stored")
+	ErrInvalid = session.ErrInvalid
 	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 	// ErrLocked means that another process serves from the data directory.

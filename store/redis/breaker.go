@@ -1,0 +1,52 @@
+package redis
+
+import (
+	"errors"
+	"sync"
+	"time"
+)
+
+// breaker lets a Redis that does not answer cost one wait a period. It is closed, and lets all through; or open, and lets
+// one probe through when the period is over. What comes meanwhile is refused at once.
+type breaker struct {
+	period time.Duration
+
+	mu    sync.Mutex
+	until time.Time // open until then; zero when closed
+}
+
+// allow says whether a call may go out. An open breaker that lets a probe through stays open for everyone else.
+func (b *breaker) allow(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.until.IsZero() {
+		return true
+	}
+	if now.Before(b.until) {
+		return false
+	}
+	b.until = now.Add(b.period)
+	return true
+}
+
+// open says whether calls are refused now.
+func (b *breaker) open(now time.Time) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return now.Before(b.until)
+}
+
+// tell notes how a call ended.
+func (b *breaker) tell(now time.Time, failed bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if failed {
+		b.until = now.Add(b.period)
+	} else {
+		b.until = time.Time{}
+	}
+}
+
+// unreachable says whether an error tells that waiting for Redis is in vain just now. One that answers at once, if only to
+// refuse, does not need a breaker.
+func unreachable(err error) bool { return errors.Is(err, ErrDown) }

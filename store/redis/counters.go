@@ -1,0 +1,133 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/bandit"
+)
+
+// counterReads is how often the counters are read again when another replica moved them meanwhile.
+const counterReads = 4
+
+// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are left out. Rows are read one
+// after the other, and all of them again when somebody settled meanwhile; on a Redis where that never rests, the last
+// sessions may be counted in some rows and not yet in others.
+func (s *Store) Counters(ctx context.Context, tenant string) (list []bandit.Delta, err error) {
+	err = s.do(ctx, "counters", func(c goredis.UniversalClient) error {
+		before, err := s.moved(ctx, c, tenant)
+		for range counterReads {
+			if err != nil {
+				return err
+			}
+			if list, err = s.counters(ctx, c, tenant); err != nil {
+				return err
+			}
+			var after string
+			if after, err = s.moved(ctx, c, tenant); err == nil && after == before {
+				break
+			}
+			before = after
+		}
+		return err
+	})
+	slices.SortFunc(list, compareDeltas)
+	return list, err
+}
+
+func compareDeltas(a, b bandit.Delta) int {
+	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
+}
+
+func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant string) (string, error) {
+	v, err := c.HGet(ctx, s.base(tenant)+"t", "moved").Result()
+	if err == goredis.Nil { //nolint:errorlint // the library returns it bare
+		return "", nil
+	}
+	return v, err
+}
+
+// Moved says of each tenant how often its counters were changed, by whomever: who has read them need not read them again
+// while that stands.
+func (s *Store) Moved(ctx context.Context) (map[string]string, error) {
+	out := map[string]string{}
+	err := s.do(ctx, "moved", func(c goredis.UniversalClient) error {
+		names, err := s.tenants(ctx, c)
+		if err != nil {
+			return err
+		}
+		for part := range slices.Chunk(names, 500) {
+			pipe := c.Pipeline()
+			cmds := make([]*goredis.SliceCmd, len(part))
+			for i, name := range part {
+				cmds[i] = pipe.HMGet(ctx, s.base(name)+"t", "moved")
+			}
+			if err := each(ctx, pipe); err != nil {
+				return err
+			}
+			for i, name := range part {
+				out[name] = ""
+				if v := cmds[i].Val(); len(v) == 1 && v[0] != nil {
+					out[name] = fmt.Sprint(v[0])
+				}
+			}
+		}
+		return nil
+	})
+	return out, err
+}
+
+func (s *Store) counters(ctx context.Context, c goredis.UniversalClient, tenant string) (list []bandit.Delta, err error) {
+	base := s.base(tenant)
+	index, err := c.HGetAll(ctx, base+"counters").Result()
+	if err != nil {
+		return nil, err
+	}
+	rows := make([]string, 0, len(index))
+	for k := range index {
+		rows = append(rows, k)
+	}
+	names := map[string]string{} // a few dozen names stand in every row
+	for part := range slices.Chunk(rows, 200) {
+		pipe := c.Pipeline()
+		cmds := make([]*goredis.MapStringStringCmd, len(part))
+		for i, k := range part {
+			cmds[i] = pipe.HGetAll(ctx, base+"c:"+k)
+		}
+		if err := each(ctx, pipe); err != nil {
+			return nil, err
+		}
+		for i, k := range part {
+			row, err := fromRowName(index[k])
+			if err != nil {
+				return nil, err
+			}
+			if list, err = addRow(list, row, cmds[i].Val(), names); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return list, nil
+}
+
+func addRow(list []bandit.Delta, row bandit.Key, fields, names map[string]string) ([]bandit.Delta, error) {
+	for field, text := range fields {
+		v, err := strconv.ParseInt(text, 10, 64)
+		if err != nil {
+			return nil, fmt.Errorf("%w: counter %s of %q is %q", ErrCorrupt, field, row.Scope, text)
+		}
+		name, ok := names[field]
+		if !ok {
+			name = field
+			names[name] = name
+		}
+		row.Field = name
+		list = append(list, bandit.Delta{Key: row, Value: v})
+	}
+	return list, nil
+}

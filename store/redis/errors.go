@@ -1,0 +1,101 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/session"
+)
+
+// What can go wrong, for errors.Is. All but ErrURL and ErrInvalid are temporary: they wrap session.ErrUnavailable.
+var (
+	// ErrDown means that Redis cannot be reached, or does not answer in time.
+	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrBusy means that Redis answers, but does not take it now: it loads, fails over, or is a replica.
+	ErrBusy = fmt.Errorf("Redis does not take writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrFull means that maxmemory is reached.
+	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrAuth means that user or password are refused.
+	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrACL means that the user may not do what precept needs.
+	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
+	// ErrInvalid means that the value can never be stored, however often it is tried.
+	ErrInvalid = session.ErrInvalid
+	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
+	ErrParkingFull = errors.New("too much early feedback is waiting")
+	// ErrCorrupt means that something in Redis is not what we wrote.
+	ErrCorrupt = errors.New("a value in Redis is not precept's")
+	// ErrLost means that a lock was lost, and somebody else may hold it.
+	ErrLost = errors.New("the lock was lost")
+	// ErrClosed means that the store was closed.
+	ErrClosed = errors.New("the store is closed")
+	// ErrURL means that the address is no address.
+	ErrURL = errors.New("the Redis address cannot be used")
+)
+
+// explain puts the sentinel that a caller acts upon before the server's or the network's own words. Neither of them holds
+// the password.
+func explain(ctx context.Context, err error) error {
+	if err == nil || errors.Is(err, goredis.Nil) {
+		return err
+	}
+	var reply goredis.Error
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case errors.Is(err, goredis.ErrClosed):
+		return ErrClosed
+	case errors.As(err, &reply):
+		return explainReply(err, reply.Error())
+	case ours(err):
+		return err
+	default:
+		return fmt.Errorf("%w: %w", ErrDown, err)
+	}
+}
+
+// ours says whether the error was made here already.
+func ours(err error) bool {
+	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, ErrParkingFull, ErrCorrupt, ErrLost, ErrClosed} {
+		if errors.Is(err, kind) {
+			return true
+		}
+	}
+	return false
+}
+
+// explainReply sorts what the server said. An error inside a script has the script's name in front or behind it.
+func explainReply(err error, text string) error {
+	has := func(words ...string) bool {
+		for _, w := range words {
+			if strings.HasPrefix(text, w) || strings.Contains(text, ": "+w) || strings.Contains(text, "-"+w) {
+				return true
+			}
+		}
+		return false
+	}
+	kind := error(nil)
+	switch {
+	case has("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH"):
+		kind = ErrAuth
+	case has("NOPERM") || strings.Contains(text, "ACL failure"):
+		kind = ErrACL
+	case has("OOM"):
+		kind = ErrFull
+	case has("ERR max number of clients"):
+		kind = ErrDown
+	case has("READONLY", "LOADING", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN", "MOVED", "ASK", "BUSY", "NOREPLICAS", "MISCONF", "UNBLOCKED"):
+		kind = ErrBusy
+	case has("WRONGTYPE"):
+		kind = ErrCorrupt
+	case strings.Contains(text, "Protocol error"):
+		kind = ErrInvalid
+	default:
+		return err
+	}
+	return fmt.Errorf("%w: %w", kind, err)
+}

@@ -1,0 +1,122 @@
+package redis
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+// rankSize is what stands before an entry's JSON: seconds (8 bytes), nanoseconds (4) and SHA-256 of the JSON. Of two versions
+// of an entry the one with the greater rank stands, whatever the order of arrival.
+const rankSize = 8 + 4 + sha256.Size
+
+func packEntry(e feedback.Entry) (string, error) {
+	e.At = e.At.UTC().Round(0) // one instant, one text
+	data, err := json.Marshal(e)
+	if err != nil {
+		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, ErrInvalid, err)
+	}
+	if len(data) > maxDocument {
+		return "", fmt.Errorf("feedback %q: %w: it has %d bytes, more than %d", e.ID, ErrInvalid, len(data), maxDocument)
+	}
+	b := []byte(ordered(e.At.Unix()))
+	b = binary.BigEndian.AppendUint32(b, uint32(e.At.Nanosecond())) //nolint:gosec // below 10^9
+	sum := sha256.Sum256(data)
+	return string(append(append(b, sum[:]...), data...)), nil
+}
+
+func unpackEntry(v string) (e feedback.Entry, err error) {
+	if len(v) < rankSize {
+		return e, fmt.Errorf("%w: a feedback is cut", ErrCorrupt)
+	}
+	if err := json.Unmarshal([]byte(v[rankSize:]), &e); err != nil {
+		return e, fmt.Errorf("%w: a feedback does not parse: %w", ErrCorrupt, err)
+	}
+	return e, nil
+}
+
+func sortEntries(list []feedback.Entry) {
+	slices.SortFunc(list, func(a, b feedback.Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
+}
+
+// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new id, or a later version of
+// one that is there. Every order of arrival ends in the same set.
+func (s *Store) AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error) {
+	m, err := s.AddFeedbackAll(ctx, tenant, map[session.ID][]feedback.Entry{id: entries})
+	return m[id], err
+}
+
+// AddFeedbackAll is AddFeedback for many sessions. It tells how many entries changed each session's set and leaves out the
+// sessions whose set stayed as it was. When it fails, some entries may have been added; do it again.
+func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	p := newPlan(&s.scripts.feedback)
+	base := s.base(tenant)
+	owners := map[*call][]session.ID{}
+	for _, id := range slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) }) {
+		for _, e := range entries[id] {
+			v, err := packEntry(e)
+			if err != nil {
+				return nil, fmt.Errorf("redis: add feedback: %w", err)
+			}
+			c := p.add(base, string(id[:]), score(e.At), digest(e.ID), v)
+			owners[c] = append(owners[c], id)
+		}
+	}
+	added := map[session.ID]int{}
+	if len(p.calls) == 0 {
+		return added, ctx.Err()
+	}
+	err := s.do(ctx, "add feedback", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenant); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for _, c := range p.calls {
+		for i, n := range c.numbers() {
+			if n > 0 {
+				added[owners[c][i]] += n
+			}
+		}
+	}
+	return added, nil
+}
+
+// Feedback lists a session's set by time, then id.
+func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, err error) {
+	err = s.do(ctx, "feedback", func(c goredis.UniversalClient) error {
+		values, err := c.HVals(ctx, s.base(tenant)+"f:"+id.String()).Result()
+		if err != nil {
+			return err
+		}
+		list, err = unpackEntries(values)
+		return err
+	})
+	return list, err
+}
+
+func unpackEntries(values []string) (list []feedback.Entry, err error) {
+	for _, v := range values {
+		e, err := unpackEntry(v)
+		if err != nil {
+			return nil, err
+		}
+		list = append(list, e)
+	}
+	sortEntries(list)
+	return list, nil
+}

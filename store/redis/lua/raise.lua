@@ -1,0 +1,7 @@
+-- Sets maxima where the given value (8 bytes, ordered) is greater.
+while more() do
+  local field, value = arg(), arg()
+  local old = call('HGET', P .. 'maxima', field)
+  if not old or less(old, value) then call('HSET', P .. 'maxima', field, value) end
+end
+return 1

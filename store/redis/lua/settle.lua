@@ -1,0 +1,35 @@
+-- Steps, in order: a step is taken when the session's version is still the one it was computed from. Then its deltas go into
+-- the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
+local taken, any = {}, false
+local function step()
+  local id, from, to, applied, groups = arg(), arg(), arg(), arg(), tonumber(arg())
+  local s = key('s', id)
+  local v = call('HMGET', s, 'h', 'a')
+  local version = v[2] and string.match(v[2], '^%d+') or '0'
+  local ok = version == from
+  if ok then
+    any = true
+    mention(id, '0')
+    call('HSET', s, 'a', to .. ' ' .. applied)
+    local head = v[1]
+    if from == '0' and head and string.sub(head, 17) == '0' then
+      call('HSET', s, 'h', string.sub(head, 1, 16) .. '1')
+      call('ZREM', P .. 'due', string.sub(head, 1, 8) .. id)
+    end
+  end
+  for _ = 1, groups do
+    local k, name, n = arg(), arg(), tonumber(arg())
+    local c = P .. 'c:' .. k
+    for _ = 1, n do
+      local field, delta = arg(), arg()
+      if ok and call('HINCRBY', c, field, delta) == 0 then call('HDEL', c, field) end
+    end
+    if ok then
+      if call('EXISTS', c) == 1 then call('HSET', P .. 'counters', k, name) else call('HDEL', P .. 'counters', k) end
+    end
+  end
+  taken[#taken + 1] = ok and 1 or 0
+end
+while more() do step() end
+if any then call('HINCRBY', T, 'moved', 1) end
+return taken

@@ -1,0 +1,100 @@
+-- Rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
+
+-- A session's head is begun (8 bytes), seen (8) and closed (1); 'd' is its data, 'a' what it was settled with.
+local function row()
+  local id, begun, seen, score, closed, data, place = arg(), arg(), arg(), arg(), arg(), arg(), arg()
+  local s = key('s', id)
+  local v = call('HMGET', s, 'h', 'a')
+  local head = v[1]
+  if v[2] then closed = '1' end
+  if not head then
+    call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
+    call('ZADD', P .. 'order', number(place), id)
+    call('ZADD', P .. 'seen', score, id)
+    if closed == '0' then call('ZADD', P .. 'due', 0, begun .. id) end
+    return
+  end
+  local was = { begun = string.sub(head, 1, 8), seen = string.sub(head, 9, 16), closed = string.sub(head, 17) }
+  if was.closed == '1' then closed = '1' end
+  if less(seen, was.seen) then -- an older row: only that it was closed is news
+    begun, seen = was.begun, was.seen
+    if closed ~= was.closed then call('HSET', s, 'h', begun .. seen .. closed) end
+  else
+    call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
+    if seen ~= was.seen then call('ZADD', P .. 'seen', score, id) end
+  end
+  if was.closed == '0' and (closed == '1' or begun ~= was.begun) then call('ZREM', P .. 'due', was.begun .. id) end
+  if closed == '0' and begun ~= was.begun then call('ZADD', P .. 'due', 0, begun .. id) end
+end
+
+-- An echo's value is up to four times (8 bytes) with session (16), newest first, each session once.
+local function echo()
+  local id, k, time, score = arg(), arg(), arg(), arg()
+  mention(id, score)
+  local hash = echoes(k)
+  local old = call('HGET', hash, k) or ''
+  local list, placed, known = {}, false, false
+  for p = 1, #old, 24 do
+    local t, sid = string.sub(old, p, p + 7), string.sub(old, p + 8, p + 23)
+    if sid == id then
+      known = true
+      if less(time, t) then time = t end
+    end
+  end
+  for p = 1, #old, 24 do
+    local t, sid = string.sub(old, p, p + 7), string.sub(old, p + 8, p + 23)
+    if not placed and (sid == id or less(t, time)) and not (sid == id and less(time, t)) then
+      list[#list + 1] = time .. id
+      placed = true
+    end
+    if sid ~= id then list[#list + 1] = t .. sid end
+  end
+  if not placed then list[#list + 1] = time .. id end
+  local new = table.concat(list, '', 1, math.min(#list, 4))
+  if new ~= old then call('HSET', hash, k, new) end
+  if not known then call('APPEND', key('k', id), 'e' .. k) end
+end
+
+-- An exchange's value is its place in the order of writing (16 digits) and its document.
+local function exchange()
+  local id, k, score, data, place = arg(), arg(), arg(), arg(), arg()
+  mention(id, score)
+  local x = key('x', id)
+  if call('HEXISTS', x, k) == 1 then return end
+  local n = number(place)
+  call('XADD', P .. 'exchanges', n .. '-0', 'x', id .. k, 'at', score)
+  call('HSET', x, k, string.format('%016.0f', tonumber(n)) .. data)
+  call('APPEND', key('k', id), 'x' .. struct.pack('>d', tonumber(n)))
+  total('exchanges', 1)
+  total('exchanges_ever', 1)
+end
+
+local function sample()
+  local id, score, name, k, doc = arg(), arg(), arg(), arg(), arg()
+  local tenant, agent, family, created = arg(), arg(), arg(), arg()
+  mention(id, score)
+  local m = key('m', id)
+  local old = call('HGET', m, name)
+  if old then -- built again, with a rating that came later
+    if old ~= doc then call('HSET', m, name, doc) end
+    return
+  end
+  local entry = call('XADD', P .. 'samples', '*', 'sample_id', name, 'family', family, 'tenant', tenant, 'agent', agent,
+    'session', string.format(digits, string.byte(id, 1, 16)), 'created_at', created, 'at', score, 'key', m)
+  call('HSET', m, name, doc, ':' .. name, entry)
+  call('HSET', index(k), k, id)
+  call('APPEND', key('k', id), 'm' .. k)
+  total('samples', 1)
+  total('samples_ever', 1)
+end
+
+while more() do
+  local kind = arg()
+  if kind == 'r' then row()
+  elseif kind == 'e' then echo()
+  elseif kind == 'x' then exchange()
+  elseif kind == 'm' then sample()
+  else return redis.error_reply('ERR precept: unknown operation') end
+end
+done()
+return 1

@@ -1,0 +1,117 @@
+package redis
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/bandit"
+)
+
+// Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated and reordered at will.
+func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error {
+	if len(maxima) == 0 {
+		return ctx.Err()
+	}
+	p := newPlan(&s.scripts.raise)
+	for _, m := range maxima {
+		p.add(s.base(tenant), rowName(m.Scope, m.Day)+"\x00"+m.Field, ordered(m.Value))
+	}
+	return s.do(ctx, "raise", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenant); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
+}
+
+// Maxima lists what Raise has set, sorted by scope, field and day.
+func (s *Store) Maxima(ctx context.Context, tenant string) (list []bandit.Delta, err error) {
+	err = s.do(ctx, "maxima", func(c goredis.UniversalClient) error {
+		m, err := c.HGetAll(ctx, s.base(tenant)+"maxima").Result()
+		if err != nil {
+			return err
+		}
+		for name, v := range m {
+			i := strings.LastIndexByte(name, 0)
+			if i < 0 || len(v) != 8 {
+				return fmt.Errorf("%w: the maximum %q", ErrCorrupt, name)
+			}
+			k, err := fromRowName(name[:i])
+			if err != nil {
+				return err
+			}
+			k.Field = name[i+1:]
+			list = append(list, bandit.Delta{Key: k, Value: fromOrdered(v)})
+		}
+		return nil
+	})
+	slices.SortFunc(list, compareDeltas)
+	return list, err
+}
+
+// Priors is what the replica that refits them published last; version 0 when none did.
+func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data []byte, err error) {
+	err = s.do(ctx, "priors", func(c goredis.UniversalClient) error {
+		v, err := c.HMGet(ctx, s.base(tenant)+"priors", "v", "d").Result()
+		if err != nil || len(v) != 2 || v[0] == nil {
+			return err
+		}
+		if version, err = strconv.ParseInt(fmt.Sprint(v[0]), 10, 64); err != nil {
+			return fmt.Errorf("%w: the version of the priors is %q", ErrCorrupt, v[0])
+		}
+		text, _ := v[1].(string)
+		data = []byte(text)
+		return nil
+	})
+	return version, data, err
+}
+
+// PutPriors publishes priors as version from+1, if from is still the version in force.
+func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
+	p := newPlan(&s.scripts.priors)
+	k := p.add(s.base(tenant), strconv.FormatInt(from, 10), strconv.FormatInt(from+1, 10), string(data))
+	err = s.do(ctx, "put priors", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenant); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
+	return err == nil && k.number() == 1, err
+}
+
+// Meta reads one of the program's own values.
+func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
+	err = s.do(ctx, "meta", func(c goredis.UniversalClient) error {
+		text, err := c.HGet(ctx, s.shared("values"), key).Result()
+		if err == nil {
+			value, ok = []byte(text), true
+		}
+		return err
+	})
+	return value, ok, err
+}
+
+// SetMeta sets one of the program's own values.
+func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
+	return s.do(ctx, "set meta", func(c goredis.UniversalClient) error {
+		return c.HSet(ctx, s.shared("values"), key, string(value)).Err()
+	})
+}
+
+// InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and returns what stands.
+func (s *Store) InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error) {
+	err = s.do(ctx, "init meta", func(c goredis.UniversalClient) error {
+		if err := c.HSetNX(ctx, s.shared("values"), key, string(value)).Err(); err != nil {
+			return err
+		}
+		text, err := c.HGet(ctx, s.shared("values"), key).Result()
+		stands = []byte(text)
+		return err
+	})
+	return stands, err
+}

@@ -1,0 +1,83 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strconv"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// placeSize is the place in the order of writing that stands before an exchange's document.
+const placeSize = 16
+
+// Exchanges lists what is kept of a session, by turn, then as it came in.
+func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) (list []sample.Exchange, err error) {
+	places := map[string]string{}
+	err = s.do(ctx, "exchanges", func(c goredis.UniversalClient) error {
+		values, err := c.HVals(ctx, s.base(tenant)+"x:"+id.String()).Result()
+		if err != nil {
+			return err
+		}
+		for _, v := range values {
+			e, err := toExchange(v)
+			if err != nil {
+				return err
+			}
+			places[e.ID] = v[:placeSize]
+			list = append(list, e)
+		}
+		return nil
+	})
+	slices.SortFunc(list, func(a, b sample.Exchange) int {
+		return cmp.Or(cmp.Compare(a.Turn, b.Turn), cmp.Compare(places[a.ID], places[b.ID]))
+	})
+	return list, err
+}
+
+func toExchange(v string) (sample.Exchange, error) {
+	if len(v) < placeSize {
+		return sample.Exchange{}, fmt.Errorf("%w: an exchange is cut", ErrCorrupt)
+	}
+	return unpackExchange(v[placeSize:])
+}
+
+// SampleSession finds the session that a sample belongs to.
+func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
+	k := digest(sampleID)
+	err = s.do(ctx, "sample", func(c goredis.UniversalClient) error {
+		v, err := c.HGet(ctx, s.base(tenant)+bucket("i", k), k).Result()
+		if err == nil {
+			id, ok = toID(v), true
+		}
+		return err
+	})
+	return id, ok, err
+}
+
+// toSample puts a sample together from its stream entry and its document.
+func toSample(fields map[string]any, doc string) (session.StoredSample, error) {
+	text := func(name string) string { v, _ := fields[name].(string); return v }
+	m := session.StoredSample{Tenant: text("tenant"), Agent: text("agent")}
+	id, ok := session.ParseID(text("session"))
+	if !ok {
+		return m, fmt.Errorf("%w: a sample names the session %q", ErrCorrupt, text("session"))
+	}
+	m.ID = id
+	if err := json.Unmarshal([]byte(doc), &m.Sample); err != nil {
+		return m, fmt.Errorf("%w: a sample does not parse: %w", ErrCorrupt, err)
+	}
+	return m, nil
+}
+
+func integer(v any) int64 {
+	text, _ := v.(string)
+	n, _ := strconv.ParseInt(text, 10, 64)
+	return n
+}

@@ -1,0 +1,160 @@
+package redis
+
+import (
+	"context"
+	"crypto/sha1" //nolint:gosec // EVALSHA's name of a script, no secret
+	"embed"
+	"encoding/hex"
+	"fmt"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+)
+
+//go:embed lua/*.lua
+var sources embed.FS
+
+// script is one of lua/*.lua, with common.lua in front of it.
+type script struct{ name, text, sha string }
+
+// scripts are all of them.
+type scripts struct {
+	write, settle, feedback, park, join, purge, forget, raise, priors script
+}
+
+func loadScripts() (s scripts, err error) {
+	head, err := sources.ReadFile("lua/common.lua")
+	if err != nil {
+		return s, err
+	}
+	for name, to := range map[string]*script{
+		"write": &s.write, "settle": &s.settle, "feedback": &s.feedback, "park": &s.park, "join": &s.join,
+		"purge": &s.purge, "forget": &s.forget, "raise": &s.raise, "priors": &s.priors,
+	} {
+		body, err := sources.ReadFile("lua/" + name + ".lua")
+		if err != nil {
+			return s, err
+		}
+		text := string(head) + string(body)
+		sum := sha1.Sum([]byte(text)) //nolint:gosec // see above
+		*to = script{name: name, text: text, sha: hex.EncodeToString(sum[:])}
+	}
+	return s, nil
+}
+
+// call is one run of a script for one tenant.
+type call struct {
+	script *script
+	base   string
+	args   []any
+	bytes  int
+	reply  any
+}
+
+// The bounds of one run, so that no script holds the server up for more than some milliseconds, and of one pipeline.
+const (
+	callItems = 200
+	callBytes = 1 << 20
+	pipeCalls = 32
+	pipeBytes = 4 << 20
+)
+
+// plan collects the runs of one script, cutting them to size. A cut never falls inside of an item.
+type plan struct {
+	script *script
+	calls  []*call
+	open   map[string]*call // the newest call of each base
+	items  map[string]int
+}
+
+func newPlan(s *script) *plan {
+	return &plan{script: s, open: map[string]*call{}, items: map[string]int{}}
+}
+
+// add puts an item into the tenant's newest run, or into a new one, and returns that run.
+func (p *plan) add(base string, args ...any) *call {
+	size := 0
+	for _, a := range args {
+		size += len(a.(string)) + 16 //nolint:forcetypeassert // all of ours are
+	}
+	c := p.open[base]
+	if c == nil || p.items[base] >= callItems || c.bytes+size > callBytes && c.bytes > 0 {
+		c = &call{script: p.script, base: base}
+		p.calls = append(p.calls, c)
+		p.open[base], p.items[base] = c, 0
+	}
+	c.args = append(c.args, args...)
+	c.bytes += size
+	p.items[base]++
+	return c
+}
+
+// run runs the calls in pipelines, in order.
+func run(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
+	for len(calls) > 0 {
+		n, bytes := 0, 0
+		for n < len(calls) && n < pipeCalls && (n == 0 || bytes+calls[n].bytes <= pipeBytes) {
+			bytes += calls[n].bytes
+			n++
+		}
+		missing, err := evalSHA(ctx, c, calls[:n])
+		if err != nil {
+			return err
+		}
+		if err := eval(ctx, c, missing); err != nil {
+			return err
+		}
+		calls = calls[n:]
+	}
+	return nil
+}
+
+// evalSHA runs the calls by the names of their scripts, and tells which of them the server did not know: a restart or SCRIPT
+// FLUSH makes it forget them all.
+func evalSHA(ctx context.Context, c goredis.UniversalClient, calls []*call) (missing []*call, err error) {
+	pipe := c.Pipeline()
+	cmds := make([]*goredis.Cmd, len(calls))
+	for i, k := range calls {
+		cmds[i] = pipe.EvalSha(ctx, k.script.sha, []string{k.base + "t"}, k.args...)
+	}
+	_, _ = pipe.Exec(ctx) // each command has its own error
+	for i, k := range calls {
+		switch err := cmds[i].Err(); {
+		case err != nil && strings.HasPrefix(err.Error(), "NOSCRIPT"):
+			missing = append(missing, k)
+		case err != nil:
+			return nil, fmt.Errorf("script %s: %w", k.script.name, err)
+		default:
+			k.reply = cmds[i].Val()
+		}
+	}
+	return missing, nil
+}
+
+func eval(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
+	for _, k := range calls {
+		reply, err := c.Eval(ctx, k.script.text, []string{k.base + "t"}, k.args...).Result()
+		if err != nil {
+			return fmt.Errorf("script %s: %w", k.script.name, err)
+		}
+		k.reply = reply
+	}
+	return nil
+}
+
+// number reads a script's integer.
+func (c *call) number() int {
+	n, _ := c.reply.(int64)
+	return int(n)
+}
+
+// numbers reads a script's list of integers.
+func (c *call) numbers() []int {
+	list, _ := c.reply.([]any)
+	out := make([]int, len(list))
+	for i := range list {
+		n, _ := list[i].(int64)
+		out[i] = int(n)
+	}
+	return out
+}

@@ -1,0 +1,200 @@
+package redis
+
+import (
+	"bytes"
+	"cmp"
+	"context"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/session"
+)
+
+// toRow reads a session's head and data; ok is false when it has no row.
+func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
+	if len(v) < 2 {
+		return r, false
+	}
+	head, ok := v[0].(string)
+	if !ok || len(head) != 17 {
+		return r, false
+	}
+	data, _ := v[1].(string)
+	return session.Row{
+		Tenant: tenant, ID: id, Started: fromMicros(fromOrdered(head[:8])), Seen: fromMicros(fromOrdered(head[8:16])),
+		Closed: head[16] == '1', Data: []byte(data),
+	}, true
+}
+
+func (s *Store) sessionKey(tenant string, id session.ID) string {
+	return s.base(tenant) + "s:" + id.String()
+}
+
+// Session finds one session's row.
+func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
+	err = s.look(ctx, "session", func(c goredis.UniversalClient) error {
+		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d").Result()
+		r, ok = toRow(tenant, id, v)
+		return err
+	})
+	return r, ok && err == nil, err
+}
+
+// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out.
+func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	found := map[session.EchoKey][]session.ID{}
+	if len(keys) == 0 {
+		return found, ctx.Err()
+	}
+	base := s.base(tenant)
+	err := s.look(ctx, "echoes", func(c goredis.UniversalClient) error {
+		pipe := c.Pipeline()
+		cmds := make([]*goredis.StringCmd, len(keys))
+		for i, k := range keys {
+			b := echoBytes(k)
+			cmds[i] = pipe.HGet(ctx, base+bucket("e", b), b)
+		}
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		for i, k := range keys {
+			var ids []session.ID
+			for v := cmds[i].Val(); len(v) >= 24; v = v[24:] {
+				ids = append(ids, toID(v[8:24]))
+			}
+			if len(ids) > 0 {
+				found[k] = ids
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return found, nil
+}
+
+// each runs a pipeline of reads; what is not there is no error.
+func each(ctx context.Context, pipe goredis.Pipeliner) error {
+	cmds, err := pipe.Exec(ctx)
+	if err == nil {
+		return nil
+	}
+	for _, c := range cmds {
+		if err := c.Err(); err != nil && err != goredis.Nil { //nolint:errorlint // the library returns it bare
+			return err
+		}
+	}
+	if len(cmds) == 0 {
+		return err
+	}
+	return nil
+}
+
+// where names a session in a list over several tenants.
+type where struct {
+	tenant  string
+	id      session.ID
+	started int64
+}
+
+// Due lists open sessions that started before the given time, oldest first (ties by id, then tenant), at most limit of
+// them, beginning behind after: the last row of the previous call, or the zero Row.
+func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
+	if limit <= 0 {
+		return nil, ctx.Err()
+	}
+	from := "-"
+	if after.ID != (session.ID{}) || after.Tenant != "" || !after.Started.IsZero() {
+		// Of the same session another tenant's may come next.
+		from = "[" + ordered(micros(after.Started)) + string(after.ID[:])
+	}
+	err = s.do(ctx, "due", func(c goredis.UniversalClient) error {
+		names, err := s.tenants(ctx, c)
+		if err != nil {
+			return err
+		}
+		list, err := s.open(ctx, c, names, goredis.ZRangeBy{Min: from, Max: "(" + ordered(micros(startedBefore)), Count: int64(limit) + 1})
+		if err != nil {
+			return err
+		}
+		if from != "-" {
+			last := where{after.Tenant, after.ID, micros(after.Started)}
+			list = slices.DeleteFunc(list, func(w where) bool { return compareWhere(w, last) <= 0 })
+		}
+		list = list[:min(len(list), limit)]
+		rows, err = s.rows(ctx, c, list)
+		rows = slices.DeleteFunc(rows, func(r session.Row) bool { return r.Closed }) // meanwhile
+		return err
+	})
+	return rows, err
+}
+
+func compareWhere(a, b where) int {
+	return cmp.Or(cmp.Compare(a.started, b.started), bytes.Compare(a.id[:], b.id[:]), cmp.Compare(a.tenant, b.tenant))
+}
+
+// open lists open sessions of the tenants.
+func (s *Store) open(ctx context.Context, c goredis.UniversalClient, names []string, by goredis.ZRangeBy) (list []where, err error) {
+	for part := range slices.Chunk(names, 500) {
+		pipe := c.Pipeline()
+		cmds := make([]*goredis.StringSliceCmd, len(part))
+		for i, name := range part {
+			cmds[i] = pipe.ZRangeByLex(ctx, s.base(name)+"due", &by)
+		}
+		if err := each(ctx, pipe); err != nil {
+			return nil, err
+		}
+		for i, name := range part {
+			for _, m := range cmds[i].Val() {
+				if len(m) == 24 {
+					list = append(list, where{name, toID(m[8:]), fromOrdered(m[:8])})
+				}
+			}
+		}
+	}
+	slices.SortFunc(list, compareWhere)
+	return list, nil
+}
+
+// rows reads the sessions' rows, in order; those that have none any more are left out.
+func (s *Store) rows(ctx context.Context, c goredis.UniversalClient, list []where) (rows []session.Row, err error) {
+	for part := range slices.Chunk(list, 100) {
+		pipe := c.Pipeline()
+		cmds := make([]*goredis.SliceCmd, len(part))
+		for i, w := range part {
+			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d")
+		}
+		if err := each(ctx, pipe); err != nil {
+			return nil, err
+		}
+		for i, w := range part {
+			if r, ok := toRow(w.tenant, w.id, cmds[i].Val()); ok {
+				rows = append(rows, r)
+			}
+		}
+	}
+	return rows, nil
+}
+
+// Recent lists a tenant's sessions, the latest begun first, at most limit of them.
+func (s *Store) Recent(ctx context.Context, tenant string, limit int) (rows []session.Row, err error) {
+	if limit <= 0 {
+		return nil, ctx.Err()
+	}
+	err = s.do(ctx, "recent", func(c goredis.UniversalClient) error {
+		ids, err := c.ZRevRange(ctx, s.base(tenant)+"order", 0, int64(limit)-1).Result()
+		if err != nil {
+			return err
+		}
+		list := make([]where, len(ids))
+		for i, id := range ids {
+			list[i] = where{tenant: tenant, id: toID(id)}
+		}
+		rows, err = s.rows(ctx, c, list)
+		return err
+	})
+	return rows, err
+}

@@ -1,0 +1,127 @@
+package redis
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/bandit"
+	"precept/session"
+)
+
+// Applied is what the counters hold for a session; the zero Applied when it was never settled.
+func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
+	err = s.do(ctx, "applied", func(c goredis.UniversalClient) error {
+		text, err := c.HGet(ctx, s.sessionKey(tenant, id), "a").Result()
+		if err != nil {
+			return err
+		}
+		a, err = toApplied(text)
+		return err
+	})
+	return a, err
+}
+
+// What a session was settled with: version, a blank, told (1 byte), tier (8), reward (8) and the frozen assignment.
+func packApplied(a session.Applied) string {
+	b := []byte(bit(a.Told))
+	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
+	b = binary.BigEndian.AppendUint64(b, math.Float64bits(a.Reward))
+	return string(append(b, a.Frozen...))
+}
+
+func toApplied(text string) (a session.Applied, err error) {
+	version, rest, _ := strings.Cut(text, " ")
+	if a.Version, err = strconv.ParseInt(version, 10, 64); err != nil || len(rest) < 17 {
+		return session.Applied{}, fmt.Errorf("%w: a settled session is cut", ErrCorrupt)
+	}
+	b := []byte(rest)
+	a.Told, a.Tier = b[0] == '1', int(binary.BigEndian.Uint64(b[1:9])) //nolint:gosec // bits
+	a.Reward, a.Frozen = math.Float64frombits(binary.BigEndian.Uint64(b[9:17])), b[17:]
+	return a, nil
+}
+
+// Settle takes each step whose session still has version From: its deltas go into the counters and To becomes its Applied,
+// with version From+1. A step from 0 also closes the session. It says which steps were taken; for the others, read
+// Applied and compute anew. The steps of a tenant are taken in order, each of them whole.
+//
+// When it returns an error, some of the steps may have been taken; the versions make it safe to try all of them again.
+func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
+	taken := make([]bool, len(steps))
+	if len(steps) == 0 {
+		return taken, ctx.Err()
+	}
+	p := newPlan(&s.scripts.settle)
+	tenants := make([]string, 0, 1)
+	seen := map[string]bool{}
+	owners := map[*call][]int{} // which steps a run holds
+	for i := range steps {
+		st := &steps[i]
+		if !seen[st.Tenant] {
+			seen[st.Tenant] = true
+			tenants = append(tenants, st.Tenant)
+		}
+		c := p.add(s.base(st.Tenant), stepArgs(st)...)
+		owners[c] = append(owners[c], i)
+	}
+	err := s.do(ctx, "settle", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenants...); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
+	if err != nil {
+		return nil, err
+	}
+	for c, list := range owners {
+		for i, n := range c.numbers() {
+			taken[list[i]] = n == 1
+		}
+	}
+	return taken, nil
+}
+
+// stepArgs are a step as settle.lua reads it. The deltas of one counter row stand together.
+func stepArgs(st *session.Settlement) []any {
+	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To)}
+	type row struct {
+		scope string
+		day   int32
+	}
+	var order []row
+	sums := map[row]map[string]int64{}
+	for _, d := range st.Deltas {
+		r := row{d.Scope, d.Day}
+		if sums[r] == nil {
+			sums[r] = map[string]int64{}
+			order = append(order, r)
+		}
+		sums[r][d.Field] += d.Value
+	}
+	args = append(args, strconv.Itoa(len(order)))
+	for _, r := range order {
+		name := rowName(r.scope, r.day)
+		args = append(args, digest(name), name, strconv.Itoa(len(sums[r])))
+		for field, v := range sums[r] {
+			args = append(args, field, strconv.FormatInt(v, 10))
+		}
+	}
+	return args
+}
+
+// rowName names a counter row: the day, a blank and the scope.
+func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
+
+func fromRowName(name string) (bandit.Key, error) {
+	day, scope, ok := strings.Cut(name, " ")
+	n, err := strconv.ParseInt(day, 10, 32)
+	if !ok || err != nil {
+		return bandit.Key{}, fmt.Errorf("%w: a counter row is called %q", ErrCorrupt, name)
+	}
+	return bandit.Key{Scope: scope, Day: int32(n)}, nil
+}

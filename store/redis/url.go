@@ -1,0 +1,195 @@
+package redis
+
+import (
+	"context"
+	"crypto/tls"
+	"fmt"
+	"net"
+	"net/url"
+	"strconv"
+	"strings"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/redis/go-redis/v9/maintnotifications"
+)
+
+// address is where Redis is, as a URL says it.
+type address struct {
+	hosts              []string // host:port
+	user, password     string
+	db                 int
+	tls                *tls.Config
+	cluster            bool
+	master             string // of a Sentinel group
+	sentinelUser       string
+	sentinelPassword   string
+	prefix             string // of all keys
+	skipVerify, useTLS bool
+}
+
+// The forms of an address:
+//
+//	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
+//	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
+//	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME a Sentinel group; user and password are the servers'
+//
+// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without checking the
+// certificate), sentinel_user and sentinel_password, and addr=HOST:PORT, as often as needed, instead of commas.
+//
+// parseURL does without net/url for the hosts: since Go 1.26 that refuses lists of them. Its errors never hold the text
+// that it was given, in which a password may stand.
+func parseURL(text string) (a address, err error) {
+	scheme, rest, ok := strings.Cut(text, "://")
+	if !ok {
+		return a, fmt.Errorf("%w: write redis://host:6379/0", ErrURL)
+	}
+	rest, query, _ := strings.Cut(rest, "?")
+	if i := strings.LastIndexByte(rest, '@'); i >= 0 {
+		if err := a.login(rest[:i]); err != nil {
+			return a, err
+		}
+		rest = rest[i+1:]
+	}
+	hosts, db, _ := strings.Cut(rest, "/")
+	if db = strings.Trim(db, "/"); db != "" {
+		if a.db, err = strconv.Atoi(db); err != nil || a.db < 0 {
+			return a, fmt.Errorf("%w: the database behind the host is a number, such as /0", ErrURL)
+		}
+	}
+	values, err := url.ParseQuery(query)
+	if err != nil {
+		return a, fmt.Errorf("%w: what stands behind the question mark cannot be read", ErrURL)
+	}
+	list := append(strings.Split(hosts, ","), values["addr"]...)
+	if err := a.options(scheme, values); err != nil {
+		return a, err
+	}
+	return a, a.places(list)
+}
+
+// login reads user:password.
+func (a *address) login(text string) error {
+	user, password, _ := strings.Cut(text, ":")
+	var err error
+	if a.user, err = url.PathUnescape(user); err == nil {
+		a.password, err = url.PathUnescape(password)
+	}
+	if err != nil {
+		return fmt.Errorf("%w: user or password hold a %% that begins no escape; write it as %%25", ErrURL)
+	}
+	return nil
+}
+
+// options reads the scheme and the parameters.
+func (a *address) options(scheme string, values url.Values) error {
+	a.prefix = "precept"
+	switch scheme {
+	case "redis", "redis-sentinel":
+	case "rediss":
+		a.useTLS = true
+	default:
+		return fmt.Errorf("%w: it begins with redis://, rediss:// or redis-sentinel://", ErrURL)
+	}
+	for name, list := range values {
+		v := list[len(list)-1]
+		switch name {
+		case "addr": // read already
+		case "prefix":
+			a.prefix = v
+		case "master", "master_name":
+			a.master = v
+		case "sentinel_user":
+			a.sentinelUser = v
+		case "sentinel_password":
+			a.sentinelPassword = v
+		case "cluster", "tls", "skip_verify":
+			on, err := strconv.ParseBool(v)
+			if err != nil {
+				return fmt.Errorf("%w: %s is true or false", ErrURL, name)
+			}
+			*map[string]*bool{"cluster": &a.cluster, "tls": &a.useTLS, "skip_verify": &a.skipVerify}[name] = on
+		default:
+			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
+		}
+	}
+	return a.check(scheme)
+}
+
+// check refuses what does not go together.
+func (a *address) check(scheme string) error {
+	switch {
+	case a.prefix == "" || strings.ContainsAny(a.prefix, "{}*?[] \t\r\n"):
+		return fmt.Errorf("%w: the prefix is a word", ErrURL)
+	case scheme == "redis-sentinel" && a.master == "":
+		return fmt.Errorf("%w: a Sentinel address names its group, as master=NAME", ErrURL)
+	case a.cluster && a.master != "":
+		return fmt.Errorf("%w: it is either a Cluster or a Sentinel group", ErrURL)
+	case a.cluster && a.db != 0:
+		return fmt.Errorf("%w: a Cluster has database 0 only", ErrURL)
+	}
+	return nil
+}
+
+// places reads the hosts, and what TLS has to know of them.
+func (a *address) places(list []string) error {
+	port := "6379"
+	if a.master != "" {
+		port = "26379"
+	}
+	for _, h := range list {
+		if h == "" && len(list) > 1 {
+			continue
+		}
+		host, p, err := net.SplitHostPort(h)
+		if err != nil {
+			host, p = strings.Trim(h, "[]"), port
+		}
+		if host == "" {
+			return fmt.Errorf("%w: it names no host", ErrURL)
+		}
+		if _, err := strconv.ParseUint(p, 10, 16); err != nil {
+			return fmt.Errorf("%w: a port is a number", ErrURL)
+		}
+		a.hosts = append(a.hosts, net.JoinHostPort(host, p))
+	}
+	if len(a.hosts) == 0 {
+		return fmt.Errorf("%w: it names no host", ErrURL)
+	}
+	if len(a.hosts) > 1 && !a.cluster && a.master == "" {
+		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
+	}
+	if a.useTLS {
+		a.tls = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: a.skipVerify} //nolint:gosec // where the operator says so
+		if !a.cluster && a.master == "" {
+			a.tls.ServerName, _, _ = net.SplitHostPort(a.hosts[0])
+		}
+	}
+	return nil
+}
+
+// CheckURL says whether the address can be used. Its error does not hold the address.
+func CheckURL(text string) error {
+	_, err := parseURL(text)
+	return err
+}
+
+// connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten seconds for a server that
+// has frozen. fresh is told of every new connection.
+func connect(a address, fresh func()) goredis.UniversalClient {
+	o := &goredis.UniversalOptions{
+		Addrs: a.hosts, DB: a.db, Username: a.user, Password: a.password, TLSConfig: a.tls,
+		MasterName: a.master, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword, IsClusterMode: a.cluster,
+		OnConnect: func(context.Context, *goredis.Conn) error { fresh(); return nil },
+
+		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolTimeout: poolTimeout,
+		ContextTimeoutEnabled: true,
+		MaxRetries:            -1, // the recorder repeats, with its own patience
+		DialerRetries:         1,
+		PoolSize:              poolSize, PipelinePoolSize: -1, ConnMaxIdleTime: connIdle,
+		MaxRedirects: 3,
+
+		DisableIdentity:          true,
+		MaintNotificationsConfig: &maintnotifications.Config{Mode: maintnotifications.ModeDisabled},
+	}
+	return goredis.NewUniversalClient(o)
+}

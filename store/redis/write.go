@@ -1,0 +1,187 @@
+package redis
+
+import (
+	"bytes"
+	"context"
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// maxDocument is the largest thing that is sent to Redis; it takes no string of more than 512 MiB (proto-max-bulk-len).
+const maxDocument = 64 << 20
+
+// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. It may be repeated at will: rows of a
+// session yield to a newer Seen, exchanges that are there already are left alone, a sample takes the place of the one with its id,
+// echoes stay what they are.
+// When it fails, some of the batch may have been stored; repeat it.
+//
+// With ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
+func (s *Store) Write(ctx context.Context, b session.Batch) error {
+	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
+	if err := w.encode(b); err != nil {
+		return fmt.Errorf("redis: write: %w", err)
+	}
+	if len(w.items) == 0 {
+		return ctx.Err()
+	}
+	return s.do(ctx, "write", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, w.names...); err != nil {
+			return err
+		}
+		// The order of writing is one for all tenants.
+		end, err := c.IncrBy(ctx, s.shared("seq"), int64(len(w.items))).Result()
+		if err != nil {
+			return err
+		}
+		next := end - int64(len(w.items))
+		for _, it := range w.items {
+			next++
+			if it.placed {
+				it.args = append(it.args, strconv.FormatInt(next, 10))
+			}
+			w.plan.add(it.base, it.args...)
+		}
+		return run(ctx, c, w.plan.calls)
+	})
+}
+
+// writing is a batch on its way.
+type writing struct {
+	s       *Store
+	plan    *plan
+	items   []item
+	tenants map[string]string // to their keys' base
+	names   []string
+}
+
+// item is one operation of write.lua; a placed one ends with its place in the order of writing.
+type item struct {
+	base   string
+	args   []any
+	placed bool
+}
+
+func (w *writing) base(tenant string) string {
+	b, ok := w.tenants[tenant]
+	if !ok {
+		b = w.s.base(tenant)
+		w.tenants[tenant] = b
+		w.names = append(w.names, tenant)
+	}
+	return b
+}
+
+// encode checks everything before anything is sent.
+func (w *writing) encode(b session.Batch) error {
+	for i := range b.Rows {
+		if err := w.row(&b.Rows[i]); err != nil {
+			return err
+		}
+	}
+	for i := range b.Echoes {
+		e := &b.Echoes[i]
+		w.items = append(w.items, item{base: w.base(e.Tenant), args: []any{"e", string(e.ID[:]), echoBytes(e.Key), ordered(micros(e.At)), score(e.At)}})
+	}
+	for i := range b.Exchanges {
+		if err := w.exchange(&b.Exchanges[i]); err != nil {
+			return fmt.Errorf("exchange %q: %w", b.Exchanges[i].ID, err)
+		}
+	}
+	for i := range b.Samples {
+		if err := w.sample(&b.Samples[i]); err != nil {
+			return fmt.Errorf("sample %q: %w", b.Samples[i].Sample.ID, err)
+		}
+	}
+	return nil
+}
+
+func (w *writing) row(r *session.Row) error {
+	if len(r.Data) > maxDocument {
+		return fmt.Errorf("%w: session %s has %d bytes, more than %d", ErrInvalid, r.ID, len(r.Data), maxDocument)
+	}
+	w.items = append(w.items, item{
+		base: w.base(r.Tenant), placed: true,
+		args: []any{"r", string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), string(r.Data)},
+	})
+	return nil
+}
+
+func (w *writing) exchange(e *sample.Exchange) error {
+	id, err := sessionID(e.Session)
+	if err != nil {
+		return err
+	}
+	if e.ID == "" {
+		return fmt.Errorf("%w: it has no id", ErrInvalid)
+	}
+	doc := packExchange(e)
+	if len(doc) > maxDocument {
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, len(doc), maxDocument)
+	}
+	w.items = append(w.items, item{
+		base: w.base(e.Tenant), placed: true,
+		args: []any{"x", string(id[:]), digest(e.ID), score(e.At), doc},
+	})
+	return nil
+}
+
+func (w *writing) sample(m *session.StoredSample) error {
+	if m.Sample.ID == "" {
+		return fmt.Errorf("%w: it has no id", ErrInvalid)
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(m.Sample); err != nil {
+		return fmt.Errorf("%w: %w", ErrInvalid, err)
+	}
+	if buf.Len() > maxDocument {
+		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, buf.Len(), maxDocument)
+	}
+	w.items = append(w.items, item{base: w.base(m.Tenant), args: []any{
+		"m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), strings.TrimSuffix(buf.String(), "\n"),
+		m.Tenant, m.Agent, m.Family, m.CreatedAt.UTC().Format(time.RFC3339Nano),
+	}})
+	return nil
+}
+
+func bit(b bool) string {
+	if b {
+		return "1"
+	}
+	return "0"
+}
+
+// An exchange's document: the length of its JSON (4 bytes), the JSON without its new items, and the list of these, byte for
+// byte, or nothing.
+func packExchange(e *sample.Exchange) string {
+	enc := e.Encode()
+	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))
+	binary.BigEndian.PutUint32(b, uint32(len(enc.Data))) //nolint:gosec // what is longer than maxDocument is refused
+	return string(append(append(b, enc.Data...), enc.Items...))
+}
+
+func unpackExchange(doc string) (sample.Exchange, error) {
+	if len(doc) < 4 || int64(binary.BigEndian.Uint32([]byte(doc[:4]))) > int64(len(doc)-4) {
+		return sample.Exchange{}, fmt.Errorf("%w: an exchange is cut", ErrCorrupt)
+	}
+	n := binary.BigEndian.Uint32([]byte(doc[:4]))
+	enc := sample.Encoded{Data: []byte(doc[4 : 4+n])}
+	if rest := doc[4+n:]; rest != "" {
+		enc.Items = []byte(rest)
+	}
+	e, err := enc.Decode()
+	if err != nil {
+		return e, fmt.Errorf("%w: %w", ErrCorrupt, err)
+	}
+	return e, nil
+}

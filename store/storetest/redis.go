@@ -1,0 +1,168 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// startLimit is how long a server may take to come up on a loaded machine.
+const startLimit = 30 * time.Second
+
+// Redis is a real server, started for a test and ended with it.
+type Redis struct {
+	Addr string // host:port
+
+	dir  string
+	args []string
+	cmd  *exec.Cmd
+	done chan struct{} // closed when the process has ended
+}
+
+// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test's own. args are options of its
+// configuration ("--appendonly", "yes"). Without redis-server the test is skipped, in CI it fails.
+func StartRedis(t *testing.T, args ...string) *Redis {
+	t.Helper()
+	if _, err := exec.LookPath("redis-server"); err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skip("redis-server is not installed")
+		}
+		t.Fatal("redis-server is not installed: ", err)
+	}
+	var last error
+	for range 5 { // another process may take the port between the look and the start
+		r := &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: t.TempDir(), args: args}
+		if last = r.Start(); last == nil {
+			t.Cleanup(r.Kill)
+			return r
+		}
+		r.Kill()
+	}
+	t.Fatal("redis-server does not start: ", last)
+	return nil
+}
+
+// Start starts the server again after Kill, on its old port and data.
+func (r *Redis) Start() error {
+	_, port, _ := net.SplitHostPort(r.Addr)
+	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
+	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // a test's own; it is ended by Kill
+	if err := r.cmd.Start(); err != nil {
+		return err
+	}
+	done := make(chan struct{})
+	cmd := r.cmd
+	r.done = done
+	go func() {
+		_ = cmd.Wait()
+		close(done)
+	}()
+	for end := time.Now().Add(startLimit); ; { //nolint:forbidigo // a process outside of the test's clock
+		// An error reply is an answer as well: the server is there, and asks for a password.
+		_, err := r.Do("PING")
+		var said replyError
+		if err == nil || errors.As(err, &said) && !strings.HasPrefix(string(said), "LOADING") {
+			return nil
+		}
+		select {
+		case <-done:
+			return fmt.Errorf("redis-server %s ended: %w", r.Addr, err)
+		case <-time.After(20 * time.Millisecond):
+		}
+		if time.Now().After(end) { //nolint:forbidigo // see above
+			return fmt.Errorf("redis-server %s does not answer: %w", r.Addr, err)
+		}
+	}
+}
+
+// Kill ends the server as a crash does, and waits for its end. It may have ended before.
+func (r *Redis) Kill() {
+	if r.cmd == nil || r.cmd.Process == nil {
+		return
+	}
+	_ = r.cmd.Process.Signal(syscall.SIGCONT)
+	_ = r.cmd.Process.Kill()
+	<-r.done
+}
+
+// Freeze stops the server without ending it: connections stay and nothing is answered, until Thaw.
+func (r *Redis) Freeze(t testing.TB) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		t.Fatal("freeze redis-server: ", err)
+	}
+}
+
+// Thaw lets a frozen server go on.
+func (r *Redis) Thaw(t testing.TB) {
+	t.Helper()
+	if err := r.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		t.Fatal("thaw redis-server: ", err)
+	}
+}
+
+// URL is the address for store.url.
+func (r *Redis) URL() string { return "redis://" + r.Addr }
+
+// Must runs a command and ends the test when it fails.
+func (r *Redis) Must(t testing.TB, args ...string) any {
+	t.Helper()
+	v, err := r.Do(args...)
+	if err != nil {
+		t.Fatalf("redis %s: %v", strings.Join(args, " "), err)
+	}
+	return v
+}
+
+// Do runs a command on a connection of its own and returns a string, an int64, nil or a []any.
+func (r *Redis) Do(args ...string) (any, error) {
+	c, err := net.DialTimeout("tcp", r.Addr, 5*time.Second)
+	if err != nil {
+		return nil, err
+	}
+	defer c.Close()                                       //nolint:errcheck // nothing is lost
+	err = c.SetDeadline(time.Now().Add(20 * time.Second)) //nolint:forbidigo // a socket's own clock
+	if err != nil {
+		return nil, err
+	}
+	return talk(c, args)
+}
+
+// Commands is how many commands the server has run, but for those of Do.
+func (r *Redis) Commands(t testing.TB) int64 {
+	t.Helper()
+	text, _ := r.Must(t, "INFO", "commandstats").(string)
+	n := int64(0)
+	for line := range strings.Lines(text) {
+		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
+		if !ok || name == "cmdstat_info" {
+			continue
+		}
+		calls, _, _ := strings.Cut(rest, ",")
+		v, err := strconv.ParseInt(calls, 10, 64)
+		if err != nil {
+			t.Fatalf("commandstats: %q", line)
+		}
+		n += v
+	}
+	return n
+}
+
+// freePort finds a port that nobody listens on just now.
+func freePort(t *testing.T) string {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0") //nolint:noctx // returns at once
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close() //nolint:errcheck // nothing came in
+	_, port, _ := net.SplitHostPort(l.Addr().String())
+	return port
+}
