@@ -96,7 +96,7 @@ type Learning struct {
 	OptOutAgents   []string      `yaml:"opt_out_agents"`
 	OptOutTenants  []string      `yaml:"opt_out_tenants"`
 	CaptureLimit   Size          `yaml:"capture_limit" min:"1024"`
-	Retention      time.Duration `yaml:"retention" min:"0" later:"yes"`
+	Retention      time.Duration `yaml:"retention" min:"0"`
 }
 
 // Reward says what counts as a session's success, and when.

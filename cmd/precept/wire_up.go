@@ -57,7 +57,8 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 	return &service{
 		data:    p.proxy.Handler(),
 		owners:  []func(context.Context) error{p.store.Run, watcher.Run},
-		reload:  p.proxy.Configure,
+		reload:  p.configure,
+		forget:  p,
 		drain:   p.proxy.Drain,
 		close:   p.close,
 		report:  p,
@@ -108,15 +109,12 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if err != nil {
 		return err
 	}
-	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	options, err := p.storeOptions(cfg, backend)
 	if err != nil {
 		return err
 	}
-	p.store, err = store.Open(ctx, store.Options{
-		Now: p.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
-		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
-		OptOut: optOut, Sentiment: cfg.Reward.Sentiment, Failed: p.failed, Panicked: p.panicked,
-	})
+	options.Failed, options.Panicked = p.failed, p.panicked
+	p.store, err = store.Open(ctx, options)
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
 	}
@@ -132,6 +130,33 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 		Salt: salt, Secret: []byte(hidden), Log: p.log, Metrics: p.metrics,
 	})
 	return err
+}
+
+// storeOptions are those of every verb that writes the store, but for whom to tell of failures.
+func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.Options, error) {
+	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	return store.Options{
+		Now: w.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
+		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+	}, err
+}
+
+// configure takes over what a running service can.
+func (p *parts) configure(cfg *configs.Config) error {
+	if err := p.proxy.Configure(cfg); err != nil {
+		return err
+	}
+	p.store.SetRetention(cfg.Learning.Retention)
+	return nil
+}
+
+// Forget implements admin.Forgetter.
+func (p *parts) Forget(ctx context.Context, tenant, session string) (int, error) {
+	if session == "" {
+		return p.store.ForgetTenant(ctx, tenant)
+	}
+	return p.store.ForgetSession(ctx, tenant, session)
 }
 
 // secret is a random value that is made once and kept with the store, so that restarts and replicas share it.

@@ -1,0 +1,82 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// fakeForgetter writes down what it is told to forget.
+type fakeForgetter struct {
+	asked string
+	err   error
+}
+
+func (f *fakeForgetter) Forget(_ context.Context, tenant, session string) (int, error) {
+	f.asked = tenant + "|" + session
+	return 3, f.err
+}
+
+func TestForget(t *testing.T) {
+	for _, c := range []struct {
+		name, body, asked string
+		status            int
+		fail              error
+	}{
+		{"a session", `{"tenant":"acme","session":"ci-42"}`, "acme|ci-42", 200, nil},
+		{"of the tenant default", `{"session":"ci-42"}`, "default|ci-42", 200, nil},
+		{"a tenant", `{"tenant":"acme","all":true}`, "acme|", 200, nil},
+		{"nothing", `{}`, "", 400, nil},
+		{"a tenant by mistake", `{"tenant":"acme"}`, "", 400, nil},
+		{"all of nobody", `{"all":true}`, "", 400, nil},
+		{"both", `{"tenant":"acme","session":"x","all":true}`, "", 400, nil},
+		{"an unknown member", `{"tenant":"acme","all":true,"sesion":"x"}`, "", 400, nil},
+		{"no JSON", `tenant=acme`, "", 400, nil},
+		{"the store is away", `{"session":"x"}`, "default|x", 503, errors.New("the disk is full")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			forgetter := &fakeForgetter{err: c.fail}
+			f := newFixture(t, func(o *Options) { o.Forget = forgetter })
+			res := f.do(t, "POST", "/api/forget", func(r *http.Request) {
+				bearer(token)(r)
+				r.Body = io.NopCloser(strings.NewReader(c.body))
+			})
+			text := body(t, res)
+			if res.StatusCode != c.status || forgetter.asked != c.asked {
+				t.Errorf("%d %s, asked %q", res.StatusCode, text, forgetter.asked)
+			}
+			if c.status == 200 && strings.TrimSpace(text) != `{"forgotten":3}` {
+				t.Errorf("answer %s", text)
+			}
+		})
+	}
+}
+
+// The door holds for it as for everything else: a token for programs, a CSRF token besides for browsers.
+func TestForgetIsLocked(t *testing.T) {
+	forgetter := &fakeForgetter{}
+	f := newFixture(t, func(o *Options) { o.Forget = forgetter })
+	const all = `{"tenant":"acme","all":true}`
+	with := func(change func(*http.Request)) func(*http.Request) {
+		return func(r *http.Request) {
+			r.Body = io.NopCloser(strings.NewReader(all))
+			change(r)
+		}
+	}
+	if res := f.do(t, "POST", "/api/forget", with(func(*http.Request) {})); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", res.StatusCode)
+	}
+	cookie, _ := f.browser(t)
+	if res := f.do(t, "POST", "/api/forget", with(func(r *http.Request) { r.AddCookie(cookie) })); res.StatusCode != http.StatusForbidden {
+		t.Errorf("without a CSRF token: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/forget", bearer(token)); res.StatusCode == http.StatusOK {
+		t.Error("GET forgets")
+	}
+	if forgetter.asked != "" {
+		t.Errorf("it was asked to forget %q", forgetter.asked)
+	}
+}

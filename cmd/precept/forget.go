@@ -1,0 +1,150 @@
+package main
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+)
+
+// forgetLimit bounds what a running server may take: a tenant of a million sessions is some minutes' work.
+const forgetLimit = 30 * time.Minute
+
+// forgetFlags choose what is deleted.
+type forgetFlags struct {
+	session, tenant string
+	yes, asJSON     bool
+}
+
+func (w *world) forget() *cobra.Command {
+	var f forgetFlags
+	c := &cobra.Command{
+		Use:   "forget --session NAME [--tenant NAME] | --tenant NAME",
+		Short: "Delete everything that is kept of a session or of a tenant",
+		Long: "Forget deletes the record, the exchanges, the samples, the feedback and the echoes of a session, or of all sessions of a tenant, from the store and from the memory of a running server, and overwrites their place in the files. " +
+			"What a session added to the lessons' counters stays: sums, which name nobody. A session is named as its client named it, as precept named it (the Precept-Session header), or by its id. " +
+			"It asks the running server of the data directory, or works on the store when there is none.",
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c, storeKeys()...)
+	c.Flags().StringVar(&f.session, "session", "", "the session")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "the tenant; alone: everything of it, with --session: whose session it is (default)")
+	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error { return w.runForget(c.Context(), flags, &f) }
+	return c
+}
+
+func (w *world) runForget(ctx context.Context, flags *configFlags, f *forgetFlags) error {
+	if f.session == "" && f.tenant == "" {
+		return misuse(errors.New("say what is to be forgotten: --session NAME, or --tenant NAME for everything of a tenant"))
+	}
+	cfg, err := flags.load(w, true)
+	if err != nil {
+		return err
+	}
+	what := "everything of the tenant " + f.tenant
+	if f.session != "" {
+		if f.tenant == "" {
+			f.tenant = "default"
+		}
+		what = "the session " + f.session + " of the tenant " + f.tenant
+	}
+	if err := w.sure(f, printable(what)); err != nil {
+		return err
+	}
+	n, err := w.forgetOffline(ctx, cfg, f)
+	if errors.Is(err, errServed) {
+		n, err = w.forgetOnline(ctx, cfg, f)
+	}
+	if err != nil {
+		return fmt.Errorf("%s is not forgotten: %w", printable(what), err)
+	}
+	if f.asJSON {
+		return writeJSON(w.out, map[string]int{"forgotten": n})
+	}
+	if n == 0 {
+		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", printable(strings.TrimPrefix(what, "everything of ")))
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, "forgotten: %s (%d sessions)\n", printable(what), n)
+	return err
+}
+
+// sure asks the person, unless told not to. Nobody answering is no.
+func (w *world) sure(f *forgetFlags, what string) error {
+	if f.yes {
+		return nil
+	}
+	fmt.Fprintf(w.err, "Delete %s? It cannot be undone. [yes/no] ", what)
+	line, err := bufio.NewReader(w.in).ReadString('\n')
+	if answer := strings.ToLower(strings.TrimSpace(line)); answer == "yes" || answer == "y" {
+		return nil
+	}
+	if err != nil && line == "" {
+		fmt.Fprintln(w.err)
+	}
+	return errors.New("nothing was deleted; answer yes, or say --yes where nobody can answer")
+}
+
+// forgetOffline works on the store itself.
+func (w *world) forgetOffline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (n int, err error) {
+	s, err := w.openOffline(ctx, cfg, false)
+	if err != nil {
+		return 0, err
+	}
+	if f.session == "" {
+		n, err = s.ForgetTenant(ctx, f.tenant)
+	} else {
+		n, err = s.ForgetSession(ctx, f.tenant, f.session)
+	}
+	return n, errors.Join(err, s.stop())
+}
+
+// forgetOnline asks the running server, which has more in memory than the store knows.
+func (w *world) forgetOnline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (int, error) {
+	at, err := readRunFile(cfg.DataDir)
+	if err != nil {
+		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
+	}
+	token, err := w.adminToken(cfg)
+	if err != nil {
+		return 0, fmt.Errorf("a server runs and there is no token for it (%w); set PRECEPT_ADMIN_TOKEN", err)
+	}
+	body, err := json.Marshal(map[string]any{"tenant": f.tenant, "session": f.session, "all": f.session == ""})
+	if err != nil {
+		return 0, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.Admin+"/api/forget", bytes.NewReader(body))
+	if err != nil {
+		return 0, err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	req.Header.Set("Content-Type", "application/json")
+	client := &http.Client{Transport: &http.Transport{}} // no proxy: the address is this machine's own
+	res, err := client.Do(req)
+	if err != nil {
+		return 0, fmt.Errorf("ask the running server: %w", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	var answer struct {
+		Forgotten int    `json:"forgotten"`
+		Error     string `json:"error"`
+	}
+	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&answer); err != nil || res.StatusCode != http.StatusOK {
+		return 0, fmt.Errorf("the running server answers %s: %s", res.Status, printable(answer.Error))
+	}
+	return answer.Forgotten, nil
+}
