@@ -1,0 +1,66 @@
+package storetest
+
+import (
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+)
+
+// clusterNodes is the smallest number of masters that a Redis Cluster has.
+const clusterNodes = 3
+
+// slots is how many there are in a Redis Cluster.
+const slots = 16384
+
+// Cluster is a real Redis Cluster of three masters without replicas.
+type Cluster struct{ Nodes []*Redis }
+
+// StartCluster starts a Cluster on free ports and waits until each node says that it is whole.
+func StartCluster(t *testing.T) *Cluster {
+	t.Helper()
+	c := &Cluster{}
+	var buses []string
+	for range clusterNodes {
+		bus := freePort(t)
+		buses = append(buses, bus)
+		c.Nodes = append(c.Nodes, StartRedis(t, "--cluster-enabled", "yes", "--cluster-port", bus, "--cluster-node-timeout", "15000"))
+	}
+	for i, n := range c.Nodes {
+		from, to := i*slots/clusterNodes, (i+1)*slots/clusterNodes-1
+		n.Must(t, "CLUSTER", "ADDSLOTSRANGE", fmt.Sprint(from), fmt.Sprint(to))
+		n.Must(t, "CLUSTER", "SET-CONFIG-EPOCH", fmt.Sprint(i+1))
+	}
+	for i, n := range c.Nodes[1:] {
+		host, port, _ := net.SplitHostPort(n.Addr)
+		c.Nodes[0].Must(t, "CLUSTER", "MEET", host, port, buses[i+1])
+	}
+	for _, n := range c.Nodes {
+		c.await(t, n)
+	}
+	return c
+}
+
+// await waits until a node knows all of the others and every slot.
+func (c *Cluster) await(t *testing.T, n *Redis) {
+	t.Helper()
+	info := ""
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // processes outside of the test's clock
+		info, _ = n.Must(t, "CLUSTER", "INFO").(string)
+		known := fmt.Sprintf("cluster_known_nodes:%d\r\n", clusterNodes)
+		if strings.Contains(info, "cluster_state:ok\r\n") && strings.Contains(info, known) && strings.Contains(info, fmt.Sprintf("cluster_slots_assigned:%d\r\n", slots)) {
+			return
+		}
+	}
+	t.Fatalf("the Cluster does not come together; %s says\n%s", n.Addr, info)
+}
+
+// URL is the address for store.url, with parameters ("prefix=x") behind it.
+func (c *Cluster) URL(parameters ...string) string {
+	hosts := make([]string, len(c.Nodes))
+	for i, n := range c.Nodes {
+		hosts[i] = n.Addr
+	}
+	return "redis://" + strings.Join(hosts, ",") + "?" + strings.Join(append([]string{"cluster=true"}, parameters...), "&")
+}
