@@ -82,7 +82,7 @@ func explainReply(err error, text string) error {
 	switch {
 	case has("WRONGPASS", "NOAUTH", "ERR invalid password", "ERR AUTH"):
 		kind = ErrAuth
-	case has("NOPERM") || strings.Contains(text, "ACL failure"):
+	case has("NOPERM") || strings.Contains(text, "user executing the script can't"):
 		kind = ErrACL
 	case has("OOM"):
 		kind = ErrFull

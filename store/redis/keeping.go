@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"strconv"
 	"strings"
 	"time"
 
@@ -64,14 +63,24 @@ func (s *Store) seen(ctx context.Context, op, tenant, before string) (ids []stri
 	return ids, err
 }
 
-// Retain deletes the sessions that were last seen before the given time, as Forget does, and says how many.
+// Retain deletes the sessions that were last seen before the given time, as Forget does, and says how many. It works in steps of
+// some milliseconds and looks at the context between them: with a context that ends soon it does at least one step and
+// returns the context's error when there is more to do.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
+	if err := ctx.Err(); err != nil {
+		return 0, err
+	}
+	end := ctx.Err
+	ctx = context.WithoutCancel(ctx)
 	names, err := s.Tenants(ctx)
 	if err != nil {
 		return 0, err
 	}
 	for _, name := range names {
 		for {
+			if err := end(); err != nil && n > 0 {
+				return n, err
+			}
 			ids, err := s.seen(ctx, "retain", name, "("+score(before))
 			if err != nil {
 				return n, err
@@ -181,35 +190,4 @@ func parseInfo(text string) map[string]string {
 // Epoch tells when something may have been lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c goredis.UniversalClient) error { return c.Ping(ctx).Err() })
-}
-
-// Epoch names the life that the data is in. It changes when some of it may have been lost: a server was restarted or
-// replaced by its replica, or the data was flushed. Who keeps his own copy of what he wrote lately writes it again then.
-func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
-	err = s.do(ctx, "epoch", func(c goredis.UniversalClient) error {
-		now, err := c.Time(ctx).Result()
-		if err != nil {
-			return err
-		}
-		// The first to look at an empty Redis marks it, by the server's own clock.
-		key := s.shared("epoch")
-		if err := c.SetNX(ctx, key, strconv.FormatInt(now.UnixNano(), 36), 0).Err(); err != nil {
-			return err
-		}
-		mark, err := c.Get(ctx, key).Result()
-		if err != nil {
-			return err
-		}
-		infos, err := s.infos(ctx, c, "server")
-		if err != nil {
-			return err
-		}
-		runs := make([]string, len(infos))
-		for i, info := range infos {
-			runs[i] = info["run_id"]
-		}
-		epoch = joinEpoch(mark, runs)
-		return nil
-	})
-	return epoch, err
 }

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
@@ -30,6 +31,8 @@ type Options struct {
 	// Log takes what the client library says of its connections, ten lines a minute at most. The library has one logger
 	// for the process: the Log that was given last gets the lines.
 	Log func(line string)
+	// Timeout bounds one exchange of a command and its answer with the server (3 s).
+	Timeout time.Duration
 	// MaxParked bounds the early feedback that waits, in entries a tenant (100,000).
 	MaxParked int
 }
@@ -48,6 +51,7 @@ type Store struct {
 	closed chan struct{}
 	once   sync.Once
 	known  registered
+	epoch  atomic.Pointer[string] // as told last
 }
 
 // Open makes a store. It does not ask Redis for anything: use Ping to learn whether it is there.
@@ -59,6 +63,9 @@ func Open(o Options) (*Store, error) {
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
 	}
+	if o.Timeout <= 0 {
+		o.Timeout = ioTimeout
+	}
 	s := &Store{
 		opt: o, prefix: a.prefix, cluster: a.cluster, closed: make(chan struct{}),
 		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery},
@@ -69,7 +76,7 @@ func Open(o Options) (*Store, error) {
 	if o.Log != nil {
 		logTo(o.Now, o.Log)
 	}
-	s.client = connect(a, s.known.forget)
+	s.client = connect(a, o.Timeout, s.known.forget)
 	return s, nil
 }
 

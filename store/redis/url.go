@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 	"github.com/redis/go-redis/v9/maintnotifications"
@@ -175,13 +176,13 @@ func CheckURL(text string) error {
 
 // connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten seconds for a server that
 // has frozen. fresh is told of every new connection.
-func connect(a address, fresh func()) goredis.UniversalClient {
+func connect(a address, timeout time.Duration, fresh func()) goredis.UniversalClient {
 	o := &goredis.UniversalOptions{
 		Addrs: a.hosts, DB: a.db, Username: a.user, Password: a.password, TLSConfig: a.tls,
 		MasterName: a.master, SentinelUsername: a.sentinelUser, SentinelPassword: a.sentinelPassword, IsClusterMode: a.cluster,
 		OnConnect: func(context.Context, *goredis.Conn) error { fresh(); return nil },
 
-		DialTimeout: dialTimeout, ReadTimeout: ioTimeout, WriteTimeout: ioTimeout, PoolTimeout: poolTimeout,
+		DialTimeout: dialTimeout, ReadTimeout: timeout, WriteTimeout: timeout, PoolTimeout: poolTimeout,
 		ContextTimeoutEnabled: true,
 		MaxRetries:            -1, // the recorder repeats, with its own patience
 		DialerRetries:         1,

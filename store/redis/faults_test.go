@@ -1,0 +1,380 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/sample"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// quick is the client's bound in these tests. How long a call really takes is judged with a generous allowance: the machine may
+// be busy with other things.
+const (
+	quick     = 300 * time.Millisecond
+	allowance = 2 * time.Second
+)
+
+func faulty(t *testing.T, url string) *redis.Store {
+	t.Helper()
+	s, err := redis.Open(redis.Options{URL: url, Now: time.Now, Log: func(string) {}, Timeout: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = s.Close() })
+	return s
+}
+
+func sid(n int) (id session.ID) {
+	copy(id[:], fmt.Sprintf("%08x-session", n*0x9e3779b))
+	return id
+}
+
+func batch(n int) session.Batch {
+	at := time.Date(2031, 5, 6, 7, 8, n, 0, time.UTC)
+	id := sid(n)
+	return session.Batch{
+		Rows:      []session.Row{{Tenant: "default", ID: id, Started: at, Seen: at, Data: []byte("{}")}},
+		Exchanges: []sample.Exchange{{ID: fmt.Sprint("x", n), Tenant: "default", Session: id.String(), At: at, Outcome: sample.Complete}},
+	}
+}
+
+// unavailable wants an error that says "later".
+func unavailable(t *testing.T, what string, err, kind error) {
+	t.Helper()
+	if !errors.Is(err, session.ErrUnavailable) || !errors.Is(err, kind) || errors.Is(err, session.ErrInvalid) {
+		t.Errorf("%s: %v", what, err)
+	}
+}
+
+// eventually repeats until fn succeeds: the breaker lets one probe through a second.
+func eventually(t *testing.T, what string, fn func() error) {
+	t.Helper()
+	err := errors.New("not tried")
+	for end := time.Now().Add(20 * time.Second); err != nil && time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		err = fn()
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", what, err)
+	}
+}
+
+func stored(t *testing.T, s *redis.Store, want int64) {
+	t.Helper()
+	m, err := s.Stats(t.Context())
+	if err != nil || m["sessions"] != want || m["exchanges"] != want || m["exchanges_ever"] != want {
+		t.Errorf("stored %v, %v; want %d of each", m, err, want)
+	}
+}
+
+// silence is what both a frozen server and one that never says anything look like: one bounded wait, then none.
+func silence(t *testing.T, s *redis.Store) {
+	t.Helper()
+	lookup := func() (time.Duration, error) {
+		ctx, cancel := context.WithTimeout(t.Context(), 25*time.Millisecond)
+		defer cancel()
+		begin := time.Now()
+		_, _, err := s.Session(ctx, "default", sid(1))
+		return time.Since(begin), err
+	}
+	took, err := lookup()
+	if err == nil || took > 25*time.Millisecond+allowance {
+		t.Errorf("a look-up took %v: %v", took, err)
+	}
+	begin := time.Now()
+	for range 200 {
+		if _, err := lookup(); !errors.Is(err, redis.ErrDown) {
+			t.Fatalf("a look-up behind the breaker: %v", err)
+		}
+	}
+	// Each would wait 25 ms without the breaker, five seconds together; one probe may have gone out.
+	if took := time.Since(begin); took > 2*time.Second {
+		t.Errorf("200 look-ups behind the breaker took %v", took)
+	}
+	begin = time.Now()
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	if took := time.Since(begin); took > 2*quick+allowance {
+		t.Errorf("a write took %v", took)
+	}
+}
+
+func TestFrozen(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Freeze(t)
+	silence(t, s)
+	time.Sleep(time.Second)
+	server.Thaw(t)
+	// What was sent before the server froze may be carried out when it wakes: repeated, everything stands once.
+	for n := range 5 {
+		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
+	}
+	stored(t, s, 5)
+	if _, ok, err := s.Session(t.Context(), "default", sid(3)); !ok || err != nil {
+		t.Errorf("look-ups do not go out again: %v, %v", ok, err)
+	}
+}
+
+func TestPaused(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "CLIENT", "PAUSE", "2500", "ALL")
+	silence(t, s)
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	stored(t, s, 2)
+}
+
+func TestBlackhole(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	s := faulty(t, "redis://"+l.Addr().String()) // connections are accepted by the kernel, and nobody answers
+	silence(t, s)
+	ctx, cancel := context.WithTimeout(t.Context(), quick)
+	defer cancel()
+	if err := s.Ping(ctx); err == nil {
+		t.Error("a silent server answered")
+	}
+}
+
+func TestNobodyThere(t *testing.T) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr := l.Addr().String()
+	_ = l.Close()
+	s := faulty(t, "redis://"+addr)
+	unavailable(t, "ping", s.Ping(t.Context()), redis.ErrDown)
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	_, err = s.Epoch(t.Context())
+	unavailable(t, "epoch", err, redis.ErrDown)
+}
+
+func TestKilledAndRestarted(t *testing.T) {
+	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if again, err := s.Epoch(t.Context()); again != before || err != nil {
+		t.Errorf("the epoch changes by itself: %s, %s, %v", before, again, err)
+	}
+	server.Kill()
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrDown)
+	if err := server.Start(); err != nil {
+		t.Fatal(err)
+	}
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) }) // its scripts are unknown there now
+	stored(t, s, 2)
+	if after, err := s.Epoch(t.Context()); after == before || err != nil {
+		t.Errorf("the epoch stays %s, %v", after, err)
+	}
+}
+
+func TestFlushed(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	before, err := s.Epoch(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "FLUSHALL")
+	if after, err := s.Epoch(t.Context()); after == before || err != nil {
+		t.Errorf("the epoch stays %s, %v", after, err)
+	}
+	for n := range 2 { // the replay of who kept a copy
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stored(t, s, 2)
+}
+
+func TestScriptsFlushed(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	for n := range 4 {
+		server.Must(t, "SCRIPT", "FLUSH")
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+		server.Must(t, "SCRIPT", "FLUSH")
+		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []bandit.Delta{{Key: bandit.Key{Field: "n"}, Value: 1}}}})
+		if err != nil || !ok[0] {
+			t.Fatal(ok, err)
+		}
+	}
+	stored(t, s, 4)
+	if c, err := s.Counters(t.Context(), "default"); err != nil || len(c) != 1 || c[0].Value != 4 {
+		t.Errorf("counters %v, %v", c, err)
+	}
+}
+
+func TestFull(t *testing.T) {
+	server := storetest.StartRedis(t, "--maxmemory-policy", "noeviction")
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "CONFIG", "SET", "maxmemory", "1")
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrFull)
+	if _, ok, err := s.Session(t.Context(), "default", sid(0)); !ok || err != nil {
+		t.Errorf("a full Redis can be read: %v, %v", ok, err)
+	}
+	if ok, err := s.Forget(t.Context(), "default", sid(0)); !ok || err != nil {
+		t.Errorf("a full Redis can be emptied: %v, %v", ok, err)
+	}
+	server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	for n := range 2 {
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	m, err := s.Stats(t.Context())
+	if err != nil || m["sessions"] != 2 || m["exchanges"] != 2 {
+		t.Errorf("stored %v, %v", m, err)
+	}
+}
+
+func TestReadOnly(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := faulty(t, server.URL())
+	if err := s.Write(t.Context(), batch(0)); err != nil {
+		t.Fatal(err)
+	}
+	server.Must(t, "REPLICAOF", "127.0.0.1", "1")
+	unavailable(t, "write", s.Write(t.Context(), batch(1)), redis.ErrBusy)
+	server.Must(t, "REPLICAOF", "NO", "ONE")
+	eventually(t, "write", func() error { return s.Write(t.Context(), batch(1)) })
+	stored(t, s, 2)
+}
+
+func TestPasswords(t *testing.T) {
+	const right, wrong = "right-canary-77", "wrong-canary-78"
+	server := storetest.StartRedis(t, "--requirepass", right)
+	var said []string
+	for url, kind := range map[string]error{
+		"redis://:" + right + "@" + server.Addr:        nil,
+		"redis://default:" + right + "@" + server.Addr: nil,
+		"redis://:" + wrong + "@" + server.Addr:        redis.ErrAuth,
+		"redis://nobody:" + wrong + "@" + server.Addr:  redis.ErrAuth,
+		server.URL(): redis.ErrAuth,
+	} {
+		s := faulty(t, url)
+		err := errors.Join(s.Ping(t.Context()), s.Write(t.Context(), batch(1)))
+		if !errors.Is(err, kind) {
+			t.Errorf("have %v, want %v", err, kind)
+		}
+		if err != nil {
+			said = append(said, err.Error())
+		}
+	}
+	if text := strings.Join(said, "\n"); strings.Contains(text, "canary") {
+		t.Errorf("a password is in an error:\n%s", text)
+	}
+}
+
+func TestMissingPermission(t *testing.T) {
+	server := storetest.StartRedis(t)
+	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-xadd")
+	s := faulty(t, "redis://app:secret@"+server.Addr)
+	err := s.Write(t.Context(), batch(1))
+	unavailable(t, "write", err, redis.ErrACL)
+	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
+		t.Errorf("the error does not say what to do: %v", err)
+	}
+	server.Must(t, "ACL", "SETUSER", "app", "+xadd")
+	if err := s.Write(t.Context(), batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	stored(t, s, 1)
+}
+
+// The permissions that docs/OPERATIONS.md lists must do for the whole suite.
+func TestDocumentedPermissions(t *testing.T) {
+	server := storetest.StartRedis(t)
+	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions()...)...)
+	n := 0
+	storetest.Run(t, func(t *testing.T) storetest.Store {
+		t.Helper()
+		n++
+		return open(t, fmt.Sprintf("redis://precept:secret@%s/?prefix=precept:%d", server.Addr, n))
+	})
+}
+
+func TestLocks(t *testing.T) {
+	server := storetest.StartRedis(t)
+	a, b := faulty(t, server.URL()), faulty(t, server.URL())
+	ctx := t.Context()
+	first, err := a.Lock(ctx, "distil", "a", time.Minute)
+	if err != nil || first == nil {
+		t.Fatal(first, err)
+	}
+	if l, err := b.Lock(ctx, "distil", "b", time.Minute); l != nil || err != nil {
+		t.Errorf("two hold it: %v, %v", l, err)
+	}
+	if l, err := a.Lock(ctx, "distil", "a", time.Minute); err != nil || l == nil || l.Token != first.Token {
+		t.Errorf("taken again by its holder: %v, %v", l, err)
+	}
+	if err := errors.Join(first.Renew(ctx, time.Minute), first.SetMeta(ctx, "k", []byte("a"))); err != nil {
+		t.Error(err)
+	}
+	// The holder is stopped, its lock runs out, and another goes on.
+	if err := first.Renew(ctx, time.Millisecond); err != nil {
+		t.Fatal(err)
+	}
+	var second *redis.Lease
+	eventually(t, "lock", func() error {
+		var err error
+		if second, err = b.Lock(ctx, "distil", "b", time.Minute); err == nil && second == nil {
+			err = errors.New("still held")
+		}
+		return err
+	})
+	if second.Token <= first.Token {
+		t.Errorf("tokens %d, %d", first.Token, second.Token)
+	}
+	if err := second.SetMeta(ctx, "k", []byte("b")); err != nil {
+		t.Error(err)
+	}
+	for what, err := range map[string]error{
+		"set": first.SetMeta(ctx, "k", []byte("late")), "renew": first.Renew(ctx, time.Minute), "free": first.Free(ctx),
+	} {
+		if !errors.Is(err, redis.ErrLost) {
+			t.Errorf("%s with a lost lock: %v", what, err)
+		}
+	}
+	if v, _, err := b.Meta(ctx, "k"); string(v) != "b" || err != nil {
+		t.Errorf("value %q, %v", v, err)
+	}
+	if err := second.Free(ctx); err != nil {
+		t.Error(err)
+	}
+	if l, err := a.Lock(ctx, "distil", "a", time.Minute); err != nil || l == nil || l.Token <= second.Token {
+		t.Errorf("taken after it was freed: %v, %v", l, err)
+	}
+}
