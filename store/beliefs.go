@@ -33,34 +33,6 @@ func (s *Store) Beliefs(name string) *bandit.Counters {
 	return t.counters
 }
 
-// load reads the counters of every tenant, at start.
-func (s *Store) load(ctx context.Context) error {
-	names, err := s.be.Tenants(ctx)
-	if err != nil {
-		return err
-	}
-	for _, name := range names {
-		deltas, err := s.be.Counters(ctx, name)
-		if err != nil {
-			return err
-		}
-		maxima, err := s.be.Maxima(ctx, name)
-		if err != nil {
-			return err
-		}
-		c := s.Beliefs(name)
-		c.Add(deltas)
-		c.Raise(maxima)
-		s.tenantsMu.RLock()
-		t := s.tenants[name]
-		s.tenantsMu.RUnlock()
-		if err := s.adopt(ctx, name, t); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // adopt puts the published priors in force.
 func (s *Store) adopt(ctx context.Context, name string, t *tenant) error {
 	version, data, err := s.be.Priors(ctx, name)

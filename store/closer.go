@@ -168,6 +168,8 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	for i, st := range work {
 		steps[i] = st.Settlement
 	}
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
 	done, err := s.be.Settle(ctx, steps)
 	if err != nil {
 		s.opts.Failed("settle", err)

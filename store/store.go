@@ -57,6 +57,7 @@ type Store struct {
 	touchedMu sync.Mutex
 	touched   map[touch]bool
 
+	shared    shared
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
 }

@@ -1,0 +1,132 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"precept/bandit"
+	"precept/session"
+)
+
+// FollowEvery is how often a store looks at what other replicas have learned.
+const FollowEvery = 15 * time.Second
+
+// sharedBackend is one that other processes write to as well.
+type sharedBackend interface {
+	// Moved says of each tenant how often its counters were changed, by whomever.
+	Moved(ctx context.Context) (map[string]string, error)
+}
+
+// shared is what a store on such a backend has to know. Nothing of it is used on any other.
+type shared struct {
+	// mu is held while counters are moved in the backend and in memory, and while memory is made anew from the backend: a
+	// reward of ours is then in both or in neither. It is locked before tenantsMu.
+	mu    sync.Mutex
+	moved map[string]string // as of the last reading
+}
+
+// Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a backend that is this
+// process' own it returns at once.
+func (s *Store) Follow(ctx context.Context, every time.Duration) error {
+	be, ok := s.be.(sharedBackend)
+	if !ok {
+		return nil
+	}
+	for {
+		begin := s.opts.Now()
+		if err := s.refresh(ctx, be); err != nil && ctx.Err() == nil {
+			s.opts.Failed("follow", err)
+		}
+		// Where there is so much to read that it takes long, it is read less often.
+		wait := max(every, 20*s.opts.Now().Sub(begin))
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(min(wait, 10*every)):
+		}
+	}
+}
+
+// refresh reads the counters of every tenant whose counters have moved since they were read. They replace what is in memory:
+// its own part of them is among them.
+func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
+	moved, err := be.Moved(ctx)
+	if err != nil {
+		return err
+	}
+	for name, stand := range moved {
+		if err := s.refreshTenant(ctx, name, stand); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) refreshTenant(ctx context.Context, name, stand string) error {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	if old, read := s.shared.moved[name]; read && old == stand {
+		return nil
+	}
+	fresh, err := s.read(ctx, name)
+	if err != nil {
+		return err
+	}
+	s.tenantsMu.Lock()
+	if old := s.tenants[name]; old != nil {
+		fresh.rewards = old.rewards
+	}
+	s.tenants[name] = fresh
+	s.tenantsMu.Unlock()
+	if s.shared.moved == nil {
+		s.shared.moved = map[string]string{}
+	}
+	s.shared.moved[name] = stand
+	return nil
+}
+
+// read makes what the chooser believes of a tenant's lessons out of the backend alone.
+func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
+	deltas, err := s.be.Counters(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	maxima, err := s.be.Maxima(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &tenant{counters: bandit.NewCounters()}
+	t.counters.Today(s.opts.Now())
+	t.counters.Add(deltas)
+	t.counters.Raise(maxima)
+	return t, s.adopt(ctx, name, t)
+}
+
+// load reads the counters of every tenant, at start. A shared backend that is away is no reason not to start: lessons are
+// chosen from the priors until Follow finds it.
+func (s *Store) load(ctx context.Context) error {
+	if be, ok := s.be.(sharedBackend); ok {
+		err := s.refresh(ctx, be)
+		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+			s.opts.Failed("load", err)
+			return nil
+		}
+		return err
+	}
+	names, err := s.be.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names {
+		t, err := s.read(ctx, name)
+		if err != nil {
+			return err
+		}
+		s.tenantsMu.Lock()
+		s.tenants[name] = t
+		s.tenantsMu.Unlock()
+	}
+	return nil
+}
