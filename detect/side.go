@@ -6,8 +6,8 @@ import (
 	"precept/wire"
 )
 
-// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary", "memory", or "" when
-// they are not.
+// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary", "memory", "commit", or ""
+// when they are not.
 func Side(req *wire.Request) string {
 	system, user := "", ""
 	first := min(req.Len(), 3)
@@ -59,6 +59,8 @@ func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 		return "title", true
 	case summaryWords(cutText(head, 400)), summaryWords(cutText(strings.TrimSpace(user), 300)):
 		return "summary", true
+	case commitWords(cutText(head, 400)):
+		return "commit", true
 	}
 	return "", false
 }
@@ -80,6 +82,9 @@ func knownSide(user, system string) (string, bool) {
 		{"summary", "the conversation history before this point was compacted"},
 		{"summary", "the current conversation is rapidly running out of context"},
 		{"summary", "*briefly* summarize this partial conversation"},
+		{"summary", "you are maintaining a context-aware state summary"},
+		{"summary", "critical: this summarization request is a system operation"},
+		{"title", "based on the conversation so far, provide a concise description of this session"},
 		{"title", "generate a title for this conversation"},
 		{"title", "please write a 5-10 word title for the following conversation"},
 		{"title", "analyze if this message indicates a new conversation topic"},
@@ -100,6 +105,9 @@ func knownSide(user, system string) (string, bool) {
 		{"summary", "you are the component that summarizes"},
 		{"summary", "you are a helpful ai assistant tasked with summarizing conversations"},
 		{"summary", "you are a conversation summar"},
+		{"summary", "you are summarizing a conversation"},
+		{"title", "you are an expert in crafting"}, // titles, branch names
+		{"commit", "you are an expert software engineer that generates concise, one-line git commit messages"},
 		{"memory", "you are the managed memory"},
 		{"memory", "you are a memory extraction"},
 	} {
@@ -122,12 +130,17 @@ func titleWords(low string) bool {
 
 // summaryWords: the text asks for a summary of the conversation, in whatever words.
 func summaryWords(low string) bool {
-	if !hasWord(low, "summar", "compact", "condens") {
+	if !hasWord(low, "summar", "compact", "condens", "context extraction") {
 		return false
 	}
 	return hasWord(low, "summarize the conversation", "summarize this conversation", "summarize our conversation", "summarise the conversation", "summarize the following conversation", "summary of the conversation",
 		"summary of this conversation", "summary of our conversation", "conversation summar", "summarize the chat", "summarize the above conversation", "summarizing conversations", "conversation compactor",
-		"context summar", "progressively summarize the lines of conversation", "condense the conversation", "compact the conversation")
+		"context summar", "context extraction assistant", "summary about the contents of this conversation", "progressively summarize the lines of conversation", "condense the conversation", "compact the conversation")
+}
+
+// commitWords: the whole task is the message of a commit. A person who asks for one speaks in the user's place.
+func commitWords(low string) bool {
+	return hasWord(low, "commit message", "git commits") && hasWord(low, "generate", "generates", "expert at writing", "write a ", "writes ")
 }
 
 // begins: the wording stands at the start of a line of text.

@@ -48,3 +48,66 @@ func begunBy(sc Scope, req *wire.Request) []EchoKey {
 	}
 	return nil
 }
+
+// noticed says whether the first words of the user carry an agent's own note that the history behind them was cut:
+// cline cuts it without asking any model, and leaves nothing else of it.
+func noticed(req *wire.Request) bool {
+	if req.Delta {
+		return false
+	}
+	for i := range min(req.Len(), maxFront) {
+		if it := req.Item(i); it.Role == wire.RoleUser && it.Words != "" {
+			_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
+			return ok && strings.Contains(note, "context was compacted")
+		}
+	}
+	return false
+}
+
+// beginning is the key under which a session is known by its first words, 0 where they are not shown.
+func beginning(sc Scope, req *wire.Request) (EchoKey, bool) {
+	words := firstWords(req)
+	return echoKey(sc, "w:"+strconv.FormatUint(words, 16), 0), words != 0
+}
+
+// shortened finds the session whose history the agent has cut: it began with the same words. Of several that did, it is the
+// one whose newest request came to nothing; where that does not tell either, the list is a session of its own.
+func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
+	if !noticed(req) {
+		return false
+	}
+	key, ok := beginning(r.scope, req)
+	if !ok {
+		return false
+	}
+	var ids []ID
+	for _, o := range t.index.owners(nil, key) {
+		ids = append(ids, o.id)
+	}
+	if len(ids) == 0 && look != nil {
+		ids = look([]EchoKey{key})[key]
+	}
+	if len(ids) > 1 {
+		ids = t.unanswered(ids)
+	}
+	if len(ids) != 1 {
+		return false
+	}
+	r.set(ids[0])
+	r.Method = ByEcho
+	t.take(r)
+	return true
+}
+
+// unanswered keeps the sessions whose newest request is over without a reply.
+func (t *Threader) unanswered(ids []ID) []ID {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	var open []ID
+	for _, id := range ids {
+		if h := t.heads.get(id); h != nil && h.taken && h.flying == 0 {
+			open = append(open, id)
+		}
+	}
+	return open
+}

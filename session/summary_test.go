@@ -61,6 +61,44 @@ func TestThreadSummaryOfTwo(t *testing.T) {
 	w.other("the second", first[1], r)
 }
 
+// cut is a list whose history gave way to cline's own note.
+func cut(words string) obj {
+	return obj{"role": "user", "content": []obj{{"type": "text", "text": words}, {"type": "text", "text": "<SYSTEM_NOTICE>\nEarlier context was compacted. Commands ran:\nmake\n</SYSTEM_NOTICE>"}}}
+}
+
+func TestThreadHistoryCut(t *testing.T) {
+	w := newWorld(t)
+	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	w.ask(chat(t, user("write the docs")), calls("call_b81b9c2d3e4f5062"))
+	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_c81b9c2d3e4f5063"))
+	w.same("the one session that began so", a, r)
+	w.same("and goes on", a, w.open(chat(t, cut("upgrade the parser"), called("call_c81b9c2d3e4f5063", "{}"), result("call_c81b9c2d3e4f5063", "ok"))))
+	w.other("without the note", a, w.open(chat(t, user("upgrade the parser"))))
+	w.other("other words", a, w.open(chat(t, cut("upgrade the lexer"))))
+	w.other("another credential", a, w.th.Resolve(Scope{Tenant: "default", Credential: 2}, Claim{}, chat(t, cut("upgrade the parser")), w.now, nil))
+}
+
+// Of two that began alike the list belongs to the one that was just refused, or to nobody.
+func TestThreadHistoryCutOfTwo(t *testing.T) {
+	w := newWorld(t)
+	history := func(id string) []obj {
+		return []obj{user("upgrade the parser"), called(id, "{}"), result(id, "no")}
+	}
+	a := w.ask(chat(t, user("upgrade the parser")), calls("call_a81b9c2d3e4f5061"))
+	b := w.ask(chat(t, user("upgrade the parser")), calls("call_b81b9c2d3e4f5062"))
+	w.other("two runs", a, b)
+	r := w.ask(chat(t, cut("upgrade the parser")), calls("call_d81b9c2d3e4f5064"))
+	w.other("the first", a, r)
+	w.other("the second", b, r)
+
+	fail := func(id string) {
+		r := w.open(chat(t, history(id)...))
+		w.th.Ended(r, false, w.now)
+	}
+	fail("call_b81b9c2d3e4f5062")
+	w.same("the one that was refused", b, w.open(chat(t, cut("upgrade the parser"))))
+}
+
 func TestSummaryKeys(t *testing.T) {
 	sc := Scope{Tenant: "default"}
 	long := strings.Repeat("a line that is long enough to be nobody else's, no doubt\n", 3)

@@ -86,6 +86,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		r.named(sc, c)
 		t.take(&r)
 	case t.follow(&r, c, newTrail(&r, c, req), look):
+	case c.Session == "" && t.shortened(&r, req, look):
 	case c.Session != "":
 		r.named(sc, c)
 		t.take(&r)
@@ -170,12 +171,15 @@ func firstWords(req *wire.Request) uint64 {
 // random: a text or a "call_1" counts for this process only, and little.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
+	var news []EchoKey
 	if r.New {
 		kind = stampPast
+		if key, ok := beginning(r.scope, req); ok && t.index.add(key, owner{r.ID, kind}) {
+			news = append(news, key)
+		}
 	} else {
 		oldest = max(oldest, req.New()-maxBack)
 	}
-	var news []EchoKey
 	seen := 0
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
 		for _, k := range req.Echo(i) {

@@ -4,7 +4,7 @@ package wire
 
 func (r *Request) decodeChat(it *Item, at span) {
 	b := r.Body
-	var content, calls, legacy, callID span
+	var content, calls, legacy, callID, name span
 	for k, v := range members(b, at.start) {
 		switch string(k) {
 		case "content":
@@ -15,6 +15,8 @@ func (r *Request) decodeChat(it *Item, at span) {
 			legacy = v
 		case "tool_call_id":
 			callID = v
+		case "name":
+			name = v
 		case "id":
 			it.ID = text(b, v)
 		}
@@ -24,6 +26,9 @@ func (r *Request) decodeChat(it *Item, at span) {
 	case RoleUser:
 		it.userText(b, parts)
 	case RoleTool:
+		if callID.empty() {
+			callID = name
+		}
 		it.Results = []Result{{CallID: text(b, callID), Text: joinText(b, parts), Closed: content.empty() || b[content.start] == 'n'}}
 	case RoleAssistant:
 		it.Text = joinText(b, parts)
@@ -42,7 +47,8 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 		}
 	}
 	if kindAt(b, legacy) == '{' {
-		out = append(out, Call{Name: text(b, member(b, legacy, "name")), Args: text(b, member(b, legacy, "arguments"))})
+		name := text(b, member(b, legacy, "name")) // there is one call at a time, and its result names nothing else
+		out = append(out, Call{ID: name, Name: name, Args: text(b, member(b, legacy, "arguments"))})
 	}
 	return out
 }

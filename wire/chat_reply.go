@@ -46,6 +46,7 @@ func (r *ReplyReader) choice(b []byte, v span) {
 		r.rep.Choices = index + 1
 	}
 	if index != 0 {
+		r.other(b, index, delta)
 		return
 	}
 	if f := short(b, finish); f != "" {
@@ -56,8 +57,36 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	}
 }
 
-// textSlot is the index of the text among the slots of a chat reply; calls count from zero.
+// textSlot is the index of the text among the slots of a chat reply; calls count from zero, and the texts of further choices
+// stand below it.
 const textSlot = -1
+
+// other takes a piece of a choice that is not the first. A client may go on with any of them, so it must be known again.
+func (r *ReplyReader) other(b []byte, index int, v span) {
+	if index < 0 || kindAt(b, v) != '{' {
+		return
+	}
+	for k, m := range members(b, v.start) {
+		switch string(k) {
+		case "content":
+			if kindAt(b, m) == '"' && m.end-m.start > 2 {
+				r.add(r.slotAt(textSlot-index), b, m)
+			}
+		case "tool_calls":
+			if kindAt(b, m) != '[' {
+				continue
+			}
+			for c := range elements(b, m.start) {
+				if kindAt(b, c) == '{' && len(r.rep.others) < maxOthers {
+					r.rep.others = appendKey(r.rep.others, "c:", short(b, member(b, c, "id")))
+				}
+			}
+		}
+	}
+}
+
+// maxOthers bounds what is kept of further choices.
+const maxOthers = 64
 
 func (r *ReplyReader) delta(b []byte, v span) {
 	for k, m := range members(b, v.start) {

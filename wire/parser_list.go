@@ -24,7 +24,7 @@ func (p *parser) listItems(i int, more bool) int {
 
 // item scans the item at i, depth 3.
 func (p *parser) item(start int) int {
-	var role, kind, call span
+	var role, kind, call, named span
 	blocks, before := -1, len(p.results)
 	i, more := p.open(start, '}', 3)
 	for more {
@@ -53,8 +53,13 @@ func (p *parser) item(start int) int {
 			if call.empty() {
 				call = span{from, i}
 			}
+		case "name":
+			named = span{from, i}
 		}
 		i, more = p.next(i, '}')
+	}
+	if p.dialect == Chat && call.empty() { // the result of a function, as older clients send it
+		call = named
 	}
 	if i > 0 {
 		p.add(span{start, i}, p.str(role), p.str(kind), p.str(call), blocks, before)

@@ -111,6 +111,12 @@ func (r *ReplyReader) Reply() *Reply {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
 		}
+		if r.dialect == Chat && s.index < textSlot {
+			if len(rep.others) < maxOthers {
+				rep.others = appendKey(rep.others, "t:", textKey(string(s.text)))
+			}
+			continue
+		}
 		if s.isCall && (s.id != "" || s.name != "" || len(s.text) > 0) {
 			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: string(s.text)})
 		} else if !s.isCall && len(s.text) > 0 {

@@ -20,7 +20,8 @@ type Reply struct {
 	Complete bool // a regular end was seen (finish reason, message_stop, response.completed, a whole JSON body), and no error
 	Cut      bool // text or arguments were longer than the capture limit
 
-	texts []string // the messages one by one, where a reply may have several
+	texts  []string // the messages one by one, where a reply may have several
+	others []string // keys of the choices that are not the first
 }
 
 // number is the integer at v, or other.
@@ -84,5 +85,6 @@ func EchoReply(rep *Reply) []string {
 			keys = appendKey(keys, "t:", textKey(t))
 		}
 	}
+	keys = append(keys, rep.others...)
 	return appendKey(keys, "r:", rep.ID)
 }

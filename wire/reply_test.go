@@ -64,7 +64,7 @@ func TestGoldenReplies(t *testing.T) {
 			}
 			for _, n := range []int{1 << 20, 1, 2, 3, 7, 64} {
 				got := *read(g.dialect, g.raw, 1<<20, n)
-				got.texts = nil
+				got.texts, got.others = nil, nil
 				if !reflect.DeepEqual(got, want) {
 					t.Fatalf("in pieces of %d\n got %+v\nwant %+v", n, got, want)
 				}
@@ -247,4 +247,31 @@ func FuzzReply(f *testing.F) {
 			t.Fatalf("%d bytes kept, the limit is %d", size, limit)
 		}
 	})
+}
+
+// A client that asked for several choices may go on with any of them.
+func TestEchoOfFurtherChoices(t *testing.T) {
+	stream := `data: {"id":"chatcmpl-1","choices":[{"index":1,"delta":{"tool_calls":[{"index":0,"id":"call_b1","function":{"name":"sh","arguments":"{"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{"content":"one"}},{"index":2,"delta":{"content":"thr"}}]}
+
+data: {"choices":[{"index":2,"delta":{"content":"ee "}},{"index":1,"delta":{"tool_calls":[{"index":0,"function":{"arguments":"}"}}]}}]}
+
+data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delta":{},"finish_reason":"tool_calls"},{"index":2,"delta":{},"finish_reason":"stop"}]}
+
+data: [DONE]
+
+`
+	r := NewReplyReader(Chat, "text/event-stream", 1<<20)
+	_, _ = r.Write([]byte(stream))
+	rep := r.Reply()
+	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
+		t.Errorf("the first choice: %+v", rep)
+	}
+	keys := EchoReply(rep)
+	for _, want := range []string{"t:" + textKey("one"), "t:" + textKey("three"), "c:call_b1", "r:chatcmpl-1"} {
+		if !slices.Contains(keys, want) {
+			t.Errorf("%s is not among %q", want, keys)
+		}
+	}
 }

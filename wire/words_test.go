@@ -34,6 +34,8 @@ func TestOwnWords(t *testing.T) {
 		{"quotes of a person", `"a" and "b"`, `"a" and "b"`},
 		{"one quote", `"`, `"`},
 		{"quotes and a newline", "\"fix it\n\"", "fix it"},
+		{"rules of aider", "fix it\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery block must use this format.", "fix it"},
+		{"rules of a person", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone", "what is this?\n# *SEARCH/REPLACE block* Rules:\nnone"},
 		{"our lessons", block + "fix it", "fix it"},
 		{"our lessons alone", block, ""},
 		{"our lessons twice", block + block + "fix it", "fix it"},
