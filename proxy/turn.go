@@ -51,8 +51,8 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	set := p.set.Load()
 	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
 	dialect, shape := wire.None, family(escaped, r.Header)
-	if r.Method == http.MethodPost {
-		dialect = wire.DialectOf(escaped)
+	if d := wire.DialectOf(escaped); r.Method == http.MethodPost && d == shape { // a thread's messages are none of the API's
+		dialect = d
 	}
 	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
 		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
@@ -194,6 +194,11 @@ func (t *turn) identify() {
 	}
 	t.isNew = true
 	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
+	if t.found.New && t.beside(rec) { // of a conversation that is not known: no session begins with it
+		t.isNew, t.found.Echoes = false, nil
+		t.p.threads.Ended(t.found, true, now)
+		return
+	}
 	rec.Assignment.Excluded = late
 	rec.NoLearn = !t.learn
 	t.ses = t.p.opts.Store.Add(rec)
@@ -216,9 +221,7 @@ func (t *turn) decide() {
 	rec := t.ses.Record
 	rec.Lock()
 	defer rec.Unlock()
-	if reason, side := rec.Side(t.req, t.claim, t.p.signs); side {
-		t.side, t.skip = reason, "side:"+reason
-		t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+	if t.beside(rec) {
 		return
 	}
 	t.plan = t.set.injector.Plan(rec, inject.Turn{
@@ -237,6 +240,16 @@ func (t *turn) decide() {
 		}
 	}
 	m.loops.Add(float64(t.plan.Loops))
+}
+
+// beside says whether the request is none of the conversation, and notes why.
+func (t *turn) beside(rec *session.Record) bool {
+	reason, side := rec.Side(t.req, t.claim, t.p.signs)
+	if side {
+		t.side, t.skip = reason, "side:"+reason
+		t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+	}
+	return side
 }
 
 // splice makes the body that goes out.

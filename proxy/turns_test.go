@@ -11,6 +11,8 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/prometheus/client_golang/prometheus/testutil"
+
 	"precept/sample"
 	"precept/session"
 )
@@ -101,6 +103,34 @@ func TestSideRequests(t *testing.T) {
 	x := keptIn(t, r, session.SpaceXSession, "ses_side")["default"]
 	if len(x) != 2 || x[0].Turn != 1 || x[1].Turn != 2 {
 		t.Errorf("%d exchanges: %v", len(x), x)
+	}
+}
+
+// A title or the message of a commit, asked for without naming a conversation, begins none.
+func TestSideOfNoSession(t *testing.T) {
+	up := newUpstream(t, model(t))
+	flags := certain()
+	flags["debug_headers"] = "true"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	for _, system := range []string{"You are a title generator.", "You are an expert at writing Git commits. Write a short commit message."} {
+		b, _ := json.Marshal(obj{"messages": []obj{{"role": "system", "content": system}, {"role": "user", "content": "do alpha"}}})
+		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+		if got := up.last(t).body; !bytes.Equal(got, b) || !strings.HasPrefix(res.Header.Get("Precept-Skip"), "side:") {
+			t.Errorf("%s: %q %s", system, res.Header.Get("Precept-Skip"), got)
+		}
+	}
+	if n := testutil.CollectAndCount(r.opts.Metrics.sessions); n != 0 {
+		t.Errorf("%d sessions", n)
+	}
+	if failed := testutil.CollectAndCount(r.opts.Metrics.failOpen); failed != 0 {
+		t.Errorf("%d steps failed", failed)
+	}
+	s := newSpeaker("chat", "do alpha")
+	if _, _, list := s.say(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
+		t.Errorf("the first turn: %s", list)
+	}
+	if n := testutil.CollectAndCount(r.opts.Metrics.sessions); n != 1 {
+		t.Errorf("%d sessions with one conversation", n)
 	}
 }
 

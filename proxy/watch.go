@@ -33,8 +33,8 @@ func (t *turn) response(res *http.Response) error {
 	if t.id != "" {
 		res.Header.Set("Precept-Request-Id", t.id)
 	}
-	if t.ses != nil {
-		res.Header.Set("Precept-Session", t.ses.Name)
+	if t.ses != nil || t.side != "" {
+		res.Header.Set("Precept-Session", t.sessionName())
 		if t.set.cfg.DebugHeaders {
 			t.debug(res.Header)
 		}
@@ -51,6 +51,15 @@ func (t *turn) response(res *http.Response) error {
 		res.Body = w
 	}
 	return nil
+}
+
+// sessionName is what feedback may call the session. One is made up for a request that is beside a conversation which is not
+// known.
+func (t *turn) sessionName() string {
+	if t.ses == nil {
+		return t.found.Name
+	}
+	return t.ses.Name
 }
 
 // debug tells a session's arm, for those who asked for it.
@@ -135,8 +144,8 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if t.id != "" {
 		w.Header().Set("Precept-Request-Id", t.id)
 	}
-	if t.ses != nil {
-		w.Header().Set("Precept-Session", t.ses.Name)
+	if t.ses != nil || t.side != "" {
+		w.Header().Set("Precept-Session", t.sessionName())
 	}
 	write(w, spoken(t.r), code, text)
 }
