@@ -128,7 +128,7 @@ type Limits struct {
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0"`
-	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576" later:"yes"`
+	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576"`
 	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1"`
 	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`
 	StreamIdleTimeout     time.Duration `yaml:"stream_idle_timeout" min:"1"`

@@ -15,6 +15,7 @@ func (t *turn) record() {
 	if t.ses == nil {
 		return
 	}
+	defer t.p.opts.Store.Abandon(t.begun) // nothing to do when it was offered
 	now := t.p.opts.Now()
 	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
 	t.p.threads.Ended(t.found, complete, now)
@@ -31,11 +32,30 @@ func (t *turn) record() {
 	case main:
 		changed = store.Counted
 	}
-	if main && t.set.cfg.Limits.CaptureBytes > 0 {
-		if x, size := t.exchange(now); x != nil {
-			t.p.opts.Store.Offer(store.Turn{Exchange: x, Size: size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered()})
-		}
+	if t.kept == nil {
+		return
 	}
+	size := t.complete(now)
+	t.p.opts.Store.Offer(store.Turn{
+		Exchange: t.kept, Begun: t.begun, Size: size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered(),
+	})
+}
+
+// begin admits the turn, before its request goes out.
+func (t *turn) begin() {
+	if t.ses == nil || t.side != "" || !t.learn || t.set.cfg.Limits.CaptureBytes <= 0 {
+		return
+	}
+	id, err := sample.NewID(t.p.opts.Rand)
+	if err != nil {
+		return
+	}
+	t.kept = &sample.Exchange{
+		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name,
+		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
+		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
+	}
+	t.begun = t.p.opts.Store.Begin(t.kept)
 }
 
 // note keeps keys under which the session is known.
@@ -58,18 +78,10 @@ func (t *turn) echoed() bool {
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
-// exchange copies what is new in the turn out of the request's buffer, which is about to be given back.
-func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
-	id, err := sample.NewID(t.p.opts.Rand)
-	if err != nil {
-		return nil, 0
-	}
-	x := &sample.Exchange{
-		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name,
-		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
-		Status: t.watch.status, Outcome: t.outcome(), Loops: t.plan.Loops,
-		LatencyMS: ms(now.Sub(t.started)), Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
-	}
+// complete copies what is new in the turn out of the request's buffer, which is about to be given back.
+func (t *turn) complete(now time.Time) int64 {
+	x := t.kept
+	x.Status, x.Outcome, x.LatencyMS = t.watch.status, t.outcome(), ms(now.Sub(t.started))
 	if !t.watch.first.IsZero() {
 		x.FirstMS = ms(t.watch.first.Sub(t.started))
 	}
@@ -87,7 +99,7 @@ func (t *turn) exchange(now time.Time) (*sample.Exchange, int64) {
 		x.Truncated = x.Truncated || rep.Cut
 	}
 	x.Truncated = x.Truncated || t.watch.overflow
-	return x, int64(size)
+	return int64(size)
 }
 
 // newItems copies the items that no earlier turn has shown, up to capture_limit.

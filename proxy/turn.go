@@ -9,6 +9,7 @@ import (
 	"precept/detect"
 	"precept/inject"
 	"precept/lesson"
+	"precept/sample"
 	"precept/session"
 	"precept/store"
 	"precept/wire"
@@ -42,6 +43,9 @@ type turn struct {
 	learn bool
 	turn  int // number of the turn in its session
 	base  int // items of the list that an earlier turn has shown
+
+	kept  *sample.Exchange // what is kept of the turn, nil for nothing
+	begun *store.Begun
 
 	watch watch
 }
@@ -80,6 +84,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 		defer t.finish(pw)
 		t.prepare(f)
 		t.name()
+		p.guard("begin", t.begin)
 	}
 	f.response, f.failed = t.response, t.failed
 	if who.key != nil {

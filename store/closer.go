@@ -20,6 +20,9 @@ func (s *Store) closeTick() time.Duration {
 // closeDue closes every session that has reached the fixed age. The age is the same for every arm: closing on the
 // arrival of feedback would count the arms whose sessions end sooner first.
 func (s *Store) closeDue(ctx context.Context) {
+	if s.lagging.Load() {
+		return // what was said in a session may still stand in the spool
+	}
 	var after session.Row
 	for ctx.Err() == nil {
 		rows, err := s.be.Due(ctx, s.opts.Now().Add(-s.opts.CloseAfter), after, closeBatch)

@@ -122,13 +122,17 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 // do runs a chore on what the recorder holds. What can be written is written first, so that little is left in its hands.
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
 	s.take(b)
-	b.retryAt = time.Time{}
+	b.retryAt, b.deliverAt = time.Time{}, time.Time{}
 	s.flush(ctx, b)
+	if b.err == nil && b.lagging {
+		b.err = errors.New("a backlog is being written")
+	}
 	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
 		c.done <- choreResult{err: fmt.Errorf("%w (%w)", errUnwritten, b.err)}
 		return
 	}
 	n, err := c.run(context.WithoutCancel(ctx), b) // half of it would be worse than a stop that waits
+	err = errors.Join(err, s.purge(b))
 	c.done <- choreResult{n, err}
 }
 
@@ -147,14 +151,18 @@ func (e *erasure) isErased(tenant, id string, at time.Time) bool {
 
 // forget takes out of the batch what is the tenant's and of the sessions.
 func (b *batch) forget(tenant string, of func(session.ID) bool) {
-	b.signals = slices.DeleteFunc(b.signals, func(g signal) bool { return g.tenant == tenant && of(g.id) })
-	b.landed = slices.DeleteFunc(b.landed, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
+	p := &b.next
+	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.tenant == tenant && of(g.id) })
+	p.echoes = slices.DeleteFunc(p.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
+	p.rows = slices.DeleteFunc(p.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
 }
 
 // forgetWaiting takes out of memory what would bring a forgotten session back.
 func (s *Store) forgetWaiting(tenant string, of func(session.ID) bool) {
 	s.dirtyMu.Lock()
-	s.echoes = slices.DeleteFunc(s.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
+	theirs := func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) }
+	s.echoes = slices.DeleteFunc(s.echoes, theirs)
+	s.forgetHeld(theirs)
 	s.dirtyMu.Unlock()
 	s.touchedMu.Lock()
 	defer s.touchedMu.Unlock()
@@ -190,6 +198,9 @@ func (s *Store) retain(ctx context.Context) {
 		s.opts.Failed("retain", err)
 	}
 	s.erased.tidy(now)
+	s.dirtyMu.Lock()
+	s.forgetHeld(func(e session.Echo) bool { return now.Sub(e.At) > forgottenIn })
+	s.dirtyMu.Unlock()
 }
 
 // tidy lets go of what no request can bring back any more.

@@ -3,112 +3,146 @@ package store
 import (
 	"context"
 	"errors"
-	"sync/atomic"
 	"time"
 
 	"precept/sample"
 	"precept/session"
-	"precept/store/sqlite"
 )
 
-// batch is what the next write takes along; after a failed write it is tried again, grown.
+// batch is the recorder's own: what it has in hand between a turn's end and the backend.
 type batch struct {
-	spare     []Turn // the list that the queue swaps with
-	exchanges []sample.Exchange
-	signals   []signal       // what they say of their sessions
-	landed    []session.Echo // written, but what waited for them could not be joined yet
-	held      int64
-	err       error // of the last attempt
-	retryAt   time.Time
-	last      bool // the program stops: nothing waits any longer
+	spare     []Turn   // the list that the queue swaps with
+	openSpare []*Begun // and the list of turns that began
+	open      []*Begun // turns that were under way at the last flush
+	next      parcel   // admitted, and not in the spool yet
+	delivery
+
+	err     error     // of the last attempt
+	retryAt time.Time // after a failed one
+	last    bool      // the program stops: nothing waits any longer
 }
 
-// flush writes the batch, with the sessions that changed and what went by, in one transaction.
+// flush puts what is new into the spool, and hands what is due to the backend.
 func (s *Store) flush(ctx context.Context, b *batch) {
 	now := s.opts.Now()
+	s.collect(b, now, ctx.Err() != nil || b.last)
 	if now.Before(b.retryAt) {
 		return
 	}
-	dirty, echoes := s.takeDirty(now, ctx.Err() != nil || b.last)
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	if len(dirty)+len(echoes)+len(b.exchanges) == 0 {
-		b.err = nil
-		s.follow(wctx, b, now)
-		return
+	b.err = s.put(b)
+	if b.err == nil {
+		b.err = s.deliver(wctx, b, now)
 	}
-	w := session.Batch{Echoes: echoes, Exchanges: b.exchanges}
+	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
+		s.Tally.WriteErrors.Add(1)
+		s.healthy(false)
+		s.opts.Failed(stepOf(b.err), b.err)
+		b.retryAt = now.Add(time.Second)
+	}
+	s.lag(b)
+}
+
+// collect makes the rows of the sessions that changed, and takes what went by.
+func (s *Store) collect(b *batch, now time.Time, all bool) {
+	dirty, echoes := s.takeDirty(now, all)
+	b.flushes++
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
 		if row, ok := s.encode(ses); ok {
-			w.Rows = append(w.Rows, row)
+			b.next.rows = append(b.next.rows, row)
+			ses.put.Store(b.flushes)
 		}
 	}
-	b.err = s.be.Write(wctx, w)
-	if errors.Is(b.err, sqlite.ErrInvalid) {
-		b.err = s.sift(wctx, b, w)
+	if len(b.next.echoes)+len(echoes) <= maxEchoes {
+		b.next.echoes = append(b.next.echoes, echoes...)
 	}
-	switch {
-	case errors.Is(b.err, ErrVolatile):
-		s.healthy(false)
-		rest(dirty) // nobody else knows them: they stay within reach
-		s.drop(b, &s.Tally.DroppedReadOnly)
-		return
-	case b.err != nil:
-		s.putBack(b, dirty, echoes, now)
+	b.next.flush = b.flushes
+	if s.spool == nil {
 		return
 	}
-	s.healthy(true)
-	rest(dirty)
-	s.written(b)
-	if len(b.landed) < maxEchoes {
-		b.landed = append(b.landed, echoes...)
-	}
-	s.follow(wctx, b, now)
-}
-
-// rest says that the sessions may rest when they are idle.
-func rest(written []*Session) {
-	for _, ses := range written {
-		ses.known.Store(true)
-	}
-}
-
-// sift writes a batch in which something can never be stored: first what is no exchange, then every exchange by itself,
-// and drops those that are refused. Better lose them than everything beside and behind them.
-func (s *Store) sift(ctx context.Context, b *batch, w session.Batch) error {
-	err := s.be.Write(ctx, session.Batch{Rows: w.Rows, Echoes: w.Echoes})
-	if errors.Is(err, sqlite.ErrInvalid) {
-		s.opts.Failed("write", err)
-	} else if err != nil {
-		return err
-	}
-	kept := make([]sample.Exchange, 0, len(b.exchanges))
-	for i := range b.exchanges {
-		err := s.be.Write(ctx, session.Batch{Exchanges: b.exchanges[i : i+1]})
+	still := b.open[:0]
+	for _, t := range b.open {
 		switch {
-		case errors.Is(err, sqlite.ErrInvalid):
-			s.opts.Failed("write", err)
-			s.Tally.DroppedBad.Add(1)
-			s.Tally.Pending.Add(-1)
-		case err != nil:
-			b.exchanges = append(kept, b.exchanges[i:]...)
+		case t.over.Load():
+			continue // its end is in the queue, or was taken
+		case !t.put:
+			b.next.begun = append(b.next.begun, s.stub(t.x))
+			b.next.admitted++
+			t.put = true
+		}
+		still = append(still, t)
+	}
+	clear(b.open[len(still):])
+	b.open = still
+}
+
+// stub is what is put down of a turn that is under way.
+func (s *Store) stub(x *sample.Exchange) stub {
+	r := sample.NewRedactor(s.opts.Personal)
+	head := sample.Exchange{
+		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), RequestID: x.RequestID,
+		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
+	}
+	return stub{x.ID, head.AppendJSON(nil)}
+}
+
+// put makes what is new durable, and queues it for the backend.
+func (s *Store) put(b *batch) error {
+	p := &b.next
+	if p.empty() {
+		return nil
+	}
+	if len(p.rows) > flushAt {
+		p.rows = newestRows(p.rows)
+	}
+	if s.spool != nil {
+		s.spool.buf = p.append(s.spool.buf[:0])
+		end, err := s.spool.write(s.spool.buf, p.admitted)
+		if cap(s.spool.buf) > replayBytes {
+			s.spool.buf = nil
+		}
+		if errors.Is(err, errQuota) {
+			end, err = s.overQuota(p)
+		}
+		if err != nil {
 			return err
-		default:
-			kept = append(kept, b.exchanges[i])
+		}
+		p.end = end
+		if b.lagging {
+			s.heldBytes.Add(-p.held)
+			b.from, b.fromFlush = p.end, p.flush
+			*p = parcel{}
+			return nil
 		}
 	}
-	b.exchanges = kept
+	b.tail.merge(p)
+	*p = parcel{}
 	return nil
 }
 
-// follow does what comes after a write; what of it fails is kept for the next time.
-func (s *Store) follow(ctx context.Context, b *batch, now time.Time) {
-	b.signals, b.landed = s.tell(ctx, b.signals), s.unpark(ctx, b.landed)
-	if len(b.signals)+len(b.landed) > 0 {
-		b.retryAt = now.Add(time.Second)
+// overQuota drops the newest exchanges, booked: what is older waits for its turn.
+func (s *Store) overQuota(p *parcel) (place, error) {
+	begun := make(map[string]bool, len(p.ended))
+	for _, id := range p.ended {
+		begun[id] = true
+		p.voids = append(p.voids, void{id, droppedQuota})
 	}
+	for i := range p.exchanges {
+		if !begun[p.exchanges[i].ID] {
+			p.admitted--
+			p.drop(droppedQuota, 1)
+		}
+	}
+	s.Tally.DroppedQuota.Add(int64(len(p.exchanges)))
+	s.heldBytes.Add(-p.held)
+	p.exchanges, p.ended, p.held = nil, nil, 0
+	quota := s.spool.quota
+	defer func() { s.spool.quota = quota }()
+	s.spool.quota += segmentBytes // the books and the sessions may go beyond it
+	return s.spool.write(p.append(s.spool.buf[:0]), p.admitted)
 }
 
 // takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
@@ -126,45 +160,4 @@ func (s *Store) takeDirty(now time.Time, all bool) ([]*Session, []session.Echo) 
 		s.later, s.laterAt = nil, now
 	}
 	return dirty, echoes
-}
-
-// putBack keeps what a failed write held, and lets the store breathe before the next attempt.
-func (s *Store) putBack(b *batch, dirty []*Session, echoes []session.Echo, now time.Time) {
-	s.Tally.WriteErrors.Add(1)
-	s.healthy(false)
-	s.opts.Failed("write", b.err)
-	b.retryAt = now.Add(time.Second)
-	s.dirtyMu.Lock()
-	for _, ses := range dirty {
-		if ses.dirty.CompareAndSwap(false, true) {
-			s.dirty = append(s.dirty, ses)
-		}
-	}
-	if len(s.echoes)+len(echoes) < maxEchoes {
-		s.echoes = append(s.echoes, echoes...)
-	}
-	s.dirtyMu.Unlock()
-}
-
-// written accounts for a batch that is in the store.
-func (s *Store) written(b *batch) {
-	for i := range b.exchanges {
-		if b.exchanges[i].Outcome != sample.Complete {
-			s.Tally.Incomplete.Add(1)
-		}
-	}
-	n := int64(len(b.exchanges))
-	s.Tally.Exchanges.Add(n)
-	s.Tally.Pending.Add(-n)
-	s.heldBytes.Add(-b.held)
-	*b = batch{exchanges: b.exchanges[:0], signals: b.signals, landed: b.landed, spare: b.spare}
-}
-
-// drop accounts for a batch that is given up.
-func (s *Store) drop(b *batch, reason *atomic.Int64) {
-	n := int64(len(b.exchanges))
-	reason.Add(n)
-	s.Tally.Pending.Add(-n)
-	s.heldBytes.Add(-b.held)
-	*b = batch{spare: b.spare}
 }

@@ -121,6 +121,13 @@ func (f *faulty) AddFeedback(ctx context.Context, tenant string, id session.ID, 
 	return f.Backend.AddFeedback(ctx, tenant, id, e)
 }
 
+func (f *faulty) AddFeedbackAll(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	if err := f.call("feedback"); err != nil {
+		return nil, err
+	}
+	return f.Backend.AddFeedbackAll(ctx, tenant, e)
+}
+
 func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, err
@@ -189,12 +196,13 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, clk: clk, b: &batch{}, be: &faulty{Backend: db, fail: map[string]int{}}}
+	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{Backend: db, fail: map[string]int{}}}
 	o := Options{
 		Now: clk.now, Backend: r.be, CloseAfter: closeAge, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step string, _ error) { r.told(step) },
 		Panicked: func(step string, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
+		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
 	}
 	if change != nil {
 		change(&o)
@@ -202,6 +210,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	if r.Store, err = Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
+	r.b = r.batch
 	t.Cleanup(r.stop)
 	return r
 }

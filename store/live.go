@@ -35,8 +35,11 @@ type Session struct {
 	used  atomic.Int64 // unix seconds
 	dirty atomic.Bool  // in the recorder's list
 	later atomic.Bool  // in the list that can wait a second
-	known atomic.Bool  // the backend has a row of it
+	put   atomic.Int64 // the flush that last put its row down; 0: none
+	known atomic.Bool  // it came from the backend
 	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
+	// a row of it was made, or left out, while it was not known whether its newest turn may be kept
+	veiled atomic.Bool
 }
 
 func newLive() (*live, error) {
@@ -100,17 +103,19 @@ func (l *live) put(rec *session.Record, known bool, now time.Time) *Session {
 }
 
 // sweep lets idle sessions rest. Its cost is spread: one shard a call.
-func (l *live) sweep(shard int, now time.Time) {
+//
+// delivered is the flush up to which the backend has everything.
+func (l *live) sweep(shard int, now time.Time, delivered int64) {
 	sh := &l.shards[shard%liveShards]
 	old := now.Add(-idleAfter).Unix()
 	sh.mu.Lock()
 	defer sh.mu.Unlock()
 	for id, s := range sh.m {
-		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.used.Load() > old {
+		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.put.Load() > delivered || s.used.Load() > old {
 			continue
 		}
 		delete(sh.m, id)
-		if s.known.Load() {
+		if s.known.Load() || s.put.Load() > 0 {
 			l.resting.Set(string(id[:]), s.Record, restingCost(s.Record))
 		}
 	}

@@ -13,7 +13,7 @@ import (
 // sweepAll lets every idle session rest, and waits until it does.
 func (r *rig) sweepAll() {
 	for shard := range liveShards {
-		r.live.sweep(shard, r.clk.now())
+		r.live.sweep(shard, r.clk.now(), 1<<62)
 	}
 	r.live.resting.Wait()
 }
@@ -143,7 +143,7 @@ func TestSweep(t *testing.T) {
 	r.Release(r.Resident(ids["fresh"]), Unchanged)
 	r.Release(r.Resident(ids["dirty"]), Decided)
 	r.clk.add(time.Second)
-	r.live.sweep(int(ids["idle"][0]), r.clk.now())
+	r.live.sweep(int(ids["idle"][0]), r.clk.now(), 1<<62)
 	r.live.resting.Wait()
 	r.lookups()
 	for name, want := range map[string]bool{"idle": false, "pinned": true, "fresh": true, "dirty": true} {

@@ -16,8 +16,9 @@ type Status string
 
 // The statuses of DESIGN 11.
 const (
-	Joined Status = "joined"
-	Parked Status = "parked"
+	Joined  Status = "joined"
+	Parked  Status = "parked"
+	Ignored Status = "ignored" // nothing of what it speaks of may be kept
 )
 
 // Posted is the answer to one feedback.
@@ -90,6 +91,13 @@ func (s *Store) recent(key session.EchoKey) *session.ID {
 			return &s.echoes[i].ID
 		}
 	}
+	for _, echoes := range s.held {
+		for i := range echoes {
+			if echoes[i].Key == key {
+				return &echoes[i].ID
+			}
+		}
+	}
 	return nil
 }
 
@@ -112,6 +120,9 @@ func (s *Store) nameOf(ctx context.Context, tenant string, id session.ID) (strin
 
 // join adds a feedback to a session, and lets its reward be looked at again.
 func (s *Store) join(ctx context.Context, tenant string, id session.ID, name string, e feedback.Entry) (Posted, error) {
+	if _, silent := s.unheard(ctx, tenant, id); silent {
+		return Posted{Session: name, Status: Ignored}, nil
+	}
 	if _, err := s.be.AddFeedback(ctx, tenant, id, []feedback.Entry{e}); err != nil {
 		return Posted{}, err
 	}
@@ -120,8 +131,8 @@ func (s *Store) join(ctx context.Context, tenant string, id session.ID, name str
 }
 
 // unpark joins what waited for replies that have landed. It asks each time: what waits may have been parked by an earlier
-// run or another replica. It returns the echoes for which it could not ask.
-func (s *Store) unpark(ctx context.Context, landed []session.Echo) (left []session.Echo) {
+// run or another replica.
+func (s *Store) unpark(ctx context.Context, landed []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range landed {
 		e := &landed[i]
@@ -135,17 +146,13 @@ func (s *Store) unpark(ctx context.Context, landed []session.Echo) (left []sessi
 	for tenant, owners := range byTenant {
 		joined, err := s.be.Join(ctx, tenant, owners)
 		if err != nil {
-			s.opts.Failed("unpark", err)
-			for key, id := range owners {
-				left = append(left, session.Echo{Tenant: tenant, Key: key, ID: id})
-			}
-			continue
+			return err
 		}
 		for id := range joined {
 			s.touch(tenant, id)
 		}
 	}
-	return left
+	return nil
 }
 
 // OfSample finds the session of a sample.

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"errors"
+	"sync/atomic"
 	"time"
 
 	"precept/detect"
@@ -20,15 +22,61 @@ const (
 // Turn is what the proxy hands over when a request is over. The recorder owns it from then on.
 type Turn struct {
 	Exchange *sample.Exchange
+	Begun    *Begun          // what Begin returned for it, nil where it was not called
 	Size     int64           // bytes the exchange holds in memory
 	Signals  []detect.Signal // what the new part says of the session
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
+}
+
+// Begun is a turn that is under way. If the program dies before it ends, a stub of its exchange tells that it was there.
+type Begun struct {
+	x    *sample.Exchange
+	put  bool        // in the spool; the recorder's
+	over atomic.Bool // offered, or given up
+}
+
+// Begin admits a turn when its request goes out. Of the exchange, what identifies it and what was decided must be set,
+// and not be changed any more; the rest may be filled in until it is offered. It never blocks.
+func (s *Store) Begin(x *sample.Exchange) *Begun {
+	if s.spool == nil {
+		return nil
+	}
+	b := &Begun{x: x}
+	s.queueMu.Lock()
+	s.open = append(s.open, b)
+	s.queueMu.Unlock()
+	return b
+}
+
+// Abandon ends a turn that was begun and is not offered: something went wrong on the way.
+func (s *Store) Abandon(b *Begun) {
+	if b != nil && !b.over.Load() {
+		s.Tally.DroppedBad.Add(1)
+		s.giveUp(b, droppedBad)
+	}
+}
+
+// giveUp books a turn of which nothing is kept.
+func (s *Store) giveUp(b *Begun, reason string) {
+	s.queueMu.Lock()
+	s.lost = append(s.lost, lost{b, reason})
+	s.queueMu.Unlock()
+	if b != nil {
+		b.over.Store(true)
+	}
+}
+
+// lost is a turn that was given up.
+type lost struct {
+	begun  *Begun
+	reason string
 }
 
 // Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the turn, counted.
 func (s *Store) Offer(t Turn) bool {
 	if s.heldBytes.Load()+t.Size > s.opts.HoldBytes {
 		s.Tally.DroppedFull.Add(1)
+		s.giveUp(t.Begun, droppedFull)
 		return false
 	}
 	s.queueMu.Lock()
@@ -39,11 +87,15 @@ func (s *Store) Offer(t Turn) bool {
 		s.Tally.Pending.Add(1)
 	}
 	s.queueMu.Unlock()
-	switch {
-	case n > queueLen:
+	if n > queueLen {
 		s.Tally.DroppedFull.Add(1)
+		s.giveUp(t.Begun, droppedFull)
 		return false
-	case n >= flushAt:
+	}
+	if t.Begun != nil {
+		t.Begun.over.Store(true)
+	}
+	if n >= flushAt {
 		select {
 		case s.full <- struct{}{}:
 		default: // the recorder knows
@@ -56,14 +108,24 @@ func (s *Store) Offer(t Turn) bool {
 // request more than the offer itself.
 func (s *Store) take(b *batch) {
 	s.queueMu.Lock()
-	turns := s.queue
-	s.queue = b.spare[:0]
+	turns, gone, open := s.queue, s.lost, s.open
+	s.queue, s.lost, s.open = b.spare[:0], nil, b.openSpare[:0]
 	s.queueMu.Unlock()
 	for i := range turns {
 		s.admit(b, turns[i])
 		turns[i] = Turn{}
 	}
 	b.spare = turns
+	for _, l := range gone {
+		b.next.over(l.begun, l.reason)
+	}
+	for _, t := range open {
+		if !t.over.Load() {
+			b.open = append(b.open, t)
+		}
+	}
+	clear(open)
+	b.openSpare = open
 }
 
 // Change says what a turn did to a session's record.
@@ -109,7 +171,7 @@ func (s *Store) Run(ctx context.Context) error {
 	defer flush.Stop()
 	closing := time.NewTicker(s.closeTick())
 	defer closing.Stop()
-	b := &batch{}
+	b := s.batch
 	shard := 0
 	for {
 		select {
@@ -124,10 +186,11 @@ func (s *Store) Run(ctx context.Context) error {
 			s.take(b)
 			s.flush(ctx, b)
 			s.resettle(ctx)
-			s.live.sweep(shard, s.opts.Now())
+			s.live.sweep(shard, s.opts.Now(), s.delivered.Load())
 			shard++
 		case <-closing.C:
 			s.take(b)
+			b.deliverAt = time.Time{}
 			s.flush(ctx, b)
 			s.closeDue(ctx)
 			s.retain(ctx)
@@ -140,31 +203,40 @@ func (s *Store) drain(b *batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
 	s.take(b)
-	b.retryAt, b.last = time.Time{}, true
+	b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, true
 	s.flush(ctx, b)
 	s.resettle(ctx)
-	return b.err
+	return errors.Join(b.err, s.shut(b))
 }
 
-// admit redacts a turn's exchange and puts it into the batch. Nothing unredacted leaves this function.
+// admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this function.
 func (s *Store) admit(b *batch, t Turn) {
+	gone := func(reason string) {
+		s.Tally.Pending.Add(-1)
+		s.heldBytes.Add(-t.Size)
+		b.next.over(t.Begun, reason)
+	}
 	defer func() {
 		if r := recover(); r != nil {
 			s.Tally.DroppedBad.Add(1)
-			s.Tally.Pending.Add(-1)
-			s.heldBytes.Add(-t.Size)
+			gone(droppedBad)
 			s.opts.Panicked("record", r)
 		}
 	}()
 	x := t.Exchange
 	if s.erased.isErased(x.Tenant, x.Session, x.At) || s.optedOut(x, t.Answered) {
 		s.Tally.OptedOut.Add(1)
-		s.Tally.Pending.Add(-1)
-		s.heldBytes.Add(-t.Size)
+		gone(droppedOptOut)
 		return
 	}
 	s.redact(x)
-	b.signals = append(b.signals, s.implicit(x, t.Signals)...)
-	b.exchanges = append(b.exchanges, *x)
-	b.held += t.Size
+	signals := s.implicit(x, t.Signals)
+	b.next.signals = append(b.next.signals, signals...)
+	b.next.exchanges = append(b.next.exchanges, *x)
+	b.next.held += t.Size
+	if t.Begun != nil && t.Begun.put {
+		b.next.ended = append(b.next.ended, x.ID)
+	} else {
+		b.next.admitted++
+	}
 }

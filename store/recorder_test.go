@@ -151,7 +151,7 @@ func TestCountsMayWait(t *testing.T) {
 
 func TestBoundsDropAndCount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HoldBytes = 250 })
+	r := newRig(t, func(o *Options) { o.HoldBytes, o.SpoolDir = 250, "" })
 	for i, want := range []bool{true, true, false} {
 		same(t, fmt.Sprint("turn ", i), r.Offer(Turn{Exchange: exchange(us, "s", i+1, r.clk.now()), Size: 100}), want)
 	}
@@ -232,7 +232,7 @@ func TestAnInvalidExchangeAndAFault(t *testing.T) {
 	}
 	r.record()
 	r.be.hook = nil
-	same(t, "pending", r.Tally.Pending.Load(), 2)
+	same(t, "pending", r.Tally.Pending.Load(), 3)
 	r.clk.add(time.Second)
 	r.record()
 	same(t, "in the database", r.exchanges(id), 2)
@@ -365,7 +365,7 @@ func TestVolatile(t *testing.T) {
 	}
 	// Idle for long, it is found again: nobody else knows it.
 	for shard := range liveShards {
-		r.live.sweep(shard, r.clk.now())
+		r.live.sweep(shard, r.clk.now(), 1<<62)
 	}
 	r.live.resting.Wait()
 	same(t, "in use", r.Sessions(), 0)

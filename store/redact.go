@@ -1,26 +1,10 @@
 package store
 
 import (
-	"slices"
-
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 )
-
-// optedOut says whether a call of the exchange, or the call that one of its results answers, names a path of which
-// nothing may be kept.
-func (s *Store) optedOut(x *sample.Exchange, answered []string) bool {
-	if s.opts.OptOut == nil {
-		return false
-	}
-	for i := range x.Reply.Calls {
-		if s.opts.OptOut.Hits(x.Reply.Calls[i].Args) {
-			return true
-		}
-	}
-	return slices.ContainsFunc(answered, s.opts.OptOut.Hits)
-}
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
 func (s *Store) redact(x *sample.Exchange) {
@@ -54,9 +38,13 @@ func (s *Store) encode(ses *Session) (session.Row, bool) {
 	if ses.gone.Load() {
 		return session.Row{}, false
 	}
-	r := sample.NewRedactor(s.opts.Personal)
+	ses.veiled.Store(len(ses.Unjudged) > 0)
+	if ses.Silent() || !ses.Told() {
+		return session.Row{}, false
+	}
+	r, o := sample.NewRedactor(s.opts.Personal), s.optOut.Load()
 	row, err := ses.Row(func(text string) (string, bool) {
-		if s.opts.OptOut != nil && s.opts.OptOut.Hits(text) {
+		if o != nil && o.Hits(text) {
 			return "", false
 		}
 		return r.Text(text), true

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -20,14 +21,18 @@ type Options struct {
 	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
 	CloseAfter time.Duration
 	Tiers      []int
-	HoldBytes  int64                        // of exchanges in memory (limits.capture_total_bytes)
-	Learn      bool                         // keep exchanges and samples
-	Personal   bool                         // redact personal data besides secrets
-	OptOut     *sample.OptOut               // nil: nobody opted out
-	Retention  time.Duration                // how long a session is kept after it was last seen; 0: for ever
-	Sentiment  bool                         // the user's words count as an implicit signal
-	Failed     func(step string, err error) // told of every failure; it must not block
-	Panicked   func(step string, value any)
+	HoldBytes  int64  // of exchanges in memory (limits.capture_total_bytes)
+	SpoolDir   string // "": without a spool, what waits for the backend waits in memory alone
+	SpoolBytes int64  // at most so many wait in it
+	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at every flush.
+	DeliverEvery time.Duration
+	Learn        bool                         // keep exchanges and samples
+	Personal     bool                         // redact personal data besides secrets
+	OptOut       *sample.OptOut               // nil: nobody opted out
+	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
+	Sentiment    bool                         // the user's words count as an implicit signal
+	Failed       func(step string, err error) // told of every failure; it must not block
+	Panicked     func(step string, value any)
 }
 
 // Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it.
@@ -41,6 +46,13 @@ type Store struct {
 
 	queueMu sync.Mutex
 	queue   []Turn
+	open    []*Begun // began since the last flush
+	lost    []lost   // given up since then
+
+	spool     *spool // nil without one
+	batch     *batch // the recorder's
+	delivered atomic.Int64
+	lagging   atomic.Bool
 
 	heldBytes atomic.Int64
 	down      atomic.Bool // the last write failed
@@ -50,8 +62,11 @@ type Store struct {
 	later   []*Session
 	laterAt time.Time
 	echoes  []session.Echo
+	held    map[string][]session.Echo // by request, until its exchange is judged
+	holding int                       // how many there are
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
+	optOut    atomic.Pointer[sample.OptOut]
 	erased    erasure      // of the recorder's goroutine, but for its channel
 
 	touchedMu sync.Mutex
@@ -73,20 +88,43 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s := &Store{
 		opts: o, be: o.Backend, live: l, full: make(chan struct{}, 1),
-		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(),
+		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
 	}
 	s.SetRetention(o.Retention)
-	if err := s.load(ctx); err != nil {
+	s.SetOptOut(o.OptOut)
+	s.batch = &batch{}
+	if err := errors.Join(s.load(ctx), s.openSpool(ctx)); err != nil {
 		l.close()
 		return nil, err
 	}
 	return s, nil
 }
 
+// openSpool opens the spool and hands over what the last run left in it, for as long as a start may wait.
+func (s *Store) openSpool(ctx context.Context) error {
+	if s.opts.SpoolDir == "" {
+		return nil
+	}
+	spool, from, err := openSpool(s.opts.SpoolDir, s.opts.SpoolBytes)
+	if err != nil {
+		return err
+	}
+	s.spool = spool
+	b := s.batch
+	b.books, b.safe, b.from = from, from.clone(), spool.end
+	b.next.crashed, b.lagging = true, from.At.before(spool.end)
+	s.flush(ctx, b)
+	return nil
+}
+
 // Close ends the store, after Run has returned.
 func (s *Store) Close() error {
 	s.live.close()
-	return s.be.Close()
+	var err error
+	if s.spool != nil {
+		err = s.spool.close()
+	}
+	return errors.Join(err, s.be.Close())
 }
 
 // Healthy says whether the last write went through.
@@ -112,7 +150,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		return nil, true
 	}
 	if !ok {
-		return nil, false
+		return nil, s.lagging.Load() // it may stand in the spool
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {

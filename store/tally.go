@@ -11,6 +11,7 @@ type Tally struct {
 	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory bound full
 	DroppedCopy     atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes
 	DroppedBad      atomic.Int64 // exchanges that could not be encoded, or made a step of ours panic
+	DroppedQuota    atomic.Int64 // exchanges that found the spool full
 	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory
 	WriteErrors     atomic.Int64 // failed attempts to write; what they held was kept for the next one
 	Pending         atomic.Int64 // exchanges in memory, waiting

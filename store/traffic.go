@@ -9,7 +9,6 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
-	"precept/store/sqlite"
 )
 
 // signal is what the traffic itself says of a session.
@@ -45,19 +44,28 @@ func kindOf(f detect.Feeling) string {
 	return string(f)
 }
 
-// tell adds what the traffic said to the sessions' feedback. It returns what the backend did not take this time.
-func (s *Store) tell(ctx context.Context, signals []signal) (left []signal) {
+// tell adds what the traffic said to the sessions' feedback.
+func (s *Store) tell(ctx context.Context, signals []signal) error {
+	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
 		sg := &signals[i]
-		_, err := s.be.AddFeedback(ctx, sg.tenant, sg.id, []feedback.Entry{sg.entry})
-		if err == nil {
-			s.touch(sg.tenant, sg.id)
+		if byTenant[sg.tenant] == nil {
+			byTenant[sg.tenant] = map[session.ID][]feedback.Entry{}
+		}
+		byTenant[sg.tenant][sg.id] = append(byTenant[sg.tenant][sg.id], sg.entry)
+	}
+	for tenant, entries := range byTenant {
+		_, err := s.be.AddFeedbackAll(ctx, tenant, entries)
+		if errors.Is(err, session.ErrInvalid) {
+			s.opts.Failed("implicit", err)
 			continue
 		}
-		s.opts.Failed("implicit", err)
-		if !errors.Is(err, sqlite.ErrInvalid) {
-			left = append(left, *sg)
+		if err != nil {
+			return err
+		}
+		for id := range entries {
+			s.touch(tenant, id)
 		}
 	}
-	return left
+	return nil
 }

@@ -36,6 +36,11 @@ func (Volatile) AddFeedback(context.Context, string, session.ID, []feedback.Entr
 	return 0, ErrVolatile
 }
 
+// AddFeedbackAll keeps nothing.
+func (Volatile) AddFeedbackAll(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	return nil, ErrVolatile
+}
+
 // Feedback knows none.
 func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry, error) {
 	return nil, nil

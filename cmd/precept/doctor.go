@@ -7,18 +7,16 @@ import (
 	"strconv"
 
 	"github.com/spf13/cobra"
+
+	"precept/store"
 )
 
 // diagnosis is the answer of doctor --json: what became of every exchange over the data directory's life. The identity is
 // admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
-	Admitted   int64            `json:"admitted"`
-	Stored     int64            `json:"stored"`
-	Spooled    int64            `json:"spooled"`
-	Incomplete int64            `json:"incomplete"`
-	Dropped    map[string]int64 `json:"dropped"`
-	Store      map[string]int64 `json:"store"` // what the store counts: sessions, samples, feedback, bytes
-	Running    *runFile         `json:"running,omitempty"`
+	store.Books
+	Store   map[string]int64 `json:"store"` // what the store counts: sessions, samples, feedback, bytes
+	Running *runFile         `json:"running,omitempty"`
 }
 
 func (w *world) doctor() *cobra.Command {
@@ -48,12 +46,7 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 	if err != nil {
 		return diagnosis{}, err
 	}
-	e, err := w.openEvidence(ctx, cfg)
-	if err != nil {
-		return diagnosis{}, err
-	}
-	defer closeEvidence(e)
-	d, err := balance(ctx, e)
+	d, err := w.balance(ctx, cfg)
 	if err != nil {
 		return diagnosis{}, err
 	}

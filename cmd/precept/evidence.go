@@ -2,9 +2,9 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
-	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"time"
 
@@ -13,6 +13,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store"
 	"precept/store/sqlite"
 )
 
@@ -55,43 +56,34 @@ func (w *world) openEvidence(ctx context.Context, cfg *configs.Config) (evidence
 // closeEvidence ends reading; nothing was written that could be lost.
 func closeEvidence(e evidence) { _ = e.Close() }
 
-// balance counts what became of every exchange.
-func balance(ctx context.Context, e evidence) (diagnosis, error) {
-	d := diagnosis{Dropped: map[string]int64{}}
+// balance draws up the account of the data directory, and adds what the store counts where it can be read.
+func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
+	d := diagnosis{}
 	var err error
-	if d.Store, err = e.Stats(ctx); err != nil {
+	if d.Books, err = store.ReadBooks(spoolDir(cfg), isLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
-	err = e.EachExchange(ctx, "", time.Time{}, time.Time{}, func(x sample.Exchange) error {
-		if x.Outcome != sample.Complete {
-			d.Incomplete++
-		}
-		return nil
-	})
+	e, err := w.openEvidence(ctx, cfg)
 	if err != nil {
 		return d, err
 	}
-	d.Stored = d.Store["exchanges_ever"] - d.Incomplete
-	if err := readDropped(ctx, e, d.Dropped); err != nil {
-		return d, err
-	}
-	d.Admitted = d.Stored + d.Spooled + d.Incomplete
-	for _, n := range d.Dropped {
-		d.Admitted += n
-	}
-	return d, nil
+	defer closeEvidence(e)
+	d.Store, err = e.Stats(ctx)
+	return d, err
 }
 
-// droppedKey is where a server keeps, by reason, what it had to drop.
-const droppedKey = "dropped"
+// spoolDir is where the spool lies.
+func spoolDir(cfg *configs.Config) string { return filepath.Join(cfg.DataDir, "spool") }
 
-func readDropped(ctx context.Context, e evidence, into map[string]int64) error {
-	b, ok, err := e.Meta(ctx, droppedKey)
-	if err != nil || !ok {
-		return err
+// isLocked says whether a precept runs on the data directory.
+func isLocked(dataDir string) bool {
+	if _, err := os.Stat(dataDir); err != nil {
+		return false
 	}
-	if err := json.Unmarshal(b, &into); err != nil {
-		return fmt.Errorf("read what was dropped: %w", err)
+	lock, err := sqlite.Lock(dataDir)
+	if err != nil {
+		return !errors.Is(err, sqlite.ErrReadOnly)
 	}
-	return nil
+	_ = lock.Close() // it was taken for a moment only
+	return false
 }

@@ -8,6 +8,7 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -137,7 +138,8 @@ func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
 		Now: w.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
-		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: p.spool(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
+		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
 		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err
 }
@@ -157,6 +159,23 @@ func (p *parts) Forget(ctx context.Context, tenant, session string) (int, error)
 		return p.store.ForgetTenant(ctx, tenant)
 	}
 	return p.store.ForgetSession(ctx, tenant, session)
+}
+
+// spool is where what waits for the store is written down: nowhere, when nothing can be written or kept.
+func (p *parts) spool(cfg *configs.Config, backend store.Backend) string {
+	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
+		return ""
+	}
+	return spoolDir(cfg)
+}
+
+// deliverEvery is how long new turns may wait in the spool. A database of our own likes them in larger pieces; replicas that
+// share a Redis want to see at once what another one did.
+func deliverEvery(cfg *configs.Config) time.Duration {
+	if strings.HasPrefix(cfg.StoreURL(), "redis") {
+		return 0
+	}
+	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
 }
 
 // secret is a random value that is made once and kept with the store, so that restarts and replicas share it.
