@@ -108,7 +108,7 @@ func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
 }
 
 // Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and results, "i:"+item id,
-// "t:"+hash of assistant text (only when it has no calls).
+// "t:"+hash of assistant text (only when it has no calls, or writes them as text).
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -121,6 +121,24 @@ func (r *Request) Echo(i int) []string {
 	keys = appendKey(keys, "i:", it.ID)
 	if it.Role == RoleAssistant && len(it.Calls) == 0 {
 		keys = appendKey(keys, "t:", textKey(it.Text))
+		keys = appendWritten(keys, it.Text)
+	}
+	return keys
+}
+
+// writtenCalls is how smolagents begins what it writes of its calls into the text of an answer.
+const writtenCalls = "Calling tools:\n["
+
+// appendWritten appends the ids of calls that stand in a text.
+func appendWritten(keys []string, text string) []string {
+	_, rest, ok := strings.Cut(text, writtenCalls)
+	for range 16 {
+		if _, rest, ok = strings.Cut(rest, "'id': '"); !ok {
+			break
+		}
+		if id, _, found := strings.Cut(rest[:min(len(rest), 256)], "'"); found {
+			keys = appendKey(keys, "c:", id)
+		}
 	}
 	return keys
 }

@@ -133,6 +133,7 @@ func TestEcho(t *testing.T) {
 		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
 		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},
 		{"text", Responses, `{"role":"assistant","id":"msg_1","content":"done\n"}`, []string{"i:msg_1", "t:" + textKey("done")}},
+		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + textKey("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
 	} {

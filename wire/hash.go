@@ -75,6 +75,9 @@ func (r *Request) hash(i int) uint64 {
 	switch it.Role {
 	case RoleUser:
 		put('u', it.Words)
+		if text := strings.TrimSpace(withoutBlocks(it.Text)); it.Words == "" && observed(text) {
+			put('o', text)
+		}
 		if n := r.otherParts(i); n != 0 {
 			_, _ = d.Write(word(n))
 		}

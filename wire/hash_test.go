@@ -147,3 +147,14 @@ func TestSystemHash(t *testing.T) {
 		t.Error("the border between two prompts does not count")
 	}
 }
+
+// What a tool gave back as text is none of the user's words, and tells items apart all the same.
+func TestObservationsDiffer(t *testing.T) {
+	a, b := `{"role":"user","content":"Observation:\none"}`, `{"role":"user","content":"Observation:\ntwo"}`
+	if hashOf(t, Chat, a) == hashOf(t, Chat, b) {
+		t.Error("two observations are the same item")
+	}
+	if hashOf(t, Chat, a) != hashOf(t, Chat, `{"role":"user","content":[{"type":"text","text":"Observation:\none"}]}`) {
+		t.Error("a string is another item than its one part")
+	}
+}

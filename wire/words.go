@@ -66,6 +66,8 @@ func ownWords(text string) string {
 		s, _, _ = strings.Cut(s, head)
 	}
 	switch {
+	case observed(s):
+		return ""
 	case strings.HasPrefix(s, agentsHead):
 		// The tag is gone by now; what is left of the message is its one-line head.
 		_, s, _ = strings.Cut(s, "\n")
@@ -78,6 +80,17 @@ func ownWords(text string) string {
 		}
 	}
 	return unquoted(strings.TrimSpace(s))
+}
+
+// observed says whether an agent that speaks with its model in plain text reports what a tool gave back: it does so in the
+// user's place.
+func observed(s string) bool {
+	for _, head := range [...]string{"Observation:", "OBSERVATION:", "EXECUTION RESULT of ["} {
+		if strings.HasPrefix(s, head) {
+			return true
+		}
+	}
+	return strings.HasPrefix(s, "Error:\n") && strings.Contains(s, "\nNow let's retry: take care not to repeat previous errors!")
 }
 
 // withoutBlocks takes out what precept inserted.
