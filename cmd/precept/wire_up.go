@@ -138,7 +138,7 @@ func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
 		Now: w.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
-		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: p.spool(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
+		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
 		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err
@@ -150,6 +150,11 @@ func (p *parts) configure(cfg *configs.Config) error {
 		return err
 	}
 	p.store.SetRetention(cfg.Learning.Retention)
+	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	if err != nil {
+		return err
+	}
+	p.store.SetOptOut(optOut)
 	return nil
 }
 
@@ -161,8 +166,8 @@ func (p *parts) Forget(ctx context.Context, tenant, session string) (int, error)
 	return p.store.ForgetSession(ctx, tenant, session)
 }
 
-// spool is where what waits for the store is written down: nowhere, when nothing can be written or kept.
-func (p *parts) spool(cfg *configs.Config, backend store.Backend) string {
+// spoolOf is where what waits for the store is written down: nowhere, when nothing can be written or kept.
+func spoolOf(cfg *configs.Config, backend store.Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
 	}
