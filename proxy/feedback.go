@@ -11,6 +11,7 @@ import (
 
 	"precept/feedback"
 	"precept/session"
+	"precept/store"
 	"precept/wire"
 )
 
@@ -65,6 +66,10 @@ func (p *Proxy) feedback(c echo.Context) error {
 func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 	f = f.Take(p.opts.Now(), func() string { return p.newID("fb_") })
 	m := p.opts.Metrics
+	if !p.set.Load().heard(c.Request(), &who) {
+		m.feedback.WithLabelValues(f.Source, f.Type, string(store.Ignored)).Inc()
+		return answer{ID: f.ID, Status: string(store.Ignored)}
+	}
 	var ids []session.ID
 	var key session.EchoKey
 	switch {

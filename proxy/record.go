@@ -21,9 +21,15 @@ func (t *turn) record() {
 	t.p.threads.Ended(t.found, complete, now)
 	main := t.side == ""
 	changed := store.Unchanged
-	defer func() { t.p.opts.Store.Release(t.ses, changed) }() // also when what follows panics
+	defer func() { // also when what follows panics
+		t.unoffered()
+		t.p.opts.Store.Release(t.ses, changed)
+	}()
 	if !t.learn {
 		t.p.opts.Store.Tally.OptedOut.Add(1)
+		if main {
+			changed = store.Counted // a row that there is learns that this turn opted out
+		}
 		return
 	}
 	switch {
@@ -36,7 +42,7 @@ func (t *turn) record() {
 		return
 	}
 	size := t.complete(now)
-	t.p.opts.Store.Offer(store.Turn{
+	t.offer(store.Turn{
 		Exchange: t.kept, Begun: t.begun, Size: size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered(),
 	})
 }
@@ -68,7 +74,8 @@ func (t *turn) note(keys ...session.EchoKey) {
 	for i, k := range keys {
 		out[i] = session.Echo{Tenant: t.who.tenant, Key: k, ID: t.ses.ID, At: now}
 	}
-	t.p.opts.Store.Note(out...)
+	t.early = append(t.early, out...)
+	t.hold()
 }
 
 // echoed says that the session is recognised by what goes by. One with a name of its own is found by it: its echoes
@@ -113,7 +120,7 @@ func (t *turn) newItems(x *sample.Exchange) (size int) {
 	if t.req.Delta || from > t.req.Len() {
 		from = 0
 	}
-	x.NewFrom = from
+	x.NewFrom, x.Given = from, max(t.req.New()-from, 0)
 	limit := int(t.set.cfg.Learning.CaptureLimit)
 	for i := from; i < t.req.Len(); i++ {
 		b := t.req.Raw(i)

@@ -47,6 +47,9 @@ type turn struct {
 	kept  *sample.Exchange // what is kept of the turn, nil for nothing
 	begun *store.Begun
 
+	early   []session.Echo // keys that went by before the request had its id
+	offered bool           // the recorder judges the turn
+
 	watch watch
 }
 
@@ -192,7 +195,7 @@ func (t *turn) identify() {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
 	}
 	if t.echoed() {
-		defer func() { t.note(t.found.Echoes...) }()
+		defer t.notePast()
 	}
 	if t.ses != nil {
 		return
@@ -217,6 +220,7 @@ func (t *turn) name() {
 	if t.ses != nil {
 		t.id = "req_" + t.ses.ID.String() + t.id[len("req_"):len("req_")+16]
 	}
+	t.hold()
 }
 
 // decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text that is matched is
@@ -233,6 +237,7 @@ func (t *turn) decide() {
 		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Results: &t.results, Now: now,
 	})
 	t.turn, t.base = rec.Turns, rec.From
+	t.await(rec)
 	t.skip = t.plan.Skip
 	m := t.p.opts.Metrics
 	m.matched.Add(float64(len(t.plan.Matched)))

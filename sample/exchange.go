@@ -43,6 +43,9 @@ type Exchange struct {
 	Redacted    map[string]int    `json:"redacted,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"` // the capture hit its limit
 
+	// Given is how many items at the front of New give back what the session's earlier replies said. It is not stored.
+	Given int `json:"-"`
+
 	sealed *Encoded // by Seal
 }
 

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"path"
@@ -68,6 +69,65 @@ func matchesAny(globs []string, name string) bool {
 // the words of a command. Any word counts as a path; where content may not be stored, one hit too many is the better fault.
 func (o *OptOut) Hits(args string) bool {
 	return o.possible(args) && o.hits(args, 0)
+}
+
+// Named reports whether a call of the exchange names a path that opted out: one that the reply made, or one that stands in
+// the items, as they do in a history that is seen for the first time.
+func (o *OptOut) Named(x *Exchange) bool {
+	if len(o.paths) == 0 {
+		return false
+	}
+	for i := range x.Reply.Calls {
+		if o.Hits(x.Reply.Calls[i].Args) {
+			return true
+		}
+	}
+	for _, item := range x.New {
+		if !mayCall(item) || !o.possible(string(item)) {
+			continue
+		}
+		if o.hitsItem(item) {
+			return true
+		}
+	}
+	return false
+}
+
+// hitsItem looks at the calls of a list item, of whichever API and kind: a call that we do not know may name a path as well.
+func (o *OptOut) hitsItem(item []byte) bool {
+	var it struct {
+		Type         string          `json:"type"`
+		ToolCalls    json.RawMessage `json:"tool_calls"`
+		FunctionCall json.RawMessage `json:"function_call"`
+		Content      json.RawMessage `json:"content"`
+	}
+	if json.Unmarshal(item, &it) != nil {
+		return o.Hits(string(item)) // it cannot be told apart
+	}
+	if strings.HasSuffix(it.Type, "_call") {
+		return o.Hits(string(item))
+	}
+	if o.Hits(string(it.ToolCalls)) || o.Hits(string(it.FunctionCall)) {
+		return true
+	}
+	var parts []struct {
+		Type  string          `json:"type"`
+		Input json.RawMessage `json:"input"`
+	}
+	if json.Unmarshal(it.Content, &parts) != nil {
+		return false
+	}
+	for _, p := range parts {
+		if strings.HasSuffix(p.Type, "tool_use") && o.Hits(string(p.Input)) {
+			return true
+		}
+	}
+	return false
+}
+
+// mayCall dismisses the items that hold no call without decoding them: files that were read are long.
+func mayCall(item []byte) bool {
+	return bytes.Contains(item, []byte("call")) || bytes.Contains(item, []byte("tool_use")) || bytes.Contains(item, []byte(`\u`))
 }
 
 // possible dismisses most arguments without decoding them: written files are long. An escape such as \u002e could hide a

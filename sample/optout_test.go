@@ -133,3 +133,36 @@ func FuzzOptOut(f *testing.F) {
 		}
 	})
 }
+
+// Every kind of call that a history holds, and nothing that only talks of the path.
+func TestOptOutNamed(t *testing.T) {
+	o := optOut(t, "*.env")
+	item := func(s string) Exchange {
+		return Exchange{New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"hi"}`), json.RawMessage(s)}}
+	}
+	for name, c := range map[string]struct {
+		x    Exchange
+		want bool
+	}{
+		"a reply's call":      {Exchange{Reply: Reply{Calls: []Call{{Args: `{"path":"a.go"}`}, {Args: `{"path":"config/.env"}`}}}}, true},
+		"chat":                {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"C:\\\\x\\\\.ENV\"}"}}]}`), true},
+		"chat, old":           {item(`{"role":"assistant","function_call":{"name":"read","arguments":"{\"path\":\"./.env.\"}"}}`), true},
+		"chat, custom":        {item(`{"role":"assistant","tool_calls":[{"id":"1","custom":{"name":"sh","input":"cat x/.env"}}]}`), true},
+		"messages":            {item(`{"role":"assistant","content":[{"type":"text","text":"Reading."},{"type":"tool_use","id":"1","name":"Read","input":{"file_path":"/a/.env"}}]}`), true},
+		"responses":           {item(`{"type":"function_call","call_id":"1","name":"read","arguments":"{\"path\":\".env\"}"}`), true},
+		"responses, shell":    {item(`{"type":"local_shell_call","call_id":"1","action":{"type":"exec","command":["cat","prod.env"]}}`), true},
+		"escaped":             {item(`{"type":"\u0066unction_call","call_id":"1","arguments":"{\"path\":\"\\u002eenv\"}"}`), true},
+		"another file":        {item(`{"role":"assistant","tool_calls":[{"id":"1","function":{"name":"read","arguments":"{\"path\":\"env.go\"}"}}]}`), false},
+		"words of a person":   {item(`{"role":"user","content":"call me when .env is there"}`), false},
+		"words of an answer":  {item(`{"role":"assistant","content":"I call cat .env now."}`), false},
+		"nothing at all":      {Exchange{}, false},
+		"what is no document": {Exchange{New: []json.RawMessage{json.RawMessage(`{"tool_calls": cat .env`)}}, true},
+	} {
+		if got := o.Named(&c.x); got != c.want {
+			t.Errorf("%s: %v", name, got)
+		}
+	}
+	if x := item(`{"type":"function_call","arguments":".env"}`); optOut(t).Named(&x) {
+		t.Error("hit without a pattern")
+	}
+}

@@ -58,6 +58,9 @@ type Record struct {
 	NoLearn    bool                 `json:"nolearn,omitempty"`
 	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
 	Closed     bool                 `json:"closed,omitempty"`
+	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
+
+	Unjudged []int `json:"-"` // turns of which it is not known yet
 
 	Dirty bool `json:"-"` // changed since it was last handed to the store
 }
@@ -111,16 +114,25 @@ func Decode(id ID, data []byte) (*Record, error) {
 	return r, nil
 }
 
+// storedRecord is a record on its way to a row. Fields of the same name hide the record's own.
+type storedRecord struct {
+	*Record
+	Name      string               `json:"name"`
+	ListHash  uint64               `json:"list,omitempty"`
+	Tail      Tail                 `json:"tail,omitzero"`
+	Blocks    []Block              `json:"blocks,omitempty"`
+	Loops     LoopState            `json:"loops,omitzero"`
+	Calls     map[string]wire.Call `json:"calls,omitempty"`
+	CallOrder []string             `json:"co,omitempty"`
+}
+
 // Row is the record as the stores keep it: clean takes out of the client's own texts what must not reach a disk, and says
 // which of the remembered calls may not reach it at all. Lock the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
-	stored := struct { // fields of the same name hide the record's own
-		*Record
-		Name  string               `json:"name"`
-		Calls map[string]wire.Call `json:"calls,omitempty"`
-	}{Record: r}
+	stored := storedRecord{Record: r, ListHash: r.ListHash, Tail: r.Tail, Blocks: r.Blocks, Loops: r.Loops}
 	stored.Name, _ = clean(r.Name)
-	for id, c := range r.Calls {
+	for _, id := range r.CallOrder {
+		c := r.Calls[id]
 		args, ok := clean(c.Args)
 		if !ok {
 			continue
@@ -130,7 +142,9 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		}
 		c.Args = args
 		stored.Calls[id] = c
+		stored.CallOrder = append(stored.CallOrder, id)
 	}
+	r.veil(&stored)
 	data, err := r.encode(stored)
 	if err != nil {
 		return Row{}, err

@@ -115,7 +115,7 @@ func (l *live) sweep(shard int, now time.Time, delivered int64) {
 			continue
 		}
 		delete(sh.m, id)
-		if s.known.Load() || s.put.Load() > 0 {
+		if s.known.Load() || s.put.Load() > 0 || len(s.OptedOut) > 0 { // of what opted out no row is written, and it must be known
 			l.resting.Set(string(id[:]), s.Record, restingCost(s.Record))
 		}
 	}

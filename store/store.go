@@ -67,7 +67,7 @@ type Store struct {
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	optOut    atomic.Pointer[sample.OptOut]
-	erased    erasure      // of the recorder's goroutine, but for its channel
+	erased    erasure // of the recorder's goroutine, but for its channel
 
 	touchedMu sync.Mutex
 	touched   map[touch]bool

@@ -1,0 +1,70 @@
+package proxy
+
+import (
+	"net/http"
+
+	"precept/session"
+	"precept/store"
+)
+
+// await notes, when a turn begins, whether anything of it may be kept: no, or not known before the recorder has looked for
+// paths that opted out. The caller has the record's lock.
+func (t *turn) await(rec *session.Record) {
+	if t.learn {
+		rec.Await(t.turn)
+	} else {
+		rec.Judged(t.turn, true)
+	}
+}
+
+// hold keeps the keys of the turn in memory until it is judged.
+func (t *turn) hold() {
+	if t.id == "" || len(t.early) == 0 {
+		return
+	}
+	t.p.opts.Store.Hold(t.id, t.early...)
+	t.early = nil
+}
+
+// notePast keeps the keys of a history that is seen for the first time; not those of a session in which a turn opted out,
+// whose keys would be among them.
+func (t *turn) notePast() {
+	if t.ses == nil {
+		return
+	}
+	t.ses.Lock()
+	out := len(t.ses.OptedOut) > 0
+	t.ses.Unlock()
+	if !out {
+		t.note(t.found.Echoes...)
+	}
+}
+
+// offer hands the turn to the recorder. One for which there is no room is judged all the same: the session's row depends on it.
+func (t *turn) offer(o store.Turn) {
+	t.offered = true
+	if !t.p.opts.Store.Offer(o) {
+		t.p.opts.Store.Judge(o.Exchange, o.Answered)
+	}
+}
+
+// unoffered settles what the recorder will not judge: a request beside the conversation, one that is not captured, and one
+// with which something went wrong, of which nothing is kept to be safe.
+func (t *turn) unoffered() {
+	if !t.learn || t.offered {
+		return
+	}
+	main, captured := t.side == "", t.set.cfg.Limits.CaptureBytes > 0
+	t.ses.Lock()
+	keep := main && !captured || !main && len(t.ses.OptedOut) == 0
+	if main {
+		t.ses.Judged(t.turn, !keep)
+	}
+	t.ses.Unlock()
+	t.p.opts.Store.LetGo(t.id, keep)
+}
+
+// heard says whether feedback of a client may be kept: not where nothing of its traffic may.
+func (s *settings) heard(r *http.Request, who *identity) bool {
+	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
+}
