@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # agents.sh [-i] [AGENT...]   real agents against a scripted model, directly and through precept; -i only installs them.
 #
-# What is missing is installed from npm, at the versions below, into AGENTS_HOME (default: .cache/agents of this clone), a
-# folder an agent. Then TestAgents runs every row whose name begins with one of the words and prints the matrix; without words
+# What is missing is installed from npm and PyPI, at the versions below, into AGENTS_HOME (default: .cache/agents of this
+# clone), a folder an agent. Then TestAgents runs every row whose name begins with one of the words and prints the matrix; without words
 # it runs all. Everything talks over loopback; homes and projects are temporary folders.
 # AGENTS_LIMIT is how long a call of an agent may last (90s). AGENTS_KEEP=DIR keeps what was sent there.
 set -euo pipefail
@@ -18,9 +18,22 @@ packages() { # the npm packages of a folder
   pi) echo @mariozechner/pi-coding-agent@0.73.1 ;;
   codex) echo @openai/codex@0.169.0 ;;
   claude) echo @anthropic-ai/claude-code@2.1.197 ;;
+  cline) echo cline@3.0.65 ;;
+  copilot) echo @github/copilot@1.0.102 ;;
+  continue) echo @continuedev/cli@1.5.47 ;;
   oai) echo openai@7.55.0 @openai/agents@0.20.0 zod@4.6.7 ;;
   aisdk) echo ai@7.0.173 @ai-sdk/openai@4.0.118 @ai-sdk/openai-compatible@3.0.92 @ai-sdk/anthropic@4.0.105 zod@4.6.7 ;;
   langchain) echo @langchain/openai@1.1 @langchain/core@1.1 zod@4.6.7 ;;
+  *) return 1 ;;
+  esac
+}
+
+distributions() { # the PyPI packages of a folder
+  case $1 in
+  langgraph) echo langgraph==1.2.22 langchain==1.4.7 langchain-openai==1.7.3 ;;
+  pydantic-ai) echo 'pydantic-ai-slim[openai,anthropic]==2.68.0' ;;
+  llamaindex) echo llama-index-core==0.14.25 llama-index-llms-openai==0.8.3 ;;
+  smolagents) echo 'smolagents[openai]==1.26.0' ;;
   *) return 1 ;;
   esac
 }
@@ -36,7 +49,16 @@ present() {
 }
 
 install() {
-  local dir=$AGENTS_HOME/$1
+  local dir=$AGENTS_HOME/$1 list
+  if list=$(distributions "$1"); then
+    [ "$(cat "$dir/.installed" 2>/dev/null)" = "$list" ] && return 0
+    echo "installing $list into $dir" >&2
+    python3 -m venv --clear "$dir"
+    # shellcheck disable=SC2086 # a word a package
+    "$dir/bin/pip" install --quiet --disable-pip-version-check $list
+    echo "$list" >"$dir/.installed"
+    return 0
+  fi
   present "$1" && return 0
   echo "installing $(packages "$1") into $dir" >&2
   mkdir -p "$dir"
@@ -52,10 +74,10 @@ for word in "$@"; do
   case $word in
   openai* | agents*) folders+=(oai) ;;
   python*) ;;
-  *) packages "$word" >/dev/null || { echo "no agent $word" >&2; exit 2; }; folders+=("$word") ;;
+  *) packages "$word" >/dev/null || distributions "$word" >/dev/null || { echo "no agent $word" >&2; exit 2; }; folders+=("$word") ;;
   esac
 done
-[ $# -gt 0 ] || folders=(opencode qwen pi codex claude oai aisdk langchain)
+[ $# -gt 0 ] || folders=(opencode qwen pi codex claude cline copilot continue oai aisdk langchain langgraph pydantic-ai llamaindex smolagents)
 install node22
 export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
 for folder in "${folders[@]}"; do install "$folder"; done

@@ -22,7 +22,7 @@ func (r *row) outcome(direct, through *trial) {
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
 	var control row // holds the checks themselves to account: a run without precept must not pass them
 	control.blocks(direct)
-	r.set("control", "", unless(control.cells["lesson"].fault != "" && control.cells["loop"].fault != "", "a run without precept has blocks"))
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.textual || control.cells["loop"].fault != ""), "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.otherRequests(), through.model.otherRequests()
 	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
@@ -79,7 +79,7 @@ func (r *row) blocks(tr *trial) {
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
 			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
-			want := map[bool]int{true: 1}[i >= 2]
+			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.textual]
 			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.raw, loopLabel); ok {
@@ -213,6 +213,11 @@ func (r *row) parallel(trials ...*trial) {
 
 // onError counts the blocks of the lesson that the first tool error fires.
 func (r *row) onError(tr *trial) {
+	if tr.agent.textual {
+		r.none("error")
+		r.none("loop")
+		return
+	}
 	var faults []string
 	mains := tr.mains()
 	slug, all := "["+errorSlug+"]", 0
@@ -238,6 +243,10 @@ func (r *row) interrupt(tr *trial, left time.Time) {
 	calls := tr.calls()
 	if len(calls) < 2 || len(calls[1]) == 0 {
 		r.set("interrupt", "", append(faults, fmt.Sprintf("%v main requests: %s", counts(calls), tr.outs))...)
+		return
+	}
+	if first := calls[1][0]; !strings.Contains(string(tr.tap.of(&first).body), loopTask) {
+		r.set("interrupt", "forgets", faults...) // the agent kept nothing of the conversation that was left
 		return
 	}
 	var x row
@@ -274,6 +283,24 @@ func (r *row) compaction(direct, through *trial) {
 			unless(withoutBlocks(m.raw, string(through.tap.of(&m).body)), "request %d: without the blocks it is not what the agent sent\nsent %s\ngot  %s", i, through.tap.of(&m).body, m.raw))
 	}
 	r.set("compact", "", faultless(faults...)...)
+}
+
+// refused looks at a conversation whose first block the upstream refused.
+func (r *row) refused(tr *trial, counted int) {
+	mains := tr.mains()
+	withBlocks := 0
+	for i := range mains {
+		if strings.Contains(mains[i].raw, lessonLabel) || strings.Contains(mains[i].raw, loopLabel) {
+			withBlocks++
+		}
+	}
+	seen := tr.tap.answers("POST", 400)
+	r.set("refused", "", faultless(
+		unless(slices.Max(tr.codes) == 0, "exit %v: %s", tr.codes, tr.outs),
+		unless(len(mains) >= 4, "only %d main requests", len(mains)),
+		unless(withBlocks == 1, "%d requests with a block, not one", withBlocks),
+		unless(seen == 0, "the agent saw %d refusals", seen),
+		unless(counted == 1, "precept counted %d", counted))...)
 }
 
 // shortened says whether the agent replaced its history at some point.

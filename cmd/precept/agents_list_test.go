@@ -14,6 +14,9 @@ type agent struct {
 	// ask is the command of a turn; again resumes the last conversation. With inProcess one command holds both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
+	single    bool // a conversation cannot be resumed without a terminal
+	textual   bool // its calls and their results are text: nothing can be said of an error or a loop
+	overflows bool // its history is shortened when the API says that it is too long
 	upgrades  bool // it tries a websocket first
 	delta     bool // the provider keeps the history: a request holds only what is new
 }
@@ -26,7 +29,9 @@ func agents() []agent {
 		pi("chat", "openai-completions", "/v1"), pi("responses", "openai-responses", "/v1"), pi("messages", "anthropic-messages", ""),
 		codex("provider"), codex("builtin"), claude(),
 	}
-	return append(rows, programs()...)
+	rows = append(rows, otherAgents()...)
+	rows = append(rows, programs()...)
+	return append(rows, pythonAgents()...)
 }
 
 func openCode(wire, provider string) agent {
@@ -68,7 +73,7 @@ func qwen() agent {
 
 func pi(wire, api, suffix string) agent {
 	return agent{
-		name: "pi-" + wire,
+		name: "pi-" + wire, overflows: true,
 		prepare: func(b *box) {
 			b.env = append(b.env, "PI_OFFLINE=1", "PI_SKIP_VERSION_CHECK=1", "PI_TELEMETRY=0")
 			b.file(".pi/agent/models.json", fmt.Sprintf(`{"providers": {"mine": {"baseUrl": %q, "api": %q, "apiKey": "sk-test",

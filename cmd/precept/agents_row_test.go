@@ -21,7 +21,7 @@ type cell struct {
 
 // columns are the questions, as the matrix asks them.
 func columns() []string {
-	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact"}
+	return []string{"exit", "requests", "prefix", "bytes", "lesson", "error", "loop", "side", "session", "new", "counts", "429", "500", "cut", "end", "restart", "parallel", "interrupt", "compact", "refused"}
 }
 
 const legend = `exit      the exit codes are those of the direct run
@@ -41,6 +41,7 @@ restart   precept is started anew on its data: the resumed conversation is the s
 parallel  two agents with the same words at the same time are two sessions, each with its own blocks
 interrupt ^C in the middle of a reply ends it at the model; the resumed conversation is the same session with the same block
 compact   the history gives way to a summary: the same requests as directly, the summary's untouched, one session, no second block
+refused   an upstream that takes no block: each request is answered as directly, after one that precept sent again as it came
 -         cannot be provoked with this agent
 `
 

@@ -67,7 +67,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.sessions(through)
 	through.ask(loopTask, false)
 	r.newSession(through)
-	r.counted("counts", good.counters(t), 2, 2)
+	r.counted("counts", good.counters(t), 2, map[bool]int{false: 2}[a.textual])
 
 	failing := newTrial(t, a, newModel(t, faultScript(), agentFaults()...))
 	failing.ask(loopTask, false)
@@ -76,19 +76,32 @@ func (r *row) measure(t *testing.T, a *agent) {
 	faulty.ask(loopTask, false)
 	r.retries(failing, faulty)
 	r.counted("counts", p.counters(t), 1, 0)
-	if a.inProcess {
+	if a.inProcess || a.single {
 		r.none("restart")
 		r.none("interrupt")
-		r.none("compact")
 	} else {
 		p.stop(t)
 		faulty.tap.lead(t, start(t, p.dir, p.flags...).Data)
 		faulty.ask(followUp, true)
 		r.restart(faulty)
 		r.measureInterrupt(t, a)
+	}
+	if a.inProcess {
+		r.none("compact")
+	} else {
 		r.measureCompaction(t, a)
 	}
+	r.measureRefused(t, a)
 	r.measureParallel(t, a)
+}
+
+// measureRefused puts an upstream behind precept that takes nothing from it.
+func (r *row) measureRefused(t *testing.T, a *agent) {
+	t.Helper()
+	tr := newTrial(t, a, newModel(t, faultScript(), fault{name: "strict", status: 400, strict: true}))
+	p := tr.proxied(t)
+	tr.ask(loopTask, false)
+	r.refused(tr, p.counters(t)["precept_injection_rejected_total"])
 }
 
 // measureParallel starts two agents at once; a second lesson fires on the error that both will see.
@@ -118,14 +131,19 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.interrupt(tr, left)
 }
 
-// measureCompaction reports a prompt so long that an agent which shortens its history does it.
+// measureCompaction has an agent shorten its history: it is told of a long prompt, or refused one that is too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
-	script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for others
-	direct := newTrial(t, a, newModel(t, script))
+	var faults []fault
+	if a.overflows {
+		faults = []fault{{name: "overflow", status: 400, overflow: true}}
+	} else {
+		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for others
+	}
+	direct := newTrial(t, a, newModel(t, script, faults...))
 	direct.turns()
-	through := newTrial(t, a, newModel(t, script))
+	through := newTrial(t, a, newModel(t, script, faults...))
 	through.proxied(t)
 	through.turns()
 	r.compaction(direct, through)
@@ -170,7 +188,7 @@ func (tr *trial) proxied(t *testing.T, keywords ...string) *running {
 // turns asks, and asks again in the same conversation.
 func (tr *trial) turns() {
 	tr.ask(loopTask, false)
-	if !tr.agent.inProcess {
+	if !tr.agent.inProcess && !tr.agent.single {
 		tr.ask(followUp, true)
 	}
 }
@@ -180,11 +198,14 @@ func (tr *trial) ask(words string, again bool) {
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
-// all are the requests of this trial's agent that reached the model.
+// all are the requests of this trial's agent that reached the model. What precept sent a second time counts once.
 func (tr *trial) all() []asked {
+	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.all(), func(a asked) bool {
-		_, ours := tr.tap.number(a.header)
-		return !ours
+		n, ours := tr.tap.number(a.header)
+		drop := !ours || seen[n]
+		seen[n] = seen[n] || ours
+		return drop
 	})
 }
 

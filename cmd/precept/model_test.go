@@ -43,6 +43,9 @@ type fault struct {
 	cut       bool // begins a stream and drops the connection
 	nothing   bool // begins a stream and ends it without a finish
 	hang      bool // begins a stream and is silent until the client is gone
+	// overflow: the history is too long from the third step on, until the agent asks for a summary or sends a shorter one
+	overflow bool
+	strict   bool // refuses what holds a block
 }
 
 // model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is read from the request
@@ -58,6 +61,8 @@ type model struct {
 	faults []fault
 	told   map[int]bool // steps that have said how long their prompt was
 	long   int          // what the last of them said
+	most   int          // items in the longest list
+	short  bool         // the agent has done something about its length
 
 	hung chan struct{}  // gets a value when a stream begins to hang
 	gone chan time.Time // and when its client is gone
@@ -102,11 +107,23 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	f := m.note(&a, r, string(raw))
 	if f != nil && f.status != 0 {
 		w.Header().Set("Retry-After", "1")
-		kindOf := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.status >= 500]
-		replyJSON(w, f.status, map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": "scripted fault", "code": nil}})
+		replyJSON(w, f.status, f.said(kind))
 		return
 	}
 	a.write(w, f)
+}
+
+// said is the body of a refusal, in the API's own words where agents read them.
+func (f *fault) said(kind string) any {
+	text, code := "scripted fault", any(nil)
+	switch {
+	case f.overflow && kind == "messages":
+		text = "prompt is too long: 395000 tokens > 128000 maximum"
+	case f.overflow:
+		text, code = "This model's maximum context length is 128000 tokens. However, your messages resulted in 395000 tokens. Please reduce the length of the messages.", "context_length_exceeded"
+	}
+	kindOf := map[bool]string{true: "api_error", false: "invalid_request_error"}[f.status >= 500]
+	return map[string]any{"type": "error", "error": map[string]any{"type": kindOf, "message": text, "code": code}}
 }
 
 // hang lasts until the client is gone.
@@ -131,6 +148,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 		return nil
 	}
 	if len(tools) == 0 {
+		m.short = true
 		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
 		return nil
 	}
@@ -141,6 +159,9 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 		rec.step = max(rec.step, n)
 	}
 	rec.step++
+	n := len(rec.list())
+	m.short = m.short || n < m.most
+	m.most = max(m.most, n)
 	s := m.steps[min(rec.step, len(m.steps)-1)]
 	mark := "step_" + strconv.Itoa(rec.step) + "_" + random(8)
 	a.text, a.mark = s.Text, mark
@@ -155,6 +176,10 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	}
 	for i := range m.faults {
 		f := &m.faults[i]
+		if f.overflow && rec.step >= 2 && !m.short || f.strict && strings.Contains(raw, lessonLabel) {
+			rec.fault = f
+			return f
+		}
 		if m.mains >= f.at && f.times > 0 {
 			f.times--
 			rec.fault = f

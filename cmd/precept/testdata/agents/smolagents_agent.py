@@ -1,0 +1,10 @@
+"""An agent on smolagents, which writes its calls and their results as text. It ends at its last step, with a request that has no tools."""
+import sys
+
+from smolagents import OpenAIServerModel, ToolCallingAgent, tool
+
+from shell import bash
+
+agent = ToolCallingAgent(tools=[tool(bash)], model=OpenAIServerModel("mock-model"), max_steps=5, verbosity_level=0)
+for n, words in enumerate(sys.argv[1:]):
+    print(agent.run(words, reset=n == 0))
