@@ -26,6 +26,7 @@ type erasure struct {
 	next     time.Time // when to look for what is too old
 	sessions map[session.ID]time.Time
 	tenants  map[string]time.Time
+	spooled  bool // what was deleted may still stand in the spool
 }
 
 // chore is work for the recorder's goroutine, which nothing else of the recorder's may meet half done.
@@ -186,6 +187,9 @@ func (s *Store) retain(ctx context.Context) {
 		n, err := s.be.Retain(step, now.Add(-age))
 		cancel()
 		s.Tally.Retired.Add(int64(n))
+		if s.erased.spooled = s.erased.spooled || n > 0; s.erased.spooled {
+			s.erased.spooled = !s.outlive(ctx, s.batch)
+		}
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
@@ -201,6 +205,38 @@ func (s *Store) retain(ctx context.Context) {
 	s.dirtyMu.Lock()
 	s.forgetHeld(func(e session.Echo) bool { return now.Sub(e.At) > forgottenIn })
 	s.dirtyMu.Unlock()
+}
+
+// outlive sees to it that the spool does not keep for longer what the backend has deleted: what is delivered begins to be
+// let go, where one database holds it at once. It says whether it could.
+func (s *Store) outlive(ctx context.Context, b *batch) (done bool) {
+	if s.spool == nil {
+		return true
+	}
+	if b.lagging || !b.tail.empty() || !b.next.empty() || b.books.At != s.spool.end {
+		return false // it is in use; the next time
+	}
+	var err error
+	if _, shared := s.be.(interface {
+		Epoch(ctx context.Context) (string, error)
+	}); shared { // it may lose what it has: the last of the spool is kept for it a little longer
+		if err = s.spool.rotate(); err == nil {
+			b.books.At = s.spool.end
+		}
+	} else {
+		if be, ok := s.be.(interface {
+			Sync(ctx context.Context) error
+		}); ok {
+			err = be.Sync(ctx)
+		}
+		if err == nil {
+			err = s.purge(b)
+		}
+	}
+	if err != nil && ctx.Err() == nil {
+		s.opts.Failed("retain", err)
+	}
+	return err == nil
 }
 
 // tidy lets go of what no request can bring back any more.
