@@ -8,6 +8,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"strconv"
 	"sync"
 	"time"
 )
@@ -35,6 +36,7 @@ const (
 	maxIdle     = 1024 // per upstream
 	maxIdleAge  = 90 * time.Second
 	smallBody   = 16 << 10 // goes out together with the headers
+	keptHead    = 8 << 10  // of what a request went out in, for the next one
 	readBuffer  = 16 << 10
 	maxInterims = 16 // 1xx responses before the real one
 )
@@ -51,8 +53,9 @@ type wireConn struct {
 	net.Conn
 	addr  string
 	br    *bufio.Reader
-	since time.Time // idle since
-	used  bool      // it has carried a request before
+	head  headBuffer // what the last request went out in
+	since time.Time  // idle since
+	used  bool       // it has carried a request before
 }
 
 // serves says whether a forwarding can go this way.
@@ -164,13 +167,12 @@ func (d *direct) exchange(c *wireConn, r *http.Request) (*http.Response, error) 
 		}
 		return nil, fmt.Errorf("ask the upstream: %w", err)
 	}
-	if !stop() { // broken off in the meantime
+	_ = c.SetDeadline(time.Time{})
+	if r.Context().Err() != nil { // broken off in the meantime, which the line above may have undone
+		stop()
 		return nil, context.Cause(r.Context())
 	}
-	_ = c.SetDeadline(time.Time{})
-	b := &directBody{d: d, c: c, body: res.Body, ctx: r.Context(), keep: wrote == nil && !res.Close}
-	b.stop = context.AfterFunc(b.ctx, //nolint:contextcheck // it is the request's own
-		func() { _ = c.SetDeadline(time.Unix(1, 0)) })
+	b := &directBody{d: d, c: c, body: res.Body, ctx: r.Context(), stop: stop, keep: wrote == nil && !res.Close}
 	if res.Body == http.NoBody {
 		b.end(true)
 		return res, nil
@@ -182,8 +184,10 @@ func (d *direct) exchange(c *wireConn, r *http.Request) (*http.Response, error) 
 // writeRequest sends the headers and the body, small ones in one piece.
 func writeRequest(c *wireConn, r *http.Request) error {
 	data := r.Body.(*payloadReader).p.data //nolint:errcheck,forcetypeassert // serves has seen to it
-	head := make(headBuffer, 0, 1024+min(len(data), smallBody))
-	head = fmt.Appendf(head, "%s %s HTTP/1.1\r\nHost: %s\r\nContent-Length: %d\r\n", r.Method, r.URL.RequestURI(), r.URL.Host, len(data))
+	head := c.head[:0]
+	head = append(append(append(append(head, r.Method...), ' '), r.URL.RequestURI()...), " HTTP/1.1\r\nHost: "...)
+	head = append(append(append(head, r.URL.Host...), "\r\nContent-Length: "...), strconv.Itoa(len(data))...)
+	head = append(head, "\r\n"...)
 	for k, vv := range r.Header {
 		switch k {
 		case "Host", "Content-Length", "Transfer-Encoding", "Trailer":
@@ -199,7 +203,13 @@ func writeRequest(c *wireConn, r *http.Request) error {
 	}
 	head = append(head, "\r\n"...)
 	if len(data) <= smallBody {
-		_, err := c.Write(append(head, data...))
+		head = append(head, data...)
+	}
+	if cap(head) <= keptHead {
+		c.head = head
+	}
+	if len(data) <= smallBody {
+		_, err := c.Write(head)
 		return err
 	}
 	bufs := net.Buffers{head, data}

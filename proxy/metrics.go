@@ -9,7 +9,7 @@ import (
 // Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
-	overhead    *prometheus.HistogramVec
+	phases      [phaseCount]prometheus.Observer
 	matched     prometheus.Counter
 	picked      prometheus.Counter
 	injected    prometheus.Counter
@@ -43,9 +43,9 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		reg.MustRegister(h)
 		return h
 	}
-	return &Metrics{
+	overhead := hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase")
+	m := &Metrics{
 		requests:    vec("precept_requests_total", "Requests by dialect and status class.", "dialect", "code"),
-		overhead:    hist("precept_overhead_seconds", "Time that precept itself took, by phase.", prometheus.ExponentialBuckets(1e-6, 4, 10), "phase"),
 		matched:     counter("precept_lessons_matched_total", "Lessons whose trigger fired, once a session."),
 		picked:      counter("precept_lessons_picked_total", "Lessons that the chooser picked."),
 		injected:    counter("precept_lessons_injected_total", "Picked lessons that were injected."),
@@ -65,15 +65,30 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
 			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type"),
 	}
+	for p := range phaseCount {
+		m.phases[p] = overhead.WithLabelValues(p.String())
+	}
+	return m
 }
+
+// phase is a part of precept's own work on a request.
+type phase int
+
+// The phases.
+const (
+	phaseRead phase = iota
+	phaseDecide
+	phaseSplice
+	phaseCount
+)
+
+func (p phase) String() string { return [...]string{"read", "decide", "splice"}[p] }
 
 // FailedOpen counts a step that failed without the request noticing.
 func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
 
 // phase observes how long a phase took.
-func (m *Metrics) phase(name string, d time.Duration) {
-	m.overhead.WithLabelValues(name).Observe(d.Seconds())
-}
+func (m *Metrics) phase(p phase, d time.Duration) { m.phases[p].Observe(d.Seconds()) }
 
 // class folds a status into 2xx, 3xx, 4xx, 5xx.
 func class(code int) string {

@@ -123,7 +123,7 @@ func (t *turn) read(f *forwarding) error {
 	if len(t.r.Trailer) > 0 {
 		f.length = -1
 	}
-	t.p.opts.Metrics.phase("read", t.p.opts.Now().Sub(t.started))
+	t.p.opts.Metrics.phase(phaseRead, t.p.opts.Now().Sub(t.started))
 	return nil
 }
 
@@ -147,7 +147,7 @@ func (t *turn) prepare(f *forwarding) {
 	if !t.p.guard("decide", t.decide) {
 		t.plan = inject.Plan{}
 	}
-	t.p.opts.Metrics.phase("decide", t.p.opts.Now().Sub(begin))
+	t.p.opts.Metrics.phase(phaseDecide, t.p.opts.Now().Sub(begin))
 	if len(t.plan.Edits) == 0 {
 		return
 	}
@@ -282,7 +282,7 @@ func (t *turn) splice(f *forwarding) {
 	}
 	f.decoded = len(t.plain) > 0 && &t.plain[0] != &t.body.data[0]
 	f.rejected = t.rejected
-	t.p.opts.Metrics.phase("splice", t.p.opts.Now().Sub(begin))
+	t.p.opts.Metrics.phase(phaseSplice, t.p.opts.Now().Sub(begin))
 }
 
 // rejected notes that the upstream took the original where it had refused ours.

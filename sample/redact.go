@@ -38,6 +38,15 @@ func NewRedactor(personal bool) *Redactor {
 	return &Redactor{m: matcher{personal: personal}, seed: maphash.MakeSeed()}
 }
 
+// Fresh makes the redactor forget what it has seen, for the next sample; its buffers stay.
+func (r *Redactor) Fresh() {
+	if len(r.numbers) > 256 {
+		r.numbers = nil
+	}
+	clear(r.numbers)
+	r.next, r.counts = [kinds]int{}, [kinds]int{}
+}
+
 // Text returns s redacted; s itself when nothing was found.
 func (r *Redactor) Text(s string) string {
 	if s == "" {

@@ -21,6 +21,9 @@ const (
 	ByNew    Method = "new"    // nothing known: a new session
 )
 
+// named says that the client gave a name: every request of the session will bring it again.
+func (m Method) named() bool { return m == ByHeader || m == ByPath || m == ByAgent }
+
 // DefaultAgent is the agent of a request that says nothing of its own.
 const DefaultAgent = "default"
 

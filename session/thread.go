@@ -170,6 +170,9 @@ func firstWords(req *wire.Request) uint64 {
 // note indexes what the request shows of the session, newest first, up to what is known already. It returns what looks
 // random: a text or a "call_1" counts for this process only, and little.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
+	if r.Method.named() && t.spoke(r.ID) {
+		return nil // it comes back with its name, and its replies are known
+	}
 	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
 	var news []EchoKey
 	if r.New {
@@ -198,6 +201,14 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	return news
 }
 
+// spoke says whether a reply of the session went by here.
+func (t *Threader) spoke(id ID) bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	h := t.heads.get(id)
+	return h != nil && h.replies > 0
+}
+
 // Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the reply goes to the client:
 // the next request may be here before this one has returned. main is false for a side request's reply, which says
 // nothing of how far the session is.
@@ -207,7 +218,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 		kind = stampReply | t.advance(r)
 	}
 	var news []EchoKey
-	named := r.Method == ByHeader || r.Method == ByPath || r.Method == ByAgent
+	named := r.Method.named()
 	for _, k := range wire.EchoReply(rep) {
 		if named && k[0] == 't' {
 			continue // it comes back with its name; a text alone is the weakest of echoes

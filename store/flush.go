@@ -81,7 +81,8 @@ func (s *Store) collect(b *batch, now time.Time, all bool) {
 
 // stub is what is put down of a turn that is under way.
 func (s *Store) stub(x *sample.Exchange) stub {
-	r := sample.NewRedactor(s.opts.Personal)
+	r := s.redactor
+	r.Fresh()
 	head := sample.Exchange{
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,

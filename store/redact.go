@@ -8,7 +8,8 @@ import (
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
 func (s *Store) redact(x *sample.Exchange) {
-	r := sample.NewRedactor(s.opts.Personal)
+	r := s.redactor
+	r.Fresh()
 	x.SessionName = r.Text(x.SessionName)
 	x.Redact(r)
 	for _, n := range x.Redacted {
@@ -42,7 +43,8 @@ func (s *Store) encode(ses *Session) (session.Row, bool) {
 	if ses.Silent() || !ses.Told() {
 		return session.Row{}, false
 	}
-	r, o := sample.NewRedactor(s.opts.Personal), s.optOut.Load()
+	r, o := s.redactor, s.optOut.Load()
+	r.Fresh()
 	row, err := ses.Row(func(text string) (string, bool) {
 		if o != nil && o.Hits(text) {
 			return "", false

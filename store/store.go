@@ -49,8 +49,9 @@ type Store struct {
 	open    []*Begun // began since the last flush
 	lost    []lost   // given up since then
 
-	spool     *spool // nil without one
-	batch     *batch // the recorder's
+	spool     *spool           // nil without one
+	batch     *batch           // the recorder's
+	redactor  *sample.Redactor // the recorder's, made fresh for each sample
 	delivered atomic.Int64
 	lagging   atomic.Bool
 
@@ -72,6 +73,7 @@ type Store struct {
 	touchedMu sync.Mutex
 	touched   map[touch]bool
 
+	early     early
 	shared    shared
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -89,10 +91,11 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		opts: o, be: o.Backend, live: l, full: make(chan struct{}, 1),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
+		early: early{sessions: map[touch]foreseen{}, begun: o.Now()},
 	}
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
-	s.batch = &batch{}
+	s.batch, s.redactor = &batch{}, sample.NewRedactor(o.Personal)
 	if err := errors.Join(s.load(ctx), s.openSpool(ctx)); err != nil {
 		l.close()
 		return nil, err
