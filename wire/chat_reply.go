@@ -100,7 +100,9 @@ func (r *ReplyReader) delta(b []byte, v span) {
 				}
 			}
 		case "function_call":
-			r.namedCall(r.callSlot(0, ""), b, m, "arguments")
+			s := r.callSlot(0, "")
+			r.namedCall(s, b, m, "arguments")
+			s.id = s.name // see chatCalls
 		}
 	}
 }
