@@ -110,11 +110,11 @@ func (v *validator) places() {
 
 // place accepts a path, or a URL that one of the stores knows.
 func (v *validator) place(path, value string, sqlite bool) {
-	scheme, _, ok := strings.Cut(value, "://")
+	scheme, rest, ok := strings.Cut(value, "://")
 	if !ok {
 		return
 	}
-	known := []string{"redis", "rediss"}
+	known := []string{"redis", "rediss", "redis-sentinel"}
 	if sqlite {
 		known = append(known, "sqlite", "file")
 	}
@@ -122,7 +122,20 @@ func (v *validator) place(path, value string, sqlite bool) {
 		v.fault(path, scheme+"://", "is of no kind that precept keeps things in; write a path or redis://host:6379/0")
 		return
 	}
-	if u, err := url.Parse(value); err != nil || (strings.HasPrefix(scheme, "redis") && u.Hostname() == "") {
+	if strings.HasPrefix(scheme, "redis") {
+		v.redis(path, scheme, rest)
+		return
+	}
+	if _, err := url.Parse(value); err != nil {
+		v.fault(path, scheme+"://", "is no URL; write redis://host:6379/0")
+	}
+}
+
+// redis looks for a host; several of them, with commas, are a Cluster or a Sentinel group. The store itself reads the rest.
+func (v *validator) redis(path, scheme, rest string) {
+	rest, _, _ = strings.Cut(rest, "?")
+	hosts := rest[strings.LastIndexByte(rest, '@')+1:]
+	if hosts, _, _ = strings.Cut(hosts, "/"); strings.Trim(hosts, ",:") == "" || strings.HasPrefix(hosts, ":") {
 		v.fault(path, scheme+"://", "is no URL; write redis://host:6379/0")
 	}
 }

@@ -143,6 +143,12 @@ func (e *entry) read(rel string) {
 		e.faults = Faults{{Code: CodeInvalid, Message: err.Error()}}
 		return
 	}
+	e.take(rel, raw)
+}
+
+// take replaces the entry's lesson by what the text says, or says why it cannot.
+func (e *entry) take(rel string, raw []byte) {
+	e.fresh = true
 	l, faults := parse(rel, raw)
 	e.faults = faults
 	if l != nil {

@@ -30,9 +30,13 @@ type answer struct {
 // feedback takes one entry, or an array of them; a bad entry refuses itself alone.
 func (p *Proxy) feedback(c echo.Context) error {
 	r := c.Request()
-	who, ok := p.set.Load().identify(r)
+	set := p.set.Load()
+	who, ok := set.identify(r)
 	if !ok {
 		return refusal(wire.None, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+	}
+	if set.nameless {
+		return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
 	}
 	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, feedbackLimit))
 	if err != nil {

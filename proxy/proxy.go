@@ -8,6 +8,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -33,6 +34,7 @@ type Options struct {
 	Rand    io.Reader // of ids; safe for concurrent use
 	Salt    string    // of the coins, where the configuration names none
 	Secret  []byte    // of tenant names under by-credential
+	Unsure  bool      // Salt and Secret are not the fleet's: nothing may rest on them until Rekey brings those
 	Log     *slog.Logger
 	Metrics *Metrics
 }
@@ -47,6 +49,8 @@ type Proxy struct {
 	parses    *wire.Memory
 	threads   *session.Threader
 	signs     session.Signs
+	setMu     sync.Mutex // one configuration after the other
+	keys      fleetKeys  // under setMu
 	set       atomic.Pointer[settings]
 	draining  atomic.Bool
 	copies    atomic.Int64 // bytes of replies held for capture
@@ -62,13 +66,22 @@ type settings struct {
 	injector   *inject.Injector
 	keys       map[string]*configs.Key
 	secret     []byte
+	excluded   bool   // new sessions are no part of the experiment: their coins would fall otherwise on another replica
+	nameless   bool   // whose a request is cannot be told: it is passed on, and nothing of it is looked at
 	hash       string // of the configuration, for exchanges
+}
+
+// fleetKeys are what all replicas on one store must share.
+type fleetKeys struct {
+	salt   string
+	secret []byte
+	unsure bool
 }
 
 // New makes the data face. It starts nothing.
 func New(o Options) (*Proxy, error) {
 	p := &Proxy{
-		opts: o, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
+		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
 		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), direct: newDirect(o.Config.Limits.UpstreamHeaderTimeout, o.Now),
 	}
@@ -77,9 +90,23 @@ func New(o Options) (*Proxy, error) {
 
 // Configure takes a new configuration into force for the requests that come from now on.
 func (p *Proxy) Configure(c *configs.Config) error {
+	p.setMu.Lock()
+	defer p.setMu.Unlock()
+	return p.configure(c)
+}
+
+// Rekey takes the fleet's salt and secret into force, for the requests that come from now on.
+func (p *Proxy) Rekey(salt string, secret []byte) error {
+	p.setMu.Lock()
+	defer p.setMu.Unlock()
+	p.keys = fleetKeys{salt: salt, secret: secret}
+	return p.configure(p.set.Load().cfg)
+}
+
+func (p *Proxy) configure(c *configs.Config) error {
 	s := &settings{
 		cfg: c, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
-		secret: p.opts.Secret, hash: c.Hash(),
+		secret: p.keys.secret, nameless: p.keys.unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
 	for name, u := range c.AllUpstreams() {
 		t, err := newTarget(name, u)
@@ -96,7 +123,7 @@ func (p *Proxy) Configure(c *configs.Config) error {
 	}
 	salt := c.Bandit.Salt.Reveal()
 	if salt == "" {
-		salt = p.opts.Salt
+		salt, s.excluded = p.keys.salt, p.keys.unsure
 	}
 	in := inject.Config{
 		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,

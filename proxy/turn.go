@@ -137,6 +137,10 @@ func (t *turn) prepare(f *forwarding) {
 	if t.body.tail != nil {
 		return
 	}
+	if t.set.nameless {
+		t.uninspected("tenant_unknown")
+		return
+	}
 	begin := t.p.opts.Now()
 	if !t.p.guard("parse", t.parse) || t.req == nil {
 		return
@@ -207,7 +211,7 @@ func (t *turn) identify() {
 		t.p.threads.Ended(t.found, true, now)
 		return
 	}
-	rec.Assignment.Excluded = late
+	rec.Assignment.Excluded = late || t.set.excluded
 	rec.NoLearn = !t.learn
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))

@@ -14,6 +14,7 @@ import (
 	"precept/sample"
 	"precept/session"
 	"precept/store"
+	"precept/store/redis"
 	"precept/store/sqlite"
 )
 
@@ -40,17 +41,39 @@ type bench interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 }
 
-// openEvidence opens the configured store for reading.
-func (w *world) openEvidence(ctx context.Context, cfg *configs.Config) (evidence, error) {
-	url := cfg.StoreURL()
-	if strings.HasPrefix(url, "redis") {
-		return nil, errors.New("the store is in Redis, which this verb does not read; name a file with --store-url")
+// isRedis says whether a store's address is one of Redis.
+func isRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
+
+// stored is a store that a verb reads.
+type stored interface {
+	evidence
+	store.Backend
+}
+
+// openStored opens the configured store for reading.
+func (w *world) openStored(ctx context.Context, cfg *configs.Config) (stored, error) {
+	if !isRedis(cfg.StoreURL()) {
+		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.now})
+		if err != nil {
+			return nil, err
+		}
+		return db, nil
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: url, ReadOnly: true, Now: w.now})
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.now, Log: func(string) {}})
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("store.url: %w", err)
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	if err := db.Ping(ctx); err != nil {
+		return nil, errors.Join(err, db.Close())
 	}
 	return db, nil
+}
+
+// openEvidence opens the configured store for reading.
+func (w *world) openEvidence(ctx context.Context, cfg *configs.Config) (evidence, error) {
+	return w.openStored(ctx, cfg)
 }
 
 // closeEvidence ends reading; nothing was written that could be lost.

@@ -22,7 +22,6 @@ import (
 	"precept/lesson"
 	"precept/report"
 	"precept/store"
-	"precept/store/sqlite"
 )
 
 // askLimit bounds the question to a running server; the store can be read all the same.
@@ -140,7 +139,7 @@ func (w *world) adminToken(cfg *configs.Config) (string, error) {
 
 // readReport computes the report from the store.
 func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Query) (report.Report, error) {
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.now})
+	db, err := w.openStored(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}

@@ -8,7 +8,6 @@ import (
 	"io"
 	"log/slog"
 	"strconv"
-	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -40,6 +39,7 @@ type parts struct {
 	lock     io.Closer
 	notice   string // why precept runs from memory, "" when it does not
 	quiet    *limiter
+	follow   []func(context.Context) error // owners beside the recorder and the watcher
 }
 
 // wireUp puts a service together and starts nothing.
@@ -57,7 +57,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 	watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
 	return &service{
 		data:    p.proxy.Handler(),
-		owners:  []func(context.Context) error{p.store.Run, watcher.Run},
+		owners:  append(p.follow, p.store.Run, watcher.Run),
 		reload:  p.configure,
 		forget:  p,
 		drain:   p.proxy.Drain,
@@ -72,6 +72,10 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 // from memory: agents must not suffer from it.
 func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
+	if errors.Is(err, sqlite.ErrReadOnly) && isRedis(cfg.StoreURL()) {
+		p.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", err)
+		return p.openRedis(ctx, cfg)
+	}
 	if errors.Is(err, sqlite.ErrReadOnly) {
 		p.fromMemory(err)
 		return store.Volatile{}, nil
@@ -80,6 +84,13 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, e
 		return nil, err
 	}
 	p.lock = lock
+	if isRedis(cfg.StoreURL()) {
+		db, err := p.openRedis(ctx, cfg)
+		if err != nil {
+			return nil, errors.Join(err, p.unlock())
+		}
+		return db, nil
+	}
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.now})
 	if errors.Is(err, sqlite.ErrReadOnly) {
 		p.fromMemory(err)
@@ -102,11 +113,7 @@ func (p *parts) fromMemory(err error) {
 
 // build makes the store, the lessons in force and the data face.
 func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Backend) error {
-	salt, err := p.secret(ctx, backend, "salt")
-	if err != nil {
-		return err
-	}
-	hidden, err := p.secret(ctx, backend, "tenant-secret")
+	keys, known, err := p.keys(ctx, cfg, backend)
 	if err != nil {
 		return err
 	}
@@ -119,6 +126,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
 	}
+	p.follow = append(p.follow, func(ctx context.Context) error { return p.store.Follow(ctx, store.FollowEvery) })
 	proxy.WatchStore(p.registry, p.store)
 	book, problems, err := lesson.Load(cfg.Lessons)
 	if err != nil {
@@ -128,7 +136,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	p.lessons(book, problems)
 	p.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
-		Salt: salt, Secret: []byte(hidden), Log: p.log, Metrics: p.metrics,
+		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})
 	return err
 }
@@ -177,19 +185,44 @@ func spoolOf(cfg *configs.Config, backend store.Backend) string {
 // deliverEvery is how long new turns may wait in the spool. A database of our own likes them in larger pieces; replicas that
 // share a Redis want to see at once what another one did.
 func deliverEvery(cfg *configs.Config) time.Duration {
-	if strings.HasPrefix(cfg.StoreURL(), "redis") {
+	if isRedis(cfg.StoreURL()) {
 		return 0
 	}
 	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
 }
 
-// secret is a random value that is made once and kept with the store, so that restarts and replicas share it.
-func (p *parts) secret(ctx context.Context, backend store.Backend, name string) (string, error) {
+// keys are random values that are made once and kept with the store, so that restarts and replicas share them. known is false
+// while a fleet's cannot be learned.
+func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend store.Backend) (keys fleetKeys, known bool, err error) {
+	if shared, ok := backend.(sharedStore); ok && isRedis(cfg.StoreURL()) {
+		f, err := p.agree(ctx, cfg, shared)
+		if err != nil {
+			return keys, false, err
+		}
+		p.follow = append(p.follow, f.follow(p))
+		return f.keys, f.known, nil
+	}
+	if keys.Salt, err = p.secret(ctx, backend, "salt"); err == nil {
+		keys.Secret, err = p.secret(ctx, backend, "tenant-secret")
+	}
+	return keys, true, err
+}
+
+// freshKey makes a random value.
+func (p *parts) freshKey() (string, error) {
 	var b [16]byte
 	if _, err := io.ReadFull(p.random, b[:]); err != nil {
-		return "", fmt.Errorf("make the %s: %w", name, err)
+		return "", fmt.Errorf("make a key: %w", err)
 	}
-	fresh := hex.EncodeToString(b[:])
+	return hex.EncodeToString(b[:]), nil
+}
+
+// secret is a random value that is kept in the store.
+func (p *parts) secret(ctx context.Context, backend store.Backend, name string) (string, error) {
+	fresh, err := p.freshKey()
+	if err != nil {
+		return "", err
+	}
 	keeper, ok := backend.(interface {
 		InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 	})
@@ -234,6 +267,12 @@ func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
 // failed tells of a step that went wrong beside the requests, a line for each step every ten seconds at most.
 func (p *parts) failed(step string, err error) {
 	p.metrics.FailedOpen(step)
+	if away(err) {
+		if p.quiet.allowEvery("store", time.Minute) {
+			p.log.Warn("the store is not available; what it should have waits", "step", step, "error", err)
+		}
+		return
+	}
 	if p.quiet.allow(step) {
 		p.log.Warn("a step failed; requests go on without it", "step", step, "error", err)
 	}
@@ -296,11 +335,16 @@ func newLimiter(now func() time.Time) *limiter {
 	return &limiter{now: now, last: map[string]time.Time{}}
 }
 
-func (l *limiter) allow(step string) bool {
+func (l *limiter) allow(step string) bool { return l.allowEvery(step, 10*time.Second) }
+
+// mute counts a line as told that was told by other means.
+func (l *limiter) mute(step string) { l.allow(step) }
+
+func (l *limiter) allowEvery(step string, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := l.now()
-	if now.Sub(l.last[step]) < 10*time.Second {
+	if now.Sub(l.last[step]) < every {
 		return false
 	}
 	l.last[step] = now

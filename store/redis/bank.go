@@ -1,0 +1,204 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/lesson"
+)
+
+// maxLessons bounds a bank, as a directory is bounded.
+const maxLessons = 50_000
+
+// Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is told at once to those who
+// listen, and found by the others when they look.
+type Bank struct{ s *Store }
+
+// OpenBank makes a bank. It does not ask Redis for anything.
+func OpenBank(o Options) (*Bank, error) {
+	s, err := Open(o)
+	if err != nil {
+		return nil, err
+	}
+	return &Bank{s}, nil
+}
+
+// Ping asks whether Redis is there and takes us.
+func (b *Bank) Ping(ctx context.Context) error { return b.s.Ping(ctx) }
+
+// Close ends the bank.
+func (b *Bank) Close() error { return b.s.Close() }
+
+// Texts reads all lessons, with the version of the set: how often it was changed, "" when nobody ever put a lesson there.
+func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
+	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
+		// One transaction, so that the version is the texts' own.
+		pipe := c.TxPipeline()
+		all, v := pipe.HGetAll(ctx, b.s.shared("lessons")), pipe.Get(ctx, b.s.shared("lessons-version"))
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		texts, version = make(map[string][]byte, len(all.Val())), v.Val()
+		for name, text := range all.Val() {
+			texts[name] = []byte(text)
+		}
+		return nil
+	})
+	return texts, version, err
+}
+
+// Version is that of the set.
+func (b *Bank) Version(ctx context.Context) (version string, err error) {
+	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
+		version, err = c.Get(ctx, b.s.shared("lessons-version")).Result()
+		return err
+	})
+	return version, err
+}
+
+// Replace makes the texts the whole bank, in one step.
+func (b *Bank) Replace(ctx context.Context, texts map[string][]byte) error {
+	if len(texts) > maxLessons {
+		return fmt.Errorf("redis: push lessons: %w: there are %d, more than %d; is it the right directory?", ErrInvalid, len(texts), maxLessons)
+	}
+	args := []any{b.channel(), "all"}
+	for name, text := range texts {
+		if err := lessonFits(name, text); err != nil {
+			return err
+		}
+		args = append(args, "set", name, string(text))
+	}
+	return b.change(ctx, args)
+}
+
+// Put sets one text.
+func (b *Bank) Put(ctx context.Context, name string, text []byte) error {
+	if err := lessonFits(name, text); err != nil {
+		return err
+	}
+	return b.change(ctx, []any{b.channel(), "some", "set", name, string(text)})
+}
+
+// Delete takes one text out.
+func (b *Bank) Delete(ctx context.Context, name string) error {
+	return b.change(ctx, []any{b.channel(), "some", "del", name})
+}
+
+// lessonFits refuses what no replica would take.
+func lessonFits(name string, text []byte) error {
+	switch {
+	case !lesson.IsLessonPath(name):
+		return fmt.Errorf("redis: push lessons: %w: %q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", ErrInvalid, name)
+	case len(text) > lesson.MaxFile:
+		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", ErrInvalid, name, len(text), lesson.MaxFile)
+	}
+	return nil
+}
+
+func (b *Bank) change(ctx context.Context, args []any) error {
+	k := &call{script: &b.s.scripts.lessons, base: b.s.shared(""), args: args}
+	return b.s.do(ctx, "push lessons", func(c goredis.UniversalClient) error { return run(ctx, c, []*call{k}) })
+}
+
+func (b *Bank) channel() string { return b.s.shared("lessons") }
+
+// The times of a Watcher: a change is in force within a second where it is heard of, else at the next look.
+const (
+	lookEvery   = 2 * time.Second
+	listenAgain = 5 * time.Second
+)
+
+// Watcher keeps the lessons of a bank in force, like lesson.Watcher those of a directory. Run starts everything, and has
+// stopped it when it returns.
+type Watcher struct {
+	Poll time.Duration // how often the bank is looked at; 0: two seconds
+
+	bank    *Bank
+	texts   *lesson.Texts
+	onBook  func(*lesson.Book, []lesson.Problem)
+	version string
+	read    bool
+	fault   string // as told last
+}
+
+// Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything that is wrong with the
+// texts. A bank that cannot be reached, or has lost its data, leaves the book in force.
+func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem)) *Watcher {
+	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis"), onBook: onBook}
+}
+
+// Run loads the lessons, calls back, and keeps doing so on every change until ctx is done.
+func (w *Watcher) Run(ctx context.Context) error {
+	if w.Poll <= 0 {
+		w.Poll = lookEvery
+	}
+	ticker := time.NewTicker(w.Poll)
+	defer ticker.Stop()
+	var heard <-chan *goredis.Message
+	var sub *goredis.PubSub
+	defer func() {
+		if sub != nil {
+			_ = sub.Close()
+		}
+	}()
+	for {
+		// What changes before somebody listens is found at the next look.
+		if reached := w.look(ctx); reached && sub == nil {
+			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
+			heard = sub.Channel(goredis.WithChannelHealthCheckInterval(listenAgain))
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-ticker.C:
+		case <-heard:
+		}
+	}
+}
+
+// look reads the bank when it has changed, and says whether it could be asked.
+func (w *Watcher) look(ctx context.Context) bool {
+	version, err := w.bank.Version(ctx)
+	if errors.Is(err, goredis.Nil) {
+		version, err = "", nil
+	}
+	var texts map[string][]byte
+	if err == nil && (!w.read || version != w.version) {
+		texts, version, err = w.bank.Texts(ctx)
+	}
+	switch {
+	case ctx.Err() != nil:
+	case err != nil:
+		w.tell(err.Error())
+	case version == "" && w.version != "":
+		w.tell("Redis has lost the lessons; those in force stay, push them again")
+	case texts != nil:
+		book, problems, changed := w.texts.Load(texts)
+		w.read, w.version = true, version
+		if changed || w.fault != "" {
+			w.fault = ""
+			w.onBook(book, problems)
+		}
+	case w.fault != "": // it is back, as it was
+		w.fault = ""
+		w.onBook(w.texts.Current())
+	}
+	return err == nil
+}
+
+// tell calls back with the book in force and what is wrong with the bank, once.
+func (w *Watcher) tell(fault string) {
+	if fault == w.fault {
+		return
+	}
+	w.fault = fault
+	book, problems := w.texts.Current()
+	w.onBook(book, append(slices.Clip(problems), lesson.Problem{
+		Path: "redis", Kept: true, Faults: lesson.Faults{{Code: lesson.CodeInternal, Message: fault}},
+	}))
+}

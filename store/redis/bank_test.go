@@ -1,0 +1,181 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/lesson"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+func openBank(t *testing.T, url string) *redis.Bank {
+	t.Helper()
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: time.Now, Log: func(string) {}, Timeout: quick})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.Close() })
+	return b
+}
+
+// pushed is a bank that another process writes to.
+type pushed struct{ *redis.Bank }
+
+func (p pushed) Put(t *testing.T, name, text string) {
+	t.Helper()
+	if err := p.Bank.Put(t.Context(), name, []byte(text)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func (p pushed) Delete(t *testing.T, name string) {
+	t.Helper()
+	if err := p.Bank.Delete(t.Context(), name); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// watch opens two clients of one bank: one writes, the other watches. poll is how often the watcher looks by itself.
+func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
+	var n atomic.Int64
+	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {
+		t.Helper()
+		own := url(fmt.Sprint("b", poll.Milliseconds(), "-", n.Add(1)))
+		w := openBank(t, own).Watch(onBook)
+		w.Poll = poll
+		return pushed{openBank(t, own)}, w.Run
+	}
+}
+
+func TestBank(t *testing.T) {
+	server := storetest.StartRedis(t)
+	url := func(prefix string) string { return server.URL() + "?prefix=" + prefix }
+	t.Run("by looking", func(t *testing.T) { storetest.RunBank(t, watch(url, 50*time.Millisecond)) })
+}
+
+func TestBankInACluster(t *testing.T) {
+	cluster := storetest.StartCluster(t)
+	storetest.RunBank(t, watch(func(prefix string) string { return cluster.URL("prefix=" + prefix) }, 50*time.Millisecond))
+}
+
+const good = `---
+schema: learning/v1
+slug: look-first
+title: Look first.
+trigger:
+  description: when looking helps
+outcome: success
+evidence:
+  - kind: run
+    ref: test/1
+---
+
+# Look first.
+
+## What to do (or avoid)
+
+Look first.
+`
+
+// A change is told: the watcher hears of it long before it looks again.
+func TestBankTells(t *testing.T) {
+	server := storetest.StartRedis(t)
+	books := make(chan *lesson.Book, 16)
+	w := openBank(t, server.URL()).Watch(func(b *lesson.Book, _ []lesson.Problem) { books <- b })
+	w.Poll = time.Hour
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	<-books // the empty one
+	eventually(t, "a listener", func() error {
+		list, _ := server.Must(t, "PUBSUB", "CHANNELS").([]any)
+		if len(list) == 0 {
+			return errors.New("nobody listens")
+		}
+		return nil
+	})
+	if err := openBank(t, server.URL()).Put(t.Context(), "a.md", []byte(good)); err != nil {
+		t.Fatal(err)
+	}
+	select {
+	case b := <-books:
+		if b.Len() != 1 {
+			t.Errorf("%d lessons", b.Len())
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("nothing was told")
+	}
+}
+
+// A Redis that goes away, or comes back empty, takes no lesson out of force.
+func TestBankOutlivesRedis(t *testing.T) {
+	server := storetest.StartRedis(t)
+	type told struct {
+		book     *lesson.Book
+		problems []lesson.Problem
+	}
+	var last atomic.Pointer[told]
+	bank := openBank(t, server.URL())
+	if err := bank.Replace(t.Context(), map[string][]byte{"a.md": []byte(good)}); err != nil {
+		t.Fatal(err)
+	}
+	w := bank.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&told{b, p}) })
+	w.Poll = 20 * time.Millisecond
+	ctx, cancel := context.WithCancel(t.Context())
+	done := make(chan error, 1)
+	go func() { done <- w.Run(ctx) }()
+	defer func() { cancel(); <-done }()
+	await := func(what string, lessons int, fault string) {
+		t.Helper()
+		eventually(t, what, func() error {
+			now := last.Load()
+			if now == nil {
+				return errors.New("nothing was told")
+			}
+			text := fmt.Sprint(now.problems)
+			if now.book.Len() != lessons || (fault == "") != (len(now.problems) == 0) || !strings.Contains(text, fault) {
+				return fmt.Errorf("%d lessons, %s", now.book.Len(), text)
+			}
+			return nil
+		})
+	}
+	await("the lesson", 1, "")
+	server.Kill()
+	await("a Redis that is away", 1, "cannot be reached")
+	if err := server.Start(); err != nil { // empty: nothing was kept on disk
+		t.Fatal(err)
+	}
+	await("a Redis that is empty", 1, "lost the lessons")
+	eventually(t, "push", func() error {
+		return bank.Replace(t.Context(), map[string][]byte{"a.md": []byte(good), "b.md": []byte(strings.ReplaceAll(good, "look-first", "look-second"))})
+	})
+	await("the lessons pushed again", 2, "")
+	if err := bank.Replace(t.Context(), nil); err != nil {
+		t.Fatal(err)
+	}
+	await("a bank that was emptied", 0, "")
+}
+
+func TestBankRefuses(t *testing.T) {
+	bank := openBank(t, storetest.StartRedis(t).URL())
+	for _, name := range []string{"", "a.txt", "README.md", "../a.md", "/a.md", "_a.md", "x/.b/a.md", "a//b.md", strings.Repeat("d/", 20) + "a.md"} {
+		if err := bank.Put(t.Context(), name, []byte(good)); !errors.Is(err, session.ErrInvalid) {
+			t.Errorf("%q: %v", name, err)
+		}
+	}
+	if err := bank.Put(t.Context(), "a.md", make([]byte, lesson.MaxFile+1)); !errors.Is(err, session.ErrInvalid) {
+		t.Errorf("too long: %v", err)
+	}
+	texts, version, err := bank.Texts(t.Context())
+	if len(texts) != 0 || version != "" || err != nil {
+		t.Errorf("%d texts, version %q, %v", len(texts), version, err)
+	}
+}

@@ -1,0 +1,160 @@
+package storetest
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/lesson"
+)
+
+// BankWriter changes a bank of lessons that somebody watches. Names are paths with slashes.
+type BankWriter interface {
+	Put(t *testing.T, name, text string)
+	Delete(t *testing.T, name string)
+}
+
+// OpenBank makes an empty bank, and what watches it: run calls onBook until its context ends.
+type OpenBank func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (w BankWriter, run func(context.Context) error)
+
+// RunBank holds a bank of lessons, wherever it lies, to one behaviour.
+func RunBank(t *testing.T, open OpenBank) {
+	t.Helper()
+	for name, run := range map[string]func(*testing.T, *watched){
+		"an empty bank is an empty book": func(t *testing.T, w *watched) {
+			w.await(t, "a book", func(b *lesson.Book, p []lesson.Problem) bool { return b.Len() == 0 && len(p) == 0 })
+		},
+		"lessons come, change and go": func(t *testing.T, w *watched) {
+			w.Put(t, "a.md", text("aaa", "one"))
+			w.Put(t, "deep/folder/b.md", text("bbb", "two"))
+			w.await(t, "two", slugs("aaa", "bbb"))
+			if l, _ := w.last().Get("bbb"); l.Category != "deep/folder" {
+				t.Errorf("category %q", l.Category)
+			}
+			hash := w.last().Hash()
+			w.Put(t, "a.md", text("aaa", "one, changed"))
+			w.await(t, "the change", func(b *lesson.Book, _ []lesson.Problem) bool { return b.Len() == 2 && b.Hash() != hash })
+			w.Delete(t, "deep/folder/b.md")
+			w.await(t, "one", slugs("aaa"))
+		},
+		"a lesson that goes bad stays as it was": func(t *testing.T, w *watched) {
+			w.Put(t, "a.md", text("aaa", "one"))
+			w.await(t, "the lesson", slugs("aaa"))
+			before, _ := w.last().Get("aaa")
+			w.Put(t, "a.md", "---\nname: [\n---\n")
+			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool { return len(p) == 1 && p[0].Kept && p[0].Slug == "aaa" })
+			if after, ok := w.last().Get("aaa"); !ok || string(after.Raw) != string(before.Raw) {
+				t.Error("the good version is not in force")
+			}
+			w.Put(t, "a.md", text("aaa", "two"))
+			w.await(t, "the repaired one", func(b *lesson.Book, p []lesson.Problem) bool {
+				l, ok := b.Get("aaa")
+				return ok && len(p) == 0 && strings.Contains(string(l.Raw), "two")
+			})
+		},
+		"a lesson that was never good is told": func(t *testing.T, w *watched) {
+			w.Put(t, "a.md", text("aaa", "one"))
+			w.Put(t, "bad.md", "no frontmatter")
+			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool {
+				return b.Len() == 1 && len(p) == 1 && !p[0].Kept && strings.HasSuffix(p[0].Path, "bad.md")
+			})
+		},
+		"of one slug the first stands": func(t *testing.T, w *watched) {
+			w.Put(t, "a.md", text("same", "one"))
+			w.await(t, "the first", slugs("same"))
+			w.Put(t, "b.md", text("same", "two"))
+			w.await(t, "the collision", func(b *lesson.Book, p []lesson.Problem) bool {
+				l, ok := b.Get("same")
+				return ok && b.Len() == 1 && len(p) == 1 && strings.HasSuffix(l.Path, "a.md")
+			})
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			w := &watched{}
+			writer, run1 := open(t, w.take)
+			w.BankWriter = writer
+			ctx, cancel := context.WithCancel(t.Context())
+			done := make(chan error, 1)
+			go func() { done <- run1(ctx) }()
+			defer func() {
+				cancel()
+				if err := <-done; err != nil {
+					t.Error("Run: ", err)
+				}
+			}()
+			w.await(t, "the first book", func(*lesson.Book, []lesson.Problem) bool { return true })
+			run(t, w)
+		})
+	}
+}
+
+// text is a lesson that can be used.
+func text(slug, advice string) string {
+	return strings.NewReplacer("SLUG", slug, "ADVICE", advice).Replace(`---
+schema: learning/v1
+slug: SLUG
+title: Look before you leap (SLUG).
+trigger:
+  description: when SLUG is met
+outcome: success
+evidence:
+  - kind: run
+    ref: test/1
+---
+
+# Look before you leap (SLUG).
+
+## What to do (or avoid)
+
+Look first: ADVICE.
+`)
+}
+
+func slugs(want ...string) func(*lesson.Book, []lesson.Problem) bool {
+	return func(b *lesson.Book, _ []lesson.Problem) bool {
+		var have []string
+		for _, l := range b.Lessons() {
+			have = append(have, l.Slug)
+		}
+		slices.Sort(have)
+		return slices.Equal(have, want)
+	}
+}
+
+// watched keeps what a bank told last.
+type watched struct {
+	BankWriter
+
+	mu       sync.Mutex
+	book     *lesson.Book
+	problems []lesson.Problem
+}
+
+func (w *watched) take(b *lesson.Book, p []lesson.Problem) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.book, w.problems = b, p
+}
+
+func (w *watched) last() *lesson.Book {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.book
+}
+
+// await waits until what the bank told last is as it should be.
+func (w *watched) await(t *testing.T, what string, ok func(*lesson.Book, []lesson.Problem) bool) {
+	t.Helper()
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(10 * time.Millisecond) { //nolint:forbidigo // the watcher's own clock
+		w.mu.Lock()
+		book, problems := w.book, w.problems
+		w.mu.Unlock()
+		if book != nil && ok(book, problems) {
+			return
+		}
+	}
+	t.Fatalf("%s does not come; there are %d lessons, problems %v", what, w.last().Len(), w.problems)
+}
