@@ -14,6 +14,7 @@ const (
 	cursorEvery = time.Second
 	epochEvery  = time.Second
 	catchUp     = 150 * time.Millisecond // what a start may wait for what the last run left behind
+	tailBytes   = 2 << 20                // of exchanges, beyond which the backend is not left alone any longer
 	roomy       = 8 << 20                // a drained segment is left when it has grown so large
 )
 
@@ -60,7 +61,7 @@ func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
 		b.lagging = false
 		s.delivered.Store(b.fromFlush)
 	}
-	due := b.last || !now.Before(b.deliverAt) || len(b.tail.exchanges) >= 4*flushAt
+	due := b.last || !now.Before(b.deliverAt) || len(b.tail.exchanges) >= 4*flushAt || b.tail.held >= tailBytes
 	if due && !b.tail.empty() {
 		if err := s.hand(ctx, b, &b.tail); err != nil {
 			s.makeRoom(b, err)
