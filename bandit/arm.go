@@ -23,6 +23,9 @@ const (
 	dated
 )
 
+// chosen is how many of the dated fields the chooser reads: the first ones.
+const chosen = iSU + 1
+
 // The undated fields, as places in arm.sum.
 const (
 	iM1 = iota
@@ -69,6 +72,9 @@ type arm struct {
 	strata  []stratum   // by eps
 
 	emaxUp, emaxDown, provenAt int64
+
+	early [chosen]int64 // what open sessions have told so far: for the chooser alone
+	marks marks         // how the evidence stood earlier
 
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
@@ -228,12 +234,13 @@ func (a *arm) raise(field string, v int64) {
 }
 
 // discounted is the evidence as of a clock; it is computed once a day and after each change. The buckets are added in
-// the order of days, so that two replicas with the same counters believe the same to the last bit.
+// the order of days, so that two replicas with the same counters believe the same to the last bit; but for what open
+// sessions told one of them, and for the moment at which each saw a turn.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp == t.stamp {
 		return a.seen
 	}
-	var s [6]float64
+	var s [chosen]float64
 	for i := range a.buckets {
 		w := t.weight(a.buckets[i].day)
 		if w == 0 {
@@ -242,6 +249,12 @@ func (a *arm) discounted(t *clock) evidence {
 		for f := range s {
 			s[f] += w * float64(a.buckets[i].v[f])
 		}
+	}
+	if old, turned := a.turn(); turned {
+		a.outdate(&s, old, t)
+	}
+	for f := range s {
+		s[f] += float64(a.early[f])
 	}
 	a.seen = evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
 	a.stamp = t.stamp

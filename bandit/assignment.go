@@ -1,6 +1,9 @@
 package bandit
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Arm names what is measured: "slug@" + the first 12 hex digits of the content hash; the loop warning's is LoopArm.
 // Another text of the same lesson is another arm.
@@ -61,6 +64,13 @@ type Assignment struct {
 	Picks    []Pick  `json:"p,omitempty"`
 	Day      int32   `json:"day"`          // bucket of the dated counters: days since 1970 of the session's start
 	Excluded bool    `json:"ex,omitempty"` // not part of the experiment (late look-up, injection rejected)
+}
+
+// Clone is a copy that later decisions do not touch.
+func (a *Assignment) Clone() Assignment {
+	out := *a
+	out.Matched, out.Picks = slices.Clone(a.Matched), slices.Clone(a.Picks)
+	return out
 }
 
 // Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier in the session.

@@ -52,6 +52,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 		_, _, ok := betField(d.Field)
 		bet = bet || ok
 	}
+	a.mark()
 	a.mu.Unlock()
 	if bet {
 		c.dirtyMu.Lock()
@@ -136,7 +137,7 @@ func (c *Counters) Baseline(category string) (n, sum float64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return float64(a.sum[iCN]) / Unit, float64(a.sum[iCS]) / Unit
+	return float64(a.sum[iCN]+a.early[earlyCN]) / Unit, float64(a.sum[iCS]+a.early[earlyCS]) / Unit
 }
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.

@@ -179,7 +179,7 @@ func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 }
 
 func TestForcedIsNotCounted(t *testing.T) {
-	b := believe{"a": {Mean: 0.3, Match: 0.1}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
+	b := believe{"a": {Mean: 0.3, Match: 0.1 / damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
 	loop := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
@@ -268,9 +268,12 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	}
 }
 
-// The offsets are those of STATISTICS, written out.
+// The offsets, written out: a baseline, what the matches say (damped), and the effects of the others that were injected.
 func TestOffsets(t *testing.T) {
-	b := believe{"a": {Mean: 0.06, Match: -0.1}, "b": {Mean: 0.04, Match: 0.05}, "c": {Mean: 0.001, Match: 0.02}, "late": {Mean: 0.07, Match: 0.01}}
+	b := believe{
+		"a": {Mean: 0.06, Match: -0.1 / damping}, "b": {Mean: 0.04, Match: 0.05 / damping},
+		"c": {Mean: 0.001, Match: 0.02 / damping}, "late": {Mean: 0.07, Match: 0.01 / damping},
+	}
 	cfg := certain()
 	cfg.K = 2
 	a := Assignment{Category: "x"}

@@ -56,10 +56,31 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 			s.opts.Failed("raise", err)
 		}
 	}
+	s.tenant(name).rewards += bandit.Told(deltas)
+	s.refit(ctx, name)
+}
+
+// tenant is what is known of a tenant that Beliefs was asked for.
+func (s *Store) tenant(name string) *tenant {
 	s.tenantsMu.RLock()
-	t := s.tenants[name]
-	s.tenantsMu.RUnlock()
-	t.rewards += bandit.Told(deltas)
+	defer s.tenantsMu.RUnlock()
+	return s.tenants[name]
+}
+
+// refitDue looks whether the tenants of sessions that told something have told enough for new priors.
+func (s *Store) refitDue(ctx context.Context, touched map[touch]bool) {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	for t := range touched {
+		if s.tenant(t.tenant) != nil {
+			s.refit(ctx, t.tenant)
+		}
+	}
+}
+
+// refit fits the priors when enough rewards have come in, and publishes them.
+func (s *Store) refit(ctx context.Context, name string) {
+	c, t := s.Beliefs(name), s.tenant(name)
 	if t.rewards < bandit.RefitEvery {
 		return
 	}

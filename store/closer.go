@@ -23,6 +23,12 @@ func (s *Store) closeDue(ctx context.Context) {
 	if s.lagging.Load() {
 		return // what was said in a session may still stand in the spool
 	}
+	s.closeAll(ctx)
+	s.expire()
+	s.recall(ctx)
+}
+
+func (s *Store) closeAll(ctx context.Context) {
 	var after session.Row
 	for ctx.Err() == nil {
 		rows, err := s.be.Due(ctx, s.opts.Now().Add(-s.opts.CloseAfter), after, closeBatch)
@@ -57,6 +63,7 @@ func (s *Store) resettle(ctx context.Context) {
 		}
 	}
 	s.settle(ctx, work)
+	s.refitDue(ctx, touched)
 }
 
 // touch names a session that got feedback.
@@ -127,8 +134,9 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.touch(tenant, id)
 		return nil
 	}
-	if old.Version == 0 {
-		return nil // still open: closing will see the feedback
+	if old.Version == 0 { // still open: it is counted when it closes
+		s.foresee(ctx, tenant, id)
+		return nil
 	}
 	entries, err := s.be.Feedback(ctx, tenant, id)
 	if err != nil {
@@ -182,10 +190,12 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	byTenant := map[string][]bandit.Delta{}
 	for i, ok := range done {
 		if !ok { // another replica, or an earlier step of ours, was first: look again
+			s.unforesee(touch{work[i].Tenant, work[i].ID})
 			s.touch(work[i].Tenant, work[i].ID)
 			continue
 		}
 		st := work[i]
+		s.unforesee(touch{st.Tenant, st.ID})
 		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
 		if st.From == 0 {
 			s.Tally.Closed.Add(1)

@@ -77,6 +77,7 @@ func (s *Store) refreshTenant(ctx context.Context, name, stand string) error {
 	s.tenantsMu.Lock()
 	if old := s.tenants[name]; old != nil {
 		fresh.rewards = old.rewards
+		fresh.counters.Inherit(old.counters)
 	}
 	s.tenants[name] = fresh
 	s.tenantsMu.Unlock()

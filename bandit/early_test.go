@@ -1,0 +1,92 @@
+package bandit
+
+import (
+	"fmt"
+	"reflect"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// opened is a session that has matched a and b.
+func opened(t interface{ Fatal(...any) }, c *Counters, n int) *Assignment {
+	a := &Assignment{Category: "x", Day: 5}
+	Decide(Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
+	if !a.Decided {
+		t.Fatal("nothing was decided")
+	}
+	return a
+}
+
+// What an open session told moves the chooser and no number of the report; taken back, nothing of it is left.
+func TestForeseenIsForTheChooserAlone(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		c := NewCounters()
+		for i := range 40 {
+			a := opened(t, c, i)
+			c.Add(a.Closing())
+			c.Add(a.Contribution(float64(i%2), 1))
+		}
+		before, cloned := snapshot(c), snapshot(c.Clone())
+		var open []Early
+		for i := range rapid.IntRange(1, 20).Draw(t, "open") {
+			y := rapid.Float64Range(0, 1).Draw(t, "y")
+			open = append(open, c.Foresee(opened(t, c, 100+i), y, 1))
+		}
+		during := snapshot(c)
+		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
+			t.Fatal("the report counts a session that is open")
+		}
+		if n, _ := c.Baseline("x"); n != 40+float64(len(open)) {
+			t.Fatalf("the baseline knows %v sessions", n)
+		}
+		if reflect.DeepEqual(during.beliefs, before.beliefs) {
+			t.Fatal("the chooser learned nothing")
+		}
+		if !reflect.DeepEqual(snapshot(c.Clone()), cloned) {
+			t.Fatal("a copy takes open sessions along")
+		}
+		if rapid.Bool().Draw(t, "read anew") {
+			fresh := c.Clone()
+			fresh.Inherit(c)
+			if c = fresh; !reflect.DeepEqual(snapshot(c), during) {
+				t.Fatal("reading the counters anew lost what is known here alone")
+			}
+		}
+		for _, e := range rapid.Permutation(open).Draw(t, "order") {
+			c.Forget(e)
+		}
+		if after := snapshot(c); !reflect.DeepEqual(after, before) {
+			t.Fatalf("something is left: %+v, was %+v", after, before)
+		}
+	})
+}
+
+type shot struct {
+	stats   []Stats
+	global  Stats
+	beliefs []Posterior
+	n, sum  float64
+}
+
+func snapshot(c *Counters) (s shot) {
+	for _, k := range []Candidate{lesson("a"), lesson("b")} {
+		s.stats = append(s.stats, c.Stats(k.Arm))
+		s.beliefs = append(s.beliefs, c.Posterior(k))
+	}
+	s.global = c.Global()
+	s.n, s.sum = c.Baseline("x")
+	return s
+}
+
+// A session outside of the experiment, or without a reward, teaches nothing.
+func TestNothingToForesee(t *testing.T) {
+	c := NewCounters()
+	a := opened(t, c, 1)
+	a.Excluded = true
+	if e := c.Foresee(a, 1, 1); e.Told() || len(e.parts) > 0 {
+		t.Errorf("%+v", e)
+	}
+	var none Early
+	c.Forget(none)
+}

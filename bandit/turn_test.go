@@ -1,0 +1,93 @@
+package bandit
+
+import (
+	"fmt"
+	"math"
+	"testing"
+)
+
+// season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to level and 0.
+func season(c *Counters, day int32, n int, level float64) {
+	for i := range n {
+		y := float64(i/4%2) - 0.5
+		c.Add([]Delta{{Key{"a@1", fN1, day}, Unit}, {Key{"a@1", fS1, day}, fixed(level + y)}})
+		if i%4 == 0 {
+			c.Add([]Delta{{Key{"a@1", fN0, day}, Unit}, {Key{"a@1", fS0, day}, fixed(y)}})
+		}
+	}
+}
+
+// A lesson that turns is given up after a few hundred sessions, within one day, however much it had to its credit; one that
+// does not turn keeps its credit.
+func TestATurnIsSeenWithinADay(t *testing.T) {
+	c := NewCounters()
+	c.Advance(10, 30)
+	k := lesson("a")
+	season(c, 10, 2000, 0.1)
+	before := c.Posterior(k)
+	season(c, 10, 400, 0.1)
+	if p := c.Posterior(k); math.Abs(p.Mean-before.Mean) > 0.01 || p.Var > before.Var {
+		t.Errorf("nothing turned, and yet: %+v, was %+v", p, before)
+	}
+	season(c, 10, 600, -0.1)
+	if p := c.Posterior(k); p.Mean > 0 {
+		t.Errorf("it harms, and is believed to help: %+v, was %+v", p, before)
+	}
+	if s := c.Stats(k.Arm); s.Days[0].N1 != 3000 {
+		t.Errorf("the report has forgotten: %+v", s.Days)
+	}
+}
+
+// After a restart the ends of days are what is left to compare.
+func TestATurnIsSeenBetweenDays(t *testing.T) {
+	var days []Delta
+	for d := range int32(20) {
+		level := int64(Unit / 10)
+		if d >= 17 {
+			level = -level
+		}
+		days = append(days, Delta{Key{"a@1", fN1, d}, 100 * Unit}, Delta{Key{"a@1", fS1, d}, 100 * level},
+			Delta{Key{"a@1", fN0, d}, 25 * Unit})
+	}
+	c := NewCounters()
+	c.Advance(19, 1000)
+	c.Add(days)
+	if p := c.Posterior(lesson("a")); p.Mean > 0 {
+		t.Errorf("%+v", p)
+	}
+	// three days out of thirty that are a little worse are no turn
+	c = NewCounters()
+	c.Advance(19, 1000)
+	for i := range days {
+		if days[i].Field == fS1 && days[i].Day >= 17 {
+			days[i].Value = 100 * 7 * Unit / 100
+		}
+	}
+	c.Add(days)
+	if p := c.Posterior(lesson("a")); p.Mean < 0.07 {
+		t.Errorf("%+v", p)
+	}
+}
+
+// What is remembered of an arm's history is bounded, and covers all of it.
+func TestMarksAreBounded(t *testing.T) {
+	c := NewCounters()
+	for i := range 20_000 {
+		c.Add([]Delta{{Key{"a@1", fN1, int32(i / 3000)}, Unit}, {Key{"a@1", fS1, int32(i / 3000)}, 1}})
+		if i%97 == 0 { // and what is taken back does not upset it
+			c.Add([]Delta{{Key{"a@1", fN1, int32(i / 3000)}, -Unit}, {Key{"a@1", fS1, int32(i / 3000)}, -1}})
+		}
+	}
+	m := c.arms["a@1"].marks
+	if len(m.list) > maxMarks || len(m.list) < maxMarks/2 {
+		t.Fatal(len(m.list))
+	}
+	for i := 1; i < len(m.list); i++ {
+		if m.list[i].v[iN1] <= m.list[i-1].v[iN1] || m.list[i].day < m.list[i-1].day {
+			t.Fatalf("standing %d: %s", i, fmt.Sprint(m.list))
+		}
+	}
+	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*Unit {
+		t.Errorf("the last standing is of %d sessions", last/Unit)
+	}
+}

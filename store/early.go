@@ -1,0 +1,131 @@
+package store
+
+import (
+	"context"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+)
+
+// earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned when it closes.
+const earlyLimit = 50_000
+
+// earlyGrace is how long after its closing age an open session is still taken for open: then another replica has closed it.
+const earlyGrace = 5 * time.Second
+
+// early is what open sessions have told so far, for the chooser and for nobody else (bandit.Counters.Foresee). It belongs to
+// the recorder's goroutine; the counters behind it are guarded by shared.mu.
+type early struct {
+	sessions map[touch]foreseen
+	begun    time.Time   // sessions that began before are of an earlier run
+	after    session.Row // how far those have been looked at
+	recalled bool        // all of them
+}
+
+type foreseen struct {
+	told bandit.Early
+	due  time.Time // when the session closes
+}
+
+// foresee lets the chooser learn from an open session's feedback at once. It is the rewards of the last closing age, and
+// where there is little history that is much of it.
+func (s *Store) foresee(ctx context.Context, tenant string, id session.ID) {
+	if ses := s.live.get(id, s.opts.Now()); ses != nil {
+		defer ses.pins.Add(-1)
+		if ses.Tenant != tenant {
+			return
+		}
+		entries, err := s.be.Feedback(ctx, tenant, id)
+		if err != nil {
+			s.opts.Failed("early", err)
+			return
+		}
+		ses.Lock() // not held any longer: requests of the session wait for it
+		rec := session.Record{ID: id, Tenant: tenant, Started: ses.Started, Assignment: ses.Assignment.Clone()}
+		ses.Unlock()
+		s.foreseen(&rec, feedback.Reward(entries, s.opts.Tiers))
+		return
+	}
+	row, ok, err := s.be.Session(ctx, tenant, id)
+	if err != nil || !ok || row.Closed {
+		return // closing will see it
+	}
+	s.foreseeRow(ctx, &row)
+}
+
+// foreseeRow does so for a session that is not in memory.
+func (s *Store) foreseeRow(ctx context.Context, row *session.Row) {
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		return // closing tells of it
+	}
+	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
+	if err != nil {
+		s.opts.Failed("early", err)
+		return
+	}
+	s.foreseen(rec, feedback.Reward(entries, s.opts.Tiers))
+}
+
+// foreseen puts a session's reward of this moment in the place of the one before.
+func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
+	at := touch{rec.Tenant, rec.ID}
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	s.unforesee(at)
+	if !out.OK || len(s.early.sessions) >= earlyLimit {
+		return
+	}
+	told := s.Beliefs(rec.Tenant).Foresee(&rec.Assignment, out.Reward, out.Tier)
+	s.early.sessions[at] = foreseen{told, rec.Started.Add(s.opts.CloseAfter)}
+	if told.Told() {
+		s.tenant(rec.Tenant).rewards++
+	}
+}
+
+// unforesee takes back what an open session told. The caller holds shared.mu.
+func (s *Store) unforesee(at touch) {
+	f, ok := s.early.sessions[at]
+	if !ok {
+		return
+	}
+	delete(s.early.sessions, at)
+	s.Beliefs(at.tenant).Forget(f.told)
+	if f.told.Told() {
+		s.tenant(at.tenant).rewards--
+	}
+}
+
+// expire takes back what was told of sessions that must have been closed elsewhere.
+func (s *Store) expire() {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	late := s.opts.Now().Add(-earlyGrace - 2*s.closeTick())
+	for at, f := range s.early.sessions {
+		if f.due.Before(late) {
+			s.unforesee(at)
+		}
+	}
+}
+
+// recall learns from the sessions that an earlier run left open, a bounded step a call.
+func (s *Store) recall(ctx context.Context) {
+	if s.early.recalled {
+		return
+	}
+	rows, err := s.be.Due(ctx, s.early.begun, s.early.after, closeBatch)
+	if err != nil {
+		s.opts.Failed("early", err)
+		return
+	}
+	for i := range rows {
+		s.foreseeRow(ctx, &rows[i])
+	}
+	if len(rows) < closeBatch {
+		s.early.recalled = true
+		return
+	}
+	s.early.after = rows[len(rows)-1]
+}
