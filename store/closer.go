@@ -23,18 +23,20 @@ func (s *Store) closeDue(ctx context.Context) {
 	if s.lagging.Load() {
 		return // what was said in a session may still stand in the spool
 	}
-	s.closeAll(ctx)
-	s.expire()
-	s.recall(ctx)
+	if s.closeAll(ctx) {
+		s.expire()
+		s.recall(ctx)
+	}
 }
 
-func (s *Store) closeAll(ctx context.Context) {
+// closeAll says whether it found all that was due.
+func (s *Store) closeAll(ctx context.Context) bool {
 	var after session.Row
 	for ctx.Err() == nil {
 		rows, err := s.be.Due(ctx, s.opts.Now().Add(-s.opts.CloseAfter), after, closeBatch)
 		if err != nil {
 			s.opts.Failed("close", err)
-			return
+			return false
 		}
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
@@ -44,10 +46,11 @@ func (s *Store) closeAll(ctx context.Context) {
 		}
 		s.settle(ctx, work)
 		if len(rows) < closeBatch {
-			return
+			return true
 		}
 		after = rows[len(rows)-1]
 	}
+	return false
 }
 
 // resettle brings what the counters hold of closed sessions in line with feedback that came later.
