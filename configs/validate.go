@@ -134,7 +134,17 @@ func (v *validator) place(path, value string, sqlite bool) {
 // redis looks for a host; several of them, with commas, are a Cluster or a Sentinel group. The store itself reads the rest.
 func (v *validator) redis(path, scheme, rest string) {
 	rest, _, _ = strings.Cut(rest, "?")
-	hosts := rest[strings.LastIndexByte(rest, '@')+1:]
+	login := strings.LastIndexByte(rest, '@')
+	hosts := rest[login+1:]
+	if path == "lessons" {
+		if login >= 0 {
+			v.fault(path, scheme+"://", "holds a password, which would be shown; write redis:// alone, which is the Redis of store.url")
+			return
+		}
+		if rest == "" && scheme == "redis" {
+			return
+		}
+	}
 	if hosts, _, _ = strings.Cut(hosts, "/"); strings.Trim(hosts, ",:") == "" || strings.HasPrefix(hosts, ":") {
 		v.fault(path, scheme+"://", "is no URL; write redis://host:6379/0")
 	}

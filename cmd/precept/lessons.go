@@ -1,7 +1,7 @@
 package main
 
 import (
-	"errors"
+	"context"
 	"fmt"
 	"os"
 	"strconv"
@@ -31,11 +31,11 @@ type lessonRow struct {
 func (w *world) lessons() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "lessons",
-		Short: "List, show and check the lessons",
+		Short: "List, show and check the lessons; share them with a fleet",
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint())
+	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsPush(), w.lessonsPull())
 	return c
 }
 
@@ -113,13 +113,10 @@ func (w *world) loadBook(flags *configFlags) (*lesson.Book, []lesson.Problem, er
 	if err != nil {
 		return nil, nil, err
 	}
-	if strings.Contains(cfg.Lessons, "://") {
-		return nil, nil, errors.New("the lessons are in Redis; this verb reads a directory: name one with --lessons")
-	}
-	if !isDirectory(cfg.Lessons) {
+	if !isRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf("there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons", cfg.Lessons)
 	}
-	return lesson.Load(cfg.Lessons)
+	return w.readBook(context.Background(), cfg)
 }
 
 func isDirectory(path string) bool {

@@ -151,7 +151,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())
 	}
-	book, _, err := lesson.Load(cfg.Lessons)
+	book, _, err := w.readBook(ctx, cfg)
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}

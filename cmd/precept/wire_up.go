@@ -23,6 +23,7 @@ import (
 	"precept/report"
 	"precept/sample"
 	"precept/store"
+	"precept/store/redis"
 	"precept/store/sqlite"
 )
 
@@ -39,7 +40,8 @@ type parts struct {
 	lock     io.Closer
 	notice   string // why precept runs from memory, "" when it does not
 	quiet    *limiter
-	follow   []func(context.Context) error // owners beside the recorder and the watcher
+	follow   []func(context.Context) error // owners beside the recorder
+	bank     *redis.Bank                   // the fleet's lessons; nil when they lie in a directory
 }
 
 // wireUp puts a service together and starts nothing.
@@ -52,12 +54,11 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		return nil, err
 	}
 	if err := p.build(ctx, cfg, backend); err != nil {
-		return nil, errors.Join(err, backend.Close(), p.unlock())
+		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
-	watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
 	return &service{
 		data:    p.proxy.Handler(),
-		owners:  append(p.follow, p.store.Run, watcher.Run),
+		owners:  append(p.follow, p.store.Run),
 		reload:  p.configure,
 		forget:  p,
 		drain:   p.proxy.Drain,
@@ -128,12 +129,9 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	}
 	p.follow = append(p.follow, func(ctx context.Context) error { return p.store.Follow(ctx, store.FollowEvery) })
 	proxy.WatchStore(p.registry, p.store)
-	book, problems, err := lesson.Load(cfg.Lessons)
-	if err != nil {
-		p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
-		book = lesson.NewBook(nil)
+	if err := p.openLessons(ctx, cfg); err != nil {
+		return err
 	}
-	p.lessons(book, problems)
 	p.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
@@ -314,7 +312,14 @@ func (p *parts) figures(context.Context) []admin.Figure {
 // close ends what start-up opened, after the owners have returned.
 func (p *parts) close() error {
 	p.proxy.Close()
-	return errors.Join(p.store.Close(), p.unlock())
+	return errors.Join(p.store.Close(), p.closeBank(), p.unlock())
+}
+
+func (p *parts) closeBank() error {
+	if p.bank == nil {
+		return nil
+	}
+	return p.bank.Close()
 }
 
 func (p *parts) unlock() error {
