@@ -61,6 +61,7 @@ func rooms() map[string][]string {
 		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
+		"github.com/parquet-go/parquet-go":         {"cmd/precept"},
 		"github.com/rogpeppe/go-internal":          {"test"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},

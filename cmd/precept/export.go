@@ -2,12 +2,17 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
+	"golang.org/x/term"
 
 	"precept/detect"
 	"precept/sample"
@@ -22,17 +27,22 @@ type exportFlags struct {
 	lesson       string
 	families     []string
 	quality      []string
+	output       string
+	stats        bool
 }
 
-func exportFormats() []string { return []string{"mplp", "openai", "preference", "experiment"} }
+func exportFormats() []string {
+	return []string{"mplp", "openai", "preference", "experiment", "parquet"}
+}
 
 func (w *world) export() *cobra.Command {
 	var f exportFlags
 	c := &cobra.Command{
 		Use:   "export",
-		Short: "Write what was learned as JSON lines to standard output",
-		Long: "Export writes, a line each: mplp, the learning samples; openai, the conversations in the form of OpenAI's fine-tuning files; " +
-			"preference, pairs of a better and a worse answer; experiment, every draw with its propensity and what came of it, from which the report can be computed again. It works beside a running server.",
+		Short: "Write what was learned to standard output",
+		Long: "Export writes, as JSON lines: mplp, the learning samples; openai, the conversations in the form of OpenAI's fine-tuning files; " +
+			"preference, pairs of a better and a worse answer; experiment, every draw with its propensity and what came of it, from which the report can be computed again. " +
+			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were rated instead of writing them. It works beside a running server.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := addConfigFlags(c, storeKeys()...)
@@ -40,9 +50,11 @@ func (w *world) export() *cobra.Command {
 	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "before this time")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
-	c.Flags().StringVar(&f.lesson, "lesson", "", "only where this lesson was injected (mplp), or drawn (experiment)")
-	c.Flags().StringSliceVar(&f.families, "family", nil, "of these sample families only (mplp)")
-	c.Flags().StringSliceVar(&f.quality, "quality", nil, "good, acceptable, poor or unrated only (mplp)")
+	c.Flags().StringVar(&f.lesson, "lesson", "", "only where this lesson was injected, or drawn (experiment)")
+	c.Flags().StringSliceVar(&f.families, "family", nil, "of these sample families only; of sessions: that gave one (not experiment)")
+	c.Flags().StringSliceVar(&f.quality, "quality", nil, "good, acceptable, poor or unrated only; of sessions: that gave such a sample (not experiment)")
+	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file instead of standard output")
+	c.Flags().BoolVar(&f.stats, "stats", false, "tell how many samples there are and how they were rated, as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error { return w.runExport(c.Context(), flags, &f) }
 	return c
 }
@@ -51,6 +63,9 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 	filter, err := f.filter()
 	if err != nil {
 		return misuse(err)
+	}
+	if out, ok := w.out.(*os.File); ok && f.format == "parquet" && !f.stats && f.output == "" && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a descriptor is small
+		return misuse(errors.New("a Parquet file is nothing for a terminal; name a file with --output, or redirect"))
 	}
 	cfg, err := flags.load(w, true)
 	if err != nil {
@@ -61,19 +76,30 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 		return err
 	}
 	defer closeEvidence(e)
-	x := sample.NewExporter(w.out)
-	switch f.format {
-	case "mplp":
-		err = exportSamples(ctx, e, x, filter)
-	case "experiment":
-		err = exportTrials(ctx, e, x, filter)
-	default:
-		err = exportSessions(ctx, e, x, filter, f.format)
+	x := &exporting{world: w, evidence: e, filter: filter, out: w.out}
+	if f.output == "" {
+		return x.run(ctx, f)
 	}
+	return replaceFile(f.output, func(out io.Writer) error {
+		x.out = out
+		return x.run(ctx, f)
+	})
+}
+
+// replaceFile writes a file whole, or leaves what was there.
+func replaceFile(path string, write func(io.Writer) error) error {
+	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
 	if err != nil {
 		return err
 	}
-	return x.Flush()
+	err = write(tmp)
+	if err = errors.Join(err, tmp.Close()); err == nil {
+		err = os.Rename(tmp.Name(), path)
+	}
+	if err != nil {
+		return errors.Join(err, os.Remove(tmp.Name()))
+	}
+	return nil
 }
 
 // filter checks the flags.
@@ -81,6 +107,20 @@ func (f *exportFlags) filter() (*sample.Filter, error) {
 	out := &sample.Filter{Quality: f.quality, Families: f.families, Tenant: f.tenant, Lesson: f.lesson}
 	if !slices.Contains(exportFormats(), f.format) {
 		return nil, fmt.Errorf("there is no format %q; there are %s", f.format, strings.Join(exportFormats(), ", "))
+	}
+	for _, q := range f.quality {
+		if !slices.Contains([]string{sample.Good, sample.Acceptable, sample.Poor, "unrated"}, q) {
+			return nil, fmt.Errorf("--quality: there is no %q; there are good, acceptable, poor and unrated", q)
+		}
+	}
+	families := []string{sample.IntentResolution, sample.DialogResponse, sample.ErrorCorrection, sample.PlanOptimization}
+	for _, family := range f.families {
+		if !slices.Contains(families, family) {
+			return nil, fmt.Errorf("--family: there is no %q; there are %s", family, strings.Join(families, ", "))
+		}
+	}
+	if f.format == "experiment" && !f.stats && len(f.families)+len(f.quality) > 0 {
+		return nil, errors.New("a draw has no family and no quality: --family and --quality are not for --format experiment")
 	}
 	var err error
 	if out.From, err = parseDay("since", f.since); err != nil {
@@ -100,29 +140,6 @@ func parseDay(flag, text string) (time.Time, error) {
 		}
 	}
 	return time.Time{}, fmt.Errorf("--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text)
-}
-
-func exportSamples(ctx context.Context, e evidence, x *sample.Exporter, f *sample.Filter) error {
-	return e.EachSample(ctx, f.Tenant, f.From, f.To, func(s session.StoredSample) error {
-		if !f.Match(s.Tenant, &s.Sample) {
-			return nil
-		}
-		return x.MPLP(&s.Sample)
-	})
-}
-
-// exportSessions writes conversations or preference pairs.
-func exportSessions(ctx context.Context, e evidence, x *sample.Exporter, f *sample.Filter, format string) error {
-	return e.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, _ session.Applied) error {
-		s, err := transcript(ctx, e, r)
-		if err != nil || len(s.Exchanges) == 0 {
-			return err
-		}
-		if format == "preference" {
-			return x.Preferences(&s)
-		}
-		return x.Chat(&s)
-	})
 }
 
 // transcript puts a session together from what is kept of it.

@@ -1,0 +1,72 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"time"
+
+	"golang.org/x/term"
+)
+
+const (
+	progressEvery = 200 * time.Millisecond
+	progressWidth = 24 // of the bar, in characters
+)
+
+// progress tells a person how far a long piece of work is, on one line that is written over. A nil progress tells nobody: where
+// no terminal is, nobody watches.
+type progress struct {
+	out         io.Writer
+	now         func() time.Time
+	what        string
+	done, total int64 // total 0: it is not known how much there is
+	began, next time.Time
+	width       int // of what stands on the line
+}
+
+// newProgress watches the work when standard error is a terminal.
+func (w *world) newProgress(what string, total int64) *progress {
+	if f, ok := w.err.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
+		return nil
+	}
+	return &progress{out: w.err, now: w.now, what: what, total: total, began: w.now()}
+}
+
+// add counts n more.
+func (p *progress) add(n int64) {
+	if p == nil {
+		return
+	}
+	p.done += n
+	if now := p.now(); !now.Before(p.next) {
+		p.next = now.Add(progressEvery)
+		p.show(now)
+	}
+}
+
+// end shows the last count and leaves the line.
+func (p *progress) end() {
+	if p == nil {
+		return
+	}
+	p.show(p.now())
+	fmt.Fprintln(p.out)
+}
+
+func (p *progress) show(now time.Time) {
+	rate := ""
+	if s := now.Sub(p.began).Seconds(); s >= 1 {
+		rate = fmt.Sprintf("  %.0f/s", float64(p.done)/s)
+	}
+	line := fmt.Sprintf("%s: %d%s", p.what, p.done, rate)
+	if p.total > 0 {
+		share := min(float64(p.done)/float64(p.total), 1)
+		full := int(share * progressWidth)
+		bar := strings.Repeat("=", full) + strings.Repeat(" ", progressWidth-full)
+		line = fmt.Sprintf("%s: [%s] %3.0f%%  %d of %d%s", p.what, bar, 100*share, p.done, max(p.total, p.done), rate)
+	}
+	fmt.Fprintf(p.out, "\r%s%s", line, strings.Repeat(" ", max(p.width-len(line), 0)))
+	p.width = len(line)
+}

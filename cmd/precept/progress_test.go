@@ -1,0 +1,41 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"time"
+)
+
+func TestProgress(t *testing.T) {
+	var out strings.Builder
+	at := time.Unix(0, 0)
+	p := &progress{out: &out, now: func() time.Time { return at }, what: "samples", total: 2000, began: at}
+	for range 1000 {
+		p.add(1)
+		at = at.Add(2 * time.Millisecond)
+	}
+	p.end()
+	shown := strings.Split(strings.TrimPrefix(out.String(), "\r"), "\r")
+	if len(shown) != 11 { // every 200 ms of two seconds, and the end
+		t.Errorf("written %d times: %q", len(shown), shown)
+	}
+	if want := "samples: [============            ]  50%  1000 of 2000  500/s\n"; shown[10] != want {
+		t.Errorf("have %q, want %q", shown[10], want)
+	}
+
+	out.Reset()
+	p = &progress{out: &out, now: func() time.Time { return at }, what: "files"}
+	p.add(3)
+	p.what = "f"
+	p.end()
+	if want := "\rfiles: 3\rf: 3    \n"; !strings.HasPrefix(out.String(), "\rfiles: 3") || len(out.String()) < len(want)-1 {
+		t.Errorf("a shorter line leaves the longer one's end: %q", out.String())
+	}
+
+	var nobody *progress
+	nobody.add(1)
+	nobody.end()
+	if w := (&world{err: &out}); w.newProgress("x", 1) != nil {
+		t.Error("a bar where there is no terminal")
+	}
+}
