@@ -38,19 +38,35 @@ type record struct {
 	Input    json.RawMessage `json:"input"`
 }
 
-// Inspect reads transcripts, JSON lines, one JSON object, an array of them or a bare list of messages, and tells what it
-// finds, in the order of the lists. One transcript at a time is held in memory. A transcript that is not to be read does
-// not stop the others; the error names all of them. An error of emit stops at once.
+// Transcript is a conversation that was read from a file.
+type Transcript struct {
+	Source, ID string
+	Request    *wire.Request // its list, as the last request of the conversation
+}
+
+// Inspect reads transcripts, as Read does, and tells what it finds in them, in the order of the lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
+	return Read(r, func(t Transcript) error {
+		return inspectList(t.Request, func(f Finding) error {
+			f.Source, f.ID = t.Source, t.ID
+			return emit(f)
+		})
+	})
+}
+
+// Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages. One transcript at a time
+// is held in memory. A transcript that is not to be read does not stop the others; the error names all of them. An error of
+// each stops at once.
+func Read(r io.Reader, each func(Transcript) error) error {
 	in := bufio.NewReaderSize(r, 64<<10)
 	first, err := firstByte(in)
 	if errors.Is(err, io.EOF) {
-		return errors.New("nothing to inspect: the input is empty")
+		return errors.New("there is nothing in it: the input is empty")
 	}
 	if err != nil {
 		return fmt.Errorf("read transcripts: %w", err)
 	}
-	i := inspection{emit: emit}
+	i := reading{each: each}
 	dec := json.NewDecoder(in)
 	if first == '[' {
 		err = i.array(dec)
@@ -75,13 +91,13 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	}
 }
 
-type inspection struct {
-	emit   func(Finding) error
+type reading struct {
+	each   func(Transcript) error
 	n      int // transcripts read
 	faults []error
 }
 
-func (i *inspection) lines(dec *json.Decoder) error {
+func (i *reading) lines(dec *json.Decoder) error {
 	for {
 		var raw json.RawMessage
 		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
@@ -96,7 +112,7 @@ func (i *inspection) lines(dec *json.Decoder) error {
 }
 
 // array reads an array: of transcripts one by one, of messages as one transcript.
-func (i *inspection) array(dec *json.Decoder) error {
+func (i *reading) array(dec *json.Decoder) error {
 	if _, err := dec.Token(); err != nil {
 		return fmt.Errorf("read transcripts: %w", err)
 	}
@@ -125,7 +141,7 @@ func (i *inspection) array(dec *json.Decoder) error {
 	return i.list(record{Messages: body})
 }
 
-func (i *inspection) transcript(raw json.RawMessage) error {
+func (i *reading) transcript(raw json.RawMessage) error {
 	var rec record
 	if err := json.Unmarshal(raw, &rec); err != nil {
 		i.n++
@@ -135,19 +151,15 @@ func (i *inspection) transcript(raw json.RawMessage) error {
 	return i.list(rec)
 }
 
-// list inspects one transcript.
-func (i *inspection) list(rec record) error {
+// list hands one transcript over.
+func (i *reading) list(rec record) error {
 	i.n++
 	req, err := rec.request()
 	if err != nil {
 		i.faults = append(i.faults, fmt.Errorf("transcript %d (%s): %w", i.n, name(rec.ID), err))
 		return nil
 	}
-	source, id := name(rec.Source), name(rec.ID)
-	return inspectList(req, func(f Finding) error {
-		f.Source, f.ID = source, id
-		return i.emit(f)
-	})
+	return i.each(Transcript{name(rec.Source), name(rec.ID), req})
 }
 
 // name is a JSON string's content; another value stands for itself.

@@ -1,0 +1,143 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/detect"
+	"precept/store"
+)
+
+// importFlags say whose the transcripts are.
+type importFlags struct {
+	tenant, agent string
+	asJSON        bool
+}
+
+// imported is the answer of import --json.
+type imported struct {
+	Transcripts int `json:"transcripts"`
+	store.Taken
+	Faults []string `json:"faults"` // transcripts that could not be read; the others were taken in
+}
+
+func (w *world) importVerb() *cobra.Command {
+	var f importFlags
+	c := &cobra.Command{
+		Use:   "import FILE...",
+		Short: "Take past transcripts in as samples",
+		Long: "Import reads transcripts in the form of chat completions, responses or messages: one JSON document, an array of them, or JSON lines {source, id, messages} or {source, id, input}; FILE - is standard input. " +
+			"Each becomes a session with its exchanges and samples, redacted and with the opt-outs of the configuration, outside of every experiment. The same transcript twice is there once. " +
+			"No server may run in the data directory meanwhile. Exit code 1: a transcript could not be read; the others were taken in all the same.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	flags := addConfigFlags(c, storeKeys()...)
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
+	c.Flags().StringVar(&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, files []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		s, err := w.openOffline(c.Context(), cfg, true)
+		if errors.Is(err, errServed) {
+			return fmt.Errorf("%w; import works while no server runs: stop it, import, and start it again", err)
+		}
+		if err != nil {
+			return err
+		}
+		sum, err := w.importAll(c.Context(), s.Store, &f, files)
+		if err = errors.Join(err, s.stop()); err != nil {
+			return err
+		}
+		return w.tellImport(&f, sum)
+	}
+	return c
+}
+
+// importAll takes files in, one transcript after the other.
+func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, files []string) (imported, error) {
+	sum := imported{Faults: []string{}}
+	watch := w.newProgress("transcripts", 0)
+	defer watch.end()
+	for _, file := range files {
+		fatal, err := w.importFile(file, func(t detect.Transcript, at time.Time) error {
+			agent := f.agent
+			if agent == "" {
+				agent = t.Source
+			}
+			if agent == "" {
+				agent = "import"
+			}
+			got, err := s.TakeIn(ctx, f.tenant, agent, t, at)
+			if err != nil {
+				return err
+			}
+			watch.add(1)
+			sum.Transcripts++
+			sum.Exchanges += got.Exchanges
+			sum.Samples += got.Samples
+			sum.Fresh += got.Fresh
+			sum.OptedOut += got.OptedOut
+			return nil
+		})
+		if fatal != nil {
+			return sum, fmt.Errorf("%s: %w", file, fatal)
+		}
+		if err != nil {
+			sum.Faults = append(sum.Faults, fmt.Sprintf("%s: %v", file, err))
+		}
+	}
+	return sum, nil
+}
+
+// importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be read.
+func (w *world) importFile(file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
+	var in io.Reader = w.in
+	at := w.now()
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close() //nolint:errcheck // only read
+		info, err := f.Stat()
+		if err != nil {
+			return nil, err
+		}
+		in, at = f, info.ModTime() // the same file gives the same samples, whenever it is read
+	}
+	err = detect.Read(in, func(t detect.Transcript) error {
+		fatal = each(t, at)
+		return fatal
+	})
+	return fatal, err
+}
+
+// tellImport prints what was taken in.
+func (w *world) tellImport(f *importFlags, sum imported) error {
+	if f.asJSON {
+		if err := writeJSON(w.out, sum); err != nil {
+			return err
+		}
+	} else {
+		fmt.Fprintf(w.out, "%d transcripts: %d exchanges, %d samples, %d of them new\n", sum.Transcripts, sum.Exchanges, sum.Samples, sum.Fresh)
+		if sum.OptedOut > 0 {
+			fmt.Fprintf(w.out, "%d exchanges were left out, as the opt-outs of the configuration say\n", sum.OptedOut)
+		}
+		for _, fault := range sum.Faults {
+			fmt.Fprintln(w.err, "precept:", printable(fault))
+		}
+	}
+	if len(sum.Faults) > 0 {
+		return &codedError{code: exitFailed}
+	}
+	return nil
+}

@@ -1,0 +1,157 @@
+package store
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/detect"
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// byImport is the method of sessions that were never spoken through precept.
+const byImport session.Method = "import"
+
+// ErrNotLearning says that nothing may be kept.
+var ErrNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
+
+// Taken is what became of a transcript.
+type Taken struct {
+	Exchanges int `json:"exchanges"`
+	Samples   int `json:"samples"`
+	Fresh     int `json:"fresh"`     // samples that were not there before
+	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
+}
+
+// TakeIn keeps a past conversation as a session: redacted, with what opted out left out, and with the samples that it gives. at is
+// when it was, as far as anybody knows. It is outside of every experiment: nobody drew anything for it. The same transcript
+// taken in twice is there once, and a longer one of the same conversation adds to it: the session's id follows from tenant, source,
+// id and first item, that of an exchange from what was said in it.
+func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Taken, error) {
+	var out Taken
+	if !s.opts.Learn {
+		return out, ErrNotLearning
+	}
+	name := strings.Trim(t.Source+"/"+t.ID, "/")
+	id := importID(tenant, name, t.Request)
+	list, answered := exchangesOf(t.Request)
+	o := s.optOut.Load()
+	kept := make([]sample.Exchange, 0, len(list))
+	for i := range list {
+		x := &list[i]
+		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
+		x.ID = exchangeID(id, x)
+		if o != nil && (o.Tenant(tenant) || o.Agent(agent) || o.Named(x) || slices.ContainsFunc(answered[i], o.Hits)) {
+			out.OptedOut++
+			s.Tally.OptedOut.Add(1)
+			continue
+		}
+		s.redact(x)
+		kept = append(kept, *x)
+	}
+	if len(kept) == 0 {
+		return out, nil
+	}
+	rec := &session.Record{
+		ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: s.opts.Now().UTC(),
+		Turns: len(list), Closed: true,
+	}
+	rec.Assignment.Excluded = true
+	row, err := rec.Row(func(text string) (string, bool) { return text, true })
+	if err != nil {
+		return out, err
+	}
+	b := session.Batch{Rows: []session.Row{row}, Exchanges: kept}
+	for _, m := range sample.Build(closed(tenant, id, kept, nil)) {
+		_, known, err := s.be.SampleSession(ctx, tenant, m.ID)
+		if err != nil {
+			return out, err
+		}
+		if !known {
+			out.Fresh++
+		}
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: m})
+	}
+	out.Exchanges, out.Samples = len(kept), len(b.Samples)
+	return out, s.be.Write(ctx, b)
+}
+
+// importID is the id of an imported conversation.
+func importID(tenant, name string, req *wire.Request) (id session.ID) {
+	h := sha256.New()
+	parts := []string{"precept import", tenant, name}
+	if req.Len() > 0 {
+		parts = append(parts, string(req.Raw(0)))
+	}
+	if name == "" { // nothing else tells it from another one that begins alike
+		for i := 1; i < req.Len(); i++ {
+			parts = append(parts, string(req.Raw(i)))
+		}
+	}
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	copy(id[:], h.Sum(nil))
+	return id
+}
+
+// exchangeID has the form of a UUID v4 and follows from what was said.
+func exchangeID(session_ session.ID, x *sample.Exchange) string {
+	h := sha256.New()
+	_, _ = fmt.Fprintf(h, "%s/%d", session_, x.Turn)
+	parts := []string{x.Reply.Text}
+	for _, item := range x.New {
+		parts = append(parts, string(item))
+	}
+	for _, c := range x.Reply.Calls {
+		parts = append(parts, c.ID, c.Name, c.Args)
+	}
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	b := h.Sum(nil)[:16]
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	text := hex.EncodeToString(b)
+	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
+}
+
+// exchangesOf takes a list apart as the proxy would have seen it grow: what came, and the answer to it. answered are the arguments
+// of the calls whose results came with each.
+func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
+	for from := 0; from < req.Len(); {
+		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}
+		var args []string
+		at := from
+		for ; at < req.Len() && req.Role(at) != wire.RoleAssistant; at++ {
+			x.New = append(x.New, json.RawMessage(slices.Clone(req.Raw(at))))
+			for _, res := range req.Item(at).Results {
+				if c, ok := req.CallOf(res.CallID); ok {
+					args = append(args, c.Args)
+				}
+			}
+		}
+		var words []string
+		for ; at < req.Len() && req.Role(at) == wire.RoleAssistant; at++ {
+			it := req.Item(at)
+			if it.Text != "" {
+				words = append(words, it.Text)
+			}
+			for _, c := range it.Calls {
+				x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})
+			}
+			x.Outcome = sample.Complete
+		}
+		x.Reply.Text = strings.Join(words, "\n")
+		list, answered = append(list, x), append(answered, args)
+		from = at
+	}
+	return list, answered
+}

@@ -1,0 +1,92 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/detect"
+	"precept/sample"
+	"precept/session"
+)
+
+const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
+
+func transcriptOf(t *testing.T, text string) detect.Transcript {
+	t.Helper()
+	var out detect.Transcript
+	if err := detect.Read(strings.NewReader(text), func(tr detect.Transcript) error { out = tr; return nil }); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// samples are all that the database holds.
+func (r *rig) samples() map[string]session.StoredSample {
+	r.t.Helper()
+	each := r.be.Backend.(interface {
+		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
+	})
+	all := map[string]session.StoredSample{}
+	if err := each.EachSample(r.ctx(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error {
+		if p := sample.Validate(s.Sample); len(p) > 0 {
+			r.t.Errorf("not valid: %v", p)
+		}
+		all[s.Sample.ID] = s
+		return nil
+	}); err != nil {
+		r.t.Fatal(err)
+	}
+	return all
+}
+
+func TestTakeIn(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	at := time.Unix(1_700_000_000, 0)
+	take := func(tenant, text string) Taken {
+		t.Helper()
+		got, err := r.TakeIn(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return got
+	}
+	same(t, "first", take(us, pastHead+`]}`), Taken{Exchanges: 1, Samples: 1, Fresh: 1})
+	before := r.samples()
+	r.clk.add(time.Hour)
+	same(t, "again", take(us, pastHead+`]}`), Taken{Exchanges: 1, Samples: 1})
+	for id, s := range r.samples() {
+		if !s.CreatedAt.Equal(before[id].CreatedAt) || !s.CreatedAt.Equal(at) {
+			t.Errorf("%s was made at %v, before at %v", id, s.CreatedAt, before[id].CreatedAt)
+		}
+	}
+	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), Taken{Exchanges: 2, Samples: 2, Fresh: 1})
+	same(t, "of another tenant", take("acme", pastHead+`]}`), Taken{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "without a name", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).Fresh, 1)
+	same(t, "without a name, beginning alike", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).Fresh, 1)
+	same(t, "samples", len(r.samples()), 5)
+	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
+		t.Error("the address is on the disk")
+	}
+	r.age()
+	same(t, "counters: nothing was drawn", r.counters(us), none)
+
+	r2 := newRig(t, func(o *Options) { o.Learn = false })
+	if _, err := r2.TakeIn(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
+		t.Errorf("where nothing is learned: %v", err)
+	}
+	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r3 := newRig(t, func(opts *Options) { opts.OptOut = o })
+	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
+		if got, err := r3.TakeIn(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Taken{OptedOut: 1}) {
+			t.Errorf("%v: %+v, %v", who, got, err)
+		}
+	}
+	same(t, "samples of who opted out", len(r3.samples()), 0)
+}
