@@ -70,6 +70,7 @@ type arm struct {
 	sum     [undated]int64
 	up, dn  [bets]int64 // W(+,k), W(-,k)
 	strata  []stratum   // by eps
+	any     []stratum   // global: was anything injected of what was picked, by the chance that nothing is
 
 	emaxUp, emaxDown, provenAt int64
 
@@ -191,17 +192,21 @@ func betField(f string) (w string, k int, ok bool) {
 // addStratum reads "a1@200000" and "told0.2@200000".
 func (a *arm) addStratum(d Delta) {
 	name, rate, ok := strings.Cut(d.Field, "@")
+	of := &a.strata
+	if rest, is := strings.CutPrefix(name, ofAny); is {
+		name, of = rest, &a.any
+	}
 	eps, err := strconv.ParseInt(rate, 10, 64)
 	if !ok || err != nil {
 		return
 	}
 	switch {
 	case name == "a0":
-		a.stratum(eps).assigned[0] += d.Value
+		find(of, eps).assigned[0] += d.Value
 	case name == "a1":
-		a.stratum(eps).assigned[1] += d.Value
+		find(of, eps).assigned[1] += d.Value
 	case len(name) == 7 && strings.HasPrefix(name, "told") && (name[4] == '0' || name[4] == '1') && name[6] >= '0' && name[6] < '0'+tiers:
-		a.stratum(eps).told[name[4]-'0'][name[6]-'0'] += d.Value
+		find(of, eps).told[name[4]-'0'][name[6]-'0'] += d.Value
 	}
 }
 
@@ -213,12 +218,13 @@ func (a *arm) bucket(day int32) *bucket {
 	return &a.buckets[i]
 }
 
-func (a *arm) stratum(eps int64) *stratum {
-	i, ok := slices.BinarySearchFunc(a.strata, eps, func(s stratum, eps int64) int { return cmp.Compare(s.eps, eps) })
+// find is the stratum of a propensity.
+func find(of *[]stratum, eps int64) *stratum {
+	i, ok := slices.BinarySearchFunc(*of, eps, func(s stratum, eps int64) int { return cmp.Compare(s.eps, eps) })
 	if !ok {
-		a.strata = slices.Insert(a.strata, i, stratum{eps: eps})
+		*of = slices.Insert(*of, i, stratum{eps: eps})
 	}
-	return &a.strata[i]
+	return &(*of)[i]
 }
 
 // raise merges a running maximum; the caller holds mu.

@@ -25,6 +25,9 @@ func (a *Assignment) Closing() []Delta {
 	if len(a.Matched) > 0 {
 		d.add("", assigned(!a.Control, a.ControlP), 0, 1)
 	}
+	if some, p := a.anything(); p > 0 {
+		d.add("", ofAny+assigned(some, p), 0, 1)
+	}
 	for i := range a.Matched {
 		d.add(string(a.Matched[i].Arm), fMatched, 0, 1)
 	}
@@ -88,11 +91,34 @@ func (a *Assignment) global(d *deltas, y float64, tier int, del, inj float64) {
 	d.add("", n, a.Day, 1)
 	d.add("", s, a.Day, y)
 	d.add("", told(treated, tier, a.ControlP), 0, 1)
+	if some, p := a.anything(); p > 0 {
+		d.add("", ofAny+told(some, tier, p), 0, 1)
+	}
 	if z, ok := ipw(y-a.C, treated, a.ControlP); ok {
 		d.add("", fN, a.Day, 1)
 		d.add("", fZ, a.Day, z)
 		d.add("", fZZ, a.Day, z*z)
 	}
+}
+
+// anything says whether any of the first picks was injected, and with which chance none was; 0 when there was no coin. Later
+// picks are left out: whether there are any may depend on the first coins.
+func (a *Assignment) anything() (some bool, none float64) {
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		if _, inside := a.del(p.Arm); !inside || (none > 0 && p.Turn != a.Picks[0].Turn) {
+			continue
+		}
+		if !(p.Eps > 0 && p.Eps < 1) {
+			return false, 0
+		}
+		if none == 0 {
+			none = 1
+		}
+		none *= p.Eps
+		some = some || p.Injected
+	}
+	return some, micro(none)
 }
 
 // unpicked adds the residual of a lesson that matched without being picked: it tells what the match says of a session.

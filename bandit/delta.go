@@ -78,6 +78,10 @@ func told(injected bool, tier int, eps float64) string {
 	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
 
+// ofAny marks the counters of the coins "is anything of what was picked injected": they stand beside those of the control
+// coin, in the global scope.
+const ofAny = "any."
+
 // tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names none of them.
 const tiers = 4
 

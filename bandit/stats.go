@@ -17,6 +17,7 @@ type Stats struct {
 	ProvenAt         int64   // unix seconds; 0: not
 	Recent           float64 // told picks per day over the last four weeks
 	Strata           []Stratum
+	Any              []Stratum  // global: was anything injected of what was picked, by the chance that nothing was
 	Days             []DayStats // oldest first
 }
 
@@ -83,16 +84,7 @@ func (a *arm) stats(day int32) Stats {
 		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse), Told: n(iTold), SumY: pos(iSumY),
 		LogUp: math.Max(0, real64(a.emaxUp)), LogDown: math.Max(0, real64(a.emaxDown)), ProvenAt: a.provenAt,
 	}
-	for _, x := range a.strata {
-		t := Stratum{Eps: real64(x.eps)}
-		for arm := range 2 {
-			t.Assigned[arm] = max(0, whole(x.assigned[arm]))
-			for tier := range tiers {
-				t.Told[arm][tier] = max(0, whole(x.told[arm][tier]))
-			}
-		}
-		s.Strata = append(s.Strata, t)
-	}
+	s.Strata, s.Any = strata(a.strata), strata(a.any)
 	for _, b := range a.buckets {
 		v := b.v
 		s.Days = append(s.Days, DayStats{
@@ -109,6 +101,20 @@ func (a *arm) stats(day int32) Stats {
 		}
 	}
 	return s
+}
+
+func strata(of []stratum) (out []Stratum) {
+	for _, x := range of {
+		t := Stratum{Eps: real64(x.eps)}
+		for arm := range 2 {
+			t.Assigned[arm] = max(0, whole(x.assigned[arm]))
+			for tier := range tiers {
+				t.Told[arm][tier] = max(0, whole(x.told[arm][tier]))
+			}
+		}
+		out = append(out, t)
+	}
+	return out
 }
 
 // MeanAt is the posterior mean effect as it would be with only the sessions that started before a day: whether a lesson
@@ -181,7 +187,7 @@ func (a *arm) clone() *arm {
 	defer a.mu.Unlock()
 	return &arm{
 		buckets: append([]bucket(nil), a.buckets...), total: a.total, sum: a.sum, up: a.up, dn: a.dn,
-		strata: append([]stratum(nil), a.strata...), emaxUp: a.emaxUp, emaxDown: a.emaxDown, provenAt: a.provenAt,
+		strata: append([]stratum(nil), a.strata...), any: append([]stratum(nil), a.any...), emaxUp: a.emaxUp, emaxDown: a.emaxDown, provenAt: a.provenAt,
 		marks: marks{append([]standing(nil), a.marks.list...), a.marks.every},
 	}
 }

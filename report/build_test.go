@@ -38,12 +38,13 @@ func put(c *bandit.Counters, slug string, a arm) {
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
+	var all []bandit.Delta // added at once: one after the other, the good before the bad, they would look like a turn for the worse
 	add := func(ds []bandit.Delta, times int) {
 		many := slices.Clone(ds)
 		for i := range many {
 			many[i].Value *= int64(times)
 		}
-		c.Add(many)
+		all = append(all, many...)
 	}
 	side := func(injected bool, told, mute int, share float64, tier int) {
 		x := bandit.Assignment{
@@ -60,6 +61,7 @@ func put(c *bandit.Counters, slug string, a arm) {
 	}
 	side(true, a.n1, a.mute1, a.y1, a.tier1)
 	side(false, a.n0, a.mute0, a.y0, 1)
+	c.Add(bandit.Merge(all))
 }
 
 func listed(slugs ...string) (out []Lesson) {

@@ -2,8 +2,13 @@ package report
 
 import "precept/bandit"
 
+// reporting checks that having lessons does not change who reports. Few sessions are control, and it would take twice as
+// many until they alone show it; so the sessions are asked as well in which the coins withheld all that was picked.
 func reporting(g bandit.Stats) Reporting {
 	t := telling(g.Strata)
+	if b := check(either(whoTells(g.Strata), whoTells(sound(g.Any)))); b.EValue > t.EValue {
+		t = b
+	}
 	r := Reporting{EValue: t.EValue, OK: t.OK}
 	for _, s := range g.Strata {
 		r.ToldTreated += s.ToldArm(1)

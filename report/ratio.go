@@ -2,6 +2,7 @@ package report
 
 import (
 	"math"
+	"slices"
 
 	"precept/bandit"
 )
@@ -75,14 +76,38 @@ func telling(strata []bandit.Stratum) SRM {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		told0, told1 := s.ToldArm(0), s.ToldArm(1)
-		mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
-		see(ratio(told0, told0+told1, s.Eps) + ratio(mute0, mute0+mute1, s.Eps))
+		see(whoTells([]bandit.Stratum{s}))
 		for tier := range s.Told[0] {
 			see(ratio(s.Told[0][tier], s.Told[0][tier]+s.Told[1][tier], s.Eps))
 		}
 	}
 	return check(worst)
+}
+
+// whoTells is the logarithm of the e-value against "the coins do not change who reports" over all strata at once. Given
+// who reported, the coins are still independent of each other, also those of one session: so their e-values multiply.
+func whoTells(strata []bandit.Stratum) (logE float64) {
+	for _, s := range strata {
+		if s.Eps <= 0 || s.Eps >= 1 {
+			continue
+		}
+		told0, told1 := s.ToldArm(0), s.ToldArm(1)
+		mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
+		logE += ratio(told0, told0+told1, s.Eps) + ratio(mute0, mute0+mute1, s.Eps)
+	}
+	return logE
+}
+
+// sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is invalid, and not the reporting
+// of all sessions.
+func sound(strata []bandit.Stratum) []bandit.Stratum {
+	return slices.DeleteFunc(slices.Clone(strata), func(s bandit.Stratum) bool { return !assignment([]bandit.Stratum{s}).OK })
+}
+
+// either is the logarithm of the e-value of one, the other, or both together: the mean of e-values is one.
+func either(a, b float64) float64 {
+	top := max(a, b, a+b)
+	return top + math.Log((math.Exp(a-top)+math.Exp(b-top)+math.Exp(a+b-top))/3)
 }
 
 // worstCase bounds the effect if every closed session without a reward had been as bad, or as good, as it can be

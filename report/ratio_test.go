@@ -60,6 +60,57 @@ func TestBrokenRatiosAreFound(t *testing.T) {
 	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
 }
 
+// tellers plays n sessions of one to three picks, of which 5% are control: told with one chance when a lesson was injected, with
+// another when none was. It says whether the check of all sessions ever failed.
+func tellers(r *rand.Rand, n int, withOne, without float64) bool {
+	g := bandit.Stats{
+		Strata: []bandit.Stratum{{Eps: 0.05}},
+		Any:    []bandit.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}},
+	}
+	for i := range n {
+		control, picks, injected := r.Float64() < 0.05, 1+r.IntN(3), 0
+		for range picks {
+			if !control && r.Float64() >= 0.2 {
+				injected = 1
+			}
+		}
+		chance := without
+		if injected > 0 {
+			chance = withOne
+		}
+		told := r.Float64() < chance
+		count := func(s *bandit.Stratum, arm int) {
+			s.Assigned[arm]++
+			if told {
+				s.Told[arm][1+i%3]++
+			}
+		}
+		if control {
+			count(&g.Strata[0], 0)
+		} else {
+			count(&g.Strata[0], 1)
+			count(&g.Any[picks-1], injected)
+		}
+		if i%20 == 19 && !reporting(g).OK {
+			return true
+		}
+	}
+	return false
+}
+
+// With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the lessons' coins know it too.
+func TestLessonsTellWhoReports(t *testing.T) {
+	r := seeded("tellers")
+	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.6, 0.4) })
+	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.4, 0.6) })
+	for run := range 400 {
+		told := []float64{1, 0.8, 0.5, 0.1}[run%4]
+		if tellers(r, 3000, told, told) {
+			t.Errorf("run %d, told %v: false alarm", run, told)
+		}
+	}
+}
+
 // And what is sound must never be called broken: 400 runs, looked at 150 times each.
 func TestNoFalseAlarms(t *testing.T) {
 	r := seeded("sound")
