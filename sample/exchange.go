@@ -101,10 +101,14 @@ func (e *Exchange) Redact(r *Redactor) {
 	for i, item := range e.New {
 		e.New[i] = r.JSON(nil, item)
 	}
-	e.Reply.Text = r.Text(e.Reply.Text)
-	e.Reply.Error = r.Text(e.Reply.Error)
-	for i := range e.Reply.Calls {
-		e.Reply.Calls[i].Args = r.Text(e.Reply.Calls[i].Args)
+	text := r.Text
+	if e.Truncated || e.Outcome == Incomplete || e.Outcome == Aborted { // the reply may end anywhere
+		text = r.CutText
 	}
+	for i := range e.Reply.Calls {
+		e.Reply.Calls[i].Args = text(e.Reply.Calls[i].Args)
+	}
+	e.Reply.Text = text(e.Reply.Text)
+	e.Reply.Error = r.Text(e.Reply.Error)
 	e.Redacted = r.TakeCounts()
 }

@@ -33,7 +33,8 @@ const (
 	iban
 	ssn
 	ip
-	kinds // how many there are
+	fragment // the beginning of something, where a text was cut
+	kinds    // how many there are
 )
 
 // String is the kind's name in placeholders, counts and metrics.
@@ -64,6 +65,8 @@ func (k kind) String() string {
 		return "ssn"
 	case ip:
 		return "ip"
+	case fragment:
+		return "cut"
 	default:
 		return "none"
 	}

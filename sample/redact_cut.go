@@ -1,0 +1,77 @@
+package sample
+
+import "strings"
+
+// longestFragment bounds the last word of a text that was cut.
+const longestFragment = 256
+
+// CutText is Text for a text that ends where a capture or a stream was cut: if its last word may be the beginning of something
+// that is redacted when it is whole (an address without its end, the first digits of a card), it is taken out.
+func (r *Redactor) CutText(s string) string {
+	s = r.Text(s)
+	start := fragmentStart(s)
+	if strings.HasSuffix(s[:start], placeholderStart) || !isFragment(s[start:]) {
+		return s
+	}
+	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))
+}
+
+// fragmentStart is where the last word begins, or the number that it may belong to: digits in groups.
+func fragmentStart(s string) int {
+	start := numberStart(s)
+	if word := wordStart(s, len(s)); word < start {
+		return word
+	}
+	return start
+}
+
+// numberStart goes back over digits in groups, and over groups of up to four capitals as an IBAN has them. It is len(s) where fewer
+// than four digits are.
+func numberStart(s string) int {
+	start, digits, capitals := len(s), 0, 0
+	for i := len(s) - 1; i >= 0 && len(s)-i < longestFragment; i-- {
+		switch c := s[i]; {
+		case isDigit(c):
+			digits++
+			capitals, start = 0, i
+		case isUpper(c) && capitals < 4:
+			capitals++
+			start = i
+		case c == '+' || c == '(':
+			start = i
+		case c == ' ' || c == '-' || c == '.' || c == ')':
+			capitals = 0
+		default:
+			i = 0
+		}
+	}
+	if digits < 4 {
+		return len(s)
+	}
+	return start
+}
+
+func wordStart(s string, end int) int {
+	start := end
+	for start > 0 && end-start < longestFragment && s[start-1] > ' ' && !strings.ContainsRune("\"'`<>()[]{},;=\\|", rune(s[start-1])) {
+		start--
+	}
+	return start
+}
+
+// isFragment says whether a cut word may be a part of something: it has an @, four digits, or letters and digits mixed.
+func isFragment(w string) bool {
+	digits, letters := 0, 0
+	for i := range len(w) {
+		switch {
+		case w[i] == '@' && i > 0:
+			return true
+		case isDigit(w[i]):
+			digits++
+		case isAlnum(w[i]):
+			letters++
+		}
+	}
+	mixed := digits > 0 && letters > 0 && digits+letters >= 6
+	return digits >= 4 || mixed || strings.HasPrefix(w, "sk-") || strings.HasPrefix(w, "+") && digits > 1
+}
