@@ -92,7 +92,7 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, e
 		}
 		return db, nil
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.now})
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.now, Exclusive: true})
 	if errors.Is(err, sqlite.ErrReadOnly) {
 		p.fromMemory(err)
 		return store.Volatile{}, nil

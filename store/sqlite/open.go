@@ -19,6 +19,8 @@ type Options struct {
 	Path string // of the database file; its directory is made when missing
 	// ReadOnly opens what is there beside a running server, without writing a byte of it.
 	ReadOnly bool
+	// Exclusive says that nobody else writes the file for as long as it is open: what was never written need not be looked for.
+	Exclusive bool
 	// Now names the file that is set aside when it turns out to be garbage. Nothing else here has a clock.
 	Now func() time.Time
 	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound it further.
@@ -44,6 +46,7 @@ type Store struct {
 	once    sync.Once // of Close
 	tenants tenantNames
 	echoes  echoBook
+	heard   *heard // nil: every session may be there
 }
 
 // Open opens the store at o.Path, makes it when there is none, and brings an older schema up to date.
@@ -160,6 +163,9 @@ func (s *Store) begin(c *conn) error {
 	}
 	book, err := loadEchoes(c)
 	s.echoes.Store(book)
+	if err == nil && s.opt.Exclusive {
+		s.heard, err = loadHeard(c)
+	}
 	return err
 }
 

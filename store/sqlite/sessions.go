@@ -31,6 +31,9 @@ func toRow(tenant string, row []driver.Value) session.Row {
 
 // Session finds one session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+	if !s.heard.may(id) {
+		return session.Row{}, false, ctx.Err()
+	}
 	rows, err := read(ctx, s, func(c *conn) (rows []session.Row, err error) {
 		n, err := s.tenant(c, tenant)
 		if err != nil || n == 0 {
@@ -122,6 +125,7 @@ func (t *tx) put(r session.Row) error {
 	if data == nil {
 		data = []byte{} // NULL is a session without a row
 	}
+	t.s.heard.add(r.ID)
 	k := sessionKey{tenant, r.ID}
 	started, seen := micros(r.Started), micros(r.Seen)
 	state := int64(stateOpen)
