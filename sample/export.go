@@ -84,18 +84,21 @@ func (x *Exporter) Preferences(s *Session) error {
 	return x.err
 }
 
-// Trial is one line of the experiment export: a unit, its arm, what was drawn, how likely that was, and what came of it.
-// From these lines anyone can compute the report again.
+// Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what came of it. From these
+// lines anyone can compute the report again (examples/experiment).
 type Trial struct {
 	Session    string   `json:"session"`
 	Tenant     string   `json:"tenant,omitempty"`
-	Arm        string   `json:"arm"`
-	Slug       string   `json:"slug"`
-	Assigned   string   `json:"assigned"`   // injected | withheld | control
+	Coin       string   `json:"coin"`       // holdout: of one lesson; control: of the whole session
+	Arm        string   `json:"arm"`        // of a session's own line: ""
+	Slug       string   `json:"slug"`       //
+	Assigned   string   `json:"assigned"`   // injected | withheld; of a session's own line: treated | control; a control session's matches: control
 	Propensity float64  `json:"propensity"` // of what was assigned
+	Eps        float64  `json:"eps"`        // the coin's own chance of withheld, or of control
+	Center     float64  `json:"center"`     // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
 	Outcome    *float64 `json:"outcome"`    // the reward, 0..1; null when nobody told
 	Tier       int      `json:"tier,omitempty"`
-	Closed     bool     `json:"closed"`
+	Closed     bool     `json:"closed"`       // the report counts closed sessions
 	At         string   `json:"at,omitempty"` // RFC 3339
 }
 

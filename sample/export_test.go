@@ -45,10 +45,10 @@ func TestExportGolden(t *testing.T) {
 		{"openai", func(x *Exporter) error { return x.Chat(&c.s) }, 1},
 		{"preference", func(x *Exporter) error { return x.Preferences(&c.s) }, 1},
 		{"experiment", func(x *Exporter) error {
-			if err := x.Experiment(&Trial{Session: "s", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.25, Closed: true}); err != nil {
+			if err := x.Experiment(&Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
 				return err
 			}
-			return x.Experiment(&Trial{Session: "s", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.8, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
+			return x.Experiment(&Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
 		}, 2},
 	}
 	for _, tt := range tests {

@@ -1,0 +1,168 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+
+	"precept/report"
+)
+
+// season plays sessions in which up to three lessons match, and tells of nine in ten how they ended. What helps is the first.
+func season(t *testing.T, data string, sessions int) {
+	t.Helper()
+	post := func(path, session string, body any) (string, error) {
+		b, err := json.Marshal(body)
+		if err != nil {
+			return "", err
+		}
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, data+path, strings.NewReader(string(b)))
+		if err != nil {
+			return "", err
+		}
+		req.Header.Set("Precept-Session", session)
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			return "", err
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		answer, err := io.ReadAll(res.Body)
+		if err == nil && res.StatusCode/100 != 2 {
+			err = fmt.Errorf("%s: %s %s", path, res.Status, answer)
+		}
+		return string(answer), err
+	}
+	play := func(n int) error {
+		name, words := fmt.Sprintf("season-%d", n), "do the work"
+		for k, word := range []string{"apples", "pears", "plums"} {
+			if (n+k)%4 > 0 {
+				words += " with " + word
+			}
+		}
+		answer, err := post("/v1/chat/completions", name, map[string]any{"model": "m", "messages": []map[string]string{{"role": "user", "content": words}}})
+		if err != nil || n%10 == 0 {
+			return err
+		}
+		score := float64(n*7%11) / 20
+		if strings.Contains(answer, "saw look-at-apples") {
+			score += 0.4
+		}
+		_, err = post("/v1/feedback", name, map[string]any{"id": name, "session_id": name, "source": "user", "type": "score", "score": score})
+		return err
+	}
+	var workers sync.WaitGroup
+	for w := range 4 {
+		workers.Go(func() {
+			for n := w; n < sessions; n += 4 {
+				if err := play(n); err != nil {
+					t.Error(err)
+					return
+				}
+			}
+		})
+	}
+	workers.Wait()
+}
+
+// The report can be computed again by anyone: a script that shares nothing with precept comes to the same effects and
+// intervals from what export writes.
+func TestTheReportCanBeRecomputed(t *testing.T) {
+	t.Parallel()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("python3 is missing; install it")
+		}
+		t.Skip("needs python3")
+	}
+	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		answer := "done"
+		if strings.Contains(string(b), "[look-at-apples]") {
+			answer = "saw look-at-apples"
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","object":"chat.completion","choices":[{"index":0,"finish_reason":"stop","message":{"role":"assistant","content":%q}}]}`, answer)
+	}))
+	defer model.Close()
+	dir, lessons := t.TempDir(), t.TempDir()
+	for _, fruit := range []string{"apples", "pears", "plums"} {
+		writeLesson(t, lessons, "look-at-"+fruit, fruit)
+	}
+	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
+		"--reward-close-after", "1s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").ready(dir)
+	const sessions = 400
+	season(t, p.Data, sessions)
+	verb := func(args ...string) []byte {
+		t.Helper()
+		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
+		cmd.Env = append(os.Environ(), "OPENAI_BASE_URL=", "PRECEPT_ADMIN_TOKEN=season")
+		var complaints strings.Builder
+		cmd.Stderr = &complaints
+		out, err := cmd.Output()
+		if err != nil {
+			t.Fatalf("precept %v: %v\n%s", args, err, complaints.String())
+		}
+		return out
+	}
+	var r report.Report
+	p.eventually("all sessions to be closed", func() bool {
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
+	})
+	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
+	script.Stdin = strings.NewReader(string(verb("export", "--format", "experiment", "--tenant", "default")))
+	out, err := script.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var again []struct {
+		Arm            string
+		With           int64 `json:"n_with"`
+		Without        int64 `json:"n_without"`
+		Effect, Lo, Hi *float64
+	}
+	if err := json.Unmarshal(out, &again); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	shown := 0
+	same := func(arm string, with, without int64, ours ...*float64) {
+		t.Helper()
+		for _, a := range again {
+			if a.Arm != arm {
+				continue
+			}
+			if a.With != with || a.Without != without {
+				t.Errorf("%s: %d with and %d without, the report has %d and %d", arm, a.With, a.Without, with, without)
+			}
+			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
+				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-5) {
+					t.Errorf("%s: %s, the report has %v", arm, out, ours)
+				}
+			}
+			if a.Effect != nil {
+				shown++
+			}
+			return
+		}
+		t.Errorf("%s is missing: %s", arm, out)
+	}
+	same("", r.Global.NTreated, r.Global.NControl, r.Global.Effect, r.Global.Lo, r.Global.Hi)
+	for _, l := range r.Lessons {
+		same(l.Slug+"@"+l.ContentHash[:12], l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
+	}
+	if len(again) != 1+len(r.Lessons) || shown < 3 {
+		t.Errorf("%d rows of %d show an effect", shown, len(again))
+	}
+}
