@@ -14,11 +14,12 @@ type agent struct {
 	// ask is the command of a turn; again resumes the last conversation. With inProcess one command holds both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
-	single    bool // a conversation cannot be resumed without a terminal
-	textual   bool // its calls and their results are text: nothing can be said of an error or a loop
-	overflows bool // its history is shortened when the API says that it is too long
-	upgrades  bool // it tries a websocket first
-	delta     bool // the provider keeps the history: a request holds only what is new
+	single    bool   // a conversation cannot be resumed without a terminal
+	textual   bool   // its calls and their results are text: nothing can be said of an error or a loop
+	compacts  string // what a person says to have the history shortened, "" where the agent does it by itself
+	overflows bool   // its history is shortened when the API says that it is too long
+	upgrades  bool   // it tries a websocket first
+	delta     bool   // the provider keeps the history: a request holds only what is new
 }
 
 // agents are all rows, those first that matter most.
@@ -114,7 +115,7 @@ func codex(mode string) agent {
 
 func claude() agent {
 	return agent{
-		name: "claude",
+		name: "claude", compacts: "/compact",
 		prepare: func(b *box) {
 			b.env = append(b.env, "ANTHROPIC_BASE_URL="+b.base, "ANTHROPIC_API_KEY=sk-ant-test", "DISABLE_AUTOUPDATER=1",
 				"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_TELEMETRY=1", "DISABLE_ERROR_REPORTING=1")

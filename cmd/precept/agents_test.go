@@ -142,10 +142,10 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for others
 	}
 	direct := newTrial(t, a, newModel(t, script, faults...))
-	direct.turns()
+	direct.shorten()
 	through := newTrial(t, a, newModel(t, script, faults...))
 	through.proxied(t)
-	through.turns()
+	through.shorten()
 	r.compaction(direct, through)
 }
 
@@ -191,6 +191,17 @@ func (tr *trial) turns() {
 	if !tr.agent.inProcess && !tr.agent.single {
 		tr.ask(followUp, true)
 	}
+}
+
+// shorten asks, has the history shortened where that takes a word, and asks again.
+func (tr *trial) shorten() {
+	if tr.agent.compacts == "" {
+		tr.turns()
+		return
+	}
+	tr.ask(loopTask, false)
+	tr.ask(tr.agent.compacts, true)
+	tr.ask(followUp, true)
 }
 
 func (tr *trial) ask(words string, again bool) {

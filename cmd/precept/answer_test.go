@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"net/http"
+	"strings"
 	"time"
 )
 
@@ -137,6 +138,16 @@ func (a *answer) compacts() bool {
 	}
 	last, _ := list[len(list)-1].(map[string]any)
 	return last["type"] == "compaction_trigger"
+}
+
+// summarises says whether a summary is asked for although tools are offered, in claude's words.
+func (a *answer) summarises() bool {
+	list, _ := a.body["messages"].([]any)
+	if len(list) == 0 {
+		return false
+	}
+	last, _ := json.Marshal(list[len(list)-1])
+	return strings.Contains(string(last), "CRITICAL: Respond with TEXT ONLY")
 }
 
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {

@@ -147,7 +147,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 		a.text, a.sealed = "", random(40)
 		return nil
 	}
-	if len(tools) == 0 {
+	if len(tools) == 0 || a.summarises() {
 		m.short = true
 		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
 		return nil
