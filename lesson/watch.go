@@ -40,6 +40,7 @@ type Watcher struct {
 	dirty  map[string]bool   // files (relative) that a notification named or that changed lately
 	young  map[string]int    // files that changed, and at how many more polls they are read again
 	fault  string            // of the directory, as told last
+	loaded bool              // by Load
 }
 
 // NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new book and everything
@@ -50,6 +51,16 @@ func NewWatcher(dir string, onBook func(*Book, []Problem)) *Watcher {
 		Poll: defaultPoll, Debounce: defaultDebounce,
 		dir: dir, onBook: onBook, bank: NewBank(dir), dirty: map[string]bool{}, young: map[string]int{},
 	}
+}
+
+// Load reads the directory before Run does, which then tells of what has changed since.
+func (w *Watcher) Load() (*Book, []Problem, error) {
+	book, problems, err := w.bank.load(nil)
+	if err != nil {
+		w.fault = err.Error()
+	}
+	w.loaded = true
+	return book, problems, err
 }
 
 // Run loads the directory, calls back, and keeps doing so on every change until ctx is done. It returns nil then; there is
@@ -68,7 +79,9 @@ func (w *Watcher) Run(ctx context.Context) error {
 		defer w.notify.Close() //nolint:errcheck // nothing to be done about it
 	}
 	w.watchDirs()
-	w.reload(nil)
+	if !w.loaded || w.changed() { // what changed before it was watched
+		w.reload(nil)
+	}
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
 	events, faults := w.channels()

@@ -218,3 +218,29 @@ func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	default:
 	}
 }
+
+func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
+	t.Parallel()
+	for _, changes := range []bool{false, true} {
+		dir := t.TempDir()
+		write(t, filepath.Join(dir, "one.md"), lessonFile("one", "One", "alpha"))
+		updates := watch(t, dir, func(w *Watcher) {
+			book, problems, err := w.Load()
+			if err != nil || len(problems) > 0 || len(book.Lessons()) != 1 {
+				t.Fatalf("load: %v %v", problems, err)
+			}
+			if changes {
+				write(t, filepath.Join(dir, "two.md"), lessonFile("two", "Two", "beta"))
+			}
+		})
+		if changes {
+			await(t, updates, "One", "Two")
+			continue
+		}
+		select {
+		case u := <-updates:
+			t.Errorf("told again of what was loaded: %d lessons", len(u.book.Lessons()))
+		case <-time.After(200 * time.Millisecond):
+		}
+	}
+}

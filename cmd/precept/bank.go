@@ -56,13 +56,14 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		return err
 	}
 	if bank == nil {
-		book, problems, err := lesson.Load(cfg.Lessons)
+		watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
+		book, problems, err := watcher.Load()
 		if err != nil {
 			p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
 			book = lesson.NewBook(nil)
 		}
 		p.lessons(book, problems)
-		p.follow = append(p.follow, lesson.NewWatcher(cfg.Lessons, p.lessons).Run)
+		p.follow = append(p.follow, watcher.Run)
 		return nil
 	}
 	p.bank = bank
