@@ -2,7 +2,9 @@ package proxy
 
 import (
 	"net/http"
+	"strings"
 
+	"precept/sample"
 	"precept/session"
 	"precept/store"
 )
@@ -67,4 +69,14 @@ func (t *turn) unoffered() {
 // heard says whether feedback of a client may be kept: not where nothing of its traffic may.
 func (s *settings) heard(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
+}
+
+// cleanName takes out of an agent's name what must not reach a disk: it stands in records, counters and samples. Most names are
+// too short for a key and have no @.
+func (s *settings) cleanName(agent string) string {
+	const shortestKey = 16
+	if len(agent) < shortestKey && !strings.Contains(agent, "@") {
+		return agent
+	}
+	return sample.NewRedactor(s.cfg.Learning.AnonymizePII).Text(agent)
 }
