@@ -190,13 +190,15 @@ func (t *turn) identify() {
 	t.learn = !t.claim.LearnOff && t.set.learns(&t.who, t.claim.Agent)
 	t.claim.Agent = t.set.cleanName(t.claim.Agent)
 	now := t.p.opts.Now()
+	asked := false
 	t.found = t.p.threads.Resolve(t.who.scope(), t.claim, t.req, now, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+		asked = true
 		return t.p.opts.Store.Echoes(t.r.Context(), t.who.tenant, keys)
 	})
 	late := false
-	if t.found.New {
-		t.ses = t.p.opts.Store.Resident(t.found.ID)
-	} else {
+	if t.ses = t.p.opts.Store.Resident(t.found.ID); t.ses != nil {
+		t.catchUp(asked)
+	} else if !t.found.New {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
 	}
 	if t.echoed() {
@@ -217,6 +219,20 @@ func (t *turn) identify() {
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
 	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
+}
+
+// catchUp reads a session anew that is in memory and has gone on at another replica meanwhile: because what it sends back did not
+// go by here (asked), or because there is more of it than this replica answered.
+func (t *turn) catchUp(asked bool) {
+	if !t.p.opts.Store.Shared() {
+		return
+	}
+	t.ses.Lock()
+	elsewhere := asked || t.ses.Elsewhere(t.req)
+	t.ses.Unlock()
+	if elsewhere {
+		t.p.opts.Store.Refresh(t.r.Context(), t.ses)
+	}
 }
 
 // name mints the request's id. It holds the session's, so that feedback by request id needs no index of its own.

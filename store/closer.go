@@ -83,7 +83,8 @@ type settling struct {
 	before  bool // a reward was applied already
 }
 
-// prepare makes the first settlement of a session. A record in memory is newer than its row.
+// prepare makes the first settlement of a session. A record in memory is newer than its row, unless another
+// replica has served the session since.
 func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data []byte) *settling {
 	rec, err := session.Decode(id, data)
 	if err != nil {
@@ -93,8 +94,10 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 	if ses := s.live.get(id, s.opts.Now()); ses != nil {
 		ses.Lock()
 		ses.Closed = true
-		if c, err := session.Decode(id, mustEncode(ses.Record)); err == nil {
-			rec = c
+		if rec.Turns <= ses.Turns { // else it has gone on at another replica
+			if c, err := session.Decode(id, mustEncode(ses.Record)); err == nil {
+				rec = c
+			}
 		}
 		ses.Unlock()
 		ses.pins.Add(-1)

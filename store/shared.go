@@ -131,3 +131,35 @@ func (s *Store) load(ctx context.Context) error {
 	}
 	return nil
 }
+
+// Shared says whether other replicas may serve the sessions that are in memory here.
+func (s *Store) Shared() bool {
+	_, ok := s.be.(sharedBackend)
+	return ok
+}
+
+// Refresh reads a session anew that has gone on elsewhere, within Options.Lookup. When the backend does not answer in time,
+// what is in memory has to do.
+func (s *Store) Refresh(ctx context.Context, ses *Session) {
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+	defer cancel()
+	row, ok, err := s.be.Session(ctx, ses.Tenant, ses.ID)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return
+	}
+	if !ok {
+		return
+	}
+	rec, err := session.Decode(ses.ID, row.Data)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		return
+	}
+	rec.Closed = rec.Closed || row.Closed
+	ses.Lock()
+	defer ses.Unlock()
+	if rec.Turns > ses.Turns || rec.Turns == ses.Turns && rec.Seen.After(ses.Seen) {
+		ses.Adopt(rec)
+	}
+}

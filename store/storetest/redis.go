@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"bufio"
 	"errors"
 	"fmt"
 	"net"
@@ -165,4 +166,45 @@ func freePort(t *testing.T) string {
 	defer l.Close() //nolint:errcheck // nothing came in
 	_, port, _ := net.SplitHostPort(l.Addr().String())
 	return port
+}
+
+// Monitor notes every command that the server gets from now on, until the returned function is called. Those of scripts are
+// left out.
+func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
+	t.Helper()
+	c, err := net.DialTimeout("tcp", r.Addr, 5*time.Second)
+	if err != nil {
+		t.Fatal("monitor redis: ", err)
+	}
+	if _, err := c.Write([]byte("MONITOR\r\n")); err != nil {
+		t.Fatal("monitor redis: ", err)
+	}
+	in := bufio.NewReader(c)
+	if ok, err := in.ReadString('\n'); err != nil || ok != "+OK\r\n" {
+		t.Fatalf("monitor redis: %q, %v", ok, err)
+	}
+	var lines []string
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		for {
+			line, err := in.ReadString('\n')
+			if err != nil || strings.Contains(line, `"end of monitoring"`) {
+				return
+			}
+			if !strings.Contains(line, " lua] ") {
+				lines = append(lines, strings.TrimSpace(line))
+			}
+		}
+	}()
+	return func() []string {
+		r.Must(t, "ECHO", "end of monitoring")
+		select {
+		case <-done: // the line that says so was read
+		case <-time.After(startLimit):
+			t.Fatal("the end of monitoring is not told")
+		}
+		_ = c.Close()
+		return lines
+	}
 }

@@ -1,0 +1,33 @@
+package session
+
+import "precept/wire"
+
+// Elsewhere says that the conversation seems to have gone on without this record: another replica served turns of it. Then
+// more than one answer stands behind the list that was seen last, or an answer where none went by here, or the list does not
+// go on from there at all (a history that was compacted looks like that, too). Lock the record.
+func (r *Record) Elsewhere(req *wire.Request) bool {
+	if r.Turns == 0 || req.Delta || r.ListHash == req.ListHash {
+		return false
+	}
+	if req.Len() < r.Items || len(r.Tail.Keys) > 0 && !r.continues(req) {
+		return true
+	}
+	answers := 0
+	for i := r.Items; i < req.Len(); i++ {
+		if req.Role(i) == wire.RoleAssistant && (i == r.Items || req.Role(i-1) != wire.RoleAssistant) {
+			answers++
+		}
+	}
+	return answers > 1 || answers == 1 && !r.Replied
+}
+
+// Adopt takes over what another replica has made of the session since. What is this process' own stays. Lock the record.
+func (r *Record) Adopt(n *Record) {
+	r.Tenant, r.Agent, r.Name, r.Method = n.Tenant, n.Agent, n.Name, n.Method
+	r.Started, r.Seen, r.Model, r.Dialect = n.Started, n.Seen, n.Model, n.Dialect
+	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
+	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
+	r.Assignment, r.Matched, r.Blocks, r.BlockBytes = n.Assignment, n.Matched, n.Blocks, n.BlockBytes
+	r.Loops, r.Calls, r.CallOrder = n.Loops, n.Calls, n.CallOrder
+	r.NoLearn, r.Refused, r.Closed, r.OptedOut = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut
+}
