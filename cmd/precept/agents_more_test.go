@@ -19,6 +19,7 @@ func cline() agent {
 	return agent{
 		name: "cline", single: true, overflows: true,
 		prepare: func(b *box) {
+			b.env = append(b.env, "CLINE_SESSION_BACKEND_MODE=local") // else it leaves a daemon behind
 			b.call([]string{b.path("cline", ".bin/cline"), "auth", "openai", "-k", "sk-test", "-m", "mock-model", "-b", b.base + "/v1"}, nil)
 		},
 		ask: func(b *box, words string, _ bool) []string {
