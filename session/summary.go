@@ -13,23 +13,40 @@ import (
 // place. When it keeps no call and no answer beside it, the lines of the summary are all that ties the new list to the
 // session.
 const (
-	summaryLine  = 48 // bytes that a line must have to be nobody else's
-	summaryGiven = 64 // lines noted of a side request's reply: its thoughts may come first
+	summaryLine  = 48 // bytes that a line must have so that it and the next one are nobody else's,
+	summaryAlone = 80 // and to be so without the next one
+	summaryGiven = 64 // keys noted of a side request's reply: its thoughts may come first
 	summaryAsked = 8  // and looked for in a request
 	summaryBytes = 64 << 10
 )
 
-// summaryKeys are the keys of the first long lines of a text.
+// summaryKeys are the keys of the first long lines of a text: of very long ones, and of each with the one before. A heading
+// that every summary of an agent has is no sign of one conversation.
 func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	var keys []EchoKey
+	add := func(lines ...string) {
+		if len(keys) == most {
+			return
+		}
+		h := fnv.New64a()
+		for _, l := range lines {
+			_, _ = io.WriteString(h, l)
+			_, _ = h.Write([]byte{'\n'})
+		}
+		keys = append(keys, echoKey(sc, "s:"+strconv.FormatUint(h.Sum64(), 16), 0))
+	}
+	before := ""
 	for line := range strings.Lines(text[:min(len(text), summaryBytes)]) {
 		if line = strings.TrimSpace(line); len(line) < summaryLine {
 			continue
 		}
-		h := fnv.New64a()
-		_, _ = io.WriteString(h, line)
-		keys = append(keys, echoKey(sc, "s:"+strconv.FormatUint(h.Sum64(), 16), 0))
-		if len(keys) == most {
+		if len(line) >= summaryAlone {
+			add(line)
+		}
+		if before != "" {
+			add(before, line)
+		}
+		if before = line; len(keys) == most {
 			break
 		}
 	}

@@ -47,6 +47,15 @@ func TestThreadAnswerPasted(t *testing.T) {
 	w.other("an answer in a new conversation", a, w.open(chat(t, user(recap))))
 }
 
+// What every summary of an agent says belongs to no conversation.
+func TestThreadHeadingOfSummaries(t *testing.T) {
+	const heading = "## What has been decided and done in this session so far\n"
+	w := newWorld(t)
+	a := w.ask(chat(t, user("upgrade the parser")), calls("toolu_01A09q90qw90lq917"))
+	w.summarise([]obj{user("upgrade the parser"), called("toolu_01A09q90qw90lq917", "{}"), result("toolu_01A09q90qw90lq917", "no")}, heading+"The narrow tests of the parser pass, the wide ones have not run.")
+	w.other("another summary", a, w.open(chat(t, user(heading+"The docs of the lexer are written but not yet linked."), said("Understood."), user("and now?"))))
+}
+
 // Two sessions that summed up alike cannot be told apart by it.
 func TestThreadSummaryOfTwo(t *testing.T) {
 	w := newWorld(t)
@@ -108,8 +117,10 @@ func TestSummaryKeys(t *testing.T) {
 	}{
 		{"nothing", "", 8, 0},
 		{"short lines", "a\nb\nFix the parser", 8, 0},
-		{"every long line", long, 8, 3},
-		{"so many", long, 2, 2},
+		{"one long line", long[:len(long)/3], 8, 0},
+		{"each long line with the one before", long, 8, 2},
+		{"a very long line", strings.Repeat("word ", 20), 8, 1},
+		{"so many", strings.Repeat(long, 9), 2, 2},
 		{"one beyond what is read", strings.Repeat("\n", summaryBytes) + long, 8, 0},
 	} {
 		if got := len(summaryKeys(sc, c.text, c.most)); got != c.want {
