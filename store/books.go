@@ -20,16 +20,17 @@ const (
 	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
 )
 
-// Books is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled + Incomplete + Dropped.
+// Books is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled + Incomplete + Dropped. An
+// exchange is admitted when it, its beginning or its loss is on the disk.
 type Books struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
-	Spooled    int64            `json:"spooled"`
-	Incomplete int64            `json:"incomplete"` // under way when precept died
+	Spooled    int64            `json:"spooled"`    // on the disk, and not in the store yet
+	Incomplete int64            `json:"incomplete"` // under way when precept died: the store has a stub of each
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// ledger is the account as of a place in the spool.
+// ledger is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped + len(Open).
 type ledger struct {
 	At         place            `json:"at"`
 	Admitted   int64            `json:"admitted"`
@@ -37,6 +38,8 @@ type ledger struct {
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped,omitempty"`
 	Open       []stub           `json:"open,omitempty"` // turns that were under way
+	// Guessed says that the account before the spool's first segment is not known: what was admitted then counts as stored.
+	Guessed bool `json:"guessed,omitempty"`
 }
 
 func (l *ledger) clone() ledger {
@@ -52,47 +55,62 @@ func (l *ledger) advance(p *parcel) {
 		l.Open = nil
 	}
 	l.Open = append(l.Open, p.begun...)
-	if gone := len(p.ended) + len(p.voids); gone > 0 && len(l.Open) > 0 {
-		ended := make(map[string]bool, gone)
-		for _, id := range p.ended {
-			ended[id] = true
-		}
-		for i := range p.voids {
-			ended[p.voids[i].ID] = true
-		}
-		l.Open = slices.DeleteFunc(l.Open, func(s stub) bool { return ended[s.ID] })
-	}
+	l.close(p)
 	l.Admitted += p.admitted
-	l.Stored += int64(len(p.exchanges))
-	if l.Dropped == nil && len(p.dropped)+len(p.voids) > 0 {
-		l.Dropped = map[string]int64{}
-	}
+	l.Stored += int64(len(p.exchanges)) + p.counted
 	for reason, n := range p.dropped {
-		l.Dropped[reason] += n
+		l.drop(reason, n)
 	}
 	for i := range p.voids {
-		l.Dropped[p.voids[i].Reason]++
+		l.drop(p.voids[i].Reason, 1)
+	}
+	if p.told {
+		l.meet(p.total + p.admitted - p.upTo)
 	}
 	l.At = p.end
 }
 
-// refuse takes an exchange back that was booked as stored: the backend can never take it.
-func (l *ledger) refuse() {
+// close ends what was under way. One that ends without having begun was admitted all the same: its beginning was damaged.
+func (l *ledger) close(p *parcel) {
+	gone := len(p.ended) + len(p.voids)
+	if gone == 0 {
+		return
+	}
+	ended := make(map[string]bool, gone)
+	for _, id := range p.ended {
+		ended[id] = true
+	}
+	for i := range p.voids {
+		ended[p.voids[i].ID] = true
+	}
+	before := len(l.Open)
+	l.Open = slices.DeleteFunc(l.Open, func(s stub) bool { return ended[s.ID] })
+	l.Admitted += int64(max(gone-(before-len(l.Open)), 0))
+}
+
+func (l *ledger) drop(reason string, n int64) {
 	if l.Dropped == nil {
 		l.Dropped = map[string]int64{}
 	}
-	l.Stored--
-	l.Dropped[droppedBad]++
+	l.Dropped[reason] += n
 }
 
-// lost books exchanges that the spool should have held up to a segment's head, and did not.
-func (l *ledger) lost(admitted int64) {
-	if n := admitted - l.Admitted; n > 0 {
-		if l.Dropped == nil {
-			l.Dropped = map[string]int64{}
-		}
-		l.Dropped[droppedDamaged] += n
+// refuse takes an exchange back that was booked as stored: the backend can never take it.
+func (l *ledger) refuse() {
+	l.Stored--
+	l.drop(droppedBad, 1)
+}
+
+// meet books what the spool told to have admitted up to here, and does not hold.
+func (l *ledger) meet(admitted int64) {
+	switch n := admitted - l.Admitted; {
+	case n > 0:
+		l.drop(droppedDamaged, n)
 		l.Admitted = admitted
+	case n < 0 && l.Guessed: // what ended here had begun before the first segment, and is no other one
+		n = max(n, -l.Stored)
+		l.Stored += n
+		l.Admitted += n
 	}
 }
 
@@ -101,15 +119,15 @@ func (l *ledger) stubs() []sample.Exchange {
 	var out []sample.Exchange
 	for i := range l.Open {
 		var x sample.Exchange
-		if json.Unmarshal(l.Open[i].Doc, &x) == nil {
+		if len(l.Open[i].Doc) > 0 && json.Unmarshal(l.Open[i].Doc, &x) == nil {
 			out = append(out, x)
 		}
 	}
 	return out
 }
 
-// ReadBooks draws up the account of a data directory's spool. running says that a precept is writing to it: what is under
-// way there is not lost. Without a spool there is no account.
+// ReadBooks draws up the account of a data directory's spool, without changing a byte of it. running says that a precept is
+// writing to it: what is under way there is not lost. Without a spool there is no account.
 func ReadBooks(dir string, running bool) (Books, error) {
 	books := Books{Dropped: map[string]int64{}}
 	segs, err := segments(dir)
@@ -119,24 +137,22 @@ func ReadBooks(dir string, running bool) (Books, error) {
 	if err != nil {
 		return books, err
 	}
-	l, err := readCursor(dir, segs)
+	c, _, err := readCursor(dir, segs)
 	if err != nil {
 		return books, err
 	}
-	until := l.At
-	if n := len(segs); n > 0 && l.At.before(place{segs[n-1].n, segs[n-1].size}) {
-		until = place{segs[n-1].n, segs[n-1].size}
-	}
+	l := c.start()
 	stored := l.Stored
-	for l.At.before(until) {
-		p, head, err := replay(dir, l.At, until)
+	r := reader{dir: dir, spool: c.Spool, account: true, most: replayBytes}
+	for until := endOf(segs, c.End); l.At.before(until); {
+		p, err := r.next(l.At, until)
 		if err != nil {
 			return books, err
 		}
-		if head != nil {
-			l.lost(head.Admitted)
-		}
 		l.advance(&p)
+	}
+	if !running {
+		l.meet(max(c.Admitted, l.Admitted))
 	}
 	maps.Copy(books.Dropped, l.Dropped)
 	books.Admitted, books.Stored, books.Spooled, books.Incomplete = l.Admitted, stored, l.Stored-stored, l.Incomplete
@@ -146,4 +162,14 @@ func ReadBooks(dir string, running bool) (Books, error) {
 		books.Incomplete += open
 	}
 	return books, nil
+}
+
+// endOf is the place behind everything that is there.
+func endOf(segs []segment, end place) place {
+	if n := len(segs); n > 0 {
+		if last := (place{segs[n-1].n, segs[n-1].size}); end.before(last) {
+			return last
+		}
+	}
+	return end
 }

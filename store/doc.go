@@ -3,11 +3,13 @@
 //
 // Contract: nothing here is on the request path but Acquire, Echoes and Offer. Acquire and Echoes look at memory first
 // and ask the backend at most once, within the caller's deadline. Offer never blocks. Everything else happens in the
-// recorder, the one goroutine that Run is.
+// recorder, which Run is: one goroutine puts what comes into a write-ahead spool, whatever the backend does, another one hands
+// it to the backend and does what follows from it.
 //
 // Behind it stands one of two backends, store/sqlite (embedded, the default) or store/redis; store/storetest holds
-// both to the same behaviour. A backend that fails is retried: what could not be written waits in memory within
+// both to the same behaviour. A backend that fails is retried: what it could not take waits in the spool, in memory only within
 // limits.capture_total_bytes, and what does not fit is counted as dropped, by reason.
 //
-// Lock order: a session.Record before a live shard; never a backend call under either.
+// Lock order: batch.mu before a session.Record before a live shard and what guards the lists of the recorder; never a backend
+// call under any of them, but when something is forgotten.
 package store

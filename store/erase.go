@@ -20,13 +20,12 @@ const (
 // errUnwritten is the answer to whoever wants to forget what the backend has not been able to store yet.
 var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
 
-// erasure is what the recorder's goroutine knows of what was forgotten.
+// erasure is what the recorder knows of what was forgotten. Its maps are guarded by batch.mu.
 type erasure struct {
 	chores   chan chore
 	next     time.Time // when to look for what is too old
 	sessions map[session.ID]time.Time
 	tenants  map[string]time.Time
-	spooled  bool // what was deleted may still stand in the spool
 }
 
 // chore is work for the recorder's goroutine, which nothing else of the recorder's may meet half done.
@@ -60,10 +59,12 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 		}
 		now, found := s.opts.Now(), 0
 		for _, id := range ids {
+			b.mu.Lock()
 			inMemory := s.live.forget(tenant, id)
 			s.erased.sessions[id] = now
 			b.forget(tenant, func(i session.ID) bool { return i == id })
 			s.forgetWaiting(tenant, func(i session.ID) bool { return i == id })
+			b.mu.Unlock()
 			stored, err := s.be.Forget(ctx, tenant, id)
 			if err != nil {
 				return found, err
@@ -80,10 +81,12 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.chore(ctx, func(ctx context.Context, b *batch) (int, error) {
 		all := func(session.ID) bool { return true }
+		b.mu.Lock()
 		s.erased.tenants[tenant] = s.opts.Now()
 		inMemory := s.live.forgetTenant(tenant)
 		b.forget(tenant, all)
 		s.forgetWaiting(tenant, all)
+		b.mu.Unlock()
 		n, err := s.be.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})
@@ -123,18 +126,32 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 // do runs a chore on what the recorder holds. What can be written is written first, so that little is left in its hands.
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
 	s.take(b)
+	b.mu.Lock()
+	b.putAt = time.Time{}
+	b.mu.Unlock()
 	b.retryAt, b.deliverAt = time.Time{}, time.Time{}
 	s.flush(ctx, b)
-	if b.err == nil && b.lagging {
-		b.err = errors.New("a backlog is being written")
-	}
-	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
-		c.done <- choreResult{err: fmt.Errorf("%w (%w)", errUnwritten, b.err)}
+	if err := s.behind(b); err != nil {
+		c.done <- choreResult{err: fmt.Errorf("%w (%w)", errUnwritten, err)}
 		return
 	}
-	n, err := c.run(context.WithoutCancel(ctx), b) // half of it would be worse than a stop that waits
-	err = errors.Join(err, s.purge(b))
+	ctx = context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
+	n, err := c.run(ctx, b)
+	err = errors.Join(err, s.purge(ctx, b))
 	c.done <- choreResult{n, err}
+}
+
+// behind says why not everything is where it can be deleted.
+func (s *Store) behind(b *batch) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	switch {
+	case errors.Is(b.err, ErrVolatile):
+		return nil
+	case b.putErr == nil && b.err == nil && b.lagging:
+		return errBacklog
+	}
+	return errors.Join(b.putErr, b.err)
 }
 
 // isErased says whether an exchange belongs to what was forgotten while it was under way.
@@ -187,9 +204,7 @@ func (s *Store) retain(ctx context.Context) {
 		n, err := s.be.Retain(step, now.Add(-age))
 		cancel()
 		s.Tally.Retired.Add(int64(n))
-		if s.erased.spooled = s.erased.spooled || n > 0; s.erased.spooled {
-			s.erased.spooled = !s.outlive(ctx, s.batch)
-		}
+		s.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
@@ -201,42 +216,23 @@ func (s *Store) retain(ctx context.Context) {
 	if _, err := s.be.PurgeParked(ctx, now.Add(-parked)); err != nil && ctx.Err() == nil {
 		s.opts.Failed("retain", err)
 	}
+	s.batch.mu.Lock()
 	s.erased.tidy(now)
+	s.batch.mu.Unlock()
 	s.dirtyMu.Lock()
 	s.forgetHeld(func(e session.Echo) bool { return now.Sub(e.At) > forgottenIn })
 	s.dirtyMu.Unlock()
 }
 
-// outlive sees to it that the spool does not keep for longer what the backend has deleted: what is delivered begins to be
-// let go, where one database holds it at once. It says whether it could.
-func (s *Store) outlive(ctx context.Context, b *batch) (done bool) {
+// outlive sees to it that the spool does not keep for longer what the backend has deleted.
+func (s *Store) outlive(deleted bool, before time.Time) {
 	if s.spool == nil {
-		return true
+		return
 	}
-	if b.lagging || !b.tail.empty() || !b.next.empty() || b.books.At != s.spool.end {
-		return false // it is in use; the next time
-	}
-	var err error
-	if _, shared := s.be.(interface {
-		Epoch(ctx context.Context) (string, error)
-	}); shared { // it may lose what it has: the last of the spool is kept for it a little longer
-		if err = s.spool.rotate(); err == nil {
-			b.books.At = s.spool.end
-		}
-	} else {
-		if be, ok := s.be.(interface {
-			Sync(ctx context.Context) error
-		}); ok {
-			err = be.Sync(ctx)
-		}
-		if err == nil {
-			err = s.purge(b)
-		}
-	}
-	if err != nil && ctx.Err() == nil {
-		s.opts.Failed("retain", err)
-	}
-	return err == nil
+	s.batch.mu.Lock()
+	s.batch.scrub = s.batch.scrub || deleted
+	s.batch.mu.Unlock()
+	tidyAside(s.spool.dir, before)
 }
 
 // tidy lets go of what no request can bring back any more.

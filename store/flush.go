@@ -1,48 +1,56 @@
 package store
 
 import (
-	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"precept/sample"
 	"precept/session"
 )
 
-// batch is the recorder's own: what it has in hand between a turn's end and the backend.
+// batch is the recorder's own: what it has in hand between a turn's end and the backend. Its two goroutines meet in mu: one
+// puts what is new into the spool, whatever the backend does; the other one hands it over.
 type batch struct {
+	mu sync.Mutex // of everything up to delivery, and of the spool
+
 	spare     []Turn   // the list that the queue swaps with
 	openSpare []*Begun // and the list of turns that began
 	open      []*Begun // turns that were under way at the last flush
+	fresh     []*Begun // those whose beginning is in next
 	next      parcel   // admitted, and not in the spool yet
-	delivery
+	flushes   int64
+	putErr    error     // of the last attempt to put it down
+	putAt     time.Time // after a failed one
+	ready     parcel    // put down, and not taken up by the delivery; empty while lagging
+	lagging   bool      // between books.At and from, it is in the spool alone
+	from      place     // where ready begins, while lagging
+	fromFlush int64     // the flush that put down what stands before from
+	scrub     bool      // what stands in the spool shall not stay there for longer than it must
+	full      bool      // the same, at once: the disk is full
 
-	err     error     // of the last attempt
-	retryAt time.Time // after a failed one
-	last    bool      // the program stops: nothing waits any longer
+	delivery // the delivery's own
 }
 
-// flush puts what is new into the spool, and hands what is due to the backend.
-func (s *Store) flush(ctx context.Context, b *batch) {
-	now := s.opts.Now()
-	s.collect(b, now, ctx.Err() != nil || b.last)
-	if now.Before(b.retryAt) {
+// spoolUp puts what is new into the spool: what a crash may cost is what came since the last time.
+func (s *Store) spoolUp(b *batch, now time.Time, all bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	s.collect(b, now, all)
+	if now.Before(b.putAt) {
 		return
 	}
-	// A stop must not tear a write that is under way: it is bounded by itself.
-	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
-	defer cancel()
-	b.err = s.put(b)
-	if b.err == nil {
-		b.err = s.deliver(wctx, b, now)
+	if b.putErr = s.put(b); b.putErr != nil {
+		s.unspooled.Store(true)
+		s.failedTo(b.putErr)
+		b.putAt = now.Add(retryAfter)
 	}
-	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
-		s.Tally.WriteErrors.Add(1)
-		s.healthy(false)
-		s.opts.Failed(stepOf(b.err), b.err)
-		b.retryAt = now.Add(time.Second)
-	}
-	s.lag(b)
+}
+
+// failedTo tells of a failed write. What it held is kept for the next one.
+func (s *Store) failedTo(err error) {
+	s.Tally.WriteErrors.Add(1)
+	s.opts.Failed(stepOf(err), err)
 }
 
 // collect makes the rows of the sessions that changed, and takes what went by.
@@ -56,27 +64,48 @@ func (s *Store) collect(b *batch, now time.Time, all bool) {
 			ses.put.Store(b.flushes)
 		}
 	}
+	if len(b.next.rows) > flushAt {
+		b.next.rows = newestRows(b.next.rows)
+	}
 	if len(b.next.echoes)+len(echoes) <= maxEchoes {
 		b.next.echoes = append(b.next.echoes, echoes...)
 	}
 	b.next.flush = b.flushes
-	if s.spool == nil {
-		return
-	}
+}
+
+// begin adds what is known of the turns that are under way.
+func (s *Store) begin(b *batch) {
 	still := b.open[:0]
 	for _, t := range b.open {
-		switch {
-		case t.over.Load():
+		if t.over.Load() {
 			continue // its end is in the queue, or was taken
-		case !t.put:
+		}
+		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) {
 			b.next.begun = append(b.next.begun, s.stub(t.x))
 			b.next.admitted++
 			t.put = true
+			b.fresh = append(b.fresh, t)
 		}
 		still = append(still, t)
 	}
 	clear(b.open[len(still):])
 	b.open = still
+}
+
+// unbegin takes back what begin added and was not written: it is added again, where it is under way then.
+func (b *batch) unbegin() {
+	for _, t := range b.fresh {
+		t.put = false
+	}
+	b.next.admitted -= int64(len(b.next.begun))
+	b.next.begun = nil
+	b.written()
+}
+
+// written lets go of the turns whose beginning was written.
+func (b *batch) written() {
+	clear(b.fresh)
+	b.fresh = b.fresh[:0]
 }
 
 // stub is what is put down of a turn that is under way.
@@ -93,46 +122,68 @@ func (s *Store) stub(x *sample.Exchange) stub {
 // put makes what is new durable, and queues it for the backend.
 func (s *Store) put(b *batch) error {
 	p := &b.next
+	if s.spool != nil {
+		s.begin(b)
+	}
 	if p.empty() {
 		return nil
 	}
-	if len(p.rows) > flushAt {
-		p.rows = newestRows(p.rows)
-	}
 	if s.spool != nil {
-		s.spool.buf = p.append(s.spool.buf[:0])
-		end, err := s.spool.write(s.spool.buf, p.admitted)
-		if cap(s.spool.buf) > replayBytes {
-			s.spool.buf = nil
-		}
+		err := s.putSpool(b)
 		if errors.Is(err, errQuota) {
-			end, err = s.overQuota(p)
+			err = s.overQuota(b)
 		}
 		if err != nil {
+			b.unbegin()
+			b.full = b.full || full(err)
 			return err
 		}
-		p.end = end
-		if b.lagging {
-			s.heldBytes.Add(-p.held)
-			b.from, b.fromFlush = p.end, p.flush
-			*p = parcel{}
-			return nil
+		b.written()
+	}
+	b.ready.merge(p)
+	*p = parcel{}
+	if s.spool != nil {
+		s.unspooled.Store(false)
+		if b.lagging || b.ready.held >= s.opts.HoldBytes/4 || len(b.ready.rows) >= manyRows {
+			s.leave(b)
 		}
 	}
-	b.tail.merge(p)
-	*p = parcel{}
 	return nil
 }
 
-// overQuota drops the newest exchanges, booked: what is older waits for its turn.
-func (s *Store) overQuota(p *parcel) (place, error) {
-	begun := make(map[string]bool, len(p.ended))
-	for _, id := range p.ended {
-		begun[id] = true
-		p.voids = append(p.voids, void{id, droppedQuota})
+// leave lets go of what is put down and was not taken up yet: the backend does not take it as fast as it comes, and the spool
+// has it anyway.
+func (s *Store) leave(b *batch) {
+	s.heldBytes.Add(-b.ready.held)
+	b.lagging, b.from, b.fromFlush, b.ready = true, b.ready.end, b.ready.flush, parcel{}
+	s.lagging.Store(true)
+}
+
+// putSpool writes the next parcel into the spool.
+func (s *Store) putSpool(b *batch) error {
+	p := &b.next
+	s.spool.buf = p.append(s.spool.buf[:0], s.spool.admitted+p.admitted)
+	end, err := s.spool.write(s.spool.buf, p.admitted)
+	if cap(s.spool.buf) > replayBytes {
+		s.spool.buf = nil
 	}
+	if err != nil {
+		return err
+	}
+	p.end = end
+	return nil
+}
+
+// overQuota drops the newest exchanges, booked: what is older waits for its turn. The books and what is known of sessions may
+// go a segment beyond it; what is more waits in memory, of each session the newest row.
+func (s *Store) overQuota(b *batch) error {
+	b.unbegin()
+	p, ended := &b.next, 0
 	for i := range p.exchanges {
-		if !begun[p.exchanges[i].ID] {
+		if id := p.exchanges[i].ID; ended < len(p.ended) && p.ended[ended] == id {
+			p.voids = append(p.voids, void{id, droppedQuota})
+			ended++
+		} else {
 			p.admitted--
 			p.drop(droppedQuota, 1)
 		}
@@ -140,10 +191,10 @@ func (s *Store) overQuota(p *parcel) (place, error) {
 	s.Tally.DroppedQuota.Add(int64(len(p.exchanges)))
 	s.heldBytes.Add(-p.held)
 	p.exchanges, p.ended, p.held = nil, nil, 0
-	quota := s.spool.quota
-	defer func() { s.spool.quota = quota }()
-	s.spool.quota += segmentBytes // the books and the sessions may go beyond it
-	return s.spool.write(p.append(s.spool.buf[:0]), p.admitted)
+	p.signals = p.signals[max(0, len(p.signals)-queueLen):]
+	s.spool.quota += segmentBytes
+	defer func() { s.spool.quota -= segmentBytes }()
+	return s.putSpool(b)
 }
 
 // takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.

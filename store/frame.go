@@ -12,7 +12,7 @@ import (
 const (
 	frameMark = "\xf5pr\n"
 	frameHead = len(frameMark) + 4 + 4 + 1
-	frameMost = 80 << 20 // more than the largest body that is taken in, escaped
+	frameMost = 1 << 30 // more than what is held in memory for writing
 )
 
 // The kinds of records.
@@ -20,12 +20,13 @@ const (
 	frameSegment  = 'H' // the head of a segment: JSON of segmentHead
 	frameRun      = 'O' // a process began to write; what was under way before it never ended
 	frameBegun    = 'B' // a turn is under way: the stub of its exchange, JSON
-	frameExchange = 'E' // a turn is over: flag whether begun, then the exchange's two parts
+	frameExchange = 'E' // a turn is over: flag whether begun, the exchange's id, its two parts
 	frameVoid     = 'V' // a turn that was begun is over and nothing of it is kept: JSON
 	frameRow      = 'R' // a session's row
 	frameEchoes   = 'K' // echoes, binary
 	frameSignal   = 'S' // implicit feedback: JSON
 	frameDropped  = 'D' // exchanges dropped since the last such record, by reason: JSON
+	frameAdmitted = 'N' // the end of what was written at once: how many exchanges were admitted up to here
 )
 
 var (
@@ -56,14 +57,11 @@ func frameSum(frame []byte) uint32 {
 
 // readFrame reads the record that b begins with. errShort wants more bytes, errFrame says that this is none.
 func readFrame(b []byte) (kind byte, payload []byte, size int, err error) {
-	if len(b) < frameHead {
-		if len(b) < len(frameMark) && !bytes.HasPrefix([]byte(frameMark), b) || len(b) >= len(frameMark) && string(b[:len(frameMark)]) != frameMark {
-			return 0, nil, 0, errFrame
-		}
-		return 0, nil, 0, errShort
-	}
-	if string(b[:len(frameMark)]) != frameMark {
+	if m := min(len(b), len(frameMark)); string(b[:m]) != frameMark[:m] {
 		return 0, nil, 0, errFrame
+	}
+	if len(b) < frameHead {
+		return 0, nil, 0, errShort
 	}
 	n := binary.LittleEndian.Uint32(b[len(frameMark):])
 	if n > frameMost {
@@ -79,10 +77,15 @@ func readFrame(b []byte) (kind byte, payload []byte, size int, err error) {
 	return b[frameHead-1], b[frameHead:size], size, nil
 }
 
-// nextFrame is the offset of the next thing in b that may be a record, len(b) when there is none.
+// nextFrame is the offset of the next thing in b that may be the beginning of a record, len(b) when there is none.
 func nextFrame(b []byte) int {
 	if i := bytes.Index(b, []byte(frameMark)); i >= 0 {
 		return i
+	}
+	for n := min(len(b), len(frameMark)-1); n > 0; n-- { // a mark may stand across the edge
+		if string(b[len(b)-n:]) == frameMark[:n] {
+			return len(b) - n
+		}
 	}
 	return len(b)
 }

@@ -3,11 +3,9 @@ package store
 import (
 	"encoding/binary"
 	"encoding/json"
-	"fmt"
-	"maps"
+	"slices"
 	"time"
 
-	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 )
@@ -20,19 +18,24 @@ type parcel struct {
 	exchanges []sample.Exchange
 	signals   []signal
 	begun     []stub
-	ended     []string         // exchanges of the begun ones
-	voids     []void           // begun ones that are over and of which nothing is kept
-	dropped   map[string]int64 // exchanges that were given up before they began to be kept, by reason
-	admitted  int64            // exchanges that entered the books here
-	held      int64            // bytes in memory
-	end       place            // behind it in the spool
-	flush     int64            // number of the flush that made it; 0: it was read back
+	ended     []string // exchanges of the begun ones, in the order of exchanges
+	voids     []void   // begun ones that are over and of which nothing is kept
+	dropped   map[string]int64
+	counted   int64 // exchanges of which only the account is drawn up
+	admitted  int64 // exchanges that entered the books here
+	held      int64 // bytes in memory
+	end       place // behind it in the spool
+	flush     int64 // number of the flush that made it; 0: it was read back
+
+	// told says that a record of it told how many were admitted in the spool's life: total, and here up to that record.
+	told        bool
+	total, upTo int64
 }
 
 // stub is a turn that is under way: an exchange of which only the beginning is known.
 type stub struct {
 	ID  string          `json:"id"`
-	Doc json.RawMessage `json:"doc"` // of sample.Exchange
+	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
 }
 
 // void is the end of a turn of which nothing is kept.
@@ -42,12 +45,13 @@ type void struct {
 }
 
 func (p *parcel) empty() bool {
-	return !p.crashed && len(p.rows)+len(p.echoes)+len(p.exchanges)+len(p.signals)+len(p.begun)+len(p.voids)+len(p.dropped) == 0
+	return !p.crashed && len(p.rows)+len(p.echoes)+len(p.exchanges)+len(p.signals)+len(p.begun)+len(p.ended)+len(p.voids)+len(p.dropped) == 0 &&
+		p.counted == 0
 }
 
-// drop counts exchanges that are given up.
+// drop counts exchanges that are given up before they were put down.
 func (p *parcel) drop(reason string, n int64) {
-	if n == 0 {
+	if n <= 0 {
 		return
 	}
 	if p.dropped == nil {
@@ -57,18 +61,21 @@ func (p *parcel) drop(reason string, n int64) {
 	p.admitted += n
 }
 
-// over books the end of a turn of which nothing is kept. One that asked for it before it was put down was never admitted.
+// over books the end of a turn of which nothing is kept.
 func (p *parcel) over(b *Begun, reason string) {
-	switch {
-	case b != nil && b.put:
+	if b != nil && b.put {
 		p.voids = append(p.voids, void{b.x.ID, reason})
-	case reason != droppedOptOut:
+	} else {
 		p.drop(reason, 1)
 	}
 }
 
-// merge appends what the next parcel holds. Of a session's rows the newest stays.
+// merge appends what the next parcel holds. What it is appended to must not begin a run in its middle.
 func (p *parcel) merge(q *parcel) {
+	if p.empty() && p.held == 0 {
+		*p = *q
+		return
+	}
 	p.crashed = p.crashed || q.crashed // a run's first parcel meets none before it
 	p.rows = append(p.rows, q.rows...)
 	p.echoes = append(p.echoes, q.echoes...)
@@ -104,233 +111,150 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// append writes the parcel's records.
-func (p *parcel) append(b []byte) []byte {
-	frame := func(kind byte, write func()) {
-		at := len(b)
-		b = openFrame(b, kind)
-		write()
-		b = closeFrame(b, at)
-	}
-	doc := func(kind byte, v any) {
-		text, err := json.Marshal(v)
-		if err != nil { // plain structures of ours always encode
-			return
-		}
-		frame(kind, func() { b = append(b, text...) })
-	}
+// append writes the parcel's records, and how many exchanges were admitted with it. What begins comes before what ends: a
+// reader may stop between any two of them.
+func (p *parcel) append(b []byte, total int64) []byte {
 	if p.crashed {
-		frame(frameRun, func() {})
-	}
-	for i := range p.rows {
-		frame(frameRow, func() { b = appendRow(b, &p.rows[i]) })
-	}
-	if len(p.echoes) > 0 {
-		frame(frameEchoes, func() { b = appendEchoes(b, p.echoes) })
-	}
-	begun := make(map[string]bool, len(p.ended))
-	for _, id := range p.ended {
-		begun[id] = true
-	}
-	for i := range p.exchanges {
-		x := &p.exchanges[i]
-		enc, flag := x.Seal(), byte(0)
-		if begun[x.ID] {
-			flag = 1
-		}
-		frame(frameExchange, func() {
-			b = append(b, flag)
-			b = appendText(b, enc.Data)
-			b = append(b, enc.Items...)
-		})
-	}
-	for i := range p.signals {
-		doc(frameSignal, storedSignal{p.signals[i].tenant, p.signals[i].id.String(), p.signals[i].entry})
+		b = closeFrame(openFrame(b, frameRun), len(b))
 	}
 	for i := range p.begun {
-		doc(frameBegun, p.begun[i])
+		b = appendDoc(b, frameBegun, p.begun[i])
+	}
+	for i := range p.rows {
+		at := len(b)
+		b = closeFrame(appendRow(openFrame(b, frameRow), &p.rows[i]), at)
+	}
+	if len(p.echoes) > 0 {
+		at := len(b)
+		b = closeFrame(appendEchoes(openFrame(b, frameEchoes), p.echoes), at)
+	}
+	ended := 0
+	for i := range p.exchanges {
+		x, begun := &p.exchanges[i], false
+		if ended < len(p.ended) && p.ended[ended] == x.ID {
+			begun = true
+			ended++
+		}
+		at := len(b)
+		b = closeFrame(appendExchange(openFrame(b, frameExchange), x, begun), at)
+	}
+	for i := range p.signals {
+		b = appendDoc(b, frameSignal, storedSignal{p.signals[i].tenant, p.signals[i].id.String(), p.signals[i].entry})
 	}
 	for i := range p.voids {
-		doc(frameVoid, p.voids[i])
+		b = appendDoc(b, frameVoid, p.voids[i])
 	}
 	if len(p.dropped) > 0 {
-		doc(frameDropped, p.dropped)
+		b = appendDoc(b, frameDropped, p.dropped)
 	}
-	return b
+	return appendAdmitted(b, total)
+}
+
+// appendAdmitted writes how many exchanges were admitted in the spool's life.
+func appendAdmitted(b []byte, total int64) []byte {
+	at := len(b)
+	b = binary.LittleEndian.AppendUint64(openFrame(b, frameAdmitted), uint64(total)) //nolint:gosec // it only grows from 0
+	return closeFrame(b, at)
 }
 
 // take adds one record that was read back. An error says that the record is not what its checksum promises.
 func (p *parcel) take(kind byte, payload []byte) error {
 	switch kind {
 	case frameExchange:
-		return p.takeExchange(payload)
+		begun, _, enc, err := cutExchange(payload)
+		if err != nil {
+			return err
+		}
+		x, err := enc.Decode()
+		if err != nil {
+			return err
+		}
+		p.exchanges = append(p.exchanges, x)
+		p.entered(begun, x.ID)
 	case frameRow:
 		r, err := readRow(payload)
-		if err == nil {
-			p.rows = append(p.rows, r)
+		if err != nil {
+			return err
 		}
-		return err
+		p.rows = append(p.rows, r)
 	case frameEchoes:
 		list, err := readEchoes(payload)
+		if err != nil {
+			return err
+		}
 		p.echoes = append(p.echoes, list...)
-		return err
 	case frameSignal:
-		var s storedSignal
-		if err := json.Unmarshal(payload, &s); err != nil {
-			return fmt.Errorf("a signal: %w", err)
+		sg, err := readSignal(payload)
+		if err != nil {
+			return err
 		}
-		id, ok := session.ParseID(s.Session)
-		if !ok {
-			return errFrame
+		p.signals = append(p.signals, sg)
+	default:
+		return p.count(kind, payload)
+	}
+	return nil
+}
+
+// count adds what a record says to the account, without keeping what it holds.
+func (p *parcel) count(kind byte, payload []byte) error {
+	switch kind {
+	case frameExchange:
+		begun, id, _, err := cutExchange(payload)
+		if err != nil {
+			return err
 		}
-		p.signals = append(p.signals, signal{touch{s.Tenant, id}, s.Entry})
+		p.counted++
+		p.entered(begun, string(id))
 	case frameBegun:
-		var s stub
-		if err := json.Unmarshal(payload, &s); err != nil {
-			return fmt.Errorf("a beginning: %w", err)
+		s, err := readDoc[stub](payload)
+		if err != nil {
+			return err
 		}
 		p.begun = append(p.begun, s)
 		p.admitted++
+	case frameVoid:
+		v, err := readDoc[void](payload)
+		if err != nil {
+			return err
+		}
+		p.voids = append(p.voids, v)
 	case frameDropped:
-		var d map[string]int64
-		if err := json.Unmarshal(payload, &d); err != nil {
-			return fmt.Errorf("what was dropped: %w", err)
+		d, err := readDoc[map[string]int64](payload)
+		if err != nil {
+			return err
 		}
 		for reason, n := range d {
 			p.drop(reason, n)
 		}
-	case frameVoid:
-		var v void
-		if err := json.Unmarshal(payload, &v); err != nil {
-			return fmt.Errorf("an end: %w", err)
+	case frameAdmitted:
+		if len(payload) != 8 {
+			return errFrame
 		}
-		p.voids = append(p.voids, v)
+		p.tell(int64(binary.LittleEndian.Uint64(payload))) //nolint:gosec // see appendAdmitted
 	}
 	return nil // also of kinds that a later release may add
 }
 
-// count adds what a record admits, without keeping it.
-func (p *parcel) count(kind byte, payload []byte) error {
-	switch {
-	case kind == frameBegun, kind == frameExchange && len(payload) > 0 && payload[0] == 0:
-		p.admitted++
-	case kind == frameDropped:
-		return p.take(kind, payload)
-	}
-	return nil
-}
-
-func (p *parcel) takeExchange(payload []byte) error {
-	if len(payload) == 0 {
-		return errFrame
-	}
-	data, items, err := cutText(payload[1:])
-	if err != nil {
-		return err
-	}
-	x, err := sample.Encoded{Data: data, Items: nilIfEmpty(items)}.Decode()
-	if err != nil {
-		return err
-	}
-	p.exchanges = append(p.exchanges, x)
-	if payload[0] == 0 {
-		p.admitted++
+// entered books the end of a turn whose exchange is kept.
+func (p *parcel) entered(begun bool, id string) {
+	if begun {
+		p.ended = append(p.ended, id)
 	} else {
-		p.ended = append(p.ended, x.ID)
+		p.admitted++
 	}
-	return nil
 }
 
-type storedSignal struct {
-	Tenant  string         `json:"tenant"`
-	Session string         `json:"session"`
-	Entry   feedback.Entry `json:"entry"`
-}
+// tell notes how many were admitted in the spool's life when it had come this far.
+func (p *parcel) tell(total int64) { p.told, p.total, p.upTo = true, total, p.admitted }
 
-func appendText(b, text []byte) []byte {
-	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
-}
-
-// cutText takes a text that appendText wrote off the front. The rest is a part of b.
-func cutText(b []byte) (text, rest []byte, err error) {
-	n, w := binary.Uvarint(b)
-	if w <= 0 || n > uint64(len(b)-w) {
-		return nil, nil, errFrame
-	}
-	return b[w : w+int(n)], b[w+int(n):], nil //nolint:gosec // not more than there is
-}
-
-func nilIfEmpty(b []byte) []byte {
-	if len(b) == 0 {
-		return nil
-	}
-	return b
-}
-
-func appendRow(b []byte, r *session.Row) []byte {
-	b = appendText(b, []byte(r.Tenant))
-	b = append(b, r.ID[:]...)
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.Started.UnixMicro())) //nolint:gosec // both ways
-	b = binary.LittleEndian.AppendUint64(b, uint64(r.Seen.UnixMicro()))    //nolint:gosec // both ways
-	flag := byte(0)
-	if r.Closed {
-		flag = 1
-	}
-	return append(append(b, flag), r.Data...)
-}
-
-func readRow(b []byte) (r session.Row, err error) {
-	tenant, b, err := cutText(b)
-	if err != nil || len(b) < len(r.ID)+17 {
-		return r, errFrame
-	}
-	r.Tenant = string(tenant)
-	b = b[copy(r.ID[:], b):]
-	r.Started, r.Seen, r.Closed = readTime(b), readTime(b[8:]), b[16] == 1
-	r.Data = append([]byte(nil), b[17:]...)
-	return r, nil
-}
-
-func readTime(b []byte) time.Time {
-	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b))).UTC() //nolint:gosec // both ways
-}
-
-// appendEchoes writes the tenants' names once.
-func appendEchoes(b []byte, list []session.Echo) []byte {
-	byTenant := map[string][]session.Echo{}
+// forgetStubs takes the content of stubs out where of says so; their account stays.
+func forgetStubs(list []stub, of func(tenant, id string, at time.Time) bool) []stub {
+	list = slices.Clone(list)
 	for i := range list {
-		byTenant[list[i].Tenant] = append(byTenant[list[i].Tenant], list[i])
-	}
-	for tenant := range maps.Keys(byTenant) {
-		of := byTenant[tenant]
-		b = appendText(b, []byte(tenant))
-		b = binary.AppendUvarint(b, uint64(len(of)))
-		for i := range of {
-			b = binary.LittleEndian.AppendUint64(b, uint64(of[i].Key))
-			b = append(b, of[i].ID[:]...)
-			b = binary.LittleEndian.AppendUint64(b, uint64(of[i].At.UnixMicro())) //nolint:gosec // both ways
+		var x sample.Exchange
+		if len(list[i].Doc) > 0 && (json.Unmarshal(list[i].Doc, &x) != nil || of(x.Tenant, x.Session, x.At)) {
+			list[i].Doc = nil
 		}
 	}
-	return b
-}
-
-func readEchoes(b []byte) (list []session.Echo, err error) {
-	const size = 8 + len(session.ID{}) + 8
-	for len(b) > 0 {
-		tenant, rest, err := cutText(b)
-		if err != nil {
-			return list, err
-		}
-		n, w := binary.Uvarint(rest)
-		if w <= 0 || n > uint64(len(rest)-w)/uint64(size) {
-			return list, errFrame
-		}
-		b = rest[w:]
-		for range n {
-			e := session.Echo{Tenant: string(tenant), Key: session.EchoKey(binary.LittleEndian.Uint64(b)), At: readTime(b[size-8:])}
-			copy(e.ID[:], b[8:])
-			list, b = append(list, e), b[size:]
-		}
-	}
-	return list, nil
+	return list
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -59,8 +61,14 @@ func (s *Store) Abandon(b *Begun) {
 // giveUp books a turn of which nothing is kept.
 func (s *Store) giveUp(b *Begun, reason string) {
 	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
 	s.lost = append(s.lost, lost{b, reason})
-	s.queueMu.Unlock()
+	b.end()
+}
+
+// end marks a turn that is over. It must be marked when its end can be seen in the queue, or the recorder would book a
+// beginning behind the end.
+func (b *Begun) end() {
 	if b != nil {
 		b.over.Store(true)
 	}
@@ -85,15 +93,13 @@ func (s *Store) Offer(t Turn) bool {
 		s.queue = append(s.queue, t)
 		s.heldBytes.Add(t.Size)
 		s.Tally.Pending.Add(1)
+		t.Begun.end()
 	}
 	s.queueMu.Unlock()
 	if n > queueLen {
 		s.Tally.DroppedFull.Add(1)
 		s.giveUp(t.Begun, droppedFull)
 		return false
-	}
-	if t.Begun != nil {
-		t.Begun.over.Store(true)
 	}
 	if n >= flushAt {
 		select {
@@ -107,6 +113,8 @@ func (s *Store) Offer(t Turn) bool {
 // take admits what was offered. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs the
 // request more than the offer itself.
 func (s *Store) take(b *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
 	s.queueMu.Lock()
 	turns, gone, open := s.queue, s.lost, s.open
 	s.queue, s.lost, s.open = b.spare[:0], nil, b.openSpare[:0]
@@ -165,26 +173,41 @@ func (s *Store) Note(echoes ...session.Echo) {
 // maxEchoes bounds what waits for a store that does not write; what is beyond it is recognised by this process alone.
 const maxEchoes = 200_000
 
-// Run is the recorder. It returns when ctx is done and everything in memory is written, or could not be.
+// Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to the backend. It returns when
+// ctx is done and everything in memory is written, or could not be.
 func (s *Store) Run(ctx context.Context) error {
-	flush := time.NewTicker(flushEvery)
-	defer flush.Stop()
-	closing := time.NewTicker(s.closeTick())
-	defer closing.Stop()
 	b := s.batch
-	shard := 0
-	for {
+	var delivery sync.WaitGroup
+	delivery.Go(func() { s.runDelivery(ctx, b) })
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-			return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+		case <-s.full:
+		case <-tick.C:
+		}
+		s.take(b)
+		s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
+	}
+	delivery.Wait()
+	return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+}
+
+// runDelivery hands over what is put down, and does what follows from it: sessions close, counters move.
+func (s *Store) runDelivery(ctx context.Context, b *batch) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	closing := time.NewTicker(s.closeTick())
+	defer closing.Stop()
+	for shard := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
 		case c := <-s.erased.chores:
 			s.do(ctx, b, c)
-		case <-s.full:
-			s.take(b)
-			s.flush(ctx, b)
-		case <-flush.C:
-			s.take(b)
-			s.flush(ctx, b)
+		case <-tick.C:
+			s.handDown(ctx, b, s.opts.Now())
 			s.resettle(ctx)
 			s.live.sweep(shard, s.opts.Now(), s.delivered.Load())
 			shard++
@@ -203,10 +226,39 @@ func (s *Store) drain(b *batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
 	s.take(b)
-	b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, true
+	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
 	s.flush(ctx, b)
+	if b.putErr != nil && b.err == nil {
+		s.pass(ctx, b)
+	}
 	s.resettle(ctx)
-	return errors.Join(b.err, s.shut(b))
+	if n := s.unwritten(b); n > 0 {
+		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
+	}
+	return errors.Join(b.putErr, b.err, s.shut(b))
+}
+
+// pass hands to the backend what the spool could not take, at the last moment.
+func (s *Store) pass(ctx context.Context, b *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lagging || !b.tail.empty() || !b.ready.empty() {
+		return
+	}
+	b.next.end = b.books.At
+	if b.err = s.hand(ctx, b, &b.next); b.err == nil {
+		s.spool.admitted += b.next.admitted
+		b.next, b.putErr = parcel{}, nil
+	}
+}
+
+// unwritten counts the exchanges that stand in memory alone.
+func (s *Store) unwritten(b *batch) int {
+	n := len(b.next.exchanges)
+	if s.spool == nil {
+		n += len(b.ready.exchanges) + len(b.tail.exchanges)
+	}
+	return n
 }
 
 // admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this function.
@@ -215,6 +267,7 @@ func (s *Store) admit(b *batch, t Turn) {
 		s.Tally.Pending.Add(-1)
 		s.heldBytes.Add(-t.Size)
 		b.next.over(t.Begun, reason)
+		b.scrub = b.scrub || reason == droppedOptOut && t.Begun != nil && t.Begun.put // nor its beginning
 	}
 	defer func() {
 		if r := recover(); r != nil {
@@ -229,7 +282,7 @@ func (s *Store) admit(b *batch, t Turn) {
 		gone(droppedOptOut)
 		return
 	}
-	s.redact(x)
+	s.redact(s.redactor, x)
 	signals := s.implicit(x, t.Signals)
 	b.next.signals = append(b.next.signals, signals...)
 	b.next.exchanges = append(b.next.exchanges, *x)

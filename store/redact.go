@@ -10,8 +10,7 @@ import (
 )
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
-func (s *Store) redact(x *sample.Exchange) {
-	r := s.redactor
+func (s *Store) redact(r *sample.Redactor, x *sample.Exchange) {
 	r.Fresh()
 	x.SessionName = r.Text(x.SessionName)
 	x.Redact(r)

@@ -16,24 +16,20 @@ const scanChunk = 1 << 20
 func scan(f *os.File, from, until int64, fn func(kind byte, payload []byte, end int64) (more bool, err error), damaged func(from, to int64)) (at int64, torn bool, err error) {
 	s := scanner{f: f, at: from, until: until}
 	bad := int64(-1) // where a damaged stretch began
-	heal := func() {
-		if bad >= 0 && s.at > bad {
-			damaged(bad, s.at)
-		}
-		bad = -1
-	}
-	for at = from; s.at < until; {
+	for at = from; s.at < s.until; {
 		kind, payload, size, err := readFrame(s.buf)
 		switch {
 		case err == nil:
-			heal()
+			if bad >= 0 {
+				damaged(bad, s.at)
+				bad = -1
+			}
 			s.skip(size)
-			more, err := fn(kind, payload, s.at)
 			at = s.at
-			if err != nil || !more {
+			if more, err := fn(kind, payload, at); err != nil || !more {
 				return at, false, err
 			}
-		case errors.Is(err, errShort) && s.at+int64(len(s.buf)) < until:
+		case errors.Is(err, errShort) && s.at+int64(len(s.buf)) < s.until:
 			if err := s.fill(max(size, scanChunk)); err != nil {
 				return at, false, err
 			}
@@ -41,23 +37,7 @@ func scan(f *os.File, from, until int64, fn func(kind byte, payload []byte, end 
 			if bad < 0 {
 				bad = s.at
 			}
-			if len(s.buf) < 2 {
-				s.skip(len(s.buf))
-				break
-			}
 			s.skip(1 + nextFrame(s.buf[1:]))
-			if len(s.buf) == 0 && s.at < until {
-				s.at -= int64(len(frameMark) - 1) // a mark may stand across the edge
-				s.at = max(s.at, bad+1)
-			}
-		}
-		if len(s.buf) == 0 && s.at < until {
-			if err := s.fill(scanChunk); err != nil {
-				return at, false, err
-			}
-			if len(s.buf) == 0 { // the file is shorter than it should be
-				break
-			}
 		}
 	}
 	return at, bad >= 0, nil
@@ -75,20 +55,18 @@ func (s *scanner) skip(n int) {
 	s.at += int64(n)
 }
 
-// fill reads on until the buffer holds n bytes, or the stretch ends.
+// fill reads on until the buffer holds n bytes, or the stretch ends: then until is where it does.
 func (s *scanner) fill(n int) error {
 	n = int(min(int64(n), s.until-s.at))
-	if n <= len(s.buf) {
-		return nil
-	}
 	b := make([]byte, n)
 	have := copy(b, s.buf)
 	got, err := s.f.ReadAt(b[have:], s.at+int64(have))
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fmt.Errorf("read the spool: %w", err)
 	}
-	if s.buf = b[:have+got]; got == 0 {
-		s.until = s.at + int64(len(s.buf)) // it is shorter
+	s.buf = b[:have+got]
+	if have+got < n { // the file is shorter than it should be
+		s.until = s.at + int64(len(s.buf))
 	}
 	return nil
 }

@@ -4,20 +4,18 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
-	"slices"
 	"strconv"
-	"strings"
 	"syscall"
+	"time"
 )
 
 const (
-	segmentBytes  = 64 << 20
-	ballastBytes  = 1 << 20 // given back to a full disk, so that what is waiting can be booked
-	segmentSuffix = ".spool"
-	spoolVersion  = 1
+	segmentBytes = 64 << 20
+	ballastBytes = 1 << 20 // given back to a full disk, so that what is waiting can be booked
+	ballastName  = "ballast"
+	spoolVersion = 1
 )
 
 // ErrSpoolNewer is answered for a spool that a later release wrote.
@@ -39,16 +37,18 @@ func (p place) before(q place) bool {
 // segmentHead is the first record of a segment. Admitted is how many exchanges were admitted before it: whatever becomes
 // of the segments before, what they held can be accounted for.
 type segmentHead struct {
-	Version  int   `json:"version"`
-	Admitted int64 `json:"admitted"`
+	Version  int    `json:"version"`
+	Spool    string `json:"spool"` // tells its segments from those of another directory
+	Admitted int64  `json:"admitted"`
 }
 
 // spool is the write-ahead log between the recorder and the backend: what is in it survives the program, and waits as long
-// as the backend cannot take it. It belongs to the recorder.
+// as the backend cannot take it. Whoever holds batch.mu may use it; what was written and not released may be read by anybody.
 type spool struct {
 	dir      string
+	name     string
 	quota    int64
-	f        *os.File // the last segment
+	f        *os.File // the last segment, nil while there is none
 	end      place
 	admitted int64
 	bytes    int64 // of all segments
@@ -57,85 +57,120 @@ type spool struct {
 	ballast  bool
 }
 
-// openSpool opens the spool of a directory, or makes one. It returns the ledger from which delivery goes on. What a crash
+// openSpool opens the spool of a directory, or makes one. It returns the cursor from which delivery goes on. What a crash
 // left behind is looked at when it is read, not now: a start must not wait for it.
-func openSpool(dir string, quota int64) (*spool, ledger, error) {
+func openSpool(dir string, quota int64, now time.Time) (*spool, cursorFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, ledger{}, fmt.Errorf("make the spool: %w", err)
+		return nil, cursorFile{}, fmt.Errorf("make the spool: %w", err)
 	}
-	s := &spool{dir: dir, quota: quota}
 	segs, err := segments(dir)
 	if err != nil {
-		return nil, ledger{}, err
+		return nil, cursorFile{}, err
 	}
-	from, err := readCursor(dir, segs)
+	c, damaged, err := readCursor(dir, segs)
 	if err != nil {
-		return nil, ledger{}, err
+		return nil, cursorFile{}, err
 	}
-	s.end = place{Segment: max(from.At.Segment, 1)}
-	s.admitted = from.Admitted
+	if damaged {
+		if err := os.Rename(filepath.Join(dir, cursorName), filepath.Join(dir, damagedCursor)); err != nil {
+			return nil, cursorFile{}, fmt.Errorf("set a damaged cursor aside: %w", err)
+		}
+	}
+	if c.Spool == "" {
+		c.Spool = strconv.FormatInt(now.UnixNano(), 36)
+	}
+	s := &spool{dir: dir, name: c.Spool, quota: quota}
 	for _, seg := range segs {
 		s.bytes += seg.size
 	}
-	s.fresh = true
-	if n := len(segs); n > 0 {
-		if err := s.resume(segs[n-1], from); err != nil {
-			return nil, ledger{}, err
+	from := c.start()
+	s.end, s.admitted = from.At, max(c.Admitted, from.Admitted)
+	for i := len(segs) - 1; i >= 0; i-- {
+		if h, ok := readHead(segs[i].path(dir)); ok && h.Spool != s.name {
+			continue // of another directory: whoever comes to it takes it away
 		}
+		if err := s.resume(segs[i], &c); err != nil {
+			return nil, cursorFile{}, err
+		}
+		break
+	}
+	if err := s.tryOut(); err != nil {
+		return nil, cursorFile{}, errors.Join(err, s.close())
 	}
 	s.fill()
-	return s, from, nil
+	return s, c, nil
 }
 
-// resume takes up the last segment where its last whole record ends.
-func (s *spool) resume(seg segment, from ledger) error {
-	f, err := os.OpenFile(seg.path(s.dir), os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("open the spool: %w", err)
+// tryOut finds out whether files can be made here, before the program relies on it.
+func (s *spool) tryOut() error {
+	path := filepath.Join(s.dir, cursorName+".new")
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_TRUNC, 0o600)
+	if err == nil {
+		err = errors.Join(f.Close(), os.Remove(path))
 	}
-	p, damages := parcel{}, int64(0)
-	s.admitted = 0
-	at, torn, err := scan(f, 0, seg.size, func(kind byte, payload []byte, _ int64) (bool, error) {
-		if kind == frameSegment {
-			return true, s.begin(payload)
-		}
-		return true, p.count(kind, payload)
-	}, func(int64, int64) { damages++ })
 	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	s.admitted = max(s.admitted+p.admitted+damages, from.Admitted)
-	s.f, s.end, s.fresh = f, place{seg.n, at}, false
-	switch {
-	case at < from.At.Offset && seg.n == from.At.Segment: // shorter than what was delivered of it
-		s.fresh = true
-	case torn && damages == 0:
-		s.bytes -= seg.size - at
-		if err := f.Truncate(at); err != nil {
-			return errors.Join(fmt.Errorf("cut the spool behind its last record: %w", err), f.Close())
-		}
-	case torn || damages > 0:
-		s.fresh = true // the reader sets aside what is damaged
+		return fmt.Errorf("write the spool: %w", err)
 	}
 	return nil
 }
 
-func (s *spool) begin(payload []byte) error {
-	var h segmentHead
-	if err := json.Unmarshal(payload, &h); err != nil {
-		return nil //nolint:nilerr // damaged in a way that its checksum does not tell: nothing is known of what was before
+// resume takes up the last segment where its last whole record ends. What the cursor knows of it is not read again.
+func (s *spool) resume(seg segment, c *cursorFile) error {
+	f, err := os.OpenFile(seg.path(s.dir), os.O_RDWR, 0)
+	if err != nil {
+		return fmt.Errorf("open the spool: %w", err)
 	}
-	if h.Version > spoolVersion {
-		return fmt.Errorf("%w (version %d, this one knows %d): upgrade precept, or let the newer one drain it", ErrSpoolNewer, h.Version, spoolVersion)
+	from := int64(0)
+	if c.End.Segment == seg.n && c.End.Offset <= seg.size {
+		from = c.End.Offset
 	}
-	s.admitted = h.Admitted
+	p, damages := parcel{}, int64(0)
+	at, torn, err := scan(f, from, seg.size, func(kind byte, payload []byte, _ int64) (bool, error) {
+		if kind == frameSegment || kind == frameAdmitted {
+			damages = 0 // it tells what was lost before it
+		}
+		if h := (segmentHead{}); kind == frameSegment && json.Unmarshal(payload, &h) == nil {
+			p.tell(h.Admitted)
+		}
+		_ = p.count(kind, payload) // whoever reads it back sets it aside
+		return true, nil
+	}, func(int64, int64) { damages++; s.fresh = true })
+	if err != nil {
+		return errors.Join(err, f.Close())
+	}
+	base := s.admitted
+	if p.told {
+		base = p.total - p.upTo
+	}
+	s.admitted = max(s.admitted, base+p.admitted+damages)
+	return s.takeUp(f, seg, at, torn)
+}
+
+// takeUp goes on behind the last record of a segment, or leaves it as it is and begins a new one.
+func (s *spool) takeUp(f *os.File, seg segment, at int64, torn bool) error {
+	last := place{seg.n, at}
+	switch {
+	case last.before(s.end): // it is shorter than what was delivered of it, or the newest are gone
+		s.end = place{Segment: s.end.Segment + 1}
+		return f.Close()
+	case s.fresh || at == 0: // damaged, or none of ours: whoever reads it sets aside what is bad
+		s.end = place{Segment: seg.n + 1}
+		return f.Close()
+	case torn: // what a crash cut short was never acknowledged
+		setAside(s.dir, f, seg.n, at, seg.size)
+		if err := f.Truncate(at); err != nil {
+			return errors.Join(fmt.Errorf("cut the spool behind its last record: %w", err), f.Close())
+		}
+		s.bytes -= seg.size - at
+	}
+	s.f, s.end = f, last
 	return nil
 }
 
 // write appends records that admit so many exchanges, all or nothing, and waits until they are on the disk. It returns the
 // place behind them.
 func (s *spool) write(records []byte, admitted int64) (place, error) {
-	if s.f == nil || s.fresh || s.end.Offset > 0 && s.end.Offset+int64(len(records)) > segmentBytes {
+	if s.f == nil || s.fresh || s.end.Offset+int64(len(records)) > segmentBytes {
 		if err := s.rotate(); err != nil {
 			return s.end, s.failed(err)
 		}
@@ -162,7 +197,7 @@ func (s *spool) write(records []byte, admitted int64) (place, error) {
 // failed gives a full disk the ballast back.
 func (s *spool) failed(err error) error {
 	if full(err) && s.ballast {
-		s.ballast = os.Remove(filepath.Join(s.dir, "ballast")) != nil
+		s.ballast = os.Remove(filepath.Join(s.dir, ballastName)) != nil
 	}
 	return fmt.Errorf("write the spool: %w", err)
 }
@@ -174,7 +209,11 @@ func (s *spool) fill() {
 	if s.ballast {
 		return
 	}
-	path := filepath.Join(s.dir, "ballast")
+	path := filepath.Join(s.dir, ballastName)
+	if info, err := os.Stat(path); err == nil && info.Size() == ballastBytes {
+		s.ballast = true
+		return
+	}
 	if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
 		_ = os.Remove(path) // half of it is worth more as space
 		return
@@ -184,107 +223,51 @@ func (s *spool) fill() {
 
 // rotate begins a segment.
 func (s *spool) rotate() error {
-	next := place{Segment: s.end.Segment}
+	next := place{Segment: max(s.end.Segment, 1)}
 	if s.f != nil || s.end.Offset > 0 {
 		next.Segment++
 	}
+	head, err := json.Marshal(segmentHead{Version: spoolVersion, Spool: s.name, Admitted: s.admitted})
+	if err != nil {
+		return err
+	}
+	frame := closeFrame(append(openFrame(nil, frameSegment), head...), 0)
 	f, err := os.OpenFile(segment{n: next.Segment}.path(s.dir), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
-	for errors.Is(err, fs.ErrExist) { // there is one that a cursor of ours does not know of
+	for errors.Is(err, os.ErrExist) { // there is one that no cursor knows of
 		next.Segment++
 		f, err = os.OpenFile(segment{n: next.Segment}.path(s.dir), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
 	}
 	if err != nil {
 		return err
 	}
-	head, err := json.Marshal(segmentHead{Version: spoolVersion, Admitted: s.admitted})
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
-	frame := closeFrame(append(openFrame(nil, frameSegment), head...), 0)
 	if _, err = f.WriteAt(frame, 0); err == nil {
 		err = errors.Join(f.Sync(), syncDir(s.dir))
 	}
 	if err != nil {
 		return errors.Join(err, f.Close(), os.Remove(f.Name()))
 	}
-	if s.f != nil {
-		err = s.f.Close()
-	}
+	err = s.close()
 	next.Offset = int64(len(frame))
 	s.f, s.end, s.fresh = f, next, false
 	s.bytes += next.Offset
 	return err
 }
 
-// release deletes the segments that end before a place.
-func (s *spool) release(until place) error {
-	segs, err := segments(s.dir)
-	if err != nil {
-		return err
+// retire leaves the last segment behind without beginning another one, which would want space. It returns the new end.
+func (s *spool) retire() (place, error) {
+	if s.f == nil && s.end.Offset == 0 {
+		return s.end, nil
 	}
-	for _, seg := range segs {
-		if seg.n >= until.Segment || seg.n >= s.end.Segment {
-			break
-		}
-		if err := os.Remove(seg.path(s.dir)); err != nil {
-			return fmt.Errorf("delete a drained segment of the spool: %w", err)
-		}
-		s.bytes -= seg.size
-	}
-	return nil
+	s.end = place{Segment: s.end.Segment + 1}
+	return s.end, s.close()
 }
 
+// close lets go of the last segment.
 func (s *spool) close() error {
 	if s.f == nil {
 		return nil
 	}
 	f := s.f
-	s.f, s.fresh = nil, true
+	s.f, s.fresh = nil, false
 	return f.Close()
-}
-
-// segment is one file of the spool.
-type segment struct {
-	n    uint64
-	size int64
-}
-
-func (g segment) path(dir string) string {
-	return filepath.Join(dir, fmt.Sprintf("%016d", g.n)+segmentSuffix)
-}
-
-// segments lists a spool's files, in their order.
-func segments(dir string) ([]segment, error) {
-	entries, err := os.ReadDir(dir)
-	if err != nil {
-		return nil, fmt.Errorf("list the spool: %w", err)
-	}
-	var out []segment
-	for _, e := range entries {
-		name, ok := strings.CutSuffix(e.Name(), segmentSuffix)
-		n, err := strconv.ParseUint(name, 10, 64)
-		if !ok || err != nil {
-			continue
-		}
-		info, err := e.Info()
-		if err != nil {
-			return nil, fmt.Errorf("list the spool: %w", err)
-		}
-		out = append(out, segment{n, info.Size()})
-	}
-	slices.SortFunc(out, func(a, b segment) int {
-		if a.n < b.n {
-			return -1
-		}
-		return 1
-	})
-	return out, nil
-}
-
-func syncDir(dir string) error {
-	d, err := os.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(d.Sync(), d.Close())
 }

@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -51,12 +52,14 @@ type Store struct {
 
 	spool     *spool           // nil without one
 	batch     *batch           // the recorder's
-	redactor  *sample.Redactor // the recorder's, made fresh for each sample
+	redactor  *sample.Redactor // of whoever has batch.mu, made fresh for each sample
 	delivered atomic.Int64
-	lagging   atomic.Bool
+	lagging   atomic.Bool // something of what was said in sessions is in the spool alone
+	blind     atomic.Bool // the same, and the sessions are not in memory either
 
 	heldBytes atomic.Int64
-	down      atomic.Bool // the last write failed
+	down      atomic.Bool // the last write to the backend failed
+	unspooled atomic.Bool // the last write to the spool failed
 
 	dirtyMu sync.Mutex
 	dirty   []*Session
@@ -103,19 +106,27 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openSpool opens the spool and hands over what the last run left in it, for as long as a start may wait.
+// openSpool opens the spool and hands over what the last run left in it, for as long as a start may wait. Where none can be
+// had, precept goes on without: what waits for the backend then waits in memory.
 func (s *Store) openSpool(ctx context.Context) error {
+	b := s.batch
+	defer func() { b.started = true }()
 	if s.opts.SpoolDir == "" {
 		return nil
 	}
-	spool, from, err := openSpool(s.opts.SpoolDir, s.opts.SpoolBytes)
-	if err != nil {
+	spool, c, err := openSpool(s.opts.SpoolDir, s.opts.SpoolBytes, s.opts.Now())
+	if errors.Is(err, ErrSpoolNewer) {
 		return err
 	}
+	if err != nil {
+		s.opts.Failed("spool", fmt.Errorf("there is no spool, and what waits for the store waits in memory until the next start: %w", err))
+		return nil
+	}
 	s.spool = spool
-	b := s.batch
-	b.books, b.safe, b.from = from, from.clone(), spool.end
-	b.next.crashed, b.lagging = true, from.At.before(spool.end)
+	b.books, b.safe, b.epoch, b.from = c.start(), c.Safe.clone(), c.Epoch, spool.end
+	b.next.crashed, b.lagging = true, b.books.At.before(spool.end)
+	s.lagging.Store(b.lagging)
+	s.blind.Store(b.lagging)
 	s.flush(ctx, b)
 	return nil
 }
@@ -131,7 +142,7 @@ func (s *Store) Close() error {
 }
 
 // Healthy says whether the last write went through.
-func (s *Store) Healthy() bool { return !s.down.Load() }
+func (s *Store) Healthy() bool { return !s.down.Load() && !s.unspooled.Load() }
 
 func (s *Store) healthy(ok bool) { s.down.Store(!ok) }
 
@@ -153,7 +164,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		return nil, true
 	}
 	if !ok {
-		return nil, s.lagging.Load() // it may stand in the spool
+		return nil, s.blind.Load() // it may stand in the spool
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {

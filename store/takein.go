@@ -43,7 +43,7 @@ func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Trans
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
 	id := importID(tenant, name, t.Request)
 	list, answered := exchangesOf(t.Request)
-	o := s.optOut.Load()
+	o, redactor := s.optOut.Load(), sample.NewRedactor(s.opts.Personal) // the recorder has its own
 	kept := make([]sample.Exchange, 0, len(list))
 	for i := range list {
 		x := &list[i]
@@ -54,7 +54,7 @@ func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Trans
 			s.Tally.OptedOut.Add(1)
 			continue
 		}
-		s.redact(x)
+		s.redact(redactor, x)
 		kept = append(kept, *x)
 	}
 	if len(kept) == 0 {

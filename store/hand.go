@@ -1,0 +1,120 @@
+package store
+
+import (
+	"context"
+	"errors"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// hand gives a parcel to the backend, and books it.
+func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
+	var stubs []sample.Exchange
+	if p.crashed {
+		if stubs = b.books.stubs(); len(stubs) > 0 {
+			if err := s.be.Write(ctx, session.Batch{Exchanges: stubs}); err != nil && !errors.Is(err, session.ErrInvalid) {
+				return err
+			}
+		}
+	}
+	err := s.write(ctx, p)
+	if errors.Is(err, ErrVolatile) { // nobody else knows the sessions: they stay within reach
+		s.Tally.DroppedReadOnly.Add(int64(len(p.exchanges)))
+		s.heldBytes.Add(-p.held)
+		s.delivered.Store(p.flush)
+		s.healthy(false)
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	s.Tally.Incomplete.Add(int64(len(stubs)))
+	b.books.advance(p)
+	s.handed(b, p)
+	return nil
+}
+
+// write puts a parcel down in the backend: the sessions and what was said in them, then what the traffic said of them, then what waited for it.
+func (s *Store) write(ctx context.Context, p *parcel) error {
+	w := session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges}
+	err := error(nil)
+	if len(w.Rows)+len(w.Echoes)+len(w.Exchanges) > 0 {
+		if err = s.be.Write(ctx, w); errors.Is(err, session.ErrInvalid) {
+			err = s.sift(ctx, w)
+		}
+	}
+	if err != nil {
+		return &stepError{"write", err}
+	}
+	if err = s.tell(ctx, p.signals); err != nil {
+		return &stepError{"implicit", err}
+	}
+	if err = s.unpark(ctx, p.echoes); err != nil {
+		return &stepError{"unpark", err}
+	}
+	return nil
+}
+
+// stepError says which step failed.
+type stepError struct {
+	step string
+	err  error
+}
+
+func (e *stepError) Error() string { return e.err.Error() }
+func (e *stepError) Unwrap() error { return e.err }
+
+// stepOf names the step that failed.
+func stepOf(err error) string {
+	if e, ok := errors.AsType[*stepError](err); ok {
+		return e.step
+	}
+	return "spool"
+}
+
+// sift writes a batch in which something can never be stored: first what is no exchange, then every exchange by itself,
+// and drops those that are refused. Better lose them than everything beside and behind them.
+func (s *Store) sift(ctx context.Context, w session.Batch) error {
+	err := s.be.Write(ctx, session.Batch{Rows: w.Rows, Echoes: w.Echoes})
+	if errors.Is(err, session.ErrInvalid) {
+		s.opts.Failed("write", err)
+	} else if err != nil {
+		return err
+	}
+	for i := range w.Exchanges {
+		err := s.be.Write(ctx, session.Batch{Exchanges: w.Exchanges[i : i+1]})
+		switch {
+		case errors.Is(err, session.ErrInvalid):
+			s.opts.Failed("write", err)
+			w.Exchanges[i].Outcome = refused
+		case err != nil:
+			return err
+		}
+	}
+	return nil
+}
+
+// refused marks an exchange that the backend can never take.
+const refused = "refused"
+
+// handed accounts for a parcel that the backend has.
+func (s *Store) handed(b *batch, p *parcel) {
+	for i := range p.exchanges {
+		switch p.exchanges[i].Outcome {
+		case refused:
+			b.books.refuse()
+			s.Tally.DroppedBad.Add(1)
+			continue
+		case sample.Complete:
+		default:
+			s.Tally.Incomplete.Add(1)
+		}
+		s.Tally.Exchanges.Add(1)
+	}
+	s.heldBytes.Add(-p.held)
+	if p.flush > 0 {
+		s.delivered.Store(p.flush)
+	}
+	s.healthy(true)
+}

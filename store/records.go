@@ -1,0 +1,166 @@
+package store
+
+import (
+	"encoding/binary"
+	"encoding/json"
+	"fmt"
+	"maps"
+	"slices"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// What stands in the records of the spool.
+
+type storedSignal struct {
+	Tenant  string         `json:"tenant"`
+	Session string         `json:"session"`
+	Entry   feedback.Entry `json:"entry"`
+}
+
+// appendDoc writes a record of JSON.
+func appendDoc(b []byte, kind byte, v any) []byte {
+	text, err := json.Marshal(v)
+	if err != nil { // plain structures of ours always encode
+		return b
+	}
+	at := len(b)
+	return closeFrame(append(openFrame(b, kind), text...), at)
+}
+
+func readDoc[T any](payload []byte) (v T, err error) {
+	if err := json.Unmarshal(payload, &v); err != nil {
+		return v, fmt.Errorf("a record of JSON: %w", err)
+	}
+	return v, nil
+}
+
+func readSignal(payload []byte) (signal, error) {
+	s, err := readDoc[storedSignal](payload)
+	if err != nil {
+		return signal{}, err
+	}
+	id, ok := session.ParseID(s.Session)
+	if !ok {
+		return signal{}, errFrame
+	}
+	return signal{touch{s.Tenant, id}, s.Entry}, nil
+}
+
+// appendExchange writes an exchange, and whether its beginning was put down before.
+func appendExchange(b []byte, x *sample.Exchange, begun bool) []byte {
+	enc, flag := x.Seal(), byte(0)
+	if begun {
+		flag = 1
+	}
+	b = append(b, flag)
+	b = appendText(b, []byte(x.ID))
+	b = appendText(b, enc.Data)
+	return append(b, enc.Items...)
+}
+
+// cutExchange takes an exchange's record apart. The parts are of payload.
+func cutExchange(payload []byte) (begun bool, id []byte, enc sample.Encoded, err error) {
+	if len(payload) == 0 {
+		return false, nil, enc, errFrame
+	}
+	id, rest, err := cutText(payload[1:])
+	if err != nil {
+		return false, nil, enc, err
+	}
+	if enc.Data, enc.Items, err = cutText(rest); err != nil {
+		return false, nil, enc, err
+	}
+	if len(enc.Items) == 0 {
+		enc.Items = nil
+	}
+	return payload[0] != 0, id, enc, nil
+}
+
+func appendText(b, text []byte) []byte {
+	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
+}
+
+// cutText takes a text that appendText wrote off the front. The rest is a part of b.
+func cutText(b []byte) (text, rest []byte, err error) {
+	n, w := binary.Uvarint(b)
+	if w <= 0 || n > uint64(len(b)-w) {
+		return nil, nil, errFrame
+	}
+	return b[w : w+int(n)], b[w+int(n):], nil //nolint:gosec // not more than there is
+}
+
+func appendRow(b []byte, r *session.Row) []byte {
+	b = appendText(b, []byte(r.Tenant))
+	b = append(b, r.ID[:]...)
+	b = appendTime(appendTime(b, r.Started), r.Seen)
+	flag := byte(0)
+	if r.Closed {
+		flag = 1
+	}
+	return append(append(b, flag), r.Data...)
+}
+
+func readRow(b []byte) (r session.Row, err error) {
+	tenant, b, err := cutText(b)
+	if err != nil || len(b) < len(r.ID)+17 {
+		return r, errFrame
+	}
+	r.Tenant = string(tenant)
+	b = b[copy(r.ID[:], b):]
+	r.Started, r.Seen, r.Closed = readTime(b), readTime(b[8:]), b[16] == 1
+	r.Data = append([]byte(nil), b[17:]...)
+	return r, nil
+}
+
+func appendTime(b []byte, t time.Time) []byte {
+	return binary.LittleEndian.AppendUint64(b, uint64(t.UnixMicro())) //nolint:gosec // both ways
+}
+
+func readTime(b []byte) time.Time {
+	return time.UnixMicro(int64(binary.LittleEndian.Uint64(b))).UTC() //nolint:gosec // both ways
+}
+
+// appendEchoes writes the tenants' names once.
+func appendEchoes(b []byte, list []session.Echo) []byte {
+	byTenant := map[string][]session.Echo{}
+	for i := range list {
+		byTenant[list[i].Tenant] = append(byTenant[list[i].Tenant], list[i])
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(byTenant)) {
+		of := byTenant[tenant]
+		b = appendText(b, []byte(tenant))
+		b = binary.AppendUvarint(b, uint64(len(of)))
+		for i := range of {
+			b = binary.LittleEndian.AppendUint64(b, uint64(of[i].Key))
+			b = append(b, of[i].ID[:]...)
+			b = appendTime(b, of[i].At)
+		}
+	}
+	return b
+}
+
+func readEchoes(b []byte) (list []session.Echo, err error) {
+	const size = 8 + len(session.ID{}) + 8
+	for len(b) > 0 {
+		tenant, rest, err := cutText(b)
+		if err != nil {
+			return nil, err
+		}
+		n, w := binary.Uvarint(rest)
+		if w <= 0 || n > uint64(len(rest)-w)/uint64(size) {
+			return nil, errFrame
+		}
+		b = rest[w:]
+		name := string(tenant)
+		for range n {
+			e := session.Echo{Tenant: name, Key: session.EchoKey(binary.LittleEndian.Uint64(b)), At: readTime(b[size-8:])}
+			copy(e.ID[:], b[8:])
+			list, b = append(list, e), b[size:]
+		}
+	}
+	return list, nil
+}
