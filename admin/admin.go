@@ -34,6 +34,7 @@ type Options struct {
 	Listen  string                            // the listener's own host:port, once it is known
 	Report  Reporter                          // nil: no report yet
 	Forget  Forgetter                         // nil: nothing can be forgotten
+	Keep    Keeper                            // nil: lessons cannot be changed
 	Figures func(context.Context) []Figure    // health; nil: none
 	Ready   func() error                      // nil: ready as soon as it serves
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
@@ -97,6 +98,7 @@ func (s *Server) locked(g *echo.Group) {
 	g.POST("/logout", s.logout)
 	g.GET("/api/report", s.report)
 	g.POST("/api/forget", s.forget)
+	g.POST("/api/lessons/:slug/:action", s.act)
 	g.GET("/metrics", s.metrics)
 	g.GET("/debug/pprof/", echo.WrapHandler(http.HandlerFunc(pprof.Index)))
 	g.GET("/debug/pprof/:profile", echo.WrapHandler(http.HandlerFunc(pprof.Index)))

@@ -77,6 +77,8 @@ type arm struct {
 	early [chosen]int64 // what open sessions have told so far: for the chooser alone
 	marks marks         // how the evidence stood earlier
 
+	narrowest float64 // the interval's half-width, as far as anybody asked; 0: nobody did
+
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
 }

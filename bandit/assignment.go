@@ -27,6 +27,7 @@ type Candidate struct {
 	Confidence float64
 	Tokens     int
 	Epsilon    float64 // of a trial that an operator asked for; 0: by rule
+	Until      float64 // the half-width at which that trial ends; 0: when the operator says so
 	Parent     Arm     // the arm this one is heir of (supersedes, or the text before an edit); "" none
 	Forced     bool    // the loop warning: always picked, not counted in K, only its coin is flipped
 }

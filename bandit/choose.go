@@ -62,7 +62,7 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	default: // Uplift
 	}
 	k.score = k.Mean + temper*math.Sqrt(max(k.Var, 0))*normal(Coin(c.Salt, ForDraw, session, k.Slug))
-	if k.Candidate.Epsilon > 0 { // a trial: the operator asked for data, so neither the threshold nor the bench applies
+	if k.onTrial() { // a trial: the operator asked for data, so neither the threshold nor the bench applies
 		return true
 	}
 	return !k.Probe && k.score > float64(k.Tokens)*c.TokenCost

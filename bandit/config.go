@@ -29,6 +29,9 @@ type Config struct {
 	TokenCost float64   // price of one token in units of reward (0)
 }
 
+// TrialEpsilon is the usual holdout of a trial: it tells most from the fewest picks.
+const TrialEpsilon = 0.50
+
 // Propensities that are rules, not settings.
 const (
 	provenEpsilon = 0.05 // once a lesson is proven, little is left to learn from withholding it

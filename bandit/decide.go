@@ -7,6 +7,7 @@ type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
+	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }
 
@@ -143,7 +144,7 @@ func (c Config) epsilon(k *considered) float64 {
 	switch {
 	case c.Objective == All: // certain injection must be possible, whatever else is in force
 		return c.Epsilon
-	case k.Epsilon > 0:
+	case k.onTrial():
 		return min(k.Epsilon, 1)
 	case c.Epsilon == 0: // the operator wants nothing withheld
 		return 0
@@ -154,6 +155,9 @@ func (c Config) epsilon(k *considered) float64 {
 	}
 	return c.Epsilon
 }
+
+// onTrial says that the operator wants data of the lesson, and has not got them all.
+func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
 
 // NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more data will cost.
 func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {

@@ -55,14 +55,14 @@ func (c *Counters) Inherit(from *Counters) {
 	defer from.mu.RUnlock()
 	take := func(scope string, a *arm) {
 		a.mu.Lock()
-		early, known := a.early, marks{append([]standing(nil), a.marks.list...), a.marks.every}
+		early, known, narrowest := a.early, marks{append([]standing(nil), a.marks.list...), a.marks.every}, a.narrowest
 		a.mu.Unlock()
-		if early == [chosen]int64{} && len(known.list) == 0 {
+		if early == [chosen]int64{} && len(known.list) == 0 && narrowest == 0 {
 			return
 		}
 		b := c.scope(scope, true)
 		b.mu.Lock()
-		b.early, b.marks, b.stamp = early, known, 0
+		b.early, b.marks, b.narrowest, b.stamp = early, known, narrowest, 0
 		b.mu.Unlock()
 	}
 	for k, a := range from.arms {

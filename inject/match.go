@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -15,8 +16,8 @@ import (
 // Bounds of a session's memory of matches.
 const (
 	maxMatched   = 128
-	maxSearched  = 64 << 10 // bytes of the user's words that are searched, half from either end
-	trialEpsilon = 0.5      // of a lesson on trial
+	maxSearched  = 64 << 10            // bytes of the user's words that are searched, half from either end
+	trialEpsilon = bandit.TrialEpsilon // of a lesson on trial
 )
 
 // spot is a place for a block of this turn.
@@ -127,7 +128,7 @@ func ends(s string, most int) string {
 func (w *work) candidate(l *lesson.Lesson) bandit.Candidate {
 	c := bandit.Candidate{Slug: l.Slug, Arm: arm(l), Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		c.Epsilon = trialEpsilon
+		c.Epsilon, c.Until = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.Book.Get(s); ok {

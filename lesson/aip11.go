@@ -137,7 +137,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 // own reads metadata.precept: the state and what it was approved for.
 func (r *reader) own(l *Lesson, n *node) {
 	const prefix = "metadata.precept"
-	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source")
+	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "trial_epsilon", "trial_until_halfwidth")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
 		if !l.State.Valid() {
@@ -149,4 +149,5 @@ func (r *reader) own(l *Lesson, n *node) {
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
 	l.Approval.At = r.instant(prefix, n, "approved_at")
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
+	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
 }

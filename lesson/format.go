@@ -158,6 +158,8 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
 		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
 		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
+		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
+		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
 	}
 	if form == FormGptme {
 		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)
@@ -191,6 +193,13 @@ func stateNode(l *Lesson) *node {
 }
 
 func text(s string) *node { return &node{kind: kindString, text: s} }
+
+func optionalNumber(x float64) *node {
+	if x == 0 {
+		return nil
+	}
+	return &node{kind: kindNumber, num: x}
+}
 
 func optional(s string) *node {
 	if s == "" {

@@ -80,6 +80,12 @@ type Approval struct {
 	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
 }
 
+// TrialPlan is how an operator wants a lesson in trial to be measured; a zero takes what is usual.
+type TrialPlan struct {
+	Epsilon float64 // the share of its picks that is withheld (0.5)
+	Until   float64 // the half-width of the interval, in units of reward, at which the trial ends; 0: when somebody ends it
+}
+
 // Lesson is one LESSON.md, read. It is immutable once in a book.
 type Lesson struct {
 	Slug, Title                string
@@ -92,12 +98,13 @@ type Lesson struct {
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // of a person's file: active
 	Approval                   Approval
-	Body                       string // markdown after the frontmatter
-	Advice                     string // the "What to do (or avoid)" section (gptme form: rule and pattern), raw
-	Path                       string // where it was read
-	Category                   string // the subfolder
-	ContentHash                string // hex SHA-256 over what the model would see and the trigger
-	Raw                        []byte // the file, byte for byte
+	Plan                       TrialPlan // of a lesson in trial
+	Body                       string    // markdown after the frontmatter
+	Advice                     string    // the "What to do (or avoid)" section (gptme form: rule and pattern), raw
+	Path                       string    // where it was read
+	Category                   string    // the subfolder
+	ContentHash                string    // hex SHA-256 over what the model would see and the trigger
+	Raw                        []byte    // the file, byte for byte
 	Form                       Form
 }
 

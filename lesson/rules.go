@@ -166,6 +166,19 @@ func (r *reader) confidence(n *node) float64 {
 
 const defaultConfidence = 0.5
 
+// share reads a number between 0 and 1, both excluded; 0 when it is not there.
+func (r *reader) share(prefix string, n *node, key string) float64 {
+	v, ok := n.get(key)
+	if !ok {
+		return 0
+	}
+	if v.kind != kindNumber || !(v.num > 0 && v.num < 1) {
+		r.invalid(join(prefix, key), v.line, "must lie between 0 and 1; write a number such as 0.5")
+		return 0
+	}
+	return v.num
+}
+
 func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {

@@ -16,7 +16,7 @@ func Build(in Input) Report {
 		in.Counters = bandit.NewCounters()
 	}
 	r := Report{
-		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Tenant: in.Tenant, Provisional: in.Provisional,
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)), Tenant: in.Tenant, Provisional: in.Provisional,
 		Lessons: []Row{},
 	}
 	if in.Window > 0 {
@@ -90,6 +90,13 @@ func (b *builder) row(l Lesson) Row {
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)
+	switch {
+	case l.Epsilon <= 0:
+	case p.Reached:
+		r.Trial = "reached"
+	default:
+		r.Trial = "running"
+	}
 	r.Verdict = b.verdict(&r, s, p)
 	b.need(&r, l, s, all, p)
 	if r.Verdict == Invalid {
@@ -106,7 +113,7 @@ func (b *builder) row(l Lesson) Row {
 }
 
 func candidate(l Lesson) bandit.Candidate {
-	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Forced: l.Arm == bandit.LoopArm}
+	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Forced: l.Arm == bandit.LoopArm}
 }
 
 // hash is the arm's part of the content hash.

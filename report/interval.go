@@ -7,14 +7,13 @@ import (
 )
 
 const (
-	alpha    = 0.05
 	minPicks = 50   // an asymptotic interval needs some data before its variance can be trusted
 	minArm   = 5    // in each arm
 	material = 0.03 // what an operator would act on: 3 points
 
 	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at about a thousand picks; the
 	// control coin falls rarely, so its comparison is read later.
-	tightLesson = 1000
+	tightLesson = bandit.TightLesson
 	tightGlobal = 5000
 )
 
@@ -40,17 +39,8 @@ func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	return effect, effect - h, effect + h
 }
 
-// rho2 makes the sequence tightest at about n = tight.
-func rho2(tight float64) float64 {
-	l := -2 * math.Log(alpha)
-	return (l + math.Log(l) + 1) / tight
-}
-
 // halfWidth of the sequence after n sessions whose z has the given variance.
-func halfWidth(n, variance, tight float64) float64 {
-	r := rho2(tight)
-	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/alpha))
-}
+func halfWidth(n, variance, tight float64) float64 { return bandit.HalfWidth(n, variance, tight) }
 
 // sessionsFor is after how many picks of a lesson the half-width is at most the target.
 func sessionsFor(target, variance float64) float64 {

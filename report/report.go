@@ -29,6 +29,7 @@ const (
 type Report struct {
 	GeneratedAt      time.Time `json:"generated_at"`
 	RewardDefinition string    `json:"reward_definition"`
+	Objective        string    `json:"objective"` // how lessons were chosen when the report was made; effects are of the holdout whatever it is
 	Tenant           string    `json:"tenant,omitempty"`
 	Window           string    `json:"window,omitempty"`      // effects count sessions that started in it; "" all
 	Provisional      bool      `json:"provisional,omitempty"` // sessions that have not closed are counted
@@ -102,6 +103,7 @@ type Row struct {
 	Caution      bool     `json:"caution"` // present it as a caution
 	Tokens       int64    `json:"tokens"`  // per injection
 	TokensTotal  int64    `json:"tokens_total"`
+	Trial        string   `json:"trial,omitempty"` // of a lesson in trial: "running", or "reached": it is measured as closely as was asked
 	Verdict      Verdict  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one
 	Needs3Points int64    `json:"needs_3_points"`    // told picks until the half-width is 3 points
@@ -159,6 +161,7 @@ type Lesson struct {
 	Confidence  float64
 	Tokens      int
 	Epsilon     float64    // of a trial; 0 by rule
+	Until       float64    // the half-width at which the trial ends; 0: when somebody ends it
 	Parent      bandit.Arm // as in bandit.Candidate
 	Expired     bool
 	Superseded  bool

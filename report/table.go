@@ -89,10 +89,23 @@ func (t table) head(r Report) {
 	if r.RewardDefinition != "" {
 		fmt.Fprintf(t.w, "Reward: %s\n", r.RewardDefinition)
 	}
+	if note := objectives()[r.Objective]; note != "" {
+		fmt.Fprintf(t.w, "Objective: %s, %s\n", r.Objective, note)
+	}
 	fmt.Fprintf(t.w, "Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.\n\n")
 	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
 	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, "lesson", verdictWidth, "verdict", effectWidth, "effect", axis, countWidth, "with/out")
+}
+
+// objectives says what is to be known of the ways of choosing that are not the usual one. The effects are of the holdout under
+// all of them.
+func objectives() map[string]string {
+	return map[string]string{
+		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
+		"random": "a pure experiment: nothing that was learned is used",
+		"all":    "whatever matches: nothing that was learned is used",
+	}
 }
 
 // line writes one row. A name that is too long gets a line of its own: cut short, two names may look like one.
@@ -214,6 +227,12 @@ func (t table) notes(r Row) {
 	}
 	if r.WhatIf != nil {
 		notes = append(notes, r.WhatIf.text())
+	}
+	switch r.Trial {
+	case "running":
+		notes = append(notes, "in trial")
+	case "reached":
+		notes = append(notes, "its trial is over: measured as closely as was asked")
 	}
 	if r.Caution {
 		notes = append(notes, "shown as a caution")

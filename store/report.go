@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"strings"
 	"time"
@@ -113,6 +114,9 @@ func listed(book *lesson.Book, now time.Time) []report.Lesson {
 			Slug: l.Slug, Arm: bandit.Arm(l.Slug + "@" + l.Arm()), ContentHash: l.ContentHash, State: string(l.State),
 			Outcome: l.Outcome, Confidence: l.Confidence,
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
+		}
+		if l.State == lesson.Trial {
+			r.Epsilon, r.Until = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {

@@ -36,6 +36,7 @@ func (w *world) lessons() *cobra.Command {
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
 	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsPush(), w.lessonsPull())
+	c.AddCommand(w.actions()...)
 	return c
 }
 

@@ -61,6 +61,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		owners:  append(p.follow, p.store.Run),
 		reload:  p.configure,
 		forget:  p,
+		keep:    keeper{p.world, cfg},
 		drain:   p.proxy.Drain,
 		close:   p.close,
 		report:  p,

@@ -1,0 +1,73 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/lesson"
+)
+
+// fakeKeeper writes down what it is told to do.
+type fakeKeeper struct {
+	asked string
+	err   error
+}
+
+func (f *fakeKeeper) Act(_ context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+	f.asked = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
+	return &lesson.Lesson{Slug: slug, State: lesson.Trial, ContentHash: "abc"}, f.err
+}
+
+func TestAct(t *testing.T) {
+	for _, c := range []struct {
+		name, path, body, asked string
+		status                  int
+		fail                    error
+	}{
+		{"approve", "look-twice/approve", "", "look-twice approve 0 0 admin", 200, nil},
+		{"a trial as usual", "look-twice/trial", "", "look-twice trial 0 0 admin", 200, nil},
+		{"a trial", "look-twice/trial", `{"epsilon":0.4,"until_halfwidth":0.03}`, "look-twice trial 0.4 0.03 admin", 200, nil},
+		{"a trial of nothing", "look-twice/trial", `{"epsilon":1}`, "", 400, nil},
+		{"a plan without a trial", "look-twice/pause", `{"epsilon":0.5}`, "", 400, nil},
+		{"an unknown member", "look-twice/trial", `{"epsilom":0.5}`, "", 400, nil},
+		{"no JSON", "look-twice/trial", `epsilon=0.5`, "", 400, nil},
+		{"an unknown action", "look-twice/eat", "", "", 404, nil},
+		{"an unknown lesson", "nobody/retire", "", "nobody retire 0 0 admin", 404, ErrNoLesson},
+		{"it cannot be", "look-twice/approve", "", "look-twice approve 0 0 admin", 409, errors.New("it expired")},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			keeper := &fakeKeeper{err: c.fail}
+			f := newFixture(t, func(o *Options) { o.Keep = keeper })
+			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
+				bearer(token)(r)
+				r.Body = io.NopCloser(strings.NewReader(c.body))
+			})
+			if text := body(t, res); res.StatusCode != c.status || keeper.asked != c.asked {
+				t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
+			}
+		})
+	}
+}
+
+func TestActIsLocked(t *testing.T) {
+	keeper := &fakeKeeper{}
+	f := newFixture(t, func(o *Options) { o.Keep = keeper })
+	if res := f.do(t, "POST", "/api/lessons/a/retire", func(*http.Request) {}); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", res.StatusCode)
+	}
+	cookie, _ := f.browser(t)
+	if res := f.do(t, "POST", "/api/lessons/a/retire", func(r *http.Request) { r.AddCookie(cookie) }); res.StatusCode != http.StatusForbidden {
+		t.Errorf("without a CSRF token: %d", res.StatusCode)
+	}
+	if res := f.do(t, "GET", "/api/lessons/a/retire", bearer(token)); res.StatusCode == http.StatusOK {
+		t.Error("GET retires")
+	}
+	if keeper.asked != "" {
+		t.Errorf("it was asked: %q", keeper.asked)
+	}
+}

@@ -1,0 +1,45 @@
+package bandit
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A trial withholds what the operator said and is picked whatever is believed of it, until the interval is as narrow as was
+// asked; from then on the lesson is one as any other.
+func TestATrialEndsAtItsWidth(t *testing.T) {
+	c := NewCounters()
+	cfg := Config{K: 1, Epsilon: 0.2, Salt: "trial"}
+	k := lesson("a")
+	k.Epsilon, k.Until = 0.5, 0.1
+	r := seeded("trial")
+	picks, ended := 0, 0
+	for i := range 4000 {
+		a := Assignment{Category: "x"}
+		for _, p := range Decide(cfg, c, &a, fmt.Sprint("s", i), []Candidate{k}, 1) {
+			picks++
+			if p.Eps == 0.2 && ended == 0 {
+				ended = picks
+			}
+			if p.Eps != 0.5 && ended == 0 {
+				t.Fatalf("epsilon %v in a trial", p.Eps)
+			}
+			if p.Eps == 0.5 && ended > 0 {
+				t.Fatal("the trial began again")
+			}
+		}
+		y := 0.0
+		if r.Float64() < 0.5 {
+			y = 1
+		}
+		c.Add(a.Contribution(y, 1))
+	}
+	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
+	if ended < 700 || ended > 1200 {
+		t.Errorf("it ended after %d of %d picks", ended, picks)
+	}
+	k.Until = 0
+	if p := c.Posterior(k); p.Reached || cfg.NextEpsilon(k, p) != 0.5 {
+		t.Error("a trial without a width ends when somebody ends it")
+	}
+}

@@ -1,0 +1,34 @@
+package bandit
+
+import "math"
+
+// Alpha is the chance with which an interval may ever miss.
+const Alpha = 0.05
+
+// TightLesson is at how many sessions a lesson's interval is tightest: its question is asked at about a thousand picks.
+const TightLesson = 1000
+
+// HalfWidth is that of the asymptotic confidence sequence after n sessions whose z has the given variance
+// (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences,
+// 2021), made to be tightest at about tight sessions.
+func HalfWidth(n, variance, tight float64) float64 {
+	l := -2 * math.Log(Alpha)
+	r := (l + math.Log(l) + 1) / tight
+	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
+}
+
+// reached says whether the arm's interval has been as narrow as a trial was to make it. The caller holds mu. It asks for the
+// width alone, so that nobody stops a trial because of where the interval lies; and once is enough, because the smaller
+// holdout after the trial widens it again.
+func (a *arm) reached(until float64) bool {
+	n := real64(a.total[iN])
+	if !(until > 0) || n < 50 {
+		return false
+	}
+	m := real64(a.total[iZ]) / n
+	w := HalfWidth(n, math.Max(real64(a.total[iZZ])/n-m*m, 1e-9), TightLesson)
+	if a.narrowest == 0 || w < a.narrowest {
+		a.narrowest = w
+	}
+	return a.narrowest <= until
+}
