@@ -46,6 +46,7 @@ type Store struct {
 	once    sync.Once // of Close
 	tenants tenantNames
 	echoes  echoBook
+	packer  packer
 	heard   *heard // nil: every session may be there
 }
 

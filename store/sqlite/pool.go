@@ -179,6 +179,7 @@ func (s *Store) Close() error {
 	s.once.Do(func() {
 		close(s.closed)
 		err = s.close()
+		s.packer.close()
 	})
 	if err != nil {
 		return fmt.Errorf("sqlite: close: %w", err)

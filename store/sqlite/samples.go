@@ -31,7 +31,7 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 		// Not ordered by SQLite: sorting would carry every document through its sorter.
 		rids := map[string]int64{}
 		err = c.query("SELECT rid, data, items FROM exchanges WHERE sid = ?", func(row []driver.Value) error {
-			e, err := toExchange(row[1], row[2])
+			e, _, err := s.toExchange(row[1], row[2])
 			if err != nil {
 				return err
 			}
@@ -52,8 +52,7 @@ func (s *Store) EachExchange(ctx context.Context, tenant string, since, until ti
 	return walk(ctx, s, tenant, since, until, `SELECT rid, data, items FROM exchanges
 		WHERE rid > ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
 		func(row []driver.Value) (sample.Exchange, int, error) {
-			e, err := toExchange(row[1], row[2])
-			return e, len(blob(row[1])) + len(blob(row[2])), err
+			return s.toExchange(row[1], row[2])
 		}, fn)
 }
 
@@ -64,8 +63,11 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		WHERE m.rid > ? AND m.at >= ? AND m.at < ? AND (? = 0 OR m.tenant = ?) ORDER BY m.rid LIMIT ?`,
 		func(row []driver.Value) (session.StoredSample, int, error) {
 			m := session.StoredSample{Agent: text(row[2]), ID: toID(blob(row[3])), Tenant: text(row[4])}
-			err := decode(row[1], &m.Sample)
-			return m, len(blob(row[1])), err
+			doc, err := s.packer.unpack(blob(row[1]))
+			if err == nil {
+				err = decode(doc, &m.Sample)
+			}
+			return m, len(doc), err
 		}, fn)
 }
 
@@ -164,12 +166,19 @@ func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (ses
 	return ids[0], true, nil
 }
 
-func toExchange(data, items driver.Value) (e sample.Exchange, err error) {
-	e, err = sample.Encoded{Data: blob(data), Items: blob(items)}.Decode()
-	if err != nil {
-		return e, fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+// toExchange reads an exchange's columns, and says how many bytes they hold.
+func (s *Store) toExchange(data, items driver.Value) (e sample.Exchange, size int, err error) {
+	var enc sample.Encoded
+	if enc.Data, err = s.packer.unpack(blob(data)); err == nil {
+		enc.Items, err = s.packer.unpack(blob(items))
 	}
-	return e, nil
+	if err != nil {
+		return e, 0, err
+	}
+	if e, err = enc.Decode(); err != nil {
+		return e, 0, fmt.Errorf("%w: a document in it does not parse: %w", ErrCorrupt, err)
+	}
+	return e, len(enc.Data) + len(enc.Items), nil
 }
 
 func decode(v driver.Value, to any) error {

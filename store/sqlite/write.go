@@ -16,7 +16,7 @@ import (
 //
 // With ErrInvalid, one of its values can never be stored: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
-	docs, err := encode(b) // before the writer is taken: encoding is half of the work
+	docs, err := s.encode(b) // before the writer is taken: encoding is half of the work
 	if err != nil {
 		return fmt.Errorf("sqlite: write: %w", err)
 	}
@@ -52,7 +52,7 @@ type documents struct {
 	exchanges, items, samples [][]byte
 }
 
-func encode(b session.Batch) (d documents, err error) {
+func (s *Store) encode(b session.Batch) (d documents, err error) {
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
@@ -61,7 +61,7 @@ func encode(b session.Batch) (d documents, err error) {
 		if err := enc.Encode(v); err != nil {
 			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
 		}
-		return slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))), nil
+		return s.packer.pack(slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))))
 	}
 	d.ids = make([]session.ID, len(b.Exchanges))
 	d.exchanges, d.items, d.samples = make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Exchanges)), make([][]byte, len(b.Samples))
@@ -70,7 +70,12 @@ func encode(b session.Batch) (d documents, err error) {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
 		enc := e.Encode()
-		d.exchanges[i], d.items[i] = enc.Data, enc.Items
+		if d.exchanges[i], err = s.packer.pack(enc.Data); err == nil {
+			d.items[i], err = s.packer.pack(enc.Items)
+		}
+		if err != nil {
+			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
+		}
 	}
 	for i, m := range b.Samples {
 		if d.samples[i], err = doc(m.Sample); err != nil {
