@@ -2,6 +2,7 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -13,6 +14,10 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
 )
 
 // canaries are one value of every kind, put together at run time, so that scanners of this repository find none in it.
@@ -162,6 +167,7 @@ func TestNothingRawAnywhere(t *testing.T) {
 	for file, content := range files(t, dir) {
 		all["stopped "+file] = content
 	}
+	all["the store's documents"] = documentsOf(t, dir) // they are compressed in the file
 	for _, format := range []string{"mplp", "openai", "preference", "experiment"} {
 		out, complaints, code := verb(t, "", "export", "--data-dir", dir, "--format", format)
 		if code != 0 || out == "" && format != "experiment" {
@@ -184,6 +190,32 @@ func TestNothingRawAnywhere(t *testing.T) {
 	for _, leak := range leaks(all, values) {
 		t.Error(leak)
 	}
+}
+
+// documentsOf is everything that the store tells, as JSON.
+func documentsOf(t *testing.T, dir string) string {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), ReadOnly: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	var b strings.Builder
+	put := func(v any) error { return json.NewEncoder(&b).Encode(v) }
+	err = db.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error { return put(x) })
+	if err == nil {
+		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return put(s) })
+	}
+	if err == nil {
+		err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+			entries, err := db.Feedback(t.Context(), r.Tenant, r.ID)
+			return errors.Join(err, put(string(r.Data)), put(entries), put(string(a.Frozen)))
+		})
+	}
+	if err != nil || b.Len() < 1000 {
+		t.Fatalf("%d bytes, %v", b.Len(), err)
+	}
+	return b.String()
 }
 
 func jsonText(s string) string {
