@@ -132,7 +132,7 @@ const writtenCalls = "Calling tools:\n["
 // appendWritten appends the ids of calls that stand in a text.
 func appendWritten(keys []string, text string) []string {
 	_, rest, ok := strings.Cut(text, writtenCalls)
-	for range 16 {
+	for n := 0; ok && n < 16; n++ {
 		if _, rest, ok = strings.Cut(rest, "'id': '"); !ok {
 			break
 		}
