@@ -51,6 +51,9 @@ func (h *history) corrections() []Sample {
 func (h *history) correction(n int, failed, worked *step, attempts int) Sample {
 	of := h.between(failed.turn, worked.turn)
 	f, label := h.rate(failed.turn, worked.turn, false)
+	if f.QualityLabel == "" && !worked.edited {
+		f = executedUnchanged()
+	}
 	s := h.sample(ErrorCorrection, n, of, f, label)
 	s.Input["tool"] = failed.Name
 	s.Input["failed_call"] = map[string]any{"name": failed.Name, "arguments": cut(failed.Args, textBytes)}

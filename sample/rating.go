@@ -2,6 +2,7 @@ package sample
 
 import (
 	"encoding/json"
+	"reflect"
 )
 
 // Scores from which a rating without a label counts as good, and as acceptable.
@@ -129,4 +130,21 @@ func qualityScore(f Feedback, of []*Exchange) float64 {
 		}
 	}
 	return q
+}
+
+// executedUnchanged rates a corrected call that nobody rated: it was carried out as the model made it, and worked. It is no more
+// than acceptable: that a call works does not say that it was what somebody wanted.
+func executedUnchanged() Feedback {
+	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
+		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",
+	}}
+}
+
+// sameArgs compares arguments as JSON: agents write them anew when they send them back.
+func sameArgs(a, b string) bool {
+	if a == b {
+		return true
+	}
+	var x, y any
+	return json.Unmarshal([]byte(a), &x) == nil && json.Unmarshal([]byte(b), &y) == nil && reflect.DeepEqual(x, y)
 }

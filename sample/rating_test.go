@@ -3,6 +3,7 @@ package sample
 import (
 	"encoding/json"
 	"reflect"
+	"strings"
 	"testing"
 	"time"
 )
@@ -130,6 +131,46 @@ func TestFilter(t *testing.T) {
 			if got := tt.f.Match("default", sample); got != tt.want {
 				t.Errorf("%s: %v", tt.name, got)
 			}
+		}
+	}
+}
+
+// A corrected call that nobody rated is acceptable when it was carried out as the model made it; not when somebody changed it, and
+// what people say goes before.
+func TestExecutedUnchanged(t *testing.T) {
+	for name, c := range map[string]struct {
+		sentBack string // the arguments with which the call comes back
+		ratings  []Rating
+		want     string
+	}{
+		"as it was":         {`{"cmd":"npm test -- -w"}`, nil, Acceptable},
+		"written anew":      {`{ "cmd" : "npm test -- -w" }`, nil, Acceptable},
+		"changed":           {`{"cmd":"npm test -- -x"}`, nil, ""},
+		"a person's word":   {`{"cmd":"npm test -- -w"}`, []Rating{{Source: "user", Type: "rejection", Turn: 2}}, Poor},
+		"a person's praise": {`{"cmd":"npm test -- -w"}`, []Rating{{Source: "user", Type: "approval", Turn: 2}}, Good},
+	} {
+		s := newScript()
+		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
+		s.turn(calls("c1", "sh", `{"cmd":"npm test"}`), say("user", "Run the tests"))
+		s.turn(calls("c2", "sh", `{"cmd":"npm test -- -w"}`), answer("c1", "failed"))
+		s.echo[0] = strings.Replace(s.echo[0], key(`{\"cmd\":\"npm test -- -w\"}`), strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
+		s.turn(Reply{Text: "They pass."}, answer("c2", "ok"))
+		s.s.Ratings = c.ratings
+		found := false
+		for _, m := range Build(s.s) {
+			if m.Family != ErrorCorrection {
+				continue
+			}
+			found = true
+			if m.Feedback.QualityLabel != c.want {
+				t.Errorf("%s: %q, want %q", name, m.Feedback.QualityLabel, c.want)
+			}
+			if p := Validate(m); len(p) > 0 {
+				t.Errorf("%s: %v", name, p)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no error_correction", name)
 		}
 	}
 }

@@ -38,6 +38,7 @@ type step struct {
 	turn     int
 	answered bool
 	failed   bool
+	edited   bool // it came back in the history with other arguments: somebody changed it before it was carried out
 	text     string
 }
 
@@ -128,7 +129,8 @@ func (h *history) add(e *Exchange) {
 func (h *history) call(c Call, turn int) {
 	if c.ID != "" {
 		for i := len(h.steps) - 1; i >= max(0, len(h.steps)-64); i-- {
-			if h.steps[i].ID == c.ID {
+			if s := &h.steps[i]; s.ID == c.ID {
+				s.edited = s.edited || c.Name != s.Name || !sameArgs(c.Args, s.Args)
 				return
 			}
 		}
