@@ -1,0 +1,117 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+)
+
+func TestBreaker(t *testing.T) {
+	now := time.Unix(1000, 0)
+	b := breaker{period: time.Second}
+	for range 3 {
+		if !b.allow(now) || b.open(now) {
+			t.Fatal("a closed breaker refuses")
+		}
+	}
+	b.tell(now, true)
+	if b.allow(now.Add(999*time.Millisecond)) || !b.open(now) {
+		t.Error("an open one lets something through")
+	}
+	now = now.Add(time.Second)
+	if !b.allow(now) {
+		t.Error("no probe")
+	}
+	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
+		t.Error("two probes")
+	}
+	b.tell(now, true)
+	if b.allow(now.Add(time.Millisecond)) {
+		t.Error("a failed probe closes it")
+	}
+	now = now.Add(time.Second)
+	if !b.allow(now) {
+		t.Error("no second probe")
+	}
+	b.tell(now, false)
+	if !b.allow(now) || !b.allow(now) {
+		t.Error("a probe that got through does not close it")
+	}
+}
+
+func TestThrottle(t *testing.T) {
+	now := time.Unix(1000, 0)
+	var lines []string
+	th := &throttle{now: func() time.Time { return now }, log: func(l string) { lines = append(lines, l) }}
+	for i := range 500 {
+		th.say(fmt.Sprint("line ", i))
+	}
+	if len(lines) != linesPerMinute {
+		t.Errorf("%d lines in a minute", len(lines))
+	}
+	now = now.Add(time.Minute)
+	th.say("next")
+	if last := lines[len(lines)-1]; len(lines) != linesPerMinute+1 || !strings.Contains(last, "490 lines") {
+		t.Errorf("%d lines, the last %q", len(lines), last)
+	}
+}
+
+func TestOrdered(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := rapid.SliceOfN(rapid.Int64(), 2, 20).Draw(t, "numbers")
+		list = append(list, math.MinInt64, -1, 0, 1, math.MaxInt64)
+		texts := make([]string, len(list))
+		for i, n := range list {
+			if texts[i] = ordered(n); fromOrdered(texts[i]) != n {
+				t.Fatalf("%d comes back as %d", n, fromOrdered(texts[i]))
+			}
+		}
+		slices.Sort(list)
+		slices.Sort(texts)
+		for i := range list {
+			if fromOrdered(texts[i]) != list[i] {
+				t.Fatalf("the order differs at %d", i)
+			}
+		}
+	})
+}
+
+// Every name that may come from outside is hashed, or stands behind the tag.
+func TestKeysAreTame(t *testing.T) {
+	s := &Store{prefix: "precept"}
+	seen := map[string]string{}
+	for _, name := range []string{"", "default", "a}b", "{x}", "a\x00b", "a:b", "a*", strings.Repeat("x", 1<<20)} {
+		k := s.base(name)
+		if len(k) != len("precept:{0123456789abcdef}:") || strings.Count(k, "{") != 1 || strings.Count(k, "}") != 1 {
+			t.Errorf("%.20q makes the key %.60q", name, k)
+		}
+		if other, ok := seen[k]; ok {
+			t.Errorf("%.20q and %.20q share %q", name, other, k)
+		}
+		seen[k] = name
+	}
+}
+
+func TestUnpackRefusesGarbage(t *testing.T) {
+	for _, v := range []string{"", "x", "\x00\x00\x00\xff{}", "\xff\xff\xff\xff", "\x00\x00\x00\x01{"} {
+		if _, err := unpackExchange(v); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("exchange %q: %v", v, err)
+		}
+	}
+	for _, v := range []string{"", "short", strings.Repeat("x", rankSize) + "{"} {
+		if _, err := unpackEntry(v); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("entry %q: %v", v, err)
+		}
+	}
+	for _, v := range []string{"", "1", "x y", "1 short"} {
+		if _, err := toApplied(v); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("applied %q: %v", v, err)
+		}
+	}
+}

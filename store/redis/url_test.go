@@ -1,0 +1,60 @@
+package redis
+
+import (
+	"errors"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+func TestParseURL(t *testing.T) {
+	for text, want := range map[string]string{
+		"redis://h":                              "[h:6379] db 0 user  password  cluster false master  prefix precept tls false",
+		"redis://h:1/3":                          "[h:1] db 3 user  password  cluster false master  prefix precept tls false",
+		"rediss://u:p%40%25@h":                   "[h:6379] db 0 user u password p@% cluster false master  prefix precept tls true",
+		"redis://:p@h?prefix=team-a":             "[h:6379] db 0 user  password p cluster false master  prefix team-a tls false",
+		"redis://u:a@b@h":                        "[h:6379] db 0 user u password a@b cluster false master  prefix precept tls false",
+		"redis://[::1]:7/":                       "[[::1]:7] db 0 user  password  cluster false master  prefix precept tls false",
+		"redis://[::1]":                          "[[::1]:6379] db 0 user  password  cluster false master  prefix precept tls false",
+		"redis://a:1,b:2,c?cluster=true":         "[a:1 b:2 c:6379] db 0 user  password  cluster true master  prefix precept tls false",
+		"redis://a:1?addr=b:2&cluster=1":         "[a:1 b:2] db 0 user  password  cluster true master  prefix precept tls false",
+		"redis-sentinel://p:q@a,b:2/4?master=m":  "[a:26379 b:2] db 4 user p password q cluster false master m prefix precept tls false",
+		"rediss://a?master_name=m&skip_verify=1": "[a:26379] db 0 user  password  cluster false master m prefix precept tls true",
+	} {
+		a, err := parseURL(text)
+		have := fmt.Sprintf("%v db %d user %s password %s cluster %v master %s prefix %s tls %v", a.hosts, a.db, a.user, a.password, a.cluster, a.master, a.prefix, a.tls != nil)
+		if err != nil || have != want {
+			t.Errorf("%s: %v\nhave %s\nwant %s", text, err, have, want)
+		}
+	}
+}
+
+func TestParseURLRefuses(t *testing.T) {
+	for _, text := range []string{
+		"", "redis", "redis://", "http://h", "redis:///0", "redis://h/x", "redis://h/-1", "redis://h:port", "redis://h:70000", "redis://a,b",
+		"redis://u:canary%@h", "redis://u:canary@", "redis://h?cluster=maybe", "redis://h?secret=canary", "redis://h?%zz=canary", "redis://h?prefix=",
+		"redis://h?prefix={x}", "redis-sentinel://h", "redis://h?cluster=1&master=m", "redis://h/1?cluster=1", "redis://u:canary@:6379",
+	} {
+		err := CheckURL(text)
+		if !errors.Is(err, ErrURL) {
+			t.Errorf("%q: %v", text, err)
+		}
+		if err != nil && strings.Contains(err.Error(), "canary") {
+			t.Errorf("%q: the error holds a secret: %v", text, err)
+		}
+	}
+}
+
+func FuzzParseURL(f *testing.F) {
+	f.Add("redis://u:p@h:1,[::1]:2/3?cluster=true&addr=x:1")
+	f.Add("redis-sentinel://h?master=m")
+	f.Fuzz(func(t *testing.T, text string) {
+		a, err := parseURL(text)
+		if err != nil {
+			return
+		}
+		if len(a.hosts) == 0 || a.prefix == "" || a.db < 0 {
+			t.Errorf("%q was taken as %+v", text, a)
+		}
+	})
+}
