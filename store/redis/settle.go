@@ -3,6 +3,7 @@ package redis
 import (
 	"context"
 	"encoding/binary"
+	"encoding/hex"
 	"fmt"
 	"math"
 	"strconv"
@@ -106,7 +107,7 @@ func stepArgs(st *session.Settlement) []any {
 	args = append(args, strconv.Itoa(len(order)))
 	for _, r := range order {
 		name := rowName(r.scope, r.day)
-		args = append(args, digest(name), name, strconv.Itoa(len(sums[r])))
+		args = append(args, hex.EncodeToString([]byte(digest(name))), name, strconv.Itoa(len(sums[r])))
 		for field, v := range sums[r] {
 			args = append(args, field, strconv.FormatInt(v, 10))
 		}
