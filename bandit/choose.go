@@ -12,6 +12,10 @@ import (
 // can pay for; without any draw a lesson with a slightly negative start would never be tried.
 const temper = 0.25
 
+// ranking is the temper of the order among those that may be picked. A session's slots are few: where many lessons match, noise in
+// the order costs more than what is learned from it, while who may be picked at all has to stay open to chance.
+const ranking = 0.15
+
 // benched says that a lesson is expected to harm: by more than the draw's own spread. A line at 0 was tried and lost three
 // points of the attainable gain, because helpful lessons that began unluckily came back through the probe budget only;
 // no line at all injected a tenth more harmful lessons.
@@ -61,11 +65,12 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 		return true
 	default: // Uplift
 	}
-	k.score = k.Mean + temper*math.Sqrt(max(k.Var, 0))*normal(Coin(c.Salt, ForDraw, session, k.Slug))
+	z := math.Sqrt(max(k.Var, 0)) * normal(Coin(c.Salt, ForDraw, session, k.Slug))
+	k.score = k.Mean + ranking*z
 	if k.onTrial() { // a trial: the operator asked for data, so neither the threshold nor the bench applies
 		return true
 	}
-	return !k.Probe && k.score > float64(k.Tokens)*c.TokenCost
+	return !k.Probe && k.Mean+temper*z > float64(k.Tokens)*c.TokenCost
 }
 
 // betaDraw draws from Beta(a, b), both at least 1.
