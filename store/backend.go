@@ -44,6 +44,7 @@ type (
 		PurgeParked(ctx context.Context, before time.Time) (int, error)
 	}
 	sampleReader interface {
+		keeper
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	}
@@ -56,6 +57,5 @@ type Backend interface {
 	counterKeeper
 	modelKeeper
 	sampleReader
-	keeper
 	Close() error
 }

@@ -115,7 +115,7 @@ func forgetOne(t tester, s Store) {
 }
 
 func forgetTenant(t tester, s Store) {
-	const sessions = 150 // more than one step's worth
+	const sessions = 70 // more than one step's worth
 	for n := range sessions {
 		full(t, s, us, n)
 	}
