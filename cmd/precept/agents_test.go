@@ -108,7 +108,7 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
 	one := newTrial(t, a, newModel(t, agentScript()))
-	p := one.proxied(t, "no rule to make target")
+	p := one.proxied(t, errorText)
 	two := newTrial(t, a, one.model)
 	two.tap.lead(t, p.Data)
 	var both sync.WaitGroup
