@@ -27,7 +27,7 @@ type batch struct {
 	from      place     // where ready begins, while lagging
 	fromFlush int64     // the flush that put down what stands before from
 	scrub     bool      // what stands in the spool shall not stay there for longer than it must
-	full      bool      // the same, at once: the disk is full
+	full      bool      // the same, at once: there is no room for more
 
 	delivery // the delivery's own
 }
@@ -130,12 +130,12 @@ func (s *Store) put(b *batch) error {
 	}
 	if s.spool != nil {
 		err := s.putSpool(b)
+		b.full = b.full || full(err) || errors.Is(err, errQuota)
 		if errors.Is(err, errQuota) {
 			err = s.overQuota(b)
 		}
 		if err != nil {
 			b.unbegin()
-			b.full = b.full || full(err)
 			return err
 		}
 		b.written()
@@ -192,6 +192,9 @@ func (s *Store) overQuota(b *batch) error {
 	s.heldBytes.Add(-p.held)
 	p.exchanges, p.ended, p.held = nil, nil, 0
 	p.signals = p.signals[max(0, len(p.signals)-queueLen):]
+	if p.end = s.spool.end; p.empty() {
+		return nil
+	}
 	s.spool.quota += segmentBytes
 	defer func() { s.spool.quota -= segmentBytes }()
 	return s.putSpool(b)

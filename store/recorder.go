@@ -228,7 +228,7 @@ func (s *Store) drain(b *batch) error {
 	s.take(b)
 	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
 	s.flush(ctx, b)
-	if b.putErr != nil && b.err == nil {
+	if b.putErr != nil {
 		s.pass(ctx, b)
 	}
 	s.resettle(ctx)
@@ -246,10 +246,12 @@ func (s *Store) pass(ctx context.Context, b *batch) {
 		return
 	}
 	b.next.end = b.books.At
-	if b.err = s.hand(ctx, b, &b.next); b.err == nil {
-		s.spool.admitted += b.next.admitted
-		b.next, b.putErr = parcel{}, nil
+	if err := s.hand(ctx, b, &b.next); err != nil {
+		b.err = errors.Join(b.err, err)
+		return
 	}
+	s.spool.admitted += b.next.admitted
+	b.next, b.putErr = parcel{}, nil
 }
 
 // unwritten counts the exchanges that stand in memory alone.

@@ -58,7 +58,7 @@ func (s *Store) tidySpool(b *batch, due bool) bool {
 	}
 	drained := !b.lagging && b.ready.empty() && b.tail.empty() && b.books.At == s.spool.end
 	switch {
-	case drained && (b.scrub || b.full || s.spool.end.Offset > roomy):
+	case drained && (b.scrub || b.full || s.spool.end.Offset > min(roomy, s.spool.quota/4)):
 		if at, err := s.spool.retire(); err == nil {
 			b.books.At, b.scrub = at, false
 		}

@@ -85,14 +85,8 @@ func openSpool(dir string, quota int64, now time.Time) (*spool, cursorFile, erro
 	}
 	from := c.start()
 	s.end, s.admitted = from.At, max(c.Admitted, from.Admitted)
-	for i := len(segs) - 1; i >= 0; i-- {
-		if h, ok := readHead(segs[i].path(dir)); ok && h.Spool != s.name {
-			continue // of another directory: whoever comes to it takes it away
-		}
-		if err := s.resume(segs[i], &c); err != nil {
-			return nil, cursorFile{}, err
-		}
-		break
+	if err := s.resume(segs, &c); err != nil {
+		return nil, cursorFile{}, err
 	}
 	if err := s.tryOut(); err != nil {
 		return nil, cursorFile{}, errors.Join(err, s.close())
@@ -114,18 +108,43 @@ func (s *spool) tryOut() error {
 	return nil
 }
 
-// resume takes up the last segment where its last whole record ends. What the cursor knows of it is not read again.
-func (s *spool) resume(seg segment, c *cursorFile) error {
-	f, err := os.OpenFile(seg.path(s.dir), os.O_RDWR, 0)
-	if err != nil {
-		return fmt.Errorf("open the spool: %w", err)
+// resume takes up the last segment where its last whole record ends. Where it does not tell how much was admitted, one before
+// it does.
+func (s *spool) resume(segs []segment, c *cursorFile) error {
+	for last := true; len(segs) > 0; segs = segs[:len(segs)-1] {
+		seg := segs[len(segs)-1]
+		if h, ok := readHead(seg.path(s.dir)); ok && h.Spool != s.name {
+			continue // of another directory: whoever comes to it takes it away
+		}
+		f, err := os.OpenFile(seg.path(s.dir), os.O_RDWR, 0)
+		if err != nil {
+			return fmt.Errorf("open the spool: %w", err)
+		}
+		at, torn, told, err := s.survey(f, seg, c)
+		switch {
+		case err != nil:
+			return errors.Join(err, f.Close())
+		case last:
+			err = s.takeUp(f, seg, at, torn)
+		default:
+			err = f.Close()
+		}
+		if err != nil || told {
+			return err
+		}
+		last = false
 	}
+	return nil
+}
+
+// survey finds where a segment ends, and how much had been admitted by then. What the cursor knows of it is not read again.
+func (s *spool) survey(f *os.File, seg segment, c *cursorFile) (at int64, torn, told bool, err error) {
 	from := int64(0)
 	if c.End.Segment == seg.n && c.End.Offset <= seg.size {
-		from = c.End.Offset
+		from, told = c.End.Offset, true
 	}
 	p, damages := parcel{}, int64(0)
-	at, torn, err := scan(f, from, seg.size, func(kind byte, payload []byte, _ int64) (bool, error) {
+	at, torn, err = scan(f, from, seg.size, func(kind byte, payload []byte, _ int64) (bool, error) {
 		if kind == frameSegment || kind == frameAdmitted {
 			damages = 0 // it tells what was lost before it
 		}
@@ -135,15 +154,12 @@ func (s *spool) resume(seg segment, c *cursorFile) error {
 		_ = p.count(kind, payload) // whoever reads it back sets it aside
 		return true, nil
 	}, func(int64, int64) { damages++; s.fresh = true })
-	if err != nil {
-		return errors.Join(err, f.Close())
-	}
 	base := s.admitted
 	if p.told {
 		base = p.total - p.upTo
 	}
 	s.admitted = max(s.admitted, base+p.admitted+damages)
-	return s.takeUp(f, seg, at, torn)
+	return at, torn, told || p.told, err
 }
 
 // takeUp goes on behind the last record of a segment, or leaves it as it is and begins a new one.

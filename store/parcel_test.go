@@ -1,0 +1,207 @@
+package store
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// text is what the records of a parcel hold, to compare it.
+func (p *parcel) text() string {
+	docs := make([]string, len(p.exchanges))
+	for i := range p.exchanges {
+		docs[i] = string(p.exchanges[i].AppendJSON(nil))
+	}
+	stubs, _ := json.Marshal(p.begun)
+	rows, _ := json.Marshal(p.rows)
+	return fmt.Sprintf("crashed %v\nrows %s\nechoes %v\nexchanges %q\nsignals %+v\nbegun %s\nended %q\nvoids %q\ndropped %v\nadmitted %d\n",
+		p.crashed, rows, p.echoes, docs, p.signals, stubs, p.ended, p.voids, p.dropped, p.admitted)
+}
+
+var when = time.Date(2032, 4, 5, 6, 7, 8, 123456000, time.UTC)
+
+// drawParcel makes a parcel of every kind of record.
+func drawParcel(rt *rapid.T) parcel {
+	text := rapid.StringN(0, 12, -1)
+	id := rapid.Custom(func(rt *rapid.T) (id session.ID) {
+		copy(id[:], rapid.SliceOfN(rapid.Byte(), len(id), len(id)).Draw(rt, "id"))
+		return id
+	})
+	at := rapid.Custom(func(rt *rapid.T) time.Time {
+		return when.Add(time.Duration(rapid.Int64Range(-1e9, 1e9).Draw(rt, "seconds")) * time.Second)
+	})
+	few := func(what string) int { return rapid.IntRange(0, 3).Draw(rt, what) }
+	p := parcel{crashed: rapid.Bool().Draw(rt, "crashed")}
+	for range few("rows") {
+		p.rows = append(p.rows, session.Row{
+			Tenant: text.Draw(rt, "tenant"), ID: id.Draw(rt, "row"), Started: at.Draw(rt, "started"), Seen: at.Draw(rt, "seen"),
+			Closed: rapid.Bool().Draw(rt, "closed"), Data: append([]byte(nil), rapid.SliceOf(rapid.Byte()).Draw(rt, "data")...),
+		})
+	}
+	tenant := text.Draw(rt, "tenant of the echoes") // those of several come sorted by it
+	for range few("echoes") {
+		p.echoes = append(p.echoes, session.Echo{Tenant: tenant, Key: session.EchoKey(rapid.Uint64().Draw(rt, "key")), ID: id.Draw(rt, "owner"), At: at.Draw(rt, "at")})
+	}
+	for i := range few("exchanges") {
+		x := exchange(text.Draw(rt, "tenant"), text.Draw(rt, "name"), i, at.Draw(rt, "at"))
+		if rapid.Bool().Draw(rt, "bare") {
+			x.New, x.Reply = nil, sample.Reply{}
+		}
+		p.exchanges = append(p.exchanges, *x)
+		p.entered(rapid.Bool().Draw(rt, "begun before"), x.ID)
+	}
+	for range few("signals") {
+		e := score(text.Draw(rt, "id"), 5, rapid.Float64Range(0, 1).Draw(rt, "score"))
+		e.Comment = text.Draw(rt, "comment")
+		p.signals = append(p.signals, signal{touch{text.Draw(rt, "tenant"), id.Draw(rt, "session")}, e})
+	}
+	for range few("begun") {
+		x := exchange(us, text.Draw(rt, "name"), 1, at.Draw(rt, "at"))
+		p.begun = append(p.begun, stub{x.ID, x.AppendJSON(nil)})
+		p.admitted++
+	}
+	for range few("voids") {
+		p.voids = append(p.voids, void{text.Draw(rt, "id"), text.Draw(rt, "reason")})
+	}
+	for range few("dropped") {
+		p.drop(text.Draw(rt, "reason"), rapid.Int64Range(1, 1e6).Draw(rt, "n"))
+	}
+	return p
+}
+
+// Whatever a parcel holds, it comes back from the disk as it was.
+func TestParcelsComeBack(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	rapid.Check(t, func(rt *rapid.T) {
+		p := drawParcel(rt)
+		total := rapid.Int64Range(0, 1e12).Draw(rt, "total")
+		b := p.append(nil, total)
+		if err := os.WriteFile(segment{n: 1}.path(dir), b, 0o600); err != nil {
+			rt.Fatal(err)
+		}
+		end := place{1, int64(len(b))}
+		r := reader{dir: dir, most: replayBytes}
+		got, err := r.next(place{Segment: 1}, end)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		if have, want := got.text(), p.text(); have != want {
+			rt.Fatalf("have\n%swant\n%s", have, want)
+		}
+		if got.end != end || !got.told || got.total != total || got.upTo != p.admitted {
+			rt.Fatalf("ends at %v, told %v of %d up to %d; want %v, %d, %d", got.end, got.told, got.total, got.upTo, end, total, p.admitted)
+		}
+		r.account = true
+		counted, err := r.next(place{Segment: 1}, end)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		var kept, only ledger
+		kept.advance(&got)
+		only.advance(&counted)
+		if have, want := fmt.Sprint(only), fmt.Sprint(kept); have != want {
+			rt.Fatalf("the account alone: %s, want %s", have, want)
+		}
+	})
+}
+
+// Parcels that were merged say what they said one after the other.
+func TestMergedParcels(t *testing.T) {
+	t.Parallel()
+	rapid.Check(t, func(rt *rapid.T) {
+		list := rapid.SliceOfN(rapid.Custom(drawParcel), 1, 4).Draw(rt, "parcels")
+		var single, merged ledger
+		var all parcel
+		for i := range list {
+			list[i].crashed = list[i].crashed && i == 0
+			list[i].end, list[i].flush, list[i].held = place{1, int64(i + 1)}, int64(i+1), int64(i)
+			single.advance(&list[i])
+			all.merge(&list[i])
+		}
+		merged.advance(&all)
+		if have, want := fmt.Sprint(merged), fmt.Sprint(single); have != want {
+			rt.Fatalf("have %s, want %s", have, want)
+		}
+		same(t, "flush", all.flush, int64(len(list)))
+		same(t, "held", all.held, int64(len(list)*(len(list)-1)/2))
+	})
+}
+
+func TestNewestRows(t *testing.T) {
+	t.Parallel()
+	row := func(tenant string, id byte, data string) session.Row {
+		return session.Row{Tenant: tenant, ID: session.ID{id}, Data: []byte(data)}
+	}
+	got := newestRows([]session.Row{row("a", 1, "old"), row("b", 1, "x"), row("a", 2, "y"), row("a", 1, "new")})
+	var data []string
+	for i := range got {
+		data = append(data, string(got[i].Data))
+	}
+	sameList(t, "rows", data, []string{"x", "y", "new"})
+}
+
+// What stands in a record is looked at before it is believed: a checksum says what was written, not that it was right.
+func FuzzTake(f *testing.F) {
+	x := exchange(us, "s", 1, when)
+	p := parcel{
+		exchanges: []sample.Exchange{*x}, rows: []session.Row{{Tenant: us, Data: []byte("row")}}, echoes: []session.Echo{{Tenant: us, Key: 7}},
+		begun: []stub{{x.ID, x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
+		signals: []signal{{touch{us, session.ID{1}}, feedback.Entry{ID: "a"}}},
+	}
+	for b := p.append(nil, 9); len(b) > 0; {
+		kind, payload, size, err := readFrame(b)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(kind, payload)
+		b = b[size:]
+	}
+	f.Add(byte(frameEchoes), []byte("\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
+		var kept, counted parcel
+		if err := kept.take(kind, payload); err != nil {
+			if !kept.empty() || kept.admitted != 0 {
+				t.Fatalf("refused, and half of it is there: %s", kept.text())
+			}
+			return
+		}
+		if err := counted.count(kind, payload); err != nil {
+			t.Fatalf("taken, and not counted: %v", err)
+		}
+		var a, b ledger
+		a.advance(&kept)
+		b.advance(&counted)
+		if fmt.Sprint(a) != fmt.Sprint(b) {
+			t.Fatalf("kept it counts %v, by itself %v", a, b)
+		}
+		switch kind {
+		case frameRow, frameEchoes, frameVoid, frameDropped:
+		default:
+			return // of JSON that others encode
+		}
+		text := kept.text()
+		var again parcel
+		for b := kept.append(nil, 0); len(b) > 0; {
+			kind, payload, size, err := readFrame(b)
+			if err == nil {
+				err = again.take(kind, payload)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			b = b[size:]
+		}
+		if have := again.text(); have != text {
+			t.Fatalf("written again: %s, was %s", have, text)
+		}
+	})
+}
