@@ -80,7 +80,7 @@ func TestAdoptTakesAll(t *testing.T) {
 
 // fill gives every exported field that is stored a value of its own.
 func fill(v reflect.Value) {
-	switch v.Kind() {
+	switch v.Kind() { //nolint:exhaustive // the others do not occur
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[time.Time]() {
 			v.Set(reflect.ValueOf(time.Unix(1234, 0).UTC()))

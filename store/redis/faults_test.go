@@ -318,12 +318,7 @@ func TestMissingPermission(t *testing.T) {
 func TestDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions()...)...)
-	n := 0
-	storetest.Run(t, func(t *testing.T) storetest.Store {
-		t.Helper()
-		n++
-		return open(t, fmt.Sprintf("redis://precept:secret@%s/?prefix=precept:%d", server.Addr, n))
-	})
+	storetest.Run(t, opener(func(prefix string) string { return "redis://precept:secret@" + server.Addr + "/?prefix=precept:" + prefix }))
 }
 
 func TestLocks(t *testing.T) {

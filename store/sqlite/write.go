@@ -69,6 +69,9 @@ func (s *Store) encode(b session.Batch) (d documents, err error) {
 		if d.ids[i], err = sessionID(e.Session); err != nil {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
+		if e.ID == "" {
+			return d, fmt.Errorf("exchange of turn %d of session %s: %w: it has no id", e.Turn, e.Session, ErrInvalid)
+		}
 		enc := e.Encode()
 		if d.exchanges[i], err = s.packer.pack(enc.Data); err == nil {
 			d.items[i], err = s.packer.pack(enc.Items)
@@ -78,6 +81,9 @@ func (s *Store) encode(b session.Batch) (d documents, err error) {
 		}
 	}
 	for i, m := range b.Samples {
+		if m.Sample.ID == "" {
+			return d, fmt.Errorf("sample of session %s: %w: it has no id", m.ID, ErrInvalid)
+		}
 		if d.samples[i], err = doc(m.Sample); err != nil {
 			return d, fmt.Errorf("sample %q: %w", m.Sample.ID, err)
 		}

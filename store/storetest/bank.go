@@ -25,9 +25,11 @@ func RunBank(t *testing.T, open OpenBank) {
 	t.Helper()
 	for name, run := range map[string]func(*testing.T, *watched){
 		"an empty bank is an empty book": func(t *testing.T, w *watched) {
+			t.Helper()
 			w.await(t, "a book", func(b *lesson.Book, p []lesson.Problem) bool { return b.Len() == 0 && len(p) == 0 })
 		},
 		"lessons come, change and go": func(t *testing.T, w *watched) {
+			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.Put(t, "deep/folder/b.md", text("bbb", "two"))
 			w.await(t, "two", slugs("aaa", "bbb"))
@@ -41,6 +43,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			w.await(t, "one", slugs("aaa"))
 		},
 		"a lesson that goes bad stays as it was": func(t *testing.T, w *watched) {
+			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.await(t, "the lesson", slugs("aaa"))
 			before, _ := w.last().Get("aaa")
@@ -56,6 +59,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			})
 		},
 		"a lesson that was never good is told": func(t *testing.T, w *watched) {
+			t.Helper()
 			w.Put(t, "a.md", text("aaa", "one"))
 			w.Put(t, "bad.md", "no frontmatter")
 			w.await(t, "the fault", func(b *lesson.Book, p []lesson.Problem) bool {
@@ -63,6 +67,7 @@ func RunBank(t *testing.T, open OpenBank) {
 			})
 		},
 		"of one slug the first stands": func(t *testing.T, w *watched) {
+			t.Helper()
 			w.Put(t, "a.md", text("same", "one"))
 			w.await(t, "the first", slugs("same"))
 			w.Put(t, "b.md", text("same", "two"))

@@ -7,7 +7,6 @@ import (
 	"net"
 	"os"
 	"os/exec"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -124,7 +123,7 @@ func (r *Redis) Must(t testing.TB, args ...string) any {
 
 // Do runs a command on a connection of its own and returns a string, an int64, nil or a []any.
 func (r *Redis) Do(args ...string) (any, error) {
-	c, err := net.DialTimeout("tcp", r.Addr, 5*time.Second)
+	c, err := r.dial()
 	if err != nil {
 		return nil, err
 	}
@@ -136,24 +135,9 @@ func (r *Redis) Do(args ...string) (any, error) {
 	return talk(c, args)
 }
 
-// Commands is how many commands the server has run, but for those of Do.
-func (r *Redis) Commands(t testing.TB) int64 {
-	t.Helper()
-	text, _ := r.Must(t, "INFO", "commandstats").(string)
-	n := int64(0)
-	for line := range strings.Lines(text) {
-		name, rest, ok := strings.Cut(strings.TrimSpace(line), ":calls=")
-		if !ok || name == "cmdstat_info" {
-			continue
-		}
-		calls, _, _ := strings.Cut(rest, ",")
-		v, err := strconv.ParseInt(calls, 10, 64)
-		if err != nil {
-			t.Fatalf("commandstats: %q", line)
-		}
-		n += v
-	}
-	return n
+func (r *Redis) dial() (net.Conn, error) {
+	d := net.Dialer{Timeout: 5 * time.Second}
+	return d.Dial("tcp", r.Addr) //nolint:noctx // bounded by itself
 }
 
 // freePort finds a port that nobody listens on just now.
@@ -172,7 +156,7 @@ func freePort(t *testing.T) string {
 // left out.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
-	c, err := net.DialTimeout("tcp", r.Addr, 5*time.Second)
+	c, err := r.dial()
 	if err != nil {
 		t.Fatal("monitor redis: ", err)
 	}

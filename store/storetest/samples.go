@@ -78,6 +78,16 @@ func sampleCases() map[string]func(tester, Store) {
 			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
 			noSession(t, s, us, 1)
 		},
+		"what has no id is refused": func(t tester, s Store) {
+			nameless, anonymous := exchange(us, 1, 1), stored(us, 1, 1)
+			nameless.ID, anonymous.Sample.ID = "", ""
+			for _, b := range []session.Batch{{Exchanges: []sample.Exchange{nameless}}, {Samples: []session.StoredSample{anonymous}}} {
+				if err := s.Write(t.Context(), b); !errors.Is(err, session.ErrInvalid) {
+					t.Errorf("have %v", err)
+				}
+			}
+			equal(t, "exchanges", len(exchanges(t, s, us, 1)), 0)
+		},
 		"walks see all, in the order of writing": walkAll,
 		"walks by tenant and time":               walkFilters,
 		"walks over sessions":                    walkSessions,
