@@ -387,3 +387,5 @@ func sameList[T comparable](t testing.TB, what string, have, want []T) {
 		t.Errorf("%s: have %v, want %v", what, have, want)
 	}
 }
+
+func sessionOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }

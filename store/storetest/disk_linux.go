@@ -1,0 +1,89 @@
+package storetest
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"syscall"
+	"testing"
+)
+
+// ownSpace tells a test that it runs in name spaces of its own.
+const ownSpace = "STORETEST_OWN_SPACE"
+
+// Disk is a real file system that is as small as a test wants it.
+type Disk struct{ Dir string }
+
+// SmallDisk mounts a file system of so many bytes in memory for a test. Who may not mount runs the test again in a process
+// with name spaces of its own, and skips here; where there are none either, the test is skipped.
+func SmallDisk(t *testing.T, size int) *Disk {
+	t.Helper()
+	d := &Disk{t.TempDir()}
+	err := syscall.Mount("tmpfs", d.Dir, "tmpfs", 0, fmt.Sprintf("size=%d,mode=0700", size))
+	switch {
+	case err == nil:
+		t.Cleanup(func() {
+			if err := syscall.Unmount(d.Dir, syscall.MNT_DETACH); err != nil {
+				t.Error("unmount the small disk: ", err)
+			}
+		})
+	case os.Getenv(ownSpace) != "":
+		t.Fatal("mount a small disk: ", err)
+	default:
+		inOwnSpace(t)
+	}
+	return d
+}
+
+func inOwnSpace(t *testing.T) {
+	t.Helper()
+	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "-test.run", "^"+regexp.QuoteMeta(t.Name())+"$") //nolint:gosec // itself
+	cmd.Env = append(os.Environ(), ownSpace+"=1")
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  syscall.CLONE_NEWUSER | syscall.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	switch {
+	case err == nil:
+		t.Skip("it has passed in a process of its own, which may mount")
+	case cmd.ProcessState == nil:
+		t.Skip("a small disk cannot be mounted here: ", err)
+	}
+	t.Fatalf("in a process of its own: %v\n%s", err, out)
+}
+
+// Fill takes what space is left but for so many bytes. It may be called again.
+func (d *Disk) Fill(t testing.TB, leave int) {
+	t.Helper()
+	f, err := os.OpenFile(filepath.Join(d.Dir, "filler"), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for err == nil {
+		_, err = f.Write(make([]byte, 4096))
+	}
+	if !errors.Is(err, syscall.ENOSPC) {
+		t.Fatal(err)
+	}
+	size, err := f.Seek(0, io.SeekEnd)
+	if err == nil {
+		err = errors.Join(f.Truncate(max(size-int64(leave), 0)), f.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Free gives back what Fill took.
+func (d *Disk) Free(t testing.TB) {
+	t.Helper()
+	if err := os.Remove(filepath.Join(d.Dir, "filler")); err != nil {
+		t.Fatal(err)
+	}
+}

@@ -1,0 +1,21 @@
+//go:build !linux
+
+package storetest
+
+import "testing"
+
+// Disk is a real file system that is as small as a test wants it.
+type Disk struct{ Dir string }
+
+// SmallDisk is of Linux.
+func SmallDisk(t *testing.T, _ int) *Disk {
+	t.Helper()
+	t.Skip("a small disk can be mounted on Linux only")
+	return nil
+}
+
+// Fill takes what space is left.
+func (d *Disk) Fill(testing.TB, int) {}
+
+// Free gives back what Fill took.
+func (d *Disk) Free(testing.TB) {}
