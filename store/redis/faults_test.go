@@ -318,7 +318,9 @@ func TestMissingPermission(t *testing.T) {
 func TestDocumentedPermissions(t *testing.T) {
 	server := storetest.StartRedis(t)
 	server.Must(t, append([]string{"ACL", "SETUSER", "precept", "on", ">secret", "~precept:*", "&precept:*"}, permissions()...)...)
-	storetest.Run(t, opener(func(prefix string) string { return "redis://precept:secret@" + server.Addr + "/?prefix=precept:" + prefix }))
+	storetest.Run(t, opener(func(prefix string) string {
+		return "redis://precept:secret@" + server.Addr + "/?prefix=precept:" + prefix
+	}))
 }
 
 func TestLocks(t *testing.T) {
