@@ -194,6 +194,7 @@ func (v laxValue) literals(have []string) []string {
 		if len(v.raw) > 1 {
 			return keepLongest(have, v.raw)
 		}
+	case laxNone, laxBool, laxObject, laxArray:
 	}
 	for i := range v.vals {
 		have = v.vals[i].literals(have)
