@@ -64,7 +64,7 @@ func readCursor(dir string, segs []segment) (c cursorFile, damaged bool, err err
 	case err != nil:
 		return c, false, fmt.Errorf("read the spool's cursor: %w", err)
 	case json.Unmarshal(b, &c) != nil || c.Version < spoolVersion || c.Spool == "":
-		return atHead(dir, segs), true, nil
+		return atHead(dir, segs), true, nil //nolint:nilerr // a cursor that cannot be read is told as damaged
 	case c.Version > spoolVersion:
 		return c, false, newer(c.Version)
 	case len(names) > 0 && !names[c.Spool]:

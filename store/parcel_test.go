@@ -26,7 +26,7 @@ func (p *parcel) text() string {
 		p.crashed, rows, p.echoes, docs, p.signals, stubs, p.ended, p.voids, p.dropped, p.admitted)
 }
 
-var when = time.Date(2032, 4, 5, 6, 7, 8, 123456000, time.UTC)
+var when = time.Date(2032, 4, 5, 6, 7, 8, 123456000, time.UTC) //nolint:gochecknoglobals // a constant but for its type
 
 // drawParcel makes a parcel of every kind of record.
 func drawParcel(rt *rapid.T) parcel {

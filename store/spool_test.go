@@ -93,6 +93,7 @@ func TestWhatHappensToSegments(t *testing.T) {
 	t.Parallel()
 	edit := func(i int, change func(b []byte) []byte) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
+			t.Helper()
 			path := segmentsOf(t, dir)[i]
 			b, err := os.ReadFile(path)
 			if err == nil {
@@ -105,6 +106,7 @@ func TestWhatHappensToSegments(t *testing.T) {
 	}
 	remove := func(list ...int) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
+			t.Helper()
 			paths := segmentsOf(t, dir)
 			for _, i := range list {
 				if err := os.Remove(paths[i]); err != nil {
@@ -121,6 +123,7 @@ func TestWhatHappensToSegments(t *testing.T) {
 	}
 	add := func(n uint64, content []byte) func(t *testing.T, dir string) {
 		return func(t *testing.T, dir string) {
+			t.Helper()
 			if err := os.WriteFile(segment{n: n}.path(dir), content, 0o600); err != nil {
 				t.Fatal(err)
 			}
@@ -154,11 +157,12 @@ func TestWhatHappensToSegments(t *testing.T) {
 		"the last overwritten with zeros":   {harm: edit(4, func(b []byte) []byte { clear(b); return b }), lost: "e0 e1 e2", aside: true, unknown: 3},
 		"junk behind the last":              {harm: edit(4, func(b []byte) []byte { return append(b, "junk"...) }), aside: true},
 		"junk behind another":               {harm: edit(0, func(b []byte) []byte { return append(b, "junk"...) }), aside: true},
-		"a foreign segment in the middle":   {harm: func(t *testing.T, dir string) { remove(2)(t, dir); add(3, theirs)(t, dir) }, lost: "c0 c1 c2", aside: true},
+		"a foreign segment in the middle":   {harm: func(t *testing.T, dir string) { t.Helper(); remove(2)(t, dir); add(3, theirs)(t, dir) }, lost: "c0 c1 c2", aside: true},
 		"a foreign segment behind the last": {harm: add(6, theirs), aside: true},
 		"a foreign segment far behind":      {harm: add(1e15, theirs), aside: false},
 		"no segment behind the last":        {harm: add(6, []byte("this is a letter")), aside: true},
 		"a file of another name": {harm: func(t *testing.T, dir string) {
+			t.Helper()
 			for _, name := range []string{"7.spool", "00000000000000007.spool", "0000000000000000.spool", "x.spool", "0000000000000007.spool.bak"} {
 				if err := os.WriteFile(filepath.Join(dir, name), theirs, 0o600); err != nil {
 					t.Fatal(err)
@@ -166,6 +170,7 @@ func TestWhatHappensToSegments(t *testing.T) {
 			}
 		}},
 		"a directory in its place": {harm: func(t *testing.T, dir string) {
+			t.Helper()
 			if err := os.Mkdir(segment{n: 6}.path(dir), 0o700); err != nil {
 				t.Fatal(err)
 			}
