@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz bench demo agents e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz chaos bench demo agents e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -47,6 +47,9 @@ race: ## Every test, shuffled, with the race detector
 
 fuzz: ## Every fuzz target for FUZZTIME seconds, all of them within FUZZTOTAL
 	@GO="$(GO)" tools/fuzz.sh $(FUZZTIME) $(FUZZTOTAL)
+
+chaos: ## The whole program killed, starved and damaged, for minutes (make test does it for seconds)
+	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -timeout 30m -v ./cmd/precept
 
 bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 	$(GO) test -run '^$$' -bench '$(BENCH)' -benchmem -count $(COUNT) ./...

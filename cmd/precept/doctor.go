@@ -15,7 +15,8 @@ import (
 // admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
 	store.Books
-	Store   map[string]int64 `json:"store"` // what the store counts: sessions, samples, feedback, bytes
+	Store   map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
+	Trouble string           `json:"store_error,omitempty"` // why it does not
 	Running *runFile         `json:"running,omitempty"`
 }
 
@@ -78,6 +79,9 @@ func (w *world) tell(d diagnosis) error {
 	}
 	if err := table(w.out, rows); err != nil {
 		return err
+	}
+	if d.Trouble != "" {
+		fmt.Fprintf(w.out, "the store cannot be read: %s\n", printable(d.Trouble))
 	}
 	if d.Running != nil {
 		fmt.Fprintf(w.out, "running: pid %d, data %s, admin %s (unless it crashed)\n", d.Running.PID, d.Running.Data, d.Running.Admin)

@@ -80,7 +80,8 @@ func (w *world) openEvidence(ctx context.Context, cfg *configs.Config) (evidence
 // closeEvidence ends reading; nothing was written that could be lost.
 func closeEvidence(e evidence) { _ = e.Close() }
 
-// balance draws up the account of the data directory, and adds what the store counts where it can be read.
+// balance draws up the account of the data directory, and adds what the store counts where it can be read. That it cannot is
+// the answer, where there is an account.
 func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error
@@ -88,11 +89,13 @@ func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, er
 		return d, err
 	}
 	e, err := w.openEvidence(ctx, cfg)
-	if err != nil {
-		return d, err
+	if err == nil {
+		defer closeEvidence(e)
+		d.Store, err = e.Stats(ctx)
 	}
-	defer closeEvidence(e)
-	d.Store, err = e.Stats(ctx)
+	if err != nil && d.Admitted > 0 {
+		d.Trouble, err = err.Error(), nil
+	}
 	return d, err
 }
 

@@ -87,3 +87,15 @@ func (d *Disk) Free(t testing.TB) {
 		t.Fatal(err)
 	}
 }
+
+// ReadOnly makes the file system one that cannot be written, whoever has files open in it, or lifts that.
+func (d *Disk) ReadOnly(t testing.TB, on bool) {
+	t.Helper()
+	flags := uintptr(syscall.MS_REMOUNT)
+	if on {
+		flags |= syscall.MS_RDONLY
+	}
+	if err := syscall.Mount("tmpfs", d.Dir, "tmpfs", flags, ""); err != nil {
+		t.Fatal("remount the small disk: ", err)
+	}
+}

@@ -19,3 +19,6 @@ func (d *Disk) Fill(testing.TB, int) {}
 
 // Free gives back what Fill took.
 func (d *Disk) Free(testing.TB) {}
+
+// ReadOnly makes it one that cannot be written.
+func (d *Disk) ReadOnly(testing.TB, bool) {}

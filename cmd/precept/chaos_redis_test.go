@@ -1,0 +1,139 @@
+package main
+
+import (
+	"context"
+	"net"
+	"testing"
+	"time"
+
+	"precept/store/storetest"
+)
+
+// played runs a load at about 100 requests a second against a fleet's replica, and does something to its store meanwhile.
+func played(t *testing.T, p *process, harm func()) *load {
+	t.Helper()
+	l := newLoad(t, 40*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.start(ctx, p.Data, 4)
+	time.Sleep(500 * time.Millisecond)
+	harm()
+	time.Sleep(500 * time.Millisecond)
+	stop()
+	wait()
+	return l
+}
+
+// whole says that everything that was answered is in the store, once, and that the log kept its voice down.
+func whole(t *testing.T, p *process, dir, url string, l *load) {
+	t.Helper()
+	n := l.all()
+	d := p.drained(dir, "--store-url", url)
+	have := inRedis(t, url)
+	once(t, "through Redis", l.endedBefore(time.Now()), have)
+	if d.Admitted != int64(n) || d.Stored != int64(n) || len(have) != n || len(twice(have)) > 0 {
+		t.Errorf("%d answered, %d in the store, %v of them twice, %+v", n, len(have), twice(have), d.Books)
+	}
+	if p.loud() > 10 {
+		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
+	}
+	p.stops()
+	t.Logf("%d answered, %+v", n, d.Books)
+}
+
+// R071: Redis is frozen.
+func TestChaosRedisFrozen(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func() {
+		server.Freeze(t)
+		time.Sleep(longer[time.Duration](3, 20) * time.Second)
+		server.Thaw(t)
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// R073: Redis is killed, and loses what it had acknowledged last.
+func TestChaosRedisKilled(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
+	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func() {
+		for range longer(1, 9) {
+			server.Kill()
+			time.Sleep(300 * time.Millisecond)
+			if err := server.Start(); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(longer[time.Duration](500, 3000) * time.Millisecond)
+		}
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// Redis comes back empty: what the spool still holds is written again. The test's load is younger than what the spool keeps.
+func TestChaosRedisEmptied(t *testing.T) {
+	t.Parallel()
+	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			server, dir, model := storetest.StartRedis(t), t.TempDir(), brief(t)
+			p := begins(t, dir, model.URL, "--store-url", server.URL())
+			empty := func() {
+				server.Kill()
+				if err := server.Start(); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if !down {
+				whole(t, p, dir, server.URL(), played(t, p, empty))
+				return
+			}
+			l := played(t, p, func() {})
+			p.eventually("everything in the books", func() bool { return doctor(t, dir).Admitted == int64(l.all()) })
+			p.drained(dir)
+			p.kills()
+			empty()
+			p = begins(t, dir, model.URL, "--store-url", server.URL())
+			p.eventually("all of it", func() bool { return len(inRedis(t, server.URL())) == l.all() })
+			whole(t, p, dir, server.URL(), l)
+		})
+	}
+}
+
+// R075: Redis has no memory left, and gets more.
+func TestChaosRedisFull(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func() {
+		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
+		time.Sleep(longer[time.Duration](2, 15) * time.Second)
+		if d := doctor(t, dir, "--store-url", server.URL()); d.Spooled == 0 {
+			t.Errorf("nothing waits: %+v", d.Books)
+		}
+		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
+	})
+	whole(t, p, dir, server.URL(), l)
+}
+
+// R079: something takes the connection and never answers.
+func TestChaosRedisBlackhole(t *testing.T) {
+	t.Parallel()
+	hole, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = hole.Close() }()
+	dir, model := t.TempDir(), brief(t)
+	p := begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
+	l := played(t, p, func() { time.Sleep(longer[time.Duration](2, 15) * time.Second) })
+	p.eventually("all of it in the spool", func() bool { return doctor(t, dir).Admitted == int64(l.all()) })
+	if p.loud() > 10 {
+		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
+	}
+	p.kills()
+	server := storetest.StartRedis(t)
+	p = begins(t, dir, model.URL, "--store-url", server.URL())
+	whole(t, p, dir, server.URL(), l)
+}
