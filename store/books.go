@@ -128,15 +128,26 @@ func (l *ledger) stubs() []sample.Exchange {
 
 // ReadBooks draws up the account of a data directory's spool, without changing a byte of it. running says that a precept is
 // writing to it: what is under way there is not lost. Without a spool there is no account.
-func ReadBooks(dir string, running bool) (Books, error) {
+func ReadBooks(dir string, running bool) (books Books, err error) {
+	for range 10 { // a running precept may take a segment away while it is read
+		var segs, left []segment
+		if segs, err = segments(dir); err == nil {
+			if books, err = readBooks(dir, segs, running); err == nil {
+				left, err = segments(dir)
+			}
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return Books{Dropped: map[string]int64{}}, nil
+		}
+		if err != nil || len(segs) == 0 || len(left) > 0 && left[0].n <= segs[0].n || !running {
+			break
+		}
+	}
+	return books, err
+}
+
+func readBooks(dir string, segs []segment, running bool) (Books, error) {
 	books := Books{Dropped: map[string]int64{}}
-	segs, err := segments(dir)
-	if errors.Is(err, fs.ErrNotExist) {
-		return books, nil
-	}
-	if err != nil {
-		return books, err
-	}
 	c, _, err := readCursor(dir, segs)
 	if err != nil {
 		return books, err

@@ -57,7 +57,7 @@ func appendExchange(b []byte, x *sample.Exchange, begun bool) []byte {
 		flag = 1
 	}
 	b = append(b, flag)
-	b = appendText(b, []byte(x.ID))
+	b = appendText(b, x.ID)
 	b = appendText(b, enc.Data)
 	return append(b, enc.Items...)
 }
@@ -80,7 +80,7 @@ func cutExchange(payload []byte) (begun bool, id []byte, enc sample.Encoded, err
 	return payload[0] != 0, id, enc, nil
 }
 
-func appendText(b, text []byte) []byte {
+func appendText[T string | []byte](b []byte, text T) []byte {
 	return append(binary.AppendUvarint(b, uint64(len(text))), text...)
 }
 
@@ -94,7 +94,7 @@ func cutText(b []byte) (text, rest []byte, err error) {
 }
 
 func appendRow(b []byte, r *session.Row) []byte {
-	b = appendText(b, []byte(r.Tenant))
+	b = appendText(b, r.Tenant)
 	b = append(b, r.ID[:]...)
 	b = appendTime(appendTime(b, r.Started), r.Seen)
 	flag := byte(0)
@@ -132,7 +132,7 @@ func appendEchoes(b []byte, list []session.Echo) []byte {
 	}
 	for _, tenant := range slices.Sorted(maps.Keys(byTenant)) {
 		of := byTenant[tenant]
-		b = appendText(b, []byte(tenant))
+		b = appendText(b, tenant)
 		b = binary.AppendUvarint(b, uint64(len(of)))
 		for i := range of {
 			b = binary.LittleEndian.AppendUint64(b, uint64(of[i].Key))

@@ -112,7 +112,7 @@ func (s *Store) keepCursor(b *batch, now time.Time) error {
 // cursor is the cursor of this moment. The caller has mu.
 func (s *Store) cursor(b *batch) cursorFile {
 	return cursorFile{
-		Version: spoolVersion, Spool: s.spool.name, Boot: bootID(), Epoch: b.epoch,
+		Version: spoolVersion, Spool: s.spool.name, Boot: s.spool.boot, Epoch: b.epoch,
 		Delivered: b.books, Safe: b.safe, End: s.spool.end, Admitted: s.spool.admitted,
 	}
 }

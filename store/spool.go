@@ -47,6 +47,7 @@ type segmentHead struct {
 type spool struct {
 	dir      string
 	name     string
+	boot     string // see bootID
 	quota    int64
 	f        *os.File // the last segment, nil while there is none
 	end      place
@@ -79,7 +80,7 @@ func openSpool(dir string, quota int64, now time.Time) (*spool, cursorFile, erro
 	if c.Spool == "" {
 		c.Spool = strconv.FormatInt(now.UnixNano(), 36)
 	}
-	s := &spool{dir: dir, name: c.Spool, quota: quota}
+	s := &spool{dir: dir, name: c.Spool, boot: bootID(), quota: quota}
 	for _, seg := range segs {
 		s.bytes += seg.size
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -441,4 +442,53 @@ func TestBallast(t *testing.T) {
 	w.fill()
 	same(t, "afterwards", there(), true)
 	same(t, "one that was there", openWriter(t, dir).ballast, true)
+}
+
+// The account of a precept at work: what is drained and deleted while somebody reads is not lost.
+func TestBooksBesideAWriter(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	w := openWriter(t, dir)
+	var l ledger
+	stop := make(chan struct{})
+	var reading sync.WaitGroup
+	reading.Go(func() {
+		for last := int64(0); ; {
+			books, err := ReadBooks(dir, true)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if books.Admitted < last || len(books.Dropped) > 0 || books.Admitted != books.Stored+books.Spooled {
+				t.Errorf("after %d admitted: %+v", last, books)
+				return
+			}
+			last = books.Admitted
+			select {
+			case <-stop:
+				return
+			default:
+			}
+		}
+	})
+	for range 60 {
+		for range 3 {
+			w.fresh = true
+			w.put("a")
+		}
+		at, err := w.retire()
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.At, l.Admitted, l.Stored = at, w.admitted, w.admitted
+		c := cursorFile{Version: spoolVersion, Spool: w.name, Boot: w.boot, Delivered: l, Safe: l, End: at, Admitted: w.admitted}
+		if err := writeCursor(dir, &c); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := release(dir, at); err != nil {
+			t.Fatal(err)
+		}
+	}
+	close(stop)
+	reading.Wait()
 }

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+	"precept/store"
+)
+
+// awayBackend is a backend that takes nothing.
+type awayBackend struct{ store.Volatile }
+
+func (awayBackend) Write(context.Context, session.Batch) error { return errors.New("away") }
+
+// backlog fills a directory's spool with so many exchanges of 8 KiB that no store has taken.
+func backlog(t *testing.T, dir string, n int) {
+	t.Helper()
+	s, err := store.Open(t.Context(), store.Options{
+		Now: time.Now, Backend: awayBackend{}, CloseAfter: time.Hour, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
+		Learn: true, Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Error(step, v) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(t.Context())
+	ended := make(chan error, 1)
+	go func() { ended <- s.Run(ctx) }()
+	words := strings.Repeat("one thing after the other ", 8<<10/26)
+	for i := range n {
+		id := session.KeyOf("default", session.SpaceName, fmt.Sprint("s", i/50))
+		x := &sample.Exchange{
+			ID: fmt.Sprintf("%08x-0000-4000-8000-%012x", i, i), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: fmt.Sprint("s", i/50),
+			RequestID: fmt.Sprint("r", i), Turn: i%50 + 1, At: time.Now().UTC(), Dialect: "chat", Model: "m", Status: 200, Outcome: sample.Complete,
+			New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"` + words + `"}`)},
+			Reply: sample.Reply{ID: fmt.Sprint("chatcmpl-", i), Text: "It is done."},
+		}
+		for !s.Offer(store.Turn{Exchange: x, Size: 8 << 10}) {
+			time.Sleep(10 * time.Millisecond)
+		}
+	}
+	stop()
+	if err := <-ended; err == nil {
+		t.Error("the backend has taken something")
+	}
+	if err := s.Close(); err != nil {
+		t.Error(err)
+	}
+}
+
+// A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than nothing.
+func TestChaosBacklog(t *testing.T) {
+	dir, model := t.TempDir(), brief(t)
+	ready := func(dir string) (*process, time.Duration) {
+		from := time.Now()
+		p := launch(t, dir, nil, "--upstream", model.URL+"/v1").ready(dir)
+		return p, time.Since(from)
+	}
+	p, first := ready(t.TempDir())
+	p.stops()
+	n := longer(4_000, 131_072)
+	backlog(t, dir, n)
+	from := time.Now()
+	d := doctor(t, dir)
+	looked := time.Since(from)
+	if d.Spooled+d.Dropped["full"] < int64(n) || d.Stored != 0 {
+		t.Fatalf("%+v", d.Books)
+	}
+	p, took := ready(dir)
+	from = time.Now()
+	var left int64
+	p.eventually("an empty spool", func() bool { // a GiB takes longer than that waits; it is asked again as long as it shrinks
+		for last := d.Spooled; ; last = left {
+			if left = doctor(t, dir).Spooled; left == 0 || left == last {
+				return left == 0
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
+	p.stops()
+	if after := doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {
+		t.Errorf("before %+v, after %+v", d.Books, after.Books)
+	}
+}
