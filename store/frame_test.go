@@ -230,17 +230,19 @@ func FuzzScan(f *testing.F) {
 		if end > int64(len(file)) {
 			t.Fatalf("read to %d of %d", end, len(file))
 		}
-		// Only a record that contains it, by its own checksum, may hide it.
-		if !containsAll(got, []string{"whole"}) && !bytes.Contains(bytes.Join(asBytes(got), nil), good) {
+		// Only a record that reaches into it, by its own checksum, may hide it.
+		if !containsAll(got, []string{"whole"}) && !reachesInto(file, at) {
 			t.Fatalf("a whole record was not found in %q: %q", file, got)
 		}
 	})
 }
 
-func asBytes(list []string) [][]byte {
-	out := make([][]byte, len(list))
-	for i := range list {
-		out[i] = []byte(list[i])
+// reachesInto says whether a record that begins before an offset ends behind it.
+func reachesInto(file []byte, at int) bool {
+	for o := range at {
+		if _, _, size, err := readFrame(file[o:]); err == nil && o+size > at {
+			return true
+		}
 	}
-	return out
+	return false
 }
