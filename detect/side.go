@@ -72,6 +72,7 @@ func knownSide(user, system string) (string, bool) {
 		{"summary", "you are performing a context checkpoint compaction"},
 		{"summary", "critical: respond with text only"},
 		{"summary", "your task is to create a detailed summary of the conversation so far"},
+		{"summary", "please create a detailed summary of the conversation so far. the history is being compacted"},
 		{"summary", "your task is to create a detailed summary of the recent portion of the conversation"},
 		{"summary", "your task is to create a comprehensive, detailed summary of the entire conversation"},
 		{"summary", "you are the component that summarizes internal chat history"},

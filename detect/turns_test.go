@@ -179,6 +179,8 @@ func TestSide(t *testing.T) {
 		{"claude compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
 			obj{"type": "text", "text": "go on"}, obj{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."},
 		}}}}, "summary"},
+		{"copilot compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, user("Please create a detailed summary of the conversation so far. The history is being compacted so moving forward, all conversation history will be removed.")}}, "summary"},
+		{"a person's summary keeps its lessons", obj{"tools": tools, "messages": []any{user("Please create a detailed summary of the conversation so far.")}}, ""},
 		{"some app's title", obj{"messages": []any{user("Create a short title for the following conversation: hello")}}, "title"},
 		{"some app's summary", obj{"messages": []any{obj{"role": "system", "content": "Summarize the conversation so far in two sentences."}, user("...")}}, "summary"},
 		{"goose's name for a session", obj{"messages": []any{obj{"role": "system", "content": "Reply with only a description in four words or less"}, user("Here are the first few user messages:\nfix the cart\n\nBased on the conversation so far, provide a concise description of this session in 4 words or less.")}}, "title"},

@@ -140,14 +140,17 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises says whether a summary is asked for although tools are offered, in claude's words.
+// summarises says whether a summary is asked for although tools are offered, in the words of claude and copilot.
 func (a *answer) summarises() bool {
 	list, _ := a.body["messages"].([]any)
+	if list == nil {
+		list, _ = a.body["input"].([]any)
+	}
 	if len(list) == 0 {
 		return false
 	}
 	last, _ := json.Marshal(list[len(list)-1])
-	return strings.Contains(string(last), "CRITICAL: Respond with TEXT ONLY")
+	return strings.Contains(string(last), "CRITICAL: Respond with TEXT ONLY") || strings.Contains(string(last), "The history is being compacted")
 }
 
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {
