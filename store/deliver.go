@@ -9,7 +9,7 @@ import (
 const (
 	epochEvery = time.Second
 	retryAfter = time.Second
-	startLimit = 60 * time.Millisecond  // what a start may wait for what the last run left behind
+	startLimit = 20 * time.Millisecond  // what a start may wait for what the last run left behind
 	roundLimit = 150 * time.Millisecond // of reading back, before the delivery looks after other things
 	stopLimit  = 3 * time.Second        // what a stop may wait for a backlog: it lies in the spool
 	tailBytes  = 2 << 20                // of exchanges, beyond which the backend is not left alone any longer
@@ -54,21 +54,27 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	b.err = s.deliver(wctx, b, now)
-	if b.err == nil {
-		b.err = s.secure(wctx, b, now)
+	if b.started { // a start does not wait for the disk
+		b.err = s.keep(wctx, b, now, b.err)
 	}
-	failed := b.err
-	if err := s.keepCursor(b, now); b.err == nil {
-		b.err = err
+	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
+		s.failedTo(b.err)
+		b.retryAt = now.Add(retryAfter)
 	}
-	if b.err == nil || errors.Is(b.err, ErrVolatile) {
-		return
+}
+
+// keep secures what was delivered, and keeps how far that came, whatever failed before.
+func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error) error {
+	if failed == nil {
+		failed = s.secure(ctx, b, now)
 	}
 	if failed != nil {
 		s.healthy(false)
 	}
-	s.failedTo(b.err)
-	b.retryAt = now.Add(retryAfter)
+	if err := s.keepCursor(b, now); failed == nil {
+		failed = err
+	}
+	return failed
 }
 
 // deliver hands over what is due. What fails is tried again, whole: every step of it may be repeated.

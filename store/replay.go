@@ -12,7 +12,7 @@ import (
 
 const (
 	replayBytes = 4 << 20 // read back for one delivery
-	startBytes  = 1 << 19 // the same while a start waits for it
+	startBytes  = 1 << 17 // the same while a start waits for it
 	asideBytes  = 8 << 20 // of a damaged stretch are kept for a person to look at
 )
 

@@ -127,7 +127,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 	b.next.crashed, b.lagging = true, b.books.At.before(spool.end)
 	s.lagging.Store(b.lagging)
 	s.blind.Store(b.lagging)
-	s.flush(ctx, b)
+	s.handDown(ctx, b, s.opts.Now())
 	return nil
 }
 

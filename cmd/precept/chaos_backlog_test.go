@@ -75,15 +75,12 @@ func TestChaosBacklog(t *testing.T) {
 	}
 	p, took := ready(dir)
 	from = time.Now()
-	var left int64
-	p.eventually("an empty spool", func() bool { // a GiB takes longer than that waits; it is asked again as long as it shrinks
-		for last := d.Spooled; ; last = left {
-			if left = doctor(t, dir).Spooled; left == 0 || left == last {
-				return left == 0
-			}
-			time.Sleep(500 * time.Millisecond)
+	for left := d.Spooled; left > 0; left = doctor(t, dir).Spooled {
+		if time.Since(from) > longer(time.Minute, 5*time.Minute) {
+			t.Fatalf("%d exchanges are left\n%s", left, p.log.String())
 		}
-	})
+		time.Sleep(longer[time.Duration](100, 1000) * time.Millisecond)
+	}
 	t.Logf("%d exchanges: ready after %v (an empty directory: %v), drained %v later; the account took %v", n, took, first, time.Since(from), looked)
 	p.stops()
 	if after := doctor(t, dir); after.Stored != d.Spooled || after.Admitted != d.Admitted {

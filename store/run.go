@@ -1,0 +1,99 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to the backend. It returns when
+// ctx is done and everything in memory is written, or could not be.
+func (s *Store) Run(ctx context.Context) error {
+	b := s.batch
+	var delivery sync.WaitGroup
+	delivery.Go(func() { s.runDelivery(ctx, b) })
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	for ctx.Err() == nil {
+		select {
+		case <-ctx.Done():
+		case <-s.full:
+		case <-tick.C:
+		}
+		s.take(b)
+		s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
+	}
+	delivery.Wait()
+	return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+}
+
+// runDelivery hands over what is put down, and does what follows from it: sessions close, counters move.
+func (s *Store) runDelivery(ctx context.Context, b *batch) {
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	closing := time.NewTicker(s.closeTick())
+	defer closing.Stop()
+	for shard := 0; ; {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-s.erased.chores:
+			s.do(ctx, b, c)
+		case <-tick.C:
+			s.handDown(ctx, b, s.opts.Now())
+			s.resettle(ctx)
+			s.live.sweep(shard, s.opts.Now(), s.delivered.Load())
+			shard++
+		case <-closing.C:
+			s.take(b)
+			b.deliverAt = time.Time{}
+			s.flush(ctx, b)
+			s.closeDue(ctx)
+			s.retain(ctx)
+		}
+	}
+}
+
+// drain empties the queue and writes what is left, with one bounded attempt.
+func (s *Store) drain(b *batch) error {
+	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+	defer cancel()
+	s.take(b)
+	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
+	s.flush(ctx, b)
+	if b.putErr != nil {
+		s.pass(ctx, b)
+	}
+	s.resettle(ctx)
+	if n := s.unwritten(b); n > 0 {
+		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
+	}
+	return errors.Join(b.putErr, b.err, s.shut(b))
+}
+
+// pass hands to the backend what the spool could not take, at the last moment.
+func (s *Store) pass(ctx context.Context, b *batch) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.lagging || !b.tail.empty() || !b.ready.empty() {
+		return
+	}
+	b.next.end = b.books.At
+	if err := s.hand(ctx, b, &b.next); err != nil {
+		b.err = errors.Join(b.err, err)
+		return
+	}
+	s.spool.admitted += b.next.admitted
+	b.next, b.putErr = parcel{}, nil
+}
+
+// unwritten counts the exchanges that stand in memory alone.
+func (s *Store) unwritten(b *batch) int {
+	n := len(b.next.exchanges)
+	if s.spool == nil {
+		n += len(b.ready.exchanges) + len(b.tail.exchanges)
+	}
+	return n
+}
