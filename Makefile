@@ -43,7 +43,7 @@ test: check fuzz race ## All that decides
 
 race: ## Every test, shuffled, with the race detector
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
-	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 15m ./...
+	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m ./...
 
 fuzz: ## Every fuzz target for FUZZTIME seconds, all of them within FUZZTOTAL
 	@GO="$(GO)" tools/fuzz.sh $(FUZZTIME) $(FUZZTOTAL)
