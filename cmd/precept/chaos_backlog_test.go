@@ -57,7 +57,6 @@ func backlog(t *testing.T, dir string, n int) {
 
 // A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than nothing.
 func TestChaosBacklog(t *testing.T) {
-	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
 	ready := func(dir string) (*process, time.Duration) {
 		from := time.Now()

@@ -58,7 +58,6 @@ func TestChaosKill(t *testing.T) {
 
 // R089: kill -9 in the middle of streams leaves a stub of each, and nothing that is half.
 func TestChaosStubs(t *testing.T) {
-	t.Parallel()
 	model, _ := slowModel(t)
 	dir := t.TempDir()
 	p := begins(t, dir, model.URL)
@@ -125,7 +124,6 @@ func streamOf(t *testing.T, data, name string) <-chan error {
 
 // R090: a backlog of which some segments are damaged between two runs.
 func TestChaosBitRot(t *testing.T) {
-	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
 	// Without a store, what comes stays in the spool.
 	nowhere := "redis://" + refusing(t)

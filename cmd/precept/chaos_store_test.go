@@ -45,7 +45,6 @@ func (p *process) loud() int {
 
 // R081: another program holds the database.
 func TestChaosLocked(t *testing.T) {
-	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
 	p := begins(t, dir, model.URL)
 	l := newLoad(t, 10*time.Millisecond)
@@ -76,7 +75,6 @@ func TestChaosLocked(t *testing.T) {
 
 // R081: the database is overwritten with garbage while precept runs, and before it starts.
 func TestChaosGarbage(t *testing.T) {
-	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
 	l := newLoad(t, 5*time.Millisecond)
 	run := func(p *process, during func()) {
@@ -122,7 +120,6 @@ func TestChaosGarbage(t *testing.T) {
 
 // R081: the data directory can only be read: precept serves from memory and leaves it alone.
 func TestChaosReadOnly(t *testing.T) {
-	t.Parallel()
 	disk := storetest.SmallDisk(t, 64<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), brief(t)
 	run := func(p *process) *load {
@@ -161,7 +158,6 @@ func TestChaosReadOnly(t *testing.T) {
 
 // R084, R085: the disk is full, and freed.
 func TestChaosFullDisk(t *testing.T) {
-	t.Parallel()
 	disk := storetest.SmallDisk(t, 8<<20)
 	dir, model := filepath.Join(disk.Dir, "data"), brief(t)
 	p := begins(t, dir, model.URL, "--limits-capture-total-bytes", "1MiB")
@@ -256,7 +252,6 @@ func TestChaosStop(t *testing.T) {
 
 // R092: a stream that does not end is cut, and kept as far as it came.
 func TestChaosStopCuts(t *testing.T) {
-	t.Parallel()
 	model, _ := slowModel(t)
 	dir := t.TempDir()
 	p := launch(t, dir, nil, "--upstream", model.URL+"/v1", "--limits-drain-timeout", "500ms").ready(dir)
