@@ -76,7 +76,7 @@ func TestChaosBacklog(t *testing.T) {
 	p, took := ready(dir)
 	from = time.Now()
 	for left := d.Spooled; left > 0; left = doctor(t, dir).Spooled {
-		if time.Since(from) > longer(time.Minute, 5*time.Minute) {
+		if time.Since(from) > longer(3*time.Minute, 5*time.Minute) {
 			t.Fatalf("%d exchanges are left\n%s", left, p.log.String())
 		}
 		time.Sleep(longer[time.Duration](100, 1000) * time.Millisecond)
