@@ -16,6 +16,8 @@ var (
 	ErrInvalid = errors.New("the value cannot be stored")
 	// ErrUnavailable means that the store is away, or takes nothing now: the same may be tried again later.
 	ErrUnavailable = errors.New("the store is not available")
+	// ErrDiskFull means that it writes to this machine's disk, and that has no room.
+	ErrDiskFull = errors.New("the disk is full")
 )
 
 // EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is looked up by: the first 8

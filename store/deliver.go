@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"time"
+
+	"precept/session"
 )
 
 const (
@@ -54,6 +56,7 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
 	b.err = s.deliver(wctx, b, now)
+	s.giveWay(b, now)
 	if b.started { // a start does not wait for the disk
 		b.err = s.keep(wctx, b, now, b.err)
 	}
@@ -63,16 +66,32 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	}
 }
 
+// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the spool, and nothing else makes
+// more. Meanwhile what comes waits in memory, within its bound.
+func (s *Store) giveWay(b *batch, now time.Time) {
+	if s.spool == nil || !errors.Is(b.err, session.ErrDiskFull) {
+		return
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.full, b.putAt = true, now.Add(2*retryAfter)
+	s.spool.dropBallast()
+}
+
 // keep secures what was delivered, and keeps how far that came, whatever failed before.
 func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error) error {
-	if failed == nil {
-		failed = s.secure(ctx, b, now)
+	tight := s.spool != nil && errors.Is(failed, session.ErrDiskFull)
+	if failed == nil || tight {
+		failed = errors.Join(failed, s.secure(ctx, b, now))
 	}
 	if failed != nil {
 		s.healthy(false)
 	}
 	if err := s.keepCursor(b, now); failed == nil {
 		failed = err
+	}
+	if tight {
+		hollow(s.spool.dir, b.kept.Safe.At)
 	}
 	return failed
 }

@@ -180,6 +180,7 @@ func (s *Store) forgetWaiting(tenant string, of func(session.ID) bool) {
 	s.dirtyMu.Lock()
 	theirs := func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) }
 	s.echoes = slices.DeleteFunc(s.echoes, theirs)
+	s.moving.forget(theirs)
 	s.forgetHeld(theirs)
 	s.dirtyMu.Unlock()
 	s.touchedMu.Lock()

@@ -55,8 +55,8 @@ func (s *Store) failedTo(err error) {
 
 // collect makes the rows of the sessions that changed, and takes what went by.
 func (s *Store) collect(b *batch, now time.Time, all bool) {
-	dirty, echoes := s.takeDirty(now, all)
 	b.flushes++
+	dirty, echoes := s.takeDirty(now, all, b.flushes)
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
 		if row, ok := s.encode(ses); ok {
@@ -201,11 +201,12 @@ func (s *Store) overQuota(b *batch) error {
 }
 
 // takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
-func (s *Store) takeDirty(now time.Time, all bool) ([]*Session, []session.Echo) {
+func (s *Store) takeDirty(now time.Time, all bool, flush int64) ([]*Session, []session.Echo) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	dirty, echoes := s.dirty, s.echoes
 	s.dirty, s.echoes = nil, nil
+	s.moving.add(flush, echoes, s.delivered.Load())
 	if all || now.Sub(s.laterAt) >= laterEvery {
 		for _, ses := range s.later {
 			if ses.later.Swap(false) && ses.dirty.CompareAndSwap(false, true) {

@@ -4,11 +4,14 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
+	"precept/store/sqlite"
 	"precept/store/storetest"
 )
 
@@ -46,7 +49,7 @@ func TestFullDisk(t *testing.T) {
 		t.Fatalf("refused %d, failures %v", refused, r.failed())
 	}
 	same(t, "healthy", r.Healthy(), false)
-	same(t, "ballast on a full disk", ballast(), false)
+	same(t, "ballast, which is the backend's", ballast(), true)
 	if held := r.heldBytes.Load(); held > 200<<10 {
 		t.Errorf("%d bytes are held", held)
 	}
@@ -107,4 +110,50 @@ func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 	same(t, "stored", r.exchanges(sessionOf("s")), turns)
 	r.idle()
 	same(t, "bytes in the spool", r.spool.bytes < 100<<10, true)
+}
+
+// Where the backend says that the disk is full, it comes first: it gets the ballast and what the spool holds of the delivered,
+// and the spool is not written until it has had its turn.
+func TestBackendOnAFullDisk(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	play := func(turn int) {
+		x := exchange(us, "s", turn, r.clk.now())
+		x.Reply.Text = strings.Repeat("The shed is painted. ", 400)
+		r.Offer(Turn{Exchange: x, Size: 8 << 10})
+		r.record()
+		r.clk.add(r.opts.DeliverEvery)
+	}
+	blocks := func() int64 {
+		info, err := os.Stat(segment{n: r.spool.end.Segment}.path(r.spool.dir))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return info.Sys().(*syscall.Stat_t).Blocks * 512
+	}
+	for turn := range 20 {
+		play(turn + 1)
+	}
+	before, end := blocks(), r.spool.end
+	r.be.failNext("write", 1, sqlite.ErrFull)
+	play(21)
+	same(t, "ballast", r.spool.ballast, false)
+	if now := blocks(); runtime.GOOS == "linux" && now > before-64<<10 {
+		t.Errorf("the segment took %d bytes of the disk, and takes %d", before, now)
+	}
+	at := r.spool.end
+	same(t, "written before", end.before(at), true)
+	r.spoolUp(r.batch, r.clk.now(), false)
+	x := exchange(us, "s", 22, r.clk.now())
+	r.Offer(Turn{Exchange: x, Size: 8 << 10})
+	r.take(r.batch)
+	r.spoolUp(r.batch, r.clk.now(), false)
+	same(t, "written meanwhile", r.spool.end, at)
+	r.clk.add(3 * time.Second)
+	r.record()
+	r.clk.add(3 * time.Second)
+	r.record()
+	same(t, "stored", r.exchanges(sessionOf("s")), 22)
+	same(t, "ballast again", r.spool.ballast, true)
+	same(t, "books", r.account(true), "22 = 22 + 0 + 0")
 }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"precept/feedback"
@@ -61,13 +62,15 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 
 // joinByKey joins a feedback to the session in which the key went by, if one is known.
 func (s *Store) joinByKey(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) (Posted, bool, error) {
-	found, err := s.be.FindEcho(ctx, tenant, []session.EchoKey{key})
-	if err != nil {
-		return Posted{}, false, err
-	}
-	ids := found[key]
-	if mem := s.recent(key); len(ids) == 0 && mem != nil {
-		ids = []session.ID{*mem}
+	var ids []session.ID
+	if id, ok := s.recent(key); ok { // before the backend is asked: what is no longer here is there
+		ids = []session.ID{id}
+	} else {
+		found, err := s.be.FindEcho(ctx, tenant, []session.EchoKey{key})
+		if err != nil {
+			return Posted{}, false, err
+		}
+		ids = found[key]
 	}
 	for _, id := range ids {
 		name, ok, err := s.nameOf(ctx, tenant, id)
@@ -82,23 +85,59 @@ func (s *Store) joinByKey(ctx context.Context, tenant string, key session.EchoKe
 	return Posted{}, false, nil
 }
 
-// recent finds a key among what went by and is not written yet.
-func (s *Store) recent(key session.EchoKey) *session.ID {
+// recent finds a key among what went by and the backend does not have yet.
+func (s *Store) recent(key session.EchoKey) (session.ID, bool) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
-	for i := len(s.echoes) - 1; i >= 0; i-- {
-		if s.echoes[i].Key == key {
-			return &s.echoes[i].ID
-		}
-	}
 	for _, echoes := range s.held {
-		for i := range echoes {
-			if echoes[i].Key == key {
-				return &echoes[i].ID
-			}
+		if id, ok := latest(echoes, key); ok {
+			return id, true
 		}
 	}
-	return nil
+	if id, ok := latest(s.echoes, key); ok {
+		return id, true
+	}
+	for i := len(s.moving.flushes) - 1; i >= 0; i-- {
+		if id, ok := latest(s.moving.flushes[i].echoes, key); ok {
+			return id, true
+		}
+	}
+	return session.ID{}, false
+}
+
+func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
+	for i := len(echoes) - 1; i >= 0; i-- {
+		if echoes[i].Key == key {
+			return echoes[i].ID, true
+		}
+	}
+	return session.ID{}, false
+}
+
+// moving are the keys on their way to the backend, by the flush that took them: an early feedback looks for them while they are
+// in neither place.
+type moving struct {
+	flushes []movingFlush
+	n       int // keys
+}
+
+type movingFlush struct {
+	flush  int64
+	echoes []session.Echo
+}
+
+// add takes in what a flush took, and lets go of what is delivered.
+func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
+	m.flushes = slices.DeleteFunc(m.flushes, func(f movingFlush) bool {
+		if f.flush <= delivered {
+			m.n -= len(f.echoes)
+		}
+		return f.flush <= delivered
+	})
+	if len(echoes) > 0 && m.n+len(echoes) <= maxEchoes {
+		m.flushes = append(m.flushes, movingFlush{flush, echoes})
+		m.n += len(echoes)
+	}
 }
 
 // nameOf tells a session's name, and whether the tenant has it.
@@ -160,4 +199,14 @@ func (s *Store) OfSample(ctx context.Context, tenant, sampleID string) (session.
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	return s.be.SampleSession(ctx, tenant, sampleID)
+}
+
+// forget lets go of some keys.
+func (m *moving) forget(of func(session.Echo) bool) {
+	for i := range m.flushes {
+		f := &m.flushes[i]
+		m.n -= len(f.echoes)
+		f.echoes = slices.DeleteFunc(f.echoes, of)
+		m.n += len(f.echoes)
+	}
 }

@@ -51,6 +51,27 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	same(t, "told", r.counter("", "told"), 1)
 }
 
+// What went by is found at every moment of its way: held until its exchange is judged, waiting, in the spool alone, in the
+// backend.
+func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	joined := Posted{Session: "s", Status: Joined}
+	r.Hold("req", session.Echo{Tenant: us, Key: replyKey, ID: id, At: r.clk.now()})
+	same(t, "held", r.post(us, replyKey, score("a", 1, .7)), joined)
+	r.LetGo("req", true)
+	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
+	for range 3 {
+		r.spoolUp(r.batch, r.clk.now(), false)
+		same(t, "in the spool", r.post(us, replyKey, score("a", 3, .7)), joined)
+	}
+	r.record()
+	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
+	r.spoolUp(r.batch, r.clk.now(), false)
+	same(t, "keys on their way", r.moving.n+len(r.moving.flushes), 0)
+}
+
 // Its exchange may land after a restart, in a store that is given work by other feedback meanwhile.
 func TestParkedFeedbackSurvivesARestart(t *testing.T) {
 	t.Parallel()
@@ -118,7 +139,7 @@ func TestParkingRace(t *testing.T) {
 		if op != "echo" {
 			return
 		}
-		if looks++; looks == 2 {
+		if looks++; looks == 1 {
 			r.note(replyKey, id)
 		}
 	}

@@ -68,9 +68,6 @@ func (s *Store) tidySpool(b *batch, due bool) bool {
 	if b.full {
 		b.full, b.cursorAt = false, time.Time{}
 	}
-	if due {
-		s.spool.fill()
-	}
 	return true
 }
 

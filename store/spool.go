@@ -13,7 +13,7 @@ import (
 
 const (
 	segmentBytes = 64 << 20
-	ballastBytes = 1 << 20 // given back to a full disk, so that what is waiting can be booked
+	ballastBytes = 1 << 20 // given to the backend when the disk is full, so that it can drain the spool
 	ballastName  = "ballast"
 	spoolVersion = 1
 )
@@ -92,7 +92,7 @@ func openSpool(dir string, quota int64, now time.Time) (*spool, cursorFile, erro
 	if err := s.tryOut(); err != nil {
 		return nil, cursorFile{}, errors.Join(err, s.close())
 	}
-	s.fill()
+	_ = s.fill() // tried again before each write
 	return s, c, nil
 }
 
@@ -112,6 +112,9 @@ func (s *spool) tryOut() error {
 // write appends records that admit so many exchanges, all or nothing, and waits until they are on the disk. It returns the
 // place behind them.
 func (s *spool) write(records []byte, admitted int64) (place, error) {
+	if err := s.fill(); full(err) { // the last of the disk's room is the backend's: it can drain the spool, and nothing else can
+		return s.end, s.failed(err)
+	}
 	if s.f == nil || s.fresh || s.end.Offset+int64(len(records)) > segmentBytes {
 		if err := s.rotate(); err != nil {
 			return s.end, s.failed(err)
@@ -122,7 +125,7 @@ func (s *spool) write(records []byte, admitted int64) (place, error) {
 	}
 	_, err := s.f.WriteAt(records, s.end.Offset)
 	if err == nil {
-		err = syscall.Fdatasync(int(s.f.Fd()))
+		err = datasync(s.f)
 	}
 	if err != nil {
 		if e := s.f.Truncate(s.end.Offset); e != nil {
@@ -136,31 +139,30 @@ func (s *spool) write(records []byte, admitted int64) (place, error) {
 	return s.end, nil
 }
 
-// failed gives a full disk the ballast back.
-func (s *spool) failed(err error) error {
-	if full(err) && s.ballast {
+func (s *spool) failed(err error) error { return fmt.Errorf("write the spool: %w", err) }
+
+// dropBallast gives the ballast's space to whatever needs it first.
+func (s *spool) dropBallast() {
+	if s.ballast {
 		s.ballast = os.Remove(filepath.Join(s.dir, ballastName)) != nil
 	}
-	return fmt.Errorf("write the spool: %w", err)
 }
 
 func full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
 
 // fill makes the ballast, when there is none.
-func (s *spool) fill() {
+func (s *spool) fill() error {
 	if s.ballast {
-		return
+		return nil
 	}
 	path := filepath.Join(s.dir, ballastName)
-	if info, err := os.Stat(path); err == nil && info.Size() == ballastBytes {
-		s.ballast = true
-		return
-	}
-	if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
-		_ = os.Remove(path) // half of it is worth more as space
-		return
+	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
+		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
+			return errors.Join(err, os.Remove(path)) // half of it is worth more as space
+		}
 	}
 	s.ballast = true
+	return nil
 }
 
 // rotate begins a segment.

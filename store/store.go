@@ -66,6 +66,7 @@ type Store struct {
 	later   []*Session
 	laterAt time.Time
 	echoes  []session.Echo
+	moving  moving
 	held    map[string][]session.Echo // by request, until its exchange is judged
 	holding int                       // how many there are
 

@@ -16,7 +16,7 @@ var (
 	// ErrReadOnly means that the file or its directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrFull means that the disk is full.
-	ErrFull = errors.New("the disk is full")
+	ErrFull = session.ErrDiskFull
 	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again, which sets it aside.
 	ErrCorrupt = errors.New("the database file is damaged")
 	// ErrNewer means that a newer release has written the file.

@@ -78,10 +78,15 @@ type tx struct {
 	done    []func() // run after the commit
 }
 
-// update runs fn in one write transaction: all of it is stored, or nothing.
+// update runs fn in one write transaction: all of it is stored, or nothing. On a full disk the space that the WAL holds may
+// be all that is missing.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
-	if err := s.transact(ctx, fn); err != nil {
-		return fmt.Errorf("sqlite: %s: %w", op, classify(err))
+	err := classify(s.transact(ctx, fn))
+	if errors.Is(err, ErrFull) && s.checkpoint(ctx, false) == nil {
+		err = classify(s.transact(ctx, fn))
+	}
+	if err != nil {
+		return fmt.Errorf("sqlite: %s: %w", op, err)
 	}
 	return nil
 }
