@@ -43,15 +43,19 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 			s.do(ctx, b, c)
 		case <-tick.C:
 			s.handDown(ctx, b, s.opts.Now())
-			s.resettle(ctx)
+			if !s.opts.Aside {
+				s.resettle(ctx)
+			}
 			s.live.sweep(shard, s.opts.Now(), s.delivered.Load())
 			shard++
 		case <-closing.C:
 			s.take(b)
 			b.deliverAt = time.Time{}
 			s.flush(ctx, b)
-			s.closeDue(ctx)
-			s.retain(ctx)
+			if !s.opts.Aside {
+				s.closeDue(ctx)
+				s.retain(ctx)
+			}
 		}
 	}
 }
@@ -66,7 +70,9 @@ func (s *Store) drain(b *batch) error {
 	if b.putErr != nil {
 		s.pass(ctx, b)
 	}
-	s.resettle(ctx)
+	if !s.opts.Aside {
+		s.resettle(ctx)
+	}
 	if n := s.unwritten(b); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
 	}

@@ -32,6 +32,7 @@ type Options struct {
 	OptOut       *sample.OptOut               // nil: nobody opted out
 	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
 	Sentiment    bool                         // the user's words count as an implicit signal
+	Aside        bool                         // a verb's: it closes no session and moves no counter, whose settings are the server's
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)
 }

@@ -60,6 +60,11 @@ func (w *world) openStored(ctx context.Context, cfg *configs.Config) (stored, er
 		}
 		return db, nil
 	}
+	return w.reachRedis(ctx, cfg)
+}
+
+// reachRedis opens the configured Redis for a verb, which cannot do without it.
+func (w *world) reachRedis(ctx context.Context, cfg *configs.Config) (*redis.Store, error) {
 	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.now, Log: func(string) {}})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)

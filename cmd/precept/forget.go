@@ -99,7 +99,7 @@ func (w *world) sure(f *forgetFlags, what string) error {
 
 // forgetOffline works on the store itself.
 func (w *world) forgetOffline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (n int, err error) {
-	s, err := w.openOffline(ctx, cfg, false)
+	s, err := w.openOffline(ctx, cfg, offlineUse{})
 	if err != nil {
 		return 0, err
 	}

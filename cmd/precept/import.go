@@ -34,7 +34,7 @@ func (w *world) importVerb() *cobra.Command {
 		Short: "Take past transcripts in as samples",
 		Long: "Import reads transcripts in the form of chat completions, responses or messages: one JSON document, an array of them, or JSON lines {source, id, messages} or {source, id, input}; FILE - is standard input. " +
 			"Each becomes a session with its exchanges and samples, redacted and with the opt-outs of the configuration, outside of every experiment. The same transcript twice is there once. " +
-			"No server may run in the data directory meanwhile. Exit code 1: a transcript could not be read; the others were taken in all the same.",
+			"No server may run in the data directory meanwhile, unless the store is in Redis. Exit code 1: a transcript could not be read; the others were taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	flags := addConfigFlags(c, storeKeys()...)
@@ -46,7 +46,7 @@ func (w *world) importVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		s, err := w.openOffline(c.Context(), cfg, true)
+		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
 			return fmt.Errorf("%w; import works while no server runs: stop it, import, and start it again", err)
 		}

@@ -4,8 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
-	"strings"
 	"sync"
 
 	"precept/configs"
@@ -13,8 +13,7 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is the store of a data directory in which no server runs, at work in this process: what a verb does with it goes
-// the same way as a server's.
+// offline is a store at work in this process, without a server: what a verb does with it goes the same way as a server's.
 type offline struct {
 	*store.Store
 	stop func() error // ends it, with the first failure of a step
@@ -23,38 +22,71 @@ type offline struct {
 // errServed says that a server has the data directory: it must be asked, or stopped.
 var errServed = sqlite.ErrLocked
 
-// openOffline claims the data directory and starts its store. It makes none where there is none, unless create.
-func (w *world) openOffline(ctx context.Context, cfg *configs.Config, create bool) (*offline, error) {
-	path := cfg.StoreURL()
-	if strings.HasPrefix(path, "redis") {
-		return nil, errors.New("the store is in Redis, where this verb works through a running server only: start one, or name a file with --store-url")
-	}
-	if _, err := os.Stat(path); err != nil && !create {
+// offlineUse says what a verb does with an offline store.
+type offlineUse struct {
+	create bool // make the store where there is none
+	beside bool // nothing of it meets a running server of a store that several share
+}
+
+// openOffline opens the configured store, and starts it. A store of this machine's own wants the data directory for itself; one
+// in Redis is shared anyway, and then it is the spool beside it that must be nobody else's.
+func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlineUse) (*offline, error) {
+	var be store.Backend
+	var lock io.Closer
+	var err error
+	claimed := !isRedis(cfg.StoreURL()) || !use.beside && isDir(cfg.DataDir)
+	if path := cfg.StoreURL(); !isRedis(path) && !use.create && !exists(path) {
 		return nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, path)
 	}
-	lock, err := sqlite.Lock(cfg.DataDir)
-	if err != nil {
-		return nil, err
+	if claimed {
+		if lock, err = sqlite.Lock(cfg.DataDir); err != nil {
+			return nil, err
+		}
+	} else {
+		lock = io.NopCloser(nil)
 	}
-	db, err := sqlite.Open(ctx, sqlite.Options{Path: path, Now: w.now})
+	if isRedis(cfg.StoreURL()) {
+		be, err = w.reachRedis(ctx, cfg)
+	} else {
+		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.now})
+	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
+	options, err := w.storeOptions(cfg, be)
+	if !claimed {
+		options.SpoolDir = ""
+	}
+	if err != nil {
+		return nil, errors.Join(err, be.Close(), lock.Close())
+	}
+	return startOffline(ctx, options, lock)
+}
+
+func exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
+func isDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
+}
+
+// startOffline runs a store until it is stopped.
+func startOffline(ctx context.Context, options store.Options, lock io.Closer) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
-	options, err := w.storeOptions(cfg, db)
+	options.Aside = true
 	options.Failed = func(step string, err error) {
 		mu.Lock()
 		defer mu.Unlock()
 		failed = errors.Join(failed, fmt.Errorf("%s: %w", step, err))
 	}
 	options.Panicked = func(step string, value any) { options.Failed(step, fmt.Errorf("panic: %v", value)) }
-	var s *store.Store
-	if err == nil {
-		s, err = store.Open(ctx, options)
-	}
+	s, err := store.Open(ctx, options)
 	if err != nil {
-		return nil, errors.Join(err, db.Close(), lock.Close())
+		return nil, errors.Join(err, options.Backend.Close(), lock.Close())
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
