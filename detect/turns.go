@@ -94,25 +94,25 @@ func sentiment(words, previous string) (Feeling, string) {
 		}
 		return Neutral, ""
 	}
-	opening := opener(low)
+	opening, said := opener(low), listen(low)
 	switch {
-	case pasted && len(low) < 400 && !hasWord(low, "example", "add a test"):
+	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case disapproves(low):
+	case disapproves(said):
 		return Rejection, "disapproval"
-	case phrase(low, "changed my mind", "don't need it anymore", "no longer need", "no longer want"):
+	case said.phrase("changed my mind", "don't need it anymore", "no longer need", "no longer want"):
 		return Neutral, "new-goal"
 	case declines(opening):
-		if offersAnother(low) {
+		if offersAnother(said) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
 	case forbids(opening):
 		return Correction, "dont"
-	case praises(low) && !another(low):
+	case praises(said) && !another(said):
 		return Approval, "praise"
-	case thankful(low):
-		if contrast(low) {
+	case thankful(said):
+		if contrast(said) {
 			return Correction, "thanks-but"
 		}
 		if agrees(opening) && asks(previous) {
@@ -120,10 +120,10 @@ func sentiment(words, previous string) (Feeling, string) {
 		}
 		return Thanks, "thanks"
 	case agrees(opening):
-		return agreement(opening, low, previous)
+		return agreement(opening, said, previous)
 	case goesOn(opening):
 		return Approval, "go-on"
-	case another(low):
+	case another(said):
 		return Correction, "another-way"
 	case doubts(opening):
 		return Correction, "doubt"
@@ -132,21 +132,21 @@ func sentiment(words, previous string) (Feeling, string) {
 }
 
 // agreement: a yes answers a question; without one, or before an order for something else, "ok" is a breath.
-func agreement(opening, low, previous string) (Feeling, string) {
+func agreement(opening string, said *speech, previous string) (Feeling, string) {
 	yes := startsWord(opening, "yes", "yep", "yeah", "yup", "sim", "si", "sí", "ja", "oui", "да", "是", "はい", "go ahead", "please do", "please proceed", "do it", "do that", "correct", "exactly", "right", "confirmed", "i confirm", "absolutely", "definitely", "sounds good", "looks good", "lgtm", "approved", "agreed")
-	rest := len(strings.Fields(low))
+	rest := len(strings.Fields(said.text))
 	switch {
-	case contrast(low) && another(low), tweaks(low):
+	case contrast(said) && another(said), tweaks(said):
 		return Correction, "yes-but"
 	case yes && (asks(previous) || rest <= 8):
 		return Approval, "yes"
-	case yes && rest <= 40 && !strings.HasSuffix(low, "?"):
+	case yes && rest <= 40 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "yes"
-	case asks(previous) && rest <= 12 && !hasWord(low, "my name", "my email", "@", "zip code", "it's ", "it is ") && !strings.HasSuffix(low, "?"):
+	case asks(previous) && rest <= 12 && !said.hasWord("my name", "my email", "@", "zip code", "it's ", "it is ") && !strings.HasSuffix(said.text, "?"):
 		return Approval, "ok"
-	case rest <= 3 && !strings.HasSuffix(low, "?"):
+	case rest <= 3 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "ok"
-	case another(low):
+	case another(said):
 		return Correction, "another-way"
 	}
 	return Neutral, ""
@@ -181,7 +181,10 @@ func ownWords(words string) (own string, pasted bool) {
 
 // fold lower-cases, folds white space and typographic apostrophes.
 func fold(s string) string {
-	s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(strings.ToLower(s))
+	s = strings.ToLower(s)
+	if strings.Contains(s, "\xe2\x80") { // with which all four of them begin
+		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
+	}
 	return strings.Join(strings.Fields(s), " ")
 }
 

@@ -5,8 +5,8 @@ import "strings"
 // The wordings of people. English first; of other languages the few words that need no grammar.
 
 // disapproves: plain disapproval, wherever it stands.
-func disapproves(low string) bool {
-	if phrase(low,
+func disapproves(said *speech) bool {
+	if said.phrase(
 		"that's wrong", "thats wrong", "that is wrong", "this is wrong", "it's wrong", "is incorrect", "that's incorrect", "that's not right", "that is not right", "not what i asked", "not what i wanted", "not what i meant",
 		"that's not it", "that's horrible", "that's terrible", "that's bad", "this is bad", "looks wrong", "doesn't look right", "does not look right", "doesn't work", "does not work", "didn't work", "did not work", "not working",
 		"isn't working", "won't work", "doesn't compile", "does not compile", "doesn't build", "still fails", "still failing", "still broken", "still wrong", "still doesn't", "still does not", "still not", "still the same",
@@ -16,7 +16,7 @@ func disapproves(low string) bool {
 		"não funciona", "nao funciona", "não funcionou", "deu erro", "segue erro", "segue o erro", "está errado", "no funciona", "está mal", "ça ne marche pas", "ne fonctionne pas", "funktioniert nicht", "geht nicht", "das ist falsch", "non funziona", "не работает") {
 		return true
 	}
-	return hasWord(low, "错了", "不对", "不行", "不工作", "違う", "違います", "動かない", "動きません")
+	return said.hasWord("错了", "不对", "不行", "不工作", "違う", "違います", "動かない", "動きません")
 }
 
 // declines: the turn begins with a no.
@@ -33,25 +33,25 @@ func forbids(opening string) bool {
 }
 
 // offersAnother: behind the no stands what is wanted.
-func offersAnother(low string) bool {
-	return another(low) || phrase(low, "use", "should", "i want", "i'd like", "i would like", "please", "make", "put", "mock", "->", "it's", "the right")
+func offersAnother(said *speech) bool {
+	return another(said) || said.phrase("use", "should", "i want", "i'd like", "i would like", "please", "make", "put", "mock", "->", "it's", "the right")
 }
 
 // another: another way is asked for.
-func another(low string) bool {
-	if phrase(low, "instead", "rather than", "i meant", "i mean", "what i meant", "should be", "should have", "should not", "shouldn't", "shouldn't it", "you forgot", "you missed", "you didn't", "you did not", "you haven't",
+func another(said *speech) bool {
+	if said.phrase("instead", "rather than", "i meant", "i mean", "what i meant", "should be", "should have", "should not", "shouldn't", "shouldn't it", "you forgot", "you missed", "you didn't", "you did not", "you haven't",
 		"you should", "you were supposed", "you need to", "not like that", "like this", "like it was", "as before", "as it was", "change it back", "put it back", "that's not the", "that is not the",
 		"wrong file", "wrong place", "wrong directory", "wrong one", "misunderstand", "misunderstanding", "misunderstood", "mix-up", "mixup", "confusion", "not quite", "double-check", "double check", "are you sure", "belongs in", "must be", "needs to be",
 		"em vez de", "ao invés", "deveria", "en lugar de", "en vez de", "debería", "stattdessen", "sollte", "plutôt", "au lieu", "devrait", "invece") {
 		return true
 	}
-	return tweaks(low) || hasWord(low, "应该", "而不是", "ではなく")
+	return tweaks(said) || said.hasWord("应该", "而不是", "ではなく")
 }
 
 // tweaks: a little more of this, a little less of that.
-func tweaks(low string) bool {
-	return phrase(low, "a little", "a bit", "slightly", "too dim", "too bright", "too dark", "too long", "too short", "too much", "too many", "too big", "too small", "too slow", "too verbose", "too complex", "too complicated", "not enough",
-		"brighter", "dimmer", "darker", "simpler", "shorter", "less verbose", "more concise", "even better") && !strings.HasSuffix(low, "thanks")
+func tweaks(said *speech) bool {
+	return said.phrase("a little", "a bit", "slightly", "too dim", "too bright", "too dark", "too long", "too short", "too much", "too many", "too big", "too small", "too slow", "too verbose", "too complex", "too complicated", "not enough",
+		"brighter", "dimmer", "darker", "simpler", "shorter", "less verbose", "more concise", "even better") && !strings.HasSuffix(said.text, "thanks")
 }
 
 // doubts: the turn begins by questioning what was done.
@@ -63,24 +63,24 @@ func doubts(opening string) bool {
 }
 
 // praises: plain approval of what was done.
-func praises(low string) bool {
-	if phrase(low, "looks good", "looks great", "look good", "that works", "it works now", "works now", "it works", "works great", "works perfectly", "working now", "that's it", "that did it", "that fixed it", "it's fixed", "well done", "good job", "great job",
+func praises(said *speech) bool {
+	if said.phrase("looks good", "looks great", "look good", "that works", "it works now", "works now", "it works", "works great", "works perfectly", "working now", "that's it", "that did it", "that fixed it", "it's fixed", "well done", "good job", "great job",
 		"nice work", "great work", "good work", "lgtm", "ship it", "love it", "i like it", "exactly what i", "much better", "awesome", "excellent", "perfect", "beautiful", "brilliant", "amazing", "fantastic", "sounds good", "sounds great", "it's good", "all good",
 		"perfeito", "ficou bom", "ficou ótimo", "funcionou", "está bom", "perfecto", "genial", "parfait", "super", "perfekt", "sehr gut", "funktioniert jetzt", "ottimo", "perfetto", "отлично") {
-		return !hasWord(low, "if it works", "make sure it works", "how it works", "check if it works", "see if it works", "whether it works", "n't perfect", "not perfect", "superclass", "super(")
+		return !said.hasWord("if it works", "make sure it works", "how it works", "check if it works", "see if it works", "whether it works", "n't perfect", "not perfect", "superclass", "super(")
 	}
-	return hasWord(low, "很好", "完美", "いいね", "完璧")
+	return said.hasWord("很好", "完美", "いいね", "完璧")
 }
 
 // thankful: thanks are said.
-func thankful(low string) bool {
-	return phrase(low, "thanks", "thank you", "thx", "ty", "thank u", "much appreciated", "appreciate it", "appreciate your help", "cheers", "obrigado", "obrigada", "valeu", "gracias", "merci", "danke", "vielen dank", "grazie", "спасибо", "dziękuję", "bedankt", "tack") ||
-		hasWord(low, "谢谢", "ありがとう", "감사")
+func thankful(said *speech) bool {
+	return said.phrase("thanks", "thank you", "thx", "ty", "thank u", "much appreciated", "appreciate it", "appreciate your help", "cheers", "obrigado", "obrigada", "valeu", "gracias", "merci", "danke", "vielen dank", "grazie", "спасибо", "dziękuję", "bedankt", "tack") ||
+		said.hasWord("谢谢", "ありがとう", "감사")
 }
 
 // contrast: what follows takes back what went before.
-func contrast(low string) bool {
-	return phrase(low, "but", "however", "although", "except", "unfortunately", "instead", "though", "mas", "pero", "aber", "mais")
+func contrast(said *speech) bool {
+	return said.phrase("but", "however", "although", "except", "unfortunately", "instead", "though", "mas", "pero", "aber", "mais")
 }
 
 // agrees: the turn begins with a yes.
