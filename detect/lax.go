@@ -154,6 +154,9 @@ func (p *laxParser) object(depth int) laxValue {
 		p.i++
 		val := p.value(depth + 1)
 		if depth < laxDepth && p.drop == 0 {
+			if v.keys == nil { // most arguments have no more
+				v.keys, v.vals = make([]string, 0, 4), make([]laxValue, 0, 4)
+			}
 			v.keys, v.vals = append(v.keys, key), append(v.vals, val)
 		}
 	}
@@ -193,14 +196,23 @@ func (p *laxParser) array(depth int) laxValue {
 func (p *laxParser) str() string {
 	q := p.s[p.i]
 	start := p.i + 1
-	for j := start; j < len(p.s); j++ {
-		switch p.s[j] {
-		case '\\':
-			j++
-		case q:
-			p.i = j + 1
-			return p.s[start:j]
+	for j, end := start, -1; j < len(p.s); {
+		if end < j { // looked for once, not behind every escape
+			if end = strings.IndexByte(p.s[j:], q); end < 0 {
+				end = len(p.s)
+			} else {
+				end += j
+			}
 		}
+		if esc := strings.IndexByte(p.s[j:end], '\\'); esc >= 0 {
+			j += esc + 2
+			continue
+		}
+		if end == len(p.s) {
+			break
+		}
+		p.i = end + 1
+		return p.s[start:end]
 	}
 	p.i = len(p.s)
 	return p.s[start:]

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 
 	"precept/wire"
@@ -65,10 +66,13 @@ func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 	return "", false
 }
 
+// sideText is a wording, and what kind of request has it.
+type sideText struct{ kind, text string }
+
 // knownSide: sentences that known agents use word for word.
 func knownSide(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, 600))
-	for _, w := range []struct{ kind, text string }{
+	known := [...]sideText{
 		{"summary", "you are performing a context checkpoint compaction"},
 		{"summary", "critical: respond with text only"},
 		{"summary", "your task is to create a detailed summary of the conversation so far"},
@@ -94,12 +98,15 @@ func knownSide(user, system string) (string, bool) {
 		{"memory", "you are now acting as the managed memory"},
 		{"memory", "extract durable memories from the conversation"},
 		{"memory", "analyze *only* the content and structure of your immediately preceding response"},
-	} {
-		if begins(user, w.text) || strings.HasPrefix(head, w.text) {
-			return w.kind, true
-		}
 	}
-	for _, w := range []struct{ kind, text string }{
+	first := slices.IndexFunc(known[:], func(w sideText) bool { return strings.HasPrefix(head, w.text) })
+	if first < 0 {
+		first = len(known)
+	}
+	if first = firstBegun(user, known[:first]); first < len(known) {
+		return known[first].kind, true
+	}
+	for _, w := range [...]sideText{
 		{"title", "you are a title generator"},
 		{"summary", "you are a context summarization"},
 		{"summary", "you are an anchored context summarization"},
@@ -144,20 +151,24 @@ func commitWords(low string) bool {
 	return hasWord(low, "commit message", "git commits") && hasWord(low, "generate", "generates", "expert at writing", "write a ", "writes ")
 }
 
-// begins: the wording stands at the start of a line of text.
-func begins(text, wording string) bool {
-	for from := 0; ; {
-		i := strings.Index(text[from:], wording)
-		if i < 0 {
-			return false
+// firstBegun is the first of the list that stands at the start of a line of text, len(list) when none does. One walk over the
+// lines is cheaper than a search for each wording.
+func firstBegun(text string, list []sideText) int {
+	first := len(list)
+	for line := range strings.SplitSeq(text, "\n") {
+		for ; line != ""; line = line[1:] {
+			for i := range list[:first] {
+				if w := list[i].text; w[0] == line[0] && strings.HasPrefix(line, w) {
+					first = i
+					break
+				}
+			}
+			if strings.IndexByte(" \t#*>\"", line[0]) < 0 {
+				break
+			}
 		}
-		i += from
-		start := strings.LastIndexByte(text[:i], '\n') + 1
-		if strings.Trim(text[start:i], " \t#*>\"") == "" {
-			return true
-		}
-		from = i + len(wording)
 	}
+	return first
 }
 
 // ends keeps the first and the last part of a long text: instructions stand at either.
