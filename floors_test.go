@@ -47,7 +47,7 @@ func rooms() map[string][]string {
 		"github.com/tidwall/gjson":                 {"wire"},
 		"github.com/tidwall/sjson":                 {"wire"},
 		"github.com/andybalholm/brotli":            {"wire"},
-		"github.com/klauspost/compress":            {"wire", "store/sqlite"},
+		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
 		"github.com/cespare/xxhash/v2":             {"wire", "session", "detect"},
 		"modernc.org/sqlite":                       {"store/sqlite"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},

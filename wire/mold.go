@@ -1,6 +1,9 @@
 package wire
 
-import "bytes"
+import (
+	"bytes"
+	"slices"
+)
 
 // mold is the form of an event that did nothing but add a piece of text. Streams consist of such events, hundreds of
 // them equal but for the piece: one that fits the mold of the last one is proved and read by comparing.
@@ -11,6 +14,9 @@ type mold struct {
 	adds                 int  // of the event that was read last
 	set                  bool
 }
+
+// textRoom is where the text of a stream begins to grow: doubling from a few bytes would copy it with nearly every event.
+const textRoom = 1 << 10
 
 // take makes the mold of the event that was just read, when it is of that kind.
 func (m *mold) take(name, data []byte) {
@@ -34,6 +40,9 @@ func (r *ReplyReader) cast(name, data []byte) bool {
 		return false
 	}
 	before := len(m.slot.text)
+	if cap(m.slot.text) < textRoom {
+		m.slot.text = slices.Grow(m.slot.text, textRoom)
+	}
 	m.slot.text = r.cutOff(appendPlain(m.slot.text, data[len(m.before):end-1]), before)
 	return true
 }

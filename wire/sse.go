@@ -21,6 +21,7 @@ type sseReader struct {
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {
+	returns := bytes.IndexByte(p, '\r') >= 0 // they are rare: not looked for in each line
 	for len(p) > 0 {
 		if s.afterCR {
 			s.afterCR = false
@@ -34,8 +35,10 @@ func (s *sseReader) write(p []byte) {
 		if n >= 0 {
 			run = p[:n]
 		}
-		if cr := bytes.IndexByte(run, '\r'); cr >= 0 {
-			n, s.afterCR = cr, true
+		if returns {
+			if cr := bytes.IndexByte(run, '\r'); cr >= 0 {
+				n, s.afterCR = cr, true
+			}
 		}
 		if n < 0 {
 			s.hold(p)

@@ -34,7 +34,10 @@ func (x *exporting) run(ctx context.Context, f *exportFlags) error {
 		return x.stats(ctx)
 	}
 	if f.format == "parquet" {
-		p := newParquetExport(x.out)
+		p, err := newParquetExport(x.out)
+		if err != nil {
+			return err
+		}
 		if err := x.samples(ctx, p.add); err != nil {
 			return err
 		}

@@ -5,14 +5,20 @@ import (
 	"fmt"
 	"io"
 
+	"github.com/klauspost/compress/zstd"
 	"github.com/parquet-go/parquet-go"
-	"github.com/parquet-go/parquet-go/compress/zstd"
+	pzstd "github.com/parquet-go/parquet-go/compress/zstd"
 
 	"precept/session"
 )
 
-// parquetRows bounds what the writer holds in memory; it is also how much a reader has to take in at once.
-const parquetRows = 4096
+// The bounds of a row group: what the writer holds in memory, and what a reader has to take in at once. A group of many rows
+// keeps the footer small, which has a line for each column of each group and is written last.
+const (
+	parquetRows  = 65_536
+	parquetBytes = 16 << 20
+	parquetPage  = 128 << 10 // of a column, before it is compressed
+)
 
 // parquetSample is a row of a parquet export: what one filters by in columns of their own, the rest as JSON texts, since the
 // families differ in their members.
@@ -38,15 +44,37 @@ type parquetSample struct {
 	State        string  `parquet:"state,json"`
 }
 
-// parquetExport writes samples as a parquet file, in row groups of bounded size.
-type parquetExport struct {
-	w    *parquet.GenericWriter[parquetSample]
-	rows []parquetSample
+// pageCodec compresses pages with a window as large as they are: the library's own has one of 8 MiB, and a history of twice that.
+type pageCodec struct {
+	pzstd.Codec
+	encoder *zstd.Encoder
 }
 
-func newParquetExport(out io.Writer) *parquetExport {
-	return &parquetExport{w: parquet.NewGenericWriter[parquetSample](out,
-		parquet.Compression(&zstd.Codec{}), parquet.MaxRowsPerRowGroup(parquetRows), parquet.CreatedBy("precept", "", ""))}
+// Encode implements compress.Codec.
+func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
+	return c.encoder.EncodeAll(src, dst[:0]), nil
+}
+
+// parquetExport writes samples as a parquet file, in row groups of bounded size.
+type parquetExport struct {
+	w     *parquet.GenericWriter[parquetSample]
+	row   [1]parquetSample
+	rows  int // of the row group
+	bytes int
+}
+
+func newParquetExport(out io.Writer) (*parquetExport, error) {
+	encoder, err := zstd.NewWriter(nil, zstd.WithEncoderConcurrency(1), zstd.WithWindowSize(parquetPage), zstd.WithZeroFrames(true), zstd.WithEncoderCRC(false))
+	if err != nil {
+		return nil, err
+	}
+	options := []parquet.WriterOption{
+		parquet.Compression(&pageCodec{encoder: encoder}), parquet.PageBufferSize(parquetPage), parquet.CreatedBy("precept", "", ""),
+	}
+	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
+		options = append(options, parquet.SkipPageBounds(column)) // nobody looks for texts between two others, and the footer would hold them
+	}
+	return &parquetExport{w: parquet.NewGenericWriter[parquetSample](out, options...)}, nil
 }
 
 func (p *parquetExport) add(s *session.StoredSample) error {
@@ -67,8 +95,13 @@ func (p *parquetExport) add(s *session.StoredSample) error {
 			return fmt.Errorf("sample %s: %w", s.Sample.ID, err)
 		}
 		*part.to = string(text)
+		p.bytes += len(text)
 	}
-	if p.rows = append(p.rows, row); len(p.rows) < parquetRows {
+	p.row[0] = row
+	if _, err := p.w.Write(p.row[:]); err != nil {
+		return fmt.Errorf("writing the export: %w", err)
+	}
+	if p.rows++; p.rows < parquetRows && p.bytes < parquetBytes {
 		return nil
 	}
 	return p.flush()
@@ -76,16 +109,8 @@ func (p *parquetExport) add(s *session.StoredSample) error {
 
 // flush ends a row group, so that the writer lets go of it.
 func (p *parquetExport) flush() error {
-	if len(p.rows) == 0 {
-		return nil
-	}
-	_, err := p.w.Write(p.rows)
-	if err == nil {
-		err = p.w.Flush()
-	}
-	clear(p.rows)
-	p.rows = p.rows[:0]
-	if err != nil {
+	p.rows, p.bytes, p.row[0] = 0, 0, parquetSample{}
+	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}
 	return nil
@@ -93,9 +118,6 @@ func (p *parquetExport) flush() error {
 
 // end writes the rest and the footer, without which the file cannot be read.
 func (p *parquetExport) end() error {
-	if err := p.flush(); err != nil {
-		return err
-	}
 	if err := p.w.Close(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}

@@ -70,7 +70,7 @@ func (p *process) ready(dir string) *process {
 // eventually waits for something that takes a moment; it fails at once when the process has ended.
 func (p *process) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
 		if ok() {
 			return
 		}

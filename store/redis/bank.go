@@ -2,7 +2,6 @@ package redis
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"time"
@@ -164,9 +163,6 @@ func (w *Watcher) Run(ctx context.Context) error {
 // look reads the bank when it has changed, and says whether it could be asked.
 func (w *Watcher) look(ctx context.Context) bool {
 	version, err := w.bank.Version(ctx)
-	if errors.Is(err, goredis.Nil) {
-		version, err = "", nil
-	}
 	var texts map[string][]byte
 	if err == nil && (!w.read || version != w.version) {
 		texts, version, err = w.bank.Texts(ctx)

@@ -49,4 +49,4 @@ func (b *breaker) tell(now time.Time, failed bool) {
 
 // unreachable says whether an error tells that waiting for Redis is in vain just now. One that answers at once, if only to
 // refuse, does not need a breaker.
-func unreachable(err error) bool { return errors.Is(err, ErrDown) }
+func unreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

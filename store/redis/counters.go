@@ -46,7 +46,7 @@ func compareDeltas(a, b bandit.Delta) int {
 
 func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant string) (string, error) {
 	v, err := c.HGet(ctx, s.base(tenant)+"t", "moved").Result()
-	if err == goredis.Nil { //nolint:errorlint // the library returns it bare
+	if absent(err) {
 		return "", nil
 	}
 	return v, err

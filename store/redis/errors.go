@@ -21,6 +21,8 @@ var (
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrAuth means that user or password are refused.
 	ErrAuth = fmt.Errorf("Redis refuses the user or the password; check store.url: %w", session.ErrUnavailable) //nolint:staticcheck // a name
+	// ErrTLS means that a certificate is not trusted, ours or the server's.
+	ErrTLS = fmt.Errorf("Redis and precept do not trust each other; name the authority of its certificate with ca_file in store.url, and ours with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL means that the user may not do what precept needs.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
 	// ErrInvalid means that the value can never be stored, however often it is tried.
@@ -40,7 +42,7 @@ var (
 // explain puts the sentinel that a caller acts upon before the server's or the network's own words. Neither of them holds
 // the password.
 func explain(ctx context.Context, err error) error {
-	if err == nil || errors.Is(err, goredis.Nil) {
+	if err == nil || absent(err) {
 		return err
 	}
 	var reply goredis.Error
@@ -49,14 +51,22 @@ func explain(ctx context.Context, err error) error {
 		return ctx.Err()
 	case errors.Is(err, goredis.ErrClosed):
 		return ErrClosed
+	case errors.Is(err, goredis.Nil): // no Sentinel knows the group
+		return fmt.Errorf("%w: %w", ErrDown, err)
 	case errors.As(err, &reply):
 		return explainReply(err, reply.Error())
 	case ours(err):
 		return err
+	case distrusts(err):
+		return fmt.Errorf("%w: %w", ErrTLS, err)
 	default:
 		return fmt.Errorf("%w: %w", ErrDown, err)
 	}
 }
+
+// absent says whether an error is the server's word that there is no such thing. The library returns that bare; wrapped, it is a
+// Sentinel's word that there is no such master, and nothing was asked of any.
+func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // ours says whether the error was made here already.
 func ours(err error) bool {

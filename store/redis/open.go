@@ -110,7 +110,7 @@ func (s *Store) do(ctx context.Context, op string, fn func(c goredis.UniversalCl
 	}
 	err := explain(ctx, fn(s.client))
 	s.note(ctx, err)
-	if err != nil && !errors.Is(err, goredis.Nil) {
+	if err != nil && !absent(err) {
 		return fmt.Errorf("redis: %s: %w", op, err)
 	}
 	return nil
@@ -145,7 +145,7 @@ func (s *Store) look(ctx context.Context, op string, fn func(c goredis.Universal
 	default:
 		s.quick.tell(s.opt.Now(), false)
 	}
-	if err != nil && !errors.Is(err, goredis.Nil) {
+	if err != nil && !absent(err) {
 		return fmt.Errorf("redis: %s: %w", op, err)
 	}
 	return nil

@@ -83,7 +83,7 @@ func each(ctx context.Context, pipe goredis.Pipeliner) error {
 		return nil
 	}
 	for _, c := range cmds {
-		if err := c.Err(); err != nil && err != goredis.Nil { //nolint:errorlint // the library returns it bare
+		if err := c.Err(); err != nil && !absent(err) {
 			return err
 		}
 	}

@@ -16,16 +16,16 @@ import (
 
 // address is where Redis is, as a URL says it.
 type address struct {
-	hosts              []string // host:port
-	user, password     string
-	db                 int
-	tls                *tls.Config
-	cluster            bool
-	master             string // of a Sentinel group
-	sentinelUser       string
-	sentinelPassword   string
-	prefix             string // of all keys
-	skipVerify, useTLS bool
+	hosts            []string // host:port
+	user, password   string
+	db               int
+	tls              *tls.Config
+	cluster          bool
+	master           string // of a Sentinel group
+	sentinelUser     string
+	sentinelPassword string
+	prefix           string // of all keys
+	secrecy          secrecy
 }
 
 // The forms of an address:
@@ -34,8 +34,9 @@ type address struct {
 //	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
 //	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME a Sentinel group; user and password are the servers'
 //
-// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without checking the
-// certificate), sentinel_user and sentinel_password, and addr=HOST:PORT, as often as needed, instead of commas.
+// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without checking the certificate),
+// ca_file, cert_file, key_file and server_name (see secrecy), sentinel_user and sentinel_password, and addr=HOST:PORT, as often as
+// needed, instead of commas.
 //
 // parseURL does without net/url for the hosts: since Go 1.26 that refuses lists of them. Its errors never hold the text
 // that it was given, in which a password may stand.
@@ -87,7 +88,7 @@ func (a *address) options(scheme string, values url.Values) error {
 	switch scheme {
 	case "redis", "redis-sentinel":
 	case "rediss":
-		a.useTLS = true
+		a.secrecy.on = true
 	default:
 		return fmt.Errorf("%w: it begins with redis://, rediss:// or redis-sentinel://", ErrURL)
 	}
@@ -108,9 +109,11 @@ func (a *address) options(scheme string, values url.Values) error {
 			if err != nil {
 				return fmt.Errorf("%w: %s is true or false", ErrURL, name)
 			}
-			*map[string]*bool{"cluster": &a.cluster, "tls": &a.useTLS, "skip_verify": &a.skipVerify}[name] = on
+			*map[string]*bool{"cluster": &a.cluster, "tls": &a.secrecy.on, "skip_verify": &a.secrecy.skipVerify}[name] = on
 		default:
-			return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
+			if !a.secrecy.set(name, v) {
+				return fmt.Errorf("%w: there is no parameter %q", ErrURL, name)
+			}
 		}
 	}
 	return a.check(scheme)
@@ -159,13 +162,13 @@ func (a *address) places(list []string) error {
 	if len(a.hosts) > 1 && !a.cluster && a.master == "" {
 		return fmt.Errorf("%w: several hosts are a Cluster (cluster=true) or a Sentinel group (master=NAME)", ErrURL)
 	}
-	if a.useTLS {
-		a.tls = &tls.Config{MinVersion: tls.VersionTLS12, InsecureSkipVerify: a.skipVerify} //nolint:gosec // where the operator says so
-		if !a.cluster && a.master == "" {
-			a.tls.ServerName, _, _ = net.SplitHostPort(a.hosts[0])
-		}
+	host := ""
+	if !a.cluster && a.master == "" {
+		host = a.hosts[0]
 	}
-	return nil
+	var err error
+	a.tls, err = a.secrecy.config(host)
+	return err
 }
 
 // CheckURL says whether the address can be used. Its error does not hold the address.

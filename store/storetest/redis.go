@@ -20,10 +20,11 @@ const startLimit = 30 * time.Second
 type Redis struct {
 	Addr string // host:port
 
-	dir  string
-	args []string
-	cmd  *exec.Cmd
-	done chan struct{} // closed when the process has ended
+	dir    string
+	args   []string
+	config string // of a Sentinel, which keeps what it knows there
+	cmd    *exec.Cmd
+	done   chan struct{} // closed when the process has ended
 }
 
 // StartRedis starts a redis-server on a free port of the loopback, in a directory of the test's own. args are options of its
@@ -54,6 +55,9 @@ func (r *Redis) Start() error {
 	_, port, _ := net.SplitHostPort(r.Addr)
 	args := append([]string{"--port", port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no", "--dir", r.dir, "--daemonize", "no"}, r.args...)
 	r.cmd = exec.Command("redis-server", args...) //nolint:gosec,noctx // a test's own; it is ended by Kill
+	if r.config != "" {
+		r.cmd = r.sentinel(port)
+	}
 	if err := r.cmd.Start(); err != nil {
 		return err
 	}
@@ -132,7 +136,25 @@ func (r *Redis) Do(args ...string) (any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if password := r.password(); password != "" && args[0] != "PING" {
+		if _, err := talk(c, []string{"AUTH", password}); err != nil {
+			return nil, err
+		}
+	}
 	return talk(c, args)
+}
+
+// password is what the server wants of everybody.
+func (r *Redis) password() string {
+	if r.config != "" {
+		return SentinelPassword
+	}
+	for i, a := range r.args {
+		if a == "--requirepass" {
+			return r.args[i+1]
+		}
+	}
+	return ""
 }
 
 func (r *Redis) dial() (net.Conn, error) {
