@@ -1,0 +1,105 @@
+package storetest
+
+import (
+	"fmt"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// SentinelGroup is a master with a replica, and the Sentinel that watches them.
+type SentinelGroup struct {
+	Name    string
+	Servers []*Redis // the first was the master at the beginning
+	*Redis           // the Sentinel
+}
+
+// passwords of a group. They differ, so that no test passes with the wrong one.
+const (
+	ServersPassword  = "canary-servers"
+	SentinelPassword = "canary-sentinel"
+)
+
+// StartSentinel starts a group on free ports, and waits until its Sentinel knows the replica, to which it can turn then.
+func StartSentinel(t *testing.T) *SentinelGroup {
+	t.Helper()
+	g := &SentinelGroup{Name: "fleet"}
+	auth := []string{"--requirepass", ServersPassword, "--masterauth", ServersPassword}
+	master := StartRedis(t, auth...)
+	host, port, _ := net.SplitHostPort(master.Addr)
+	g.Servers = []*Redis{master, StartRedis(t, append(auth, "--replicaof", host+" "+port, "--repl-diskless-sync-delay", "0")...)}
+	path := filepath.Join(t.TempDir(), "sentinel.conf")
+	conf := fmt.Sprintf("requirepass %s\nsentinel monitor %s %s %s 1\nsentinel auth-pass %s %s\nsentinel down-after-milliseconds %s 2000\nsentinel failover-timeout %s 10000\n",
+		SentinelPassword, g.Name, host, port, g.Name, ServersPassword, g.Name, g.Name)
+	if err := os.WriteFile(path, []byte(conf), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g.Redis = &Redis{Addr: net.JoinHostPort("127.0.0.1", freePort(t)), dir: filepath.Dir(path), config: path}
+	if err := g.Start(); err != nil {
+		t.Fatal("the Sentinel does not start: ", err)
+	}
+	t.Cleanup(g.Kill)
+	g.Joined(t)
+	return g
+}
+
+// Joined waits until the Sentinel knows a replica that follows the master.
+func (g *SentinelGroup) Joined(t testing.TB) {
+	t.Helper()
+	g.await(t, "the Sentinel knows no replica that follows its master", func() bool {
+		list, _ := g.Must(t, "SENTINEL", "REPLICAS", g.Name).([]any)
+		said := fmt.Sprint(list...)
+		return len(list) == 1 && strings.Contains(said, "master-link-status ok") && !strings.Contains(said, "s_down")
+	})
+}
+
+// Master is the server that the Sentinel holds for the master now.
+func (g *SentinelGroup) Master(t testing.TB) *Redis {
+	t.Helper()
+	addr, _ := g.Must(t, "SENTINEL", "GET-MASTER-ADDR-BY-NAME", g.Name).([]any)
+	for _, r := range g.Servers {
+		if len(addr) == 2 && r.Addr == fmt.Sprintf("%s:%s", addr...) {
+			return r
+		}
+	}
+	t.Fatalf("the Sentinel names %v as the master", addr)
+	return nil
+}
+
+// Failed waits until another one is the master, and says so itself.
+func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
+	t.Helper()
+	g.await(t, "there is no new master", func() bool {
+		now := g.Master(t)
+		if now == old {
+			return false
+		}
+		role, _ := now.Must(t, "ROLE").([]any)
+		return len(role) > 0 && role[0] == "master"
+	})
+}
+
+// await waits for processes outside of the test's clock. A Sentinel that was held up does nothing for half a minute.
+func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above
+		if time.Now().After(end) { //nolint:forbidigo // see above
+			t.Fatal(what)
+		}
+	}
+}
+
+// URL is the address for store.url, with parameters behind it.
+func (g *SentinelGroup) URL(parameters ...string) string {
+	return "redis-sentinel://:" + ServersPassword + "@" + g.Addr + "?" +
+		strings.Join(append([]string{"master=" + g.Name, "sentinel_password=" + SentinelPassword}, parameters...), "&")
+}
+
+// sentinel is the command of a Sentinel.
+func (r *Redis) sentinel(port string) *exec.Cmd {
+	return exec.Command("redis-server", r.config, "--sentinel", "--port", port, "--bind", "127.0.0.1", "--dir", r.dir) //nolint:gosec,noctx // a test's own; it is ended by Kill
+}

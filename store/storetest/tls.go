@@ -1,0 +1,87 @@
+package storetest
+
+import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"crypto/x509/pkix"
+	"encoding/pem"
+	"math/big"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+)
+
+// Secrets are an authority of a test's own, and a certificate for the loopback that servers and clients show.
+type Secrets struct{ CA, Cert, Key string } // files
+
+// NewSecrets makes them in a directory of the test's.
+func NewSecrets(t *testing.T) *Secrets {
+	t.Helper()
+	dir := t.TempDir()
+	s := &Secrets{filepath.Join(dir, "ca.pem"), filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")}
+	caKey, key := newKey(t), newKey(t)
+	ca := &x509.Certificate{
+		SerialNumber: big.NewInt(1), Subject: pkix.Name{CommonName: "test authority"}, IsCA: true, BasicConstraintsValid: true,
+		KeyUsage: x509.KeyUsageCertSign, NotBefore: time.Now().Add(-time.Hour), NotAfter: time.Now().Add(24 * time.Hour), //nolint:forbidigo // they are checked by the machine's clock
+	}
+	leaf := &x509.Certificate{
+		SerialNumber: big.NewInt(2), Subject: pkix.Name{CommonName: "test server"}, IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, DNSNames: []string{"redis.test"},
+		KeyUsage: x509.KeyUsageDigitalSignature, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+		NotBefore: ca.NotBefore, NotAfter: ca.NotAfter,
+	}
+	writePEM(t, s.CA, "CERTIFICATE", signed(t, ca, ca, &caKey.PublicKey, caKey))
+	writePEM(t, s.Cert, "CERTIFICATE", signed(t, leaf, ca, &key.PublicKey, caKey))
+	der, err := x509.MarshalPKCS8PrivateKey(key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	writePEM(t, s.Key, "PRIVATE KEY", der)
+	return s
+}
+
+func newKey(t *testing.T) *ecdsa.PrivateKey {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return key
+}
+
+func signed(t *testing.T, of, by *x509.Certificate, public *ecdsa.PublicKey, key *ecdsa.PrivateKey) []byte {
+	t.Helper()
+	der, err := x509.CreateCertificate(rand.Reader, of, by, public, key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return der
+}
+
+func writePEM(t *testing.T, path, kind string, der []byte) {
+	t.Helper()
+	if err := os.WriteFile(path, pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// Args are the options of a server that listens with TLS on a port, too, and asks its clients for a certificate ("yes", "no").
+func (s *Secrets) Args(port, clients string) []string {
+	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
+}
+
+// StartRedisTLS starts a server that listens with TLS on the second of its ports, addr. A redis-server that was built without TLS
+// skips the test.
+func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
+	t.Helper()
+	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {
+		t.Skip("redis-server was built without TLS")
+	}
+	port := freePort(t)
+	return StartRedis(t, append(s.Args(port, clients), args...)...), net.JoinHostPort("127.0.0.1", port)
+}
