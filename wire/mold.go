@@ -39,10 +39,38 @@ func (r *ReplyReader) cast(name, data []byte) bool {
 	if end < 0 || !bytes.Equal(data[end-1:], m.behind) {
 		return false
 	}
-	before := len(m.slot.text)
-	if cap(m.slot.text) < textRoom {
-		m.slot.text = slices.Grow(m.slot.text, textRoom)
-	}
-	m.slot.text = r.cutOff(appendPlain(m.slot.text, data[len(m.before):end-1]), before)
+	r.pour(data[len(m.before) : end-1])
 	return true
+}
+
+// casts takes the events at the start of p that fit the mold, as a server of chat completions sends them one behind the other,
+// and returns how many bytes they are. p begins where an event does, or its data behind its name.
+func (r *ReplyReader) casts(p []byte) (done int) {
+	const field = "data: "
+	for m := &r.mold; m.set && !r.ended && bytes.Equal(r.sse.name, m.name); {
+		line := p[done:]
+		if len(line) < len(field) || string(line[:len(field)]) != field || !bytes.HasPrefix(line[len(field):], m.before) {
+			break
+		}
+		piece := len(field) + len(m.before)
+		end := stringEnd(line, piece)
+		stop := end - 1 + len(m.behind)
+		if end < 0 || stop > r.sse.max || len(line) < stop+2 || line[stop] != '\n' || line[stop+1] != '\n' || !bytes.Equal(line[end-1:stop], m.behind) {
+			break
+		}
+		r.pour(line[piece : end-1])
+		r.sse.name = r.sse.name[:0]
+		done += stop + 2
+	}
+	return done
+}
+
+// pour adds a piece of text where the last event's went.
+func (r *ReplyReader) pour(piece []byte) {
+	s := r.mold.slot
+	if cap(s.text) < textRoom {
+		s.text = slices.Grow(s.text, textRoom)
+	}
+	before := len(s.text)
+	s.text = r.cutOff(appendPlain(s.text, piece), before)
 }

@@ -35,6 +35,7 @@ func TestMoldChangesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Messages, Responses}).Draw(t, "dialect")
 		with, without := NewReplyReader(d, "", 200), NewReplyReader(d, "", 200)
+		without.sse.casts = nil
 		without.sse.event = func(name, data []byte, lost bool) {
 			without.mold.set = false
 			without.event(name, data, lost)
@@ -49,7 +50,7 @@ func TestMoldChangesNothing(t *testing.T) {
 				t.Fatal(err)
 			}
 			text := rapid.SampledFrom([]string{string(piece), string(piece), string(piece), `"bad \q"`, `7`, `"open`}).Draw(t, "raw")
-			e := []byte("data: " + strings.ReplaceAll(last, "%", text) + "\n\n")
+			e := []byte(rapid.SampledFrom([]string{"data: ", "data: ", "event: x\ndata: ", "data:"}).Draw(t, "field") + strings.ReplaceAll(last, "%", text) + rapid.SampledFrom([]string{"\n\n", "\n\n", "\n\n\n", "\r\n\r\n", "\n"}).Draw(t, "end"))
 			for _, r := range []*ReplyReader{with, without} {
 				if _, err := r.Write(e); err != nil {
 					t.Fatal(err)

@@ -48,7 +48,7 @@ type slot struct {
 func NewReplyReader(d Dialect, contentType string, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, limit: max(limit, 0)}
 	r.sse.max = r.limit + 4096 // an event is more than the text it carries
-	r.sse.event = r.event
+	r.sse.event, r.sse.casts = r.event, r.casts
 	r.tokens = tokens{-1, -1, -1, -1}
 	_ = contentType
 	return r
