@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
+	"math/bits"
 	"slices"
 	"strconv"
 	"time"
@@ -187,6 +188,14 @@ func appendString(dst []byte, s string) []byte {
 	dst = append(dst, '"')
 	done := 0
 	for i := 0; i < len(s); {
+		if i+8 <= len(s) {
+			m := telling8(s[i : i+8])
+			if m == 0 {
+				i += 8
+				continue
+			}
+			i += bits.TrailingZeros64(m) >> 3
+		}
 		c := s[i]
 		if c < utf8.RuneSelf {
 			if c >= ' ' && c != '"' && c != '\\' {
@@ -220,4 +229,14 @@ func appendString(dst []byte, s string) []byte {
 	}
 	dst = append(dst, s[done:]...)
 	return append(dst, '"')
+}
+
+// telling8 marks, by its highest bit, the first of eight bytes that a JSON string cannot hold as it is, or that is no ASCII; what
+// it marks behind that one means nothing.
+func telling8(s string) uint64 {
+	const ones, highs = 0x0101010101010101, 0x8080808080808080
+	_ = s[7]
+	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
+	quote, slant := w^ones*'"', w^ones*'\\'
+	return (w | (w-ones*' ')&^w | (quote-ones)&^quote | (slant-ones)&^slant) & highs
 }

@@ -205,7 +205,11 @@ func (m *matcher) assignment(i int) hit {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'
-	if !isDigit(s[end-1]) && (end < 2 || !secretEnd(s[end-2]|0x20, s[end-1]|0x20)) {
+	if isDigit(s[end-1]) {
+		if !m.named(end) {
+			return hit{}
+		}
+	} else if end < 2 || !secretEnd(s[end-2]|0x20, s[end-1]|0x20) {
 		return hit{}
 	}
 	start := end
@@ -223,6 +227,25 @@ func (m *matcher) assignment(i int) hit {
 		p++
 	}
 	return m.value(p, class, keyed)
+}
+
+// named says whether the word that ends in digits at end may be a name with a number behind it, as PASSWORD2 is; most are
+// numbers, and what numbers a line or a thing: 17:, p3:, t1718000000:.
+func (m *matcher) named(end int) bool {
+	const shortest = 3 // see classOfWord
+	n := end
+	for n > m.last && end-n < 40 && isDigit(m.s[n-1]) {
+		n--
+	}
+	if n-m.last < shortest || end-n > 40-shortest {
+		return false
+	}
+	for _, c := range m.s[n-shortest : n] {
+		if classOf[c]&tokenByte == 0 && c != '.' {
+			return false
+		}
+	}
+	return true
 }
 
 // value reads the value at p: quoted, or up to a delimiter.

@@ -1,0 +1,16 @@
+package sample
+
+import "testing"
+
+// A number behind a name does not hide it, and a number alone is none.
+func TestNumberedNames(t *testing.T) {
+	for text, want := range map[string]bool{
+		"PASSWORD2=hunter22xyz": true, "DB_PASSWORD12: hunter22xyz": true, `{"pwd1":"hunter22xyz"}`: true, "app.pwd7 = hunter22xyz": true,
+		"p3: hunter22xyz": false, "17: hunter22xyz": false, "d12345678901234567890123456789012345678901234567890: hunter22xyz": false,
+		"ab12=hunter22xyz": false, "word 12: hunter22xyz": false, "1=hunter22xyz": false,
+	} {
+		if got := NewRedactor(false).Text(text) != text; got != want {
+			t.Errorf("%q redacted: %v, want %v", text, got, want)
+		}
+	}
+}
