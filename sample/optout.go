@@ -21,6 +21,7 @@ type OptOut struct {
 type pathPattern struct {
 	glob    string
 	literal string
+	mark    int // where in literal a byte stands that has no case, -1: nowhere, or literal is not ASCII
 }
 
 // NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched without regard to case.
@@ -31,7 +32,8 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		if g == "" || !doublestar.ValidatePattern(g) {
 			return nil, fmt.Errorf("opt_out_patterns: %q is no glob; write for instance *.env or secrets/**", p)
 		}
-		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
+		literal := literalOf(g)
+		o.paths = append(o.paths, pathPattern{glob: g, literal: literal, mark: markOf(literal)})
 	}
 	for _, list := range []struct {
 		key  string
@@ -136,8 +138,19 @@ func (o *OptOut) possible(args string) bool {
 	if strings.Contains(args, `\u`) {
 		return len(o.paths) > 0
 	}
-	flat := strings.ToLower(args)
-	for _, p := range o.paths {
+	flat := ""
+	strange := strings.Contains(args, "\u212a") || strings.Contains(args, "\u0130") // which fold to the ASCII letters k and i
+	for i := range o.paths {
+		p := &o.paths[i]
+		if p.mark >= 0 && !strange {
+			if p.foldedIn(args) {
+				return true
+			}
+			continue
+		}
+		if flat == "" {
+			flat = strings.ToLower(args)
+		}
 		if strings.Contains(flat, p.literal) {
 			return true
 		}

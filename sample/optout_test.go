@@ -166,3 +166,22 @@ func TestOptOutNamed(t *testing.T) {
 		t.Error("hit without a pattern")
 	}
 }
+
+// What is dismissed without being taken apart holds no pattern's text, in whatever case it is written.
+func TestOptOutDismisses(t *testing.T) {
+	o, err := NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	parts := []string{".", "env", "ENV", "id", "ID", "_", "rsa", "Rsa", "ssh", ".SSH/", "secrets", "SECRETS", ".KIß", ".\u212aey", "\u0130d_rsa", "é", "\xff", " ", "k", "/"}
+	rapid.Check(t, func(t *rapid.T) {
+		args := strings.Join(rapid.SliceOfN(rapid.SampledFrom(parts), 0, 12).Draw(t, "args"), "")
+		want := false
+		for _, p := range o.paths {
+			want = want || strings.Contains(strings.ToLower(args), p.literal)
+		}
+		if got := o.possible(args); got != want {
+			t.Errorf("%q: %v, want %v", args, got, want)
+		}
+	})
+}
