@@ -45,7 +45,8 @@ const (
 	iRes2
 	iCN
 	iCS
-	undated
+	iSpent  // withheld: sessions, input, cached; the same injected
+	undated = iSpent + 6
 )
 
 // bucket holds the dated fields of one day.
@@ -153,7 +154,7 @@ func globalField(f string) (int, bool) {
 	case fCS:
 		return iCS, true
 	}
-	return 0, false
+	return spentField(f)
 }
 
 // add takes one delta in; the caller holds mu. Unknown fields are ignored: an older precept reads what a newer one wrote.

@@ -232,10 +232,11 @@ func TestSumsForgetTheirHistory(t *testing.T) {
 		for range rapid.IntRange(1, 6).Draw(t, "sessions") {
 			a := anyAssignment(t)
 			y, tier := rapid.Float64Range(0, 1).Draw(t, "y"), rapid.IntRange(0, 4).Draw(t, "tier")
-			final := append(a.Closing(), a.Contribution(y, tier)...)
+			used := Usage{int64(rapid.IntRange(0, 1<<40).Draw(t, "input")), int64(rapid.IntRange(0, 1<<40).Draw(t, "cached"))}
+			final := slices.Concat(a.Closing(), a.Spent(used), a.Contribution(y, tier))
 			straight.Add(final)
 			stored := clone(t, a)
-			steps = append(steps, stored.Closing(), stored.Contribution(y, tier))
+			steps = append(steps, stored.Closing(), stored.Spent(used), stored.Contribution(y, tier))
 			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
 				wrong := stored.Contribution(rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
 				steps = append(steps, wrong, Negate(wrong))
@@ -277,7 +278,8 @@ func mapValues[K comparable](m map[K]*arm) (out []*arm) {
 // raw writes counters back as deltas, as a store would hold them.
 func raw(c *Counters) (out []Delta) {
 	fields := []string{fN1, fS1, fN0, fS0, fNU, fSU, fN, fZ, fZZ, fClosed}
-	plain := []string{fM1, fY1, fM0, fY0, fMatched, fPicked, fTokens, fSuccess, fFailure, fBetter, fWorse, fTold, fSumY, fGraded, fRes2, fCN, fCS}
+	plain := []string{fM1, fY1, fM0, fY0, fMatched, fPicked, fTokens, fSuccess, fFailure, fBetter, fWorse, fTold, fSumY, fGraded, fRes2, fCN, fCS,
+		fSpent + "0", fInput + "0", fCached + "0", fSpent + "1", fInput + "1", fCached + "1"}
 	one := func(scope string, a *arm) {
 		for _, b := range a.buckets {
 			for i, v := range b.v {

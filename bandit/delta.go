@@ -42,6 +42,9 @@ const (
 	fMatched   = "matched"  // closed sessions in which the lesson matched
 	fPicked    = "picked"   // and was picked
 	fTokens    = "tokens"   // tokens injected
+	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
+	fInput     = "input"    // their input tokens, in thousands
+	fCached    = "cached"   // and those of them that it had cached
 	fSuccess   = "success"  // told injected sessions with a reward of at least .5
 	fFailure   = "failure"  // and below
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions

@@ -5,17 +5,18 @@ import "math"
 // Stats is what the report reads of one scope: whole numbers of sessions, sums, and the coins by propensity. It holds
 // nothing of the chooser but its buckets' counts.
 type Stats struct {
-	N, Z, ZZ         float64 // randomised sessions with a reward: count, sum of z, sum of z squared
-	M1, Y1, M0, Y0   float64 // told sessions and the sum of their rewards: injected (treated), withheld (control)
-	Matched, Picked  int64   // closed sessions, told or not
-	Tokens           int64   // injected, all sessions together
-	Success, Failure int64   // told injected sessions with a reward of at least .5, and below
-	Better, Worse    float64 // sums of what their rewards were above and below the expected
-	Told             int64   // global: all sessions with a reward, matched or not
-	SumY             float64 // global: their rewards
-	LogUp, LogDown   float64 // running maxima of the e-values, as logarithms
-	ProvenAt         int64   // unix seconds; 0: not
-	Recent           float64 // told picks per day over the last four weeks
+	N, Z, ZZ         float64     // randomised sessions with a reward: count, sum of z, sum of z squared
+	M1, Y1, M0, Y0   float64     // told sessions and the sum of their rewards: injected (treated), withheld (control)
+	Matched, Picked  int64       // closed sessions, told or not
+	Tokens           int64       // injected, all sessions together
+	Success, Failure int64       // told injected sessions with a reward of at least .5, and below
+	Spent            [2]Spending // withheld, injected
+	Better, Worse    float64     // sums of what their rewards were above and below the expected
+	Told             int64       // global: all sessions with a reward, matched or not
+	SumY             float64     // global: their rewards
+	LogUp, LogDown   float64     // running maxima of the e-values, as logarithms
+	ProvenAt         int64       // unix seconds; 0: not
+	Recent           float64     // told picks per day over the last four weeks
 	Strata           []Stratum
 	Any              []Stratum  // global: was anything injected of what was picked, by the chance that nothing was
 	Days             []DayStats // oldest first
@@ -84,6 +85,7 @@ func (a *arm) stats(day int32) Stats {
 		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse), Told: n(iTold), SumY: pos(iSumY),
 		LogUp: math.Max(0, real64(a.emaxUp)), LogDown: math.Max(0, real64(a.emaxDown)), ProvenAt: a.provenAt,
 	}
+	s.Spent = [2]Spending{a.spending(0), a.spending(1)}
 	s.Strata, s.Any = strata(a.strata), strata(a.any)
 	for _, b := range a.buckets {
 		v := b.v

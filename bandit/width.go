@@ -17,6 +17,14 @@ func HalfWidth(n, variance, tight float64) float64 {
 	return math.Sqrt(variance * 2 * (n*r + 1) / (n * n * r) * math.Log(math.Sqrt(n*r+1)/Alpha))
 }
 
+// Exclusion is the p-value that goes with the sequence: the smallest Alpha at which it would exclude 0, for the same tuning. It
+// may be looked at as often as the sequence itself.
+func Exclusion(effect, n, variance, tight float64) float64 {
+	l := -2 * math.Log(Alpha)
+	r := (l + math.Log(l) + 1) / tight
+	return math.Min(1, math.Sqrt(n*r+1)*math.Exp(-effect*effect*n*n*r/(2*variance*(n*r+1))))
+}
+
 // reached says whether the arm's interval has been as narrow as a trial was to make it. The caller holds mu. It asks for the
 // width alone, so that nobody stops a trial because of where the interval lies; and once is enough, because the smaller
 // holdout after the trial widens it again.

@@ -134,6 +134,7 @@ type Limits struct {
 	StreamIdleTimeout     time.Duration `yaml:"stream_idle_timeout" min:"1"`
 	ClientWriteTimeout    time.Duration `yaml:"client_write_timeout" min:"1"`
 	DrainTimeout          time.Duration `yaml:"drain_timeout" min:"0"`
+	LookupTimeout         time.Duration `yaml:"lookup_timeout" min:"1" restart:"yes"`
 }
 
 // Log is the logger's level and format.

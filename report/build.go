@@ -27,7 +27,9 @@ func Build(in Input) Report {
 	r.Reporting = reporting(g)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Counters.Priors().Sigma2}
-	for _, l := range b.lessons() {
+	rows := b.lessons()
+	b.claim = b.claims(rows)
+	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
 	}
 	return r
@@ -38,6 +40,7 @@ type builder struct {
 	in     Input
 	global bandit.Stats
 	proof  float64 // the largest p that is a discovery
+	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
 }
 
@@ -73,7 +76,7 @@ func (b *builder) lessons() []Lesson {
 
 func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
-	all := sums{s.N, s.Z, s.ZZ, s.M1, s.M0}
+	all := holdout(s)
 	r := Row{
 		Slug: l.Slug, ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0), Told: int64(s.M1 + s.M0),
@@ -90,6 +93,8 @@ func (b *builder) row(l Lesson) Row {
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)
+	r.spending(s)
+	r.Cost = float64(r.Tokens) * b.in.Config.TokenCost
 	switch {
 	case l.Epsilon <= 0:
 	case p.Reached:
@@ -149,6 +154,19 @@ func (r *Row) show(s sums, tight float64) {
 	if s.shown() {
 		e, lo, hi := s.interval(tight)
 		r.Effect, r.Lo, r.Hi = new(e), new(lo), new(hi)
+	}
+}
+
+// spending tells what the sessions cost with the lesson and without.
+func (r *Row) spending(s bandit.Stats) {
+	var cached [2]*float64
+	for b, of := range s.Spent {
+		cached[b] = mean(of.Cached, of.Input)
+	}
+	r.InputWithout, r.InputWith = mean(s.Spent[0].Input, float64(s.Spent[0].Sessions)), mean(s.Spent[1].Input, float64(s.Spent[1].Sessions))
+	r.CachedWith = cached[1]
+	if cached[0] != nil && cached[1] != nil {
+		r.CachedChange = new(*cached[1] - *cached[0])
 	}
 }
 

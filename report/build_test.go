@@ -127,7 +127,7 @@ func TestVerdicts(t *testing.T) {
 // An interval that excludes 0 is no proof when many lessons were tested: the correction makes the difference.
 func TestHelpsIsNotProven(t *testing.T) {
 	c := bandit.NewCounters()
-	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.575, y0: 0.5})
+	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != Helps && r.Verdict != ProvenHelps {
 		t.Fatalf("%s: %v %v", r.Verdict, *r.Lo, *r.Hi)
@@ -138,8 +138,28 @@ func TestHelpsIsNotProven(t *testing.T) {
 	for i := range 20 { // others that were tested and showed nothing
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in twenty") {
+	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in ten") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
+	}
+}
+
+// Nor is it a claim, when among so many lessons some interval excludes 0 by chance.
+func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
+	c := bandit.NewCounters()
+	put(c, "a", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.59, y0: 0.5})
+	r := only(t, c)
+	if r.Verdict != Helps && r.Verdict != ProvenHelps || *r.Lo <= 0 {
+		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	for i := range 20 {
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+	}
+	r = only(t, c)
+	if r.Verdict == Helps || r.Verdict == ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
+		t.Errorf("among 21: %s [%v %v], needs %d", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
+	}
+	if r.Verdict == Unproven && !strings.Contains(r.Note, "by chance") {
+		t.Errorf("%q", r.Note)
 	}
 }
 
@@ -474,5 +494,27 @@ func BenchmarkBuild(b *testing.B) {
 	in := input(c, slugs...)
 	for b.Loop() {
 		Build(in)
+	}
+}
+
+// What sessions cost, with the lesson and without, and the change in what the upstream had cached.
+func TestSpending(t *testing.T) {
+	c := bandit.NewCounters()
+	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
+	r := only(t, c)
+	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
+		t.Errorf("before the upstream told anything: %+v", r)
+	}
+	for _, injected := range []bool{true, false, false} {
+		x := bandit.Assignment{Picks: []bandit.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
+		u := bandit.Usage{Input: 1000, Cached: 600}
+		if injected {
+			u = bandit.Usage{Input: 500, Cached: 200}
+		}
+		c.Add(x.Spent(u))
+	}
+	r = only(t, c)
+	if *r.InputWith != 500 || *r.InputWithout != 1000 || math.Abs(*r.CachedWith-0.4) > 1e-9 || math.Abs(*r.CachedChange+0.2) > 1e-9 {
+		t.Errorf("%v %v %v %v", *r.InputWith, *r.InputWithout, *r.CachedWith, *r.CachedChange)
 	}
 }

@@ -39,6 +39,11 @@ func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	return effect, effect - h, effect + h
 }
 
+// exclusion is the p-value of the interval: below bandit.Alpha it excludes 0.
+func (s sums) exclusion(tight float64) float64 {
+	return bandit.Exclusion(s.effect(), s.n, s.variance(), tight)
+}
+
 // halfWidth of the sequence after n sessions whose z has the given variance.
 func halfWidth(n, variance, tight float64) float64 { return bandit.HalfWidth(n, variance, tight) }
 

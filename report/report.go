@@ -16,7 +16,7 @@ const (
 	Invalid     Verdict = "invalid"            // the coins or the reporting are off: nothing can be said
 	ProvenHelps Verdict = "proven helps"       // survives the correction for all lessons ever tested
 	ProvenHarms Verdict = "proven harms"       //
-	Helps       Verdict = "helps"              // the interval excludes 0; one such row in twenty may be wrong
+	Helps       Verdict = "helps"              // the interval excludes 0, also after allowing for the other lessons; one such row in ten may be wrong
 	Harms       Verdict = "harms"              //
 	NoEffect    Verdict = "no material effect" // the interval lies within 3 points of 0
 	LikelyHelps Verdict = "likely helps"       // the chooser's model says so; not proof
@@ -103,6 +103,11 @@ type Row struct {
 	Caution      bool     `json:"caution"` // present it as a caution
 	Tokens       int64    `json:"tokens"`  // per injection
 	TokensTotal  int64    `json:"tokens_total"`
+	Cost         float64  `json:"cost"`            // of an injection, in units of reward: tokens at bandit.token_cost
+	InputWith    *float64 `json:"input_injected"`  // input tokens a session, as the upstream tells them, in closed sessions
+	InputWithout *float64 `json:"input_withheld"`  //
+	CachedWith   *float64 `json:"cached_injected"` // share of them that its prompt cache had
+	CachedChange *float64 `json:"cached_change"`   // that share less the one where it was withheld: causal, by the coins
 	Trial        string   `json:"trial,omitempty"` // of a lesson in trial: "running", or "reached": it is measured as closely as was asked
 	Verdict      Verdict  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one

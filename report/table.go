@@ -294,6 +294,6 @@ func (t table) foot(r Report) {
 	}
 	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
-	fmt.Fprintln(t.w, `"proven" allows for all lessons tested: of such rows one in twenty may be wrong at most. "helps" and`)
-	fmt.Fprintln(t.w, `"harms" do not. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	fmt.Fprintln(t.w, `Of the rows called "proven" one in twenty may be wrong, of those called "helps" or "harms" one in`)
+	fmt.Fprintln(t.w, `ten. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"precept/bandit"
 )
@@ -33,14 +34,46 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 
 // shown is what the holdout alone says, once its effect may be shown.
 func (b *builder) shown(s bandit.Stats) Verdict {
+	if v := b.proven(s); v != Unproven {
+		return v
+	}
+	all := holdout(s)
+	_, lo, hi := all.interval(tightLesson)
+	v := causal(lo, hi)
+	if (v == Helps || v == Harms) && all.exclusion(tightLesson) > b.claim {
+		return Unproven
+	}
+	return v
+}
+
+func (b *builder) proven(s bandit.Stats) Verdict {
 	switch {
 	case s.LogUp > 0 && bandit.PValue(s.LogUp) <= b.proof:
 		return ProvenHelps
 	case s.LogDown > 0 && bandit.PValue(s.LogDown) <= b.proof:
 		return ProvenHarms
 	}
-	_, lo, hi := sums{s.N, s.Z, s.ZZ, s.M1, s.M0}.interval(tightLesson)
-	return causal(lo, hi)
+	return Unproven
+}
+
+func holdout(s bandit.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
+
+// claimRate bounds the share of false ones among the rows called "helps" or "harms".
+const claimRate = 0.10
+
+// claims is how far from 0 an interval must lie, as a p-value, before the row is called "helps" or "harms". That it excludes 0
+// is not enough: of many lessons that do nothing one in twenty does so, and where few lessons do anything those would be
+// most of the rows that are called something.
+func (b *builder) claims(rows []Lesson) float64 {
+	var ps []float64
+	for _, l := range rows {
+		s := b.in.Counters.Stats(l.Arm)
+		if all := holdout(s); all.shown() && b.proven(s) == Unproven {
+			ps = append(ps, all.exclusion(tightLesson))
+		}
+	}
+	slices.Sort(ps)
+	return math.Min(bandit.Discoveries(ps, len(ps), claimRate), bandit.Alpha)
 }
 
 // Caution says whether a lesson is to be presented as something that failed before: when it is about a failure, or when its
@@ -70,13 +103,17 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	}
 	switch r.Verdict {
 	case Helps, Harms:
-		r.Note = "one such row in twenty may be wrong"
+		r.Note = "one such row in ten may be wrong"
 	case LikelyHelps, LikelyHarms:
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
 		r.Note = "the chooser expects harm and only probes it"
 	case Invalid:
 		r.Note = why(r)
+	case Unproven:
+		if r.Lo != nil && (*r.Lo > 0 || *r.Hi < 0) {
+			r.Note = "the interval excludes 0, but with so many lessons some do by chance"
+		}
 	default: // speaks for itself
 	}
 	if w := b.in.WhatIf; w > 0 && w < 1 {

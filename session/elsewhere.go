@@ -28,6 +28,6 @@ func (r *Record) Adopt(n *Record) {
 	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
 	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
 	r.Assignment, r.Matched, r.Blocks, r.BlockBytes = n.Assignment, n.Matched, n.Blocks, n.BlockBytes
-	r.Loops, r.Calls, r.CallOrder = n.Loops, n.Calls, n.CallOrder
+	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut
 }

@@ -50,6 +50,7 @@ type Record struct {
 
 	Assignment bandit.Assignment    `json:"asg"`
 	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order
+	Used       bandit.Usage         `json:"used,omitzero"`     // what the upstream told of the main turns
 	Blocks     []Block              `json:"blocks,omitempty"`
 	BlockBytes int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
 	Loops      LoopState            `json:"loops,omitzero"`

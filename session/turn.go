@@ -167,6 +167,8 @@ const (
 func (r *Record) Done(rep *wire.Reply) {
 	r.Dirty = true
 	r.Replied = r.Replied || rep.Complete
+	r.Used.Input += int64(max(rep.Usage.Input, 0))
+	r.Used.Cached += int64(max(rep.Usage.Cached, 0))
 	for _, c := range rep.Calls {
 		if c.ID == "" || len(c.ID) > MaxName {
 			continue

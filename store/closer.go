@@ -116,7 +116,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 	st := &settling{rec: rec, entries: entries}
 	st.Tenant, st.ID = tenant, id
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
-	st.Deltas = rec.Assignment.Closing()
+	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
 		st.Deltas = append(st.Deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
 	}

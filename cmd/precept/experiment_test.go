@@ -99,7 +99,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		writeLesson(t, lessons, "look-at-"+fruit, fruit)
 	}
 	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
-		"--reward-close-after", "1s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").ready(dir)
+		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").ready(dir)
 	const sessions = 400
 	season(t, p.Data, sessions)
 	verb := func(args ...string) []byte {
