@@ -24,13 +24,15 @@ var (
 // bytes of SHA-256 over tenant, credential and the key's text.
 type EchoKey uint64
 
-// Row is a session as stored: Data is the record's JSON.
+// Row is a session as stored: Data is the record's JSON. StandIn marks one that was made while nobody could say whether there is
+// another one of the session: whatever the order in which they are written, that one stands.
 type Row struct {
 	Tenant  string
 	ID      ID
 	Started time.Time
 	Seen    time.Time
 	Closed  bool
+	StandIn bool
 	Data    []byte
 }
 
@@ -69,11 +71,19 @@ type Applied struct {
 }
 
 // Settlement is one atomic step: if the session's Applied still has version From, the deltas go into the tenant's counters
-// and To becomes its Applied (with version From+1).
+// and To becomes its Applied (with version From+1). Heard says which feedback it was made of: if more has come since, the
+// session stays one that is to be settled.
 type Settlement struct {
 	Tenant string
 	ID     ID
 	From   int64
 	To     Applied
 	Deltas []bandit.Delta
+	Heard  int64
+}
+
+// Unsettled names a closed session of which the counters do not know all feedback yet.
+type Unsettled struct {
+	Tenant string
+	ID     ID
 }

@@ -60,6 +60,7 @@ type Record struct {
 	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
 	Closed     bool                 `json:"closed,omitempty"`
 	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
+	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
 	Unjudged []int `json:"-"` // turns of which it is not known yet
 
@@ -150,5 +151,5 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	if err != nil {
 		return Row{}, err
 	}
-	return Row{Tenant: r.Tenant, ID: r.ID, Started: r.Started, Seen: r.Seen, Closed: r.Closed, Data: data}, nil
+	return Row{Tenant: r.Tenant, ID: r.ID, Started: r.Started, Seen: r.Seen, Closed: r.Closed, StandIn: r.StandIn, Data: data}, nil
 }

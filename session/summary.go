@@ -1,8 +1,6 @@
 package session
 
 import (
-	"hash/fnv"
-	"io"
 	"strconv"
 	"strings"
 
@@ -28,12 +26,11 @@ func summaryKeys(sc Scope, text string, most int) []EchoKey {
 		if len(keys) == most {
 			return
 		}
-		h := fnv.New64a()
+		h := noText
 		for _, l := range lines {
-			_, _ = io.WriteString(h, l)
-			_, _ = h.Write([]byte{'\n'})
+			h = addText(addText(h, l), "\n")
 		}
-		keys = append(keys, echoKey(sc, "s:"+strconv.FormatUint(h.Sum64(), 16), 0))
+		keys = append(keys, echoKey(sc, "s:"+strconv.FormatUint(h, 16), 0))
 	}
 	before := ""
 	for line := range strings.Lines(text[:min(len(text), summaryBytes)]) {

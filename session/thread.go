@@ -2,8 +2,6 @@ package session
 
 import (
 	"encoding/hex"
-	"hash/fnv"
-	"io"
 	"sync"
 	"time"
 
@@ -158,11 +156,9 @@ func firstWords(req *wire.Request) uint64 {
 			continue
 		}
 		// The ends and the length are enough; a pasted book need not be hashed in every turn.
-		h := fnv.New64a()
 		w := it.Words
-		_, _ = io.WriteString(h, w[:min(len(w), maxWords)])
-		_, _ = io.WriteString(h, w[max(0, len(w)-maxWords):])
-		return h.Sum64() + uint64(len(w))
+		h := addText(noText, w[:min(len(w), maxWords)])
+		return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 	}
 	return 0
 }

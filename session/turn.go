@@ -3,8 +3,6 @@ package session
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"hash/fnv"
-	"io"
 	"slices"
 	"time"
 
@@ -67,12 +65,19 @@ const maxToolNames = 256
 func shortNames(names []string) []uint32 {
 	out := make([]uint32, 0, min(len(names), maxToolNames))
 	for _, n := range names[:min(len(names), maxToolNames)] {
-		h := fnv.New32a()
-		_, _ = io.WriteString(h, n)
-		out = append(out, h.Sum32())
+		out = append(out, hashName(n))
 	}
 	slices.Sort(out)
 	return slices.Compact(out)
+}
+
+// hashName is hash/fnv's New32a without its copy of the name.
+func hashName(name string) uint32 {
+	h := uint32(2166136261)
+	for i := range len(name) {
+		h = (h ^ uint32(name[i])) * 16777619
+	}
+	return h
 }
 
 // Signs are what is known of agents and of the words of their side requests; the room of detection holds the lists.
@@ -263,8 +268,14 @@ func itemKey(req *wire.Request, i int) uint64 {
 }
 
 // hashText is FNV-1a: it is kept in records, so it must be the same in every process.
-func hashText(s string) uint64 {
-	h := fnv.New64a()
-	_, _ = io.WriteString(h, s)
-	return h.Sum64()
+func hashText(s string) uint64 { return addText(noText, s) }
+
+// noText is the hash of nothing, addText goes on from h with s. It is hash/fnv's New64a without its copy of every string.
+const noText uint64 = 14695981039346656037
+
+func addText(h uint64, s string) uint64 {
+	for i := range len(s) {
+		h = (h ^ uint64(s[i])) * 1099511628211
+	}
+	return h
 }

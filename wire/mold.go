@@ -68,8 +68,8 @@ func (r *ReplyReader) casts(p []byte) (done int) {
 // pour adds a piece of text where the last event's went.
 func (r *ReplyReader) pour(piece []byte) {
 	s := r.mold.slot
-	if cap(s.text) < textRoom {
-		s.text = slices.Grow(s.text, textRoom)
+	if cap(s.text)-len(s.text) < len(piece) {
+		s.text = slices.Grow(s.text, max(textRoom, cap(s.text)))
 	}
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, piece), before)

@@ -35,7 +35,7 @@ func zeros(w uint64) uint64 {
 
 // stringEnd returns the offset behind the closing quote of a string whose text begins at i, or bad.
 func stringEnd(b []byte, i int) int {
-	for range 3 {
+	for range 6 { // most strings end here: names, words, pieces of a stream
 		if i+8 > len(b) {
 			break
 		}
