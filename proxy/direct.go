@@ -56,6 +56,7 @@ type wireConn struct {
 	head  headBuffer // what the last request went out in
 	since time.Time  // idle since
 	used  bool       // it has carried a request before
+	peek  *peek      // see alive
 }
 
 // serves says whether a forwarding can go this way.
@@ -104,7 +105,7 @@ func (d *direct) take(ctx context.Context, addr string) (*wireConn, error) {
 		c := list[len(list)-1]
 		d.idle[addr] = list[:len(list)-1]
 		d.mu.Unlock()
-		if c.since.After(oldest) && alive(c.Conn) {
+		if c.since.After(oldest) && alive(c) {
 			return c, nil
 		}
 		_ = c.Close()

@@ -1,14 +1,18 @@
 package proxy
 
 import (
+	"sync/atomic"
 	"time"
 
 	"github.com/prometheus/client_golang/prometheus"
+
+	"precept/wire"
 )
 
 // Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
+	served      [wire.Messages + 1][6]atomic.Pointer[prometheus.Counter] // of requests, by dialect and class, once they were asked for
 	phases      [phaseCount]prometheus.Observer
 	matched     prometheus.Counter
 	picked      prometheus.Counter
@@ -89,6 +93,18 @@ func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc
 
 // phase observes how long a phase took.
 func (m *Metrics) phase(p phase, d time.Duration) { m.phases[p].Observe(d.Seconds()) }
+
+// request counts a request that is over. Its counter is kept: finding it by its labels takes longer than counting.
+func (m *Metrics) request(d wire.Dialect, code int) {
+	slot := &m.served[d][min(max(code/100, 0), 5)]
+	c := slot.Load()
+	if c == nil {
+		found := m.requests.WithLabelValues(d.String(), class(code))
+		c = &found
+		slot.Store(c)
+	}
+	(*c).Inc()
+}
 
 // class folds a status into 2xx, 3xx, 4xx, 5xx.
 func class(code int) string {

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"bufio"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
@@ -80,6 +81,7 @@ type fleetKeys struct {
 
 // New makes the data face. It starts nothing.
 func New(o Options) (*Proxy, error) {
+	o.Rand = &ahead{from: bufio.NewReaderSize(o.Rand, 1<<10)}
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
@@ -188,6 +190,20 @@ func (p *Proxy) ready(c echo.Context) error {
 		return c.String(http.StatusOK, "ok, degraded: the store cannot be written\n")
 	}
 	return c.String(http.StatusOK, "ok\n")
+}
+
+// ahead reads random bytes before they are needed: asking the system for each id costs more than the id. It is safe for
+// concurrent use.
+type ahead struct {
+	mu   sync.Mutex
+	from *bufio.Reader
+}
+
+// Read implements io.Reader.
+func (a *ahead) Read(b []byte) (int, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.from.Read(b)
 }
 
 // newID mints an id: a prefix and 12 random bytes.

@@ -156,7 +156,7 @@ func (t *turn) finish(w *patient) {
 	if code == 0 {
 		code = t.watch.status
 	}
-	t.p.opts.Metrics.requests.WithLabelValues(t.dialect.String(), class(code)).Inc()
+	t.p.opts.Metrics.request(t.dialect, code)
 	if t.watch.reader != nil && !t.watch.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
