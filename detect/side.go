@@ -3,6 +3,8 @@ package detect
 import (
 	"slices"
 	"strings"
+	"unicode"
+	"unicode/utf8"
 
 	"precept/wire"
 )
@@ -47,13 +49,14 @@ const sideHead = 4096
 // sentences that agents use word for word count, and only where they begin a paragraph; without tools the same ideas in
 // other words do too: such a request does no work.
 func SideWording(lastUserText, systemText string, tools int) (string, bool) {
-	user, system := strings.ToLower(ends(lastUserText)), strings.ToLower(cutText(systemText, sideHead))
-	if kind, ok := knownSide(user, system); ok {
+	user := ends(lastUserText)
+	if kind, ok := knownSide(user, strings.ToLower(cutText(systemText, knownHead*utf8.UTFMax))); ok { // which may become shorter
 		return kind, true
 	}
 	if tools > 0 {
 		return "", false
 	}
+	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, sideHead))
 	head := strings.TrimSpace(system)
 	switch {
 	case titleWords(cutText(head, 400)), titleWords(cutText(strings.TrimSpace(user), 300)):
@@ -69,9 +72,12 @@ func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 // sideText is a wording, and what kind of request has it.
 type sideText struct{ kind, text string }
 
-// knownSide: sentences that known agents use word for word.
+// knownHead is how much of a system prompt is read for the known sentences, in bytes.
+const knownHead = 600
+
+// knownSide: sentences that known agents use word for word. system is in lower case, user as it came.
 func knownSide(user, system string) (string, bool) {
-	head := strings.TrimSpace(cutText(system, 600))
+	head := strings.TrimSpace(cutText(system, knownHead))
 	known := [...]sideText{
 		{"summary", "you are performing a context checkpoint compaction"},
 		{"summary", "critical: respond with text only"},
@@ -151,6 +157,27 @@ func commitWords(low string) bool {
 	return hasWord(low, "commit message", "git commits") && hasWord(low, "generate", "generates", "expert at writing", "write a ", "writes ")
 }
 
+// foldedPrefix says whether s in lower case begins with the ASCII text low.
+func foldedPrefix(s, low string) bool {
+	for i := range len(low) {
+		switch {
+		case s == "":
+			return false
+		case s[0] == low[i], s[0] >= 'A' && s[0] <= 'Z' && s[0]|0x20 == low[i]:
+			s = s[1:]
+		case s[0] < utf8.RuneSelf:
+			return false
+		default: // the Kelvin sign is a k
+			r, size := utf8.DecodeRuneInString(s)
+			if unicode.ToLower(r) != rune(low[i]) {
+				return false
+			}
+			s = s[size:]
+		}
+	}
+	return true
+}
+
 // firstBegun is the first of the list that stands at the start of a line of text, len(list) when none does. One walk over the
 // lines is cheaper than a search for each wording.
 func firstBegun(text string, list []sideText) int {
@@ -158,7 +185,7 @@ func firstBegun(text string, list []sideText) int {
 	for line := range strings.SplitSeq(text, "\n") {
 		for ; line != ""; line = line[1:] {
 			for i := range list[:first] {
-				if w := list[i].text; w[0] == line[0] && strings.HasPrefix(line, w) {
+				if foldedPrefix(line, list[i].text) {
 					first = i
 					break
 				}
