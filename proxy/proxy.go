@@ -158,7 +158,7 @@ func (p *Proxy) Handler() http.Handler {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response(), c.Request()) })
+	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer, c.Request()) })
 	return e
 }
 

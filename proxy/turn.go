@@ -74,7 +74,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	}
 	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now}
 	defer func() { _ = pw.ctl.SetWriteDeadline(time.Time{}) }()
-	r.Body = http.MaxBytesReader(w, r.Body, int64(set.cfg.Limits.BodyBytes))
+	r.Body = http.MaxBytesReader(pw, r.Body, int64(set.cfg.Limits.BodyBytes))
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
 		return refusal(shape, http.StatusRequestEntityTooLarge, errTooLarge.Error())
 	}
@@ -215,6 +215,7 @@ func (t *turn) identify() {
 		return
 	}
 	rec.Assignment.Excluded = late || t.set.excluded
+	rec.StandIn = late
 	rec.NoLearn = !t.learn
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
@@ -222,8 +223,13 @@ func (t *turn) identify() {
 }
 
 // catchUp reads a session anew that is in memory and has gone on at another replica meanwhile: because what it sends back did not
-// go by here (asked), or because there is more of it than this replica answered.
+// go by here (asked), or because there is more of it than this replica answered. So it does with one that was begun while nobody
+// could say whether there is one.
 func (t *turn) catchUp(asked bool) {
+	if t.ses.Unsure() {
+		t.p.opts.Store.Refresh(t.r.Context(), t.ses)
+		return
+	}
 	if !t.p.opts.Store.Shared() {
 		return
 	}
