@@ -27,6 +27,35 @@ func (s *Store) closeDue(ctx context.Context) {
 		s.expire()
 		s.recall(ctx)
 	}
+	s.pickUp(ctx)
+}
+
+// unsettledEvery is how often replicas look for what another one has left behind.
+const unsettledEvery = time.Minute
+
+// pickUp looks for feedback on closed sessions that was taken in, and not settled before the program died. Where others write
+// to the backend, it is looked for again now and then: they may die, too.
+func (s *Store) pickUp(ctx context.Context) {
+	now := s.opts.Now()
+	if now.Before(s.pickUpAt) {
+		return
+	}
+	list, err := s.be.Unsettled(ctx, closeBatch)
+	if err != nil {
+		s.opts.Failed("pick up", err)
+		return
+	}
+	for _, u := range list {
+		s.touch(u.Tenant, u.ID)
+	}
+	switch {
+	case len(list) >= closeBatch: // there may be more
+		s.pickUpAt = now.Add(time.Second)
+	case s.Shared():
+		s.pickUpAt = now.Add(unsettledEvery)
+	default:
+		s.pickUpAt = now.Add(100 * 365 * 24 * time.Hour) // nobody else can leave anything here
+	}
 }
 
 // closeAll says whether it found all that was due.
@@ -94,7 +123,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 	if ses := s.live.get(id, s.opts.Now()); ses != nil {
 		ses.Lock()
 		ses.Closed = true
-		if rec.Turns <= ses.Turns { // else it has gone on at another replica
+		if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
 			if c, err := session.Decode(id, mustEncode(ses.Record)); err == nil {
 				rec = c
 			}
@@ -102,7 +131,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		ses.Unlock()
 		ses.pins.Add(-1)
 	}
-	entries, err := s.be.Feedback(ctx, tenant, id)
+	entries, heard, err := s.be.Heard(ctx, tenant, id)
 	if err != nil {
 		s.opts.Failed("close", err)
 		return nil
@@ -114,7 +143,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		return nil
 	}
 	st := &settling{rec: rec, entries: entries}
-	st.Tenant, st.ID = tenant, id
+	st.Tenant, st.ID, st.Heard = tenant, id, heard
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
@@ -144,7 +173,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.foresee(ctx, tenant, id)
 		return nil
 	}
-	entries, err := s.be.Feedback(ctx, tenant, id)
+	entries, heard, err := s.be.Heard(ctx, tenant, id)
 	if err != nil {
 		s.opts.Failed("correct", err)
 		s.touch(tenant, id)
@@ -152,7 +181,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 	}
 	out := feedback.Reward(entries, s.opts.Tiers)
 	st := &settling{entries: entries, before: old.Told}
-	st.Tenant, st.ID, st.From = tenant, id, old.Version
+	st.Tenant, st.ID, st.From, st.Heard = tenant, id, old.Version, heard
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // no counter moves, but the samples get the new rating

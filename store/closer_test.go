@@ -297,3 +297,73 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	same(t, "the other's coin counts", r.counter("look-twice@0123456789ab", "m0"), 1)
 	same(t, "ours does not", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
+
+// A correction that was taken in is counted, though the program died before it could be: by the next run, or, while others
+// write to the backend, by one of them.
+func TestACorrectionSurvivesAKill(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("a", 1, 1))
+	r.age()
+	same(t, "reward", r.applied(id).Reward, 1.0)
+	e := score("b", 2, .25)
+	r.tell(us, id, e) // and nothing looks at it any more
+	r = r.again(nil)
+	same(t, "before anybody looks", r.applied(id).Reward, 1.0)
+	r.closeDue(r.ctx())
+	r.record()
+	same(t, "the next run", r.applied(id).Reward, .25)
+	same(t, "counted once", r.counter("", "told"), 1)
+	same(t, "version", r.applied(id).Version, 2)
+
+	// It came while the session was being settled: the run dies before the one that was told of it looks.
+	e.At, e.Score = e.At.Add(time.Hour), .5
+	r.be.hook = func(op string) {
+		if op == "settle" {
+			r.be.hook = nil
+			later := e
+			later.At, later.Score = e.At.Add(time.Hour), .75
+			if _, err := r.be.Backend.AddFeedback(r.ctx(), us, id, []feedback.Entry{later}); err != nil {
+				t.Error(err)
+			}
+		}
+	}
+	r.tell(us, id, e)
+	r.resettle(r.ctx())
+	same(t, "as heard", r.applied(id).Reward, .5)
+	r = r.again(nil)
+	r.closeDue(r.ctx())
+	r.record()
+	same(t, "the one after", r.applied(id).Reward, .75)
+	left, err := r.be.Unsettled(r.ctx(), 10)
+	if err != nil || len(left) > 0 {
+		t.Errorf("left: %v, %v", left, err)
+	}
+	sameList(t, "failures", r.failed(), nil)
+}
+
+// While the backend cannot say what is left, it is asked again.
+func TestPickUpIsRepeated(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.age()
+	r.tell(us, id, score("a", 1, 1))
+	r = r.again(nil)
+	r.be.failNext("unsettled", 1, errDown)
+	r.closeDue(r.ctx())
+	r.record()
+	same(t, "not yet", r.applied(id).Told, false)
+	r.closeDue(r.ctx())
+	r.record()
+	same(t, "then", r.applied(id).Told, true)
+	sameList(t, "failures", r.failed(), []string{"pick up"})
+	r.be.asked()
+	r.closeDue(r.ctx())
+	for _, op := range r.be.asked() {
+		if op == "unsettled" {
+			t.Error("nobody else writes here, and it is asked again")
+		}
+	}
+}

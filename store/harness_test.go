@@ -135,6 +135,20 @@ func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]
 	return f.Backend.Feedback(ctx, tenant, id)
 }
 
+func (f *faulty) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+	if err := f.call("read feedback"); err != nil {
+		return nil, 0, err
+	}
+	return f.Backend.Heard(ctx, tenant, id)
+}
+
+func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
+	if err := f.call("unsettled"); err != nil {
+		return nil, err
+	}
+	return f.Backend.Unsettled(ctx, limit)
+}
+
 func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err

@@ -38,6 +38,8 @@ type Session struct {
 	put   atomic.Int64 // the flush that last put its row down; 0: none
 	known atomic.Bool  // it came from the backend
 	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
+	// it is a stand-in, and the backend has not said yet whether it has the session
+	unsure atomic.Bool
 	// a row of it was made, or left out, while it was not known whether its newest turn may be kept
 	veiled atomic.Bool
 }

@@ -93,13 +93,22 @@ func cutText(b []byte) (text, rest []byte, err error) {
 	return b[w : w+int(n)], b[w+int(n):], nil //nolint:gosec // not more than there is
 }
 
+// The flags of a row.
+const (
+	rowClosed  = 1
+	rowStandIn = 2
+)
+
 func appendRow(b []byte, r *session.Row) []byte {
 	b = appendText(b, r.Tenant)
 	b = append(b, r.ID[:]...)
 	b = appendTime(appendTime(b, r.Started), r.Seen)
 	flag := byte(0)
 	if r.Closed {
-		flag = 1
+		flag = rowClosed
+	}
+	if r.StandIn {
+		flag |= rowStandIn
 	}
 	return append(append(b, flag), r.Data...)
 }
@@ -111,7 +120,8 @@ func readRow(b []byte) (r session.Row, err error) {
 	}
 	r.Tenant = string(tenant)
 	b = b[copy(r.ID[:], b):]
-	r.Started, r.Seen, r.Closed = readTime(b), readTime(b[8:]), b[16] == 1
+	r.Started, r.Seen, r.Closed = readTime(b), readTime(b[8:]), b[16]&rowClosed != 0
+	r.StandIn = b[16]&rowStandIn != 0
 	r.Data = append([]byte(nil), b[17:]...)
 	return r, nil
 }

@@ -77,6 +77,7 @@ type Store struct {
 
 	touchedMu sync.Mutex
 	touched   map[touch]bool
+	pickUpAt  time.Time // the recorder's
 
 	early     early
 	shared    shared
@@ -181,7 +182,13 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.Now()) }
 
 // Add pins a new record; when another request made it a moment ago, that one is returned.
-func (s *Store) Add(rec *session.Record) *Session { return s.live.put(rec, false, s.opts.Now()) }
+func (s *Store) Add(rec *session.Record) *Session {
+	ses := s.live.put(rec, false, s.opts.Now())
+	if ses.Record == rec && rec.StandIn {
+		ses.unsure.Store(true)
+	}
+	return ses
+}
 
 // Echoes asks the backend which sessions these keys went by in, within Options.Lookup.
 func (s *Store) Echoes(ctx context.Context, tenant string, keys []session.EchoKey) map[session.EchoKey][]session.ID {

@@ -46,6 +46,14 @@ func (Volatile) Feedback(context.Context, string, session.ID) ([]feedback.Entry,
 	return nil, nil
 }
 
+// Heard knows none.
+func (Volatile) Heard(context.Context, string, session.ID) ([]feedback.Entry, int64, error) {
+	return nil, 0, nil
+}
+
+// Unsettled knows none.
+func (Volatile) Unsettled(context.Context, int) ([]session.Unsettled, error) { return nil, nil }
+
 // Park keeps nothing.
 func (Volatile) Park(context.Context, string, session.EchoKey, feedback.Entry) error {
 	return ErrVolatile

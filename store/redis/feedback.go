@@ -97,14 +97,50 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 }
 
 // Feedback lists a session's set by time, then id.
-func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, err error) {
+func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	list, _, err := s.Heard(ctx, tenant, id)
+	return list, err
+}
+
+// Heard is Feedback, with what a settlement that is made of it says of it (session.Settlement.Heard).
+func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c goredis.UniversalClient) error {
-		values, err := c.HVals(ctx, s.base(tenant)+"f:"+id.String()).Result()
+		pipe := c.Pipeline()
+		n := pipe.HGet(ctx, s.sessionKey(tenant, id), "n") // first: what comes in between is not taken for heard
+		values := pipe.HVals(ctx, s.base(tenant)+"f:"+id.String())
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		heard = integer(n.Val())
+		list, err = unpackEntries(values.Val())
+		return err
+	})
+	return list, heard, err
+}
+
+// Unsettled lists closed sessions of which the counters do not know all feedback, at most limit of each tenant, in no order.
+func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
+	err = s.do(ctx, "unsettled", func(c goredis.UniversalClient) error {
+		names, err := s.tenants(ctx, c)
 		if err != nil {
 			return err
 		}
-		list, err = unpackEntries(values)
-		return err
+		for part := range slices.Chunk(names, 500) {
+			pipe := c.Pipeline()
+			cmds := make([]*goredis.StringSliceCmd, len(part))
+			for i, name := range part {
+				cmds[i] = pipe.SRandMemberN(ctx, s.base(name)+"unsettled", int64(limit))
+			}
+			if err := each(ctx, pipe); err != nil {
+				return err
+			}
+			for i, name := range part {
+				for _, id := range cmds[i].Val() {
+					list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
+				}
+			}
+		}
+		return nil
 	})
 	return list, err
 }

@@ -12,9 +12,9 @@ import (
 	"precept/session"
 )
 
-// toRow reads a session's head and data; ok is false when it has no row.
+// toRow reads a session's head, data and stand-in mark; ok is false when it has no row.
 func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
-	if len(v) < 2 {
+	if len(v) < 3 {
 		return r, false
 	}
 	head, ok := v[0].(string)
@@ -24,7 +24,7 @@ func toRow(tenant string, id session.ID, v []any) (r session.Row, ok bool) {
 	data, _ := v[1].(string)
 	return session.Row{
 		Tenant: tenant, ID: id, Started: fromMicros(fromOrdered(head[:8])), Seen: fromMicros(fromOrdered(head[8:16])),
-		Closed: head[16] == '1', Data: []byte(data),
+		Closed: head[16] == '1', StandIn: v[2] != nil, Data: []byte(data),
 	}, true
 }
 
@@ -35,7 +35,7 @@ func (s *Store) sessionKey(tenant string, id session.ID) string {
 // Session finds one session's row.
 func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r session.Row, ok bool, err error) {
 	err = s.look(ctx, "session", func(c goredis.UniversalClient) error {
-		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d").Result()
+		v, err := c.HMGet(ctx, s.sessionKey(tenant, id), "h", "d", "i").Result()
 		r, ok = toRow(tenant, id, v)
 		return err
 	})
@@ -165,7 +165,7 @@ func (s *Store) rows(ctx context.Context, c goredis.UniversalClient, list []wher
 		pipe := c.Pipeline()
 		cmds := make([]*goredis.SliceCmd, len(part))
 		for i, w := range part {
-			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d")
+			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i")
 		}
 		if err := each(ctx, pipe); err != nil {
 			return nil, err

@@ -51,6 +51,8 @@ func toApplied(text string) (a session.Applied, err error) {
 // with version From+1. A step from 0 also closes the session. It says which steps were taken; for the others, read
 // Applied and compute anew. The steps of a tenant are taken in order, each of them whole.
 //
+// A step that is taken ends what Unsettled says of its session, unless feedback has come that it had not heard.
+//
 // When it returns an error, some of the steps may have been taken; the versions make it safe to try all of them again.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
@@ -89,7 +91,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 
 // stepArgs are a step as settle.lua reads it. The deltas of one counter row stand together.
 func stepArgs(st *session.Settlement) []any {
-	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To)}
+	args := []any{string(st.ID[:]), strconv.FormatInt(st.From, 10), strconv.FormatInt(st.From+1, 10), packApplied(st.To), strconv.FormatInt(st.Heard, 10)}
 	type row struct {
 		scope string
 		day   int32

@@ -272,7 +272,7 @@ func (s *Store) loadBoth(ctx context.Context, c goredis.UniversalClient, refs []
 	pipe := c.Pipeline()
 	cmds := make([]*goredis.SliceCmd, len(refs))
 	for i, r := range refs {
-		cmds[i] = pipe.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "a")
+		cmds[i] = pipe.HMGet(ctx, s.sessionKey(r.tenant, r.id), "h", "d", "i", "a")
 	}
 	if err := each(ctx, pipe); err != nil {
 		return nil, err
@@ -284,7 +284,7 @@ func (s *Store) loadBoth(ctx context.Context, c goredis.UniversalClient, refs []
 			continue
 		}
 		b := both{row: row}
-		if text, ok := v[2].(string); ok {
+		if text, ok := v[3].(string); ok {
 			a, e := toApplied(text)
 			b.applied, err = a, errors.Join(err, e)
 		}

@@ -110,7 +110,7 @@ func (w *writing) row(r *session.Row) error {
 	}
 	w.items = append(w.items, item{
 		base: w.base(r.Tenant), placed: true,
-		args: []any{"r", string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), string(r.Data)},
+		args: []any{"r", string(r.ID[:]), ordered(micros(r.Started)), ordered(micros(r.Seen)), score(r.Seen), bit(r.Closed), bit(r.StandIn), string(r.Data)},
 	})
 	return nil
 }

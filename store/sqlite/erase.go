@@ -120,6 +120,7 @@ func (t *tx) drop(sid int64) error {
 		{"DELETE FROM samples WHERE sid = ?", totalSamples},
 		{"DELETE FROM feedback WHERE sid = ?", totalFeedback},
 		{"DELETE FROM settled WHERE sid = ?", ""},
+		{"DELETE FROM unsettled WHERE sid = ?", ""},
 		{"DELETE FROM sessions WHERE sid = ?", ""},
 	} {
 		r, err := t.exec(d.query, sid)

@@ -66,8 +66,12 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry) (changed int, err e
 		if err != nil {
 			return changed, err
 		}
-		if ok {
-			changed++
+		if !ok {
+			continue
+		}
+		changed++
+		if _, err := t.exec("INSERT INTO unsettled(sid, n) VALUES(?, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1", sid); err != nil {
+			return changed, err
 		}
 	}
 	return changed, nil
@@ -122,9 +126,19 @@ func encodeEntry(e feedback.Entry) ([]byte, error) {
 
 // Feedback lists a session's set by time, then id.
 func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
-	return read(ctx, s, func(c *conn) (list []feedback.Entry, err error) {
+	list, _, err := s.Heard(ctx, tenant, id)
+	return list, err
+}
+
+// Heard is Feedback, with what a settlement that is made of it says of it (session.Settlement.Heard).
+func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
+	list, err = read(ctx, s, func(c *conn) (list []feedback.Entry, err error) {
 		sid, err := s.existing(c, tenant, id)
 		if err != nil || sid == 0 {
+			return nil, err
+		}
+		// First, so that what comes in between is not taken for heard.
+		if heard, err = c.number("SELECT n FROM unsettled WHERE sid = ?", sid); err != nil {
 			return nil, err
 		}
 		err = c.query("SELECT data FROM feedback WHERE sid = ?", func(row []driver.Value) error {
@@ -136,6 +150,19 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 			return ctx.Err()
 		}, sid)
 		sortEntries(list)
+		return list, err
+	})
+	return list, heard, err
+}
+
+// Unsettled lists closed sessions of which the counters do not know all feedback, at most limit of them.
+func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
+	return read(ctx, s, func(c *conn) (list []session.Unsettled, err error) {
+		err = c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant LIMIT ?`,
+			func(row []driver.Value) error {
+				list = append(list, session.Unsettled{Tenant: text(row[0]), ID: toID(blob(row[1]))})
+				return ctx.Err()
+			}, int64(limit))
 		return list, err
 	})
 }

@@ -81,7 +81,7 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
 		WHERE s.sid > ? AND s.started >= ? AND s.started < ? AND (? = 0 OR s.tenant = ?) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?`,
 		func(row []driver.Value) (both, int, error) {
-			return both{toRow(text(row[6]), row[1:]), toApplied(row[7:])}, len(blob(row[5])) + len(blob(row[11])), nil
+			return both{toRow(text(row[7]), row[1:]), toApplied(row[8:])}, len(blob(row[5])) + len(blob(row[12])), nil
 		}, func(b both) error { return fn(b.row, b.applied) })
 }
 

@@ -6,7 +6,7 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 2
+	schemaVersion = 3
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -65,6 +65,11 @@ CREATE TABLE totals(name TEXT PRIMARY KEY, n INTEGER NOT NULL) WITHOUT ROWID;
 `, `
 -- Whose it is, so that a tenant can be forgotten; 0 was parked before this was noted.
 ALTER TABLE parked ADD COLUMN tenant INTEGER NOT NULL DEFAULT 0;
+`, `
+-- 1: made while nobody could say whether the session has a row; it yields to any other.
+ALTER TABLE sessions ADD COLUMN standin INTEGER NOT NULL DEFAULT 0;
+-- How often feedback changed a session since it was last settled.
+CREATE TABLE unsettled(sid INTEGER PRIMARY KEY, n INTEGER NOT NULL);
 `}
 }
 

@@ -20,12 +20,13 @@ type sessionKey struct {
 	id     session.ID
 }
 
-const rowColumns = "s.started, s.seen, s.state, s.id, s.data"
+const rowColumns = "s.started, s.seen, s.state, s.id, s.data, s.standin"
 
 func toRow(tenant string, row []driver.Value) session.Row {
 	return session.Row{
 		Tenant: tenant, Started: fromMicros(integer(row[0])), Seen: fromMicros(integer(row[1])),
 		Closed: integer(row[2]) == stateClosed, ID: toID(blob(row[3])), Data: blob(row[4]),
+		StandIn: integer(row[5]) != 0,
 	}
 }
 
@@ -62,7 +63,7 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 			WHERE s.state = 1 AND s.started >= ? AND s.started < ? AND (s.started, s.id, t.name) > (?, ?, ?)
 			ORDER BY s.started, s.id, t.name LIMIT ?`,
 			func(row []driver.Value) error {
-				rows = append(rows, toRow(text(row[5]), row))
+				rows = append(rows, toRow(text(row[6]), row))
 				return ctx.Err()
 			}, from, micros(startedBefore), from, after.ID[:], after.Tenant, int64(limit))
 		return rows, err
@@ -115,7 +116,7 @@ func (s *Store) existing(c *conn, tenant string, id session.ID) (int64, error) {
 }
 
 // put writes a session's row over an older one. The newer Seen wins, so that a late or repeated batch does not take the
-// session back; Closed is only ever set.
+// session back, and a stand-in never wins against another one; Closed is only ever set.
 func (t *tx) put(r session.Row) error {
 	tenant, err := t.tenant(r.Tenant)
 	if err != nil {
@@ -128,26 +129,29 @@ func (t *tx) put(r session.Row) error {
 	t.s.heard.add(r.ID)
 	k := sessionKey{tenant, r.ID}
 	started, seen := micros(r.Started), micros(r.Seen)
-	state := int64(stateOpen)
+	state, standIn := int64(stateOpen), int64(0)
 	if r.Closed {
 		state = stateClosed
 	}
-	var old struct {
-		sid, started, seen, state int64
-		empty                     bool
+	if r.StandIn {
+		standIn = 1
 	}
-	found, err := t.one("SELECT sid, started, seen, state, data IS NULL FROM sessions WHERE id = ? AND tenant = ?",
+	var old struct {
+		sid, started, seen, state, standIn int64
+		empty                              bool
+	}
+	found, err := t.one("SELECT sid, started, seen, state, data IS NULL, standin FROM sessions WHERE id = ? AND tenant = ?",
 		func(row []driver.Value) error {
 			old.sid, old.started, old.seen, old.state = integer(row[0]), integer(row[1]), integer(row[2]), integer(row[3])
-			old.empty = integer(row[4]) != 0
+			old.empty, old.standIn = integer(row[4]) != 0, integer(row[5])
 			return nil
 		}, r.ID[:], tenant)
 	if err != nil {
 		return err
 	}
 	if !found {
-		res, err := t.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, ?, ?, ?, ?, ?)",
-			tenant, started, seen, state, r.ID[:], data)
+		res, err := t.exec("INSERT INTO sessions(tenant, started, seen, state, id, data, standin) VALUES(?, ?, ?, ?, ?, ?, ?)",
+			tenant, started, seen, state, r.ID[:], data, standIn)
 		if err != nil {
 			return err
 		}
@@ -160,15 +164,19 @@ func (t *tx) put(r session.Row) error {
 	if old.empty {
 		t.totals[totalSessions]++
 	}
+	yields := seen < old.seen
+	if standIn != old.standIn {
+		yields = standIn == 1
+	}
 	switch {
-	case !old.empty && seen < old.seen:
+	case !old.empty && yields:
 		if state != old.state {
 			_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ?", state, old.sid)
 		}
-	case state == old.state && started == old.started:
+	case state == old.state && started == old.started && standIn == old.standIn:
 		_, err = t.exec("UPDATE sessions SET seen = ?, data = ? WHERE sid = ?", seen, data, old.sid)
 	default:
-		_, err = t.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ? WHERE sid = ?", started, seen, state, data, old.sid)
+		_, err = t.exec("UPDATE sessions SET started = ?, seen = ?, state = ?, data = ?, standin = ? WHERE sid = ?", started, seen, state, data, standIn, old.sid)
 	}
 	return err
 }

@@ -45,6 +45,8 @@ func applied(c *conn, sid int64) (a session.Applied, err error) {
 //
 // When it returns an error nothing was settled, except that a context that ends during the commit leaves it open: the
 // versions make it safe to try again.
+//
+// A step that is taken ends what Unsettled says of its session, unless feedback has come that it had not heard.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) error {
@@ -94,6 +96,9 @@ func (t *tx) step(tenant int64, step session.Settlement) (bool, error) {
 		sid, step.From+1, told, int64(math.Float64bits(to.Reward)), int64(to.Tier), frozen)
 	if err == nil && step.From == 0 {
 		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", int64(stateClosed), sid, int64(stateClosed))
+	}
+	if err == nil {
+		_, err = t.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)
 	}
 	return err == nil, err
 }

@@ -38,8 +38,9 @@ func settleCases() map[string]func(tester, Store) {
 			equal(t, "their version", applied(t, s, them, 1).Version, int64(1))
 			equal(t, "tenants", got[[]string](t)(s.Tenants(t.Context())), []string{us, them})
 		},
-		"counters are sorted":       sortedCounters,
-		"a batch is all or nothing": settleContext,
+		"what was not heard is told": unheard,
+		"counters are sorted":        sortedCounters,
+		"a batch is all or nothing":  settleContext,
 		"a row that comes late is closed": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0))
 			noSession(t, s, us, 1)
@@ -71,6 +72,59 @@ func step(tenant string, n int, from int64, deltas ...bandit.Delta) session.Sett
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
 		To: session.Applied{Told: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
 	}
+}
+
+func unsettled(t tester, s Store) []session.Unsettled {
+	t.Helper()
+	return got[[]session.Unsettled](t)(s.Unsettled(t.Context(), 10))
+}
+
+// unheard: feedback that comes to a closed session, in whatever way, stands out until a step has heard it.
+func unheard(t tester, s Store) {
+	heard := func(tenant string, n int) int64 {
+		_, m, err := s.Heard(t.Context(), tenant, id(n))
+		must(t, err)
+		return m
+	}
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2), row(them, 1, 1)}})
+	equal(t, "nothing was said", heard(us, 1), int64(0))
+	add(t, s, us, 1, entry("a", 1, 1))
+	equal(t, "still open", len(unsettled(t, s)), 0)
+	first := step(us, 1, 0)
+	first.Heard = heard(us, 1)
+	settle(t, s, first, step(them, 1, 0))
+	equal(t, "heard", len(unsettled(t, s)), 0)
+
+	// A correction, and one more while it is on its way.
+	ours := []session.Unsettled{{Tenant: us, ID: id(1)}}
+	add(t, s, us, 1, entry("b", 2, 0))
+	equal(t, "a correction", unsettled(t, s), ours)
+	next := step(us, 1, 1)
+	next.Heard = heard(us, 1)
+	add(t, s, us, 1, entry("b", 3, .5))
+	settle(t, s, next)
+	equal(t, "one more meanwhile", unsettled(t, s), ours)
+	add(t, s, us, 1, entry("b", 3, .5))
+	next = step(us, 1, 2)
+	next.Heard = heard(us, 1)
+	stale := step(us, 1, 1)
+	stale.Heard = next.Heard
+	equal(t, "a stale step", settle(t, s, stale), []bool{false})
+	equal(t, "hears nothing", unsettled(t, s), ours)
+	settle(t, s, next)
+	equal(t, "all heard", len(unsettled(t, s)), 0)
+
+	// Before the first step, and by way of the parking.
+	closing := step(us, 2, 0)
+	closing.Heard = heard(us, 2)
+	add(t, s, us, 2, entry("a", 1, 1))
+	settle(t, s, closing)
+	equal(t, "while it closed", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(2)}})
+	must(t, s.Park(t.Context(), them, 7, entry("early", 1, 1)))
+	got[map[session.ID]int](t)(s.Join(t.Context(), them, map[session.EchoKey]session.ID{7: id(1)}))
+	equal(t, "joined", len(unsettled(t, s)), 2)
+	got[bool](t)(s.Forget(t.Context(), us, id(2)))
+	equal(t, "forgotten", unsettled(t, s), []session.Unsettled{{Tenant: them, ID: id(1)}})
 }
 
 func firstStep(t tester, s Store) {

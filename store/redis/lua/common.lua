@@ -62,17 +62,22 @@ local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
+-- unheard notes that a session got feedback which the counters do not know. 'n' of the session counts it; the set holds the
+-- closed ones.
+local function unheard(id)
+  local s = key('s', id)
+  call('HINCRBY', s, 'n', 1)
+  if call('HEXISTS', s, 'a') == 1 then call('SADD', P .. 'unsettled', id) end
+end
+
 -- entry puts a feedback into a session's set and says whether that changed it.
 local function entry(id, score, k, value)
   mention(id, score)
   local f = key('f', id)
   local old = call('HGET', f, k)
-  if not old then
-    call('HSET', f, k, value)
-    total('feedback', 1)
-    return 1
-  end
-  if not supersedes(value, old) then return 0 end
+  if old and not supersedes(value, old) then return 0 end
   call('HSET', f, k, value)
+  if not old then total('feedback', 1) end
+  unheard(id)
   return 1
 end

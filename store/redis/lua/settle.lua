@@ -2,15 +2,17 @@
 -- the counters. A counter row is the hash of one scope and day; 'counters' says which there are.
 local taken, any = {}, false
 local function step()
-  local id, from, to, applied, groups = arg(), arg(), arg(), arg(), tonumber(arg())
+  local id, from, to, applied, heard, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
   local s = key('s', id)
-  local v = call('HMGET', s, 'h', 'a')
+  local v = call('HMGET', s, 'h', 'a', 'n')
   local version = v[2] and string.match(v[2], '^%d+') or '0'
   local ok = version == from
   if ok then
     any = true
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
+    -- Feedback that came while the step was on its way is for the next one.
+    if (v[3] or '0') == heard then call('SREM', P .. 'unsettled', id) else call('SADD', P .. 'unsettled', id) end
     local head = v[1]
     if from == '0' and head and string.sub(head, 17) == '0' then
       call('HSET', s, 'h', string.sub(head, 1, 16) .. '1')

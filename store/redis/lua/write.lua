@@ -1,14 +1,16 @@
 -- Rows, echoes, exchanges and samples, in any number and order. Everything may be repeated.
 
--- A session's head is begun (8 bytes), seen (8) and closed (1); 'd' is its data, 'a' what it was settled with.
+-- A session's head is begun (8 bytes), seen (8) and closed (1); 'd' is its data, 'a' what it was settled with; 'i' is there for a
+-- stand-in, which yields to any row that is none.
 local function row()
-  local id, begun, seen, score, closed, data, place = arg(), arg(), arg(), arg(), arg(), arg(), arg()
+  local id, begun, seen, score, closed, standin, data, place = arg(), arg(), arg(), arg(), arg(), arg(), arg(), arg()
   local s = key('s', id)
-  local v = call('HMGET', s, 'h', 'a')
+  local v = call('HMGET', s, 'h', 'a', 'i')
   local head = v[1]
   if v[2] then closed = '1' end
   if not head then
     call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
+    if standin == '1' then call('HSET', s, 'i', '1') end
     call('ZADD', P .. 'order', number(place), id)
     call('ZADD', P .. 'seen', score, id)
     if closed == '0' then call('ZADD', P .. 'due', 0, begun .. id) end
@@ -16,11 +18,14 @@ local function row()
   end
   local was = { begun = string.sub(head, 1, 8), seen = string.sub(head, 9, 16), closed = string.sub(head, 17) }
   if was.closed == '1' then closed = '1' end
-  if less(seen, was.seen) then -- an older row: only that it was closed is news
+  local yields = less(seen, was.seen)
+  if (v[3] or '0') ~= standin then yields = standin == '1' end
+  if yields then -- only that it was closed is news
     begun, seen = was.begun, was.seen
     if closed ~= was.closed then call('HSET', s, 'h', begun .. seen .. closed) end
   else
     call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
+    if v[3] and standin == '0' then call('HDEL', s, 'i') end
     if seen ~= was.seen then call('ZADD', P .. 'seen', score, id) end
   end
   if was.closed == '0' and (closed == '1' or begun ~= was.begun) then call('ZREM', P .. 'due', was.begun .. id) end
