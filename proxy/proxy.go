@@ -154,22 +154,23 @@ func (p *Proxy) Handler() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = p.fault
-	e.Pre(noTunnel)
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
 	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer, c.Request()) })
-	return e
+	return p.noTunnel(e)
 }
 
-// noTunnel refuses CONNECT, whose target is no path that a router knows.
-func noTunnel(next echo.HandlerFunc) echo.HandlerFunc {
-	return func(c echo.Context) error {
-		if c.Request().Method == http.MethodConnect {
-			return refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels")
+// noTunnel refuses CONNECT, whose target is no path that a router knows. It stands before echo, which would make its own
+// middleware anew for each request.
+func (p *Proxy) noTunnel(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == http.MethodConnect {
+			p.fail(refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels"), w, r)
+			return
 		}
-		return next(c)
-	}
+		next.ServeHTTP(w, r)
+	})
 }
 
 // Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"context"
 	"encoding/json"
 	"time"
 
@@ -33,7 +34,7 @@ func (t *turn) record() {
 		return
 	}
 	switch {
-	case t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0:
+	case t.decided():
 		changed = store.Decided
 	case main:
 		changed = store.Counted
@@ -41,9 +42,25 @@ func (t *turn) record() {
 	if t.kept == nil {
 		return
 	}
-	size := t.complete(now)
+	t.complete(now)
 	t.offer(store.Turn{
-		Exchange: t.kept, Begun: t.begun, Size: size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered(),
+		Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered(),
+	})
+}
+
+// decided says that the turn decided something which later turns have to keep to.
+func (t *turn) decided() bool {
+	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0
+}
+
+// publish lets other replicas know what was decided, before the client has the whole answer.
+func (t *turn) publish() {
+	if t.kept == nil || !t.learn || !t.decided() || !t.p.opts.Store.Shared() {
+		return
+	}
+	t.p.guard("publish", func() {
+		t.complete(t.p.opts.Now())
+		t.p.opts.Store.Publish(context.WithoutCancel(t.r.Context()), t.ses, t.kept, t.answered())
 	})
 }
 
@@ -85,8 +102,11 @@ func (t *turn) echoed() bool {
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
-// complete copies what is new in the turn out of the request's buffer, which is about to be given back.
-func (t *turn) complete(now time.Time) int64 {
+// complete copies what is new in the turn out of the request's buffer, which is about to be given back, once.
+func (t *turn) complete(now time.Time) {
+	if t.size > 0 {
+		return
+	}
 	x := t.kept
 	x.Status, x.Outcome, x.LatencyMS = t.watch.status, t.outcome(), ms(now.Sub(t.started))
 	if !t.watch.first.IsZero() {
@@ -106,7 +126,7 @@ func (t *turn) complete(now time.Time) int64 {
 		x.Truncated = x.Truncated || rep.Cut
 	}
 	x.Truncated = x.Truncated || t.watch.overflow
-	return int64(size)
+	t.size = max(int64(size), 1)
 }
 
 // newItems copies the items that no earlier turn has shown, up to capture_limit.
@@ -121,15 +141,23 @@ func (t *turn) newItems(x *sample.Exchange) (size int) {
 		from = 0
 	}
 	x.NewFrom, x.Given = from, max(t.req.New()-from, 0)
-	limit := int(t.set.cfg.Learning.CaptureLimit)
-	for i := from; i < t.req.Len(); i++ {
-		b := t.req.Raw(i)
-		if size+len(b) > limit {
+	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
+	for ; end < t.req.Len(); end++ {
+		n := len(t.req.Raw(end))
+		if size+n > limit {
 			x.Truncated = true
 			break
 		}
-		size += len(b)
-		x.New = append(x.New, json.RawMessage(append([]byte(nil), b...)))
+		size += n
+	}
+	if from == end {
+		return 0
+	}
+	x.New = make([]json.RawMessage, 0, end-from)
+	for room := make([]byte, 0, size); from < end; from++ {
+		b := t.req.Raw(from)
+		room = append(room, b...)
+		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
 	}
 	return size
 }

@@ -67,14 +67,11 @@ func cutVersion(p string) (string, bool) {
 	if len(p) < 3 || p[0] != '/' {
 		return p, false
 	}
-	seg, rest, found := strings.Cut(p[1:], "/")
+	seg, _, _ := strings.Cut(p[1:], "/")
 	if !isVersion(seg) {
 		return p, false
 	}
-	if !found {
-		return "", true
-	}
-	return "/" + rest, true
+	return p[1+len(seg):], true
 }
 
 // family is the API that a request belongs to, whether precept rewrites it or not: what counts tokens or runs batches of
