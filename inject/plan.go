@@ -80,10 +80,12 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
 	w.replay()
 	if p.Kind == session.NewTurn {
-		if !in.cfg.NoLoops {
-			w.loops()
+		if !rec.Assignment.Excluded { // else nothing new is drawn
+			if !in.cfg.NoLoops {
+				w.loops()
+			}
+			w.lessons()
 		}
-		w.lessons()
 		w.reapply()
 		rec.Mark(t.Request)
 	}
@@ -91,13 +93,13 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	return p
 }
 
-// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment gets no lessons: what
-// it had, if it had any, is not known here.
+// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment gets no lessons; what it had
+// before is repeated, where that is known.
 func idle(rec *session.Record, c session.Claim) string {
 	switch {
 	case rec.Refused:
 		return SkipRefused
-	case rec.Assignment.Excluded:
+	case rec.Assignment.Excluded && len(rec.Blocks) == 0:
 		return SkipExcluded
 	case c.InjectOff:
 		return SkipOff

@@ -258,6 +258,20 @@ func TestExcludedGetsNothing(t *testing.T) {
 	}
 }
 
+// A session that is put out of the experiment keeps what it had, byte for byte, and gets nothing more.
+func TestExcludedKeepsWhatItHad(t *testing.T) {
+	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
+	r.a.user("deploy", false)
+	r.send()
+	r.replied()
+	r.rec.Assignment.Excluded = true
+	r.a.says("ok")
+	r.a.user("again", false)
+	if p := r.send(); p.Skip != "" || len(p.Edits) != 1 || len(p.Matched) != 0 || len(r.rec.Blocks) != 1 {
+		t.Errorf("%+v, %d blocks", p, len(r.rec.Blocks))
+	}
+}
+
 func TestCompactionBringsLessonsBack(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "omega", "y")), "s")
 	r.a.user("deploy", false)
