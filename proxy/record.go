@@ -53,9 +53,10 @@ func (t *turn) decided() bool {
 	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0
 }
 
-// publish lets other replicas know what was decided, before the client has the whole answer.
+// publish lets other replicas know what was decided, before the client has the whole answer; and how far a session has come
+// that goes from one to the other. One that stays is written in its own time.
 func (t *turn) publish() {
-	if t.kept == nil || !t.learn || !t.decided() || !t.p.opts.Store.Shared() {
+	if t.kept == nil || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
 		return
 	}
 	t.p.guard("publish", func() {

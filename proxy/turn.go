@@ -36,6 +36,7 @@ type turn struct {
 	found session.Resolved
 	ses   *store.Session
 	isNew bool
+	moved bool // the session was at another replica before, as far as can be told
 	book  *lesson.Book
 	side  string
 	plan  inject.Plan
@@ -46,6 +47,7 @@ type turn struct {
 
 	kept  *sample.Exchange // what is kept of the turn, nil for nothing
 	begun *store.Begun
+	size  int64 // bytes of what is kept, once it is complete
 
 	early   []session.Echo // keys that went by before the request had its id
 	offered bool           // the recorder judges the turn
@@ -200,6 +202,7 @@ func (t *turn) identify() {
 		t.catchUp(asked)
 	} else if !t.found.New {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
+		t.moved = t.ses != nil
 	}
 	if t.echoed() {
 		defer t.notePast()
@@ -236,7 +239,7 @@ func (t *turn) catchUp(asked bool) {
 	t.ses.Lock()
 	elsewhere := asked || t.ses.Elsewhere(t.req)
 	t.ses.Unlock()
-	if elsewhere {
+	if t.moved = elsewhere; elsewhere {
 		t.p.opts.Store.Refresh(t.r.Context(), t.ses)
 	}
 }

@@ -89,8 +89,9 @@ func (t *turn) see(b []byte, err error) {
 	if err != nil {
 		w.end = err
 	}
-	if w.reader.Ended() || errors.Is(err, io.EOF) || (w.want > 0 && w.seen == w.want) {
+	if !w.settled && (w.reader.Ended() || errors.Is(err, io.EOF) || (w.want > 0 && w.seen == w.want)) {
 		t.settle()
+		t.publish()
 	}
 }
 

@@ -39,7 +39,9 @@ func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
 
 // encode makes the row of a session. What its record remembers of tool calls is redacted on the way to the disk: equal
 // arguments stay equal, which is all that is asked of them.
-func (s *Store) encode(ses *Session) (session.Row, bool) {
+func (s *Store) encode(ses *Session) (session.Row, bool) { return s.encodeWith(s.redactor, ses) }
+
+func (s *Store) encodeWith(r *sample.Redactor, ses *Session) (session.Row, bool) {
 	ses.Lock()
 	defer ses.Unlock()
 	if ses.gone.Load() {
@@ -49,7 +51,7 @@ func (s *Store) encode(ses *Session) (session.Row, bool) {
 	if ses.Silent() || !ses.Told() {
 		return session.Row{}, false
 	}
-	r, o := s.redactor, s.optOut.Load()
+	o := s.optOut.Load()
 	r.Fresh()
 	row, err := ses.Row(func(text string) (string, bool) {
 		if o != nil && o.Hits(text) {
