@@ -153,8 +153,9 @@ func refusalLine(line string) (Refuser, string, bool) {
 		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode") && strings.Contains(line, "approval"):
 		return Headless, "headless", true
 	}
-	for _, w := range refusalWordings {
-		if !strings.HasPrefix(line, w.text) {
+	for i := range refusalWordings {
+		w := &refusalWordings[i]
+		if !opens(line, w.text) {
 			continue
 		}
 		if w.rule == "claude-policy" && !strings.Contains(line, "denied") {

@@ -30,6 +30,11 @@ func statement(text string) (string, bool) {
 	return "", false
 }
 
+// opens is strings.HasPrefix of a p that is not empty, for long lists of them: the first byte tells most of them apart.
+func opens(s, p string) bool {
+	return len(s) >= len(p) && s[0] == p[0] && s[:len(p)] == p
+}
+
 // startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"), the text must be short,
 // or the words must end there.
 func startsError(low string, short bool) bool {
@@ -43,7 +48,7 @@ func startsError(low string, short bool) bool {
 		"string to replace not found", "file has not been read", "file has been modified since", "file has been unexpectedly modified", "no replacement was performed", "no changes to make", "old_string not found",
 		"oldtext not found", "apply_patch verification failed", "eacces:", "enoent:", "eisdir:", "eperm:", "enotdir:", "etimedout", "econnrefused", "your proposed edit has introduced", "no such function name",
 	} {
-		if strings.HasPrefix(low, p) {
+		if opens(low, p) {
 			return true
 		}
 	}
@@ -55,12 +60,12 @@ func startsError(low string, short bool) bool {
 		"function not found", "file not found", "path not found", "host not found", "patch failed", "invalid patch", "invalid context", "invalid arguments", "invalid input", "invalid parameter", "invalid argument",
 		"invalid json", "required parameter", "out of memory", "quota exceeded", "script execution failed", "no changes were made", "operation failed", "operation timed out",
 	} {
-		if rest, ok := strings.CutPrefix(low, p); ok && (endsThere(rest) || short && !letterAt(rest, 0)) {
+		if opens(low, p) && (endsThere(low[len(p):]) || short && !letterAt(low, len(p))) {
 			return true
 		}
 	}
 	for _, p := range []string{"error", "failed", "failure", "forbidden", "unauthorized", "timeout", "invalid", "denied", "exception"} {
-		if rest, ok := strings.CutPrefix(low, p); ok && endsThere(rest) {
+		if opens(low, p) && endsThere(low[len(p):]) {
 			return true
 		}
 	}
@@ -80,7 +85,7 @@ func startsUnable(low, first string) bool {
 		"could not ", "couldn't ", "cannot ", "can't ", "can not ", "failed to ", "unable to ", "was unable to ", "not able to ",
 		"i could not ", "i couldn't ", "i was unable to ", "sorry, i couldn't", "the tool could not", "the file could not", "failed with ", "failure to ",
 	} {
-		if strings.HasPrefix(low, p) && len(first) > len(p) {
+		if opens(low, p) && len(first) > len(p) {
 			c := first[len(p)]
 			return c >= 'a' && c <= 'z' || c == '\'' || c == '"' || c == '`' || c == '['
 		}
@@ -94,7 +99,7 @@ func startsInvalid(low string) bool {
 		"invalid ", "unknown ", "unrecognized ", "unrecognised ", "unexpected ", "unsupported ", "illegal ", "no such ", "missing ", "bad ", "not allowed", "not permitted", "not supported",
 		"not authorized", "not authenticated", "syntaxerror", "expired ", "denied", "nonexistent", "no file named", "no module named", "no match for", "duplicate ", "refused",
 	} {
-		if strings.HasPrefix(low, p) {
+		if opens(low, p) {
 			return true
 		}
 	}
