@@ -131,28 +131,32 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 }
 
 // Heard is Feedback, with what a settlement that is made of it says of it (session.Settlement.Heard).
-func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
-	list, err = read(ctx, s, func(c *conn) (list []feedback.Entry, err error) {
+func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+	type result struct { // read may go on when ctx has ended, and nobody else must see what it writes then
+		list  []feedback.Entry
+		heard int64
+	}
+	r, err := read(ctx, s, func(c *conn) (r result, err error) {
 		sid, err := s.existing(c, tenant, id)
 		if err != nil || sid == 0 {
-			return nil, err
+			return r, err
 		}
 		// First, so that what comes in between is not taken for heard.
-		if heard, err = c.number("SELECT n FROM unsettled WHERE sid = ?", sid); err != nil {
-			return nil, err
+		if r.heard, err = c.number("SELECT n FROM unsettled WHERE sid = ?", sid); err != nil {
+			return r, err
 		}
 		err = c.query("SELECT data FROM feedback WHERE sid = ?", func(row []driver.Value) error {
 			var e feedback.Entry
 			if err := decode(row[0], &e); err != nil {
 				return err
 			}
-			list = append(list, e)
+			r.list = append(r.list, e)
 			return ctx.Err()
 		}, sid)
-		sortEntries(list)
-		return list, err
+		sortEntries(r.list)
+		return r, err
 	})
-	return list, heard, err
+	return r.list, r.heard, err
 }
 
 // Unsettled lists closed sessions of which the counters do not know all feedback, at most limit of them.
