@@ -55,7 +55,9 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	b.err = s.deliver(wctx, b, now)
+	if b.err = s.deliver(wctx, b, now); b.err == nil && !b.last {
+		b.err = s.passBy(wctx, b)
+	}
 	s.giveWay(b, now)
 	if b.started { // a start does not wait for the disk
 		b.err = s.keep(wctx, b, now, b.err)
@@ -222,9 +224,11 @@ type epochal interface {
 func (s *Store) lag(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	n := int64(len(b.next.exchanges) + len(b.ready.exchanges) + len(b.tail.exchanges))
+	n := int64(len(b.next.exchanges) + b.passing)
 	if s.spool != nil && b.lagging {
-		n = max(s.spool.admitted-b.books.Admitted-int64(len(b.books.Open)), 0) + int64(len(b.next.exchanges))
+		n += max(s.spool.admitted-b.books.Admitted-int64(len(b.books.Open)), 0)
+	} else {
+		n += int64(len(b.ready.exchanges) + len(b.tail.exchanges))
 	}
 	s.queueMu.Lock()
 	defer s.queueMu.Unlock()

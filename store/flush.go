@@ -28,6 +28,7 @@ type batch struct {
 	fromFlush int64     // the flush that put down what stands before from
 	scrub     bool      // what stands in the spool shall not stay there for longer than it must
 	full      bool      // the same, at once: there is no room for more
+	passing   int       // exchanges on their way past the spool, which is left alone meanwhile
 
 	delivery // the delivery's own
 }
@@ -37,7 +38,7 @@ func (s *Store) spoolUp(b *batch, now time.Time, all bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.collect(b, now, all)
-	if now.Before(b.putAt) {
+	if now.Before(b.putAt) || b.passing > 0 {
 		return
 	}
 	if b.putErr = s.put(b); b.putErr != nil {

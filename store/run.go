@@ -68,7 +68,7 @@ func (s *Store) drain(b *batch) error {
 	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
 	s.flush(ctx, b)
 	if b.putErr != nil {
-		s.pass(ctx, b)
+		b.err = errors.Join(b.err, s.pass(ctx, b))
 	}
 	if !s.opts.Aside {
 		s.resettle(ctx)
@@ -77,22 +77,6 @@ func (s *Store) drain(b *batch) error {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
 	}
 	return errors.Join(b.putErr, b.err, s.shut(b))
-}
-
-// pass hands to the backend what the spool could not take, at the last moment.
-func (s *Store) pass(ctx context.Context, b *batch) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lagging || !b.tail.empty() || !b.ready.empty() {
-		return
-	}
-	b.next.end = b.books.At
-	if err := s.hand(ctx, b, &b.next); err != nil {
-		b.err = errors.Join(b.err, err)
-		return
-	}
-	s.spool.admitted += b.next.admitted
-	b.next, b.putErr = parcel{}, nil
 }
 
 // unwritten counts the exchanges that stand in memory alone.

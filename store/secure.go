@@ -89,7 +89,7 @@ func (s *Store) keepCursor(b *batch, now time.Time) error {
 	b.mu.Lock()
 	c := s.cursor(b)
 	b.mu.Unlock()
-	if c.End == b.kept.End && c.Delivered.At == b.kept.Delivered.At && c.Safe.At == b.kept.Safe.At {
+	if c.End == b.kept.End && c.Delivered.At == b.kept.Delivered.At && c.Delivered.Admitted == b.kept.Delivered.Admitted && c.Safe.At == b.kept.Safe.At {
 		return nil
 	}
 	if err := writeCursor(s.spool.dir, &c); err != nil {
@@ -97,7 +97,7 @@ func (s *Store) keepCursor(b *batch, now time.Time) error {
 		defer b.mu.Unlock()
 		return s.spool.failed(err)
 	}
-	b.kept = cursorFile{End: c.End, Delivered: ledger{At: c.Delivered.At}, Safe: ledger{At: c.Safe.At}}
+	b.kept = cursorFile{End: c.End, Delivered: ledger{At: c.Delivered.At, Admitted: c.Delivered.Admitted}, Safe: ledger{At: c.Safe.At}}
 	b.cursorAt = now.Add(cursorEvery)
 	freed, err := release(s.spool.dir, b.safe.At)
 	b.mu.Lock()

@@ -1,0 +1,140 @@
+package store
+
+import (
+	"context"
+	"fmt"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// elsewhere is a Redis behind the faults of a rig.
+type elsewhere struct {
+	*faulty
+	redis *redis.Store
+}
+
+func (e elsewhere) Epoch(ctx context.Context) (string, error)            { return e.redis.Epoch(ctx) }
+func (e elsewhere) Moved(ctx context.Context) (map[string]string, error) { return e.redis.Moved(ctx) }
+
+// inRedis makes a rig with its spool on a small disk and its backend in a Redis.
+func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Options) {
+	t.Helper()
+	return func(o *Options) {
+		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Log: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := o.Backend.(*faulty)
+		if err := f.Backend.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.Backend = db
+		o.Backend, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, spool, 200<<10
+	}
+}
+
+// A full disk stops nothing where the backend is elsewhere: what the spool has no room for goes there directly, and is in the
+// books. When both are gone, what comes waits in memory, within its bound. When there is room again, the spool goes on.
+func TestPassingAFullDisk(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 4<<20)
+	server := storetest.StartRedis(t)
+	spool := filepath.Join(disk.Dir, "spool")
+	open := inRedis(t, server, spool)
+	r := newRig(t, open)
+	offered, refused := 0, 0
+	play := func(n int) {
+		for range n {
+			offered++
+			x := exchange(us, "s", offered, r.clk.now())
+			x.Reply.Text = strings.Repeat("The shed is painted. ", 200)
+			if !r.Offer(Turn{Exchange: x, Size: 4 << 10}) {
+				refused++
+			}
+		}
+		r.record()
+		r.clk.add(2 * retryAfter)
+	}
+	account := func(when string, running bool) {
+		t.Helper()
+		r.clk.add(cursorEvery)
+		if err := r.keepCursor(r.b, r.clk.now()); err != nil {
+			t.Fatal(err)
+		}
+		b, err := ReadBooks(spool, running)
+		want := fmt.Sprintf("%d = %d + 0 + 0, %d", offered, offered-refused, refused)
+		have := fmt.Sprintf("%d = %d + %d + %d, %d", b.Admitted, b.Stored, b.Spooled, b.Incomplete, b.Dropped[droppedFull])
+		if err != nil || have != want {
+			t.Errorf("%s: have %s (%+v, %v), want %s", when, have, b, err, want)
+		}
+	}
+	play(5)
+	x, begun := r.under("s", 9000)
+	r.record()
+	disk.Fill(t, 0)
+	for range 10 {
+		play(5)
+		disk.Fill(t, 0) // somebody takes whatever is given back
+	}
+	r.over(x, begun)
+	offered++
+	play(5)
+	same(t, "stored meanwhile", r.exchanges(sessionOf("s")), offered)
+	same(t, "dropped", refused, 0)
+	account("full", true)
+	r.idle()
+
+	// A Redis that is away as well: what comes waits in memory, and no more than that.
+	r.be.failNext("write", 1<<30, errDown)
+	for range 20 {
+		play(5)
+		disk.Fill(t, 0)
+	}
+	if held := r.heldBytes.Load(); held > 200<<10 || refused == 0 {
+		t.Errorf("%d bytes are held, %d refused", held, refused)
+	}
+	r.be.failNext("write", 0, nil)
+	for range 3 {
+		play(0)
+	}
+	same(t, "stored when it is back", r.exchanges(sessionOf("s")), offered-refused)
+	account("after both were gone", true)
+
+	// And across a crash, before and behind the time when there is room again.
+	r = r.again(open)
+	r.record()
+	play(5)
+	play(0)
+	account("after a crash", true)
+	disk.Free(t)
+	for range 4 {
+		play(5)
+	}
+	same(t, "healthy", r.Healthy(), true)
+	same(t, "stored", r.exchanges(sessionOf("s")), offered-refused)
+	account("with room", false)
+	r = r.again(open)
+	r.record()
+	account("in the end", false)
+	r.idle()
+}
+
+// The backend on this machine's disk is as full as the spool: nothing goes past it.
+func TestNothingPassesToTheSameDisk(t *testing.T) {
+	t.Parallel()
+	disk := storetest.SmallDisk(t, 4<<20)
+	r := newRig(t, func(o *Options) { o.SpoolDir = filepath.Join(disk.Dir, "spool") })
+	disk.Fill(t, 0)
+	r.offer("s", 1)
+	r.record()
+	same(t, "stored", r.exchanges(sessionOf("s")), 0)
+	disk.Free(t)
+	r.clk.add(2 * retryAfter)
+	r.record()
+	same(t, "stored then", r.exchanges(sessionOf("s")), 1)
+}
