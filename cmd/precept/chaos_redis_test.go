@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"net"
+	"path/filepath"
 	"testing"
 	"time"
 
@@ -27,6 +28,8 @@ func played(t *testing.T, p *process, harm func()) *load {
 func whole(t *testing.T, p *process, dir, url string, l *load) {
 	t.Helper()
 	n := l.all()
+	// What a full disk kept waiting in memory is not in the books yet.
+	p.eventually("all of it in the books", func() bool { return doctor(t, dir).Admitted >= int64(n) })
 	d := p.drained(dir, "--store-url", url)
 	have := inRedis(t, url)
 	once(t, "through Redis", l.endedBefore(time.Now()), have)
@@ -135,5 +138,22 @@ func TestChaosRedisBlackhole(t *testing.T) {
 	p.kills()
 	server := storetest.StartRedis(t)
 	p = begins(t, dir, model.URL, "--store-url", server.URL())
+	whole(t, p, dir, server.URL(), l)
+}
+
+// The local disk is full, and Redis is well: nothing is dropped.
+func TestChaosFullDiskBesideRedis(t *testing.T) {
+	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
+	dir := filepath.Join(disk.Dir, "data")
+	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
+	l := played(t, p, func() {
+		for range longer(3, 15) {
+			disk.Fill(t, 0) // somebody takes whatever is given back
+			time.Sleep(time.Second)
+		}
+		stored := len(inRedis(t, server.URL()))
+		p.eventually("capture on a full disk", func() bool { return len(inRedis(t, server.URL())) > stored+10 })
+		disk.Free(t)
+	})
 	whole(t, p, dir, server.URL(), l)
 }
