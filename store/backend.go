@@ -21,12 +21,15 @@ type (
 		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
 		AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-		Heard(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
-		Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
 		Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 		Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)
 	}
+	listener interface {
+		Heard(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
+		Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)
+	}
 	counterKeeper interface {
+		listener
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)

@@ -18,7 +18,8 @@ type elsewhere struct {
 	redis *redis.Store
 }
 
-func (e elsewhere) Epoch(ctx context.Context) (string, error)            { return e.redis.Epoch(ctx) }
+func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+
 func (e elsewhere) Moved(ctx context.Context) (map[string]string, error) { return e.redis.Moved(ctx) }
 
 // inRedis makes a rig with its spool on a small disk and its backend in a Redis.

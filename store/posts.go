@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"time"
 
@@ -9,8 +10,11 @@ import (
 	"precept/session"
 )
 
-// postLimit bounds one feedback's way into the backend.
-const postLimit = 5 * time.Second
+// postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is asked again.
+const (
+	postLimit = 5 * time.Second
+	postAgain = 100 * time.Millisecond
+)
 
 // Status says what became of a feedback.
 type Status string
@@ -34,6 +38,21 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	e = s.cleanEntry(e)
+	for {
+		p, err := s.post(ctx, tenant, candidates, park, e)
+		if !errors.Is(err, session.ErrUnavailable) {
+			return p, err
+		}
+		// It may be away for a moment only; whoever rates a session can wait for that.
+		select {
+		case <-ctx.Done():
+			return p, err
+		case <-time.After(postAgain):
+		}
+	}
+}
+
+func (s *Store) post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry) (Posted, error) {
 	for _, id := range candidates {
 		if len(candidates) > 1 && !s.live.has(id) {
 			continue // one of many things that a name may mean: past memory, the key below knows
@@ -97,8 +116,8 @@ func (s *Store) recent(key session.EchoKey) (session.ID, bool) {
 	if id, ok := latest(s.echoes, key); ok {
 		return id, true
 	}
-	for i := len(s.moving.flushes) - 1; i >= 0; i-- {
-		if id, ok := latest(s.moving.flushes[i].echoes, key); ok {
+	for _, f := range slices.Backward(s.moving.flushes) {
+		if id, ok := latest(f.echoes, key); ok {
 			return id, true
 		}
 	}
@@ -106,9 +125,9 @@ func (s *Store) recent(key session.EchoKey) (session.ID, bool) {
 }
 
 func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
-	for i := len(echoes) - 1; i >= 0; i-- {
-		if echoes[i].Key == key {
-			return echoes[i].ID, true
+	for _, e := range slices.Backward(echoes) {
+		if e.Key == key {
+			return e.ID, true
 		}
 	}
 	return session.ID{}, false

@@ -115,6 +115,18 @@ func (s *Store) existing(c *conn, tenant string, id session.ID) (int64, error) {
 	return c.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", id[:], n)
 }
 
+// marks are how a row's flags are kept.
+func marks(r *session.Row) (state, standIn int64) {
+	state = stateOpen
+	if r.Closed {
+		state = stateClosed
+	}
+	if r.StandIn {
+		standIn = 1
+	}
+	return state, standIn
+}
+
 // put writes a session's row over an older one. The newer Seen wins, so that a late or repeated batch does not take the
 // session back, and a stand-in never wins against another one; Closed is only ever set.
 func (t *tx) put(r session.Row) error {
@@ -129,13 +141,7 @@ func (t *tx) put(r session.Row) error {
 	t.s.heard.add(r.ID)
 	k := sessionKey{tenant, r.ID}
 	started, seen := micros(r.Started), micros(r.Seen)
-	state, standIn := int64(stateOpen), int64(0)
-	if r.Closed {
-		state = stateClosed
-	}
-	if r.StandIn {
-		standIn = 1
-	}
+	state, standIn := marks(&r)
 	var old struct {
 		sid, started, seen, state, standIn int64
 		empty                              bool
