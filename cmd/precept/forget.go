@@ -33,7 +33,7 @@ func (w *world) forget() *cobra.Command {
 		Short: "Delete everything that is kept of a session or of a tenant",
 		Long: "Forget deletes the record, the exchanges, the samples, the feedback and the echoes of a session, or of all sessions of a tenant, from the store and from the memory of a running server, and overwrites their place in the files. " +
 			"What a session added to the lessons' counters stays: sums, which name nobody. A session is named as its client named it, as precept named it (the Precept-Session header), or by its id. " +
-			"It asks the running server of the data directory, or works on the store when there is none.",
+			"It asks the running server of the data directory, or works on the store when there is none. Where replicas share a Redis, do it beside each of them: each has a memory and a spool of its own.",
 		Args: arguments(cobra.NoArgs),
 	}
 	flags := addConfigFlags(c, storeKeys()...)
