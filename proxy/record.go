@@ -1,7 +1,6 @@
 package proxy
 
 import (
-	"context"
 	"encoding/json"
 	"time"
 
@@ -61,7 +60,7 @@ func (t *turn) publish() {
 	}
 	t.p.guard("publish", func() {
 		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(context.WithoutCancel(t.r.Context()), t.ses, t.kept, t.answered())
+		t.p.opts.Store.Publish(t.ses, t.kept, t.answered())
 	})
 }
 

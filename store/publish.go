@@ -2,17 +2,23 @@ package store
 
 import (
 	"context"
+	"time"
 
 	"precept/sample"
 	"precept/session"
 )
 
+const (
+	publishLimit = 20 * time.Millisecond // how long the end of an answer may wait until other replicas can find its session
+	mostOverdue  = 256                   // of those that are not there in time, beyond which no more are begun
+)
+
 // Publish lets the other replicas find a session in which something was decided, before the client has the whole answer: its
 // next turn may reach one of them at once. It judges the exchange as the recorder will, so that of what opted out nothing is
-// written, and waits for the backend no longer than a look-up would. What fails is written with the next batch as ever. On a
-// backend that is this process' own there is nothing to do.
-func (s *Store) Publish(ctx context.Context, ses *Session, x *sample.Exchange, answered []string) {
-	if !s.Shared() || s.down.Load() {
+// written. While one is overdue nobody waits for another; what fails comes with the next batch as ever. On a backend that is
+// this process' own there is nothing to do.
+func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string) {
+	if !s.Shared() || s.down.Load() || s.overdue.Load() > mostOverdue {
 		return
 	}
 	keys := s.heldOf(x.RequestID)
@@ -23,10 +29,34 @@ func (s *Store) Publish(ctx context.Context, ses *Session, x *sample.Exchange, a
 	if !ok {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
-	defer cancel()
-	if err := s.be.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys}); err != nil {
-		s.opts.Failed("publish", err)
+	there := make(chan struct{})
+	s.publishing.Go(func() {
+		defer close(there)
+		defer func() {
+			if r := recover(); r != nil {
+				s.opts.Panicked("publish", r)
+			}
+		}()
+		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
+		defer cancel()
+		if err := s.be.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys}); err != nil {
+			s.opts.Failed("publish", err)
+		}
+	})
+	limit := publishLimit
+	if s.overdue.Load() > 0 {
+		limit = 0
+	}
+	timer := time.NewTimer(limit)
+	defer timer.Stop()
+	select {
+	case <-there:
+	case <-timer.C:
+		s.overdue.Add(1)
+		s.publishing.Go(func() {
+			<-there
+			s.overdue.Add(-1)
+		})
 	}
 }
 

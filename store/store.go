@@ -13,7 +13,7 @@ import (
 )
 
 // DefaultLookup bounds the one question to the backend that a request may wait for.
-const DefaultLookup = 25 * time.Millisecond
+const DefaultLookup = 45 * time.Millisecond
 
 // Options are what the store is made of. Every field is required unless it says otherwise.
 type Options struct {
@@ -58,9 +58,11 @@ type Store struct {
 	lagging   atomic.Bool // something of what was said in sessions is in the spool alone
 	blind     atomic.Bool // the same, and the sessions are not in memory either
 
-	heldBytes atomic.Int64
-	down      atomic.Bool // the last write to the backend failed
-	unspooled atomic.Bool // the last write to the spool failed
+	heldBytes  atomic.Int64
+	down       atomic.Bool // the last write to the backend failed
+	publishing sync.WaitGroup
+	overdue    atomic.Int64 // sessions that were to be published and are not yet
+	unspooled  atomic.Bool  // the last write to the spool failed
 
 	dirtyMu sync.Mutex
 	dirty   []*Session
@@ -136,6 +138,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 
 // Close ends the store, after Run has returned.
 func (s *Store) Close() error {
+	s.publishing.Wait()
 	s.live.close()
 	var err error
 	if s.spool != nil {

@@ -10,9 +10,11 @@ import (
 // one probe through when the period is over. What comes meanwhile is refused at once.
 type breaker struct {
 	period time.Duration
+	most   int // failures in a row that open it, less one: on a busy machine a short wait may run out by chance
 
-	mu    sync.Mutex
-	until time.Time // open until then; zero when closed
+	mu     sync.Mutex
+	failed int       // in a row
+	until  time.Time // open until then; zero when closed
 }
 
 // allow says whether a call may go out. An open breaker that lets a probe through stays open for everyone else.
@@ -40,10 +42,10 @@ func (b *breaker) open(now time.Time) bool {
 func (b *breaker) tell(now time.Time, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if failed {
+	if !failed {
+		b.failed, b.until = 0, time.Time{}
+	} else if b.failed++; b.failed > b.most {
 		b.until = now.Add(b.period)
-	} else {
-		b.until = time.Time{}
 	}
 }
 

@@ -11,7 +11,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// The client's bounds. A request waits for none of them: its look-up has a context of 25 ms.
+// The client's bounds. A request waits for none of them: its look-up has a context of limits.lookup_timeout, 45 ms.
 const (
 	dialTimeout = time.Second
 	ioTimeout   = 3 * time.Second
@@ -68,7 +68,7 @@ func Open(o Options) (*Store, error) {
 	}
 	s := &Store{
 		opt: o, prefix: a.prefix, cluster: a.cluster, closed: make(chan struct{}),
-		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery},
+		slow: breaker{period: retryEvery}, quick: breaker{period: lookupEvery, most: 2},
 	}
 	if s.scripts, err = loadScripts(); err != nil {
 		return nil, fmt.Errorf("redis: %w", err)
