@@ -1,6 +1,10 @@
 package detect
 
-import "strings"
+import (
+	"strings"
+	"unicode"
+	"unicode/utf8"
+)
 
 // speech is what a person said, lower-cased and with white space folded. It knows which triples of bytes stand in the text: of
 // the several hundred wordings that are looked for, nearly all are ruled out by a triple that is not there, and the text need
@@ -55,4 +59,29 @@ func (s *speech) hasWord(words ...string) bool {
 		}
 	}
 	return false
+}
+
+// oneSpace is strings.Join(strings.Fields(s), " ") without the list of words.
+func oneSpace(s string) string {
+	b := make([]byte, 0, len(s))
+	word := -1 // where the one began that goes on
+	for i := 0; i < len(s); {
+		c, size := s[i], 1
+		space := c == ' ' || c >= '\t' && c <= '\r'
+		if c >= utf8.RuneSelf {
+			var r rune
+			r, size = utf8.DecodeRuneInString(s[i:])
+			space = unicode.IsSpace(r)
+		}
+		if !space && word < 0 {
+			word = i
+		} else if space && word >= 0 {
+			b, word = append(append(b, s[word:i]...), ' '), -1
+		}
+		i += size
+	}
+	if word >= 0 {
+		return string(append(b, s[word:]...))
+	}
+	return string(b[:max(0, len(b)-1)]) // less the space behind the last word
 }
