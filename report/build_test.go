@@ -146,7 +146,7 @@ func TestHelpsIsNotProven(t *testing.T) {
 // Nor is it a claim, when among so many lessons some interval excludes 0 by chance.
 func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.NewCounters()
-	put(c, "a", arm{eps: 0.5, n1: 700, n0: 700, y1: 0.59, y0: 0.5})
+	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != Helps && r.Verdict != ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)

@@ -371,7 +371,7 @@ func TestReplicasLearnTogether(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up that took longer than 25 ms put its session out of the experiment: that is right, and this machine may be slow.
+	// A look-up that took longer than 45 ms put its session out of the experiment: that is right, and this machine may be slow.
 	db, want := openStore(t, server.URL()), 0
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		told := 0
