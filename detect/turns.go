@@ -185,7 +185,7 @@ func fold(s string) string {
 	if strings.Contains(s, "\xe2\x80") { // with which all four of them begin
 		s = strings.NewReplacer("’", "'", "‘", "'", "“", `"`, "”", `"`).Replace(s)
 	}
-	return strings.Join(strings.Fields(s), " ")
+	return oneSpace(s)
 }
 
 // opener is the text without the sounds that people begin with.
