@@ -278,8 +278,10 @@ func mapValues[K comparable](m map[K]*arm) (out []*arm) {
 // raw writes counters back as deltas, as a store would hold them.
 func raw(c *Counters) (out []Delta) {
 	fields := []string{fN1, fS1, fN0, fS0, fNU, fSU, fN, fZ, fZZ, fClosed}
-	plain := []string{fM1, fY1, fM0, fY0, fMatched, fPicked, fTokens, fSuccess, fFailure, fBetter, fWorse, fTold, fSumY, fGraded, fRes2, fCN, fCS,
-		fSpent + "0", fInput + "0", fCached + "0", fSpent + "1", fInput + "1", fCached + "1"}
+	plain := []string{
+		fM1, fY1, fM0, fY0, fMatched, fPicked, fTokens, fSuccess, fFailure, fBetter, fWorse, fTold, fSumY, fGraded, fRes2, fCN, fCS,
+		fSpent + "0", fInput + "0", fCached + "0", fSpent + "1", fInput + "1", fCached + "1",
+	}
 	one := func(scope string, a *arm) {
 		for _, b := range a.buckets {
 			for i, v := range b.v {
