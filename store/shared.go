@@ -11,7 +11,7 @@ import (
 )
 
 // FollowEvery is how often a store looks at what other replicas have learned.
-const FollowEvery = 15 * time.Second
+const FollowEvery = 2 * time.Second
 
 // sharedBackend is one that other processes write to as well.
 type sharedBackend interface {
