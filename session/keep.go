@@ -87,3 +87,11 @@ type Unsettled struct {
 	Tenant string
 	ID     ID
 }
+
+// Erasure is what was forgotten, as replicas tell each other.
+type Erasure struct {
+	Place  string // of the announcement
+	Tenant string
+	IDs    []ID // none: all that the tenant had
+	At     time.Time
+}

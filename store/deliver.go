@@ -35,6 +35,11 @@ type delivery struct {
 	synced place      // of the last sync
 	kept   cursorFile // the last cursor: its places
 
+	erasuresAt time.Time
+	erased     string   // the last announcement of another replica that was followed
+	announced  []string // our own
+	purge      bool     // the spool holds what was forgotten elsewhere
+
 	started bool // Open has returned
 	last    bool // the program stops: nothing waits any longer
 }
@@ -103,7 +108,13 @@ func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
 	if err := s.watchEpoch(ctx, b, now); err != nil {
 		return err
 	}
+	if err := s.watchErasures(ctx, b, now); err != nil {
+		return err
+	}
 	if done, err := s.catchUp(ctx, b, now); err != nil || !done {
+		return err
+	}
+	if err := s.purgeDue(ctx, b); err != nil {
 		return err
 	}
 	s.takeUp(b)

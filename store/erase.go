@@ -47,7 +47,7 @@ func newErasure() erasure {
 func (s *Store) SetRetention(age time.Duration) { s.retention.Store(int64(age)) }
 
 // ForgetSession deletes a session of the tenant wherever it stands: the backend, memory, what waits to be written, and what
-// a request that is under way will bring. name is the client's name of it, ours, or its id. It says how many there were: equal
+// a request that is under way will bring; where replicas share the backend, each of them follows within seconds. name is the client's name of it, ours, or its id. It says how many there were: equal
 // names from different headers are different sessions. What they added to the counters stays.
 //
 // It needs Run.
@@ -57,19 +57,18 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 		if err != nil {
 			return 0, err
 		}
-		now, found := s.opts.Now(), 0
+		e := session.Erasure{Tenant: tenant, IDs: ids, At: s.opts.Now()}
+		if err := s.announce(ctx, b, e); err != nil {
+			return 0, err
+		}
+		inMemory, _ := s.eraseHere(b, &e)
+		found := 0
 		for _, id := range ids {
-			b.mu.Lock()
-			inMemory := s.live.forget(tenant, id)
-			s.erased.sessions[id] = now
-			b.forget(tenant, func(i session.ID) bool { return i == id })
-			s.forgetWaiting(tenant, func(i session.ID) bool { return i == id })
-			b.mu.Unlock()
 			stored, err := s.be.Forget(ctx, tenant, id)
 			if err != nil {
 				return found, err
 			}
-			if stored || inMemory {
+			if stored || inMemory[id] {
 				found++
 			}
 		}
@@ -80,13 +79,11 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 // ForgetTenant deletes all sessions of a tenant likewise, and says how many there were.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	return s.chore(ctx, func(ctx context.Context, b *batch) (int, error) {
-		all := func(session.ID) bool { return true }
-		b.mu.Lock()
-		s.erased.tenants[tenant] = s.opts.Now()
-		inMemory := s.live.forgetTenant(tenant)
-		b.forget(tenant, all)
-		s.forgetWaiting(tenant, all)
-		b.mu.Unlock()
+		e := session.Erasure{Tenant: tenant, At: s.opts.Now()}
+		if err := s.announce(ctx, b, e); err != nil {
+			return 0, err
+		}
+		_, inMemory := s.eraseHere(b, &e)
 		n, err := s.be.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})

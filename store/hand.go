@@ -37,7 +37,7 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 
 // write puts a parcel down in the backend: the sessions and what was said in them, then what the traffic said of them, then what waited for it.
 func (s *Store) write(ctx context.Context, p *parcel) error {
-	w := session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges}
+	w := s.erased.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
 	err := error(nil)
 	if len(w.Rows)+len(w.Echoes)+len(w.Exchanges) > 0 {
 		if err = s.be.Write(ctx, w); errors.Is(err, session.ErrInvalid) {
@@ -47,10 +47,10 @@ func (s *Store) write(ctx context.Context, p *parcel) error {
 	if err != nil {
 		return &stepError{"write", err}
 	}
-	if err = s.tell(ctx, p.signals); err != nil {
+	if err = s.tell(ctx, s.erased.heard(p.signals)); err != nil {
 		return &stepError{"implicit", err}
 	}
-	if err = s.unpark(ctx, p.echoes); err != nil {
+	if err = s.unpark(ctx, w.Echoes); err != nil {
 		return &stepError{"unpark", err}
 	}
 	return nil

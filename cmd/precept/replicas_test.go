@@ -2,7 +2,9 @@ package main
 
 import (
 	"fmt"
+	"net/http"
 	"strings"
+	"syscall"
 	"testing"
 
 	"precept/session"
@@ -42,5 +44,71 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	stats, err := db.Stats(t.Context())
 	if err != nil || stats["sessions"] != 8 {
 		t.Errorf("%d sessions, %v; want 8", stats["sessions"], err)
+	}
+}
+
+// What one replica forgets all of them forget: in memory, in their spools, and when they come back and have it in a backlog.
+func TestForgetInAFleet(t *testing.T) {
+	t.Parallel()
+	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	up := parrot(t, said("chatcmpl-1", "It is said."), said("chatcmpl-2", "It is said."), said("chatcmpl-3", "It is said."), said("chatcmpl-4", "It is said."))
+	dirs := []string{t.TempDir(), t.TempDir()}
+	start := func(dir string) *process {
+		return launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).ready(dir)
+	}
+	fleet := []*process{start(dirs[0]), start(dirs[1])}
+	say := func(p *process, word string) {
+		t.Helper()
+		body := `{"model":"m","messages":[{"role":"user","content":"Tell me of ` + word + `, please."}]}`
+		if code, answer := post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"a-" + word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	found := func(word string) []string {
+		out := where(dump(t, server), word)
+		for _, dir := range dirs {
+			out = append(out, where(files(t, dir), word)...)
+		}
+		return out
+	}
+	forget := func(word string) {
+		t.Helper()
+		out, complaints, code := verb(t, "", "forget", "--yes", "--session", "a-"+word, "--store-url", server.URL(), "--data-dir", dirs[0])
+		if code != 0 {
+			t.Fatalf("%d %s%s", code, out, complaints)
+		}
+	}
+	say(fleet[1], word)
+	say(fleet[1], other)
+	fleet[1].eventually("both sessions in Redis and in the spool", func() bool {
+		return len(where(dump(t, server), word)) > 0 && len(where(dump(t, server), other)) > 0 && len(where(files(t, dirs[1]), word)) > 0
+	})
+	forget(word)
+	fleet[1].eventually("the other replica to forget it", func() bool { return len(found(word)) == 0 })
+	if len(where(dump(t, server), other)) == 0 {
+		t.Error("another session is gone, too")
+	}
+	say(fleet[1], word) // a session that was forgotten may begin anew
+	fleet[1].eventually("it is there again", func() bool { return len(where(dump(t, server), word)) > 0 })
+
+	// A replica that has not been able to deliver it, and is away when it is forgotten.
+	server.Freeze(t)
+	say(fleet[1], late)
+	fleet[1].eventually("it waits in the spool", func() bool { return len(where(files(t, dirs[1]), late)) > 0 })
+	fleet[1].signal(syscall.SIGKILL)
+	fleet[1].exit()
+	server.Thaw(t)
+	if left := where(dump(t, server), late); len(left) > 0 {
+		t.Fatalf("it was delivered: %v", left)
+	}
+	forget(late)
+	p := start(dirs[1])
+	p.eventually("the backlog to be drained, and forgotten", func() bool { return len(found(late)) == 0 })
+	if len(where(dump(t, server), other)) == 0 {
+		t.Error("another session is gone, too")
+	}
+	if d := doctor(t, dirs[1]); d.Admitted != d.Stored+d.Spooled+d.Incomplete || d.Spooled != 0 {
+		t.Errorf("%+v", d.Books)
 	}
 }
