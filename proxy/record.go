@@ -60,7 +60,7 @@ func (t *turn) publish() {
 	}
 	t.p.guard("publish", func() {
 		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(t.ses, t.kept, t.answered())
+		t.p.opts.Store.Publish(t.ses, t.kept, t.answered(), t.waited)
 	})
 }
 

@@ -33,17 +33,18 @@ type turn struct {
 
 	results detect.Results // what was judged of the tool results, by whoever asked first
 
-	found session.Resolved
-	ses   *store.Session
-	isNew bool
-	moved bool // the session was at another replica before, as far as can be told
-	book  *lesson.Book
-	side  string
-	plan  inject.Plan
-	skip  string // why nothing was inserted, for Precept-Skip
-	learn bool
-	turn  int // number of the turn in its session
-	base  int // items of the list that an earlier turn has shown
+	found  session.Resolved
+	ses    *store.Session
+	isNew  bool
+	waited time.Duration // for the store, to learn whose turn it is
+	moved  bool          // the session was at another replica before, as far as can be told
+	book   *lesson.Book
+	side   string
+	plan   inject.Plan
+	skip   string // why nothing was inserted, for Precept-Skip
+	learn  bool
+	turn   int // number of the turn in its session
+	base   int // items of the list that an earlier turn has shown
 
 	kept  *sample.Exchange // what is kept of the turn, nil for nothing
 	begun *store.Begun
@@ -204,6 +205,7 @@ func (t *turn) identify() {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
 		t.moved = t.ses != nil
 	}
+	t.waited = t.p.opts.Now().Sub(now)
 	if t.echoed() {
 		defer t.notePast()
 	}

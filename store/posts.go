@@ -40,7 +40,7 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	e = s.cleanEntry(e)
 	for {
 		p, err := s.post(ctx, tenant, candidates, park, e)
-		if !errors.Is(err, session.ErrUnavailable) {
+		if !errors.Is(err, session.ErrUnavailable) || s.down.Load() {
 			return p, err
 		}
 		// It may be away for a moment only; whoever rates a session can wait for that.

@@ -9,15 +9,16 @@ import (
 )
 
 const (
-	publishLimit = 20 * time.Millisecond // how long the end of an answer may wait until other replicas can find its session
-	mostOverdue  = 256                   // of those that are not there in time, beyond which no more are begun
+	waitLimit    = 65 * time.Millisecond // how long a request may wait for the backend in all: for its look-up, and until others can find it
+	overdueLimit = 3 * time.Millisecond  // the same while others have waited in vain
+	mostOverdue  = 256                   // of those, beyond which no more are begun
 )
 
 // Publish lets the other replicas find a session in which something was decided, before the client has the whole answer: its
 // next turn may reach one of them at once. It judges the exchange as the recorder will, so that of what opted out nothing is
-// written. While one is overdue nobody waits for another; what fails comes with the next batch as ever. On a backend that is
-// this process' own there is nothing to do.
-func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string) {
+// written. What fails comes with the next batch as ever. waited is what the request has waited for the backend before. On a
+// backend that is this process' own there is nothing to do.
+func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !s.Shared() || s.down.Load() || s.overdue.Load() > mostOverdue {
 		return
 	}
@@ -43,11 +44,11 @@ func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string) {
 			s.opts.Failed("publish", err)
 		}
 	})
-	limit := publishLimit
+	limit := waitLimit - waited
 	if s.overdue.Load() > 0 {
-		limit = 0
+		limit = min(limit, overdueLimit)
 	}
-	timer := time.NewTimer(limit)
+	timer := time.NewTimer(max(limit, 0))
 	defer timer.Stop()
 	select {
 	case <-there:
