@@ -112,3 +112,31 @@ func TestForgetInAFleet(t *testing.T) {
 		t.Errorf("%+v", d.Books)
 	}
 }
+
+// What other replicas are told before the answer ends is held to the opt-out, too: nothing of a session that names a path which
+// opted out comes to Redis, while another one is there when its answer is.
+func TestWhatOptedOutIsNotPublished(t *testing.T) {
+	t.Parallel()
+	const silent, told = "heliotrope-4711", "marigold-0815"
+	server := storetest.StartRedis(t, "--rdbcompression", "no")
+	model := newScribe(t)
+	p := replicas(t, 1, server.URL(), model.URL, manyLessons(t))[0]
+	say := func(word, path string) {
+		t.Helper()
+		body := `{"model":"m","messages":[{"role":"user","content":"Mend the build script, ` + word + `."},{"role":"assistant","content":null,"tool_calls":[{"id":"call-` + word +
+			`","type":"function","function":{"name":"read","arguments":"{\"path\":\"` + path + `\"}"}}]},{"role":"tool","tool_call_id":"call-` + word + `","content":"A=1"}]}`
+		if code, answer := post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {word}}, body); code != 200 {
+			t.Fatalf("%d %s", code, answer)
+		}
+	}
+	say(silent, "config/.env")
+	say(told, "config/build.mk")
+	p.eventually("the one that may be told", func() bool { return len(where(dump(t, server), told)) > 0 })
+	p.stops() // all that is to be written is
+	id := session.KeyOf("default", session.SpaceName, silent)
+	for _, trace := range []string{silent, string(id[:])} {
+		if left := where(dump(t, server), trace); len(left) > 0 {
+			t.Errorf("%q is in %v", trace, left)
+		}
+	}
+}
