@@ -17,8 +17,7 @@ func (t *turn) record() {
 	}
 	defer t.p.opts.Store.Abandon(t.begun) // nothing to do when it was offered
 	now := t.p.opts.Now()
-	complete := t.watch.reply != nil && t.watch.reply.Complete && t.watch.status < 300
-	t.p.threads.Ended(t.found, complete, now)
+	t.over()
 	main := t.side == ""
 	changed := store.Unchanged
 	defer func() { // also when what follows panics

@@ -23,6 +23,7 @@ type watch struct {
 	held     int64 // bytes charged to capture_total_bytes
 	end      error // io.EOF: a whole body; nil: nobody read to the end
 	settled  bool
+	over     bool // the threader knows that the request has ended
 	reply    *wire.Reply
 	overflow bool // the copies of all streams in flight together are too many
 }
@@ -38,6 +39,9 @@ func (t *turn) response(res *http.Response) error {
 		if t.set.cfg.DebugHeaders {
 			t.debug(res.Header)
 		}
+	}
+	if res.StatusCode >= 400 || res.ContentLength == 0 {
+		t.over()
 	}
 	idle := t.set.cfg.Limits.StreamIdleTimeout
 	body := res.Body
@@ -130,6 +134,22 @@ func (t *turn) settle() {
 			t.ses.Unlock()
 		}
 	})
+	t.over()
+}
+
+// over tells the threader once that the request has ended. It must do so before the client can know: its retry, which may
+// come at once, is only taken for one of a request that is not under way.
+func (t *turn) over() {
+	if w := &t.watch; t.ses != nil && !w.over {
+		w.over = true
+		t.p.threads.Ended(t.found, t.whole(), t.p.opts.Now())
+	}
+}
+
+// whole says whether a complete reply went by.
+func (t *turn) whole() bool {
+	w := &t.watch
+	return w.reply != nil && w.reply.Complete && w.status < 300
 }
 
 // failed is ReverseProxy's hook for an upstream that gave no answer.
@@ -142,6 +162,7 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	}
 	code, text := statusOf(err)
 	t.watch.status = code
+	t.over()
 	if t.id != "" {
 		w.Header().Set("Precept-Request-Id", t.id)
 	}
