@@ -203,16 +203,23 @@ func TestEveryEndIsBooked(t *testing.T) {
 func TestTheBeginningOfWhatOptedOutGoes(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.OptOut, _ = sample.NewOptOut([]string{"*.env"}, nil, nil) })
-	x, b := r.under("zanzibar", 1)
+	one, begun := r.under("zanzibar", 1)
+	two, other := r.under("madagascar", 1)
 	r.record()
 	same(t, "it was put down", len(r.spooled("zanzibar")) > 0, true)
-	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
-	r.over(x, b)
-	r.record()
+	r.clk.add(syncEvery)
+	r.record() // the cursor knows what is under way
 	r.clk.add(syncEvery)
 	r.record()
+	one.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
+	r.over(one, begun)
+	r.record()
 	sameList(t, "files that name it", r.spooled("zanzibar"), nil)
+	same(t, "the one beside it is still there", len(r.spooled("madagascar")) > 0, true)
+	r.over(two, other)
+	r.record()
 	sameList(t, "stored", r.stored("zanzibar"), nil)
+	sameList(t, "stored beside it", r.stored("madagascar"), []string{"1 complete"})
 }
 
 // Beginnings and ends come from many goroutines while the recorder works; none is lost, none counted twice.

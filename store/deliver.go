@@ -54,6 +54,7 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 // handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is put down meanwhile.
 func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	defer s.lag(b)
+	s.blankOut(b)
 	if now.Before(b.retryAt) {
 		return
 	}
@@ -165,6 +166,7 @@ func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool
 		if err != nil {
 			return false, err
 		}
+		s.scrubFor(b, &p)
 		if err := s.hand(ctx, b, &p); err != nil {
 			return false, err
 		}

@@ -26,6 +26,7 @@ type batch struct {
 	lagging   bool      // between books.At and from, it is in the spool alone
 	from      place     // where ready begins, while lagging
 	fromFlush int64     // the flush that put down what stands before from
+	blank     []*Begun  // of which nothing shall stay in the spool, not even that they began
 	scrub     bool      // what stands in the spool shall not stay there for longer than it must
 	full      bool      // the same, at once: there is no room for more
 	passing   int       // exchanges on their way past the spool, which is left alone meanwhile
@@ -117,7 +118,7 @@ func (s *Store) stub(x *sample.Exchange) stub {
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
-	return stub{x.ID, head.AppendJSON(nil)}
+	return stub{ID: x.ID, Doc: head.AppendJSON(nil)}
 }
 
 // put makes what is new durable, and queues it for the backend.
@@ -165,6 +166,7 @@ func (s *Store) putSpool(b *batch) error {
 	p := &b.next
 	s.spool.buf = p.append(s.spool.buf[:0], s.spool.admitted+p.admitted)
 	end, err := s.spool.write(s.spool.buf, p.admitted)
+	size := len(s.spool.buf)
 	if cap(s.spool.buf) > replayBytes {
 		s.spool.buf = nil
 	}
@@ -172,6 +174,10 @@ func (s *Store) putSpool(b *batch) error {
 		return err
 	}
 	p.end = end
+	for i, t := range b.fresh {
+		t.at, t.size = end, p.begun[i].size
+		t.at.Offset -= int64(size - p.begun[i].at)
+	}
 	return nil
 }
 

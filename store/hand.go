@@ -12,7 +12,8 @@ import (
 func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 	var stubs []sample.Exchange
 	if p.crashed {
-		if stubs = b.books.stubs(); len(stubs) > 0 {
+		stubs = s.erased.left(session.Batch{Exchanges: b.books.stubs()}).Exchanges
+		if len(stubs) > 0 {
 			if err := s.be.Write(ctx, session.Batch{Exchanges: stubs}); err != nil && !errors.Is(err, session.ErrInvalid) {
 				return err
 			}

@@ -36,6 +36,8 @@ type parcel struct {
 type stub struct {
 	ID  string          `json:"id"`
 	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
+
+	at, size int // its record, in what was written with it
 }
 
 // void is the end of a turn of which nothing is kept.
@@ -118,7 +120,10 @@ func (p *parcel) append(b []byte, total int64) []byte {
 		b = closeFrame(openFrame(b, frameRun), len(b))
 	}
 	for i := range p.begun {
-		b = appendDoc(b, frameBegun, p.begun[i])
+		s := &p.begun[i]
+		s.at = len(b)
+		b = appendDoc(b, frameBegun, s)
+		s.size = len(b) - s.at
 	}
 	for i := range p.rows {
 		at := len(b)

@@ -65,7 +65,7 @@ func drawParcel(rt *rapid.T) parcel {
 	}
 	for range few("begun") {
 		x := exchange(us, text.Draw(rt, "name"), 1, at.Draw(rt, "at"))
-		p.begun = append(p.begun, stub{x.ID, x.AppendJSON(nil)})
+		p.begun = append(p.begun, stub{ID: x.ID, Doc: x.AppendJSON(nil)})
 		p.admitted++
 	}
 	for range few("voids") {
@@ -154,7 +154,7 @@ func FuzzTake(f *testing.F) {
 	x := exchange(us, "s", 1, when)
 	p := parcel{
 		exchanges: []sample.Exchange{*x}, rows: []session.Row{{Tenant: us, Data: []byte("row")}}, echoes: []session.Echo{{Tenant: us, Key: 7}},
-		begun: []stub{{x.ID, x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
+		begun: []stub{{ID: x.ID, Doc: x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
 		signals: []signal{{touch{us, session.ID{1}}, feedback.Entry{ID: "a"}}},
 	}
 	for b := p.append(nil, 9); len(b) > 0; {

@@ -29,7 +29,9 @@ type Turn struct {
 // Begun is a turn that is under way. If the program dies before it ends, a stub of its exchange tells that it was there.
 type Begun struct {
 	x    *sample.Exchange
-	put  bool        // in the spool; the recorder's
+	put  bool  // in the spool; the recorder's, as what follows
+	at   place // where
+	size int
 	over atomic.Bool // offered, or given up
 }
 
@@ -175,7 +177,9 @@ func (s *Store) admit(b *batch, t Turn) {
 		s.Tally.Pending.Add(-1)
 		s.heldBytes.Add(-t.Size)
 		b.next.over(t.Begun, reason)
-		b.scrub = b.scrub || reason == droppedOptOut && t.Begun != nil && t.Begun.put // nor its beginning
+		if reason == droppedOptOut && t.Begun != nil && t.Begun.put {
+			b.blank = append(b.blank, t.Begun) // nor its beginning
+		}
 	}
 	defer func() {
 		if r := recover(); r != nil {

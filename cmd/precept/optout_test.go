@@ -5,12 +5,15 @@ import (
 	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"precept/session"
 )
@@ -30,7 +33,13 @@ func TestOptOutForms(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
 	file := filepath.Join(t.TempDir(), "precept.yaml")
-	up := parrot(t, calling("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`))
+	reply := calling("chatcmpl-"+canary, "read", `{"path":"`+canary+`/prod.env"}`)
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
+		time.Sleep(150 * time.Millisecond) // that it has begun is put down before anybody knows where it leads
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, reply)
+	}))
+	t.Cleanup(up.Close)
 	text := fmt.Sprintf(`
 tenancy: keys
 keys:
@@ -94,6 +103,7 @@ reward: {close_after: 300ms}
 			t.Errorf("%s: sessions, exchanges, samples, feedback, parked: %s", when, kept)
 		}
 	}
+	p.eventually("what is known by its reply alone to be taken back", func() bool { return len(where(files(t, dir), canary)) == 0 })
 	clean("while it runs")
 	// Feedback that comes late, from the client of a session that nobody remembers.
 	if code, answer := post(t, p.Data+"/v1/feedback", http.Header{"Authorization": {"Bearer k-loud"}, "Precept-Learn": {"off"}}, `{"session_id":"other","source":"user","type":"approval","comment":"`+canary+`"}`); code != 202 || !strings.Contains(answer, `"ignored"`) {

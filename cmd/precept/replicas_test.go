@@ -1,9 +1,13 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"io"
 	"net/http"
+	"net/http/httptest"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 
@@ -52,7 +56,15 @@ func TestForgetInAFleet(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
 	server := storetest.StartRedis(t, "--rdbcompression", "no")
-	up := parrot(t, said("chatcmpl-1", "It is said."), said("chatcmpl-2", "It is said."), said("chatcmpl-3", "It is said."), said("chatcmpl-4", "It is said."))
+	var replies atomic.Int64
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if b, _ := io.ReadAll(r.Body); strings.Contains(string(b), "without end") {
+			<-r.Context().Done()
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, said(fmt.Sprint("chatcmpl-", replies.Add(1)), "It is said."))
+	}))
+	t.Cleanup(up.Close)
 	dirs := []string{t.TempDir(), t.TempDir()}
 	start := func(dir string) *process {
 		return launch(t, dir, nil, "--upstream", up.URL+"/v1", "--store-url", server.URL()).ready(dir)
@@ -95,7 +107,17 @@ func TestForgetInAFleet(t *testing.T) {
 	// A replica that has not been able to deliver it, and is away when it is forgotten.
 	server.Freeze(t)
 	say(fleet[1], late)
-	fleet[1].eventually("it waits in the spool", func() bool { return len(where(files(t, dirs[1]), late)) > 0 })
+	go func() { // and one of the same session that is under way
+		req, _ := http.NewRequestWithContext(context.Background(), http.MethodPost, fleet[1].Data+"/v1/chat/completions",
+			strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"Tell me `+late+` without end."}]}`))
+		req.Header.Set("Precept-Session", "a-"+late+"-again")
+		if res, err := http.DefaultClient.Do(req); err == nil {
+			_ = res.Body.Close()
+		}
+	}()
+	fleet[1].eventually("it waits in the spool", func() bool {
+		return len(where(files(t, dirs[1]), "It is said.")) > 0 && len(where(files(t, dirs[1]), "a-"+late+"-again")) > 0
+	})
 	fleet[1].signal(syscall.SIGKILL)
 	fleet[1].exit()
 	server.Thaw(t)
@@ -103,8 +125,10 @@ func TestForgetInAFleet(t *testing.T) {
 		t.Fatalf("it was delivered: %v", left)
 	}
 	forget(late)
+	forget(late + "-again")
 	p := start(dirs[1])
-	p.eventually("the backlog to be drained, and forgotten", func() bool { return len(found(late)) == 0 })
+	p.eventually("the backlog to be drained", func() bool { b := doctor(t, dirs[1]).Books; return b.Spooled == 0 && b.Incomplete == 1 })
+	p.eventually("it to be forgotten", func() bool { return len(found(late)) == 0 })
 	if len(where(dump(t, server), other)) == 0 {
 		t.Error("another session is gone, too")
 	}
