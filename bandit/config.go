@@ -39,6 +39,9 @@ const (
 	probeShare    = 0.02 // share of the sessions in which one benched lesson may be tried
 )
 
+// uplift says that lessons are chosen by what they change.
+func (c Config) uplift() bool { return c.Objective == "" || c.Objective == Uplift }
+
 // Validate reports every fault of the configuration at once; each says what to write instead.
 func (c Config) Validate() error {
 	return errors.Join(

@@ -273,8 +273,15 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() {
 		t.Fatalf("E+ %v, E- %v, proven at %v", s.LogUp, s.LogDown, s.ProvenAt)
 	}
-	if !c.Posterior(lesson("a")).Proven {
+	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning {
 		t.Error("a proven lesson keeps its large holdout")
+	}
+	for i, d := range all { // maxima come one by one
+		heard := NewCounters()
+		heard.Raise(all[:i+1])
+		if p := heard.Posterior(lesson("a")); p.Leaning != (heard.Stats("a@1").LogUp >= math.Log(5)) || p.Proven && !p.Leaning {
+			t.Fatalf("after %v: %+v", d, p)
+		}
 	}
 	for _, d := range all {
 		if !d.Monotone() || d.Day != 0 || d.Scope != "a@1" {

@@ -6,6 +6,7 @@ import "math"
 type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
+	Leaning   bool    // E+ once reached 5; its holdout is halved
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
@@ -60,7 +61,7 @@ func (a *Assignment) open(cfg Config, b Beliefs, session string) {
 // difficulty, each of them in full: taken off in full, they explain it several times over, the next sessions' residuals
 // swing back, and where rewards come in late (a tenth of all sessions still open is late enough) the swing grows until the
 // chooser is no better than chance. The report does not mind: its centre may be anything that is fixed before the coin.
-const damping = 0.5
+const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
 func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
@@ -152,6 +153,8 @@ func (c Config) epsilon(k *considered) float64 {
 		return probeEpsilon
 	case k.Proven:
 		return min(provenEpsilon, c.Epsilon)
+	case k.Leaning && c.uplift(): // a pure experiment goes on as it was set up
+		return c.Epsilon / 2
 	}
 	return c.Epsilon
 }

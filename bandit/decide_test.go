@@ -87,17 +87,17 @@ func TestAFreshLessonIsTried(t *testing.T) {
 
 func TestShares(t *testing.T) {
 	const n = 20_000
-	b := believe{"a": {Mean: 1}, "proven": {Mean: 1, Proven: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
+	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
 	trial := lesson("tried")
 	trial.Epsilon = 0.5
-	cfg := Config{K: 4, Epsilon: 0.2, Control: 0.05, Salt: "x"}
+	cfg := Config{K: 5, Epsilon: 0.2, Control: 0.05, Salt: "x"}
 	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
 		a := Assignment{}
-		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "proven", "benched"), trial), 1)
+		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), trial), 1)
 		if a.Control {
 			control++
-			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 4 {
+			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
 				t.Fatalf("a control session: %+v", a)
 			}
 		}
@@ -120,6 +120,7 @@ func TestShares(t *testing.T) {
 	near("control", control, n, 0.05)
 	treated := n - control
 	near("withheld", withheld["a"], picks["a"], 0.20)
+	near("withheld when leaning", withheld["leaning"], picks["leaning"], 0.10)
 	near("withheld when proven", withheld["proven"], picks["proven"], 0.05)
 	near("probed", picks["benched"], treated, 0.02)
 	near("withheld when probed", withheld["benched"], picks["benched"], 0.50)
@@ -127,6 +128,19 @@ func TestShares(t *testing.T) {
 		t.Errorf("a trial is picked in %v of %v sessions: the operator asked for data", picks["tried"], treated)
 	}
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
+}
+
+// A pure experiment keeps its holdout until the proof.
+func TestLeaningUnderTheObjectives(t *testing.T) {
+	for objective, want := range map[Objective]float64{"": 0.1, Uplift: 0.1, Random: 0.2, Raw: 0.2, All: 0.2} {
+		cfg := Config{K: 3, Epsilon: 0.2, Objective: objective}
+		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true}); got != want {
+			t.Errorf("%s: %v, want %v", objective, got, want)
+		}
+	}
+	if got := (Config{Epsilon: 0.2}).NextEpsilon(Candidate{Epsilon: 0.5}, Posterior{Leaning: true}); got != 0.5 {
+		t.Errorf("a trial: %v", got)
+	}
 }
 
 func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {

@@ -55,6 +55,9 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 // a good lesson for many sessions, and it is no claim that anybody reads.
 const bankedAt = 20
 
+// leaningAt is the evidence at which a lesson is withheld half as often: what is paid for its proof is paid more slowly.
+const leaningAt = 5
+
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
 // the interval again, and that must not take the proof back.
 func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {

@@ -134,7 +134,7 @@ func TestChaosBitRot(t *testing.T) {
 		ctx, stop := context.WithTimeout(t.Context(), longer[time.Duration](300, 3000)*time.Millisecond)
 		l.start(ctx, p.Data, 4)()
 		stop()
-		p.eventually("all of it in the spool", func() bool { return doctor(t, dir).Admitted == int64(l.all()) })
+		p.eventually("all of it in the spool", func() bool { return ended(dir) == int64(l.all()) })
 		p.kills()
 		newSegment(t, dir)
 	}

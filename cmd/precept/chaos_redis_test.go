@@ -131,7 +131,7 @@ func TestChaosRedisBlackhole(t *testing.T) {
 	dir, model := t.TempDir(), brief(t)
 	p := begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
 	l := played(t, p, func() { time.Sleep(longer[time.Duration](2, 15) * time.Second) })
-	p.eventually("all of it in the spool", func() bool { return doctor(t, dir).Admitted == int64(l.all()) })
+	p.eventually("all of it in the spool", func() bool { return ended(dir) == int64(l.all()) })
 	if p.loud() > 10 {
 		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
 	}

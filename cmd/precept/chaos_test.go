@@ -20,6 +20,7 @@ import (
 	"time"
 
 	"precept/sample"
+	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
 )
@@ -170,6 +171,15 @@ func (p *process) kills() time.Time {
 	}
 	<-p.end
 	return at
+}
+
+// ended is how many turns are in the books of a directory whose end is, too.
+func ended(dir string) int64 {
+	b, err := store.ReadBooks(filepath.Join(dir, "spool"), false)
+	if err != nil {
+		return 0
+	}
+	return b.Admitted - b.Incomplete
 }
 
 // doctor asks for the account of a directory, which balances.
