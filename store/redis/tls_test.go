@@ -32,8 +32,7 @@ func TestTLS(t *testing.T) {
 		"another name":             url + "&server_name=example.test",
 	} {
 		s := faulty(t, bad)
-		err := s.Ping(t.Context())
-		unavailable(t, what, err, redis.ErrTLS)
+		err := becomes(t, what, redis.ErrTLS, func() error { return s.Ping(t.Context()) })
 		if !strings.Contains(err.Error(), "ca_file") {
 			t.Errorf("%s: the error does not say what to do: %v", what, err)
 		}
@@ -100,8 +99,10 @@ func TestSentinel(t *testing.T) {
 		}
 		return err
 	})
-	unavailable(t, "the Sentinel's password", faulty(t, strings.Replace(g.URL(), storetest.SentinelPassword, "wrong", 1)).Ping(t.Context()), redis.ErrAuth)
-	unavailable(t, "the servers' password", faulty(t, strings.Replace(g.URL(), storetest.ServersPassword, "wrong", 1)).Ping(t.Context()), redis.ErrAuth)
+	for _, password := range []string{storetest.SentinelPassword, storetest.ServersPassword} {
+		s := faulty(t, strings.Replace(g.URL(), password, "wrong", 1))
+		_ = becomes(t, password, redis.ErrAuth, func() error { return s.Ping(t.Context()) })
+	}
 	other := faulty(t, strings.Replace(g.URL(), "master="+g.Name, "master=other", 1))
 	unavailable(t, "another group", other.Write(t.Context(), batch(3)), redis.ErrDown)
 	_, _, err = other.Session(t.Context(), "default", sid(1))
