@@ -23,10 +23,16 @@ const (
 	allowance = 2 * time.Second
 )
 
-func faulty(t *testing.T, url string) *redis.Store { return bounded(t, url, 20*time.Second) }
+func faulty(t *testing.T, url string) *redis.Store {
+	t.Helper()
+	return bounded(t, url, 20*time.Second)
+}
 
 // hasty gives up soon.
-func hasty(t *testing.T, url string) *redis.Store { return bounded(t, url, quick) }
+func hasty(t *testing.T, url string) *redis.Store {
+	t.Helper()
+	return bounded(t, url, quick)
+}
 
 func bounded(t *testing.T, url string, limit time.Duration) *redis.Store {
 	t.Helper()
@@ -89,7 +95,7 @@ func becomes(t *testing.T, what string, kind error, fn func() error) (err error)
 	t.Helper()
 	eventually(t, what, func() error {
 		if err = fn(); !errors.Is(err, kind) {
-			return fmt.Errorf("%v is not %w", err, kind)
+			return fmt.Errorf("not that error: %w", err)
 		}
 		return nil
 	})
