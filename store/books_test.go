@@ -222,6 +222,27 @@ func TestTheBeginningOfWhatOptedOutGoes(t *testing.T) {
 	sameList(t, "stored beside it", r.stored("madagascar"), []string{"1 complete"})
 }
 
+// A kill between its end and that leaves it to the next start.
+func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *Options) { o.OptOut, _ = sample.NewOptOut([]string{"*.env"}, nil, nil) })
+	x, begun := r.under("zanzibar", 1)
+	r.record()
+	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
+	r.over(x, begun)
+	r.take(r.b)
+	r.spoolUp(r.b, r.clk.now(), false) // its end is put down, and nothing is handed on
+	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
+	r = r.again(nil)
+	r.record()
+	for range 2 {
+		r.clk.add(syncEvery)
+		r.record()
+	}
+	sameList(t, "files that name it", r.spooled("zanzibar"), nil)
+	sameList(t, "stored", r.stored("zanzibar"), nil)
+}
+
 // Beginnings and ends come from many goroutines while the recorder works; none is lost, none counted twice.
 func TestManyTurnsAtOnce(t *testing.T) {
 	t.Parallel()
