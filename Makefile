@@ -2,12 +2,11 @@
 # make test    all that decides: check, fuzz, every test with the race detector
 # The other targets are told by make help.
 
-GO        ?= go
-LINT      := $(GO) tool -modfile=tools/go.mod golangci-lint
-FUZZTIME  ?= 10
-FUZZTOTAL ?= 150
-BENCH     ?= .
-COUNT     ?= 1
+GO       ?= go
+LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
+FUZZRUNS ?= 3000
+BENCH    ?= .
+COUNT    ?= 1
 
 # The race detector wants a C compiler on Linux. Without one the tests run all the same, and say what they did not look for.
 HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
@@ -45,8 +44,8 @@ race: ## Every test, shuffled, with the race detector
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
 	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m ./...
 
-fuzz: ## Every fuzz target for FUZZTIME seconds, all of them within FUZZTOTAL
-	@GO="$(GO)" tools/fuzz.sh $(FUZZTIME) $(FUZZTOTAL)
+fuzz: ## Every fuzz target on FUZZRUNS inputs
+	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)
 
 chaos: ## The whole program killed, starved and damaged, for minutes (make test does it for seconds)
 	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -timeout 30m -v ./cmd/precept
