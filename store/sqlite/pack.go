@@ -5,14 +5,29 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/klauspost/compress/s2"
 	"github.com/klauspost/compress/zstd"
 )
 
 const (
-	packFrom   = 512       // bytes; what is shorter is not worth it, and stays legible
+	packFrom   = 128       // bytes; what is shorter is not worth it, and stays legible
+	packBetter = 2 << 10   // from here on by zstd; below, its tables cost four times what s2 takes, and the dictionary makes good for them
 	packWindow = 256 << 10 // what an encoder remembers: documents are some kilobytes, and its memory is kept
 	packedMost = 256 << 20 // what a document may become: more is damage
+	packS2     = 1         // the byte before what s2 made, which begins neither JSON nor a frame of zstd
 )
+
+// smallDict is what small documents have in common: a third of one is the names of its fields. It is part of the file's format:
+// other words need another byte than packS2.
+const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
+	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
+	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
+	`"}}]},{"role":"tool","tool_call_id":"call_","content":"[REDACTED:email:1]` +
+	`"lessons":[{"slug":"","arm":"","state":"matched","propensity":0.8},{"slug":"","arm":"","state":"injected"},{"state":"withheld"},{"state":"control"}],"loops":1,` +
+	`"dialect":"responses","dialect":"messages","outcome":"incomplete","outcome":"error","finish":"tool_calls","error":"","truncated":true,"redacted":{"` +
+	`{"id":"-4","tenant":"default","agent":"","session":"","session_name":"","request_id":"req_","turn":1,"at":"2026-00-00T00:00:00.000000Z","dialect":"chat","model":"",` +
+	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
+	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
 // packer compresses documents, which are most of the file: with them as they are, a long session takes twice its transcript, a
 // page and a row holding what they can. It is made when first used, and safe for concurrent use.
@@ -22,6 +37,9 @@ type packer struct {
 	dec  *zstd.Decoder
 	err  error
 }
+
+// small packs and unpacks by smallDict.
+var small = sync.OnceValue(func() *s2.Dict { return s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
 
 func (p *packer) open() error {
 	p.once.Do(func() {
@@ -39,6 +57,14 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < packFrom {
 		return doc, nil
 	}
+	if len(doc) < packBetter {
+		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
+		out[0] = packS2
+		if out = out[:1+len(small().Encode(out[1:], doc))]; len(out) < len(doc) {
+			return out, nil
+		}
+		return doc, nil
+	}
 	if err := p.open(); err != nil {
 		return nil, err
 	}
@@ -50,6 +76,9 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 
 // unpack undoes pack: JSON begins with a bracket, a frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
+	if len(doc) > 0 && doc[0] == packS2 {
+		return unpackS2(doc[1:])
+	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
 	}
@@ -57,6 +86,21 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	out, err := p.dec.DecodeAll(doc, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
+	}
+	return out, nil
+}
+
+func unpackS2(doc []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(doc)
+	if err == nil && n > packBetter {
+		err = s2.ErrTooLarge
+	}
+	var out []byte
+	if err == nil {
+		out, err = small().Decode(make([]byte, n), doc)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
 	}

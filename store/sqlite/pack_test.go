@@ -2,6 +2,7 @@ package sqlite
 
 import (
 	"bytes"
+	"encoding/hex"
 	"errors"
 	"fmt"
 	"math/rand/v2"
@@ -41,6 +42,28 @@ func TestPack(t *testing.T) {
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("damage: %v", err)
 	}
+	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}} {
+		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
+			t.Errorf("damage %v: %v", damaged, err)
+		}
+	}
+}
+
+// What a store holds stays legible: the dictionary is part of the file's format.
+func TestUnpackOldSmallDocument(t *testing.T) {
+	const doc = `{"id":"91beeb64-902f-48fe-b1a2-a7ed8e89cad2","tenant":"default","agent":"a","session":"9f49385ebe8f530618bca3e19b8d9bed",` +
+		`"session_name":"s","request_id":"req_1","turn":1,"at":"2026-11-21T22:28:44Z","dialect":"chat","model":"m","status":200,` +
+		`"outcome":"complete","new":[],"new_from":0,"reply":{"text":"Done."},"latency_ms":1,"first_byte_ms":1}`
+	packed, err := hex.DecodeString("01d5020d008c39316265656236342d393032662d343866652d623161322d61376564386538396361643276dc01006139d088223a22" +
+		"3966343933383565626538663533303631386263613365313962386439626564192d205f6e616d65223a22734efe01003156ff013431312d32315432323a32383a343472" +
+		"f801006ddef90100303df93074657874223a22446f6e652e223e6f01216d1100185f6d73223a317d")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var p packer
+	if out, err := p.unpack(packed); err != nil || string(out) != doc {
+		t.Errorf("%s, %v", out, err)
+	}
 }
 
 func TestPackFromManySides(t *testing.T) {
@@ -68,6 +91,8 @@ func FuzzUnpack(f *testing.F) {
 	var p packer
 	packed, _ := p.pack(bytes.Repeat([]byte("{abc}"), 500))
 	f.Add(packed)
+	small, _ := p.pack(bytes.Repeat([]byte("{abc}"), 200))
+	f.Add(small)
 	f.Add([]byte("{}"))
 	f.Fuzz(func(t *testing.T, doc []byte) {
 		if _, err := p.unpack(doc); err != nil && !errors.Is(err, ErrCorrupt) {
@@ -77,9 +102,16 @@ func FuzzUnpack(f *testing.F) {
 }
 
 func BenchmarkPack(b *testing.B) {
+	for _, size := range []int{1000, 3000} {
+		b.Run(fmt.Sprint(size), func(b *testing.B) { benchPack(b, size) })
+	}
+}
+
+func benchPack(b *testing.B, size int) {
+	b.Helper()
 	var p packer
 	var doc bytes.Buffer
-	for i := 0; doc.Len() < 3000; i++ {
+	for i := 0; doc.Len() < size; i++ {
 		fmt.Fprintf(&doc, `{"file":"internal/server_%d.go","line":%d,"text":"if err := s.store.Get(ctx, id); err != nil {"}`, i, i*37)
 	}
 	b.SetBytes(int64(doc.Len()))
