@@ -35,8 +35,9 @@ type direct struct {
 const (
 	maxIdle     = 1024 // per upstream
 	maxIdleAge  = 90 * time.Second
-	smallBody   = 16 << 10 // goes out together with the headers
-	keptHead    = 8 << 10  // of what a request went out in, for the next one
+	justIdle    = 5 * time.Millisecond // who answered a moment ago is not looked at; exchange notices if it has hung up
+	smallBody   = 16 << 10             // goes out together with the headers
+	keptHead    = 8 << 10              // of what a request went out in, for the next one
 	readBuffer  = 16 << 10
 	maxInterims = 16 // 1xx responses before the real one
 )
@@ -94,7 +95,7 @@ var errStale = errors.New("the upstream closed an idle connection")
 
 // take gives a kept connection that is still alive, or a new one.
 func (d *direct) take(ctx context.Context, addr string) (*wireConn, error) {
-	oldest := d.now().Add(-maxIdleAge)
+	now := d.now()
 	for {
 		d.mu.Lock()
 		list := d.idle[addr]
@@ -105,7 +106,7 @@ func (d *direct) take(ctx context.Context, addr string) (*wireConn, error) {
 		c := list[len(list)-1]
 		d.idle[addr] = list[:len(list)-1]
 		d.mu.Unlock()
-		if c.since.After(oldest) && alive(c) {
+		if idle := now.Sub(c.since); idle < justIdle || idle < maxIdleAge && alive(c) {
 			return c, nil
 		}
 		_ = c.Close()

@@ -54,7 +54,11 @@ type forwarding struct {
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that the client sees a
 // cut as well.
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
+func (p *Proxy) serve(w *patient, r *http.Request, f *forwarding) {
+	if p.direct.serves(f, r) {
+		p.relay(w, r, f)
+		return
+	}
 	rp := httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
 		Transport:      p.transport,
@@ -63,9 +67,6 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
 		ErrorLog:       p.stdlog,
 		ModifyResponse: f.response,
 		ErrorHandler:   f.failed,
-	}
-	if p.direct.serves(f, r) {
-		rp.Transport = p.direct
 	}
 	if f.original != nil {
 		rp.Transport = &secondTry{rp.Transport, f}
@@ -77,12 +78,17 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
 // whatever it could not parse of the query.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
-	out.URL, out.Host = f.url, ""
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
 		if v, ok := pr.In.Header[h]; ok {
 			out.Header[h] = v
 		}
 	}
+	f.dress(out)
+}
+
+// dress makes of a request whose headers are the client's the one that goes out.
+func (f *forwarding) dress(out *http.Request) {
+	out.URL, out.Host = f.url, ""
 	for h := range out.Header {
 		if strings.HasPrefix(h, "Precept-") {
 			delete(out.Header, h)
@@ -183,6 +189,7 @@ type patient struct {
 	moved time.Time // when the deadline was set last
 	wrote int64
 	code  int
+	conn  *corkConn // the client's, nil where nothing can be held back
 }
 
 // Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small writes would cost more than
@@ -192,9 +199,23 @@ func (p *patient) Write(b []byte) (int, error) {
 		p.moved = now
 		_ = p.ctl.SetWriteDeadline(now.Add(p.limit))
 	}
+	if len(b) > corkFrom { // until FlushError
+		p.conn.cork(len(b))
+	}
 	n, err := p.ResponseWriter.Write(b)
 	p.wrote += int64(n)
 	return n, err
+}
+
+// FlushError sends what was written.
+func (p *patient) FlushError() error {
+	return errors.Join(p.ctl.Flush(), p.conn.uncork())
+}
+
+// end is for when nothing more comes: what the server itself has to add goes through.
+func (p *patient) end() {
+	_ = p.conn.uncork()
+	_ = p.ctl.SetWriteDeadline(time.Time{})
 }
 
 // WriteHeader notes the status.
@@ -205,7 +226,7 @@ func (p *patient) WriteHeader(code int) {
 	p.ResponseWriter.WriteHeader(code)
 }
 
-// Unwrap lets http.ResponseController find Flush and Hijack.
+// Unwrap lets http.ResponseController find Hijack and the deadlines.
 func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
 
 // statusOf says which status precept answers with when the upstream could not be asked.

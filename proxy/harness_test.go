@@ -146,7 +146,9 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = st.Run(ctx) })
-	srv := httptest.NewServer(p.Handler())
+	srv := httptest.NewUnstartedServer(p.Handler())
+	srv.Listener, srv.Config.ConnContext = Corking(srv.Listener), ConnContext
+	srv.Start()
 	var once sync.Once
 	r := &rig{Proxy: p, url: srv.URL, up: up}
 	r.stop = func() {

@@ -75,8 +75,8 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	if tgt == nil {
 		return refusal(shape, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
 	}
-	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now}
-	defer func() { _ = pw.ctl.SetWriteDeadline(time.Time{}) }()
+	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now, conn: corkOf(r.Context())}
+	defer pw.end()
 	r.Body = http.MaxBytesReader(pw, r.Body, int64(set.cfg.Limits.BodyBytes))
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
 		return refusal(shape, http.StatusRequestEntityTooLarge, errTooLarge.Error())

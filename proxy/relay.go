@@ -1,0 +1,123 @@
+package proxy
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/textproto"
+	"strings"
+)
+
+// relay forwards a turn by direct. It does what httputil.ReverseProxy does, which serves everything else, and leaves out what
+// cannot be here: upgrades, trailers of the request, and a body that is read beside us.
+func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
+	out := r.WithContext(r.Context())
+	out.Header = endToEnd(r.Header)
+	f.dress(out)
+	var next http.RoundTripper = p.direct
+	if f.original != nil {
+		next = &secondTry{next, f}
+	}
+	res, err := next.RoundTrip(out)
+	if err == nil && res.StatusCode == http.StatusSwitchingProtocols {
+		_ = res.Body.Close()
+		err = errors.New("the upstream switches protocols, which nobody asked for")
+	}
+	if err != nil {
+		f.failed(w, out, err)
+		return
+	}
+	waiting := res.Body != http.NoBody && !arrived(res.Body)
+	res.Header = endToEnd(res.Header)
+	err = f.response(res)
+	defer func() { _ = res.Body.Close() }()
+	if err != nil {
+		f.failed(w, out, err)
+		return
+	}
+	h := w.Header()
+	for k, vv := range res.Header {
+		h[k] = append(h[k], vv...)
+	}
+	for k := range res.Trailer {
+		h.Add("Trailer", k)
+	}
+	w.WriteHeader(res.StatusCode)
+	if err := p.stream(w, res.Body, waiting); err != nil {
+		panic(http.ErrAbortHandler)
+	}
+	if len(res.Trailer) == 0 {
+		return
+	}
+	_ = w.FlushError() // a response with trailers is chunked, however short
+	for k, vv := range res.Trailer {
+		h[http.TrailerPrefix+k] = vv
+	}
+}
+
+// arrived says whether something of the body is here already.
+func arrived(body io.Reader) bool {
+	b, ok := body.(*directBody)
+	return ok && b.c.br.Buffered() > 0
+}
+
+// stream hands on every piece as it comes; the headers too, when the body keeps them waiting.
+func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
+	if waiting {
+		if err := w.FlushError(); err != nil {
+			return fmt.Errorf("answer the client: %w", err)
+		}
+	}
+	buf := p.pool.get(32 << 10)
+	defer p.pool.put(buf)
+	buf = buf[:cap(buf)]
+	for {
+		n, err := body.Read(buf)
+		if n > 0 {
+			if _, werr := w.Write(buf[:n]); werr != nil {
+				return fmt.Errorf("answer the client: %w", werr)
+			}
+			if werr := w.FlushError(); werr != nil {
+				return fmt.Errorf("answer the client: %w", werr)
+			}
+		}
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return err
+		}
+	}
+}
+
+// hopByHop are the headers that end at each hop (RFC 9110, section 7.6.1), with the two that are not in it and are everywhere.
+var hopByHop = [...]string{
+	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
+}
+
+// endToEnd is what of the headers goes on. Its values are those of h.
+func endToEnd(h http.Header) http.Header {
+	out := make(http.Header, len(h)+2)
+	for k, vv := range h {
+		out[k] = vv
+	}
+	for _, f := range h["Connection"] {
+		for name := range strings.SplitSeq(f, ",") {
+			if name = textproto.TrimString(name); name != "" {
+				out.Del(name)
+			}
+		}
+	}
+	for _, k := range hopByHop {
+		delete(out, k)
+	}
+	for _, v := range h["Te"] {
+		for token := range strings.SplitSeq(v, ",") {
+			if strings.EqualFold(textproto.TrimString(token), "trailers") {
+				out["Te"] = []string{"trailers"}
+			}
+		}
+	}
+	return out
+}
