@@ -61,55 +61,57 @@ func lookAt(name, args string) toolCall {
 }
 
 func (c *toolCall) kindOf() kind {
-	has := func(ws ...string) bool { return hasAny(c.words, ws...) }
 	command, _ := c.args.get("command")
 	switch {
-	case has("editor") && command.kind == laxString: // str_replace_editor, str_replace_based_edit_tool
+	case c.has("editor") && command.kind == laxString: // str_replace_editor, str_replace_based_edit_tool
 		if command.raw == "view" {
 			return kindRead
 		}
 		return kindEdit
-	case has("todo", "todos", "todowrite", "todoread", "think", "thinking", "sequentialthinking", "plan") && !has("run", "exec"):
+	case c.has("todo", "todos", "todowrite", "todoread", "think", "thinking", "sequentialthinking", "plan") && !c.has("run", "exec"):
 		return kindPlan
-	case has("wait", "sleep", "poll", "bashoutput", "taskoutput") || has("stdin") || has("output") && has("get", "read", "check", "bash", "task", "command") && !has("file"):
+	case c.has("wait", "sleep", "poll", "bashoutput", "taskoutput") || c.has("stdin") || c.has("output") && c.has("get", "read", "check", "bash", "task", "command") && !c.has("file"):
 		return kindWait
-	case c.execName(has):
+	case c.execName():
 		return kindExec
-	case c.editName(has):
+	case c.editName():
 		return kindEdit
-	case has("browser", "browse", "web", "websurfer", "webfetch", "websearch", "url", "http", "navigate", "screenshot", "surfer", "filesurfer", "page"):
+	case c.has("browser", "browse", "web", "websurfer", "webfetch", "websearch", "url", "http", "navigate", "screenshot", "surfer", "filesurfer", "page"):
 		return kindWeb
-	case c.fileArg() && has("read", "view", "cat", "open", "file", "ls", "list", "dir", "directory", "tree", "outline", "symbols", "get"):
+	case c.fileArg() && c.has("read", "view", "cat", "open", "file", "ls", "list", "dir", "directory", "tree", "outline", "symbols", "get"):
 		return kindRead
-	case has("grep", "glob", "ripgrep", "rg", "codesearch") || c.fileArg() && has("search", "find"):
+	case c.has("grep", "glob", "ripgrep", "rg", "codesearch") || c.fileArg() && c.has("search", "find"):
 		return kindSearch
-	case len(c.words) == 1 && has("read", "view", "cat", "ls", "readfile", "listfiles"):
+	case len(c.words) == 1 && c.has("read", "view", "cat", "ls", "readfile", "listfiles"):
 		return kindRead
 	}
 	return kindOther
 }
 
-func (c *toolCall) execName(has func(...string) bool) bool {
+func (c *toolCall) execName() bool {
 	switch {
-	case has("bash", "shell", "sh", "terminal", "powershell", "pwsh", "exec", "console", "zsh", "ipython", "jupyter", "repl"):
+	case c.has("bash", "shell", "sh", "terminal", "powershell", "pwsh", "exec", "console", "zsh", "ipython", "jupyter", "repl"):
 		return true
-	case has("run", "execute", "executes", "running") && has("command", "commands", "cmd", "code", "script", "python", "test", "tests", "cell", "shell", "program"):
+	case c.has("run", "execute", "executes", "running") && c.has("command", "commands", "cmd", "code", "script", "python", "test", "tests", "cell", "shell", "program"):
 		return true
-	case has("python", "interpreter"):
+	case c.has("python", "interpreter"):
 		return true
 	}
-	return len(c.words) == 1 && has("execute", "run", "cmd", "command") && c.commandText() != ""
+	return len(c.words) == 1 && c.has("execute", "run", "cmd", "command") && c.commandText() != ""
 }
 
-func (c *toolCall) editName(has func(...string) bool) bool {
+func (c *toolCall) editName() bool {
 	switch {
-	case has("edit", "multiedit", "notebookedit", "patch", "applypatch", "replace", "writefile", "searchreplace"):
+	case c.has("edit", "multiedit", "notebookedit", "patch", "applypatch", "replace", "writefile", "searchreplace"):
 		return true
-	case has("write", "insert", "append", "create", "delete", "remove", "move", "rename", "save", "undo", "update", "apply", "mkdir", "copy"):
-		return c.fileArg() || has("file", "files", "diff", "folder", "directory")
+	case c.has("write", "insert", "append", "create", "delete", "remove", "move", "rename", "save", "undo", "update", "apply", "mkdir", "copy"):
+		return c.fileArg() || c.has("file", "files", "diff", "folder", "directory")
 	}
 	return false
 }
+
+// has: one of the words of the tool's name is one of these. A method, and no function value, so that the words stay off the heap.
+func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
 
 // fileArg: the arguments name a file or folder.
 func (c *toolCall) fileArg() bool {
@@ -126,7 +128,7 @@ func (c *toolCall) fileArg() bool {
 // runsCode: the tool runs a program text, not a shell line.
 func (c *toolCall) runsCode() bool {
 	_, code := c.args.get("code", "cell", "source")
-	return code || hasAny(c.words, "python", "ipython", "jupyter", "code", "repl", "interpreter")
+	return code || c.has("python", "ipython", "jupyter", "code", "repl", "interpreter")
 }
 
 // commandText is the command in the arguments: a string, or a list of words or of commands.

@@ -217,7 +217,7 @@ func mayChange(c *toolCall) bool {
 	case kindRead, kindSearch, kindPlan, kindWait:
 		return false
 	case kindWeb:
-		return hasAny(c.words, "click", "type", "press", "fill", "navigate", "goto", "scroll", "select", "submit", "drag", "upload", "login")
+		return c.has("click", "type", "press", "fill", "navigate", "goto", "scroll", "select", "submit", "drag", "upload", "login")
 	case kindOther:
 		return changingName(c.words)
 	}

@@ -42,13 +42,12 @@ func (c *toolCall) verifies() string {
 	if kind != "" || c.kind != kindExec && c.kind != kindOther {
 		return kind
 	}
-	has := func(ws ...string) bool { return hasAny(c.words, ws...) }
 	switch {
-	case has("run", "runs", "execute") && has("test", "tests"):
+	case c.has("run", "runs", "execute") && c.has("test", "tests"):
 		return "test"
-	case has("run") && has("lint", "linter", "lints"):
+	case c.has("run") && c.has("lint", "linter", "lints"):
 		return "lint"
-	case has("run") && has("build"):
+	case c.has("run") && c.has("build"):
 		return "build"
 	}
 	return ""

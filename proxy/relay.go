@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/textproto"
 	"strings"
@@ -13,7 +14,12 @@ import (
 // cannot be here: upgrades, trailers of the request, and a body that is read beside us.
 func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
 	out := r.WithContext(r.Context())
-	out.Header = endToEnd(r.Header)
+	out.Header = make(http.Header, len(r.Header)+2)
+	maps.Copy(out.Header, r.Header)
+	endToEnd(out.Header)
+	if asksTrailers(r.Header) {
+		out.Header["Te"] = []string{"trailers"}
+	}
 	f.dress(out)
 	var next http.RoundTripper = p.direct
 	if f.original != nil {
@@ -29,7 +35,7 @@ func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
 		return
 	}
 	waiting := res.Body != http.NoBody && !arrived(res.Body)
-	res.Header = endToEnd(res.Header)
+	endToEnd(res.Header)
 	err = f.response(res)
 	defer func() { _ = res.Body.Close() }()
 	if err != nil {
@@ -38,7 +44,10 @@ func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
 	}
 	h := w.Header()
 	for k, vv := range res.Header {
-		h[k] = append(h[k], vv...)
+		if had := h[k]; had != nil {
+			vv = append(had, vv...)
+		}
+		h[k] = vv
 	}
 	for k := range res.Trailer {
 		h.Add("Trailer", k)
@@ -96,28 +105,28 @@ var hopByHop = [...]string{
 	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
 }
 
-// endToEnd is what of the headers goes on. Its values are those of h.
-func endToEnd(h http.Header) http.Header {
-	out := make(http.Header, len(h)+2)
-	for k, vv := range h {
-		out[k] = vv
-	}
+// endToEnd takes out what ends here.
+func endToEnd(h http.Header) {
 	for _, f := range h["Connection"] {
 		for name := range strings.SplitSeq(f, ",") {
 			if name = textproto.TrimString(name); name != "" {
-				out.Del(name)
+				h.Del(name)
 			}
 		}
 	}
 	for _, k := range hopByHop {
-		delete(out, k)
+		delete(h, k)
 	}
+}
+
+// asksTrailers says whether the client wants the trailers of the response.
+func asksTrailers(h http.Header) bool {
 	for _, v := range h["Te"] {
 		for token := range strings.SplitSeq(v, ",") {
 			if strings.EqualFold(textproto.TrimString(token), "trailers") {
-				out["Te"] = []string{"trailers"}
+				return true
 			}
 		}
 	}
-	return out
+	return false
 }

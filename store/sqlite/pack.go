@@ -10,7 +10,7 @@ import (
 )
 
 const (
-	packFrom   = 128       // bytes; what is shorter is not worth it, and stays legible
+	packFrom   = 512       // bytes; what is shorter is not worth it, and stays legible
 	packBetter = 2 << 10   // from here on by zstd; below, its tables cost four times what s2 takes, and the dictionary makes good for them
 	packWindow = 256 << 10 // what an encoder remembers: documents are some kilobytes, and its memory is kept
 	packedMost = 256 << 20 // what a document may become: more is damage
