@@ -169,11 +169,6 @@ func (d *direct) exchange(c *wireConn, r *http.Request) (*http.Response, error) 
 		}
 		return nil, fmt.Errorf("ask the upstream: %w", err)
 	}
-	_ = c.SetDeadline(time.Time{})
-	if r.Context().Err() != nil { // broken off in the meantime, which the line above may have undone
-		stop()
-		return nil, context.Cause(r.Context())
-	}
 	b := &directBody{d: d, c: c, body: res.Body, ctx: r.Context(), stop: stop, keep: wrote == nil && !res.Close}
 	if res.Body == http.NoBody {
 		b.end(true)
@@ -261,10 +256,35 @@ type directBody struct {
 	stop func() bool
 	keep bool
 	once sync.Once
+
+	limit time.Duration // of waiting for more, 0 for none
+	moved time.Time     // when the deadline was set last
+}
+
+// idleLimit implements idling.
+func (b *directBody) idleLimit(d time.Duration) { b.limit = d }
+
+// wait moves the deadline, in steps: moving it for each of a stream's small reads would cost more than they do. It says false when
+// the request is over, which the deadline may have undone.
+func (b *directBody) wait() bool {
+	if b.limit <= 0 {
+		return true
+	}
+	now := b.d.now()
+	if now.Sub(b.moved) <= b.limit/16 {
+		return true
+	}
+	b.moved = now
+	_ = b.c.SetReadDeadline(now.Add(b.limit))
+	return b.ctx.Err() == nil
 }
 
 // Read implements io.Reader.
 func (b *directBody) Read(p []byte) (int, error) {
+	if !b.wait() {
+		b.end(false)
+		return 0, context.Cause(b.ctx)
+	}
 	n, err := b.body.Read(p)
 	if err == nil {
 		return n, nil

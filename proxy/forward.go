@@ -40,16 +40,14 @@ func (c copyBuffers) Put(b []byte) { c.p.put(b) }
 // exchange is one forwarding: what goes out, and who watches what comes back.
 type forwarding struct {
 	url      *url.URL
-	body     *payload                    // nil: the client's body is streamed as it is
-	length   int64                       // of body; -1 when the client announced trailers
-	decoded  bool                        // body is no longer in the client's Content-Encoding
-	proxied  bool                        // an HTTP proxy of the environment stands before the upstream
-	identity bool                        // ask the upstream for an unencoded reply
-	original *payload                    // what to send again if the upstream rejects body; nil: nothing was changed
-	present  func(http.Header, *url.URL) // puts the upstream's own credential in; nil: the client's goes on
+	body     *payload // nil: the client's body is streamed as it is
+	length   int64    // of body; -1 when the client announced trailers
+	decoded  bool     // body is no longer in the client's Content-Encoding
+	proxied  bool     // an HTTP proxy of the environment stands before the upstream
+	identity bool     // ask the upstream for an unencoded reply
+	original *payload // what to send again if the upstream rejects body; nil: nothing was changed
 	rejected func(status int)
-	response func(*http.Response) error
-	failed   func(w http.ResponseWriter, r *http.Request, err error)
+	turn     *turn // which is told of the response, or why there is none
 }
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that the client sees a
@@ -65,8 +63,8 @@ func (p *Proxy) serve(w *patient, r *http.Request, f *forwarding) {
 		FlushInterval:  -1,
 		BufferPool:     copyBuffers{&p.pool},
 		ErrorLog:       p.stdlog,
-		ModifyResponse: f.response,
-		ErrorHandler:   f.failed,
+		ModifyResponse: f.turn.response,
+		ErrorHandler:   f.turn.failed,
 	}
 	if f.original != nil {
 		rp.Transport = &secondTry{rp.Transport, f}
@@ -94,9 +92,7 @@ func (f *forwarding) dress(out *http.Request) {
 			delete(out.Header, h)
 		}
 	}
-	if f.present != nil {
-		f.present(out.Header, out.URL)
-	}
+	f.turn.who.present(out.Header, out.URL)
 	if f.identity {
 		out.Header.Set("Accept-Encoding", "identity")
 	}
@@ -155,28 +151,43 @@ func (s *secondTry) RoundTrip(r *http.Request) (*http.Response, error) {
 	return second, nil
 }
 
-// watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and an observer
-// sees every byte before the client does.
+// watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and its turn sees every
+// byte before the client does.
 type watched struct {
 	io.ReadCloser
-	idle  *time.Timer
+	turn  *turn
+	idle  *time.Timer // nil for a body that keeps to the limit by itself
 	limit time.Duration
-	see   func(b []byte, err error)
+}
+
+// idling is a body that ends a read in which nothing comes for so long.
+type idling interface{ idleLimit(d time.Duration) }
+
+// watch puts a body under the limit.
+func (w *watched) watch(t *turn, body io.ReadCloser, limit time.Duration) {
+	w.ReadCloser, w.turn, w.limit = body, t, limit
+	if b, ok := body.(idling); ok {
+		b.idleLimit(limit)
+	} else if body != http.NoBody {
+		w.idle = time.AfterFunc(limit, func() { _ = body.Close() })
+	}
 }
 
 // Read implements io.Reader.
 func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
-	w.idle.Reset(w.limit)
-	if w.see != nil {
-		w.see(b[:n], err)
+	if w.idle != nil {
+		w.idle.Reset(w.limit)
 	}
+	w.turn.see(b[:n], err)
 	return n, err
 }
 
 // Close implements io.Closer.
 func (w *watched) Close() error {
-	w.idle.Stop()
+	if w.idle != nil {
+		w.idle.Stop()
+	}
 	return w.ReadCloser.Close()
 }
 

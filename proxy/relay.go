@@ -31,15 +31,15 @@ func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
 		err = errors.New("the upstream switches protocols, which nobody asked for")
 	}
 	if err != nil {
-		f.failed(w, out, err)
+		f.turn.failed(w, out, err)
 		return
 	}
 	waiting := res.Body != http.NoBody && !arrived(res.Body)
 	endToEnd(res.Header)
-	err = f.response(res)
+	err = f.turn.response(res)
 	defer func() { _ = res.Body.Close() }()
 	if err != nil {
-		f.failed(w, out, err)
+		f.turn.failed(w, out, err)
 		return
 	}
 	h := w.Header()

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"encoding/hex"
 	"errors"
 	"net/http"
 	"strings"
@@ -82,7 +83,7 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 		return refusal(shape, http.StatusRequestEntityTooLarge, errTooLarge.Error())
 	}
 	t := &turn{p: p, set: set, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
-	f := &forwarding{url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, proxied: tgt.proxied}
+	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, proxied: tgt.proxied}
 	if dialect != wire.None {
 		if err := t.read(f); err != nil {
 			return err
@@ -91,10 +92,6 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 		t.prepare(f)
 		t.name()
 		p.guard("begin", t.begin)
-	}
-	f.response, f.failed = t.response, t.failed
-	if who.key != nil {
-		f.present = who.present
 	}
 	p.serve(pw, r, f)
 	return nil
@@ -248,9 +245,11 @@ func (t *turn) catchUp(asked bool) {
 
 // name mints the request's id. It holds the session's, so that feedback by request id needs no index of its own.
 func (t *turn) name() {
-	t.id = t.p.newID("req_")
-	if t.ses != nil {
-		t.id = "req_" + t.ses.ID.String() + t.id[len("req_"):len("req_")+16]
+	if t.ses == nil {
+		t.id = t.p.newID("req_")
+	} else {
+		random := t.p.opts.entropy()
+		t.id = "req_" + hex.EncodeToString(append(t.ses.ID[:], random[:8]...))
 	}
 	t.hold()
 }

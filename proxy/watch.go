@@ -26,6 +26,7 @@ type watch struct {
 	over     bool // the threader knows that the request has ended
 	reply    *wire.Reply
 	overflow bool // the copies of all streams in flight together are too many
+	body     watched
 }
 
 // response is ReverseProxy's hook: the reply's headers are here.
@@ -43,16 +44,13 @@ func (t *turn) response(res *http.Response) error {
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
 		t.over()
 	}
-	idle := t.set.cfg.Limits.StreamIdleTimeout
-	body := res.Body
-	w := &watched{ReadCloser: body, limit: idle, idle: time.AfterFunc(idle, func() { _ = body.Close() })}
 	if t.ses != nil {
 		t.watch.want = res.ContentLength
 		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
-		w.see = t.see
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
-		res.Body = w
+		t.watch.body.watch(t, res.Body, t.set.cfg.Limits.StreamIdleTimeout)
+		res.Body = &t.watch.body
 	}
 	return nil
 }
