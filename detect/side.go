@@ -75,61 +75,56 @@ type sideText struct{ kind, text string }
 // knownHead is how much of a system prompt is read for the known sentences, in bytes.
 const knownHead = 600
 
-// sideSentences are what known agents use word for word.
-var sideSentences = [...]sideText{
-	{"summary", "you are performing a context checkpoint compaction"},
-	{"summary", "critical: respond with text only"},
-	{"summary", "your task is to create a detailed summary of the conversation so far"},
-	{"summary", "please create a detailed summary of the conversation so far. the history is being compacted"},
-	{"summary", "your task is to create a detailed summary of the recent portion of the conversation"},
-	{"summary", "your task is to create a comprehensive, detailed summary of the entire conversation"},
-	{"summary", "you are the component that summarizes internal chat history"},
-	{"summary", "first, reason in your scratchpad. then, generate the <state_snapshot>"},
-	{"summary", "provide a detailed prompt for continuing our conversation above"},
-	{"summary", "provide a detailed but concise summary of our conversation above"},
-	{"summary", "the messages above are a conversation to summarize"},
-	{"summary", "the conversation history before this point was compacted"},
-	{"summary", "the current conversation is rapidly running out of context"},
-	{"summary", "*briefly* summarize this partial conversation"},
-	{"summary", "you are maintaining a context-aware state summary"},
-	{"summary", "critical: this summarization request is a system operation"},
-	{"title", "based on the conversation so far, provide a concise description of this session"},
-	{"title", "generate a title for this conversation"},
-	{"title", "please write a 5-10 word title for the following conversation"},
-	{"title", "analyze if this message indicates a new conversation topic"},
-	{"title", "summarize this coding conversation in under 50 characters"},
-	{"title", "generate a concise, sentence-case title"},
-	{"memory", "you are now acting as the managed memory"},
-	{"memory", "extract durable memories from the conversation"},
-	{"memory", "analyze *only* the content and structure of your immediately preceding response"},
-}
-
-// sideRoles are what their housekeepers are told to be, where a system prompt begins.
-var sideRoles = [...]sideText{
-	{"title", "you are a title generator"},
-	{"summary", "you are a context summarization"},
-	{"summary", "you are an anchored context summarization"},
-	{"summary", "you are the component that summarizes"},
-	{"summary", "you are a helpful ai assistant tasked with summarizing conversations"},
-	{"summary", "you are a conversation summar"},
-	{"summary", "you are summarizing a conversation"},
-	{"title", "you are an expert in crafting"}, // titles, branch names
-	{"commit", "you are an expert software engineer that generates concise, one-line git commit messages"},
-	{"memory", "you are the managed memory"},
-	{"memory", "you are a memory extraction"},
-}
-
-// knownSide looks for the sentences of known agents.
+// knownSide looks for what known agents use word for word: their sentences, and what their housekeepers are told to be.
 func knownSide(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
-	first := slices.IndexFunc(sideSentences[:], func(w sideText) bool { return foldedPrefix(head, w.text) })
+	sentences := [...]sideText{
+		{"summary", "you are performing a context checkpoint compaction"},
+		{"summary", "critical: respond with text only"},
+		{"summary", "your task is to create a detailed summary of the conversation so far"},
+		{"summary", "please create a detailed summary of the conversation so far. the history is being compacted"},
+		{"summary", "your task is to create a detailed summary of the recent portion of the conversation"},
+		{"summary", "your task is to create a comprehensive, detailed summary of the entire conversation"},
+		{"summary", "you are the component that summarizes internal chat history"},
+		{"summary", "first, reason in your scratchpad. then, generate the <state_snapshot>"},
+		{"summary", "provide a detailed prompt for continuing our conversation above"},
+		{"summary", "provide a detailed but concise summary of our conversation above"},
+		{"summary", "the messages above are a conversation to summarize"},
+		{"summary", "the conversation history before this point was compacted"},
+		{"summary", "the current conversation is rapidly running out of context"},
+		{"summary", "*briefly* summarize this partial conversation"},
+		{"summary", "you are maintaining a context-aware state summary"},
+		{"summary", "critical: this summarization request is a system operation"},
+		{"title", "based on the conversation so far, provide a concise description of this session"},
+		{"title", "generate a title for this conversation"},
+		{"title", "please write a 5-10 word title for the following conversation"},
+		{"title", "analyze if this message indicates a new conversation topic"},
+		{"title", "summarize this coding conversation in under 50 characters"},
+		{"title", "generate a concise, sentence-case title"},
+		{"memory", "you are now acting as the managed memory"},
+		{"memory", "extract durable memories from the conversation"},
+		{"memory", "analyze *only* the content and structure of your immediately preceding response"},
+	}
+	first := slices.IndexFunc(sentences[:], func(w sideText) bool { return foldedPrefix(head, w.text) })
 	if first < 0 {
-		first = len(sideSentences)
+		first = len(sentences)
 	}
-	if first = firstBegun(user, sideSentences[:first]); first < len(sideSentences) {
-		return sideSentences[first].kind, true
+	if first = firstBegun(user, sentences[:first]); first < len(sentences) {
+		return sentences[first].kind, true
 	}
-	for _, w := range sideRoles {
+	for _, w := range [...]sideText{
+		{"title", "you are a title generator"},
+		{"summary", "you are a context summarization"},
+		{"summary", "you are an anchored context summarization"},
+		{"summary", "you are the component that summarizes"},
+		{"summary", "you are a helpful ai assistant tasked with summarizing conversations"},
+		{"summary", "you are a conversation summar"},
+		{"summary", "you are summarizing a conversation"},
+		{"title", "you are an expert in crafting"}, // titles, branch names
+		{"commit", "you are an expert software engineer that generates concise, one-line git commit messages"},
+		{"memory", "you are the managed memory"},
+		{"memory", "you are a memory extraction"},
+	} {
 		if foldedPrefix(head, w.text) {
 			return w.kind, true
 		}

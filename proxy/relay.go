@@ -100,12 +100,7 @@ func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
 	}
 }
 
-// hopByHop are the headers that end at each hop (RFC 9110, section 7.6.1), with the two that are not in it and are everywhere.
-var hopByHop = [...]string{
-	"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade",
-}
-
-// endToEnd takes out what ends here.
+// endToEnd takes out what ends at each hop (RFC 9110, section 7.6.1), with the two headers that are not in it and are everywhere.
 func endToEnd(h http.Header) {
 	for _, f := range h["Connection"] {
 		for name := range strings.SplitSeq(f, ",") {
@@ -114,7 +109,7 @@ func endToEnd(h http.Header) {
 			}
 		}
 	}
-	for _, k := range hopByHop {
+	for _, k := range [...]string{"Connection", "Proxy-Connection", "Keep-Alive", "Proxy-Authenticate", "Proxy-Authorization", "Te", "Trailer", "Transfer-Encoding", "Upgrade"} {
 		delete(h, k)
 	}
 }

@@ -36,10 +36,16 @@ type packer struct {
 	enc  *zstd.Encoder
 	dec  *zstd.Decoder
 	err  error
+
+	dictOnce sync.Once
+	dict     *s2.Dict
 }
 
 // small packs and unpacks by smallDict.
-var small = sync.OnceValue(func() *s2.Dict { return s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
+func (p *packer) small() *s2.Dict {
+	p.dictOnce.Do(func() { p.dict = s2.MakeDict([]byte(smallDict), []byte(`{"id":"`)) })
+	return p.dict
+}
 
 func (p *packer) open() error {
 	p.once.Do(func() {
@@ -60,7 +66,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 	if len(doc) < packBetter {
 		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
 		out[0] = packS2
-		if out = out[:1+len(small().Encode(out[1:], doc))]; len(out) < len(doc) {
+		if out = out[:1+len(p.small().Encode(out[1:], doc))]; len(out) < len(doc) {
 			return out, nil
 		}
 		return doc, nil
@@ -77,7 +83,7 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 // unpack undoes pack: JSON begins with a bracket, a frame with its magic number (RFC 8878).
 func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
-		return unpackS2(doc[1:])
+		return p.unpackS2(doc[1:])
 	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
@@ -92,14 +98,14 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	return out, nil
 }
 
-func unpackS2(doc []byte) ([]byte, error) {
+func (p *packer) unpackS2(doc []byte) ([]byte, error) {
 	n, err := s2.DecodedLen(doc)
 	if err == nil && n > packBetter {
 		err = s2.ErrTooLarge
 	}
 	var out []byte
 	if err == nil {
-		out, err = small().Decode(make([]byte, n), doc)
+		out, err = p.small().Decode(make([]byte, n), doc)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
