@@ -279,7 +279,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	for i, d := range all { // maxima come one by one
 		heard := NewCounters()
 		heard.Raise(all[:i+1])
-		if p := heard.Posterior(lesson("a")); p.Leaning != (heard.Stats("a@1").LogUp >= math.Log(5)) || p.Proven && !p.Leaning {
+		if p := heard.Posterior(lesson("a")); p.Leaning != (heard.Stats("a@1").LogUp >= math.Log(3)) || p.Proven && !p.Leaning {
 			t.Fatalf("after %v: %+v", d, p)
 		}
 	}

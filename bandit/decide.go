@@ -6,7 +6,7 @@ import "math"
 type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
-	Leaning   bool    // E+ once reached 5; its holdout is halved
+	Leaning   bool    // E+ once reached 3; its holdout is halved
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it

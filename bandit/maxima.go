@@ -56,7 +56,7 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 const bankedAt = 20
 
 // leaningAt is the evidence at which a lesson is withheld half as often: what is paid for its proof is paid more slowly.
-const leaningAt = 5
+const leaningAt = 3
 
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
 // the interval again, and that must not take the proof back.
