@@ -26,7 +26,7 @@ func (l *corkListener) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &corkConn{Conn: c, pool: &l.pool}, nil
+	return &corkConn{Conn: newRawConn(c), pool: &l.pool}, nil
 }
 
 type corkKey struct{}
@@ -87,8 +87,10 @@ func (c *corkConn) Write(b []byte) (int, error) {
 }
 
 // CloseWrite lets http.Server end its side first, so that a client which is still sending can read the answer.
-func (c *corkConn) CloseWrite() error {
-	if half, ok := c.Conn.(interface{ CloseWrite() error }); ok {
+func (c *corkConn) CloseWrite() error { return closeWrite(c.Conn) }
+
+func closeWrite(c net.Conn) error {
+	if half, ok := c.(interface{ CloseWrite() error }); ok {
 		return half.CloseWrite()
 	}
 	return nil

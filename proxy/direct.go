@@ -52,6 +52,7 @@ func newDirect(header time.Duration, now func() time.Time) *direct {
 // wireConn is a connection to an upstream, used by one turn at a time.
 type wireConn struct {
 	net.Conn
+	whole net.Conn // the same one, for what is too long to be written in one go
 	addr  string
 	br    *bufio.Reader
 	head  headBuffer // what the last request went out in
@@ -115,7 +116,8 @@ func (d *direct) take(ctx context.Context, addr string) (*wireConn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &wireConn{Conn: conn, addr: addr, br: bufio.NewReaderSize(conn, readBuffer)}, nil
+	raw := newRawConn(conn)
+	return &wireConn{Conn: raw, whole: conn, addr: addr, br: bufio.NewReaderSize(raw, readBuffer)}, nil
 }
 
 // give keeps a connection for the next turn.
@@ -210,7 +212,7 @@ func writeRequest(c *wireConn, r *http.Request) error {
 		return err
 	}
 	bufs := net.Buffers{head, data}
-	_, err := bufs.WriteTo(c.Conn)
+	_, err := bufs.WriteTo(c.whole)
 	return err
 }
 
