@@ -5,7 +5,6 @@ import (
 	"net"
 	"os"
 	"syscall"
-	"unsafe"
 )
 
 // rawConn reads and writes a socket without telling the scheduler that it enters the kernel. A socket here never blocks: what
@@ -47,13 +46,13 @@ func newRawConn(c net.Conn) net.Conn {
 // do makes the call, and says false when it has to wait.
 func (c *rawCall) do(trap, fd uintptr) bool {
 	for {
-		n, _, errn := syscall.RawSyscall(trap, fd, uintptr(unsafe.Pointer(unsafe.SliceData(c.b))), uintptr(len(c.b))) //nolint:gosec // c.b holds the buffer until the call has returned
+		n, errn := rawSyscall(trap, fd, c.b)
 		switch errn {
 		case syscall.EINTR:
 		case syscall.EAGAIN:
 			return false
 		case 0:
-			c.n, c.errn = int(n), 0
+			c.n, c.errn = n, 0
 			return true
 		default:
 			c.n, c.errn = 0, errn
