@@ -3,6 +3,7 @@ package proxy
 import (
 	"bufio"
 	"bytes"
+	"context"
 	"fmt"
 	"io"
 	"net"
@@ -92,16 +93,19 @@ func TestCorkLosesNothing(t *testing.T) {
 	for i := range 40 {
 		fmt.Fprintf(&want, "%d:%s\n", i, strings.Repeat("x", i*i*200))
 	}
+	pieces, last := bytes.Clone(want.Bytes()), bytes.Repeat([]byte("y"), 5<<10) // short enough to be held back
 	url, _ := corkServer(t, func(p *patient) {
-		s := bufio.NewScanner(bytes.NewReader(want.Bytes()))
+		s := bufio.NewScanner(bytes.NewReader(pieces))
 		s.Buffer(nil, 1<<20)
 		for n := 0; s.Scan(); n++ {
 			_, _ = p.Write(append(s.Bytes(), '\n'))
-			if n%3 == 0 {
+			if n%3 == 1 { // not the last one
 				_ = p.FlushError()
 			}
 		}
+		_, _ = p.Write(last)
 	})
+	want.Write(last)
 	if got := read(t, url); !bytes.Equal(got, want.Bytes()) {
 		t.Errorf("%d bytes of %d", len(got), want.Len())
 	}
@@ -129,6 +133,48 @@ func TestRelayHeadersAndTrailers(t *testing.T) {
 	}
 	if h := up.last(t).header; h.Get("Te") != "trailers" || h.Get("X-Mine") != "" || h.Get("X-Forwarded-For") != "10.0.0.1" {
 		t.Errorf("the upstream got %v", h)
+	}
+}
+
+// The headers of a reply whose body takes its time reach the client before it.
+func TestRelayHeadersGoAhead(t *testing.T) {
+	there := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-there:
+			_, _ = io.WriteString(w, "data: [DONE]\n\n")
+		case <-r.Context().Done():
+		case <-time.After(10 * time.Second):
+		}
+	})
+	r := newRig(t, up, "", nil, nil)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client(t).Do(req)
+	if err != nil {
+		t.Fatalf("no headers: %v", err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	close(there)
+	if b, err := io.ReadAll(res.Body); err != nil || string(b) != "data: [DONE]\n\n" {
+		t.Errorf("%q %v", b, err)
+	}
+}
+
+func TestRelayTrailersOfAnEmptyBody(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		_ = http.NewResponseController(w).Flush() // or there is nothing to trail
+		w.Header().Set(http.TrailerPrefix+"X-Late", "43")
+	})
+	r := newRig(t, up, "", nil, nil)
+	if res, got := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"hi"}]}`); len(got) != 0 || res.Trailer.Get("X-Late") != "43" {
+		t.Errorf("%q %v", got, res.Trailer)
 	}
 }
 
