@@ -32,41 +32,58 @@ type foreseen struct {
 // foresee lets the chooser learn from an open session's feedback at once. It is the rewards of the last closing age, and
 // where there is little history that is much of it.
 func (s *Store) foresee(ctx context.Context, tenant string, id session.ID) {
-	if ses := s.live.get(id, s.opts.Now()); ses != nil {
-		defer ses.pins.Add(-1)
-		if ses.Tenant != tenant {
-			return
+	rec := s.inMemory(tenant, id)
+	if rec == nil {
+		row, ok, err := s.be.Session(ctx, tenant, id)
+		if err != nil || !ok || row.Closed {
+			return // closing will see it
 		}
-		entries, err := s.be.Feedback(ctx, tenant, id)
-		if err != nil {
-			s.opts.Failed("early", err)
-			return
-		}
-		ses.Lock() // not held any longer: requests of the session wait for it
-		rec := session.Record{ID: id, Tenant: tenant, Started: ses.Started, Assignment: ses.Assignment.Clone()}
-		ses.Unlock()
-		s.foreseen(&rec, feedback.Reward(entries, s.opts.Tiers))
+		s.foreseeRow(ctx, &row)
 		return
 	}
-	row, ok, err := s.be.Session(ctx, tenant, id)
-	if err != nil || !ok || row.Closed {
-		return // closing will see it
-	}
-	s.foreseeRow(ctx, &row)
-}
-
-// foreseeRow does so for a session that is not in memory.
-func (s *Store) foreseeRow(ctx context.Context, row *session.Row) {
-	rec, err := session.Decode(row.ID, row.Data)
-	if err != nil {
-		return // closing tells of it
-	}
-	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
+	entries, err := s.be.Feedback(ctx, tenant, id)
 	if err != nil {
 		s.opts.Failed("early", err)
 		return
 	}
 	s.foreseen(rec, feedback.Reward(entries, s.opts.Tiers))
+}
+
+// foreseeRow does so for a session that is not in memory.
+func (s *Store) foreseeRow(ctx context.Context, row *session.Row) {
+	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
+	if err != nil {
+		s.opts.Failed("early", err)
+		return
+	}
+	s.foreseeSaid(row, entries)
+}
+
+// foreseeSaid does so with what was said of it.
+func (s *Store) foreseeSaid(row *session.Row, entries []feedback.Entry) {
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		return // closing tells of it
+	}
+	if here := s.inMemory(row.Tenant, row.ID); here != nil && here.Turns >= rec.Turns { // else it has gone on at another replica
+		rec = here
+	}
+	s.foreseen(rec, feedback.Reward(entries, s.opts.Tiers))
+}
+
+// inMemory is what is known here of who a session belongs to and what it was assigned, nil when it is not in memory.
+func (s *Store) inMemory(tenant string, id session.ID) *session.Record {
+	ses := s.live.get(id, s.opts.Now())
+	if ses == nil {
+		return nil
+	}
+	defer ses.pins.Add(-1)
+	if ses.Tenant != tenant {
+		return nil
+	}
+	ses.Lock() // not held any longer: requests of the session wait for it
+	defer ses.Unlock()
+	return &session.Record{ID: id, Tenant: tenant, Started: ses.Started, Turns: ses.Turns, Assignment: ses.Assignment.Clone()}
 }
 
 // foreseen puts a session's reward of this moment in the place of the one before.

@@ -1,10 +1,12 @@
 package store
 
 import (
+	"path/filepath"
 	"testing"
 	"time"
 
 	"precept/bandit"
+	"precept/store/storetest"
 )
 
 var looked = bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
@@ -58,4 +60,51 @@ func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	r.clk.add(time.Minute)
 	again.closeDue(again.ctx())
 	same(t, "open sessions", len(again.early.sessions), 0)
+}
+
+// Replicas on one Redis believe the same of an open session, whichever of them was told, and count it once when one of them
+// has closed it.
+func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	open := func() *rig {
+		dir := t.TempDir()
+		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, inRedis(t, server, filepath.Join(dir, "spool")))
+	}
+	a, b := open(), open()
+	follow := func(r *rig) {
+		t.Helper()
+		be, ok := r.Store.be.(sharedBackend)
+		if !ok {
+			t.Fatal("the backend is nobody else's")
+		}
+		if err := r.refresh(r.ctx(), be); err != nil {
+			t.Fatal(err)
+		}
+	}
+	beliefs := func(r *rig) bandit.Posterior { return r.Beliefs(us).Posterior(looked) }
+	id := a.played("s", picked(true))
+	prior := beliefs(b)
+	b.tell(us, id, score("f1", 1, 1)) // the feedback comes to the replica that does not serve the session
+	b.resettle(b.ctx())
+	told := beliefs(b)
+	if told.Mean <= prior.Mean {
+		t.Fatalf("a success was told: %v, was %v", told.Mean, prior.Mean)
+	}
+	follow(a)
+	same(t, "the other's belief", beliefs(a), told)
+	a.tell(us, id, score("f2", 2, 0))
+	a.resettle(a.ctx())
+	follow(b)
+	follow(b) // nothing is counted twice
+	same(t, "after a correction", beliefs(b), beliefs(a))
+	if beliefs(b).Mean >= prior.Mean {
+		t.Errorf("it was a failure: %v, was %v", beliefs(b).Mean, prior.Mean)
+	}
+	a.age()
+	b.clk.add(closeAge + time.Second)
+	follow(b)
+	same(t, "open sessions", len(b.early.sessions), 0)
+	same(t, "after the closing", beliefs(b), beliefs(a))
+	sameList(t, "failures", append(a.failed(), b.failed()...), nil)
 }

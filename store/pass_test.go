@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"precept/feedback"
+	"precept/session"
 	"precept/store/redis"
 	"precept/store/storetest"
 )
@@ -21,6 +23,14 @@ type elsewhere struct {
 func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
 
 func (e elsewhere) Moved(ctx context.Context) (map[string]string, error) { return e.redis.Moved(ctx) }
+
+func (e elsewhere) Told(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
+	return e.redis.Told(ctx, tenant, after, limit)
+}
+
+func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	return e.redis.Settled(ctx, tenant, ids)
+}
 
 // inRedis makes a rig with its spool on a small disk and its backend in a Redis.
 func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Options) {

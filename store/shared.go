@@ -7,16 +7,24 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/feedback"
 	"precept/session"
 )
 
 // FollowEvery is how often a store looks at what other replicas have learned.
 const FollowEvery = 2 * time.Second
 
+// toldBatch is how many open sessions that were told of are read in one step.
+const toldBatch = 500
+
 // sharedBackend is one that other processes write to as well.
 type sharedBackend interface {
 	// Moved says of each tenant how often its counters were changed, by whomever.
 	Moved(ctx context.Context) (map[string]string, error)
+	// Told lists open sessions with all feedback that they got, in the order in which they last got some, behind a place in it.
+	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
+	// Settled says which sessions the counters know.
+	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }
 
 // shared is what a store on such a backend has to know. Nothing of it is used on any other.
@@ -25,6 +33,7 @@ type shared struct {
 	// reward of ours is then in both or in neither. It is locked before tenantsMu.
 	mu    sync.Mutex
 	moved map[string]string // as of the last reading
+	told  map[string]int64  // how far the chooser has listened
 }
 
 // Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a backend that is this
@@ -57,14 +66,17 @@ func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 		return err
 	}
 	for name, stand := range moved {
-		if err := s.refreshTenant(ctx, name, stand); err != nil {
+		if err := s.refreshTenant(ctx, be, name, stand); err != nil {
+			return err
+		}
+		if err := s.listen(ctx, be, name); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-func (s *Store) refreshTenant(ctx context.Context, name, stand string) error {
+func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand string) error {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	if old, read := s.shared.moved[name]; read && old == stand {
@@ -85,6 +97,54 @@ func (s *Store) refreshTenant(ctx context.Context, name, stand string) error {
 		s.shared.moved = map[string]string{}
 	}
 	s.shared.moved[name] = stand
+	return s.settledElsewhere(ctx, be, name)
+}
+
+// settledElsewhere takes back what was told of a tenant's sessions that the counters know by now, because another replica
+// closed them. The caller holds shared.mu.
+func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name string) error {
+	var ids []session.ID
+	now := s.opts.Now()
+	for at, f := range s.early.sessions {
+		if at.tenant == name && !f.due.After(now) {
+			ids = append(ids, at.id)
+		}
+	}
+	if len(ids) == 0 {
+		return nil
+	}
+	settled, err := be.Settled(ctx, name, ids)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if settled[i] {
+			s.unforesee(touch{name, id})
+		}
+	}
+	return nil
+}
+
+// listen lets the chooser learn from what open sessions told the other replicas.
+func (s *Store) listen(ctx context.Context, be sharedBackend, name string) error {
+	for ctx.Err() == nil {
+		rows, said, last, err := be.Told(ctx, name, s.shared.told[name], toldBatch)
+		if err != nil {
+			return err
+		}
+		for i := range rows {
+			if !rows[i].Closed {
+				s.foreseeSaid(&rows[i], said[i])
+			}
+		}
+		if s.shared.told == nil {
+			s.shared.told = map[string]int64{}
+		}
+		s.shared.told[name] = last
+		if len(rows) < toldBatch {
+			break
+		}
+	}
 	return nil
 }
 

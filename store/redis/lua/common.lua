@@ -62,12 +62,16 @@ local function supersedes(value, old)
   return less(string.sub(old, 1, 44), string.sub(value, 1, 44))
 end
 
--- unheard notes that a session got feedback which the counters do not know. 'n' of the session counts it; the set holds the
--- closed ones.
+-- unheard notes that a session got feedback which the counters do not know. 'n' of the session counts it. Closed sessions stand in
+-- 'unsettled', open ones in 'told', in the order in which they last got some.
 local function unheard(id)
   local s = key('s', id)
   call('HINCRBY', s, 'n', 1)
-  if call('HEXISTS', s, 'a') == 1 then call('SADD', P .. 'unsettled', id) end
+  if call('HEXISTS', s, 'a') == 1 then
+    call('SADD', P .. 'unsettled', id)
+  else
+    call('ZADD', P .. 'told', number(0), id)
+  end
 end
 
 -- entry puts a feedback into a session's set and says whether that changed it.

@@ -17,6 +17,7 @@ local function drop(id)
   call('ZREM', P .. 'seen', id)
   call('ZREM', P .. 'order', id)
   call('SREM', P .. 'unsettled', id)
+  call('ZREM', P .. 'told', id)
   if head then call('ZREM', P .. 'due', string.sub(head, 1, 8) .. id) end
   for p = 1, #trail, 9 do
     local kind, v = string.sub(trail, p, p), string.sub(trail, p + 1, p + 8)

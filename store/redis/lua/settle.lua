@@ -11,6 +11,7 @@ local function step()
     any = true
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
+    if from == '0' then call('ZREM', P .. 'told', id) end
     -- Feedback that came while the step was on its way is for the next one.
     if (v[3] or '0') == heard then call('SREM', P .. 'unsettled', id) else call('SADD', P .. 'unsettled', id) end
     local head = v[1]

@@ -1,0 +1,98 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+// Told lists open sessions of a tenant that got feedback, the one that got some longest ago first, at most limit of them,
+// beginning behind a place in that order: 0, or the place that the previous call returned. Beside each session stands all
+// that was said of it.
+func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
+	last = after
+	err = s.do(ctx, "told", func(c goredis.UniversalClient) error {
+		key := s.base(tenant) + "told"
+		pipe := c.Pipeline()
+		top := pipe.ZRevRangeWithScores(ctx, key, 0, 0)
+		page := pipe.ZRangeByScoreWithScores(ctx, key, toldBehind(after, limit))
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		list := page.Val()
+		if t := top.Val(); len(t) > 0 && int64(t[0].Score) < after { // the server has lost data, and counts from further down
+			if list, err = c.ZRangeByScoreWithScores(ctx, key, toldBehind(0, limit)).Result(); err != nil {
+				return err
+			}
+		}
+		rows, said, err = s.told(ctx, c, tenant, list)
+		if err == nil && len(list) > 0 {
+			last = int64(list[len(list)-1].Score)
+		}
+		return err
+	})
+	return rows, said, last, err
+}
+
+func toldBehind(after int64, limit int) *goredis.ZRangeBy {
+	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
+}
+
+// told reads what the listed sessions are, and what was said of them; those that have no row are left out.
+func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
+	ids := make([]session.ID, len(list))
+	heads := make([]*goredis.SliceCmd, len(list))
+	values := make([]*goredis.StringSliceCmd, len(list))
+	pipe := c.Pipeline()
+	for i, z := range list {
+		member, _ := z.Member.(string)
+		ids[i] = toID(member)
+		heads[i] = pipe.HMGet(ctx, s.sessionKey(tenant, ids[i]), "h", "d", "i")
+		values[i] = pipe.HVals(ctx, s.base(tenant)+"f:"+ids[i].String())
+	}
+	if len(list) == 0 {
+		return nil, nil, nil
+	}
+	if err := each(ctx, pipe); err != nil {
+		return nil, nil, err
+	}
+	for i, id := range ids {
+		r, ok := toRow(tenant, id, heads[i].Val())
+		if !ok {
+			continue
+		}
+		entries, err := unpackEntries(values[i].Val())
+		if err != nil {
+			return nil, nil, err
+		}
+		rows, said = append(rows, r), append(said, entries)
+	}
+	return rows, said, nil
+}
+
+// Settled says which of a tenant's sessions the counters know.
+func (s *Store) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	out := make([]bool, len(ids))
+	err := s.do(ctx, "settled", func(c goredis.UniversalClient) error {
+		for from := 0; from < len(ids); from += 500 {
+			part := ids[from:min(from+500, len(ids))]
+			pipe := c.Pipeline()
+			cmds := make([]*goredis.BoolCmd, len(part))
+			for i, id := range part {
+				cmds[i] = pipe.HExists(ctx, s.sessionKey(tenant, id), "a")
+			}
+			if err := each(ctx, pipe); err != nil {
+				return err
+			}
+			for i := range part {
+				out[from+i] = cmds[i].Val()
+			}
+		}
+		return nil
+	})
+	return out, err
+}

@@ -1,0 +1,97 @@
+package redis_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/feedback"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+func say(t *testing.T, s *redis.Store, n int, name string, score float64) {
+	t.Helper()
+	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
+	if _, err := s.AddFeedback(t.Context(), "default", sid(n), []feedback.Entry{e}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// told reads a page as "session: feedback ..." lines, and the place behind it.
+func told(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) {
+	t.Helper()
+	rows, said, last, err := s.Told(t.Context(), "default", after, limit)
+	if err != nil || len(rows) != len(said) {
+		t.Fatal(len(rows), len(said), err)
+	}
+	var list []string
+	for i, r := range rows {
+		line := "?:"
+		for n := range 10 {
+			if r.ID == sid(n) {
+				line = fmt.Sprintf("%d:", n)
+			}
+		}
+		for _, e := range said[i] {
+			line += " " + e.ID
+		}
+		list = append(list, line)
+	}
+	return strings.Join(list, ", "), last
+}
+
+// What open sessions are told of can be read in the order of arrival, from where one was; what closes or is forgotten leaves.
+func TestTold(t *testing.T) {
+	s := open(t, storetest.StartRedis(t).URL())
+	for n := range 4 {
+		if err := s.Write(t.Context(), batch(n)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	check := func(what string, after int64, limit int, want string) int64 {
+		t.Helper()
+		have, last := told(t, s, after, limit)
+		if have != want {
+			t.Errorf("%s: have %q, want %q", what, have, want)
+		}
+		return last
+	}
+	if last := check("nobody", 0, 9, ""); last != 0 {
+		t.Errorf("a place of nothing: %d", last)
+	}
+	say(t, s, 2, "a", 1)
+	say(t, s, 1, "b", 0)
+	say(t, s, 7, "c", 0) // its row is still on the way
+	say(t, s, 3, "d", 0)
+	first := check("the first", 0, 1, "2: a")
+	last := check("the others", first, 9, "1: b, 3: d")
+	check("nothing new", last, 9, "")
+	say(t, s, 2, "e", 1)
+	say(t, s, 1, "b", 0) // a repeat changes nothing
+	last = check("one more", last, 9, "2: a e")
+
+	settled := func(want string) {
+		t.Helper()
+		have, err := s.Settled(t.Context(), "default", []session.ID{sid(1), sid(2), sid(3)})
+		if err != nil || fmt.Sprint(have) != want {
+			t.Errorf("settled: have %v %v, want %s", have, err, want)
+		}
+	}
+	settled("[false false false]")
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(1)}}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Forget(t.Context(), "default", sid(3)); err != nil {
+		t.Fatal(err)
+	}
+	settled("[true false false]")
+	check("closed and forgotten", 0, 9, "2: a e")
+	say(t, s, 1, "late", 1)
+	check("late", 0, 9, "2: a e")
+
+	// After a loss the server counts from further down than we had come.
+	check("lost", last+1<<50, 9, "2: a e")
+}
