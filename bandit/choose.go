@@ -16,10 +16,18 @@ const temper = 0.25
 // the order costs more than what is learned from it, while who may be picked at all has to stay open to chance.
 const ranking = 0.15
 
-// benched says that a lesson is expected to harm: by more than the draw's own spread. A line at 0 was tried and lost three
-// points of the attainable gain, because helpful lessons that began unluckily came back through the probe budget only;
-// no line at all injected a tenth more harmful lessons.
-func (b belief) benched() bool { return b.m < -temper*math.Sqrt(b.v) }
+// seasoned is how many picks a lesson has had when luck at the beginning is no excuse any more.
+const seasoned = 200
+
+// benched says that a lesson is expected to harm: of one with few picks, by more than the draw's own spread. A line at 0 for all was
+// tried and lost three points of the attainable gain, because helpful lessons that began unluckily came back through the
+// probe budget only; no line at all injected a tenth more harmful lessons.
+func (b belief) benched() bool {
+	if b.picks >= seasoned {
+		return b.m < 0
+	}
+	return b.m < -temper*math.Sqrt(b.v)
+}
 
 // choose ranks the fresh candidates by the objective and returns the best that fit into the slots left.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {

@@ -46,6 +46,22 @@ func TestBench(t *testing.T) {
 	}
 }
 
+// A lesson that had its chances is benched as soon as harm is likelier than not; who matched without being picked had none.
+func TestBenchOfTheSeasoned(t *testing.T) {
+	for _, x := range []struct {
+		mean, injected, withheld, unpicked float64
+		want                               bool
+	}{
+		{-0.001, 160, 39, 900, false}, {-0.001, 160, 40, 0, true}, {0.001, 160, 40, 0, false}, {-0.02, 20, 5, 900, true},
+	} {
+		b := DefaultPriors().update(evidence{n1: x.injected, n0: x.withheld, nu: x.unpicked}, 0.01)
+		b.m, b.v = x.mean, 0.02*0.02
+		if b.benched() != x.want {
+			t.Errorf("%+v", x)
+		}
+	}
+}
+
 // The posterior is the minimum of the penalised squares; solved here by hand on other numbers.
 func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -74,8 +74,8 @@ func (e evidence) safe() evidence {
 	return e
 }
 
-// belief is the posterior of an arm's two unknowns.
-type belief struct{ m, v, del, delVar float64 }
+// belief is the posterior of an arm's two unknowns, and how many picks it rests on.
+type belief struct{ m, v, del, delVar, picks float64 }
 
 // update is the posterior of the two-parameter linear model: a session in which the lesson matched has residual del, one in
 // which it was injected has del + effect, both with noise Sigma2.
@@ -88,7 +88,7 @@ func (p Priors) update(e evidence, mu0 float64) belief {
 	r0 := (sum + e.s1) / p.Sigma2
 	r1 := mu0/p.T02 + e.s1/p.Sigma2
 	det := a*d - b*b
-	return belief{m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det}
+	return belief{m: (a*r1 - b*r0) / det, v: a / det, del: (d*r0 - b*r1) / det, delVar: d / det, picks: e.n1 + e.n0}
 }
 
 // refit is three steps of EM over the arms, with pseudo-counts at the starting values.
