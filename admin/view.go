@@ -47,6 +47,9 @@ func (v *view) fill(r report.Report, truth func(string) (float64, bool)) {
 	v.Demo = truth != nil
 	v.Generated = r.GeneratedAt.UTC().Format(time.DateTime) + " UTC"
 	v.Definition = r.RewardDefinition
+	for _, e := range r.Elsewhere {
+		v.Warnings = append(v.Warnings, fmt.Sprintf("Not in these numbers: %d sessions that closed when the reward was %s.", e.Sessions, e.RewardDefinition))
+	}
 	if len(r.Lessons) == 0 && r.Global.NTreated+r.Global.NControl == 0 {
 		return
 	}

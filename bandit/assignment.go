@@ -65,6 +65,7 @@ type Assignment struct {
 	Picks    []Pick  `json:"p,omitempty"`
 	Day      int32   `json:"day"`          // bucket of the dated counters: days since 1970 of the session's start
 	Excluded bool    `json:"ex,omitempty"` // not part of the experiment (late look-up, injection rejected)
+	Reward   string  `json:"rw,omitempty"` // the definition of reward under which the session closed; "" the default one
 }
 
 // Clone is a copy that later decisions do not touch.

@@ -134,12 +134,17 @@ func Merge(sets ...[]Delta) []Delta {
 }
 
 // Told counts the rewards in deltas: what is compared with RefitEvery.
-func Told(ds []Delta) int {
-	var n int64
+func Told(ds []Delta) int { return int(count(ds, fTold)) }
+
+// Closed counts the sessions that were closed in deltas.
+func Closed(ds []Delta) int64 { return count(ds, fClosed) }
+
+// count adds up one of the tenant's own counters.
+func count(ds []Delta, field string) (n int64) {
 	for _, d := range ds {
-		if d.Scope == "" && d.Field == fTold {
+		if d.Scope == "" && d.Field == field {
 			n += d.Value
 		}
 	}
-	return int(n / Unit)
+	return n / Unit
 }

@@ -29,7 +29,8 @@ const (
 type Report struct {
 	GeneratedAt      time.Time `json:"generated_at"`
 	RewardDefinition string    `json:"reward_definition"`
-	Objective        string    `json:"objective"` // how lessons were chosen when the report was made; effects are of the holdout whatever it is
+	Elsewhere        []Counted `json:"other_definitions,omitempty"` // what is not in these numbers
+	Objective        string    `json:"objective"`                   // how lessons were chosen when the report was made; effects are of the holdout whatever it is
 	Tenant           string    `json:"tenant,omitempty"`
 	Window           string    `json:"window,omitempty"`      // effects count sessions that started in it; "" all
 	Provisional      bool      `json:"provisional,omitempty"` // sessions that have not closed are counted
@@ -37,6 +38,12 @@ type Report struct {
 	SRM              SRM       `json:"srm"`
 	Reporting        Reporting `json:"reporting"`
 	Lessons          []Row     `json:"lessons"`
+}
+
+// Counted are sessions that were closed, and counted, under another definition of reward.
+type Counted struct {
+	RewardDefinition string `json:"reward_definition"`
+	Sessions         int64  `json:"sessions"`
 }
 
 // Global compares the sessions that may get lessons with the control ones, among those in which a lesson matched.
@@ -147,6 +154,7 @@ type Input struct {
 	Now              time.Time
 	Tenant           string
 	RewardDefinition string
+	Elsewhere        []Counted
 	Counters         *bandit.Counters // nil reads as empty; for a provisional report a Clone to which open sessions were added
 	Config           bandit.Config
 	Lessons          []Lesson      // in force or not; arms in the counters that are not listed get a row when they were tested

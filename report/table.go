@@ -89,6 +89,9 @@ func (t table) head(r Report) {
 	if r.RewardDefinition != "" {
 		fmt.Fprintf(t.w, "Reward: %s\n", r.RewardDefinition)
 	}
+	for _, e := range r.Elsewhere {
+		fmt.Fprintf(t.w, "Not in these numbers: %d sessions that closed when the reward was %s\n", e.Sessions, e.RewardDefinition)
+	}
 	if note := objectives()[r.Objective]; note != "" {
 		fmt.Fprintf(t.w, "Objective: %s, %s\n", r.Objective, note)
 	}

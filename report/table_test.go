@@ -46,6 +46,7 @@ func text(t *testing.T, r Report) string {
 func TestTable(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
+	what.Elsewhere = []Counted{{"user>verifier@1h0m0s", 1204}}
 	for name, in := range map[string]Input{"table.txt": fleet(), "table-what-if.txt": what, "table-empty.txt": {Now: noon}} {
 		got := text(t, Build(in))
 		file := filepath.Join("testdata", name)

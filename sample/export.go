@@ -98,8 +98,9 @@ type Trial struct {
 	Center     float64  `json:"center"`     // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
 	Outcome    *float64 `json:"outcome"`    // the reward, 0..1; null when nobody told
 	Tier       int      `json:"tier,omitempty"`
-	Closed     bool     `json:"closed"`       // the report counts closed sessions
-	At         string   `json:"at,omitempty"` // RFC 3339
+	Closed     bool     `json:"closed"`                      // the report counts closed sessions
+	Reward     string   `json:"reward_definition,omitempty"` // under which it closed: the report counts one definition
+	At         string   `json:"at,omitempty"`                // RFC 3339
 }
 
 // Experiment writes a row that the caller prepared.

@@ -9,9 +9,10 @@ import (
 
 // tenant is what the chooser and the report read of one tenant.
 type tenant struct {
-	counters *bandit.Counters
-	rewards  int
-	version  int64
+	counters  *bandit.Counters
+	elsewhere map[string]int64 // sessions counted under other definitions of reward
+	rewards   int
+	version   int64
 }
 
 // Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant that is not in memory
@@ -52,7 +53,7 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 	c := s.Beliefs(name)
 	c.Add(deltas)
 	if up := c.Maxima(s.opts.Now()); len(up) > 0 {
-		if err := s.be.Raise(ctx, name, up); err != nil {
+		if err := s.be.Raise(ctx, name, under(s.reward, up)); err != nil {
 			s.opts.Failed("raise", err)
 		}
 	}

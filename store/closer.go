@@ -1,6 +1,7 @@
 package store
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"time"
@@ -107,6 +108,7 @@ type touch struct {
 // settling is one session on its way into the counters.
 type settling struct {
 	session.Settlement
+	reward  string // the definition of reward that its deltas are under
 	rec     *session.Record
 	entries []feedback.Entry
 	before  bool // a reward was applied already
@@ -137,12 +139,15 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		return nil
 	}
 	out := feedback.Reward(entries, s.opts.Tiers)
+	if rec.Assignment.Reward = s.reward; s.reward == defaultReward {
+		rec.Assignment.Reward = ""
+	}
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		s.opts.Failed("encode", err)
 		return nil
 	}
-	st := &settling{rec: rec, entries: entries}
+	st := &settling{reward: s.reward, rec: rec, entries: entries}
 	st.Tenant, st.ID, st.Heard = tenant, id, heard
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
@@ -179,17 +184,18 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.touch(tenant, id)
 		return nil
 	}
-	out := feedback.Reward(entries, s.opts.Tiers)
-	st := &settling{entries: entries, before: old.Told}
+	var a bandit.Assignment
+	def, err := defined(old.Frozen, &a)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		return nil
+	}
+	out := feedback.Reward(entries, def.Tiers)
+	st := &settling{reward: def.String(), entries: entries, before: old.Told}
 	st.Tenant, st.ID, st.From, st.Heard = tenant, id, old.Version, heard
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
 		return st // no counter moves, but the samples get the new rating
-	}
-	var a bandit.Assignment
-	if err := json.Unmarshal(old.Frozen, &a); err != nil {
-		s.opts.Failed("decode", err)
-		return nil
 	}
 	if old.Told {
 		st.Deltas = bandit.Negate(a.Contribution(old.Reward, old.Tier))
@@ -198,6 +204,15 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		st.Deltas = append(st.Deltas, a.Contribution(out.Reward, out.Tier)...)
 	}
 	return st
+}
+
+// defined reads what a session was closed with, and the definition of reward under which it closed: a correction stays under it,
+// whatever a reward is today.
+func defined(frozen []byte, a *bandit.Assignment) (feedback.Definition, error) {
+	if err := json.Unmarshal(frozen, a); err != nil {
+		return feedback.Definition{}, err
+	}
+	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
 // settle writes the samples first and moves the counters then: a crash in between repeats both, and samples are
@@ -213,6 +228,7 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.Settlement
+		steps[i].Deltas = under(st.reward, st.Deltas)
 	}
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
@@ -231,7 +247,9 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 		}
 		st := work[i]
 		s.unforesee(touch{st.Tenant, st.ID})
-		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+		if st.reward == s.reward {
+			byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+		}
 		if st.From == 0 {
 			s.Tally.Closed.Add(1)
 		}

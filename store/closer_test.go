@@ -160,7 +160,7 @@ func TestTiersThatCount(t *testing.T) {
 	if a := r.applied(id); a.Told || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
 	}
-	same(t, "definition", r.definition(), "verifier@1h0m0s")
+	same(t, "definition", r.Store.reward, "verifier@1h0m0s")
 }
 
 func TestExcludedContributesNothing(t *testing.T) {
@@ -275,15 +275,16 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
-	frozen, _ := json.Marshal(picked(false))
+	a := picked(false)
+	a.Reward = r.Store.reward
+	frozen, _ := json.Marshal(a)
 	r.be.hook = func(op string) {
 		if op != "settle" {
 			return
 		}
 		r.be.hook = nil
-		a := picked(false)
 		done, err := r.be.Backend.Settle(r.ctx(), []session.Settlement{{
-			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: a.Closing(),
+			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: under(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
 			t.Errorf("the other replica: %v %v", done, err)

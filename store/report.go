@@ -3,7 +3,6 @@ package store
 import (
 	"cmp"
 	"context"
-	"strings"
 	"time"
 
 	"precept/bandit"
@@ -43,23 +42,19 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 		}
 	}
 	return report.Build(report.Input{
-		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.definition(), Counters: c, Config: q.Config,
+		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c, Config: q.Config,
 		Lessons: listed(q.Book, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands,
 	}), nil
 }
 
-// definition names what a reward is: which sources count, and when a session closes. Numbers under another definition
-// are not comparable.
-func (s *Store) definition() string {
-	words := map[int]string{feedback.TierUser: "user", feedback.TierVerifier: "verifier", feedback.TierImplicit: "implicit"}
-	var text strings.Builder
-	for i, t := range s.opts.Tiers {
-		if i > 0 {
-			text.WriteString(">")
-		}
-		text.WriteString(words[t])
+// elsewhere are the sessions that were counted under other definitions of reward.
+func (s *Store) elsewhere(tenant string) map[string]int64 {
+	s.tenantsMu.RLock()
+	defer s.tenantsMu.RUnlock()
+	if t := s.tenants[tenant]; t != nil {
+		return t.elsewhere
 	}
-	return text.String() + "@" + s.opts.CloseAfter.String()
+	return nil
 }
 
 // withOpen adds what open sessions would contribute today to a copy of the counters.

@@ -74,7 +74,7 @@ func TestRestartReportsTheSame(t *testing.T) {
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Posterior(bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab"}), posterior)
 	}
-	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "@1h0m0s")
+	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // and it goes on from where it was
 	same(t, "the next priors", r.Beliefs(us).Priors().Version, priors.Version+1)
 	sameList(t, "failures", r.failed(), nil)

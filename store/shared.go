@@ -160,7 +160,9 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 	}
 	t := &tenant{counters: bandit.NewCounters()}
 	t.counters.Today(s.opts.Now())
+	deltas, t.elsewhere = apart(s.reward, deltas)
 	t.counters.Add(deltas)
+	maxima, _ = apart(s.reward, maxima)
 	t.counters.Raise(maxima)
 	return t, s.adopt(ctx, name, t)
 }

@@ -41,10 +41,11 @@ type Options struct {
 type Store struct {
 	Tally Tally
 
-	opts Options
-	be   Backend
-	live *live
-	full chan struct{} // the queue is worth a batch
+	opts   Options
+	reward string // the definition of reward
+	be     Backend
+	live   *live
+	full   chan struct{} // the queue is worth a batch
 
 	queueMu sync.Mutex
 	queue   []Turn
@@ -97,7 +98,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	s := &Store{
-		opts: o, be: o.Backend, live: l, full: make(chan struct{}, 1),
+		opts: o, reward: definition(&o).String(), be: o.Backend, live: l, full: make(chan struct{}, 1),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
 		early: early{sessions: map[touch]foreseen{}, begun: o.Now()},
 	}

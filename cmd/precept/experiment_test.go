@@ -165,4 +165,14 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	if len(again) != 1+len(r.Lessons) || shown < 3 {
 		t.Errorf("%d rows of %d show an effect", shown, len(again))
 	}
+
+	// What counts under another definition of reward begins at nothing, and says what it leaves out.
+	p.stops()
+	var other report.Report
+	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s"), &other); err != nil {
+		t.Fatal(err)
+	}
+	if other.Global.NTreated != 0 || fmt.Sprint(other.Elsewhere) != fmt.Sprintf("[{user>verifier>implicit@1s %d}]", sessions) {
+		t.Errorf("under another definition: %+v, elsewhere %v", other.Global, other.Elsewhere)
+	}
 }

@@ -1,12 +1,14 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
 	"time"
 
 	"precept/bandit"
+	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 )
@@ -53,6 +55,9 @@ func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Tr
 		return nil
 	}
 	base := sample.Trial{Session: r.ID.String(), Tenant: r.Tenant, Tier: a.Tier, Closed: a.Version > 0, At: r.Started.UTC().Format(time.RFC3339)}
+	if base.Closed {
+		base.Reward = cmp.Or(as.Reward, feedback.DefaultDefinition)
+	}
 	if a.Told {
 		base.Outcome = &a.Reward
 	}

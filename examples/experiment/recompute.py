@@ -21,10 +21,10 @@ def half_width(n, variance, tight):
 
 
 def collect(lines):
-    rows = {}
-    for line in lines:
-        t = json.loads(line)
-        if not t["closed"] or t["outcome"] is None or (t["coin"] == "control" and t["arm"]):
+    rows, closed = {}, [t for t in map(json.loads, lines) if t["closed"]]
+    definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # the latest session's
+    for t in closed:
+        if t["reward_definition"] != definition or t["outcome"] is None or (t["coin"] == "control" and t["arm"]):
             continue
         row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0.0, "zz": 0.0, "with": 0, "without": 0})
         given = t["assigned"] in ("injected", "treated")

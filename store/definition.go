@@ -1,0 +1,70 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/report"
+)
+
+// Counters belong to a definition of reward: who changes what a reward is begins to count anew, and finds the old counts again
+// when he changes it back. In the backend a scope begins with the definition; that of the default definition stands alone.
+const (
+	defaultReward = feedback.DefaultDefinition
+	rewardMark    = "r:" // no slug has a colon
+	rewardEnd     = "|"
+)
+
+func definition(o *Options) feedback.Definition {
+	return feedback.Definition{Tiers: o.Tiers, Sentiment: o.Sentiment, CloseAfter: o.CloseAfter}
+}
+
+// under gives deltas the scopes of a definition.
+func under(reward string, ds []bandit.Delta) []bandit.Delta {
+	if reward == defaultReward || len(ds) == 0 {
+		return ds
+	}
+	out := slices.Clone(ds)
+	for i := range out {
+		out[i].Scope = rewardMark + reward + rewardEnd + out[i].Scope
+	}
+	return out
+}
+
+// apart keeps the deltas of one definition, with the scopes that they have in memory, and counts the sessions that closed under
+// each of the others.
+func apart(reward string, ds []bandit.Delta) (own []bandit.Delta, closed map[string]int64) {
+	others := map[string][]bandit.Delta{}
+	for _, d := range ds {
+		of := defaultReward
+		if rest, marked := strings.CutPrefix(d.Scope, rewardMark); marked {
+			of, d.Scope, _ = strings.Cut(rest, rewardEnd)
+		}
+		switch {
+		case of == reward:
+			own = append(own, d)
+		case d.Scope == "":
+			others[of] = append(others[of], d)
+		}
+	}
+	for of, list := range others {
+		if n := bandit.Closed(list); n > 0 {
+			if closed == nil {
+				closed = map[string]int64{}
+			}
+			closed[of] = n
+		}
+	}
+	return own, closed
+}
+
+// counted is what the report says of the other definitions.
+func counted(closed map[string]int64) (list []report.Counted) {
+	for _, reward := range slices.Sorted(maps.Keys(closed)) {
+		list = append(list, report.Counted{RewardDefinition: reward, Sessions: closed[reward]})
+	}
+	return list
+}

@@ -1,0 +1,106 @@
+package store
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/report"
+	"precept/store/storetest"
+)
+
+// Who changes what a reward is counts anew. What was counted before stays as it was, is told of, and is there again when the
+// definition is set back; feedback on a session corrects the counts under which it closed.
+func TestCountersBelongToADefinition(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	for name, backend := range map[string]func(o *Options, dir string){
+		"sqlite": func(*Options, string) {},
+		"redis":  func(o *Options, dir string) { inRedis(t, server, filepath.Join(dir, "spool"))(o) },
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			dir := t.TempDir()
+			clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
+			open := func(tiers ...int) *rig {
+				return openRig(t, dir, clk, func(o *Options) { o.Tiers = tiers; backend(o, dir) })
+			}
+			heard := func(r *rig) (told int64) {
+				t.Helper()
+				rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us})
+				if err != nil {
+					t.Fatal(err)
+				}
+				return rep.Global.NTreated
+			}
+			elsewhere := func(r *rig, want ...report.Counted) {
+				t.Helper()
+				rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us})
+				if err != nil {
+					t.Fatal(err)
+				}
+				sameList(t, "elsewhere", rep.Elsewhere, want)
+			}
+			verified := score("v", 3, 1)
+			verified.Source, verified.Tier = feedback.SourceSystem, feedback.TierVerifier
+
+			users := open(feedback.TierUser)
+			a := users.played("a", picked(true))
+			users.tell(us, a, score("f", 1, 1))
+			users.tell(us, a, verified)
+			users.age()
+			same(t, "told by users", heard(users), 1)
+			same(t, "their reward", users.counter("", "sumy"), 1)
+			elsewhere(users)
+			before := users.Beliefs(us).Posterior(looked)
+			users.stop()
+
+			tests := open(feedback.TierVerifier)
+			same(t, "told by tests", heard(tests), 0)
+			elsewhere(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
+			same(t, "belief", tests.Beliefs(us).Posterior(looked), bandit.NewCounters().Posterior(looked))
+			b := tests.played("b", picked(false))
+			tests.tell(us, b, verified)
+			tests.tell(us, b, score("f", 1, 0))
+			tests.age()
+			same(t, "told by tests", heard(tests), 1)
+			tests.tell(us, a, score("f", 2, 0)) // the user of the first session thinks better of it
+			tests.resettle(tests.ctx())
+			same(t, "told by tests, after a correction elsewhere", heard(tests), 1)
+			same(t, "their reward", tests.counter("", "sumy"), 1)
+			sameList(t, "failures", tests.failed(), nil)
+			tests.stop()
+
+			users = open(feedback.TierUser)
+			same(t, "told by users", heard(users), 1)
+			same(t, "their reward, corrected meanwhile", users.counter("", "sumy"), 0)
+			elsewhere(users, report.Counted{RewardDefinition: "verifier@1h0m0s", Sessions: 1})
+			if after := users.Beliefs(us).Posterior(looked); after.Mean >= before.Mean {
+				t.Errorf("believed %v, was %v", after, before)
+			}
+		})
+	}
+}
+
+// Counters that name no definition are of the default one.
+func TestTheDefaultDefinitionHasNoName(t *testing.T) {
+	t.Parallel()
+	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
+	r := newRig(t, func(o *Options) { o.CloseAfter = 24 * time.Hour })
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("f", 1, 1))
+	r.clk.add(25 * time.Hour)
+	r.record()
+	r.closeDue(r.ctx())
+	list, err := r.be.Counters(r.ctx(), us)
+	if err != nil || len(list) == 0 {
+		t.Fatal(len(list), err)
+	}
+	for _, d := range list {
+		if d.Scope != "" && d.Scope != string(looked.Arm) && d.Scope != "x:coder" {
+			t.Errorf("scope %q", d.Scope)
+		}
+	}
+}
