@@ -62,7 +62,13 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if m.class == phoneClass {
 		return true
 	}
-	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && m.near(start, wordsOfPhone)
+	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.near(start, wordsOfPhone)
+}
+
+// callID says that the number is that of a tool call: call_1234567890 calls nobody.
+func callID(s []byte, start int) bool {
+	const prefix = "call_"
+	return start >= len(prefix) && startsWith(s, start-len(prefix), prefix)
 }
 
 // northAmerican is [1] NXX NXX XXXX. With dashes or an area code in brackets any digits do, since made-up numbers such as

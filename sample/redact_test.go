@@ -53,6 +53,7 @@ func TestRedactText(t *testing.T) {
 		{"phones abroad", "+33 6 12 34 56 78, +44 (0)20 7946 0958, +49-30-901820", "[REDACTED:phone:1], [REDACTED:phone:2], [REDACTED:phone:3]"},
 		{"phone in words", "My number is 415 555 0100, thanks", "My number is [REDACTED:phone:1], thanks"},
 		{"a row of numbers", "300 415 555 0100 12 and 200  300 4000", "300 415 555 0100 12 and 200  300 4000"},
+		{"no phone, a tool call", `"id":"call_1234567890123", call_0049309018 and call 0049309018`, `"id":"call_1234567890123", call_0049309018 and call [REDACTED:phone:1]`},
 		{"phone by a word", "tel. 030 901820 or 00493090182012", "tel. [REDACTED:phone:1] or 00493090182012"},
 		{"token as user", "https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
 		{"signature", "https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},

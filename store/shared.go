@@ -128,7 +128,10 @@ func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name str
 // listen lets the chooser learn from what open sessions told the other replicas.
 func (s *Store) listen(ctx context.Context, be sharedBackend, name string) error {
 	for ctx.Err() == nil {
-		rows, said, last, err := be.Told(ctx, name, s.shared.told[name], toldBatch)
+		s.shared.mu.Lock()
+		from := s.shared.told[name]
+		s.shared.mu.Unlock()
+		rows, said, last, err := be.Told(ctx, name, from, toldBatch)
 		if err != nil {
 			return err
 		}
@@ -137,11 +140,13 @@ func (s *Store) listen(ctx context.Context, be sharedBackend, name string) error
 				s.foreseeSaid(&rows[i], said[i])
 			}
 		}
+		s.shared.mu.Lock()
 		if s.shared.told == nil {
 			s.shared.told = map[string]int64{}
 		}
 		s.shared.told[name] = last
-		if len(rows) < toldBatch {
+		s.shared.mu.Unlock()
+		if last == from {
 			break
 		}
 	}

@@ -14,17 +14,18 @@ import (
 // beginning behind a place in that order: 0, or the place that the previous call returned. Beside each session stands all
 // that was said of it.
 func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
-	last = after
 	err = s.do(ctx, "told", func(c goredis.UniversalClient) error {
 		key := s.base(tenant) + "told"
+		last = after
 		pipe := c.Pipeline()
-		top := pipe.ZRevRangeWithScores(ctx, key, 0, 0)
+		given := pipe.HGet(ctx, s.base(tenant)+"t", "q") // the last place that was given to anything
 		page := pipe.ZRangeByScoreWithScores(ctx, key, toldBehind(after, limit))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
 		list := page.Val()
-		if t := top.Val(); len(t) > 0 && int64(t[0].Score) < after { // the server has lost data, and counts from further down
+		if integer(given.Val()) < after { // the server has lost data, and counts from further down
+			last = 0
 			if list, err = c.ZRangeByScoreWithScores(ctx, key, toldBehind(0, limit)).Result(); err != nil {
 				return err
 			}

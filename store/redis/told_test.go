@@ -92,6 +92,15 @@ func TestTold(t *testing.T) {
 	say(t, s, 1, "late", 1)
 	check("late", 0, 9, "2: a e")
 
+	// What was told last may leave first, and leaves no place to go back from.
+	say(t, s, 0, "f", 1)
+	say(t, s, 2, "h", 1)
+	last = check("two more", last, 9, "0: f, 2: a e h")
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(2)}}); err != nil {
+		t.Fatal(err)
+	}
+	check("nothing new", last, 9, "")
+
 	// After a loss the server counts from further down than we had come.
-	check("lost", last+1<<50, 9, "2: a e")
+	check("lost", last+1<<50, 9, "0: f")
 }
