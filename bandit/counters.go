@@ -117,15 +117,19 @@ func (c *Counters) Posterior(k Candidate) Posterior {
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k)
 	var e evidence
-	var leaning, proven, reached bool
+	var up float64
+	var proven, reached bool
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
 		e, proven, reached = a.discounted(c.clock), a.provenAt > 0, a.reached(k.Until)
-		leaning = real64(a.emaxUp) >= math.Log(leaningAt)
+		up = real64(a.emaxUp)
 		a.mu.Unlock()
 	}
 	b := c.priors.update(e, mu0)
-	return Posterior{Mean: b.m, Var: b.v, Match: b.del, Leaning: leaning, Proven: proven, Reached: reached, Probe: b.benched()}
+	return Posterior{
+		Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Reached: reached, Probe: b.benched(),
+		Leaning: up >= math.Log(leaningAt), Trusted: up >= math.Log(trustedAt),
+	}
 }
 
 // Baseline is the sessions of a category and the sum of their rewards less what lessons explain.

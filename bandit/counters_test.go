@@ -289,13 +289,13 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() {
 		t.Fatalf("E+ %v, E- %v, proven at %v", s.LogUp, s.LogDown, s.ProvenAt)
 	}
-	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning {
+	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning || !p.Trusted {
 		t.Error("a proven lesson keeps its large holdout")
 	}
 	for i, d := range all { // maxima come one by one
 		heard := NewCounters()
 		heard.Raise(all[:i+1])
-		if p := heard.Posterior(lesson("a")); p.Leaning != (heard.Stats("a@1").LogUp >= math.Log(3)) || p.Proven && !p.Leaning {
+		if p := heard.Posterior(lesson("a")); p.Leaning != (heard.Stats("a@1").LogUp >= math.Log(3)) || p.Trusted != (heard.Stats("a@1").LogUp >= math.Log(5)) || p.Proven && !p.Leaning {
 			t.Fatalf("after %v: %+v", d, p)
 		}
 	}

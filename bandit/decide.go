@@ -7,7 +7,8 @@ type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
 	Leaning   bool    // E+ once reached 3; its holdout is halved
-	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05
+	Trusted   bool    // E+ once reached 5; its holdout is 0.05
+	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05 whatever lessons are chosen by
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }
@@ -151,9 +152,9 @@ func (c Config) epsilon(k *considered) float64 {
 		return 0
 	case k.probe:
 		return probeEpsilon
-	case k.Proven:
+	case k.Proven || k.Trusted && c.uplift(): // a pure experiment goes on as it was set up
 		return min(provenEpsilon, c.Epsilon)
-	case k.Leaning && c.uplift(): // a pure experiment goes on as it was set up
+	case k.Leaning && c.uplift():
 		return c.Epsilon / 2
 	}
 	return c.Epsilon

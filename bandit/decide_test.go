@@ -137,8 +137,17 @@ func TestLeaningUnderTheObjectives(t *testing.T) {
 		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true}); got != want {
 			t.Errorf("%s: %v, want %v", objective, got, want)
 		}
+		if want < 0.2 {
+			want = 0.05
+		}
+		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true, Trusted: true}); got != want {
+			t.Errorf("%s, trusted: %v, want %v", objective, got, want)
+		}
+		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true, Trusted: true, Proven: true}); objective != All && got != 0.05 {
+			t.Errorf("%s, proven: %v", objective, got)
+		}
 	}
-	if got := (Config{Epsilon: 0.2}).NextEpsilon(Candidate{Epsilon: 0.5}, Posterior{Leaning: true}); got != 0.5 {
+	if got := (Config{Epsilon: 0.2}).NextEpsilon(Candidate{Epsilon: 0.5}, Posterior{Leaning: true, Trusted: true}); got != 0.5 {
 		t.Errorf("a trial: %v", got)
 	}
 }
