@@ -19,6 +19,7 @@ type view struct {
 	CSRF           string
 	Problem        string   // why there is no table
 	Warnings       []string // what makes the table doubtful
+	Notes          []string // what it leaves out
 	Caption        string
 	Axis           string
 	Generated      string
@@ -48,7 +49,7 @@ func (v *view) fill(r report.Report, truth func(string) (float64, bool)) {
 	v.Generated = r.GeneratedAt.UTC().Format(time.DateTime) + " UTC"
 	v.Definition = r.RewardDefinition
 	for _, e := range r.Elsewhere {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("Not in these numbers: %d sessions that closed when the reward was %s.", e.Sessions, e.RewardDefinition))
+		v.Notes = append(v.Notes, fmt.Sprintf("Not in these numbers: %d sessions that closed when the reward was %s.", e.Sessions, e.RewardDefinition))
 	}
 	if len(r.Lessons) == 0 && r.Global.NTreated+r.Global.NControl == 0 {
 		return

@@ -47,6 +47,20 @@ func TestPageOfADemo(t *testing.T) {
 	}
 }
 
+// What was counted under another definition of reward is told of, also where nothing else is known yet.
+func TestPageNotes(t *testing.T) {
+	f := newFixture(t, nil)
+	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
+	const want = `<p class="note">Not in these numbers: 1204 sessions that closed when the reward was user>verifier@1h0m0s.</p>`
+	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
+		t.Error("the table leaves out what it does not say")
+	}
+	f.reports.report = report.Report{Elsewhere: f.reports.report.Elsewhere}
+	if page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token)))); !strings.Contains(page, want) {
+		t.Error("an empty page does not say where the numbers are")
+	}
+}
+
 func TestPageWarnings(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.SRM.OK, f.reports.report.SRM.EValue, f.reports.report.Reporting.OK = false, 1e6, false
