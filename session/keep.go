@@ -88,6 +88,12 @@ type Unsettled struct {
 	ID     ID
 }
 
+// Stand is how far a tenant's numbers have come, for replicas that share a store.
+type Stand struct {
+	Counters string // changes whenever counters do
+	Told     int64  // the place at which an open session was told of last
+}
+
 // Erasure is what was forgotten, as replicas tell each other.
 type Erasure struct {
 	Place  string // of the announcement

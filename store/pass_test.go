@@ -22,7 +22,9 @@ type elsewhere struct {
 
 func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
 
-func (e elsewhere) Moved(ctx context.Context) (map[string]string, error) { return e.redis.Moved(ctx) }
+func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
+	return e.redis.Moved(ctx)
+}
 
 func (e elsewhere) Told(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
 	return e.redis.Told(ctx, tenant, after, limit)

@@ -19,8 +19,8 @@ const toldBatch = 500
 
 // sharedBackend is one that other processes write to as well.
 type sharedBackend interface {
-	// Moved says of each tenant how often its counters were changed, by whomever.
-	Moved(ctx context.Context) (map[string]string, error)
+	// Moved says of each tenant how far its counters, and what open sessions told, have come, by whomever.
+	Moved(ctx context.Context) (map[string]session.Stand, error)
 	// Told lists open sessions with all feedback that they got, in the order in which they last got some, behind a place in it.
 	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
 	// Settled says which sessions the counters know.
@@ -66,10 +66,10 @@ func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 		return err
 	}
 	for name, stand := range moved {
-		if err := s.refreshTenant(ctx, be, name, stand); err != nil {
+		if err := s.refreshTenant(ctx, be, name, stand.Counters); err != nil {
 			return err
 		}
-		if err := s.listen(ctx, be, name); err != nil {
+		if err := s.listen(ctx, be, name, stand.Told); err != nil {
 			return err
 		}
 	}
@@ -125,12 +125,15 @@ func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name str
 	return nil
 }
 
-// listen lets the chooser learn from what open sessions told the other replicas.
-func (s *Store) listen(ctx context.Context, be sharedBackend, name string) error {
+// listen lets the chooser learn from what open sessions told the other replicas, as far as they have come.
+func (s *Store) listen(ctx context.Context, be sharedBackend, name string, latest int64) error {
 	for ctx.Err() == nil {
 		s.shared.mu.Lock()
 		from := s.shared.told[name]
 		s.shared.mu.Unlock()
+		if from == latest {
+			return nil
+		}
 		rows, said, last, err := be.Told(ctx, name, from, toldBatch)
 		if err != nil {
 			return err
@@ -146,11 +149,11 @@ func (s *Store) listen(ctx context.Context, be sharedBackend, name string) error
 		}
 		s.shared.told[name] = last
 		s.shared.mu.Unlock()
-		if last == from {
-			break
+		if last == from { // what told it is gone again
+			return nil
 		}
 	}
-	return nil
+	return ctx.Err()
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.

@@ -10,6 +10,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"precept/bandit"
+	"precept/session"
 )
 
 // counterReads is how often the counters are read again when another replica moved them meanwhile.
@@ -52,10 +53,10 @@ func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant str
 	return v, err
 }
 
-// Moved says of each tenant how often its counters were changed, by whomever: who has read them need not read them again
-// while that stands.
-func (s *Store) Moved(ctx context.Context) (map[string]string, error) {
-	out := map[string]string{}
+// Moved says of each tenant how far its counters, and what open sessions told, have come, by whomever: who has read them need not
+// read them again while that stands.
+func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
+	out := map[string]session.Stand{}
 	err := s.do(ctx, "moved", func(c goredis.UniversalClient) error {
 		names, err := s.tenants(ctx, c)
 		if err != nil {
@@ -65,16 +66,18 @@ func (s *Store) Moved(ctx context.Context) (map[string]string, error) {
 			pipe := c.Pipeline()
 			cmds := make([]*goredis.SliceCmd, len(part))
 			for i, name := range part {
-				cmds[i] = pipe.HMGet(ctx, s.base(name)+"t", "moved")
+				cmds[i] = pipe.HMGet(ctx, s.base(name)+"t", "moved", "told")
 			}
 			if err := each(ctx, pipe); err != nil {
 				return err
 			}
 			for i, name := range part {
-				out[name] = ""
-				if v := cmds[i].Val(); len(v) == 1 && v[0] != nil {
-					out[name] = fmt.Sprint(v[0])
+				var stand session.Stand
+				if v := cmds[i].Val(); len(v) == 2 {
+					stand.Counters, _ = v[0].(string)
+					stand.Told = integer(v[1])
 				}
+				out[name] = stand
 			}
 		}
 		return nil

@@ -18,20 +18,24 @@ func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int)
 		key := s.base(tenant) + "told"
 		last = after
 		pipe := c.Pipeline()
-		given := pipe.HGet(ctx, s.base(tenant)+"t", "q") // the last place that was given to anything
+		latest := pipe.HGet(ctx, s.base(tenant)+"t", "told")
 		page := pipe.ZRangeByScoreWithScores(ctx, key, toldBehind(after, limit))
 		if err := each(ctx, pipe); err != nil {
 			return err
 		}
 		list := page.Val()
-		if integer(given.Val()) < after { // the server has lost data, and counts from further down
+		if integer(latest.Val()) < after { // the server has lost data, and counts from further down
 			last = 0
 			if list, err = c.ZRangeByScoreWithScores(ctx, key, toldBehind(0, limit)).Result(); err != nil {
 				return err
 			}
 		}
 		rows, said, err = s.told(ctx, c, tenant, list)
-		if err == nil && len(list) > 0 {
+		switch {
+		case err != nil:
+		case len(list) < limit: // what lies between is gone again
+			last = integer(latest.Val())
+		default:
 			last = int64(list[len(list)-1].Score)
 		}
 		return err

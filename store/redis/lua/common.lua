@@ -70,7 +70,9 @@ local function unheard(id)
   if call('HEXISTS', s, 'a') == 1 then
     call('SADD', P .. 'unsettled', id)
   else
-    call('ZADD', P .. 'told', number(0), id)
+    local n = number(0)
+    call('ZADD', P .. 'told', n, id)
+    call('HSET', T, 'told', n)
   end
 end
 
