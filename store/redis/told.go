@@ -47,7 +47,8 @@ func toldBehind(after int64, limit int) *goredis.ZRangeBy {
 	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
 }
 
-// told reads what the listed sessions are, and what was said of them; those that have no row are left out.
+// told reads what the listed sessions are, and what was said of them. Left out are those that have no row, and those whose
+// feedback cannot be read: their closing tells of it, and the others must not wait for it.
 func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))
@@ -70,11 +71,9 @@ func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant stri
 		if !ok {
 			continue
 		}
-		entries, err := unpackEntries(values[i].Val())
-		if err != nil {
-			return nil, nil, err
+		if entries, err := unpackEntries(values[i].Val()); err == nil {
+			rows, said = append(rows, r), append(said, entries)
 		}
-		rows, said = append(rows, r), append(said, entries)
 	}
 	return rows, said, nil
 }

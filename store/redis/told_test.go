@@ -45,7 +45,8 @@ func told(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) 
 
 // What open sessions are told of can be read in the order of arrival, from where one was; what closes or is forgotten leaves.
 func TestTold(t *testing.T) {
-	s := open(t, storetest.StartRedis(t).URL())
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
 	for n := range 4 {
 		if err := s.Write(t.Context(), batch(n)); err != nil {
 			t.Fatal(err)
@@ -101,6 +102,19 @@ func TestTold(t *testing.T) {
 	}
 	check("nothing new", last, 9, "")
 
+	// What cannot be read keeps nothing else back.
+	keys, _ := server.Must(t, "KEYS", "*f:"+sid(0).String()).([]any)
+	if len(keys) != 1 {
+		t.Fatal(keys)
+	}
+	server.Must(t, "HSET", fmt.Sprint(keys[0]), "bad", "cut")
+	if err := s.Write(t.Context(), batch(3)); err != nil {
+		t.Fatal(err)
+	}
+	say(t, s, 3, "i", 1)
+	check("beside what is damaged", 0, 9, "3: i")
+	server.Must(t, "HDEL", fmt.Sprint(keys[0]), "bad")
+
 	// After a loss the server counts from further down than we had come.
-	check("lost", last+1<<50, 9, "0: f")
+	check("lost", last+1<<50, 9, "0: f, 3: i")
 }
