@@ -76,12 +76,15 @@ type arm struct {
 	emaxUp, emaxDown, provenAt int64
 
 	early [chosen]int64 // what open sessions have told so far: for the chooser alone
+	mend  correction    // by what is believed of the other lessons today
+	mu0   float64       // the prior mean, as it was last asked for
 	marks marks         // how the evidence stood earlier
 
 	narrowest float64 // the interval's half-width, as far as anybody asked; 0: nobody did
 
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
+	kept  float64  // the part of it that is left after a turn
 }
 
 // datedField and undatedField find a field's place.
@@ -244,11 +247,19 @@ func (a *arm) raise(field string, v int64) {
 
 // discounted is the evidence as of a clock; it is computed once a day and after each change. The buckets are added in
 // the order of days, so that two replicas with the same counters believe the same to the last bit; but for what open
-// sessions told one of them, and for the moment at which each saw a turn.
+// sessions told one of them, for what each remembers, and for the moment at which each saw a turn.
 func (a *arm) discounted(t *clock) evidence {
-	if a.stamp == t.stamp {
-		return a.seen
+	if a.stamp != t.stamp {
+		a.seen, a.stamp = a.frozen(t), t.stamp
+		a.seen.su += a.mend[hadNot]
+		a.seen.s0 += a.mend[hadWithheld]
+		a.seen.s1 += a.mend[had]
 	}
+	return a.seen
+}
+
+// frozen is the evidence as the sessions' records have it.
+func (a *arm) frozen(t *clock) evidence {
 	var s [chosen]float64
 	for i := range a.buckets {
 		w := t.weight(a.buckets[i].day)
@@ -259,13 +270,14 @@ func (a *arm) discounted(t *clock) evidence {
 			s[f] += w * float64(a.buckets[i].v[f])
 		}
 	}
+	a.kept = 1
 	if old, turned := a.turn(); turned {
+		all := s[iN1] + s[iN0] + s[iNU]
 		a.outdate(&s, old, t)
+		a.kept = clip((s[iN1]+s[iN0]+s[iNU])/max(all, 1), 0, 1)
 	}
 	for f := range s {
 		s[f] += float64(a.early[f])
 	}
-	a.seen = evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
-	a.stamp = t.stamp
-	return a.seen
+	return evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
 }

@@ -29,6 +29,12 @@ func (b belief) benched() bool {
 	return b.m < -temper*math.Sqrt(b.v)
 }
 
+// leaningPicks is how many picks a lesson needs before its holdout may shrink at all: before, the prior speaks.
+const leaningPicks = 50
+
+// leaning says that a lesson is believed to help, by more than a standard deviation.
+func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
+
 // choose ranks the fresh candidates by the objective and returns the best that fit into the slots left.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
 	if slots <= 0 || len(fresh) == 0 {

@@ -25,7 +25,7 @@ func of(ds []Delta, scope, field string, day int32) float64 {
 func sampleAssignment() Assignment {
 	return Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
-		Matched: []Match{{"in@1", -0.1}, {"out@1", 0.05}, {"not@1", 0}},
+		Matched: []Match{{Arm: "in@1", Del: -0.1}, {Arm: "out@1", Del: 0.05}, {Arm: "not@1", Del: 0}},
 		Picks: []Pick{
 			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, M: 0.04, Off: 0.65, C: 0.55, Tokens: 30, Turn: 1},
 			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, M: 0.02, Off: 0.54, C: 0.59, Tokens: 50, Turn: 1},
@@ -107,7 +107,7 @@ func TestContribution(t *testing.T) {
 }
 
 func TestControlSessions(t *testing.T) {
-	a := Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []Match{{"a@1", -0.1}, {"b@1", 0.02}}}
+	a := Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, C: 0.5, Decided: true, Day: 7, Matched: []Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
 	ds := a.Contribution(1, 1)
 	if got := of(ds, "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
 		t.Errorf("residual of a match in a control session: %v", got)
@@ -194,7 +194,7 @@ func anyAssignment(t *rapid.T) Assignment {
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "matched") {
 		arm := Arm(fmt.Sprintf("l%d@1", i))
-		a.Matched = append(a.Matched, Match{arm, micro(rapid.Float64Range(-0.5, 0.5).Draw(t, "del"))})
+		a.Matched = append(a.Matched, Match{Arm: arm, Del: micro(rapid.Float64Range(-0.5, 0.5).Draw(t, "del"))})
 		if !a.Control && rapid.Bool().Draw(t, "picked") {
 			a.Picks = append(a.Picks, Pick{
 				Slug: arm.Slug(), Arm: arm, Eps: rapid.SampledFrom([]float64{0.05, 0.2, 0.5, 0.9, 0, 1}).Draw(t, "eps"),

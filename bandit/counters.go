@@ -18,6 +18,7 @@ type Counters struct {
 	global *arm
 	clock  *clock
 	priors Priors
+	recent *recent
 
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // changed since Maxima last looked
@@ -27,7 +28,7 @@ type Counters struct {
 func NewCounters() *Counters {
 	return &Counters{
 		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, global: &arm{}, dirty: map[Arm]struct{}{},
-		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
+		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(), recent: newRecent(),
 	}
 }
 
@@ -112,23 +113,32 @@ func (c *Counters) find(name string) *arm {
 func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' && scope[1] == ':' }
 
 // Posterior is what the chooser believes of a candidate's arm, today.
-func (c *Counters) Posterior(k Candidate) Posterior {
+func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted) }
+
+// Counted is what the counters alone make one believe: the same on every replica, and after a restart. The chooser's own belief
+// is corrected by what this process remembers (Recall).
+func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).frozen) }
+
+// reading is one of the two ways to read an arm's evidence.
+type reading func(*arm, *clock) evidence
+
+func (c *Counters) posterior(k Candidate, known reading) Posterior {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	mu0 := c.prior(k)
+	mu0 := c.prior(k, known)
 	var e evidence
 	var up float64
 	var proven, reached bool
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
-		e, proven, reached = a.discounted(c.clock), a.provenAt > 0, a.reached(k.Until)
-		up = real64(a.emaxUp)
+		e, proven, reached = known(a, c.clock), a.provenAt > 0, a.reached(k.Until)
+		up, a.mu0 = real64(a.emaxUp), mu0
 		a.mu.Unlock()
 	}
 	b := c.priors.update(e, mu0)
 	return Posterior{
 		Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Reached: reached, Probe: b.benched(),
-		Leaning: up >= math.Log(leaningAt), Trusted: up >= math.Log(trustedAt),
+		Leaning: b.leaning(), Trusted: up >= math.Log(trustedAt),
 	}
 }
 
@@ -142,7 +152,7 @@ func (c *Counters) Baseline(category string) (n, sum float64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return float64(a.sum[iCN]+a.early[earlyCN]) / Unit, float64(a.sum[iCS]+a.early[earlyCS]) / Unit
+	return float64(a.sum[iCN]+a.early[earlyCN]) / Unit, float64(a.sum[iCS]+a.early[earlyCS])/Unit + a.mend[0]
 }
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.

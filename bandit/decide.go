@@ -6,7 +6,7 @@ import "math"
 type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
-	Leaning   bool    // E+ once reached 3; its holdout is halved
+	Leaning   bool    // it is believed to help, by more than a standard deviation; its holdout is halved
 	Trusted   bool    // E+ once reached 5; its holdout is 0.05
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05 whatever lessons are chosen by
 	Reached   bool    // its trial has come to the width that was asked for
@@ -35,7 +35,7 @@ type considered struct {
 // its place, because a lesson measured against its substitute is not measured.
 func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candidate, turn int) []Pick {
 	a.open(cfg, b, session)
-	fresh, forced := a.match(b, cands)
+	fresh, forced := a.match(b, cands, turn)
 	if a.Control || len(fresh)+len(forced) == 0 {
 		return nil
 	}
@@ -55,8 +55,11 @@ func (a *Assignment) open(cfg Config, b Beliefs, session string) {
 	if !(n > 0) {
 		n, sum = 0, 0
 	}
-	a.Base = micro(clip((sum+0.5*10)/(n+10), 0, 1))
+	a.Base = micro(clip((sum+startBase*baseWeight)/(n+baseWeight), 0, 1))
 }
+
+// A category's baseline starts as ten sessions of which half succeeded.
+const startBase, baseWeight = 0.5, 10
 
 // damping is the part of a match effect that is taken off a session. Lessons that match together explain the same
 // difficulty, each of them in full: taken off in full, they explain it several times over, the next sessions' residuals
@@ -65,8 +68,11 @@ func (a *Assignment) open(cfg Config, b Beliefs, session string) {
 const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
-func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
+func (a *Assignment) match(b Beliefs, cands []Candidate, turn int) (fresh, forced []considered) {
 	first := len(a.Matched) == 0
+	if first {
+		turn = 0
+	}
 	for _, c := range cands {
 		if a.known(c.Slug) {
 			continue
@@ -82,7 +88,7 @@ func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []consid
 			fresh = make([]considered, 0, len(cands))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match)})
+		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match), Turn: turn})
 	}
 	if first && len(fresh) > 0 {
 		// Frozen at the first match: what matches later may be a consequence of what was injected, and a centre that

@@ -5,7 +5,7 @@ import "math"
 // prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what that came to, but
 // starts no lower than any newcomer; an edited text gets half of what the old text came to, but stays where it can be
 // tried. The caller holds mu.
-func (c *Counters) prior(k Candidate) float64 {
+func (c *Counters) prior(k Candidate, known reading) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := k.Parent, minMu0
 	if parent == "" || parent.Slug() == k.Slug {
@@ -20,7 +20,7 @@ func (c *Counters) prior(k Candidate) float64 {
 	var e evidence
 	if a := c.arms[parent]; a != nil {
 		a.mu.Lock()
-		e = a.discounted(c.clock)
+		e = known(a, c.clock)
 		a.mu.Unlock()
 	}
 	return math.Max(floor, c.priors.update(e, own).m/2)

@@ -55,9 +55,9 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 // a good lesson for many sessions, and it is no claim that anybody reads.
 const bankedAt = 20
 
-// leaningAt is the evidence at which a lesson is withheld half as often, and trustedAt that at which it is withheld as seldom as
-// if it were proven: what is paid for its proof is paid more slowly.
-const leaningAt, trustedAt = 3, 5
+// trustedAt is the evidence at which a lesson is withheld as seldom as if it were proven: what is paid for its proof is paid more
+// slowly.
+const trustedAt = 5
 
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
 // the interval again, and that must not take the proof back.

@@ -89,7 +89,7 @@ func (b *builder) row(l Lesson) Row {
 	r.show(all, tightLesson)
 	better, worse := b.in.Counters.Published(l.Arm)
 	r.Caution = Caution(l.Outcome, better, worse)
-	p := b.in.Counters.Posterior(candidate(l))
+	p := b.in.Counters.Counted(candidate(l))
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)

@@ -110,6 +110,7 @@ type settling struct {
 	session.Settlement
 	reward  string // the definition of reward that its deltas are under
 	rec     *session.Record
+	frozen  *bandit.Assignment
 	entries []feedback.Entry
 	before  bool // a reward was applied already
 }
@@ -147,7 +148,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		s.opts.Failed("encode", err)
 		return nil
 	}
-	st := &settling{reward: s.reward, rec: rec, entries: entries}
+	st := &settling{reward: s.reward, rec: rec, frozen: &rec.Assignment, entries: entries}
 	st.Tenant, st.ID, st.Heard = tenant, id, heard
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
@@ -191,7 +192,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		return nil
 	}
 	out := feedback.Reward(entries, def.Tiers)
-	st := &settling{reward: def.String(), entries: entries, before: old.Told}
+	st := &settling{reward: def.String(), frozen: &a, entries: entries, before: old.Told}
 	st.Tenant, st.ID, st.From, st.Heard = tenant, id, old.Version, heard
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
@@ -249,6 +250,9 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 		s.unforesee(touch{st.Tenant, st.ID})
 		if st.reward == s.reward {
 			byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+			if st.To.Told {
+				s.Beliefs(st.Tenant).Recall(st.ID.Key(), st.frozen)
+			}
 		}
 		if st.From == 0 {
 			s.Tally.Closed.Add(1)

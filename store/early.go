@@ -95,7 +95,9 @@ func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
 	if !out.OK || len(s.early.sessions) >= earlyLimit {
 		return
 	}
-	told := s.Beliefs(rec.Tenant).Foresee(&rec.Assignment, out.Reward, out.Tier)
+	c := s.Beliefs(rec.Tenant)
+	told := c.Foresee(&rec.Assignment, out.Reward, out.Tier)
+	c.Recall(rec.ID.Key(), &rec.Assignment)
 	s.early.sessions[at] = foreseen{told, rec.Started.Add(s.opts.CloseAfter)}
 	if told.Told() {
 		s.tenant(rec.Tenant).rewards++
@@ -139,6 +141,7 @@ func (s *Store) recall(ctx context.Context) {
 	}
 	for i := range rows {
 		s.foreseeRow(ctx, &rows[i])
+		s.Beliefs(rows[i].Tenant).Reconcile()
 	}
 	if len(rows) < closeBatch {
 		s.early.recalled = true

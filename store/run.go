@@ -14,6 +14,7 @@ func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
+	delivery.Go(func() { s.remember(ctx) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {

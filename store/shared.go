@@ -148,6 +148,7 @@ func (s *Store) listen(ctx context.Context, be sharedBackend, name string, lates
 			s.shared.told = map[string]int64{}
 		}
 		s.shared.told[name] = last
+		s.Beliefs(name).Reconcile()
 		s.shared.mu.Unlock()
 		if last == from { // what told it is gone again
 			return nil

@@ -1,0 +1,228 @@
+package bandit
+
+import (
+	"fmt"
+	"math"
+	"reflect"
+	"testing"
+)
+
+// Three lessons that fire together when things go wrong, one of which helps: what was frozen in the first sessions blames each of
+// them for all of it. Corrected, the chooser finds what a regression on all of them at once finds.
+func TestReconciledBeliefsAgreeWithAJointRegression(t *testing.T) {
+	c, r := NewCounters(), seeded("joint")
+	cs := lessons("a", "b", "c")
+	effect := [3]float64{0.10, 0, -0.08}
+	match := [3]float64{-0.15, -0.10, 0}
+	cfg := Config{K: 2, Epsilon: 0.3, Control: 0.1, Objective: Random, Salt: "joint"}
+	x := newEquations(7)
+	for i := range 3000 {
+		a := Assignment{Category: "x", Day: 10}
+		var in []Candidate
+		hard := r.Float64() < 0.5
+		for j := range cs {
+			if p := r.Float64(); hard && p < 0.8 || p < 0.15 {
+				in = append(in, cs[j])
+			}
+		}
+		ps := Decide(cfg, c, &a, fmt.Sprint("s", i), in, 1)
+		chance := 0.6
+		row := make([]float64, 7)
+		row[0] = 1
+		for j := range cs {
+			for k := range in {
+				if in[k].Slug == cs[j].Slug {
+					chance += match[j]
+					row[1+j] = 1
+				}
+			}
+			for _, p := range ps {
+				if p.Slug == cs[j].Slug && p.Injected {
+					chance += effect[j]
+					row[4+j] = 1
+				}
+			}
+		}
+		y := 0.0
+		if r.Float64() < chance {
+			y = 1
+		}
+		x.add(row, y)
+		c.Add(a.Contribution(y, 1))
+		c.Recall(uint64(i), &a) //nolint:gosec // small
+		c.Reconcile()
+	}
+	for range 50 { // to the fixed point
+		c.recent.fresh = math.MaxInt32
+		c.Reconcile()
+	}
+	p := c.Priors()
+	want := x.solve([]float64{baseWeight / p.Sigma2, 1 / p.W2, 1 / p.W2, 1 / p.W2, 1 / p.T02, 1 / p.T02, 1 / p.T02},
+		[]float64{startBase, 0, 0, 0, 0.01, 0.01, 0.01}, p.Sigma2)
+	for j, k := range cs {
+		got := c.Posterior(k)
+		if math.Abs(got.Mean-want[4+j]) > 0.002 || math.Abs(got.Match-want[1+j]) > 0.002 {
+			t.Errorf("%s: effect %.4f, match %.4f; jointly %.4f, %.4f", k.Slug, got.Mean, got.Match, want[4+j], want[1+j])
+		}
+	}
+	n, sum := c.Baseline("x")
+	if base := (sum + startBase*baseWeight) / (n + baseWeight); math.Abs(base-want[0]) > 0.002 {
+		t.Errorf("baseline %.4f, jointly %.4f", base, want[0])
+	}
+}
+
+// equations are the normal equations of a ridge regression.
+type equations struct {
+	xx [][]float64
+	xy []float64
+}
+
+func newEquations(n int) *equations {
+	x := &equations{make([][]float64, n), make([]float64, n)}
+	for i := range x.xx {
+		x.xx[i] = make([]float64, n)
+	}
+	return x
+}
+
+func (x *equations) add(row []float64, y float64) {
+	for i := range row {
+		for k := range row {
+			x.xx[i][k] += row[i] * row[k]
+		}
+		x.xy[i] += row[i] * y
+	}
+}
+
+// solve eliminates (Gauss and Jordan); precision and mean are those of independent priors.
+func (x *equations) solve(precision, mean []float64, sigma2 float64) []float64 {
+	n := len(x.xy)
+	m := make([][]float64, n)
+	for i := range m {
+		m[i] = make([]float64, n+1)
+		for k := range n {
+			m[i][k] = x.xx[i][k] / sigma2
+		}
+		m[i][i] += precision[i]
+		m[i][n] = x.xy[i]/sigma2 + precision[i]*mean[i]
+	}
+	for i := range n {
+		for k := range n {
+			if k == i {
+				continue
+			}
+			f := m[k][i] / m[i][i]
+			for q := range m[k] {
+				m[k][q] -= f * m[i][q]
+			}
+		}
+	}
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = m[i][n] / m[i][i]
+	}
+	return out
+}
+
+// What is remembered moves the chooser and no number of the report.
+func TestReconcileLeavesTheReportAlone(t *testing.T) {
+	c := NewCounters()
+	for i := range 300 {
+		a := opened(t, c, i)
+		c.Add(a.Closing())
+		c.Add(a.Contribution(float64(i%3/2), 1))
+		c.Recall(uint64(i), a) //nolint:gosec // small
+	}
+	before := snapshot(c)
+	c.Reconcile()
+	after := snapshot(c)
+	if !reflect.DeepEqual(after.stats, before.stats) || !reflect.DeepEqual(after.global, before.global) {
+		t.Error("a number of the report moved")
+	}
+	if reflect.DeepEqual(after.beliefs, before.beliefs) {
+		t.Error("no belief moved")
+	}
+}
+
+// The memory is bounded, a session is in it once, and as it was last.
+func TestRecallIsBounded(t *testing.T) {
+	c := NewCounters()
+	for i := range recentSessions + 500 {
+		for range 2 {
+			a := &Assignment{Decided: true, Category: "x", Matched: []Match{{Arm: "a@1"}}}
+			c.Recall(uint64(i), a) //nolint:gosec // small
+			a.Matched = append(a.Matched, Match{Arm: "b@1", Turn: 2})
+			c.Recall(uint64(i), a) //nolint:gosec // small
+		}
+	}
+	r := c.recent
+	if len(r.ring) != recentSessions || len(r.known) != recentSessions {
+		t.Fatalf("%d sessions, %d known", len(r.ring), len(r.known))
+	}
+	for key, at := range r.known {
+		if s := r.ring[at]; s.key != key || len(s.shares) != 2 || key < 500 {
+			t.Fatalf("session %d stands as %+v", key, s)
+		}
+	}
+	for _, a := range []*Assignment{{Decided: true, Category: "x", Excluded: true}, {Category: "x"}, {Decided: true}} {
+		if c.Recall(math.MaxUint64, a); len(r.known) != recentSessions || r.ring[r.next].key == math.MaxUint64 {
+			t.Errorf("%+v is remembered", a)
+		}
+	}
+}
+
+// A lesson that matched after another was picked may be the other's doing: the other's offset is without it.
+func TestWhatMatchedLaterIsNotTakenOff(t *testing.T) {
+	c := NewCounters()
+	a := &Assignment{
+		Decided: true, Category: "x", Base: 0.5, Matched: []Match{{Arm: "a@1", Del: 0.1}, {Arm: "b@1", Del: 0.2, Turn: 2}},
+		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: 0.5, Turn: 1}},
+	}
+	c.Add(a.Contribution(1, 1))
+	c.Recall(1, a)
+	r := c.recent
+	r.terms[r.names["b@1"]].del = 0.3
+	f := c.fit(r)
+	f.sweep(int(r.names["a@1"]))
+	if d := f.terms[r.names["a@1"]].mend[had]; math.Abs(d) > 1e-6 {
+		t.Errorf("corrected by %v", d)
+	}
+	f.sweep(int(r.names["b@1"]))
+	if d, m := f.terms[r.names["b@1"]].mend[hadNot], f.terms[r.names["a@1"]].worth(had); math.Abs(d-(0.6-0.5-m)) > 1e-6 {
+		t.Errorf("corrected by %v", d)
+	}
+}
+
+// A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.
+func TestLeaning(t *testing.T) {
+	for _, k := range []struct {
+		picks int
+		r     float64
+		want  bool
+	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
+		c := NewCounters()
+		c.Add([]Delta{{Key{"a@1", fN1, 1}, int64(k.picks) * Unit}, {Key{"a@1", fS1, 1}, fixed(k.r * float64(k.picks))}, {Key{"a@1", fNU, 1}, 1000 * Unit}})
+		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
+			t.Errorf("%+v: %+v", k, p)
+		}
+	}
+}
+
+func BenchmarkReconcile(b *testing.B) {
+	c, r := NewCounters(), seeded("bench")
+	for i := range recentSessions {
+		a := Assignment{Category: "x", Day: 10}
+		in := make([]Candidate, 0, 15)
+		for range 15 {
+			in = append(in, lesson(fmt.Sprint("l", r.IntN(2000))))
+		}
+		Decide(Config{K: 3, Epsilon: 0.2, Salt: "b"}, c, &a, fmt.Sprint("s", i), in, 1)
+		c.Add(a.Contribution(float64(i%2), 1))
+		c.Recall(uint64(i), &a) //nolint:gosec // small
+	}
+	b.ReportAllocs()
+	for b.Loop() {
+		c.recent.fresh = math.MaxInt32
+		c.Reconcile()
+	}
+}
