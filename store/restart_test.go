@@ -78,7 +78,7 @@ func TestRestartReportsTheSame(t *testing.T) {
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
 		r.remember(r.ctx())
-		if got := r.Beliefs(us).Posterior(looked); math.Abs(got.Mean-believed.Mean) > math.Abs(counted.Mean-believed.Mean)/10 {
+		if got := r.Beliefs(us).Posterior(looked); math.Abs(got.Mean-believed.Mean) > math.Abs(counted.Mean-believed.Mean)/5 {
 			t.Errorf("the chooser believes %v, believed %v; by what is counted %v", got.Mean, believed.Mean, counted.Mean)
 		}
 	}
