@@ -209,3 +209,20 @@ func TestBeliefsOfANewTenant(t *testing.T) {
 	same(t, "the same each time", r.Beliefs("nobody"), c)
 	same(t, "told", c.Global().Told, 0)
 }
+
+// A walk over the past that fails is told, and costs nothing but the correction; what was read of it holds.
+func TestRememberingMayFail(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.season(0, 20)
+	r = r.again(nil)
+	counted := r.Beliefs(us).Counted(looked)
+	r.be.failNext("walk", 1, errDown)
+	r.remember(r.ctx())
+	sameList(t, "failures", r.failed(), []string{"remember"})
+	same(t, "belief", r.Beliefs(us).Posterior(looked), counted)
+	r.remember(r.ctx())
+	if r.Beliefs(us).Posterior(looked) == counted {
+		t.Error("nothing is remembered")
+	}
+}
