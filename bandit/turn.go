@@ -7,7 +7,7 @@ import "math"
 // they went. Such a turn is looked for between any two parts of an arm's history, and what lies before it hardly counts
 // from then on. It is a matter of the chooser alone: the report keeps every session, and says since when in its windows.
 const (
-	turnSpread   = 4.5  // standard errors; all arms are looked at all the time
+	turnSpread   = 3.5  // standard errors; all arms are looked at all the time
 	turnShift    = 0.04 // in units of reward: smaller ones are the offsets settling
 	turnSessions = 30   // on each side
 	turnKeep     = 0.05 // of the evidence before the turn
