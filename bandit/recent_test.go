@@ -193,6 +193,25 @@ func TestWhatMatchedLaterIsNotTakenOff(t *testing.T) {
 	}
 }
 
+// Counters that are read anew go on with what was remembered, and with the correction.
+func TestWhatIsRememberedOutlivesAReading(t *testing.T) {
+	c := NewCounters()
+	for i := range 300 {
+		a := opened(t, c, i)
+		c.Add(a.Contribution(float64(i%3/2), 1))
+		c.Recall(uint64(i), a) //nolint:gosec // small
+	}
+	c.Reconcile()
+	fresh := c.Clone()
+	if k := lesson("a"); fresh.Posterior(k) != c.Counted(k) {
+		t.Error("a copy is corrected")
+	}
+	fresh.Inherit(c)
+	if k := lesson("a"); fresh.Posterior(k) != c.Posterior(k) || c.Posterior(k) == c.Counted(k) || len(fresh.recent.ring) != 300 {
+		t.Errorf("%+v, was %+v", fresh.Posterior(k), c.Posterior(k))
+	}
+}
+
 // A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.
 func TestLeaning(t *testing.T) {
 	for _, k := range []struct {
