@@ -84,7 +84,6 @@ type arm struct {
 
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
-	kept  float64  // the part of it that is left after a turn
 }
 
 // datedField and undatedField find a field's place.
@@ -260,6 +259,13 @@ func (a *arm) discounted(t *clock) evidence {
 
 // frozen is the evidence as the sessions' records have it.
 func (a *arm) frozen(t *clock) evidence {
+	e, _, _ := a.history(t)
+	return e
+}
+
+// history is the evidence as the sessions' records have it: what counts today, and if the lesson turned, when, and what lies
+// before.
+func (a *arm) history(t *clock) (now, old evidence, turn *standing) {
 	var s [chosen]float64
 	for i := range a.buckets {
 		w := t.weight(a.buckets[i].day)
@@ -270,14 +276,19 @@ func (a *arm) frozen(t *clock) evidence {
 			s[f] += w * float64(a.buckets[i].v[f])
 		}
 	}
-	a.kept = 1
-	if old, turned := a.turn(); turned {
-		all := s[iN1] + s[iN0] + s[iNU]
-		a.outdate(&s, old, t)
-		a.kept = clip((s[iN1]+s[iN0]+s[iNU])/max(all, 1), 0, 1)
+	if at, turned := a.turn(); turned {
+		gone := a.before(&at, t)
+		for f := range s {
+			s[f] -= (1 - turnKeep) * gone[f]
+		}
+		turn, old = &at, asEvidence(&gone)
 	}
 	for f := range s {
 		s[f] += float64(a.early[f])
 	}
+	return asEvidence(&s), old, turn
+}
+
+func asEvidence(s *[chosen]float64) evidence {
 	return evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
 }

@@ -53,7 +53,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 		_, _, ok := betField(d.Field)
 		bet = bet || ok
 	}
-	a.mark()
+	a.mark(c.recent.told.Load())
 	a.mu.Unlock()
 	if bet {
 		c.dirtyMu.Lock()

@@ -3,6 +3,7 @@ package bandit
 import (
 	"math"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -41,30 +42,41 @@ type recent struct {
 	known map[uint64]int // places in the ring
 	next  int            // the oldest one, once the ring is full
 	fresh int            // told since the last correction
+	told  atomic.Int64   // sessions that were ever remembered
 	terms []term
 	names map[string]int32
 }
 
 func newRecent() *recent { return &recent{known: map[uint64]int{}, names: map[string]int32{}} }
 
+// A lesson that turned (turn.go) is believed to be worth something else in the sessions before.
+const (
+	today = iota
+	earlier
+	eras
+)
+
 // term is a lesson's arm or a category, with what it is believed to be worth.
 type term struct {
 	scope    string
 	category bool
-	del      float64 // of a category: its baseline
-	m        float64
+	turned   bool
+	worth    [eras]worth
 }
 
-func (t *term) worth(part uint8) float64 {
+type worth struct{ del, m float64 } // of a category, del is its baseline
+
+func (w *worth) of(part uint8) float64 {
 	if part == had {
-		return t.del + t.m
+		return w.del + w.m
 	}
-	return t.del
+	return w.del
 }
 
 // composed is what was in a session.
 type composed struct {
 	key      uint64
+	at       int64 // its number among those ever told
 	category int32
 	day      int32
 	said     float32 // what the record says that its lessons explain
@@ -93,6 +105,7 @@ func (c *Counters) Recall(key uint64, a *Assignment) {
 	at, ok := r.known[key]
 	switch {
 	case ok:
+		s.at = r.ring[at].at
 		r.ring[at] = s
 		return
 	case len(r.ring) < recentSessions:
@@ -104,6 +117,7 @@ func (c *Counters) Recall(key uint64, a *Assignment) {
 		r.ring[at] = s
 		r.next = (at + 1) % len(r.ring)
 	}
+	r.ring[at].at = r.told.Add(1)
 	r.known[key] = at
 }
 
@@ -147,7 +161,7 @@ func (r *recent) term(scope string, category bool) int32 {
 		r.names[scope] = i
 		t := term{scope: scope, category: category}
 		if category {
-			t.del = startBase
+			t.worth[today].del = startBase
 		}
 		r.terms = append(r.terms, t)
 	}
@@ -187,12 +201,20 @@ type fit struct {
 type fitted struct {
 	*term
 	arm    *arm
-	e      evidence
+	e      [eras]evidence
+	turn   *standing // nil: it did not
 	cn, cs float64
 	mu0    float64
-	kept   float64
 	in     []place
-	mend   correction
+	mend   [eras]correction
+}
+
+// era says on which side of the lesson's turn a session lies.
+func (t *fitted) era(s *composed) uint8 {
+	if t.turn != nil && t.turn.before(s) {
+		return earlier
+	}
+	return today
 }
 
 // place is a share of a session, found by its term; of a category, the session alone.
@@ -201,6 +223,7 @@ type place struct {
 	off     float32
 	turn    int16 // -1: the session's lessons matched all at once
 	part    uint8
+	era     uint8
 }
 
 func (c *Counters) fit(r *recent) *fit {
@@ -216,12 +239,9 @@ func (c *Counters) fit(r *recent) *fit {
 	counts := make([]int, len(r.terms))
 	for i := range r.ring {
 		s := &r.ring[i]
-		f.expected[i] = f.terms[s.category].del
 		counts[s.category]++
 		for k := range s.shares {
-			h := &s.shares[k]
-			f.expected[i] += f.terms[h.term].worth(h.part)
-			counts[h.term]++
+			counts[s.shares[k].term]++
 		}
 	}
 	for i, n := range counts {
@@ -230,16 +250,24 @@ func (c *Counters) fit(r *recent) *fit {
 	for i := range r.ring {
 		s := &r.ring[i]
 		p := place{session: int32(i)} //nolint:gosec // bounded by recentSessions
-		f.terms[s.category].in = append(f.terms[s.category].in, p)
+		f.expected[i] = f.put(s.category, p)
 		for k := range s.shares {
 			h := &s.shares[k]
 			if p.off, p.part, p.turn = h.off, h.part, h.turn; !s.turns || h.part == hadNot {
 				p.turn = -1
 			}
-			f.terms[h.term].in = append(f.terms[h.term].in, p)
+			f.expected[i] += f.put(h.term, p)
 		}
 	}
 	return f
+}
+
+// put notes that a term was in a session, and finds what it is worth there.
+func (f *fit) put(term int32, p place) float64 {
+	t := &f.terms[term]
+	p.era = t.era(&f.ring[p.session])
+	t.in = append(t.in, p)
+	return t.worth[p.era].of(p.part)
 }
 
 func (t *fitted) begin(now *clock) {
@@ -249,8 +277,11 @@ func (t *fitted) begin(now *clock) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	t.e = a.frozen(now)
-	t.kept = a.kept
+	t.e[today], t.e[earlier], t.turn = a.history(now)
+	if t.turn != nil && !t.turned {
+		t.worth[earlier] = t.worth[today]
+	}
+	t.turned = t.turn != nil
 	if t.mu0 = a.mu0; t.mu0 == 0 {
 		t.mu0 = startMu0
 	}
@@ -264,13 +295,13 @@ func (t *fitted) done() {
 	}
 	t.arm.mu.Lock()
 	defer t.arm.mu.Unlock()
-	t.arm.mend, t.arm.stamp = t.mend, 0
+	t.arm.mend, t.arm.stamp = t.mend[today], 0
 }
 
 // sweep believes anew what one term is worth, by what the others are believed to be.
 func (f *fit) sweep(i int) {
 	t := &f.terms[i]
-	was := *t.term
+	was := t.worth
 	switch {
 	case t.arm == nil:
 		return
@@ -279,48 +310,59 @@ func (f *fit) sweep(i int) {
 	default:
 		f.lesson(t)
 	}
-	more := [parts]float64{}
-	for part := range more {
-		more[part] = t.worth(uint8(part)) - was.worth(uint8(part)) //nolint:gosec // three of them
+	var more [eras][parts]float64
+	for era := range more {
+		for part := range uint8(parts) {
+			more[era][part] = t.worth[era].of(part) - was[era].of(part)
+		}
 	}
 	for _, p := range t.in {
-		f.expected[p.session] += more[p.part]
+		f.expected[p.session] += more[p.era][p.part]
 	}
 }
 
 func (f *fit) baseline(t *fitted) {
-	t.mend = correction{}
+	w, sum := &t.worth[today], 0.0
 	for _, p := range t.in {
-		t.mend[0] += float64(f.ring[p.session].said) - (f.expected[p.session] - t.del)
+		sum += float64(f.ring[p.session].said) - (f.expected[p.session] - w.del)
 	}
-	t.del = clip((t.cs+t.mend[0]+startBase*baseWeight)/(t.cn+baseWeight), 0, 1)
+	t.mend[today][0] = sum
+	w.del = clip((t.cs+sum+startBase*baseWeight)/(t.cn+baseWeight), 0, 1)
 }
 
 func (f *fit) lesson(t *fitted) {
-	t.mend = correction{}
+	t.mend = [eras]correction{}
 	for _, p := range t.in {
 		s := &f.ring[p.session]
-		off := f.expected[p.session] - t.worth(p.part)
+		x := f.expected[p.session]
 		if p.turn >= 0 {
-			off = f.before(s, p.turn) - t.worth(p.part)
+			x = f.before(s, p.turn)
 		}
-		t.mend[p.part] += t.kept * f.clock.weight(s.day) * (float64(p.off) - off)
+		d := f.clock.weight(s.day) * (float64(p.off) - (x - t.worth[p.era].of(p.part)))
+		t.mend[p.era][p.part] += d
+		if p.era == earlier {
+			t.mend[today][p.part] += turnKeep * d
+		}
 	}
-	e := t.e
-	e.su += t.mend[hadNot]
-	e.s0 += t.mend[hadWithheld]
-	e.s1 += t.mend[had]
-	b := f.priors.update(e, t.mu0)
-	t.m, t.del = b.m, b.del
+	for era, e := range t.e {
+		if m := &t.mend[era]; era == today || t.turned {
+			e.su += m[hadNot]
+			e.s0 += m[hadWithheld]
+			e.s1 += m[had]
+			b := f.priors.update(e, t.mu0)
+			t.worth[era] = worth{del: b.del, m: b.m}
+		}
+	}
 }
 
 // before is what is expected of a session by what had matched at a turn: what matched later may be the doing of what was picked
 // then.
 func (f *fit) before(s *composed, turn int16) float64 {
-	x := f.terms[s.category].del
+	x := f.terms[s.category].worth[today].del
 	for k := range s.shares {
 		if h := &s.shares[k]; h.turn <= turn {
-			x += f.terms[h.term].worth(h.part)
+			t := &f.terms[h.term]
+			x += t.worth[t.era(s)].of(h.part)
 		}
 	}
 	return x

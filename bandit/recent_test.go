@@ -181,14 +181,14 @@ func TestWhatMatchedLaterIsNotTakenOff(t *testing.T) {
 	c.Add(a.Contribution(1, 1))
 	c.Recall(1, a)
 	r := c.recent
-	r.terms[r.names["b@1"]].del = 0.3
+	r.terms[r.names["b@1"]].worth[today].del = 0.3
 	f := c.fit(r)
 	f.sweep(int(r.names["a@1"]))
-	if d := f.terms[r.names["a@1"]].mend[had]; math.Abs(d) > 1e-6 {
+	if d := f.terms[r.names["a@1"]].mend[today][had]; math.Abs(d) > 1e-6 {
 		t.Errorf("corrected by %v", d)
 	}
 	f.sweep(int(r.names["b@1"]))
-	if d, m := f.terms[r.names["b@1"]].mend[hadNot], f.terms[r.names["a@1"]].worth(had); math.Abs(d-(0.6-0.5-m)) > 1e-6 {
+	if d, m := f.terms[r.names["b@1"]].mend[today][hadNot], f.terms[r.names["a@1"]].worth[today].of(had); math.Abs(d-(0.6-0.5-m)) > 1e-6 {
 		t.Errorf("corrected by %v", d)
 	}
 }

@@ -20,10 +20,19 @@ const (
 	maxMarks  = 32
 )
 
-// standing is how the evidence stood at a moment.
+// standing is how the evidence stood at a moment, with what open sessions had told.
 type standing struct {
-	day int32 // the newest bucket then
-	v   [chosen]int64
+	day  int32 // the newest bucket then
+	told int64 // how many sessions had been remembered (recent); 0: all of that day, and before
+	v    [chosen]int64
+}
+
+// before says whether a session had told something by then.
+func (t *standing) before(s *composed) bool {
+	if t.told == 0 {
+		return s.day <= t.day
+	}
+	return s.at <= t.told
 }
 
 type marks struct {
@@ -32,8 +41,8 @@ type marks struct {
 }
 
 // mark remembers how the evidence stands, now and then. The caller holds mu.
-func (a *arm) mark() {
-	n, m := a.total[iN1], &a.marks
+func (a *arm) mark(told int64) {
+	n, m := a.total[iN1]+a.early[iN1], &a.marks
 	if m.every == 0 {
 		m.every = markEvery
 	}
@@ -46,8 +55,10 @@ func (a *arm) mark() {
 		}
 		m.list, m.every = m.list[:maxMarks/2], 2*m.every
 	}
-	s := standing{day: a.buckets[len(a.buckets)-1].day}
-	copy(s.v[:], a.total[:chosen])
+	s := standing{day: a.buckets[len(a.buckets)-1].day, told: told}
+	for f := range s.v {
+		s.v[f] = a.total[f] + a.early[f]
+	}
 	m.list = append(m.list, s)
 }
 
@@ -79,22 +90,23 @@ func (a *arm) turn() (at standing, found bool) {
 	return at, found
 }
 
-// outdate takes most of what lies before a turn out of discounted sums.
-func (a *arm) outdate(s *[chosen]float64, turn standing, t *clock) {
+// before is the discounted sums of what lies before a turn.
+func (a *arm) before(turn *standing, t *clock) (s [chosen]float64) {
 	rest := turn.v
 	for i := range a.buckets {
 		b := &a.buckets[i]
 		if b.day > turn.day {
 			break
 		}
-		w := (1 - turnKeep) * t.weight(b.day)
+		w := t.weight(b.day)
 		for f := range s {
 			part := b.v[f]
 			if b.day == turn.day {
 				part = rest[f] // of the last day only what was there
 			}
 			rest[f] -= part
-			s[f] -= w * float64(part)
+			s[f] += w * float64(part)
 		}
 	}
+	return s
 }
