@@ -35,27 +35,29 @@ const leaningPicks = 50
 // leaning says that a lesson is believed to help, by more than a standard deviation.
 func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
 
-// choose ranks the fresh candidates by the objective and returns the best that fit into the slots left.
+// choose ranks the fresh candidates by the objective and returns the best that fit into the slots left. Of the benched ones the
+// probe budget tries the one that a full draw of the posterior says is the best: those that are least known, and least likely to
+// harm, come back first.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
 	}
 	out := make([]considered, 0, len(fresh))
 	var probe considered
-	rank := math.Inf(1)
+	best := math.Inf(-1)
 	for _, k := range fresh {
 		if cfg.eligible(b, session, &k) {
 			out = append(out, k)
 		} else if k.Probe {
-			if u := Coin(cfg.Salt, ForProbe, session, k.Slug); u < rank {
-				probe, rank = k, u
+			if z := k.Mean + math.Sqrt(max(k.Var, 0))*normal(Coin(cfg.Salt, ForProbe, session, k.Slug)); z > best {
+				probe, best = k, z
 			}
 		}
 	}
 	slices.SortFunc(out, func(x, y considered) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Slug, y.Slug))
 	})
-	if !math.IsInf(rank, 1) && Coin(cfg.Salt, ForProbe, session, "") < probeShare {
+	if !math.IsInf(best, -1) && Coin(cfg.Salt, ForProbe, session, "") < probeShare {
 		probe.probe = true
 		out = append(out[:min(len(out), slots-1)], probe)
 	}

@@ -336,7 +336,7 @@ func (f *fit) lesson(t *fitted) {
 		s := &f.ring[p.session]
 		x := f.expected[p.session]
 		if p.turn >= 0 {
-			x = f.before(s, p.turn)
+			x = f.until(s, p.turn)
 		}
 		d := f.clock.weight(s.day) * (float64(p.off) - (x - t.worth[p.era].of(p.part)))
 		t.mend[p.era][p.part] += d
@@ -355,9 +355,9 @@ func (f *fit) lesson(t *fitted) {
 	}
 }
 
-// before is what is expected of a session by what had matched at a turn: what matched later may be the doing of what was picked
+// until is what is expected of a session by what had matched at a turn: what matched later may be the doing of what was picked
 // then.
-func (f *fit) before(s *composed, turn int16) float64 {
+func (f *fit) until(s *composed, turn int16) float64 {
 	x := f.terms[s.category].worth[today].del
 	for k := range s.shares {
 		if h := &s.shares[k]; h.turn <= turn {

@@ -245,3 +245,79 @@ func BenchmarkReconcile(b *testing.B) {
 		c.Reconcile()
 	}
 }
+
+// When lessons turn, what the others and the baseline are worth is not read off sessions in which the turned ones still did the
+// opposite. (Corrected on both sides of a turn alike, the baseline left the unit interval within 3,000 sessions.)
+func TestATurnLeavesTheOthersAlone(t *testing.T) {
+	c, r := NewCounters(), seeded("turned")
+	cs := lessons("a", "b", "c", "d")
+	effect := map[string]float64{"a": 0.15, "b": 0.12, "c": 0, "d": 0}
+	cfg := Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "turned"}
+	for i := range 8000 {
+		if i == 4000 {
+			effect["a"], effect["b"] = -0.12, -0.12
+		}
+		a := Assignment{Category: "x", Day: 10}
+		var in []Candidate
+		for j := range cs {
+			if r.Float64() < 0.6 {
+				in = append(in, cs[j])
+			}
+		}
+		chance := 0.5
+		for _, p := range Decide(cfg, c, &a, fmt.Sprint("s", i), in, 1) {
+			if p.Injected {
+				chance += effect[p.Slug]
+			}
+		}
+		y := 0.0
+		if r.Float64() < chance {
+			y = 1
+		}
+		c.Add(a.Contribution(y, 1))
+		c.Recall(uint64(i), &a) //nolint:gosec // small
+		if i%20 == 0 {
+			c.Reconcile()
+		}
+		if i%RefitEvery == 0 {
+			c.SetPriors(c.Refit())
+		}
+	}
+	n, sum := c.Baseline("x")
+	if base := sum / n; math.Abs(base-0.5) > 0.05 {
+		t.Errorf("baseline %.3f", base)
+	}
+	for _, k := range cs {
+		p := c.Posterior(k)
+		if is := effect[k.Slug]; math.Abs(p.Mean-is) > 0.12 || math.Abs(p.Match) > 0.08 || is < 0 && p.Mean > 0 {
+			t.Errorf("%s: effect %.3f, match %.3f, and it is %.2f", k.Slug, p.Mean, p.Match, is)
+		}
+	}
+}
+
+// Which sessions lie before a turn follows from the order in which they were told, in whatever order they closed; of a standing that
+// is the end of a day, from their days.
+func TestBeforeATurn(t *testing.T) {
+	c := NewCounters()
+	for i := range 100 {
+		a := &Assignment{Decided: true, Category: "x", Day: int32(i / 50)} //nolint:gosec // small
+		c.Recall(uint64(i), a)                                             //nolint:gosec // small
+	}
+	again := &Assignment{Decided: true, Category: "x"}
+	c.Recall(3, again) // goes on: it stays where it was
+	r := c.recent
+	for name, k := range map[string]struct {
+		at   standing
+		want int
+	}{"told": {standing{told: 30, day: 1}, 30}, "day": {standing{day: 0}, 50}} {
+		n := 0
+		for i := range r.ring {
+			if k.at.before(&r.ring[i]) {
+				n++
+			}
+		}
+		if n != k.want {
+			t.Errorf("%s: %d before, want %d", name, n, k.want)
+		}
+	}
+}
