@@ -76,7 +76,7 @@ func (w *worth) of(part uint8) float64 {
 // composed is what was in a session.
 type composed struct {
 	key      uint64
-	at       int64 // its number among those ever told
+	at       int64 // its number among those ever told; 0: in an earlier run
 	category int32
 	day      int32
 	said     float32 // what the record says that its lessons explain
@@ -93,7 +93,12 @@ type share struct {
 
 // Recall remembers what was in a session that told something. It is called again when the session has gone on; key tells
 // sessions apart.
-func (c *Counters) Recall(key uint64, a *Assignment) {
+func (c *Counters) Recall(key uint64, a *Assignment) { c.recall(key, a, false) }
+
+// RecallEarlier remembers what was in a session of an earlier run: it lies before everything that this one is told.
+func (c *Counters) RecallEarlier(key uint64, a *Assignment) { c.recall(key, a, true) }
+
+func (c *Counters) recall(key uint64, a *Assignment, earlier bool) {
 	if a.Excluded || !a.Decided || a.Category == "" {
 		return
 	}
@@ -117,8 +122,10 @@ func (c *Counters) Recall(key uint64, a *Assignment) {
 		r.ring[at] = s
 		r.next = (at + 1) % len(r.ring)
 	}
-	r.ring[at].at = r.told.Add(1)
 	r.known[key] = at
+	if !earlier {
+		r.ring[at].at = r.told.Add(1)
+	}
 }
 
 // RecallSpan is over how long the sessions spread, about, of which the last are remembered.

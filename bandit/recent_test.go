@@ -5,6 +5,7 @@ import (
 	"math"
 	"reflect"
 	"testing"
+	"time"
 )
 
 // Three lessons that fire together when things go wrong, one of which helps: what was frozen in the first sessions blames each of
@@ -304,12 +305,13 @@ func TestBeforeATurn(t *testing.T) {
 		c.Recall(uint64(i), a)                                             //nolint:gosec // small
 	}
 	again := &Assignment{Decided: true, Category: "x"}
-	c.Recall(3, again) // goes on: it stays where it was
+	c.Recall(3, again)                  // goes on: it stays where it was
+	c.RecallEarlier(math.MaxInt, again) // found last, and older than all
 	r := c.recent
 	for name, k := range map[string]struct {
 		at   standing
 		want int
-	}{"told": {standing{told: 30, day: 1}, 30}, "day": {standing{day: 0}, 50}} {
+	}{"told": {standing{told: 30, day: 1}, 31}, "day": {standing{day: 0}, 51}} {
 		n := 0
 		for i := range r.ring {
 			if k.at.before(&r.ring[i]) {
@@ -318,6 +320,22 @@ func TestBeforeATurn(t *testing.T) {
 		}
 		if n != k.want {
 			t.Errorf("%s: %d before, want %d", name, n, k.want)
+		}
+	}
+}
+
+// The walk over the past goes back as far as the memory reaches: a day more than the latest 10,000 closed sessions took, four weeks
+// at most.
+func TestRecallSpan(t *testing.T) {
+	const day = 24 * time.Hour
+	for rate, want := range map[int64]time.Duration{0: 28 * day, 10: 28 * day, 357: 28 * day, 1000: 11 * day, 20_000: 36 * time.Hour} {
+		c := NewCounters()
+		c.Advance(100, 30)
+		for d := range int32(28) {
+			c.Add([]Delta{{Key{"", fClosed, 100 - d}, rate * Unit}})
+		}
+		if got := c.RecallSpan(); got != want {
+			t.Errorf("%d a day: %v, want %v", rate, got, want)
 		}
 	}
 }

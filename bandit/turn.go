@@ -23,7 +23,7 @@ const (
 // standing is how the evidence stood at a moment, with what open sessions had told.
 type standing struct {
 	day  int32 // the newest bucket then
-	told int64 // how many sessions had been remembered (recent); 0: all of that day, and before
+	told int64 // how many sessions had been remembered (recent.told); 0: all of that day, and before
 	v    [chosen]int64
 }
 

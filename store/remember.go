@@ -15,7 +15,7 @@ type historian interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
-// remember tells the chooser what was in the sessions that were closed before this run (bandit.Counters.Recall). Replicas on one
+// remember tells the chooser what was in the sessions that were closed before this run (bandit.Counters.RecallEarlier). Replicas on one
 // backend do without: each would read what is the fleet's, and the others still know.
 func (s *Store) remember(ctx context.Context) {
 	be, ok := s.be.(historian)
@@ -40,7 +40,7 @@ func (s *Store) remember(ctx context.Context) {
 		}
 		var as bandit.Assignment
 		if json.Unmarshal(a.Frozen, &as) == nil && cmp.Or(as.Reward, defaultReward) == s.reward {
-			s.Beliefs(r.Tenant).Recall(r.ID.Key(), &as)
+			s.Beliefs(r.Tenant).RecallEarlier(r.ID.Key(), &as)
 		}
 		return nil
 	})

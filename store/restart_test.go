@@ -226,3 +226,24 @@ func TestRememberingMayFail(t *testing.T) {
 		t.Error("nothing is remembered")
 	}
 }
+
+// Sessions that were counted under another definition of reward correct nothing: their rewards are not in the counters.
+func TestRememberedAreThoseOfTheDefinition(t *testing.T) {
+	t.Parallel()
+	other := func(o *Options) { o.CloseAfter = 2 * closeAge }
+	r := newRig(t, nil)
+	r.season(0, 60)
+	r = r.again(other)
+	r.season(1000, 20)
+	r.age()
+	r.age()
+	believed, counted := r.Beliefs(us).Posterior(looked), r.Beliefs(us).Counted(looked)
+	if told := r.Beliefs(us).Global().Told; told != 20 || believed == counted {
+		t.Fatalf("%d told, believed %+v, counted %+v", told, believed, counted)
+	}
+	r = r.again(other)
+	r.remember(r.ctx())
+	if got := r.Beliefs(us).Posterior(looked); math.Abs(got.Mean-believed.Mean) > math.Abs(counted.Mean-believed.Mean)/5 {
+		t.Errorf("the chooser believes %v, believed %v; by what is counted %v", got.Mean, believed.Mean, counted.Mean)
+	}
+}
