@@ -54,6 +54,11 @@ func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
 	c.recent = from.recent
+	for _, a := range c.arms { // what was read includes all that this process was told
+		for i := range a.marks.list {
+			a.marks.list[i].told = c.recent.told.Load()
+		}
+	}
 	take := func(scope string, a *arm) {
 		a.mu.Lock()
 		early, mend, known, narrowest := a.early, a.mend, marks{append([]standing(nil), a.marks.list...), a.marks.every}, a.narrowest

@@ -311,7 +311,7 @@ func TestBeforeATurn(t *testing.T) {
 	for name, k := range map[string]struct {
 		at   standing
 		want int
-	}{"told": {standing{told: 30, day: 1}, 31}, "day": {standing{day: 0}, 51}} {
+	}{"told": {standing{told: 30, day: 1}, 31}, "day": {standing{day: 0, told: wholeDays}, 51}, "an earlier run": {standing{day: 1}, 1}} {
 		n := 0
 		for i := range r.ring {
 			if k.at.before(&r.ring[i]) {
@@ -337,5 +337,21 @@ func TestRecallSpan(t *testing.T) {
 		if got := c.RecallSpan(); got != want {
 			t.Errorf("%d a day: %v, want %v", rate, got, want)
 		}
+	}
+}
+
+// What a replica reads of the others' counters lies after what it was told so far, and before what it is told from then on.
+func TestAReadingIsAStandingOfItsMoment(t *testing.T) {
+	c := NewCounters()
+	for i := range 70 {
+		a := &Assignment{Decided: true, Category: "x"}
+		c.Recall(uint64(i), a) //nolint:gosec // small
+	}
+	fresh := NewCounters()
+	season(fresh, 3, 100, 0.1)
+	fresh.Inherit(c)
+	m := fresh.arms["a@1"].marks.list
+	if len(m) == 0 || m[0].told != 70 {
+		t.Errorf("%+v", m)
 	}
 }

@@ -23,13 +23,16 @@ const (
 // standing is how the evidence stood at a moment, with what open sessions had told.
 type standing struct {
 	day  int32 // the newest bucket then
-	told int64 // how many sessions had been remembered (recent.told); 0: all of that day, and before
+	told int64 // how many sessions this process had been told of (recent.told), or wholeDays
 	v    [chosen]int64
 }
 
+// wholeDays marks a standing that is the end of its day.
+const wholeDays = -1
+
 // before says whether a session had told something by then.
 func (t *standing) before(s *composed) bool {
-	if t.told == 0 {
+	if t.told == wholeDays {
 		return s.day <= t.day
 	}
 	return s.at <= t.told
@@ -76,7 +79,7 @@ func (a *arm) turn() (at standing, found bool) {
 			best, at, found = z, *t, true
 		}
 	}
-	var sum standing
+	sum := standing{told: wholeDays}
 	for i := 0; i < len(a.buckets)-1; i++ {
 		sum.day = a.buckets[i].day
 		for f := range sum.v {
