@@ -138,7 +138,7 @@ func (c *Counters) posterior(k Candidate, known reading) Posterior {
 	b := c.priors.update(e, mu0)
 	return Posterior{
 		Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Reached: reached, Probe: b.benched(),
-		Leaning: b.leaning(), Trusted: up >= math.Log(trustedAt),
+		Leaning: b.leaning(), Trusted: b.trusted(up),
 	}
 }
 

@@ -59,6 +59,9 @@ const bankedAt = 20
 // slowly.
 const trustedAt = 5
 
+// trustedSpread is by how many standard deviations it must be believed to help for that.
+const trustedSpread = 1.5
+
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
 // the interval again, and that must not take the proof back.
 func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
