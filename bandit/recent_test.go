@@ -362,7 +362,9 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 	for mean, want := range map[float64]bool{0.5: true, 0.05: true, 0.02: false, -0.5: false} {
 		c := NewCounters()
 		c.Add([]Delta{
-			{Key{"a@1", fN1, 1}, 400 * Unit}, {Key{"a@1", fS1, 1}, fixed(mean * 400)}, {Key{"a@1", fNU, 1}, 4000 * Unit},
+			{Key{"a@1", fN1, 1}, 400 * Unit},
+			{Key{"a@1", fS1, 1}, fixed(mean * 400)},
+			{Key{"a@1", fNU, 1}, 4000 * Unit},
 			{Key{Scope: "a@1", Field: fEmaxUp}, fixed(math.Log(6))},
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != want {
