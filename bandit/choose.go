@@ -35,7 +35,7 @@ const leaningPicks = 50
 // leaning says that a lesson is believed to help, by more than a standard deviation.
 func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
 
-// trusted says that a lesson's evidence E+ once was enough for the smallest holdout, and that it is believed to help ever since: one
+// trusted says that a lesson's evidence E+ once was enough for the smallest holdout, and that it is clearly believed to help now: one
 // that was lucky early must be found out, and cannot be while it is hardly ever withheld.
 func (b belief) trusted(logUp float64) bool {
 	return logUp >= math.Log(trustedAt) && b.m > trustedSpread*math.Sqrt(b.v)

@@ -377,3 +377,32 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 		t.Errorf("without evidence: %+v", p)
 	}
 }
+
+// A mark counts what open sessions have told, as the order of the told does; the end of a day is none of a number.
+func TestStandings(t *testing.T) {
+	c := NewCounters()
+	a := &Assignment{
+		Decided: true, Category: "x", Base: 0.5, Day: 3, Matched: []Match{{Arm: "a@1"}},
+		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: 0.5}},
+	}
+	season(c, 3, 40, 0.1)
+	for i := range 20 {
+		c.Foresee(a, 1, 1)
+		c.Recall(uint64(i), a) //nolint:gosec // small
+	}
+	c.Add([]Delta{{Key{"a@1", fN1, 3}, 0}})
+	m := c.arms["a@1"].marks.list
+	if len(m) != 1 || m[0].v[iN1] != 60*Unit || m[0].told != 20 {
+		t.Errorf("%+v", m)
+	}
+	days := &arm{}
+	for d := range int32(2) {
+		sign := 1 - 2*int64(d)
+		b := days.bucket(d)
+		b.v[iN1], b.v[iS1] = 500*Unit, sign*100*Unit
+		days.total[iN1], days.total[iS1] = days.total[iN1]+b.v[iN1], days.total[iS1]+b.v[iS1]
+	}
+	if at, found := days.turn(); !found || at.told != wholeDays || at.day != 0 {
+		t.Errorf("%v %+v", found, at)
+	}
+}
