@@ -406,3 +406,28 @@ func TestStandings(t *testing.T) {
 		t.Errorf("%v %+v", found, at)
 	}
 }
+
+// Of a lesson that has just turned, the time before is believed to be what it was believed to be worth so far, and a twentieth of what
+// corrects that time still counts.
+func TestBothSidesOfATurn(t *testing.T) {
+	c := NewCounters()
+	a := &Assignment{
+		Decided: true, Category: "x", Base: 0.3, Day: 3, Matched: []Match{{Arm: "a@1"}},
+		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: 0.3}},
+	}
+	c.Recall(1, a)
+	season(c, 3, 800, 0.1)
+	season(c, 3, 800, -0.1)
+	r := c.recent
+	i := int(r.names["a@1"])
+	r.terms[i].worth[today] = worth{del: 0.02, m: 0.1}
+	f := c.fit(r)
+	if x := &f.terms[i]; x.turn == nil || x.worth[earlier] != x.worth[today] || x.in[0].era != earlier {
+		t.Fatalf("%+v", x)
+	}
+	f.sweep(i)
+	m := &f.terms[i].mend
+	if m[earlier][had] == 0 || math.Abs(m[today][had]-turnKeep*m[earlier][had]) > 1e-9 {
+		t.Errorf("%+v", m)
+	}
+}
