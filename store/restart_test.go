@@ -247,3 +247,37 @@ func TestRememberedAreThoseOfTheDefinition(t *testing.T) {
 		t.Errorf("the chooser believes %v, believed %v; by what is counted %v", got.Mean, believed.Mean, counted.Mean)
 	}
 }
+
+// What an earlier run left is older than all that this one was told, whenever it is read: a lesson that has turned since then is
+// believed by the same sessions as if it had been read at once.
+func TestRememberedLiesBeforeATurn(t *testing.T) {
+	t.Parallel()
+	believed := func(late bool) bandit.Posterior {
+		r := newRig(t, nil)
+		r.season(0, 60)
+		r = r.again(nil)
+		if !late {
+			r.remember(r.ctx())
+		}
+		r.season(1000, 100)
+		for i := range 100 { // now it harms
+			id := r.begin(us, fmt.Sprint("turned", i), picked(i%5 > 0))
+			y := 0.0
+			if i%5 == 0 {
+				y = 1
+			}
+			r.tell(us, id, score("a", 1, y))
+		}
+		r.age()
+		if late {
+			r.remember(r.ctx())
+		}
+		if counted := r.Beliefs(us).Counted(looked); counted.Mean > 0 {
+			t.Errorf("no turn was seen: %+v", counted)
+		}
+		return r.Beliefs(us).Posterior(looked)
+	}
+	if early, late := believed(false), believed(true); math.Abs(early.Mean-late.Mean) > 1e-3 {
+		t.Errorf("read late it is believed %v, at once %v", late.Mean, early.Mean)
+	}
+}
