@@ -249,7 +249,8 @@ func (a *arm) raise(field string, v int64) {
 // sessions told one of them, for what each remembers, and for the moment at which each saw a turn.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
-		a.seen, a.stamp = a.frozen(t), t.stamp
+		a.seen, _, _ = a.history(t)
+		a.stamp = t.stamp
 		a.seen.su += a.mend[hadNot]
 		a.seen.s0 += a.mend[hadWithheld]
 		a.seen.s1 += a.mend[had]
@@ -257,9 +258,9 @@ func (a *arm) discounted(t *clock) evidence {
 	return a.seen
 }
 
-// frozen is the evidence as the sessions' records have it.
-func (a *arm) frozen(t *clock) evidence {
-	e, _, _ := a.history(t)
+// counted is the evidence of the counters alone: without what open sessions told, and with no turn but those that show between days.
+func (a *arm) counted(t *clock) evidence {
+	e, _, _ := (&arm{buckets: a.buckets, total: a.total}).history(t)
 	return e
 }
 

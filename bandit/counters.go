@@ -113,16 +113,16 @@ func (c *Counters) find(name string) *arm {
 func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' && scope[1] == ':' }
 
 // Posterior is what the chooser believes of a candidate's arm, today.
-func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted) }
+func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
-// Counted is what the counters alone make one believe: the same on every replica, and after a restart. The chooser's own belief
-// is corrected by what this process remembers (Recall).
-func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).frozen) }
+// Counted is what the counters alone make one believe: the same on every replica, after a restart, and whatever the order in which
+// rewards were told. The chooser's own belief knows more: what open sessions told, and what this process remembers (Recall).
+func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.
 type reading func(*arm, *clock) evidence
 
-func (c *Counters) posterior(k Candidate, known reading) Posterior {
+func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, known)
@@ -132,7 +132,9 @@ func (c *Counters) posterior(k Candidate, known reading) Posterior {
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
 		e, proven, reached = known(a, c.clock), a.provenAt > 0, a.reached(k.Until)
-		up, a.mu0 = real64(a.emaxUp), mu0
+		if up = real64(a.emaxUp); chooses {
+			a.mu0 = mu0
+		}
 		a.mu.Unlock()
 	}
 	b := c.priors.update(e, mu0)

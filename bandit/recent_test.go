@@ -431,3 +431,42 @@ func TestBothSidesOfATurn(t *testing.T) {
 		t.Errorf("%+v", m)
 	}
 }
+
+// The model-based columns of the report are of the counters alone: the order in which rewards were told, what open sessions told,
+// and what this process remembers are the chooser's. To ask for them does not move the chooser.
+func TestCountedIsOfTheCountersAlone(t *testing.T) {
+	k := lesson("a")
+	turned, mixed := NewCounters(), NewCounters()
+	for i := range 20 {
+		level := 0.1
+		if i >= 10 {
+			level = -0.1
+		}
+		season(turned, 3, 100, level)
+		season(mixed, 3, 100, 0.1-0.2*float64(i%2))
+	}
+	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
+		t.Fatalf("no turn was seen: %+v, %+v", a, b)
+	}
+	want := mixed.Counted(k)
+	if got := turned.Counted(k); got != want {
+		t.Errorf("told in another order: %+v, want %+v", got, want)
+	}
+	before := mixed.Posterior(k)
+	mixed.Foresee(&Assignment{
+		Decided: true, Category: "x", Base: 0.5, Day: 3, Matched: []Match{{Arm: k.Arm}},
+		Picks: []Pick{{Slug: "a", Arm: k.Arm, Eps: 0.2, Injected: true, Off: 0.5}},
+	}, 1, 1)
+	if got := mixed.Counted(k); got != want {
+		t.Errorf("an open session told: %+v, want %+v", got, want)
+	}
+	if got := mixed.Posterior(k); got == before {
+		t.Error("the chooser has learned nothing of the open session")
+	}
+	asked := mixed.arms[k.Arm].mu0
+	other := k
+	other.Confidence = 1
+	if mixed.Counted(other); mixed.arms[k.Arm].mu0 != asked {
+		t.Error("the report moved the chooser")
+	}
+}

@@ -124,7 +124,7 @@ func strata(of []stratum) (out []Stratum) {
 func (c *Counters) MeanAt(k Candidate, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	mu0 := c.prior(k, (*arm).frozen)
+	mu0 := c.prior(k, (*arm).counted)
 	a := c.arms[k.Arm]
 	if a == nil {
 		return mu0
