@@ -215,7 +215,11 @@ func (t table) notes(r Row) {
 	if r.Note != "" {
 		notes = append(notes, r.Note)
 	}
-	if r.NeedsPicks > 0 {
+	gone := map[string]string{"edited": "an earlier text of this lesson", "removed": "no longer in the bank"}[r.State]
+	if gone != "" {
+		notes = append(notes, gone)
+	}
+	if r.NeedsPicks > 0 && gone == "" { // more will not come
 		n := fmt.Sprintf("needs about %d more picks", r.NeedsPicks)
 		if r.Effect == nil {
 			n += " to show an effect"

@@ -80,6 +80,19 @@ func TestNamesStayWhole(t *testing.T) {
 	}
 }
 
+// A text that was edited, and a lesson that is gone, get no more picks: the row says which they are, not what they would need.
+func TestRowsOfThePast(t *testing.T) {
+	r := Build(fleet())
+	r.Lessons = r.Lessons[:2]
+	for i, state := range []string{"edited", "removed"} {
+		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].Retire = state, 100, ""
+	}
+	got := text(t, r)
+	if !strings.Contains(got, "    an earlier text of this lesson") || !strings.Contains(got, "    no longer in the bank") || strings.Contains(got, "more picks") {
+		t.Error(got)
+	}
+}
+
 func TestPlot(t *testing.T) {
 	a := table{reach: 0.1}
 	for _, c := range []struct {
