@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -44,7 +45,7 @@ func query(c echo.Context) (Query, error) {
 	}
 	window, err := ParseWindow(c.QueryParam("window"))
 	if err != nil {
-		return q, err
+		return q, echo.NewHTTPError(http.StatusBadRequest, "window: "+err.Error())
 	}
 	q.Window = window
 	if text := c.QueryParam("provisional"); text != "" {
@@ -62,7 +63,7 @@ func query(c echo.Context) (Query, error) {
 
 // ParseWindow reads the window of a report: 24h or 30d; nothing (and all) is all that there is, 0.
 func ParseWindow(text string) (time.Duration, error) {
-	bad := echo.NewHTTPError(http.StatusBadRequest, "window is a time such as 24h or 30d")
+	bad := fmt.Errorf("%.40q is no time: write one such as 24h or 30d", text)
 	if text == "" || text == "all" {
 		return 0, nil
 	}
