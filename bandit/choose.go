@@ -35,11 +35,12 @@ const leaningPicks = 50
 // leaning says that a lesson is believed to help, by more than a standard deviation.
 func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
 
-// trusted says that a lesson's evidence E+ once was enough for the smallest holdout, and that it is clearly believed to help now: one
-// that was lucky early must be found out, and cannot be while it is hardly ever withheld.
-func (b belief) trusted(logUp float64) bool {
-	return logUp >= math.Log(trustedAt) && b.m > trustedSpread*math.Sqrt(b.v)
-}
+// trustedSpread is by how many standard deviations a seasoned lesson must be believed to help for the smallest holdout.
+const trustedSpread = 1.7
+
+// trusted says that a lesson is withheld as seldom as if it were proven: what is paid for its proof is paid more slowly. It ends
+// with the belief: a lesson that was lucky must be found out, and cannot be while it is hardly ever withheld.
+func (b belief) trusted() bool { return b.picks >= seasoned && b.m > trustedSpread*math.Sqrt(b.v) }
 
 // choose ranks the fresh candidates by the objective and returns the best that fit into the slots left. Of the benched ones the
 // probe budget tries the one that a full draw of the posterior says is the best: those that are least known, and least likely to

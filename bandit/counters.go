@@ -127,12 +127,11 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, known)
 	var e evidence
-	var up float64
 	var proven, reached bool
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
 		e, proven, reached = known(a, c.clock), a.provenAt > 0, a.reached(k.Until)
-		if up = real64(a.emaxUp); chooses {
+		if chooses {
 			a.mu0 = mu0
 		}
 		a.mu.Unlock()
@@ -140,7 +139,7 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	b := c.priors.update(e, mu0)
 	return Posterior{
 		Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Reached: reached, Probe: b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(up),
+		Leaning: b.leaning(), Trusted: b.trusted(),
 	}
 }
 

@@ -292,14 +292,6 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning || !p.Trusted {
 		t.Error("a proven lesson keeps its large holdout")
 	}
-	for i, d := range all { // maxima come one by one
-		heard := c.Clone()
-		heard.arms["a@1"].emaxUp = 0
-		heard.Raise(all[:i+1])
-		if p := heard.Posterior(lesson("a")); p.Trusted != (heard.Stats("a@1").LogUp >= math.Log(5)) {
-			t.Fatalf("after %v: %+v", d, p)
-		}
-	}
 	for _, d := range all {
 		if !d.Monotone() || d.Day != 0 || d.Scope != "a@1" {
 			t.Fatalf("%v is no maximum of the lesson", d)

@@ -7,7 +7,7 @@ type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
 	Leaning   bool    // it is believed to help, by more than a standard deviation; its holdout is halved
-	Trusted   bool    // E+ once reached 5, and it is still believed to help, by more than 1.5 standard deviations; its holdout is 0.05
+	Trusted   bool    // the same after 200 picks by more than 1.7; its holdout is 0.05
 	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05 whatever lessons are chosen by
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it

@@ -55,13 +55,6 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 // a good lesson for many sessions, and it is no claim that anybody reads.
 const bankedAt = 20
 
-// trustedAt is the evidence at which a lesson is withheld as seldom as if it were proven: what is paid for its proof is paid more
-// slowly.
-const trustedAt = 5
-
-// trustedSpread is by how many standard deviations it must be believed to help for that.
-const trustedSpread = 1.5
-
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
 // the interval again, and that must not take the proof back.
 func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
