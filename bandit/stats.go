@@ -166,8 +166,8 @@ func (c *Counters) Published(k Arm) (better, worse float64) {
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// Clone copies the counters, so that a provisional report can add sessions that are still open; what those told early is
-// left out.
+// Clone copies the counters, so that a provisional report can add sessions that are still open; what only the chooser knows is left
+// out.
 func (c *Counters) Clone() *Counters {
 	out := NewCounters()
 	c.mu.RLock()
@@ -190,6 +190,5 @@ func (a *arm) clone() *arm {
 	return &arm{
 		buckets: append([]bucket(nil), a.buckets...), total: a.total, sum: a.sum, up: a.up, dn: a.dn,
 		strata: append([]stratum(nil), a.strata...), any: append([]stratum(nil), a.any...), emaxUp: a.emaxUp, emaxDown: a.emaxDown, provenAt: a.provenAt,
-		marks: marks{append([]standing(nil), a.marks.list...), a.marks.every},
 	}
 }
