@@ -376,13 +376,18 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 	}
 }
 
+// hadA is a session of day 3 that had lesson a, of which so much was expected without it.
+func hadA(expected float64) *Assignment {
+	return &Assignment{
+		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []Match{{Arm: "a@1"}},
+		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
+	}
+}
+
 // A mark counts what open sessions have told, as the order of the told does; the end of a day is none of a number.
 func TestStandings(t *testing.T) {
 	c := NewCounters()
-	a := &Assignment{
-		Decided: true, Category: "x", Base: 0.5, Day: 3, Matched: []Match{{Arm: "a@1"}},
-		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: 0.5}},
-	}
+	a := hadA(0.5)
 	season(c, 3, 40, 0.1)
 	for i := range 20 {
 		c.Foresee(a, 1, 1)
@@ -409,10 +414,7 @@ func TestStandings(t *testing.T) {
 // corrects that time still counts.
 func TestBothSidesOfATurn(t *testing.T) {
 	c := NewCounters()
-	a := &Assignment{
-		Decided: true, Category: "x", Base: 0.3, Day: 3, Matched: []Match{{Arm: "a@1"}},
-		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: 0.3}},
-	}
+	a := hadA(0.3)
 	c.Recall(1, a)
 	season(c, 3, 800, 0.1)
 	season(c, 3, 800, -0.1)
@@ -451,10 +453,7 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 		t.Errorf("told in another order: %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
-	mixed.Foresee(&Assignment{
-		Decided: true, Category: "x", Base: 0.5, Day: 3, Matched: []Match{{Arm: k.Arm}},
-		Picks: []Pick{{Slug: "a", Arm: k.Arm, Eps: 0.2, Injected: true, Off: 0.5}},
-	}, 1, 1)
+	mixed.Foresee(hadA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
 		t.Errorf("an open session told: %+v, want %+v", got, want)
 	}
@@ -466,5 +465,21 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 	other.Confidence = 1
 	if mixed.Counted(other); mixed.arms[k.Arm].mu0 != asked {
 		t.Error("the report moved the chooser")
+	}
+	if mixed.Posterior(other); mixed.arms[k.Arm].mu0 <= asked {
+		t.Error("a correction does not start from what the chooser starts from")
+	}
+}
+
+// What is believed of an heir at an earlier day rests on the counters of its parent alone, as the rest of its row does.
+func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
+	c := NewCounters()
+	season(c, 3, 400, 0.1)
+	heir := lesson("heir")
+	heir.Parent = "a@1"
+	before := c.MeanAt(heir, 4)
+	c.Foresee(hadA(0.5), 1, 1)
+	if got := c.MeanAt(heir, 4); got != before || before <= minMu0 {
+		t.Errorf("%v, was %v", got, before)
 	}
 }

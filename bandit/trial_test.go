@@ -24,6 +24,9 @@ func TestATrialEndsAtItsWidth(t *testing.T) {
 			if p.Eps == 0.5 && ended > 0 && !c.Posterior(k).Probe { // but for second tries
 				t.Fatal("the trial began again")
 			}
+			if ended > 0 && !c.Posterior(k).Reached {
+				t.Fatal("its width was reached, and is forgotten")
+			}
 		}
 		y := 0.0
 		if r.Float64() < 0.5 {

@@ -55,6 +55,9 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
 		t.Errorf("%+v", p)
 	}
+	if p := c.Counted(lesson("a")); p.Mean > 0 {
+		t.Errorf("the report does not see it: %+v", p)
+	}
 	// three days out of thirty that are a little worse are no turn
 	c = NewCounters()
 	c.Advance(19, 1000)
