@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"runtime/debug"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -19,13 +18,6 @@ const (
 	exitFailed = 1
 	exitMisuse = 2
 	exitCut    = 3
-)
-
-const (
-	// heapGrowth and heapLimit set the collector unless GOGC or GOMEMLIMIT do: a proxy's live heap is small, and with the default
-	// of 100 it would be collected all the time; the limit keeps the slack that this gives from growing with the load.
-	heapGrowth = 250
-	heapLimit  = 200 << 20
 )
 
 // world is what a verb may touch of the outside.
@@ -44,15 +36,6 @@ func run() int {
 	tuneCollector(os.LookupEnv)
 	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now, random: rand.Reader}
 	return w.execute(context.Background(), os.Args[1:])
-}
-
-func tuneCollector(env func(string) (string, bool)) {
-	if _, set := env("GOGC"); !set {
-		debug.SetGCPercent(heapGrowth)
-	}
-	if _, set := env("GOMEMLIMIT"); !set {
-		debug.SetMemoryLimit(heapLimit)
-	}
 }
 
 // execute runs one command line and gives its exit code. It is the one place that prints an error.
