@@ -38,7 +38,7 @@ const (
 	justIdle    = 5 * time.Millisecond // who answered a moment ago is not looked at; exchange notices if it has hung up
 	smallBody   = 16 << 10             // goes out together with the headers
 	keptHead    = 8 << 10              // of what a request went out in, for the next one
-	readBuffer  = 16 << 10
+	readBuffer  = 4 << 10
 	maxInterims = 16 // 1xx responses before the real one
 )
 

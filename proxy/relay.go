@@ -71,6 +71,9 @@ func arrived(body io.Reader) bool {
 	return ok && b.c.br.Buffered() > 0
 }
 
+// What a stream reads at once. Most pieces are some hundred bytes, and a slow stream keeps its buffer for minutes.
+const leastPiece, mostPiece = 4 << 10, 32 << 10
+
 // stream hands on every piece as it comes; the headers too, when the body keeps them waiting.
 func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
 	if waiting {
@@ -78,10 +81,10 @@ func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
 			return fmt.Errorf("answer the client: %w", err)
 		}
 	}
-	buf := p.pool.get(32 << 10)
-	defer p.pool.put(buf)
-	buf = buf[:cap(buf)]
+	buf := p.pool.get(leastPiece)
+	defer func() { p.pool.put(buf) }()
 	for {
+		buf = buf[:cap(buf)]
 		n, err := body.Read(buf)
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
@@ -96,6 +99,8 @@ func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
 			return nil
 		case err != nil:
 			return err
+		case n == len(buf) && n < mostPiece:
+			buf = p.pool.grow(buf)
 		}
 	}
 }
