@@ -53,7 +53,7 @@ func (p *Proxy) relay(w *patient, r *http.Request, f *forwarding) {
 		h.Add("Trailer", k)
 	}
 	w.WriteHeader(res.StatusCode)
-	if err := p.stream(w, res.Body, waiting); err != nil {
+	if err := p.stream(w, res, waiting); err != nil {
 		panic(http.ErrAbortHandler)
 	}
 	if len(res.Trailer) == 0 {
@@ -71,21 +71,21 @@ func arrived(body io.Reader) bool {
 	return ok && b.c.br.Buffered() > 0
 }
 
-// What a stream reads at once. Most pieces are some hundred bytes, and a slow stream keeps its buffer for minutes.
+// What is read of a response at once. Most pieces of a stream are some hundred bytes, and a slow one keeps its buffer for minutes.
 const leastPiece, mostPiece = 4 << 10, 32 << 10
 
 // stream hands on every piece as it comes; the headers too, when the body keeps them waiting.
-func (p *Proxy) stream(w *patient, body io.Reader, waiting bool) error {
+func (p *Proxy) stream(w *patient, res *http.Response, waiting bool) error {
 	if waiting {
 		if err := w.FlushError(); err != nil {
 			return fmt.Errorf("answer the client: %w", err)
 		}
 	}
-	buf := p.pool.get(leastPiece)
+	buf := p.pool.get(int(min(max(res.ContentLength, leastPiece), mostPiece)))
 	defer func() { p.pool.put(buf) }()
 	for {
 		buf = buf[:cap(buf)]
-		n, err := body.Read(buf)
+		n, err := res.Body.Read(buf)
 		if n > 0 {
 			if _, werr := w.Write(buf[:n]); werr != nil {
 				return fmt.Errorf("answer the client: %w", werr)
