@@ -116,6 +116,12 @@ func newestRows(rows []session.Row) []session.Row {
 // append writes the parcel's records, and how many exchanges were admitted with it. What begins comes before what ends: a
 // reader may stop between any two of them.
 func (p *parcel) append(b []byte, total int64) []byte {
+	size := 0
+	for i := range p.exchanges {
+		enc := p.exchanges[i].Seal()
+		size += len(enc.Data) + len(enc.Items)
+	}
+	b = slices.Grow(b, size+size/16) // and the rest
 	if p.crashed {
 		b = closeFrame(openFrame(b, frameRun), len(b))
 	}
