@@ -26,9 +26,11 @@ func (e *Exchange) Encode() Encoded {
 
 // Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed any more.
 func (e *Exchange) Seal() Encoded {
-	enc := e.Encode()
-	e.sealed = &enc
-	return enc
+	if e.sealed == nil {
+		enc := e.Encode()
+		e.sealed = &enc
+	}
+	return *e.sealed
 }
 
 // Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a document that does not

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"strings"
 	"testing"
 	"time"
 
@@ -204,4 +205,17 @@ func FuzzTake(f *testing.F) {
 			t.Fatalf("written again: %s, was %s", have, text)
 		}
 	})
+}
+
+// A burst of long conversations is written into one buffer, not into ever larger ones.
+func TestAParcelTakesOneBuffer(t *testing.T) {
+	var p parcel
+	for i := range 16 {
+		item := json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`)
+		p.exchanges = append(p.exchanges, sample.Exchange{ID: fmt.Sprint(i), New: []json.RawMessage{item}})
+	}
+	p.append(nil, 0)
+	if n := testing.AllocsPerRun(5, func() { p.append(nil, 0) }); n > 2 {
+		t.Errorf("%v allocations", n)
+	}
 }
