@@ -73,7 +73,7 @@ type arm struct {
 	strata  []stratum   // by eps
 	any     []stratum   // global: was anything injected of what was picked, by the chance that nothing is
 
-	emaxUp, emaxDown, provenAt int64
+	emaxUp, emaxDown, provenAt, settledAt int64
 
 	early [chosen]int64 // what open sessions have told so far: for the chooser alone
 	mend  correction    // by what is believed of the other lessons today
@@ -241,6 +241,8 @@ func (a *arm) raise(field string, v int64) {
 		a.emaxDown = max(a.emaxDown, v)
 	case fProvenAt:
 		a.provenAt = max(a.provenAt, v)
+	case fSettledAt:
+		a.settledAt = max(a.settledAt, v)
 	}
 }
 

@@ -19,10 +19,21 @@ const (
 	All    Objective = "all"    // whatever matches, by confidence and slug; no draw, no benching
 )
 
+// Holdout is how long a lesson goes on being withheld in the full share of its picks.
+type Holdout string
+
+// The holdouts. Each is a rule about counters that merge, so that every replica withholds alike, also after a restart.
+const (
+	Prove Holdout = "prove" // until its own interval says that it helps, or that it does nothing that matters
+	Earn  Holdout = "earn"  // less as soon as it is believed to help: more is gained, less is proven
+	Fixed Holdout = "fixed" // for ever
+)
+
 // Config is what an operator sets.
 type Config struct {
 	K         int       // picks per decision; 2K over a session
 	Epsilon   float64   // holdout propensity (0.20)
+	Holdout   Holdout   // "" is Prove
 	Control   float64   // share of sessions that get nothing (0.05)
 	Objective Objective // "" is Uplift
 	Salt      string    // of the coins; replicas share it
@@ -34,9 +45,9 @@ const TrialEpsilon = 0.50
 
 // Propensities that are rules, not settings.
 const (
-	provenEpsilon = 0.05 // once a lesson is proven, little is left to learn from withholding it
-	probeEpsilon  = 0.50 // a benched lesson's few picks must tell as much as they can
-	probeShare    = 0.02 // share of the sessions in which one benched lesson may be tried
+	leastEpsilon = 0.05 // once a lesson has its verdict, little is left to learn from withholding it
+	probeEpsilon = 0.50 // a benched lesson's few picks must tell as much as they can
+	probeShare   = 0.02 // share of the sessions in which one benched lesson may be tried
 )
 
 // uplift says that lessons are chosen by what they change.
@@ -63,6 +74,11 @@ func (c Config) validateRest() error {
 	case "", Uplift, Raw, Random, All:
 	default:
 		errs = append(errs, fmt.Errorf("bandit: objective %q is unknown: use uplift, raw, random or all", c.Objective))
+	}
+	switch c.Holdout {
+	case "", Prove, Earn, Fixed:
+	default:
+		errs = append(errs, fmt.Errorf("bandit: holdout %q is unknown: use prove, earn or fixed", c.Holdout))
 	}
 	if strings.ContainsRune(c.Salt, 0) {
 		errs = append(errs, errors.New("bandit: salt holds a zero byte, which separates the parts of a coin: use printable text"))

@@ -127,10 +127,10 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, known)
 	var e evidence
-	var proven, reached bool
+	var proven, settled, reached bool
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
-		e, proven, reached = known(a, c.clock), a.provenAt > 0, a.reached(k.Until)
+		e, proven, settled, reached = known(a, c.clock), a.provenAt > 0, a.settledAt > 0, a.reached(k.Until)
 		if chooses {
 			a.mu0 = mu0
 		}
@@ -139,7 +139,7 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	b := c.priors.update(e, mu0)
 	return Posterior{
 		Mean: b.m, Var: b.v, Match: b.del, Proven: proven, Reached: reached, Probe: b.benched(),
-		Leaning: b.leaning(), Trusted: b.trusted(),
+		Leaning: b.leaning(), Trusted: b.trusted(), Settled: settled,
 	}
 }
 

@@ -6,9 +6,10 @@ import "math"
 type Posterior struct {
 	Mean, Var float64 // effect
 	Match     float64 // del: what the match itself says of the session
-	Leaning   bool    // it is believed to help, by more than a standard deviation; its holdout is halved
-	Trusted   bool    // the same after 200 picks by more than 1.7; its holdout is 0.05
-	Proven    bool    // banked: E+ once reached 20; its holdout is 0.05 whatever lessons are chosen by
+	Leaning   bool    // it is believed to help, by more than a standard deviation; Earn halves its holdout
+	Trusted   bool    // the same after 200 picks by more than 1.7; Earn makes its holdout 0.05
+	Proven    bool    // banked: E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
+	Settled   bool    // banked: its interval once excluded 0 upward, or all that matters; Prove makes its holdout 0.05
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }
@@ -158,10 +159,26 @@ func (c Config) epsilon(k *considered) float64 {
 		return 0
 	case k.probe:
 		return probeEpsilon
-	case k.Proven || k.Trusted && c.uplift(): // a pure experiment goes on as it was set up
-		return min(provenEpsilon, c.Epsilon)
-	case k.Leaning && c.uplift():
-		return c.Epsilon / 2
+	}
+	return c.held(&k.Posterior)
+}
+
+// held is the chance that a pick is withheld by the rule of the configured holdout.
+func (c Config) held(p *Posterior) float64 {
+	least := min(leastEpsilon, c.Epsilon)
+	switch c.Holdout {
+	case Fixed:
+	case Earn:
+		switch {
+		case p.Proven || p.Trusted && c.uplift(): // a pure experiment goes on as it was set up
+			return least
+		case p.Leaning && c.uplift():
+			return c.Epsilon / 2
+		}
+	default:
+		if p.Settled {
+			return least
+		}
 	}
 	return c.Epsilon
 }

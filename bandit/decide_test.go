@@ -87,10 +87,17 @@ func TestAFreshLessonIsTried(t *testing.T) {
 
 func TestShares(t *testing.T) {
 	const n = 20_000
-	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
+	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
 	trial := lesson("tried")
 	trial.Epsilon = 0.5
-	cfg := Config{K: 5, Epsilon: 0.2, Control: 0.05, Salt: "x"}
+	for rule, want := range map[Holdout][3]float64{"": {0.20, 0.20, 0.05}, Prove: {0.20, 0.20, 0.05}, Earn: {0.10, 0.05, 0.20}, Fixed: {0.20, 0.20, 0.20}} {
+		for i, what := range []string{"leaning", "proven", "settled"} {
+			if got := (Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(Candidate{}, b[what]); got != want[i] {
+				t.Errorf("%s: %s is withheld with %v, want %v", rule, what, got, want[i])
+			}
+		}
+	}
+	cfg := Config{K: 5, Epsilon: 0.2, Holdout: Earn, Control: 0.05, Salt: "x"}
 	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
 		a := Assignment{}
@@ -130,10 +137,10 @@ func TestShares(t *testing.T) {
 	near("withheld in a trial", withheld["tried"], picks["tried"], 0.50)
 }
 
-// A pure experiment keeps its holdout until the proof.
+// With Earn a pure experiment keeps its holdout until the proof.
 func TestLeaningUnderTheObjectives(t *testing.T) {
 	for objective, want := range map[Objective]float64{"": 0.1, Uplift: 0.1, Random: 0.2, Raw: 0.2, All: 0.2} {
-		cfg := Config{K: 3, Epsilon: 0.2, Objective: objective}
+		cfg := Config{K: 3, Epsilon: 0.2, Holdout: Earn, Objective: objective}
 		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true}); got != want {
 			t.Errorf("%s: %v, want %v", objective, got, want)
 		}

@@ -47,7 +47,26 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 		a.emaxDown = dn
 		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxDown}, dn})
 	}
-	return a.bank(out, k, now)
+	return a.settle(a.bank(out, k, now), k, now)
+}
+
+// settle marks an arm that has a verdict of its own: its interval excludes 0 upward, or lies within what matters. The mark stays,
+// as that of bank does, for the same reason. The caller holds mu.
+func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
+	if a.settledAt != 0 {
+		return out
+	}
+	n, z, zz := real64(a.total[iN]), real64(a.total[iZ]), real64(a.total[iZZ])
+	if !Enough(n, real64(a.sum[iM1]), real64(a.sum[iM0])) {
+		return out
+	}
+	m := z / n
+	w := HalfWidth(n, math.Max(zz/n-m*m, leastVariance), TightLesson)
+	if m-w <= 0 && (m-w < -Material || m+w > Material) {
+		return out
+	}
+	a.settledAt = max(now.Unix(), 1)
+	return append(out, Delta{Key{string(k), fSettledAt, 0}, a.settledAt})
 }
 
 // bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this lesson by itself. The

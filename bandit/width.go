@@ -8,6 +8,23 @@ const Alpha = 0.05
 // TightLesson is at how many sessions a lesson's interval is tightest: its question is asked at about a thousand picks.
 const TightLesson = 1000
 
+// Material is what an operator would act on: 3 points.
+const Material = 0.03
+
+// An asymptotic interval needs some data before its variance can be trusted: so many told picks, and so many of them in each arm.
+const (
+	MinPicks = 50
+	MinArm   = 5
+)
+
+// Enough says that an interval may be shown after so many picks, of them so many in each arm.
+func Enough(n, injected, withheld float64) bool {
+	return n >= MinPicks && injected >= MinArm && withheld >= MinArm
+}
+
+// leastVariance keeps an interval from having no width.
+const leastVariance = 1e-9
+
 // HalfWidth is that of the asymptotic confidence sequence after n sessions whose z has the given variance
 // (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences,
 // 2021), made to be tightest at about tight sessions.
@@ -30,11 +47,11 @@ func Exclusion(effect, n, variance, tight float64) float64 {
 // holdout after the trial widens it again.
 func (a *arm) reached(until float64) bool {
 	n := real64(a.total[iN])
-	if !(until > 0) || n < 50 {
+	if !(until > 0) || n < MinPicks {
 		return false
 	}
 	m := real64(a.total[iZ]) / n
-	w := HalfWidth(n, math.Max(real64(a.total[iZZ])/n-m*m, 1e-9), TightLesson)
+	w := HalfWidth(n, math.Max(real64(a.total[iZZ])/n-m*m, leastVariance), TightLesson)
 	if a.narrowest == 0 || w < a.narrowest {
 		a.narrowest = w
 	}

@@ -77,6 +77,7 @@ type Inject struct {
 // Bandit is the experiment: its coins and its chooser.
 type Bandit struct {
 	Epsilon   float64 `yaml:"epsilon" min:"0" max:"1"`
+	Holdout   string  `yaml:"holdout" enum:"prove|earn|fixed"`
 	Control   float64 `yaml:"control" min:"0" max:"1"`
 	Objective string  `yaml:"objective" enum:"uplift|raw|random|all"`
 	Salt      Secret  `yaml:"salt" restart:"yes"`

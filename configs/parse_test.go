@@ -47,6 +47,7 @@ func TestDefaults(t *testing.T) {
 		{"bandit.epsilon", c.Bandit.Epsilon, 0.2},
 		{"bandit.control", c.Bandit.Control, 0.05},
 		{"bandit.objective", c.Bandit.Objective, "uplift"},
+		{"bandit.holdout", c.Bandit.Holdout, "prove"},
 		{"reward.close_after", c.Reward.CloseAfter, 24 * time.Hour},
 		{"reward.sentiment", c.Reward.Sentiment, false},
 		{"reward.tiers", strings.Join(c.Reward.Tiers, " "), "user verifier implicit"},

@@ -16,7 +16,8 @@ func Build(in Input) Report {
 		in.Counters = bandit.NewCounters()
 	}
 	r := Report{
-		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)), Tenant: in.Tenant, Provisional: in.Provisional,
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)),
+		Holdout: string(cmp.Or(in.Config.Holdout, bandit.Prove)), Tenant: in.Tenant, Provisional: in.Provisional,
 		Lessons: []Row{},
 	}
 	if in.Window > 0 {

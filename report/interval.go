@@ -7,9 +7,9 @@ import (
 )
 
 const (
-	minPicks = 50   // an asymptotic interval needs some data before its variance can be trusted
-	minArm   = 5    // in each arm
-	material = 0.03 // what an operator would act on: 3 points
+	minPicks = bandit.MinPicks
+	minArm   = bandit.MinArm
+	material = bandit.Material
 
 	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at about a thousand picks; the
 	// control coin falls rarely, so its comparison is read later.
@@ -20,7 +20,7 @@ const (
 // sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both arms.
 type sums struct{ n, z, zz, n1, n0 float64 }
 
-func (s sums) shown() bool { return s.n >= minPicks && s.n1 >= minArm && s.n0 >= minArm }
+func (s sums) shown() bool { return bandit.Enough(s.n, s.n1, s.n0) }
 
 func (s sums) effect() float64 { return s.z / s.n }
 

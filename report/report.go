@@ -31,6 +31,7 @@ type Report struct {
 	RewardDefinition string    `json:"reward_definition"`
 	Elsewhere        []Counted `json:"other_definitions,omitempty"` // what is not in these numbers
 	Objective        string    `json:"objective"`                   // how lessons were chosen when the report was made; effects are of the holdout whatever it is
+	Holdout          string    `json:"holdout"`                     // how long lessons are withheld as often as bandit.epsilon says
 	Tenant           string    `json:"tenant,omitempty"`
 	Window           string    `json:"window,omitempty"`      // effects count sessions that started in it; "" all
 	Provisional      bool      `json:"provisional,omitempty"` // sessions that have not closed are counted

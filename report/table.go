@@ -95,6 +95,9 @@ func (t table) head(r Report) {
 	if note := objectives()[r.Objective]; note != "" {
 		fmt.Fprintf(t.w, "Objective: %s, %s\n", r.Objective, note)
 	}
+	if note := holdouts()[r.Holdout]; note != "" {
+		fmt.Fprintf(t.w, "Holdout: %s, %s\n", r.Holdout, note)
+	}
 	fmt.Fprintf(t.w, "Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.\n\n")
 	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
@@ -108,6 +111,14 @@ func objectives() map[string]string {
 		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
 		"random": "a pure experiment: nothing that was learned is used",
 		"all":    "whatever matches: nothing that was learned is used",
+	}
+}
+
+// holdouts says what is to be known of the ways of holding out that are not the usual one.
+func holdouts() map[string]string {
+	return map[string]string{
+		"earn":  "which withholds less of what is believed to help: more is gained, less is proven",
+		"fixed": "which goes on withholding what has its verdict",
 	}
 }
 

@@ -131,3 +131,21 @@ func TestTableTellsOfAFailedWrite(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// Numbers from a fleet that holds out otherwise than usual are labelled so.
+func TestHoldoutIsNamed(t *testing.T) {
+	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
+		in := Input{Now: noon, Config: bandit.Config{Holdout: rule}}
+		r := Build(in)
+		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
+			t.Errorf("%q is named %q", rule, r.Holdout)
+		}
+		var b strings.Builder
+		if err := r.Table(&b); err != nil {
+			t.Fatal(err)
+		}
+		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {
+			t.Errorf("%q: %s", rule, out)
+		}
+	}
+}

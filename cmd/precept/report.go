@@ -158,7 +158,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	r, err := s.Report(ctx, store.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Book: book,
 		Config: bandit.Config{
-			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Control: cfg.Bandit.Control,
+			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Holdout: bandit.Holdout(cfg.Bandit.Holdout), Control: cfg.Bandit.Control,
 			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
 		},
 	})

@@ -1,0 +1,63 @@
+package bandit
+
+import (
+	"math/rand/v2"
+	"testing"
+	"time"
+)
+
+// tell plays n picks of one lesson with a true effect into counters, with its own coin.
+func tell(n int, effect, eps float64) *Counters {
+	c, r := NewCounters(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+	for i := range n {
+		inj, p := r.Float64() >= eps, 0.5
+		if inj {
+			p += effect
+		}
+		y := 0.0
+		if r.Float64() < p {
+			y = 1
+		}
+		a := Assignment{Decided: true, Category: "x", Base: 0.5, Day: 1, Matched: []Match{{Arm: "a@1"}}, Picks: []Pick{{
+			Slug: "a", Arm: "a@1", Eps: eps, Injected: inj, Off: 0.5, C: 0.5,
+		}}}
+		c.Add(a.Closing())
+		c.Add(a.Contribution(y, i%2+1))
+	}
+	return c
+}
+
+// Prove withholds in full until the lesson's own interval has spoken, and not before: what harms keeps its holdout, and so does
+// what nothing is known of.
+func TestSettled(t *testing.T) {
+	now := time.Unix(86_400, 0)
+	for _, k := range []struct {
+		what   string
+		n      int
+		effect float64
+		eps    float64
+		want   bool
+	}{
+		{"helps", 2000, 0.2, 0.2, true},
+		{"harms", 2000, -0.2, 0.2, false},
+		{"may help", 200, 0.1, 0.2, false},
+		{"too few to look at", 40, 0.5, 0.5, false},
+		{"does nothing that matters", 30_000, 0, 0.5, true},
+		{"does nothing, not measured well enough", 3000, 0, 0.5, false},
+	} {
+		c := tell(k.n, k.effect, k.eps)
+		c.Maxima(now)
+		cfg := Config{Epsilon: 0.2}
+		got := c.Posterior(lesson("a"))
+		if got.Settled != k.want || (cfg.NextEpsilon(Candidate{}, Posterior{Settled: got.Settled}) == 0.05) != k.want {
+			t.Errorf("%s: settled %v, want %v", k.what, got.Settled, k.want)
+		}
+		// A replica that reads the same sums without the mark comes to the same; a copy keeps it.
+		if again := tell(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Settled != k.want {
+			t.Errorf("%s: not the same from the same sums", k.what)
+		}
+		if c.Clone().Posterior(lesson("a")).Settled != k.want {
+			t.Errorf("%s: a copy forgets it", k.what)
+		}
+	}
+}
