@@ -129,7 +129,7 @@ func (d *decoder) outside(c *Config, f field, text string) {
 // routes where only one upstream is left.
 func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
-		c.Admin.Tokens = append(slices.Clone(c.Admin.Tokens), Secret(token))
+		c.Admin.Tokens = append([]Secret{Secret(token)}, c.Admin.Tokens...) // first: a verb asks the server with it
 	}
 	for i := range c.Keys {
 		c.Keys[i].KeySHA256 = strings.ToLower(c.Keys[i].KeySHA256)

@@ -191,7 +191,7 @@ func TestUpstreams(t *testing.T) {
 
 func TestAdminTokenVariable(t *testing.T) {
 	c := mustParse(t, Sources{Env: env("PRECEPT_ADMIN_TOKEN", "extra"), Flags: map[string]string{"admin.tokens": "one"}})
-	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[1].Reveal() != "extra" {
+	if len(c.Admin.Tokens) != 2 || c.Admin.Tokens[0].Reveal() != "extra" {
 		t.Fatalf("got %d tokens", len(c.Admin.Tokens))
 	}
 }

@@ -2,17 +2,11 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
@@ -23,9 +17,6 @@ import (
 	"precept/report"
 	"precept/store"
 )
-
-// askLimit bounds the question to a running server; the store can be read all the same.
-const askLimit = 5 * time.Second
 
 // reportFlags choose the report.
 type reportFlags struct {
@@ -80,61 +71,25 @@ func (w *world) report() *cobra.Command {
 	return c
 }
 
-// findReport asks the running server first: what it has in memory is newer than the store.
+// findReport asks the running server first: what it has in memory is newer than the store. A server that refuses is told of,
+// and the store is read only where no server answers.
 func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
-	if r, err := w.askServer(ctx, cfg, f); err == nil {
-		return r, nil
+	r, err := w.askServer(ctx, cfg, f)
+	if errors.Is(err, errNoServer) {
+		return w.readReport(ctx, cfg, f.query)
 	}
-	return w.readReport(ctx, cfg, f.query)
+	return r, err
 }
 
 // askServer gets the report from the admin listener that run.json names.
 func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
 	var r report.Report
-	at, err := readRunFile(cfg.DataDir)
-	if err != nil {
-		return r, err
-	}
-	token, err := w.adminToken(cfg)
-	if err != nil {
-		return r, err
-	}
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
 	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {strconv.FormatBool(f.query.Provisional)}}
 	if f.query.WhatIf > 0 {
 		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
 	}
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Admin+"/api/report?"+q.Encode(), nil)
-	if err != nil {
-		return r, err
-	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: &http.Transport{}} // no proxy: the address is this machine's own
-	res, err := client.Do(req)
-	if err != nil {
-		return r, err
-	}
-	defer res.Body.Close() //nolint:errcheck // only read
-	if res.StatusCode != http.StatusOK {
-		return r, fmt.Errorf("the running server answers %s", res.Status)
-	}
-	return r, json.NewDecoder(io.LimitReader(res.Body, 64<<20)).Decode(&r)
-}
-
-// adminToken finds a token in clear: a configured one, or the one that precept made for itself.
-func (w *world) adminToken(cfg *configs.Config) (string, error) {
-	for _, t := range cfg.Admin.Tokens {
-		if !strings.HasPrefix(t.Reveal(), "sha256:") {
-			return t.Reveal(), nil
-		}
-	}
-	b, err := os.ReadFile(filepath.Join(cfg.DataDir, admin.TokenFile))
-	token := strings.TrimSpace(string(b))
-	if err == nil && token == "" {
-		err = errors.New("the token file is empty")
-	}
-	return token, err
+	err := w.askAdmin(ctx, cfg, "/api/report?"+q.Encode(), &r)
+	return r, err
 }
 
 // readReport computes the report from the store.

@@ -1,0 +1,82 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+
+	"precept/admin"
+	"precept/configs"
+)
+
+// askLimit bounds the question to a running server; the store can be read all the same.
+const askLimit = 5 * time.Second
+
+// maxAnswer bounds what is read of an answer.
+const maxAnswer = 64 << 20
+
+// errNoServer says that no server runs on the data directory, or that none answers there.
+var errNoServer = errors.New("no server runs on this data directory")
+
+// askAdmin gets a JSON answer from the admin listener of the server that run.json names. The error is errNoServer where
+// nobody answers; everything else is the server's own word, which reading the store instead would only hide.
+func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, into any) error {
+	at, err := readRunFile(cfg.DataDir)
+	if err != nil {
+		return errNoServer
+	}
+	token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
+	ctx, cancel := context.WithTimeout(ctx, askLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Admin+path, nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Authorization", "Bearer "+token)
+	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: the address is this machine's own
+	res, err := client.Do(req)
+	if err != nil {
+		return errNoServer // a crash leaves run.json behind
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	if res.StatusCode != http.StatusOK {
+		return refusal(at.Admin, res)
+	}
+	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(into)
+}
+
+// refusal says what a server's answer means to the person who asked, and what to do.
+func refusal(server string, res *http.Response) error {
+	switch res.StatusCode {
+	case http.StatusUnauthorized, http.StatusForbidden:
+		return fmt.Errorf("the server at %s refuses the admin token (%s): set PRECEPT_ADMIN_TOKEN to a token that it takes",
+			server, res.Status)
+	case http.StatusTooManyRequests:
+		return fmt.Errorf("the server at %s has had too many wrong tokens (%s): try again in a minute", server, res.Status)
+	default:
+		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+		return fmt.Errorf("the server at %s answers %s: %s", server, res.Status, strings.TrimSpace(string(text)))
+	}
+}
+
+// adminToken finds a token in clear: a configured one, or the one that precept made for itself.
+func (w *world) adminToken(cfg *configs.Config) (string, error) {
+	for _, t := range cfg.Admin.Tokens {
+		if !strings.HasPrefix(t.Reveal(), "sha256:") {
+			return t.Reveal(), nil
+		}
+	}
+	b, err := os.ReadFile(filepath.Join(cfg.DataDir, admin.TokenFile))
+	token := strings.TrimSpace(string(b))
+	if err == nil && token == "" {
+		err = errors.New("the token file is empty")
+	}
+	return token, err
+}

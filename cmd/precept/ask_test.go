@@ -1,0 +1,52 @@
+package main
+
+import (
+	"bytes"
+	"os"
+	"strings"
+	"testing"
+	"time"
+)
+
+// reportWith is `precept report` on a data directory, with an admin token in the environment.
+func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
+	t.Helper()
+	var o, e bytes.Buffer
+	env := func(name string) (string, bool) {
+		if name == "PRECEPT_ADMIN_TOKEN" && token != "" {
+			return token, true
+		}
+		return "", false
+	}
+	w := &world{in: strings.NewReader(""), out: &o, err: &e, env: env, now: time.Now}
+	code = w.execute(t.Context(), []string{"report", "--data-dir", dir, "--lessons", t.TempDir()})
+	return code, o.String(), e.String()
+}
+
+// A refused token is told of. Reading the store instead would show older numbers without a word.
+func TestReportTellsOfARefusedToken(t *testing.T) {
+	dir := t.TempDir()
+	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=right-token-0123456789"}, "--upstream", "http://127.0.0.1:1/v1", "--lessons", t.TempDir()).ready(dir)
+	if code, _, errs := reportWith(t, dir, "right-token-0123456789"); code != exitDone {
+		t.Fatalf("with the right token: exit %d\n%s", code, errs)
+	}
+	for name, token := range map[string]string{"another": "wrong-token-0123456789", "none": ""} {
+		code, out, errs := reportWith(t, dir, token)
+		if code != exitFailed || out != "" || !strings.Contains(errs, "PRECEPT_ADMIN_TOKEN") || !strings.Contains(errs, p.Admin) {
+			t.Errorf("with %s token: exit %d, out %q\n%s", name, code, out, errs)
+		}
+	}
+	p.signal(os.Interrupt)
+	if code := p.exit(); code != 0 {
+		t.Fatalf("exit %d", code)
+	}
+	if code, _, errs := reportWith(t, dir, ""); code != exitDone {
+		t.Errorf("without a server the store is read: exit %d\n%s", code, errs)
+	}
+	if err := writeRunFile(dir, runFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
+		t.Fatal(err)
+	}
+	if code, _, errs := reportWith(t, dir, ""); code != exitDone {
+		t.Errorf("a crash leaves run.json behind, and the store is read: exit %d\n%s", code, errs)
+	}
+}
