@@ -19,7 +19,7 @@ help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 build: ## Build bin/precept, static
-	CGO_ENABLED=0 $(GO) build -trimpath -o bin/precept ./cmd/precept
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
 
 check: tidy fmt vet lint build ## Tidy, format, vet, lint, static build
 
