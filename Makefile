@@ -13,7 +13,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz chaos bench demo agents e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz chaos bench demo real agents e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -56,6 +56,10 @@ bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 
 demo: ## Everything in one process against a built-in upstream
 	$(GO) run ./cmd/precept demo
+
+real: build ## A real model of 270M parameters: the truth beside the report (a quarter of an hour, 330 MB)
+	bash tools/real/setup.sh
+	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
 
 agents: ## Real agents, from npm, directly and through precept; prints the matrix (takes half an hour)
 	GO="$(GO)" bash tools/agents.sh

@@ -1,0 +1,114 @@
+// Holds precept's report against the truth, with a real model. First the truth: the same question with and without a lesson,
+// with the same seed, asked of the model itself. Then sessions through precept, whose answers are checked and told.
+// Usage: node run.mjs MODEL.gguf PRECEPT LESSONS; SESSIONS, PAIRS and SEED come from the environment.
+import {spawn} from "node:child_process";
+import fs from "node:fs";
+import os from "node:os";
+import path from "node:path";
+import {block, fires, lessons, random, right, task} from "./world.mjs";
+
+const [modelFile, precept, lessonDir] = process.argv.slice(2);
+const sessions = Number(process.env.SESSIONS ?? 2000), pairs = Number(process.env.PAIRS ?? 150), seed = Number(process.env.SEED ?? 1);
+const parallel = 4, token = "real-run-token-0123456789";
+const all = lessons(lessonDir), children = [];
+const scratch = fs.mkdtempSync(path.join(os.tmpdir(), "precept-real-"));
+
+function child(command, args, env) {
+  const p = spawn(command, args, {stdio: ["ignore", "pipe", "inherit"], env: {...process.env, ...env}});
+  children.push(p);
+  return p;
+}
+
+async function ask(base, text, seed, headers = {}) {
+  const res = await fetch(base + "/v1/chat/completions", {
+    method: "POST", headers: {"content-type": "application/json", ...headers},
+    body: JSON.stringify({model: "gemma-3-270m", messages: [{role: "user", content: text}], seed, temperature: 0.7, max_tokens: 5}),
+  });
+  if (!res.ok) throw new Error(`${res.status} ${await res.text()}`);
+  return (await res.json()).choices[0].message.content;
+}
+
+// each works on the numbers below n, a few at once.
+async function each(n, what, work) {
+  let next = 0;
+  await Promise.all(Array.from({length: parallel}, async () => {
+    while (next < n) {
+      const i = next++;
+      if (i % 250 === 0) console.error(`${what}: ${i} of ${n}`);
+      await work(i);
+    }
+  }));
+}
+
+// truth is a lesson's effect with the others there as often as precept puts them there: 95% not control, 80% not withheld.
+async function truth(upstream, lesson) {
+  const differences = [];
+  await each(pairs, lesson.slug, async i => {
+    const rnd = random(seed * 1e6 + i), t = task(rnd, lesson);
+    const others = all.filter(l => l !== lesson && fires(l, t.text) && rnd() < 0.95 * 0.8);
+    const [w, wo] = await Promise.all([[...others, lesson], others].map(list => ask(upstream, block(list) + t.text, i)));
+    differences.push(right(t, w) - right(t, wo));
+  });
+  const mean = differences.reduce((a, b) => a + b, 0) / pairs;
+  const variance = differences.reduce((a, d) => a + (d - mean) ** 2, 0) / (pairs - 1);
+  return {mean, error: Math.sqrt(variance / pairs)};
+}
+
+async function started(dir, p) {
+  for (let i = 0; i < 300; i++) {
+    if (p.exitCode !== null) throw new Error("precept has ended");
+    const file = path.join(dir, "run.json");
+    if (fs.existsSync(file)) return JSON.parse(fs.readFileSync(file, "utf8"));
+    await new Promise(r => setTimeout(r, 100));
+  }
+  throw new Error("precept does not start");
+}
+
+async function main() {
+  const model = child(process.execPath, ["model.mjs", modelFile]);
+  const port = await new Promise((resolve, reject) => {
+    model.stdout.on("data", d => { const m = /^(\d+)$/m.exec(String(d)); if (m) resolve(m[1]); });
+    model.on("exit", () => reject(new Error("the model has ended")));
+  });
+  const upstream = `http://127.0.0.1:${port}`;
+  const truths = {};
+  for (const lesson of all) truths[lesson.slug] = await truth(upstream, lesson);
+
+  const data = path.join(scratch, "data");
+  const proxy = child(precept, ["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", data, "--lessons", lessonDir,
+    "--upstream", upstream + "/v1", "--reward-close-after", "2s"], {PRECEPT_ADMIN_TOKEN: token, OPENAI_BASE_URL: ""});
+  const at = await started(data, proxy);
+  let gained = 0;
+  await each(sessions, "sessions", async i => {
+    const t = task(random(seed * 7e6 + i));
+    const name = `real-${seed}-${i}`;
+    const y = right(t, await ask(at.data, t.text, 1e6 + i, {"Precept-Session": name}));
+    gained += y;
+    const res = await fetch(at.data + "/v1/feedback", {
+      method: "POST", headers: {"content-type": "application/json"},
+      body: JSON.stringify({session_id: name, source: "system", type: "score", score: y}),
+    });
+    if (res.status !== 202) throw new Error(`feedback: ${res.status} ${await res.text()}`);
+  });
+  await new Promise(r => setTimeout(r, 8000)); // the closing age, and the closer's next round
+  const report = await (await fetch(at.admin + "/api/report", {headers: {authorization: "Bearer " + token}})).json();
+  table(truths, report, gained / sessions);
+}
+
+const points = x => x === null || x === undefined ? "-" : (x >= 0 ? "+" : "") + (100 * x).toFixed(1);
+
+function table(truths, report, mean) {
+  const rows = report.lessons.map(l => [l.slug, `${points(truths[l.slug].mean)} ± ${(100 * truths[l.slug].error).toFixed(1)}`, points(l.effect),
+    l.effect === null ? "-" : `${points(l.lo)} to ${points(l.hi)}`, l.n_injected, l.n_withheld, l.verdict]);
+  rows.sort((a, b) => parseFloat(b[1]) - parseFloat(a[1]));
+  const head = ["lesson", "truth", "report", "95% interval", "injected", "withheld", "verdict"];
+  const widths = head.map((h, i) => Math.max(h.length, ...rows.map(r => String(r[i]).length)));
+  for (const r of [head, ...rows]) console.log(r.map((c, i) => String(c).padEnd(widths[i])).join("  ").trimEnd());
+  console.log(`${sessions} sessions, ${pairs} pairs a lesson, seed ${seed}; right in ${(100 * mean).toFixed(1)}% of the sessions`);
+}
+
+let failed = false;
+try { await main(); } catch (err) { failed = true; console.error(err); }
+await Promise.all(children.map(p => p.exitCode !== null ? null : new Promise(ended => { p.on("exit", ended); p.kill(); })));
+fs.rmSync(scratch, {recursive: true, force: true});
+process.exit(failed ? 1 : 0);
