@@ -22,7 +22,7 @@ func floor(pkg string) (int, bool) {
 	switch pkg {
 	case "lesson", "wire", "bandit", "sample", "configs":
 		return 0, true
-	case "detect", "session", "feedback", "ledger":
+	case "bank", "detect", "session", "feedback", "ledger":
 		return 1, true
 	case "inject", "report", "store/sqlite", "store/redis":
 		return 2, true
@@ -38,7 +38,7 @@ func floor(pkg string) (int, bool) {
 }
 
 // isTestSupport names the packages that only tests may import. They stand beside the floors, and import nothing above 1.
-func isTestSupport(pkg string) bool { return pkg == "store/storetest" }
+func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == "bank/banktest" }
 
 // rooms says where a third-party library may be imported: the packages, and "test" for test files anywhere. A library that is
 // not here must be given a room first.

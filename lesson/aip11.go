@@ -137,7 +137,8 @@ func (r *reader) metadata(l *Lesson, n *node) {
 // own reads metadata.precept: the state and what it was approved for.
 func (r *reader) own(l *Lesson, n *node) {
 	const prefix = "metadata.precept"
-	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "trial_epsilon", "trial_until_halfwidth")
+	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "created_at",
+		"updated_at", "trial_epsilon", "trial_until_halfwidth")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
 		if !l.State.Valid() {
@@ -149,5 +150,7 @@ func (r *reader) own(l *Lesson, n *node) {
 	l.Approval.By = r.text(prefix, n, "approved_by", false, 0, maxRef)
 	l.Approval.At = r.instant(prefix, n, "approved_at")
 	l.Approval.Source = r.text(prefix, n, "source", false, 0, maxRef)
+	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
+	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
 }

@@ -17,6 +17,7 @@ type Book struct {
 	bySlug  map[string]*Lesson
 	above   map[string][]*Lesson // by slug: the lessons that supersede it, directly or through others
 	hash    string
+	put     map[string]bool // slugs of archived lessons, which others may refer to
 
 	units    []unit // the lessons that may fire, by slug
 	tags     map[string][]int32
@@ -49,6 +50,19 @@ const (
 // NewBook compiles lessons. Those that are expired, superseded or not in force are kept for listing, not for matching. Of
 // two lessons with the same slug the first by path stays. The lessons belong to the book from now on.
 func NewBook(lessons []*Lesson) *Book {
+	b := newBook(lessons)
+	b.compile()
+	return b
+}
+
+// With is the book with other lessons, for checking: it was not compiled and matches nothing.
+func (b *Book) With(lessons []*Lesson) *Book {
+	next := newBook(lessons)
+	next.put = b.put
+	return next
+}
+
+func newBook(lessons []*Lesson) *Book {
 	b := &Book{bySlug: make(map[string]*Lesson, len(lessons)), tags: map[string][]int32{}}
 	sorted := slices.Clone(lessons)
 	slices.SortStableFunc(sorted, func(x, y *Lesson) int {
@@ -63,7 +77,6 @@ func NewBook(lessons []*Lesson) *Book {
 	}
 	b.above = supersession(b.lessons, b.bySlug)
 	b.hash = hashBook(b.lessons)
-	b.compile()
 	return b
 }
 
@@ -140,6 +153,9 @@ func (s *phraseSet) add(phrase string, o owner) {
 
 // Lessons lists all, by slug. The slice is the caller's.
 func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
+
+// Archived says whether the bank of the book holds an archived lesson of that slug.
+func (b *Book) Archived(slug string) bool { return b.put[slug] }
 
 // Len is the number of lessons.
 func (b *Book) Len() int { return len(b.lessons) }

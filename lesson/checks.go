@@ -29,6 +29,15 @@ type Finding struct {
 	Message  string   `json:"message"`
 }
 
+// String tells the finding in one line.
+func (f Finding) String() string {
+	field := f.Field
+	if field != "" {
+		field += ": "
+	}
+	return fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)
+}
+
 // The codes of checks that AIP-11 does not know. They are only ever warnings.
 const (
 	codeContradiction Code = "contradiction"
@@ -85,6 +94,11 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 		out = append(out, contradiction(l, other))
 	}
 	return out
+}
+
+// Notes checks what the evidence of a lesson says, which a person reads and no model does.
+func (c Checks) Notes(l *Lesson) []Finding {
+	return slices.DeleteFunc(append(injection(l), c.secrets(l)...), func(f Finding) bool { return f.Field != "evidence" })
 }
 
 // Refusal is the errors among findings as a Parse would have told them; nil when there are none.
@@ -211,7 +225,7 @@ func ancestry(l *Lesson, b *Book) []Finding {
 		}
 	}
 	for i, old := range l.Supersedes {
-		if _, ok := b.Get(old); !ok && old != l.Slug {
+		if _, ok := b.Get(old); !ok && !b.Archived(old) && old != l.Slug {
 			out = append(out, finding(l, Error, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
 				"there is no lesson %q; correct the slug or remove it", old))
 		}

@@ -180,14 +180,14 @@ func TestIndexAndLog(t *testing.T) {
 	l := advised("a-b", "Do it.", Trigger{Keywords: []string{"load more"}})
 	l.Title, l.Confidence, l.SuccessCount = "Use a | pipe <b>", 0.5, 9999
 	b := NewBook([]*Lesson{l, advised("b-c", "Do it.", Trigger{})})
-	if err := WriteIndex(dir, b, func(slug string) Counts { return Counts{Success: len(slug), Failure: 1} }); err != nil {
-		t.Fatal(err)
-	}
-	got, err := os.ReadFile(filepath.Join(dir, IndexFile))
+	got := Index(b, func(slug string) Counts { return Counts{Success: len(slug), Failure: 1} })
 	want := "| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n" +
 		"| a-b | Use a \\| pipe &lt;b> | success | 0.5 | 3 | 1 |\n| b-c | b-c | success | 0 | 3 | 1 |\n"
-	if err != nil || string(got) != want {
-		t.Errorf("%v\n%s", err, got)
+	if string(got) != want {
+		t.Errorf("%s", got)
+	}
+	if again := Index(b, IndexCounts(got)); string(again) != want {
+		t.Errorf("the counts are lost when the index is written again:\n%s", again)
 	}
 	if strings.Contains(string(Index(b, nil)), "9999") {
 		t.Error("the file's own counts are published")

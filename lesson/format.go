@@ -158,6 +158,10 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "approved_by"}, optional(l.Approval.By)},
 		{[]string{"metadata", "precept", "approved_at"}, optional(stamp(l.Approval.At))},
 		{[]string{"metadata", "precept", "source"}, optional(l.Approval.Source)},
+		{[]string{"metadata", "precept", "tenant"}, optional(l.Scope.Tenant)},
+		{[]string{"metadata", "precept", "agent"}, optional(l.Scope.Agent)},
+		{[]string{"metadata", "precept", "created_at"}, optional(stamp(l.CreatedAt))},
+		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
 		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
 	}

@@ -10,7 +10,7 @@ import (
 )
 
 // Hash computes the content hash: SHA-256 over what the model would see (slug, title, advice) and over what makes the
-// lesson fire (tags, targets, keywords, error patterns, tools, models; each list sorted, for its order means nothing).
+// lesson fire (tags, targets, keywords, error patterns, tools, models, scope; each list sorted, for its order means nothing).
 // Neither counts nor state nor the description in prose are in it: they may change without making another arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
@@ -26,6 +26,9 @@ func (l *Lesson) Hash() string {
 		targets = append(targets, g.Operator+"\x00"+g.Role+"\x00"+g.Skill)
 	}
 	hashList(h, targets)
+	if l.Scope != (Scope{}) { // what was approved for one agent is not approved for all
+		hashList(h, []string{"tenant " + l.Scope.Tenant, "agent " + l.Scope.Agent})
+	}
 	return hex.EncodeToString(h.Sum(nil))
 }
 

@@ -36,6 +36,23 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
+// IndexCounts reads the published counts out of an index, for who writes it anew without knowing better.
+func IndexCounts(index []byte) func(slug string) Counts {
+	known := map[string]Counts{}
+	for line := range strings.Lines(string(index)) {
+		cells := strings.Split(strings.Trim(strings.TrimSpace(line), "|"), "|")
+		if len(cells) < 6 {
+			continue
+		}
+		good, err1 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-2]))
+		bad, err2 := strconv.Atoi(strings.TrimSpace(cells[len(cells)-1]))
+		if err1 == nil && err2 == nil {
+			known[strings.TrimSpace(cells[0])] = Counts{good, bad}
+		}
+	}
+	return func(slug string) Counts { return known[slug] }
+}
+
 func cell(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
 }
@@ -81,10 +98,15 @@ func WriteFile(path string, data []byte) (err error) {
 // Event is one line of a bank's audit log.
 type Event struct {
 	Time   time.Time      `json:"time"`
-	Action string         `json:"action"` // "create", "approve", "reject", "archive", "edit", "supersede", "distil", ...
+	Action string         `json:"action"` // "propose", "refuse", "approve", "edit", "cite", "supersede", "archive", ...
 	Slug   string         `json:"slug,omitempty"`
 	By     string         `json:"by,omitempty"`
+	From   State          `json:"from,omitempty"` // the state before; "" where there was no lesson
+	To     State          `json:"to,omitempty"`   // the state after; "" where none is left
 	Hash   string         `json:"content_hash,omitempty"`
+	Source string         `json:"source,omitempty"` // the program that wrote it; "" for a person
+	Tenant string         `json:"tenant,omitempty"`
+	Agent  string         `json:"agent,omitempty"`
 	Detail map[string]any `json:"detail,omitempty"`
 }
 

@@ -125,6 +125,10 @@ func opposite(a, b *Lesson) bool {
 // sameAudience says whether the targets of two lessons may mean the same agent. It errs on the side of yes: globs that are
 // written differently may still meet.
 func sameAudience(a, b *Lesson) bool {
+	apart := func(x, y string) bool { return x != "" && y != "" && x != y }
+	if apart(a.Scope.Tenant, b.Scope.Tenant) || apart(a.Scope.Agent, b.Scope.Agent) {
+		return false
+	}
 	if len(a.Trigger.Targets) == 0 || len(b.Trigger.Targets) == 0 {
 		return true
 	}

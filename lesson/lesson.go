@@ -80,6 +80,15 @@ type Approval struct {
 	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
 }
 
+// Scope says for whom a lesson is that came in by a program: one tenant's, or one agent's of it. An empty field is anyone. It is
+// compared letter by letter, unlike a Target, whose globs an author writes.
+type Scope struct{ Tenant, Agent string }
+
+// holds says whether the lesson may be seen by the speaker of a turn at all.
+func (s Scope) holds(q *Query) bool {
+	return (s.Tenant == "" || s.Tenant == q.Tenant) && (s.Agent == "" || s.Agent == q.Agent)
+}
+
 // TrialPlan is how an operator wants a lesson in trial to be measured; a zero takes what is usual.
 type TrialPlan struct {
 	Epsilon float64 // the share of its picks that is withheld (0.5)
@@ -98,6 +107,8 @@ type Lesson struct {
 	ExpiresAt                  time.Time // zero: never
 	State                      State     // of a person's file: active
 	Approval                   Approval
+	Scope                      Scope     // for whom it is, where a program wrote it
+	CreatedAt, UpdatedAt       time.Time // by a program; zero in a person's file
 	Plan                       TrialPlan // of a lesson in trial
 	Body                       string    // markdown after the frontmatter
 	Advice                     string    // the "What to do (or avoid)" section (gptme form: rule and pattern), raw

@@ -3,7 +3,6 @@ package lesson
 import (
 	"slices"
 	"strings"
-	"time"
 )
 
 // mark is what a scan found out about one unit.
@@ -106,9 +105,11 @@ func (u *unit) offered(q *Query, failing string) bool {
 	return len(tools) == 0 || anyGlob(tools, q.Tools) || failing != "" && anyGlob(tools, []string{failing})
 }
 
-// silenced says whether the lesson may not speak at now although its state would let it.
-func (u *unit) silenced(now time.Time) bool {
-	return u.lesson.ExpiredAt(now) || inForce(u.above, now)
+// silenced says whether the lesson may not speak in this turn although its state would let it. A lesson of one tenant or agent
+// supersedes for those alone.
+func (u *unit) silenced(q *Query) bool {
+	return u.lesson.ExpiredAt(q.Now) ||
+		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.holds(q) })
 }
 
 func (b *Book) hits(s *scratch, q *Query) []Hit {
@@ -119,7 +120,7 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	var out []Hit
 	for _, i := range s.touched {
 		m, u := s.marks[i], &b.units[i]
-		if m.vetoed || u.silenced(q.Now) || !u.lesson.Trigger.addressed(q) {
+		if m.vetoed || u.silenced(q) || !u.lesson.Scope.holds(q) || !u.lesson.Trigger.addressed(q) {
 			continue
 		}
 		switch {

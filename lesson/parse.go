@@ -74,10 +74,13 @@ func (l *Lesson) finish() {
 	}
 }
 
-// stale says that the file's state was approved for another text. An approval is bound to what was read by the approver;
-// otherwise a lesson could be approved first and armed afterwards.
+// stale says that the file's state was approved for another text, or for none though a program wrote it. An approval is bound
+// to what was read by the approver; otherwise a lesson could be approved first and armed afterwards.
 func (l *Lesson) stale() bool {
-	return l.State.Fires() && l.Approval.ContentHash != "" && l.Approval.ContentHash != l.ContentHash
+	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
+		return false // a person's file, which nobody had to approve
+	}
+	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
 
 // split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body starts after the second.

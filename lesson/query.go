@@ -7,6 +7,7 @@ import "time"
 type Query struct {
 	Words              []string    // newest user words
 	Errors             []ErrorText // newest tool errors, the newest last
+	Tenant             string
 	Agent, Role, Skill string
 	Tags               []string
 	Model              string

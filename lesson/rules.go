@@ -196,6 +196,9 @@ func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	return t
 }
 
+// IsSlug says whether s is a slug by the schema.
+func IsSlug(s string) bool { return isSlug(s) }
+
 // isSlug is the schema's ^[a-z][a-z0-9-]*[a-z0-9]$ with its length.
 func isSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)

@@ -7,47 +7,50 @@ import (
 )
 
 // Texts is a bank of lessons that come as texts, from a place that is no directory (the Redis of a fleet). It treats them as
-// a Bank treats files: a text that cannot be used leaves the last good version of it in force. It is for one goroutine.
+// a Loader treats files: a text that cannot be used leaves the last good version of it in force. It is for one goroutine.
 type Texts struct {
-	bank *Bank
-	raw  map[string][]byte // as last loaded
+	loader *Loader
+	raw    map[string][]byte // as last loaded
 }
 
 // NewTexts makes a bank. from stands before a text's name where people are told of it.
-func NewTexts(from string) *Texts { return &Texts{bank: NewBank(from)} }
+func NewTexts(from string) *Texts { return &Texts{loader: NewLoader(from)} }
 
 // Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the category). It gives the
 // book, what is wrong with the texts, and whether anything is new.
 func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, changed bool) {
-	before, first := t.bank.state(), t.raw == nil
+	before, first := t.loader.state(), t.raw == nil
 	next := make(map[string]*entry, len(texts))
 	raw := make(map[string][]byte, len(texts))
+	put := map[string]bool{}
 	for name, text := range texts {
 		if !IsLessonPath(name) {
+			if old, ok := strings.CutPrefix(name, ArchiveDir+"/"); ok {
+				put[slugFromPath(old)] = true
+			}
 			continue
 		}
 		raw[name] = text
-		old := t.bank.files[name]
+		old := t.loader.files[name]
 		if old != nil && bytes.Equal(t.raw[name], text) {
 			next[name] = old
 			continue
 		}
-		e := &entry{path: t.bank.dir + "/" + name}
+		e := &entry{path: t.loader.dir + "/" + name}
 		if old != nil {
 			e.lesson = old.lesson
 		}
 		e.take(name, text)
 		next[name] = e
 	}
-	t.bank.files, t.raw = next, raw
+	t.loader.files, t.loader.put, t.raw = next, put, raw
 	book, problems = t.Current()
-	return book, problems, first || t.bank.state() != before
+	return book, problems, first || t.loader.state() != before
 }
 
 // Current is what Load gave last.
 func (t *Texts) Current() (*Book, []Problem) {
-	lessons, problems := t.bank.assemble()
-	return NewBook(lessons), problems
+	return t.loader.assembled()
 }
 
 // IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for a lesson.

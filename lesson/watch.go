@@ -32,7 +32,7 @@ type Watcher struct {
 
 	dir    string
 	onBook func(*Book, []Problem)
-	bank   *Bank
+	loader *Loader
 
 	noNotify bool // polls only, as where notifications do not work
 
@@ -49,13 +49,13 @@ type Watcher struct {
 func NewWatcher(dir string, onBook func(*Book, []Problem)) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
-		dir: dir, onBook: onBook, bank: NewBank(dir), dirty: map[string]bool{}, young: map[string]int{},
+		dir: dir, onBook: onBook, loader: NewLoader(dir), dirty: map[string]bool{}, young: map[string]int{},
 	}
 }
 
 // Load reads the directory before Run does, which then tells of what has changed since.
 func (w *Watcher) Load() (*Book, []Problem, error) {
-	book, problems, err := w.bank.load(nil)
+	book, problems, err := w.loader.load(nil)
 	if err != nil {
 		w.fault = err.Error()
 	}
@@ -190,7 +190,7 @@ func (w *Watcher) changed() bool {
 	if err != nil {
 		return err.Error() != w.fault
 	}
-	return w.fault != "" || w.bank.differs(found, blind)
+	return w.fault != "" || w.loader.differs(found, blind)
 }
 
 // rereadYoung marks the files of the last changes as dirty, a few times.
@@ -208,10 +208,10 @@ func (w *Watcher) rereadYoung() {
 // reload brings the bank up to date and calls back when there is anything new.
 func (w *Watcher) reload(dirty map[string]bool) {
 	first := dirty == nil
-	before := w.bank.state()
-	book, problems, err := w.bank.load(dirty)
-	for rel := range w.bank.files {
-		if e := w.bank.files[rel]; e.fresh && !dirty[rel] && !first {
+	before := w.loader.state()
+	book, problems, err := w.loader.load(dirty)
+	for rel := range w.loader.files {
+		if e := w.loader.files[rel]; e.fresh && !dirty[rel] && !first {
 			w.young[rel] = settleReads
 		}
 	}
@@ -220,9 +220,9 @@ func (w *Watcher) reload(dirty map[string]bool) {
 	if err != nil {
 		fault = err.Error()
 		problems = append(problems, Problem{Path: w.dir, Kept: true, Faults: Faults{{Code: CodeInternal, Message: fault}}})
-		book = w.bank.book()
+		book = w.loader.book()
 	}
-	if first || fault != w.fault || w.bank.state() != before {
+	if first || fault != w.fault || w.loader.state() != before {
 		w.onBook(book, problems)
 	}
 	w.fault = fault

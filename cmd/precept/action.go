@@ -4,13 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"os"
-	"path/filepath"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"precept/admin"
+	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
 )
@@ -28,12 +27,16 @@ func (w *world) actions() []*cobra.Command {
 
 func (w *world) action(a lesson.Action, short string) *cobra.Command {
 	var plan lesson.TrialPlan
+	var force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running precept takes it into force within two seconds."
 	flags := addConfigFlags(c, "lessons", "store.url")
 	if a == lesson.StartTrial {
 		c.Flags().Float64Var(&plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
 		c.Flags().Float64Var(&plan.Until, "until-halfwidth", 0, "end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it")
+	}
+	if a == lesson.StartTrial || a == lesson.Approve {
+		c.Flags().BoolVar(&force, "force", false, "whatever the checks say: you have read the lesson and want it in this text")
 	}
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if err := plan.Validate(); err != nil || (a == lesson.StartTrial && plan.Epsilon == 0) {
@@ -43,85 +46,35 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 		if err != nil {
 			return err
 		}
-		by := os.Getenv("USER")
-		if by == "" {
-			by = "operator"
+		r, err := w.act(c.Context(), cfg, args[0], a, plan, w.who(), force)
+		for _, f := range r.Findings {
+			fmt.Fprintln(w.err, printable(f.String()))
 		}
-		l, err := w.act(c.Context(), cfg, args[0], a, plan, by)
-		if errors.Is(err, admin.ErrNoLesson) {
-			return fmt.Errorf("there is no lesson %q; precept lessons list tells which there are", args[0])
-		}
-		if err != nil {
+		var refused *bank.Refused
+		switch {
+		case errors.Is(err, bank.ErrNoLesson):
+			return noLesson(args[0])
+		case errors.As(err, &refused):
+			return fmt.Errorf("%s stays as it is; correct it, or read it and say --force:\n%w", args[0], err)
+		case err != nil:
 			return err
 		}
-		_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
+		_, err = fmt.Fprintf(w.out, "%s is %s now\n", r.Lesson.Slug, r.Lesson.State)
 		return err
 	}
 	return c
 }
 
 // act changes a lesson where it is kept: in a directory, or in the Redis of a fleet.
-func (w *world) act(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
-	bank, err := w.openBank(cfg, func(string) {})
+func (w *world) act(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error) {
+	b, closeBank, err := w.openWriter(cfg)
 	if err != nil {
-		return nil, err
+		return bank.Result{}, err
 	}
-	if bank == nil {
-		return w.actInDirectory(cfg.Lessons, slug, a, plan, by)
-	}
-	defer bank.Close() //nolint:errcheck // what was put is put
+	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, bankLimit)
 	defer cancel()
-	texts, _, err := bank.Texts(ctx)
-	if err != nil {
-		return nil, err
-	}
-	for name, text := range texts {
-		old, err := lesson.Parse(name, text)
-		if err != nil || old.Slug != slug {
-			continue
-		}
-		l, err := lesson.Act(old, a, plan, by, w.now())
-		if err != nil {
-			return nil, err
-		}
-		return l, bank.Put(ctx, name, l.Raw)
-	}
-	return nil, admin.ErrNoLesson
-}
-
-func (w *world) actInDirectory(dir, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
-	book, _, err := lesson.Load(dir)
-	if err != nil {
-		return nil, err
-	}
-	old, ok := book.Get(slug)
-	if !ok {
-		return nil, admin.ErrNoLesson
-	}
-	l, err := lesson.Act(old, a, plan, by, w.now())
-	if err != nil {
-		return nil, err
-	}
-	path, err := filepath.EvalSymlinks(old.Path) // the file that is read, not a link to it
-	if err != nil {
-		return nil, err
-	}
-	if err := lesson.WriteFile(path, l.Raw); err != nil {
-		return nil, err
-	}
-	event := lesson.Event{Time: w.now().UTC(), Action: string(a), Slug: slug, By: by, Hash: l.ContentHash}
-	if plan != (lesson.TrialPlan{}) {
-		event.Detail = map[string]any{"epsilon": plan.Epsilon, "until_halfwidth": plan.Until}
-	}
-	err = lesson.AppendLog(dir, event)
-	if book, _, lerr := lesson.Load(dir); lerr == nil {
-		err = errors.Join(err, lesson.WriteIndex(dir, book, nil))
-	}
-	if err != nil {
-		err = fmt.Errorf("%s is %s now, but this could not be noted beside it: %w", slug, l.State, err)
-	}
-	return l, err
+	return b.Act(ctx, slug, a, plan, by, force)
 }
 
 // keeper is the admin face's way to the lessons. Where they are kept does not change while precept runs.
@@ -135,5 +88,9 @@ func (k keeper) Act(ctx context.Context, slug string, a lesson.Action, plan less
 	if strings.ContainsAny(slug, "/\\") {
 		return nil, admin.ErrNoLesson
 	}
-	return k.act(ctx, k.cfg, slug, a, plan, by)
+	r, err := k.act(ctx, k.cfg, slug, a, plan, by, false)
+	if errors.Is(err, bank.ErrNoLesson) {
+		err = admin.ErrNoLesson
+	}
+	return r.Lesson, err
 }

@@ -4,15 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"maps"
-	"os"
-	"path/filepath"
-	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
 	"precept/store/redis"
@@ -48,14 +44,39 @@ func (w *world) openBank(cfg *configs.Config, log func(string)) (*redis.Bank, er
 	return b, nil
 }
 
+// openWriter opens the configured lessons for writing.
+func (w *world) openWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(), err error) {
+	place, err := w.openBank(cfg, func(string) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	if place == nil {
+		return w.writer(bank.Directory(cfg.Lessons)), func() {}, nil
+	}
+	return w.writer(place), func() { _ = place.Close() }, nil // what was put is put
+}
+
+// writer is the rules for a place, with the hooks that the checks have everywhere.
+func (w *world) writer(place bank.Place) *bank.Bank {
+	return bank.New(bank.Options{Place: place, Now: w.now, Checks: lesson.Checks{Secrets: secrets}})
+}
+
+// who is the person at the terminal, for the audit log.
+func (w *world) who() string {
+	if user, _ := w.env("USER"); user != "" {
+		return user
+	}
+	return "operator"
+}
+
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is away is no reason not to
 // start: the lessons come when it does.
 func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
-	bank, err := p.openBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
+	place, err := p.openBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
 	if err != nil {
 		return err
 	}
-	if bank == nil {
+	if place == nil {
 		watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
 		book, problems, err := watcher.Load()
 		if err != nil {
@@ -66,32 +87,32 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		p.follow = append(p.follow, watcher.Run)
 		return nil
 	}
-	p.bank = bank
+	p.bank = place
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
-	texts, _, err := bank.Texts(ctx)
+	texts, _, err := place.Texts(ctx)
 	if err != nil {
 		p.log.Warn("lessons cannot be read; nothing is injected until they can", "error", err)
 	}
 	book, problems, _ := lesson.NewTexts("redis").Load(texts)
 	p.lessons(book, problems)
-	p.follow = append(p.follow, bank.Watch(p.lessons).Run)
+	p.follow = append(p.follow, place.Watch(p.lessons).Run)
 	return nil
 }
 
 // readBook reads the configured lessons once, for a verb.
 func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
-	bank, err := w.openBank(cfg, func(string) {})
+	place, err := w.openBank(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, err
 	}
-	if bank == nil {
+	if place == nil {
 		return lesson.Load(cfg.Lessons)
 	}
-	defer bank.Close() //nolint:errcheck // it was only read
+	defer place.Close() //nolint:errcheck // it was only read
 	ctx, cancel := context.WithTimeout(ctx, bankLimit)
 	defer cancel()
-	texts, _, err := bank.Texts(ctx)
+	texts, _, err := place.Texts(ctx)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -109,31 +130,25 @@ func (w *world) lessonsPush() *cobra.Command {
 	}
 	flags := addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		bank, err := w.argumentBank(flags, args)
+		place, err := w.argumentBank(flags, args)
 		if err != nil {
 			return err
 		}
-		defer bank.Close() //nolint:errcheck // everything was answered
-		texts, err := readTexts(args[0])
+		defer place.Close() //nolint:errcheck // everything was answered
+		texts, err := w.readTexts(args[0])
 		if err != nil {
 			return err
-		}
-		if _, problems, _ := lesson.NewTexts(args[0]).Load(texts); len(problems) > 0 {
-			for i := range problems {
-				fmt.Fprintln(w.err, problems[i].Error())
-			}
-			return fmt.Errorf("%d lessons have faults, and nothing was pushed", len(problems))
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), bankLimit)
 		defer cancel()
-		old, _, err := bank.Texts(ctx)
+		changed, findings, err := w.writer(place).Replace(ctx, texts, w.who())
+		for _, f := range findings {
+			fmt.Fprintln(w.err, printable(f.String()))
+		}
 		if err != nil {
-			return err
+			return fmt.Errorf("nothing was pushed: %w", err)
 		}
-		if err := bank.Replace(ctx, texts); err != nil {
-			return err
-		}
-		fmt.Fprintf(w.out, "%d lessons pushed: %s\n", len(texts), difference(old, texts))
+		fmt.Fprintf(w.out, "%d lessons pushed: %s\n", len(texts), tally(changed))
 		return nil
 	}
 	return c
@@ -148,23 +163,22 @@ func (w *world) lessonsPull() *cobra.Command {
 	}
 	flags := addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
-		bank, err := w.argumentBank(flags, args)
+		place, err := w.argumentBank(flags, args)
 		if err != nil {
 			return err
 		}
-		defer bank.Close() //nolint:errcheck // it was only read
+		defer place.Close() //nolint:errcheck // it was only read
 		ctx, cancel := context.WithTimeout(c.Context(), bankLimit)
 		defer cancel()
-		texts, _, err := bank.Texts(ctx)
+		r, err := place.Read(ctx)
 		if err != nil {
 			return err
 		}
-		for _, name := range slices.Sorted(maps.Keys(texts)) {
-			if err := writeText(args[0], name, texts[name]); err != nil {
-				return err
-			}
+		n, err := w.writer(bank.Directory(args[0])).Take(ctx, r.Texts, w.who())
+		if err != nil {
+			return err
 		}
-		fmt.Fprintf(w.out, "%d lessons pulled into %s\n", len(texts), args[0])
+		fmt.Fprintf(w.out, "%d lessons pulled into %s\n", n, args[0])
 		return nil
 	}
 	return c
@@ -182,75 +196,38 @@ func (w *world) argumentBank(flags *configFlags, args []string) (*redis.Bank, er
 	case !isRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	bank, err := w.openBank(cfg, func(string) {})
-	if bank == nil && err == nil {
+	place, err := w.openBank(cfg, func(string) {})
+	if place == nil && err == nil {
 		err = fmt.Errorf("%s is no bank in Redis; write redis://host:6379/0", args[1])
 	}
-	return bank, err
+	return place, err
 }
 
-// readTexts reads the lesson files of a directory.
-func readTexts(dir string) (map[string][]byte, error) {
+// readTexts reads the lesson files of a directory; each must be readable.
+func (w *world) readTexts(dir string) (map[string][]byte, error) {
 	if !isDirectory(dir) {
 		return nil, fmt.Errorf("there is no directory %s", dir)
 	}
-	texts := map[string][]byte{}
-	root := os.DirFS(dir)
-	err := fs.WalkDir(root, ".", func(name string, d fs.DirEntry, err error) error {
-		if err != nil || d.IsDir() || !lesson.IsLessonPath(name) {
-			return err
-		}
-		info, err := d.Info()
-		if err == nil && info.Size() > lesson.MaxFile {
-			return fmt.Errorf("%s has %d bytes, more than the %d allowed", filepath.Join(dir, name), info.Size(), lesson.MaxFile)
-		}
-		if err == nil {
-			texts[name], err = fs.ReadFile(root, name)
-		}
-		return err
-	})
+	texts, _, problems, err := lesson.ReadDir(dir)
+	for i := range problems {
+		fmt.Fprintln(w.err, printable(problems[i].Error()))
+	}
+	if err == nil && len(problems) > 0 {
+		err = fmt.Errorf("%d lessons cannot be read", len(problems))
+	}
 	return texts, err
 }
 
-// writeText writes one lesson; whoever watches the directory sees it whole.
-func writeText(dir, name string, text []byte) error {
-	if !lesson.IsLessonPath(name) {
-		return fmt.Errorf("the bank holds %q, which is no name of a lesson; it was not written", name)
-	}
-	path := filepath.Join(dir, filepath.FromSlash(name))
-	if err := os.MkdirAll(filepath.Dir(path), 0o750); err != nil {
-		return err
-	}
-	temp := filepath.Join(filepath.Dir(path), "."+filepath.Base(path)+".new")
-	if err := os.WriteFile(temp, text, 0o644); err != nil { //nolint:gosec // lessons are for people to read
-		return err
-	}
-	return os.Rename(temp, path)
-}
-
-// difference says what a push changed.
-func difference(old, now map[string][]byte) string {
-	added, changed, gone := 0, 0, 0
-	for name, text := range now {
-		switch before, ok := old[name]; {
-		case !ok:
-			added++
-		case string(before) != string(text):
-			changed++
-		}
-	}
-	for name := range old {
-		if _, ok := now[name]; !ok {
-			gone++
-		}
+// tally says what was changed.
+func tally(events []lesson.Event) string {
+	count := map[string]int{}
+	for i := range events {
+		count[events[i].Action]++
 	}
 	var parts []string
-	for _, p := range []struct {
-		n    int
-		word string
-	}{{added, "new"}, {changed, "changed"}, {gone, "taken out"}} {
-		if p.n > 0 {
-			parts = append(parts, fmt.Sprint(p.n, " ", p.word))
+	for _, p := range []struct{ action, word string }{{"create", "new"}, {"edit", "changed"}, {"remove", "taken out"}} {
+		if n := count[p.action]; n > 0 {
+			parts = append(parts, fmt.Sprint(n, " ", p.word))
 		}
 	}
 	if len(parts) == 0 {

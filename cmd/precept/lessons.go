@@ -80,7 +80,7 @@ func (w *world) lessonsShow() *cobra.Command {
 		}
 		l, ok := book.Get(args[0])
 		if !ok {
-			return fmt.Errorf("there is no lesson %q; precept lessons list tells which there are", args[0])
+			return noLesson(args[0])
 		}
 		if asJSON {
 			return writeJSON(w.out, struct {
@@ -118,6 +118,10 @@ func (w *world) loadBook(flags *configFlags) (*lesson.Book, []lesson.Problem, er
 		return nil, nil, fmt.Errorf("there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons", cfg.Lessons)
 	}
 	return w.readBook(context.Background(), cfg)
+}
+
+func noLesson(slug string) error {
+	return fmt.Errorf("there is no lesson %q; precept lessons list tells which there are", slug)
 }
 
 func isDirectory(path string) bool {

@@ -58,11 +58,7 @@ func (w *world) tellLint(l linted) {
 		fmt.Fprintln(w.out, printable(p.Error()))
 	}
 	for _, f := range l.Findings {
-		field := f.Field
-		if field != "" {
-			field += ": "
-		}
-		fmt.Fprintln(w.out, printable(fmt.Sprintf("%s: %s: %s: %s%s", f.File, f.Severity, f.Code, field, f.Message)))
+		fmt.Fprintln(w.out, printable(f.String()))
 	}
 	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings\n", l.Lessons, len(l.Broken), len(l.Findings))
 }

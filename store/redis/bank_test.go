@@ -124,7 +124,7 @@ func TestBankOutlivesRedis(t *testing.T) {
 	}
 	var last atomic.Pointer[told]
 	bank := openBank(t, server.URL())
-	if err := bank.Replace(t.Context(), map[string][]byte{"a.md": []byte(good)}); err != nil {
+	if err := bank.Put(t.Context(), "a.md", []byte(good)); err != nil {
 		t.Fatal(err)
 	}
 	w := bank.Watch(func(b *lesson.Book, p []lesson.Problem) { last.Store(&told{b, p}) })
@@ -155,10 +155,10 @@ func TestBankOutlivesRedis(t *testing.T) {
 	}
 	await("a Redis that is empty", 1, "lost the lessons")
 	eventually(t, "push", func() error {
-		return bank.Replace(t.Context(), map[string][]byte{"a.md": []byte(good), "b.md": []byte(strings.ReplaceAll(good, "look-first", "look-second"))})
+		return errors.Join(bank.Put(t.Context(), "a.md", []byte(good)), bank.Put(t.Context(), "b.md", []byte(strings.ReplaceAll(good, "look-first", "look-second"))))
 	})
 	await("the lessons pushed again", 2, "")
-	if err := bank.Replace(t.Context(), nil); err != nil {
+	if err := errors.Join(bank.Delete(t.Context(), "a.md"), bank.Delete(t.Context(), "b.md")); err != nil {
 		t.Fatal(err)
 	}
 	await("a bank that was emptied", 0, "")

@@ -1,11 +1,26 @@
--- Changes the fleet's lessons: sets and deletes texts, all of them or none, counts the change and tells whoever listens.
--- 'all' first means that the texts that follow are the whole bank.
+-- Changes the fleet's lessons: sets and deletes texts, all of it or nothing, counts the change, notes it and tells whoever listens.
 local lessons, channel = P .. 'lessons', arg()
-if arg() == 'all' then call('DEL', lessons) end
+local changed = false
 while more() do
   local op, name = arg(), arg()
-  if op == 'set' then call('HSET', lessons, name, arg()) else call('HDEL', lessons, name) end
+  -- 'at', 'was' and 'not' stand first: where the version or a text is another one than the writer has read, nothing is done.
+  if op == 'at' then
+    if (call('GET', P .. 'lessons-version') or '') ~= name then return 'changed' end
+  elseif op == 'was' then
+    if call('HGET', lessons, name) ~= arg() then return 'changed' end
+  elseif op == 'not' then
+    if call('HEXISTS', lessons, name) == 1 then return 'changed' end
+  elseif op == 'log' then
+    call('RPUSH', P .. 'lessons-log', name)
+  elseif op == 'set' then
+    call('HSET', lessons, name, arg())
+    changed = true
+  else
+    call('HDEL', lessons, name)
+    changed = true
+  end
 end
+if not changed then return 'noted' end
 -- The time makes a version differ from one that was given before and lost.
 local time = call('TIME')
 local n = string.match(call('GET', P .. 'lessons-version') or '0', '^%d+') + 1

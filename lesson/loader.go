@@ -7,6 +7,7 @@ import (
 	"io"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -19,15 +20,16 @@ const readers = 4
 // underscore. A file that cannot be used is a problem, not an error; the error tells of the directory itself. A directory
 // that does not exist is an empty book.
 func Load(dir string) (*Book, []Problem, error) {
-	return NewBank(dir).Load()
+	return NewLoader(dir).Load()
 }
 
-// Bank reads a directory again and again, remembering what it read: an unchanged file is not read twice, and a file that
+// Loader reads a directory again and again, remembering what it read: an unchanged file is not read twice, and a file that
 // has gone bad leaves its last good version in force. It is for one goroutine.
-type Bank struct {
+type Loader struct {
 	dir   string
 	files map[string]*entry // by path relative to dir, slashes
 	blind []string          // folders that could not be looked into
+	put   map[string]bool   // slugs of archived lessons
 }
 
 // entry is what the bank knows of one file.
@@ -39,14 +41,14 @@ type entry struct {
 	fresh  bool   // read in this load
 }
 
-// NewBank makes a bank of a directory without touching it.
-func NewBank(dir string) *Bank { return &Bank{dir: dir, files: map[string]*entry{}} }
+// NewLoader makes a bank of a directory without touching it.
+func NewLoader(dir string) *Loader { return &Loader{dir: dir, files: map[string]*entry{}} }
 
 // Load brings the bank up to date. With an error the bank is as it was.
-func (b *Bank) Load() (*Book, []Problem, error) { return b.load(nil) }
+func (b *Loader) Load() (*Book, []Problem, error) { return b.load(nil) }
 
 // load reads what has changed; dirty names files (relative) to read whatever their stat says, nil means none.
-func (b *Bank) load(dirty map[string]bool) (*Book, []Problem, error) {
+func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 	found, blind, problems, err := list(b.dir)
 	if err != nil {
 		return nil, nil, err
@@ -73,13 +75,34 @@ func (b *Bank) load(dirty map[string]bool) (*Book, []Problem, error) {
 		}
 	}
 	readAll(next, todo)
-	b.files, b.blind = next, blind
-	lessons, more := b.assemble()
-	return NewBook(lessons), append(problems, more...), nil
+	b.files, b.blind, b.put = next, blind, archivedIn(b.dir)
+	book, more := b.assembled()
+	return book, append(problems, more...), nil
+}
+
+// assembled is the book of what the loader holds, and what only the whole can tell.
+func (b *Loader) assembled() (*Book, []Problem) {
+	lessons, problems := b.assemble()
+	book := NewBook(lessons)
+	book.put = b.put
+	return book, problems
+}
+
+// archivedIn lists the slugs of a directory's archive; a file there is named by its slug. One that cannot be read has none.
+func archivedIn(dir string) map[string]bool {
+	found, _, _, err := list(filepath.Join(dir, ArchiveDir))
+	if err != nil || len(found) == 0 {
+		return nil
+	}
+	put := make(map[string]bool, len(found))
+	for rel := range found {
+		put[slugFromPath(rel)] = true
+	}
+	return put
 }
 
 // differs says whether the directory is no longer what was read.
-func (b *Bank) differs(found map[string]*entry, blind []string) bool {
+func (b *Loader) differs(found map[string]*entry, blind []string) bool {
 	if !slices.Equal(blind, b.blind) {
 		return true
 	}
@@ -97,7 +120,7 @@ func (b *Bank) differs(found map[string]*entry, blind []string) bool {
 }
 
 // state is a hash over all that the bank holds: bytes in force and faults.
-func (b *Bank) state() string {
+func (b *Loader) state() string {
 	h := sha256.New()
 	for _, rel := range sortedKeys(b.files) {
 		e := b.files[rel]
@@ -108,13 +131,14 @@ func (b *Bank) state() string {
 		}
 	}
 	hashList(h, b.blind)
+	hashList(h, sortedKeys(b.put))
 	return string(h.Sum(nil))
 }
 
 // book compiles what the bank holds without looking at the directory.
-func (b *Bank) book() *Book {
-	lessons, _ := b.assemble()
-	return NewBook(lessons)
+func (b *Loader) book() *Book {
+	book, _ := b.assembled()
+	return book
 }
 
 // readAll parses the named files, a few at a time.
@@ -190,7 +214,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 
 // assemble makes the list of lessons out of the entries, and checks what only the whole can tell: two files with one slug,
 // superseded lessons that are not there, circles.
-func (b *Bank) assemble() ([]*Lesson, []Problem) {
+func (b *Loader) assemble() ([]*Lesson, []Problem) {
 	var lessons []*Lesson
 	var problems []Problem
 	owner := map[string]string{}
@@ -214,11 +238,11 @@ func (b *Bank) assemble() ([]*Lesson, []Problem) {
 		owner[e.lesson.Slug] = e.path
 		lessons = append(lessons, e.lesson)
 	}
-	return lessons, append(problems, links(lessons)...)
+	return lessons, append(problems, links(lessons, b.put)...)
 }
 
 // links reports supersedes entries that name nothing, and circles. Such a lesson stays in force; its link does nothing.
-func links(lessons []*Lesson) []Problem {
+func links(lessons []*Lesson, archived map[string]bool) []Problem {
 	var out []Problem
 	known := make(map[string]*Lesson, len(lessons))
 	for _, l := range lessons {
@@ -226,7 +250,7 @@ func links(lessons []*Lesson) []Problem {
 	}
 	for _, l := range lessons {
 		for i, old := range l.Supersedes {
-			if known[old] == nil {
+			if known[old] == nil && !archived[old] {
 				out = append(out, problem(l, CodeSupersedes, fmt.Sprintf("supersedes[%d]", i),
 					fmt.Sprintf("there is no lesson %q; correct the slug or remove it", old)))
 			}

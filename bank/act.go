@@ -1,0 +1,343 @@
+package bank
+
+import (
+	"bytes"
+	"context"
+	"maps"
+	"path"
+	"slices"
+	"strings"
+
+	"precept/lesson"
+)
+
+// Act does to a lesson what an operator wants. Setting it in force runs the checks once more: what they refuse stays out, unless
+// force says that a person has read it and wants it in that very text.
+func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (r Result, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		old, _, err := s.get(slug)
+		if err != nil {
+			return Change{}, err
+		}
+		if a == lesson.Approve || a == lesson.StartTrial {
+			if r.Findings, err = b.judge(s, old, false); err != nil && !force {
+				return Change{}, err
+			}
+		}
+		if r.Lesson, err = lesson.Act(old, a, plan, by, s.now); err != nil {
+			return Change{}, err
+		}
+		e := lesson.Event{Action: string(a), By: by}
+		if plan != (lesson.TrialPlan{}) {
+			e.Detail = map[string]any{"epsilon": plan.Epsilon, "until_halfwidth": plan.Until}
+		}
+		c := s.replace(old, r.Lesson, e)
+		c.Log = append(c.Log, s.superseded(r.Lesson, by)...)
+		return c, nil
+	})
+	r.Err = err
+	return r, err
+}
+
+// superseded tells which lessons are out of force now because this one is in it.
+func (s *shelf) superseded(l *lesson.Lesson, by string) []lesson.Event {
+	if !l.State.Fires() {
+		return nil
+	}
+	var out []lesson.Event
+	for _, slug := range l.Supersedes {
+		if old, ok := s.book.Get(slug); ok && old.InForce(s.now) {
+			out = append(out, s.event(old, lesson.Event{
+				Action: "supersede", By: by, From: old.State, To: lesson.Superseded, Detail: map[string]any{"by": l.Slug},
+			}))
+		}
+	}
+	return out
+}
+
+// Revise gives a program's lesson another text, in its own scope. It is quarantined again, or, being the agent's own, in force for
+// that agent. Slug, source and time of creation stay.
+func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		old, name, err := s.owned(slug, p.Scope)
+		if err != nil {
+			return Change{}, err
+		}
+		q, err := b.quota(ctx, s)
+		if err == nil {
+			err = q.take(p.Scope)
+		}
+		if err != nil {
+			return Change{}, err
+		}
+		in := p
+		if p.Lesson != nil {
+			in.Lesson = p.Lesson.Clone()
+			in.Lesson.Slug = slug
+		}
+		in.Source = old.Approval.Source
+		rest := s.without(name)
+		if r = b.admit(rest, &in); r.Err != nil {
+			return Change{}, r.Err
+		}
+		raw, err := lesson.Edit(r.Lesson, func(l *lesson.Lesson) { l.CreatedAt = old.CreatedAt })
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		if r.Lesson = raw; raw.Slug != slug {
+			return Change{}, refuse(lesson.CodeInvalid, "slug", "the slug of a lesson stays; write %s", slug)
+		}
+		return s.replace(old, raw, lesson.Event{Action: "revise", By: p.By}), nil
+	})
+	r.Err = err
+	return r, err
+}
+
+// owned finds a lesson that a program wrote in that scope. Another's is as if it were not there.
+func (s *shelf) owned(slug string, scope lesson.Scope) (*lesson.Lesson, string, error) {
+	l, name, err := s.get(slug)
+	if err == nil && (l.Approval.Source == "" || l.Scope != scope) {
+		err = ErrNoLesson
+	}
+	return l, name, err
+}
+
+// without is the shelf without one text.
+func (s *shelf) without(name string) *shelf {
+	rest := *s
+	rest.book = s.book.With(slices.DeleteFunc(s.book.Lessons(), func(l *lesson.Lesson) bool { return s.name(l) == name }))
+	return &rest
+}
+
+// Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already is not written twice, and
+// the lesson's state is not touched.
+func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		old, _, err := s.get(slug)
+		if err != nil {
+			return Change{}, err
+		}
+		l = old
+		var fresh []lesson.Evidence
+		for _, e := range evidence {
+			if !slices.ContainsFunc(slices.Concat(old.Evidence, fresh), func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
+				fresh = append(fresh, e)
+			}
+		}
+		if len(fresh) == 0 || len(old.Evidence) >= maxEvidence {
+			return Change{}, nil
+		}
+		fresh = fresh[:min(len(fresh), maxEvidence-len(old.Evidence))]
+		if l, err = lesson.Edit(old, func(l *lesson.Lesson) { l.Evidence = append(l.Evidence, fresh...) }); err != nil {
+			return Change{}, refusal(err)
+		}
+		if faults := lesson.Refusal(b.checks(s).Notes(l)); faults != nil {
+			return Change{}, &Refused{faults}
+		}
+		return s.replace(old, l, lesson.Event{Action: "cite", By: by, Detail: map[string]any{"evidence": len(l.Evidence)}}), nil
+	})
+	return l, err
+}
+
+// maxEvidence is how many references stand in a lesson; more tell a reader nothing.
+const maxEvidence = 50
+
+// Withdraw takes back a lesson that a program wrote in that scope: it is archived.
+func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error {
+	return b.change(ctx, func(s *shelf) (Change, error) {
+		old, _, err := s.owned(slug, scope)
+		if err != nil {
+			return Change{}, err
+		}
+		return s.archive(old, "withdraw", by)
+	})
+}
+
+// Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its numbers stay in the store.
+func (b *Bank) Archive(ctx context.Context, slug, by string) error {
+	return b.change(ctx, func(s *shelf) (Change, error) {
+		old, _, err := s.get(slug)
+		if err != nil {
+			return Change{}, err
+		}
+		return s.archive(old, "archive", by)
+	})
+}
+
+func (s *shelf) archive(old *lesson.Lesson, action, by string) (Change, error) {
+	l, err := lesson.Act(old, lesson.Retire, lesson.TrialPlan{}, by, s.now)
+	if err != nil {
+		return Change{}, refusal(err)
+	}
+	c := s.replace(old, l, lesson.Event{Action: action, By: by})
+	from := c.Edits[0]
+	// The slug is the name: a later lesson of another file name must not take an archived one's place.
+	to := Archive + path.Join(path.Dir(from.Name), l.Slug+".md")
+	if _, there := s.texts[to]; there {
+		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
+	}
+	c.Edits = []Edit{{Name: to, New: l.Raw}, {Name: from.Name, Old: from.Old}}
+	return c, nil
+}
+
+// Restore takes an archived lesson back. It is quarantined until it is approved again.
+func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		for name, text := range s.texts {
+			if len(name) <= len(Archive) || name[:len(Archive)] != Archive || path.Base(name) != slug+".md" {
+				continue
+			}
+			old, err := lesson.Parse(s.where+"/"+name[len(Archive):], text)
+			if err != nil {
+				return Change{}, refusal(err)
+			}
+			if _, there := s.book.Get(slug); there {
+				return Change{}, refuse(lesson.CodeCollision, "slug", "there is another lesson %s now", slug)
+			}
+			if l, err = lesson.Act(old, lesson.Pause, lesson.TrialPlan{}, by, s.now); err != nil {
+				return Change{}, refusal(err)
+			}
+			e := s.event(l, lesson.Event{Action: "restore", By: by, From: old.State, To: l.State})
+			return Change{Edits: []Edit{{Name: name[len(Archive):], New: l.Raw}, {Name: name, Old: text}}, Log: []lesson.Event{e}}, nil
+		}
+		return Change{}, ErrNoLesson
+	})
+	return l, err
+}
+
+// Put writes a person's text under a name, whatever was there. The checks run as they do for a person's file.
+func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		l, err := lesson.Parse(s.where+"/"+name, text)
+		if err != nil {
+			return Change{}, refusal(err)
+		}
+		if !IsName(name) || name != s.name(l) {
+			return Change{}, refuse(lesson.CodeInvalid, "", "%q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
+		}
+		rest := s.without(name)
+		if r.Findings, err = b.judge(rest, l, false); err != nil {
+			return Change{}, err
+		}
+		if rest.taken(l.Slug) {
+			return Change{}, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another", l.Slug)
+		}
+		r.Lesson = l
+		e := lesson.Event{Action: "create", By: by, To: l.State}
+		if old, ok := s.texts[name]; ok {
+			e.Action = "edit"
+			if was, err := lesson.Parse(l.Path, old); err == nil {
+				e.From = was.State
+			}
+		}
+		return Change{Edits: []Edit{{Name: name, Old: s.texts[name], New: text}}, Log: []lesson.Event{s.event(l, e)}}, nil
+	})
+	r.Err = err
+	return r, err
+}
+
+func (b *Bank) checks(s *shelf) lesson.Checks {
+	c := b.o.Checks
+	c.Now = s.now
+	return c
+}
+
+// maxLessons bounds a bank, as the reader of a directory does.
+const maxLessons = 50_000
+
+// Replace makes texts the whole bank in force; archived lessons stay. Nothing is changed where the checks refuse one of them.
+func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
+	if len(texts) > maxLessons {
+		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
+	}
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		next := *s
+		var problems []lesson.Problem
+		next.book, problems, _ = lesson.NewTexts(s.where).Load(withArchive(texts, s.texts))
+		if len(problems) > 0 {
+			return Change{}, &Refused{named(problems)}
+		}
+		findings = b.checks(s).Book(next.book)
+		if faults := lesson.Refusal(findings); faults != nil {
+			return Change{}, &Refused{faults}
+		}
+		c := s.toward(&next, texts, by)
+		changed = c.Log
+		return c, nil
+	})
+	return changed, findings, err
+}
+
+// Take copies texts of another bank, archived ones too, over those of the same names; others are left alone. It tells how many
+// lessons in force there were. They were checked where they come from.
+func (b *Bank) Take(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		next := *s
+		all := maps.Clone(s.texts)
+		maps.Copy(all, texts)
+		next.book, _, _ = lesson.NewTexts(s.where).Load(all)
+		n = 0
+		for name := range texts {
+			if !IsName(name) {
+				return Change{}, refuse(lesson.CodeInvalid, "", "the bank holds %q, which is no name of a lesson; nothing was written", name)
+			}
+			if !strings.HasPrefix(name, Archive) {
+				n++
+			}
+		}
+		return s.toward(&next, all, by), nil
+	})
+	return n, err
+}
+
+// withArchive adds the archived texts, which others may refer to.
+func withArchive(texts, all map[string][]byte) map[string][]byte {
+	out := maps.Clone(texts)
+	for name, text := range all {
+		if strings.HasPrefix(name, Archive) {
+			out[name] = text
+		}
+	}
+	return out
+}
+
+// named are the faults of files, each with the file's name.
+func named(problems []lesson.Problem) (out lesson.Faults) {
+	for _, p := range problems {
+		for _, f := range p.Faults {
+			f.Message = p.Path + ": " + f.Message
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// toward is the change from one shelf to another.
+func (s *shelf) toward(next *shelf, texts map[string][]byte, by string) (c Change) {
+	for name, text := range texts {
+		if old, there := s.texts[name]; !there || !bytes.Equal(old, text) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old, New: text})
+		}
+	}
+	for name, old := range s.texts {
+		if _, stays := texts[name]; !stays && !strings.HasPrefix(name, Archive) {
+			c.Edits = append(c.Edits, Edit{Name: name, Old: old})
+		}
+	}
+	slices.SortFunc(c.Edits, func(x, y Edit) int { return strings.Compare(x.Name, y.Name) })
+	for _, l := range next.book.Lessons() {
+		old, was := s.book.Get(l.Slug)
+		switch {
+		case !was:
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "create", By: by, To: l.State}))
+		case !bytes.Equal(old.Raw, l.Raw):
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "edit", By: by, From: old.State, To: l.State}))
+		}
+	}
+	for _, l := range s.book.Lessons() {
+		if _, stays := next.book.Get(l.Slug); !stays {
+			c.Log = append(c.Log, s.event(l, lesson.Event{Action: "remove", By: by, From: l.State}))
+		}
+	}
+	return c
+}

@@ -1,0 +1,243 @@
+package bank
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/lesson"
+)
+
+// Proposal is a lesson that a program would like to have written.
+type Proposal struct {
+	Lesson *lesson.Lesson // an empty slug is made out of title and scope; state, counts, approval, scope and times are not its own
+	Text   []byte         // instead of Lesson: a LESSON.md
+	Source string         // the program: "distill", "api", "writ", "ledger", "import"; required
+	By     string         // who asked, for the audit log
+	Scope  lesson.Scope   // for whom it is to be
+
+	// Trial asks for a trial without approval (gate: auto). It is granted where nothing at all was found, two different
+	// references resolve, and nothing is superseded; otherwise the lesson is quarantined.
+	Trial bool
+	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names that agent.
+	Own bool
+	// KeepSuspect quarantines what the injection scan found something in, for a person to see, instead of refusing it.
+	KeepSuspect bool
+}
+
+// Result is what became of a proposal.
+type Result struct {
+	Lesson   *lesson.Lesson   // as written; nil when it was refused
+	Findings []lesson.Finding // what the checks told, warnings and contradictions too
+	Err      error            // why it was refused: *Refused, ErrTooMany or ErrNoLesson
+}
+
+// maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first sight.
+const maxConfidence = 0.5
+
+// minEvidence is how many different references a trial without approval needs.
+const minEvidence = 2
+
+// Propose writes a program's lesson, or tells why not. The error is the result's, or the place's.
+func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
+	all, err := b.ProposeAll(ctx, []Proposal{p})
+	if err != nil {
+		return Result{Err: err}, err
+	}
+	return all[0], all[0].Err
+}
+
+// ProposeAll writes many lessons in one step. Each has its own result; the error is the place's, and nothing was written then.
+func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
+	err = b.change(ctx, func(s *shelf) (Change, error) {
+		q, err := b.quota(ctx, s)
+		if err != nil {
+			return Change{}, err
+		}
+		results = make([]Result, len(proposals))
+		var c Change
+		for i := range proposals {
+			p := &proposals[i]
+			r := &results[i]
+			if r.Err = q.take(p.Scope); r.Err != nil {
+				continue
+			}
+			*r = b.admit(s, p)
+			c.Log = append(c.Log, s.proposed(p, r))
+			if r.Err == nil {
+				q.waits(r.Lesson)
+				c.Edits = append(c.Edits, Edit{Name: s.name(r.Lesson), New: r.Lesson.Raw})
+				s.add(r.Lesson)
+			}
+		}
+		return c, nil
+	})
+	return results, err
+}
+
+// proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text may be anything.
+func (s *shelf) proposed(p *Proposal, r *Result) lesson.Event {
+	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
+	if r.Err == nil {
+		e.To = r.Lesson.State
+		return s.event(r.Lesson, e)
+	}
+	e.Action = "refuse"
+	if refused, ok := errors.AsType[*Refused](r.Err); ok {
+		codes := make([]string, 0, len(refused.Faults))
+		for _, f := range refused.Faults {
+			codes = append(codes, string(f.Code))
+		}
+		slices.Sort(codes)
+		e.Detail = map[string]any{"codes": slices.Compact(codes)}
+	}
+	return e
+}
+
+// add lets the proposals that follow see this one.
+func (s *shelf) add(l *lesson.Lesson) {
+	s.texts[s.name(l)] = l.Raw
+	s.book = s.book.With(append(s.book.Lessons(), l))
+}
+
+// admit makes the lesson that is written for a proposal.
+func (b *Bank) admit(s *shelf, p *Proposal) Result {
+	l, err := s.draft(p)
+	if err != nil {
+		return Result{Err: err}
+	}
+	findings, err := b.judge(s, l, p.KeepSuspect)
+	if err != nil {
+		return Result{Findings: findings, Err: err}
+	}
+	if err := b.grant(l, p, findings, s.now); err != nil {
+		return Result{Findings: findings, Err: err}
+	}
+	l, err = s.written(l)
+	return Result{Lesson: l, Findings: findings, Err: err}
+}
+
+// draft is the proposed lesson without anything that its author may not say.
+func (s *shelf) draft(p *Proposal) (*lesson.Lesson, error) {
+	if p.Source == "" || (p.Own && p.Scope.Agent == "") {
+		return nil, refuse(lesson.CodeInternal, "", "a proposal names its source, and its own agent where it is for that one")
+	}
+	in := p.Lesson
+	if p.Text != nil {
+		parsed, err := lesson.Parse("", p.Text)
+		if err != nil {
+			return nil, refusal(err)
+		}
+		in = parsed
+	}
+	if !(in.Confidence >= 0 && in.Confidence <= 1) { // the negation catches NaN
+		return nil, refuse(lesson.CodeConfidence, "confidence", "%v is not from 0 to 1; write 0.5 if you do not know", in.Confidence)
+	}
+	l := in.Clone()
+	l.Form, l.Raw, l.Category = lesson.FormAIP11, nil, p.Source
+	l.State, l.Plan, l.Approval = lesson.Quarantined, lesson.TrialPlan{}, lesson.Approval{Source: p.Source}
+	l.SuccessCount, l.FailureCount, l.Confidence = 0, 0, min(in.Confidence, maxConfidence)
+	l.Scope, l.CreatedAt, l.UpdatedAt = p.Scope, s.now, s.now
+	if l.Slug == "" {
+		l.Slug = Slug(l.Title, p.Scope)
+	}
+	if !lesson.IsSlug(l.Slug) {
+		return nil, refuse(lesson.CodeInvalid, "slug", "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
+	}
+	if s.taken(l.Slug) {
+		return nil, refuse(lesson.CodeCollision, "slug", "the slug %q is already taken; choose another, or revise that lesson", l.Slug)
+	}
+	l.Path = s.where + "/" + p.Source + "/" + l.Slug + ".md"
+	if !IsName(s.name(l)) {
+		return nil, refuse(lesson.CodeInternal, "", "%q is no source", p.Source)
+	}
+	return s.written(l)
+}
+
+// written gives a lesson its bytes and reads them back.
+func (s *shelf) written(l *lesson.Lesson) (*lesson.Lesson, error) {
+	out, err := lesson.Edit(l, func(*lesson.Lesson) {})
+	if err != nil {
+		return nil, refusal(err)
+	}
+	return out, nil
+}
+
+// refusal is an error about a lesson's text as a Refused.
+func refusal(err error) error {
+	if faults, ok := errors.AsType[lesson.Faults](err); ok {
+		return &Refused{faults}
+	}
+	return refuse(lesson.CodeInvalid, "", "%v", err)
+}
+
+// judge runs the checks. With keep, what the injection scan found does not refuse.
+func (b *Bank) judge(s *shelf, l *lesson.Lesson, keep bool) ([]lesson.Finding, error) {
+	findings := b.checks(s).Lesson(l, s.book)
+	if l.ExpiredAt(s.now) {
+		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
+	}
+	decisive := findings
+	if keep {
+		suspect := lesson.Suspicious(l)
+		decisive = slices.DeleteFunc(slices.Clone(findings), func(f lesson.Finding) bool { return slices.Contains(suspect, f) })
+	}
+	if faults := lesson.Refusal(decisive); faults != nil {
+		return findings, &Refused{faults}
+	}
+	return findings, nil
+}
+
+// grant sets the lesson in force where the proposal may ask for that.
+func (b *Bank) grant(l *lesson.Lesson, p *Proposal, findings []lesson.Finding, now time.Time) error {
+	clean := !slices.ContainsFunc(findings, func(f lesson.Finding) bool { return f.Severity == lesson.Error })
+	switch {
+	case p.Own && len(l.Supersedes) > 0:
+		return refuse(lesson.CodeInvalid, "supersedes", "a lesson of one agent for itself supersedes nothing; remove it")
+	case p.Own && clean:
+		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
+	case p.Trial && len(findings) == 0 && len(l.Supersedes) == 0 && b.references(l) >= minEvidence:
+		l.State, l.Approval.By = lesson.Trial, "gate: auto"
+	default:
+		return nil
+	}
+	l.Approval.ContentHash, l.Approval.At = l.Hash(), now
+	return nil
+}
+
+// references counts the different references that lead to something.
+func (b *Bank) references(l *lesson.Lesson) int {
+	var refs []string
+	for _, e := range l.Evidence {
+		if b.o.Checks.Resolve == nil || b.o.Checks.Resolve(e) {
+			refs = append(refs, e.Kind+" "+e.Ref)
+		}
+	}
+	slices.Sort(refs)
+	return len(slices.Compact(refs))
+}
+
+// Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a collision what another one has.
+func Slug(title string, scope lesson.Scope) string {
+	const words, digits = 60, 8
+	var s strings.Builder
+	for _, r := range strings.ToLower(title) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && s.Len() > 0:
+			s.WriteRune(r)
+		case s.Len() > 0 && !strings.HasSuffix(s.String(), "-"):
+			s.WriteByte('-')
+		}
+	}
+	base := s.String()
+	base = strings.Trim(base[:min(len(base), words)], "-")
+	if base == "" {
+		base = "lesson"
+	}
+	sum := sha256.Sum256([]byte(scope.Tenant + "\x00" + scope.Agent + "\x00" + title))
+	return base + "-" + hex.EncodeToString(sum[:])[:digits]
+}
