@@ -64,7 +64,7 @@ real: build ## A real model of 270M parameters: the truth beside the report (a q
 agents: ## Real agents, from npm, directly and through precept; prints the matrix (takes half an hour)
 	GO="$(GO)" bash tools/agents.sh
 
-e2e-deps: .cache/venv/.done .cache/node/.done ## The clients of the end-to-end tests, into .cache
+e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clients of the end-to-end tests, into .cache
 
 .cache/venv/.done: tools/e2e/requirements.txt
 	rm -rf .cache/venv
@@ -76,6 +76,12 @@ e2e-deps: .cache/venv/.done .cache/node/.done ## The clients of the end-to-end t
 	rm -rf .cache/node && mkdir -p .cache/node
 	cp $^ .cache/node/
 	cd .cache/node && npm ci --no-audit --no-fund --loglevel=error
+	touch $@
+
+# promtool alone, out of Debian's package: the daemon beside it stays out. Without apt the test that wants it is skipped.
+.cache/promtool/.done:
+	rm -rf .cache/promtool && mkdir -p .cache/promtool
+	-command -v promtool >/dev/null || (cd .cache/promtool && apt-get download -qq prometheus && dpkg -x prometheus_*.deb . && rm -f *.deb)
 	touch $@
 
 clean: ## Remove what was built
