@@ -1,0 +1,105 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"precept/ledger"
+)
+
+// ledgerFlags say where the ledger is.
+type ledgerFlags struct{ file string }
+
+func (f *ledgerFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.file, "ledger-file", "", "the ledger (PRECEPT_LEDGER_FILE, else AGENT.md in this folder)")
+}
+
+func (f *ledgerFlags) open(w *world) *ledger.Ledger {
+	path := f.file
+	if path == "" {
+		path, _ = w.env("PRECEPT_LEDGER_FILE")
+	}
+	if path == "" {
+		path = ledger.FileName
+	}
+	return &ledger.Ledger{Path: path, Now: w.now}
+}
+
+func (w *world) record() *cobra.Command {
+	var at ledgerFlags
+	var e ledger.Entry
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "record --intent-id ID --type lint|test|static-analysis --file F --error E --cause C --resolution R --rule L",
+		Short: "Append a failure and its lesson to AGENT.md",
+		Long: "Record appends one entry to the section \"" + ledger.Heading + "\" of AGENT.md, which it makes when it is missing; nothing that stands there is touched. " +
+			"The same failure (file and error summary) is recorded once. With --json the entry is read from standard input and the result is written as JSON, both by docs/contracts/record.schema.json. " +
+			"A ledger that cannot be written is no failure of yours: it is tried again after 100 ms, then .orchestration/agent_trace.jsonl holds the entry and the exit code is 0.",
+		Args: arguments(cobra.NoArgs),
+	}
+	at.add(c)
+	fields := map[string]*string{
+		"intent-id": &e.IntentID, "type": &e.Type, "file": &e.File, "error": &e.Error, "cause": &e.Cause, "resolution": &e.Resolution, "rule": &e.Rule,
+	}
+	for name, usage := range map[string]string{
+		"intent-id": "what you were about", "type": "lint, test or static-analysis", "file": "the file involved, relative to the project",
+		"error": "what was said; cut at 500 characters", "cause": "why it happened", "resolution": "what mended it", "rule": "what prevents it",
+	} {
+		c.Flags().StringVar(fields[name], name, "", usage)
+	}
+	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, answer as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		l := at.open(w)
+		if err := w.entry(c, &e, asJSON); err != nil {
+			if lost := l.TraceRefused(err); lost != nil {
+				fmt.Fprintln(w.err, "precept:", lost)
+			}
+			return misuse(err)
+		}
+		return w.recordOne(c.Context(), l, e, asJSON)
+	}
+	return c
+}
+
+// entry takes the entry from where it stands, and refuses one that is not whole.
+func (w *world) entry(c *cobra.Command, e *ledger.Entry, asJSON bool) error {
+	if !asJSON {
+		if err := e.Validate(); err != nil {
+			return fmt.Errorf("the entry is not recorded:\n%w\n`precept record --help` lists the flags", err)
+		}
+		return nil
+	}
+	for _, name := range []string{"intent-id", "type", "file", "error", "cause", "resolution", "rule"} {
+		if c.Flags().Changed(name) {
+			return fmt.Errorf("--json reads the whole entry from standard input; leave out --%s, or --json", name)
+		}
+	}
+	got, err := ledger.Decode(w.in)
+	if err != nil {
+		return fmt.Errorf("the entry is not recorded:\n%w", err)
+	}
+	*e = got
+	return nil
+}
+
+func (w *world) recordOne(ctx context.Context, l *ledger.Ledger, e ledger.Entry, asJSON bool) error {
+	results, untraced, err := l.Record(ctx, e)
+	if err != nil {
+		return misuse(err)
+	}
+	if untraced != nil && results[0].Status == ledger.Failed {
+		fmt.Fprintln(w.err, "precept:", errors.Join(errors.New(results[0].Message), untraced))
+	}
+	switch {
+	case asJSON:
+		return writeJSON(w.out, results[0])
+	case results[0].Status == ledger.Recorded:
+		_, err = fmt.Fprintln(w.out, "recorded in", l.Path)
+	case results[0].Status == ledger.Duplicate:
+		_, err = fmt.Fprintln(w.out, "already recorded in", l.Path)
+	}
+	return err
+}

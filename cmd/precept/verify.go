@@ -1,0 +1,203 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"precept/ledger"
+)
+
+// The bounds of a verification: what is read of an output is its two ends, and so many entries come of one run.
+const (
+	maxOutput   = 16 << 20
+	maxFailures = 1000
+)
+
+// verified is the answer of verify --json.
+type verified struct {
+	Command  []string         `json:"command"`
+	ExitCode int              `json:"exit_code"`
+	Failures []ledger.Failure `json:"failures"`
+	Results  []ledger.Result  `json:"results"` // of each failure, in the same order; empty where nothing was to be recorded
+}
+
+func (w *world) verify() *cobra.Command {
+	var at ledgerFlags
+	var intent string
+	var asJSON, dry bool
+	c := &cobra.Command{
+		Use:   "verify [flags] -- COMMAND ...",
+		Short: "Run a linter or a test and record its failures in AGENT.md",
+		Long: "Verify runs a command and passes its output through. When it fails, each distinct failure (go test, go vet, golangci-lint, pytest, ruff, mypy, eslint, jest, vitest, tsc, cargo) becomes an entry of AGENT.md; " +
+			"an output of another form becomes one entry. The exit status is the command's own. With --json the output goes to standard error, and standard output holds the result alone.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	c.Flags().SetInterspersed(false)
+	at.add(c)
+	c.Flags().StringVar(&intent, "intent-id", "verify", "what the work is about, for the entries")
+	c.Flags().BoolVar(&dry, "dry-run", false, "tell the failures and record nothing")
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		v, err := w.verifyCommand(args, asJSON)
+		if err != nil {
+			return err
+		}
+		if v.ExitCode != 0 && !dry {
+			w.recordFailures(c.Context(), at.open(w), intent, v)
+		} else if !dry {
+			_ = at.open(w).TraceVerify(args, v.ExitCode, 0)
+		}
+		if asJSON {
+			if err := writeJSON(w.out, v); err != nil {
+				return err
+			}
+		} else {
+			w.tellVerified(v, dry)
+		}
+		if v.ExitCode != 0 {
+			return &codedError{code: v.ExitCode}
+		}
+		return nil
+	}
+	return c
+}
+
+// verifyCommand runs the command and reads its failures.
+func (w *world) verifyCommand(args []string, aside bool) (*verified, error) {
+	capture := &bothEnds{half: maxOutput / 2}
+	run := child{args: args, in: w.in, out: io.MultiWriter(w.out, capture), err: io.MultiWriter(w.err, capture)}
+	if aside {
+		run.out = run.err
+	}
+	o := run.run()
+	if o.broken != nil {
+		return nil, &codedError{code: o.code, err: fmt.Errorf("%w; nothing was verified", o.broken)}
+	}
+	v := &verified{Command: args, ExitCode: o.code, Failures: []ledger.Failure{}, Results: []ledger.Result{}}
+	if o.code == 0 || o.sent == syscall.SIGINT || o.sent == syscall.SIGTERM { // it was stopped, it did not fail
+		return v, nil
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		dir = ""
+	}
+	text := capture.String()
+	v.Failures = ledger.Failures(ledger.Output{Text: text, Dir: dir, Module: goModule(dir)})
+	if len(v.Failures) == 0 {
+		v.Failures = []ledger.Failure{ledger.Unread(args, o.code, text)}
+	}
+	if len(v.Failures) > maxFailures {
+		fmt.Fprintf(w.err, "precept: %d distinct failures; the first %d are looked at\n", len(v.Failures), maxFailures)
+		v.Failures = v.Failures[:maxFailures]
+	}
+	return v, nil
+}
+
+// recordFailures puts the failures into the ledger. Nothing of it changes how the command ended.
+func (w *world) recordFailures(ctx context.Context, l *ledger.Ledger, intent string, v *verified) {
+	entries := make([]ledger.Entry, 0, len(v.Failures))
+	for i := range v.Failures {
+		entries = append(entries, v.Failures[i].Entry(intent, v.Command))
+	}
+	var untraced error
+	if len(entries) > 0 {
+		results, lost, err := l.Record(ctx, entries...)
+		if err != nil {
+			fmt.Fprintln(w.err, "precept: nothing was recorded:", err)
+			return
+		}
+		v.Results, untraced = results, lost
+	}
+	if err := errors.Join(untraced, l.TraceVerify(v.Command, v.ExitCode, len(v.Failures))); err != nil {
+		fmt.Fprintln(w.err, "precept:", err)
+	}
+}
+
+// tellVerified says on standard error what was recorded: standard output is the command's.
+func (w *world) tellVerified(v *verified, dry bool) {
+	if dry {
+		for i := range v.Failures {
+			f := &v.Failures[i]
+			fmt.Fprintf(w.err, "%s: %s: %s\n", f.Tool, f.File, ledger.Summary(f.Error))
+		}
+		return
+	}
+	fresh, known := 0, 0
+	for i := range v.Results {
+		switch v.Results[i].Status {
+		case ledger.Recorded:
+			fresh++
+		case ledger.Duplicate:
+			known++
+		case ledger.Failed:
+		}
+	}
+	if fresh+known > 0 {
+		fmt.Fprintf(w.err, "precept: %d failures recorded in %s, %d were there already\n", fresh, v.Results[0].Ledger, known)
+	}
+}
+
+// goModule is the module that a folder lies in; go test names packages by it.
+func goModule(dir string) string {
+	root := dir
+	for {
+		text, err := os.ReadFile(filepath.Join(root, "go.mod"))
+		if err == nil {
+			m := regexp.MustCompile(`(?m)^module\s+(\S+)`).FindSubmatch(text)
+			if m == nil {
+				return ""
+			}
+			rel, err := filepath.Rel(root, dir)
+			if err != nil || rel == "." {
+				return string(m[1])
+			}
+			return string(m[1]) + "/" + filepath.ToSlash(rel)
+		}
+		parent := filepath.Dir(root)
+		if parent == root {
+			return ""
+		}
+		root = parent
+	}
+}
+
+// bothEnds keeps the first and the last bytes of what is written to it.
+type bothEnds struct {
+	half int
+	mu   sync.Mutex // standard output and standard error come from two goroutines
+	head []byte
+	tail []byte
+}
+
+func (b *bothEnds) Write(p []byte) (int, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	n := len(p)
+	room := min(len(p), b.half-len(b.head))
+	b.head = append(b.head, p[:room]...)
+	b.tail = append(b.tail, p[room:]...)
+	if len(b.tail) > 2*b.half {
+		b.tail = append(b.tail[:0], b.tail[len(b.tail)-b.half:]...)
+	}
+	return n, nil
+}
+
+// String is what was kept; a cut is a line of its own.
+func (b *bothEnds) String() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(b.tail) <= b.half {
+		return string(b.head) + string(b.tail)
+	}
+	return string(b.head) + "\n\n" + strings.ToValidUTF8(string(b.tail[len(b.tail)-b.half:]), "")
+}

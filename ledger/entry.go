@@ -1,0 +1,260 @@
+package ledger
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+	"unicode"
+	"unicode/utf8"
+
+	"precept/sample"
+)
+
+// The types of a failure.
+const (
+	TypeLint     = "lint"
+	TypeTest     = "test"
+	TypeAnalysis = "static-analysis"
+)
+
+// The bounds of an entry, in characters. An error may be longer: it is cut.
+const (
+	MaxSummary = 500
+	maxField   = 4096
+	maxFile    = 1024
+	maxIntent  = 200
+	maxInput   = 8 << 20 // bytes of one entry as JSON
+)
+
+// Entry is one failure and what was learned from it, by the contract docs/contracts/record.schema.json.
+type Entry struct {
+	IntentID   string `json:"intent_id"`
+	Type       string `json:"type"`
+	File       string `json:"file"`
+	Error      string `json:"error"`
+	Cause      string `json:"cause"`
+	Resolution string `json:"resolution"`
+	Rule       string `json:"rule"`
+}
+
+// Decode reads one entry as JSON, strictly: what is unknown, missing, twice there or out of bounds is refused, all of it at
+// once.
+func Decode(r io.Reader) (Entry, error) {
+	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
+	if err != nil {
+		return Entry{}, fmt.Errorf("read the entry: %w", err)
+	}
+	if len(raw) > maxInput {
+		return Entry{}, errors.New("the entry has more than 8 MiB; shorten its error")
+	}
+	if len(bytes.TrimSpace(raw)) == 0 {
+		return Entry{}, errors.New(`there is nothing on standard input; write {"intent_id": "...", "type": "test", ...} to it`)
+	}
+	fields, err := members(raw)
+	if err != nil {
+		return Entry{}, err
+	}
+	var e Entry
+	var faults []error
+	slots := e.slots()
+	for _, f := range fields {
+		slot := slots[f.key]
+		switch {
+		case slot == nil:
+			faults = append(faults, fmt.Errorf("%q is no field of an entry; remove it (the fields are %s)", f.key, strings.Join(names(), ", ")))
+		case *slot != "":
+			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", f.key))
+		case json.Unmarshal(f.value, slot) != nil || f.value[0] != '"':
+			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", f.key))
+			*slot = "?"
+		}
+	}
+	if err := e.Validate(); err != nil {
+		faults = append(faults, err)
+	}
+	return e, errors.Join(faults...)
+}
+
+// member is one key of a JSON object with its raw value.
+type member struct {
+	key   string
+	value json.RawMessage
+}
+
+// members reads an object without losing a key that is there twice, which a struct or a map would.
+func members(raw []byte) ([]member, error) {
+	bad := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
+	d := json.NewDecoder(bytes.NewReader(raw))
+	if t, err := d.Token(); err != nil || t != json.Delim('{') {
+		return nil, bad(cmpErr(err, errors.New("it does not begin with {")))
+	}
+	var out []member
+	for d.More() {
+		t, err := d.Token()
+		if err != nil {
+			return nil, bad(err)
+		}
+		m := member{}
+		m.key, _ = t.(string)
+		if err := d.Decode(&m.value); err != nil {
+			return nil, bad(err)
+		}
+		out = append(out, m)
+	}
+	if _, err := d.Token(); err != nil {
+		return nil, bad(err)
+	}
+	if _, err := d.Token(); !errors.Is(err, io.EOF) {
+		return nil, bad(errors.New("something follows it; send one entry at a time"))
+	}
+	return out, nil
+}
+
+func cmpErr(err, otherwise error) error {
+	if err != nil {
+		return err
+	}
+	return otherwise
+}
+
+// names are the fields in the order of the contract.
+func names() []string {
+	return []string{"intent_id", "type", "file", "error", "cause", "resolution", "rule"}
+}
+
+func (e *Entry) slots() map[string]*string {
+	return map[string]*string{
+		"intent_id": &e.IntentID, "type": &e.Type, "file": &e.File, "error": &e.Error,
+		"cause": &e.Cause, "resolution": &e.Resolution, "rule": &e.Rule,
+	}
+}
+
+// Validate tells everything that keeps an entry from being recorded.
+func (e *Entry) Validate() error {
+	var faults []error
+	slots := e.slots()
+	for _, name := range names() {
+		text, limit := *slots[name], maxField
+		switch name {
+		case "file":
+			limit = maxFile
+		case "intent_id":
+			limit = maxIntent
+		case "error":
+			limit = maxInput
+		}
+		switch n := utf8.RuneCountInString(text); {
+		case line(text) == "":
+			faults = append(faults, fmt.Errorf("%s is missing; every field of an entry is needed", name))
+		case n > limit:
+			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", name, n, limit))
+		}
+	}
+	if e.Type != "" && !slices.Contains([]string{TypeLint, TypeTest, TypeAnalysis}, e.Type) {
+		faults = append(faults, fmt.Errorf("type is %q; write lint, test or static-analysis", e.Type))
+	}
+	return errors.Join(faults...)
+}
+
+// folded is the entry as it is written: one line a field, without secrets, the error no longer than it may be.
+func (e *Entry) folded() Entry {
+	redact := sample.NewRedactor(true)
+	clean := func(s string) string { return line(redact.Text(s)) }
+	// A placeholder is numbered as it appears: what names the failure comes first, so that it is the same next time.
+	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redact.Text(e.Error))}
+	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
+	return out
+}
+
+// Summary is an error as an entry shows it: one line of at most 500 characters, and three dots where it was cut.
+func Summary(text string) string {
+	s := line(text)
+	if utf8.RuneCountInString(s) <= MaxSummary {
+		return s
+	}
+	return string([]rune(s)[:MaxSummary]) + "..."
+}
+
+// redacted is a text without secrets and personal data.
+func redacted(s string) string { return sample.NewRedactor(true).Text(s) }
+
+// signature names a failure: the same file and the same error summary are the same failure.
+func (e *Entry) signature() string {
+	sum := sha256.Sum256([]byte(e.File + "\x00" + e.Error))
+	return hex.EncodeToString(sum[:])
+}
+
+// The labels of an entry, in their order.
+const (
+	labelType       = "Failure Type"
+	labelIntent     = "Intent ID"
+	labelFile       = "File"
+	labelError      = "Error Summary"
+	labelCause      = "Cause"
+	labelResolution = "Resolution"
+	labelRule       = "Corrective Rule"
+)
+
+// render writes a folded entry as one bullet. The same entry at the same time is the same bytes.
+func (e *Entry) render(at time.Time, eol string) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
+	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelIntent, e.IntentID, eol)
+	b.WriteString(e.key(eol))
+	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelCause, e.Cause, eol)
+	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelResolution, e.Resolution, eol)
+	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelRule, e.Rule, eol)
+	return b.String()
+}
+
+const inner = "    - " // before each field but the first
+
+// key is the two lines by which an entry is found again.
+func (e *Entry) key(eol string) string {
+	return fmt.Sprintf("%s**%s:** %s%s%s**%s:** %s%s", inner, labelFile, codeSpan(e.File), eol, inner, labelError, e.Error, eol)
+}
+
+// codeSpan quotes a path as Markdown code, whatever backticks stand in it.
+func codeSpan(s string) string {
+	fence := "`"
+	for strings.Contains(s, fence) {
+		fence += "`"
+	}
+	if len(fence) > 1 {
+		return fence + " " + s + " " + fence
+	}
+	return fence + s + fence
+}
+
+// line folds a text that somebody else wrote to one line: no control, hidden or escape characters, white space folded, and
+// nothing that would hide the rest of the file from its readers.
+func line(s string) string {
+	s = strings.Map(func(r rune) rune {
+		switch {
+		case unicode.IsSpace(r):
+			return ' '
+		case r == utf8.RuneError, unicode.IsControl(r), unicode.In(r, unicode.Cf, unicode.Co, unicode.Cs):
+			return -1
+		}
+		return r
+	}, plain(strings.ToValidUTF8(s, "")))
+	return strings.ReplaceAll(strings.Join(strings.Fields(s), " "), "<!--", "&lt;!--")
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b\\][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?") //nolint:gochecknoglobals // immutable
+
+// plain takes terminal escape sequences out.
+func plain(s string) string {
+	if !strings.Contains(s, "\x1b") {
+		return s
+	}
+	return escapes.ReplaceAllString(s, "")
+}

@@ -1,0 +1,189 @@
+package ledger
+
+import (
+	"encoding/json"
+	"path"
+	"regexp"
+	"strings"
+)
+
+// The lines of go test.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	goRun    = regexp.MustCompile(`^=== (?:RUN|CONT|NAME)\s+(\S.*)$`)
+	goFail   = regexp.MustCompile(`^\s*--- FAIL: (\S+)`)
+	goOther  = regexp.MustCompile(`^\s*--- (?:PASS|SKIP|BENCH): `)
+	goPlaced = regexp.MustCompile(`^\s+([\w.-]+\.go):\d+: ?(.*)$`)
+	goEnd    = regexp.MustCompile(`^(FAIL|ok  )\t(\S+)(?:\t| |$)(.*)$`)
+	goStack  = regexp.MustCompile(`^\t(/\S+\.go|[A-Za-z]:\S+\.go):\d+`)
+)
+
+// goEvent is one line of go test -json.
+type goEvent struct {
+	Action, Package, Test, Output, ImportPath string
+}
+
+// gotest reads the tests that failed, out of the plain form, the verbose one, and JSON. The lines of -json are put back as
+// they would have been printed, so that compilers' complaints in them are read as well.
+func (r *reading) gotest() {
+	packages := map[string]*goPackage{}
+	plainOne := &goPackage{r: r}
+	for i, text := range r.lines {
+		var e goEvent
+		if !strings.HasPrefix(text, `{"`) || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
+			plainOne.line(i, text)
+			continue
+		}
+		r.lines[i] = strings.TrimRight(e.Output, "\n")
+		if e.ImportPath != "" {
+			continue
+		}
+		p := packages[e.Package]
+		if p == nil {
+			p = &goPackage{r: r}
+			packages[e.Package] = p
+		}
+		if e.Test != "" {
+			p.test = e.Test
+		}
+		if e.Action == "output" {
+			p.line(i, r.lines[i])
+		}
+		if e.Test != "" || e.Action == "output" {
+			r.lines[i] = "" // read already, and not a compiler's
+		}
+	}
+	plainOne.end(len(r.lines), "", "")
+	for name, p := range packages {
+		p.end(len(r.lines), name, "")
+	}
+}
+
+// goPackage is a package's test run being read.
+type goPackage struct {
+	r      *reading
+	test   string // whose output comes
+	order  []string
+	failed map[string]int // by test: the line
+	said   map[string]goSaid
+	panics string // what the process died of
+	stack  string // the first file of ours below it
+	last   string // the last line that says anything
+}
+
+// goSaid is where a test complained and of what; text is "" while the lines below its place are awaited.
+type goSaid struct{ file, text string }
+
+func (p *goPackage) line(at int, text string) {
+	if m := goRun.FindStringSubmatch(text); m != nil {
+		p.test = m[1]
+		return
+	}
+	if m := goFail.FindStringSubmatch(text); m != nil {
+		p.test = m[1]
+		if p.failed == nil {
+			p.failed = map[string]int{}
+		}
+		if _, twice := p.failed[m[1]]; !twice {
+			p.failed[m[1]] = at
+			p.order = append(p.order, m[1])
+		}
+		return
+	}
+	if m := goEnd.FindStringSubmatch(text); m != nil {
+		p.end(at, m[2], m[1]+m[3])
+		return
+	}
+	switch m := goPlaced.FindStringSubmatch(text); {
+	case goOther.MatchString(text):
+		p.test = ""
+	case strings.HasPrefix(text, "panic: ") && p.panics == "":
+		p.panics = strings.TrimSpace(strings.TrimSuffix(strings.TrimSuffix(text, " [recovered, repanicked]"), " [recovered]"))
+	case p.panics != "" && p.stack == "":
+		if s := goStack.FindStringSubmatch(text); s != nil && !strings.Contains(s[1], "/src/testing/") && !strings.Contains(s[1], "/src/runtime/") {
+			p.stack = s[1]
+		}
+	case m != nil && p.test != "":
+		if p.said == nil {
+			p.said = map[string]goSaid{}
+		}
+		if _, more := p.said[p.test]; !more { // the first complaint is what the others follow from
+			p.said[p.test] = goSaid{m[1], m[2]}
+		}
+	case p.test != "" && p.said != nil:
+		p.below(strings.TrimSpace(text))
+	}
+	if t := strings.TrimSpace(text); t != "" && t != "FAIL" {
+		p.last = t
+	}
+}
+
+// below reads a complaint that begins on the line below its place, as assertion libraries write it: "Error: Not equal:",
+// and then what was expected and what came.
+func (p *goPackage) below(text string) {
+	said, ok := p.said[p.test]
+	value := strings.HasPrefix(text, "expected:") || strings.HasPrefix(text, "actual")
+	switch {
+	case !ok || text == "" || strings.HasPrefix(text, "Error Trace:"):
+		return
+	case said.text == "":
+		said.text = strings.TrimSpace(strings.TrimPrefix(text, "Error:"))
+	case strings.HasSuffix(said.text, ":"), value && strings.HasPrefix(said.text, "Not equal:"):
+		said.text += " " + text
+	}
+	p.said[p.test] = said
+}
+
+// end tells what failed in a package, and forgets it.
+func (p *goPackage) end(at int, name, outcome string) {
+	dir := p.r.folder(name)
+	for _, test := range p.order {
+		if p.hasFailedPart(test) {
+			continue
+		}
+		said, ok := p.said[test]
+		ok = ok && said.text != ""
+		switch {
+		case !ok && p.panics != "":
+			file := p.stack
+			if file == "" {
+				file = dir
+			}
+			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: file, Subject: test, Error: titled(test, p.panics)})
+		case !ok:
+			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: dir, Subject: test, Error: titled(test, "the test failed without a message")})
+		default:
+			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: path.Join(dir, said.file), Subject: test, Error: titled(test, said.text)})
+		}
+	}
+	if len(p.order) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
+		why := p.panics
+		if why == "" {
+			why = p.last
+		}
+		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: titled("the package failed", why)})
+	}
+	*p = goPackage{r: p.r}
+}
+
+// hasFailedPart says whether a part of a test failed too: then the part is what failed.
+func (p *goPackage) hasFailedPart(test string) bool {
+	for _, other := range p.order {
+		if strings.HasPrefix(other, test+"/") {
+			return true
+		}
+	}
+	return false
+}
+
+// folder is where a package lies in the module; a package of another module keeps its import path.
+func (r *reading) folder(pkg string) string {
+	if pkg == r.Module {
+		return ""
+	}
+	if rel, ok := strings.CutPrefix(pkg, r.Module+"/"); ok && r.Module != "" {
+		return rel
+	}
+	return pkg
+}

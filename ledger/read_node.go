@@ -1,0 +1,131 @@
+package ledger
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+)
+
+// The lines of eslint, jest and vitest.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	eslintFile = regexp.MustCompile(`^(\S.*\.(?:[cm]?[jt]sx?|vue|svelte|astro|json|md|html))$`)
+	eslintLine = regexp.MustCompile(`^\s+\d+:\d+\s+(error|warning)\s+(.*?)(?:\s{2,}(\S+))?$`)
+	jestFile   = regexp.MustCompile(`^\s*FAIL\s+(?:\S+\s+)?(\S+\.[cm]?[jt]sx?)(?: \([\d.]+ m?s\))?$`)
+	jestTest   = regexp.MustCompile(`^  ● (.+)$`)
+	jestValue  = regexp.MustCompile(`^(?:Expected|Received)[\w ]*: `)
+	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
+)
+
+// eslint reads its usual form, a file and its complaints below, and its JSON. Warnings count only where there are no errors:
+// then it was them that failed it (--max-warnings).
+func (r *reading) eslint() {
+	type complaint struct {
+		at int
+		f  Failure
+	}
+	found := map[string][]complaint{}
+	file := ""
+	for i, text := range r.lines {
+		if strings.HasPrefix(text, `[{"filePath":`) {
+			r.eslintJSON(i, text)
+			continue
+		}
+		if m := eslintFile.FindStringSubmatch(text); m != nil {
+			file = m[1]
+			continue
+		}
+		m := eslintLine.FindStringSubmatch(text)
+		if m == nil {
+			if strings.TrimSpace(text) == "" {
+				file = ""
+			}
+			continue
+		}
+		if file != "" {
+			found[m[1]] = append(found[m[1]], complaint{i, lint("eslint", file, m[3], m[2])})
+		}
+	}
+	told := found["error"]
+	if len(told) == 0 {
+		told = found["warning"]
+	}
+	for _, c := range told {
+		r.add(c.at, c.f)
+	}
+}
+
+func (r *reading) eslintJSON(at int, text string) {
+	var files []struct {
+		FilePath string
+		Messages []struct {
+			RuleID   string `json:"ruleId"`
+			Severity int
+			Message  string
+		}
+	}
+	if json.Unmarshal([]byte(text), &files) != nil {
+		return
+	}
+	for _, f := range files {
+		for _, m := range f.Messages {
+			if m.Severity == 2 {
+				r.add(at, lint("eslint", f.FilePath, m.RuleID, strings.TrimSuffix(m.Message, ".")))
+			}
+		}
+	}
+}
+
+// jest reads the tests below each file that failed. The summary at the end repeats them.
+func (r *reading) jest() {
+	file := ""
+	for i, text := range r.lines {
+		if m := jestFile.FindStringSubmatch(text); m != nil {
+			file = m[1]
+			continue
+		}
+		m := jestTest.FindStringSubmatch(text)
+		if m == nil || file == "" {
+			continue
+		}
+		r.add(i, Failure{Tool: "jest", Type: TypeTest, File: file, Subject: m[1], Error: titled(m[1], r.jestMessage(i+1))})
+	}
+}
+
+// jestMessage is the first line of what a test said, and what it expected and got.
+func (r *reading) jestMessage(from int) string {
+	message := ""
+	for _, text := range r.lines[from:] {
+		t := strings.TrimSpace(text)
+		switch {
+		case jestTest.MatchString(text), jestFile.MatchString(text), strings.HasPrefix(t, "at "), strings.Contains(t, " | "):
+			return message
+		case t == "":
+		case message == "":
+			message = t
+		case jestValue.MatchString(t):
+			message += ", " + t
+		}
+	}
+	return message
+}
+
+// vitest reads the lines FAIL with the error below; several tests that failed of the same error share it.
+func (r *reading) vitest() {
+	var waiting []located
+	for i, text := range r.lines {
+		if m := vitestFail.FindStringSubmatch(text); m != nil {
+			waiting = append(waiting, located{Failure{Tool: "vitest", Type: TypeTest, File: m[1], Subject: m[2]}, i})
+			continue
+		}
+		if len(waiting) == 0 || strings.TrimSpace(text) == "" {
+			continue
+		}
+		for _, w := range waiting {
+			w.Error = titled(w.Subject, strings.TrimSpace(text))
+			r.add(w.at, w.Failure)
+		}
+		waiting = nil
+	}
+}

@@ -1,0 +1,148 @@
+package ledger
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The shapes in which tools name a place. A line of its own, at the left or nearly so: deeper ones are quotations.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	placed   = regexp.MustCompile(`^(?:vet: )?((?:[A-Za-z]:[\\/])?[^\s:()"'][^:()"']*\.(\w{1,5})):(\d+)(?::(\d+))?(?:: | - )(.+)$`)
+	tscLine  = regexp.MustCompile(`^([^\s()][^()]*\.[cm]?[jt]sx?)\(\d+,\d+\): error (TS\d+): (.+)$`)
+	tscText  = regexp.MustCompile(`^error (TS\d+): (.+)$`)
+	goLinter = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9_-]*)\)$`)
+	pyRule   = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax):? (?:\[\*\] )?(.+)$`)
+	pyNamed  = regexp.MustCompile(`^(.*\S) \(([a-z][a-z0-9-]*)\)$`)
+	mypyText = regexp.MustCompile(`^error: (.*)$`)
+	mypyCode = regexp.MustCompile(`^(.*\S)\s+\[([a-z][a-z-]*)\]$`)
+	unixRule = regexp.MustCompile(`^(.*\S) \[(Error|Warning)(?:/([\w@/-]+))?\]$`)
+	compact  = regexp.MustCompile(`^(\S.*\.[cm]?[jt]sx?|\S.*\.(?:vue|svelte)): line \d+, col \d+, Error - (.+?)(?: \(([\w@/-]+)\))?$`)
+	anyError = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
+)
+
+// positions reads the lines that begin with a place: compilers, vet, golangci-lint, ruff and its kin, mypy, tsc, eslint's
+// plainer forms.
+func (r *reading) positions() {
+	for i, text := range r.lines {
+		if m := tscLine.FindStringSubmatch(text); m != nil {
+			r.add(i, Failure{Tool: "tsc", Type: TypeAnalysis, File: m[1], Subject: m[2], Error: m[2] + ": " + m[3]})
+			continue
+		}
+		if m := compact.FindStringSubmatch(text); m != nil {
+			r.add(i, lint("eslint", m[1], m[3], m[2]))
+			continue
+		}
+		m := placed.FindStringSubmatch(text)
+		if m == nil {
+			continue
+		}
+		f, ok := r.place(i, m[1], m[2], m[5], m[4] != "" || strings.HasPrefix(text, "vet: "))
+		if ok {
+			r.add(i, f)
+		}
+	}
+}
+
+// place says what a message at a place is; column says that the place had one.
+func (r *reading) place(i int, file, ext, message string, column bool) (Failure, bool) {
+	switch ext {
+	case "go":
+		return goPlace(file, message, column)
+	case "py", "pyi", "ipynb":
+		return r.pyPlace(i, file, message)
+	case "ts", "tsx", "mts", "cts", "js", "jsx", "mjs", "cjs", "vue", "svelte":
+		if m := tscText.FindStringSubmatch(message); m != nil {
+			return Failure{Tool: "tsc", Type: TypeAnalysis, File: file, Subject: m[1], Error: m[1] + ": " + m[2]}, true
+		}
+		if m := unixRule.FindStringSubmatch(message); m != nil && m[2] == "Error" {
+			return lint("eslint", file, m[3], m[1]), true
+		}
+	case "rs":
+		if m := anyError.FindStringSubmatch(message); m != nil {
+			return rustFailure(file, m[1], m[2], false), true
+		}
+	default:
+		if m := anyError.FindStringSubmatch(message); m != nil {
+			return Failure{Tool: "compiler", Type: TypeAnalysis, File: file, Error: m[2]}, true
+		}
+	}
+	return Failure{}, false
+}
+
+// lint is a complaint of a linter, its rule behind it.
+func lint(tool, file, rule, message string) Failure {
+	f := Failure{Tool: tool, Type: TypeLint, File: file, Subject: rule, Error: message}
+	if rule != "" {
+		f.Error += " (" + rule + ")"
+	}
+	return f
+}
+
+// goPlace tells a linter's complaint, which ends with the linter's name, from the compiler's or vet's. Without a column it
+// is neither: a log line, a stack.
+func goPlace(file, message string, column bool) (Failure, bool) {
+	if m := goLinter.FindStringSubmatch(message); m != nil {
+		return lint("golangci-lint", file, m[2], m[1]), true
+	}
+	return Failure{Tool: "go vet", Type: TypeAnalysis, File: file, Error: message}, column
+}
+
+func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
+	if m := pyRule.FindStringSubmatch(message); m != nil {
+		if n := pyNamed.FindStringSubmatch(m[2]); n != nil && strings.HasPrefix(message, m[1]+": ") {
+			return Failure{Tool: "pylint", Type: TypeLint, File: file, Subject: n[2], Error: m[1] + " " + n[1] + " (" + n[2] + ")"}, true
+		}
+		return Failure{Tool: "ruff", Type: TypeLint, File: file, Subject: m[1], Error: m[1] + " " + m[2]}, true
+	}
+	m := mypyText.FindStringSubmatch(message)
+	if m == nil {
+		return Failure{}, false
+	}
+	f := Failure{Tool: "mypy", Type: TypeAnalysis, File: file}
+	f.Error = r.unwrapped(i, strings.TrimRight(m[1], " "))
+	if c := mypyCode.FindStringSubmatch(f.Error); c != nil {
+		f.Error, f.Subject = c[1]+" ["+c[2]+"]", c[2]
+	}
+	return f, true
+}
+
+// unwrapped joins the lines of a message that mypy --pretty broke at the width of the terminal: they end with the code.
+func (r *reading) unwrapped(i int, text string) string {
+	joined := text
+	for n := 1; n <= 6 && i+n < len(r.lines); n++ {
+		if mypyCode.MatchString(joined) {
+			return joined
+		}
+		next := r.lines[i+n]
+		if next == "" || strings.HasPrefix(next, "    ") || placed.MatchString(next) {
+			break
+		}
+		joined += " " + strings.TrimSpace(next)
+	}
+	if mypyCode.MatchString(joined) {
+		return joined
+	}
+	return text
+}
+
+// The long form of ruff: the rule first, the place below it.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	ruffHead = regexp.MustCompile(`^([A-Z]{1,4}\d{2,5}|invalid-syntax|unformatted):? (?:\[\*\] )?(\S.*)$`)
+	arrow    = regexp.MustCompile(`^\s*--> (.+?):(\d+)(?::(\d+))?$`)
+)
+
+func (r *reading) ruff() {
+	for i := 0; i+1 < len(r.lines); i++ {
+		head := ruffHead.FindStringSubmatch(r.lines[i])
+		if head == nil {
+			continue
+		}
+		if at := arrow.FindStringSubmatch(r.lines[i+1]); at != nil && !strings.HasSuffix(at[1], ".rs") {
+			r.add(i, Failure{Tool: "ruff", Type: TypeLint, File: at[1], Subject: head[1], Error: head[1] + " " + head[2]})
+		}
+	}
+}

@@ -1,0 +1,85 @@
+package ledger
+
+import (
+	"regexp"
+	"strings"
+)
+
+// The lines of rustc, clippy and cargo test.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	rustHead   = regexp.MustCompile(`^error(?:\[(E\d+)\])?: (.+)$`)
+	rustTest   = regexp.MustCompile(`^---- (.+) stdout ----$`)
+	rustPanic  = regexp.MustCompile(`panicked at ([^\s':]+\.rs):\d+:\d+:?$`)
+	rustPanic1 = regexp.MustCompile(`panicked at '(.*)', ([^\s':]+\.rs):\d+:\d+$`) // before Rust 1.73
+	clippyRule = regexp.MustCompile(`clippy::([\w-]+)|rust-clippy/[^#]*#(\w+)`)
+)
+
+func (r *reading) cargo() {
+	for i, text := range r.lines {
+		if m := rustTest.FindStringSubmatch(text); m != nil {
+			r.cargoTest(i, m[1])
+			continue
+		}
+		m := rustHead.FindStringSubmatch(text)
+		if m == nil || i+1 >= len(r.lines) {
+			continue
+		}
+		at := arrow.FindStringSubmatch(r.lines[i+1])
+		if at == nil {
+			continue
+		}
+		rule := ""
+		for _, below := range r.block(i + 1) {
+			if c := clippyRule.FindStringSubmatch(below); c != nil && rule == "" {
+				rule = strings.ReplaceAll(c[1]+c[2], "-", "_")
+			}
+		}
+		if rule != "" {
+			r.add(i, lint("cargo clippy", at[1], "clippy::"+rule, m[2]))
+			continue
+		}
+		r.add(i, rustFailure(at[1], m[1], m[2], true))
+	}
+}
+
+// rustFailure is the compiler's complaint. long says that it comes from the long form; the short one puts what is expected
+// behind the message.
+func rustFailure(file, code, message string, long bool) Failure {
+	f := Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
+	if !long && code == "" && strings.Contains(message, "clippy") {
+		f.Tool, f.Type = "cargo clippy", TypeLint
+	}
+	return f
+}
+
+// cargoTest reads what a test said before it died.
+func (r *reading) cargoTest(i int, name string) {
+	f := Failure{Tool: "cargo test", Type: TypeTest, Subject: name}
+	for n, text := range r.lines[i+1:] {
+		if rustTest.MatchString(text) || strings.HasPrefix(text, "failures:") {
+			break
+		}
+		if m := rustPanic1.FindStringSubmatch(text); m != nil {
+			f.File, f.Error = m[2], titled(name, m[1])
+			break
+		}
+		if m := rustPanic.FindStringSubmatch(text); m != nil {
+			f.File = m[1]
+			var said []string
+			for _, below := range r.block(i + n + 2) {
+				if strings.HasPrefix(below, "note: ") || strings.HasPrefix(below, "stack backtrace:") {
+					break
+				}
+				said = append(said, below)
+			}
+			f.Error = titled(name, strings.Join(said, " "))
+			break
+		}
+	}
+	if f.Error == "" {
+		f.Error = titled(name, "the test failed without a message")
+	}
+	r.add(i, f)
+}

@@ -1,0 +1,64 @@
+package ledger
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Entry makes an entry of a failure that a command told. What mended it nobody knows yet; the rule is the one thing that is
+// certain: that the command finds it.
+func (f *Failure) Entry(intent string, command []string) Entry {
+	words := strings.Join(command, " ")
+	if n := []rune(words); len(n) > 200 {
+		words = string(n[:200]) + "..."
+	}
+	quoted := codeSpan(line(words))
+	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
+	if f.Subject != "" {
+		subject := line(f.Subject)
+		if n := []rune(subject); len(n) > 200 {
+			subject = string(n[:200]) + "..."
+		}
+		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, subject)
+	}
+	what := "editing " + f.File
+	if f.Type == TypeTest {
+		what = "changing what " + f.File + " tests"
+	}
+	if f.File == "." {
+		what = "the last edit"
+	}
+	file := f.File
+	if n := []rune(file); len(n) > maxFile {
+		file = string(n[len(n)-maxFile:])
+	}
+	return Entry{
+		IntentID: intent, Type: f.Type, File: file, Error: f.Error, Cause: cause,
+		Resolution: "None yet: it was recorded when it failed.",
+		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, what),
+	}
+}
+
+// Unread is the failure of a command whose output none of the readers understood: its last lines are what it said.
+func Unread(command []string, code int, text string) Failure {
+	lines := strings.Split(plain(text), "\n")
+	var said []string
+	size := 0
+	for i := len(lines) - 1; i >= 0 && size < MaxSummary && len(said) < 5; i-- {
+		if t := line(lines[i]); t != "" {
+			said, size = append([]string{t}, said...), size+len(t)
+		}
+	}
+	f := Failure{Tool: command[0], Type: TypeTest, File: ".", Error: stable(strings.Join(said, " "))}
+	if f.Error == "" {
+		f.Error = fmt.Sprintf("exit status %d without a word", code)
+	}
+	words := strings.ToLower(strings.Join(command, " "))
+	switch {
+	case strings.Contains(words, "lint") || strings.Contains(words, "format") || strings.Contains(words, "fmt"):
+		f.Type = TypeLint
+	case strings.Contains(words, "check") || strings.Contains(words, "vet") || strings.Contains(words, "build") || strings.Contains(words, "tsc"):
+		f.Type = TypeAnalysis
+	}
+	return f
+}
