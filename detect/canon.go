@@ -9,6 +9,10 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
+// maxCanon is the longest arguments that are decoded for their canonical form: a megabyte of "{}" would become a hundred of
+// maps. Longer ones are equal when they are written alike.
+const maxCanon = 256 << 10
+
 // canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white space gone, descriptions
 // that the model writes anew each time dropped. words are values that every spelling of these arguments holds literally:
 // what does not contain them is another call.
@@ -16,6 +20,9 @@ func canonicalArgs(args string) (canon string, words []string) {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
 		return "{}", nil
+	}
+	if len(trimmed) > maxCanon {
+		return trimmed, longest(nil, trimmed[:maxCanon])
 	}
 	dec := json.NewDecoder(strings.NewReader(trimmed))
 	dec.UseNumber()

@@ -47,13 +47,13 @@ func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem fun
 	}
 	all := append(slices.Clip(fresh), old...)
 	seen := map[string]bool{}
+	visits := 0
 	for i, s := range slices.Backward(fresh) {
-
 		if s.person || warned[s.callID] {
 			continue
 		}
 		loop, ok := judge(func(back int) *step {
-			if i+back >= len(all) {
+			if visits++; i+back >= len(all) || visits > maxVisits || len(loops) == maxLoops {
 				return nil
 			}
 			return all[i+back]

@@ -38,7 +38,7 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		it := req.Item(i)
 		for _, res := range it.Results {
 			s, ok := r.signal(req, res, mem)
-			if ok && !automatic(req, i, s.Rule, res.Text) {
+			if ok && !r.automatic(req, i, s.Rule, res.Text) {
 				s.Index = i
 				out = append(out, s)
 			}

@@ -30,14 +30,6 @@ const (
 	KindUser   = "user"
 )
 
-// record is one transcript. A request body is one too.
-type record struct {
-	Source   json.RawMessage `json:"source"`
-	ID       json.RawMessage `json:"id"`
-	Messages json.RawMessage `json:"messages"`
-	Input    json.RawMessage `json:"input"`
-}
-
 // Transcript is a conversation that was read from a file.
 type Transcript struct {
 	Source, ID string
@@ -58,7 +50,7 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 // is held in memory. A transcript that is not to be read does not stop the others; the error names all of them. An error of
 // each stops at once.
 func Read(r io.Reader, each func(Transcript) error) error {
-	in := bufio.NewReaderSize(r, 64<<10)
+	in := bufio.NewReaderSize(r, 256<<10)
 	first, err := firstByte(in)
 	if errors.Is(err, io.EOF) {
 		return errors.New("there is nothing in it: the input is empty")
@@ -66,12 +58,11 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	if err != nil {
 		return fmt.Errorf("read transcripts: %w", err)
 	}
-	i := reading{each: each}
-	dec := json.NewDecoder(in)
+	i := reading{each: each, in: values{in: in}}
 	if first == '[' {
-		err = i.array(dec)
+		err = i.array()
 	} else {
-		err = i.lines(dec)
+		err = i.lines()
 	}
 	return errors.Join(append(i.faults, err)...)
 }
@@ -80,6 +71,11 @@ func firstByte(in *bufio.Reader) (byte, error) {
 	if bom, err := in.Peek(3); err == nil && bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3)
 	}
+	return nextByte(in)
+}
+
+// nextByte is the first byte that is no white space; it is not taken.
+func nextByte(in *bufio.Reader) (byte, error) {
 	for {
 		b, err := in.ReadByte()
 		if err != nil {
@@ -93,221 +89,82 @@ func firstByte(in *bufio.Reader) (byte, error) {
 
 type reading struct {
 	each   func(Transcript) error
+	in     values
 	n      int // transcripts read
 	faults []error
 }
 
-func (i *reading) lines(dec *json.Decoder) error {
+func (i *reading) lines() error {
 	for {
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); errors.Is(err, io.EOF) {
+		raw, err := i.in.next()
+		if errors.Is(err, io.EOF) {
 			return nil
-		} else if err != nil {
+		}
+		if err != nil {
 			return fmt.Errorf("transcript %d is not JSON: %w", i.n+1, err)
 		}
-		if err := i.transcript(raw); err != nil {
+		if err := i.take(wire.ReadRecording(raw)); err != nil {
 			return err
 		}
 	}
 }
 
 // array reads an array: of transcripts one by one, of messages as one transcript.
-func (i *reading) array(dec *json.Decoder) error {
-	if _, err := dec.Token(); err != nil {
-		return fmt.Errorf("read transcripts: %w", err)
-	}
-	var list []json.RawMessage
-	for dec.More() {
-		var raw json.RawMessage
-		if err := dec.Decode(&raw); err != nil {
-			return fmt.Errorf("element %d of the array is not JSON: %w", i.n+len(list), err)
+func (i *reading) array() error {
+	_, _ = i.in.in.Discard(1)
+	list := []byte(`{"messages":[`)
+	bare := 0 // elements that are messages
+	for n := 0; ; n++ {
+		raw, err := i.in.element(n > 0)
+		if err != nil {
+			return fmt.Errorf("element %d of the array is not JSON: %w", n, err)
 		}
-		var rec record
-		if len(list) == 0 && json.Unmarshal(raw, &rec) == nil && (rec.Messages != nil || rec.Input != nil) {
-			if err := i.transcript(raw); err != nil {
-				return err
+		if raw == nil {
+			break
+		}
+		if bare == 0 {
+			rec, err := wire.ReadRecording(raw)
+			if !errors.Is(err, wire.ErrNoRecording) {
+				if err := i.take(rec, err); err != nil {
+					return err
+				}
+				continue
 			}
-			continue
 		}
-		list = append(list, raw)
+		if bare++; bare > 1 {
+			list = append(list, ',')
+		}
+		list = append(list, raw...)
 	}
-	if len(list) == 0 {
+	if bare == 0 {
 		return nil
 	}
-	body, err := json.Marshal(list)
-	if err != nil {
-		return fmt.Errorf("read the list of messages: %w", err)
-	}
-	return i.list(record{Messages: body})
+	return i.take(wire.ReadRecording(append(list, "]}"...)))
 }
 
-func (i *reading) transcript(raw json.RawMessage) error {
-	var rec record
-	if err := json.Unmarshal(raw, &rec); err != nil {
-		i.n++
-		i.faults = append(i.faults, fmt.Errorf("transcript %d is no object with messages or input: %w", i.n, err))
-		return nil
-	}
-	return i.list(rec)
-}
-
-// list hands one transcript over.
-func (i *reading) list(rec record) error {
+// take hands one transcript over. What is no JSON at all ends the reading: nobody knows where the next one begins.
+func (i *reading) take(rec wire.Recording, err error) error {
 	i.n++
-	req, err := rec.request()
-	if err != nil {
-		i.faults = append(i.faults, fmt.Errorf("transcript %d (%s): %w", i.n, name(rec.ID), err))
-		return nil
+	if err == nil {
+		return i.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})
 	}
-	return i.each(Transcript{name(rec.Source), name(rec.ID), req})
+	if len(rec.ID) > 0 {
+		err = fmt.Errorf("transcript %d (%s): %w", i.n, name(rec.ID), err)
+	} else {
+		err = fmt.Errorf("transcript %d: %w", i.n, err)
+	}
+	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
+		return err
+	}
+	i.faults = append(i.faults, err)
+	return nil
 }
 
 // name is a JSON string's content; another value stands for itself.
-func name(raw json.RawMessage) string {
+func name(raw []byte) string {
 	var s string
 	if json.Unmarshal(raw, &s) == nil {
 		return s
 	}
 	return string(raw)
-}
-
-// request makes a request of the list, so that it is read by the one package that knows the forms.
-func (rec *record) request() (*wire.Request, error) {
-	key, list := "messages", rec.Messages
-	d := wire.Chat
-	switch {
-	case rec.Input != nil && rec.Messages == nil:
-		key, list, d = "input", rec.Input, wire.Responses
-	case rec.Messages == nil:
-		return nil, errors.New("it has neither messages nor input")
-	case typed(list, "tool_result", "tool_use"):
-		d = wire.Messages
-	case typed(list, "function_call", "function_call_output"):
-		key, d = "input", wire.Responses
-	}
-	body := make([]byte, 0, len(list)+16)
-	body = append(body, `{"`+key+`":`...)
-	body = append(append(body, list...), '}')
-	req, err := wire.Parse(d, body)
-	if err != nil {
-		return nil, fmt.Errorf("its list is not to be read: %w", err)
-	}
-	return req, nil
-}
-
-// typed: an element of the list, or of the content of one, has one of the types.
-func typed(list json.RawMessage, types ...string) bool {
-	var items []struct {
-		Type    string          `json:"type"`
-		Content json.RawMessage `json:"content"`
-	}
-	if json.Unmarshal(list, &items) != nil {
-		return false
-	}
-	for _, it := range items {
-		if hasAny(types, it.Type) && it.Type != "" {
-			return true
-		}
-		var parts []struct {
-			Type string `json:"type"`
-		}
-		if len(it.Content) == 0 || it.Content[0] != '[' || json.Unmarshal(it.Content, &parts) != nil {
-			continue
-		}
-		for _, p := range parts {
-			if p.Type != "" && hasAny(types, p.Type) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// inspectList walks one list from the start, as the proxy would have seen it grow.
-func inspectList(req *wire.Request, emit func(Finding) error) error {
-	warned := map[string]bool{}
-	previous := ""
-	for from := 0; from < req.Len(); {
-		if req.Role(from) == wire.RoleAssistant {
-			previous = said(req.Item(from), previous)
-			from++
-			continue
-		}
-		to := from
-		for to < req.Len() && req.Role(to) != wire.RoleAssistant {
-			to++
-		}
-		loops := new(Results).loopsIn(req, from, to, warned, nil)
-		for i := from; i < to; i++ {
-			if err := inspectItem(req, i, previous, loops, emit); err != nil {
-				return err
-			}
-		}
-		for _, l := range loops {
-			if l.CallID != "" {
-				warned[l.CallID] = true
-			}
-		}
-		from = to
-	}
-	return nil
-}
-
-// said is the agent's newest text; an agent that only called tools has answered too.
-func said(it *wire.Item, previous string) string {
-	if it.Text != "" {
-		return it.Text
-	}
-	if previous == "" {
-		return " "
-	}
-	return previous
-}
-
-// inspectItem tells what is found in one item.
-func inspectItem(req *wire.Request, i int, previous string, loops []Loop, emit func(Finding) error) error {
-	role := req.Role(i)
-	if role != wire.RoleUser && role != wire.RoleTool {
-		return nil
-	}
-	it := req.Item(i)
-	for _, r := range it.Results {
-		call := callBefore(req, i, r.CallID)
-		v := Classify(call.Name, call.Args, r.Text, r.IsError)
-		if err := emit(Finding{Index: i, Kind: KindResult, Label: string(v.Outcome), Rule: v.Rule, Tool: call.Name}); err != nil {
-			return err
-		}
-	}
-	for _, l := range loops {
-		if l.Index != i {
-			continue
-		}
-		if err := emit(Finding{Index: i, Kind: KindLoop, Rule: l.Rule, Tool: l.Tool}); err != nil {
-			return err
-		}
-	}
-	if role != wire.RoleUser || it.Words == "" && it.Text == "" || it.Words == "" && len(it.Results) > 0 {
-		return nil
-	}
-	turn := ReadTurn(it.Text, it.Words, previous)
-	return emit(Finding{Index: i, Kind: KindUser, Label: string(turn.Feeling), Rule: turn.Rule})
-}
-
-// callBefore finds the call of a result: the nearest one before item i with that id, so that transcripts whose ids repeat
-// are read right; without an id the answer's only call.
-func callBefore(req *wire.Request, i int, id string) wire.Call {
-	for j := i - 1; j >= 0; j-- {
-		if req.Role(j) != wire.RoleAssistant {
-			continue
-		}
-		for _, c := range req.Item(j).Calls {
-			if c.ID == id {
-				return c
-			}
-		}
-		if id == "" && len(req.Item(j).Calls) == 1 {
-			return req.Item(j).Calls[0]
-		}
-	}
-	return wire.Call{}
 }

@@ -6,13 +6,19 @@ import "precept/wire"
 // a lesson matches, what goes round in circles and what speaks of success all begin with the same question. The zero
 // value is ready; it belongs to one turn.
 type Results struct {
-	seen []*judged
+	seen  map[result]*judged
+	asker person
 }
 
-// judged is one result with its call, looked at as far as it was asked for.
-type judged struct {
+// result is a tool result with its call.
+type result struct {
 	tool, args, text string
 	flag             int8
+}
+
+// judged is one result, looked at as far as it was asked for.
+type judged struct {
+	result
 
 	call          toolCall
 	verdict       Verdict
@@ -24,18 +30,20 @@ func (r *Results) Classify(call wire.Call, res wire.Result) Verdict {
 	return r.of(call.Name, call.Args, res.Text, res.IsError).outcome()
 }
 
-// of finds the result, or takes it in. Strings that are the same bytes compare by their address.
+// of finds the result, or takes it in.
 func (r *Results) of(tool, args, text string, flag int8) *judged {
+	key := result{tool, args, text, flag}
 	if r == nil {
-		return &judged{tool: tool, args: args, text: text, flag: flag}
+		return &judged{result: key}
 	}
-	for _, j := range r.seen {
-		if j.flag == flag && j.tool == tool && j.args == args && j.text == text {
-			return j
+	j := r.seen[key]
+	if j == nil {
+		if r.seen == nil {
+			r.seen = make(map[result]*judged)
 		}
+		j = &judged{result: key}
+		r.seen[key] = j
 	}
-	j := &judged{tool: tool, args: args, text: text, flag: flag}
-	r.seen = append(r.seen, j)
 	return j
 }
 

@@ -91,6 +91,9 @@ func (s *step) result() uint64 {
 // judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil before the first.
 func judge(steps func(int) *step) (Loop, bool) {
 	now := steps(0)
+	if now == nil {
+		return Loop{}, false
+	}
 	now.look()
 	v := now.outcome()
 	if now.repeats || v.Outcome == Pending || v.Outcome == Refusal {

@@ -110,22 +110,35 @@ func readRefusal(text string) (Refuser, string, bool) {
 // automatic says whether a refusal in a person's words was given by a harness with nobody there. opencode's run refuses whatever
 // it would have to ask for, in the words of a person who does; it gives itself away by what it does not offer (the tool that
 // puts questions to a person) and by the quotes that it puts around its prompt. Words of a person's own are a person's.
-func automatic(req *wire.Request, item int, rule, text string) bool {
+func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
 	if rule != "refusal:opencode" || strings.Contains(strings.ToLower(cutText(text, refusalLead)), "with the following feedback") {
 		return false
 	}
 	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
 		return true
 	}
-	for i := item - 1; i >= 0; i-- {
+	return r.asker.quoted(req, item)
+}
+
+// person remembers who spoke last before an item; items are asked for in their order.
+type person struct {
+	to     int // items before it were looked at
+	quotes bool
+}
+
+// quoted says whether the newest words of a user before the item stand in quotes.
+func (p *person) quoted(req *wire.Request, item int) bool {
+	for i := item - 1; i >= p.to; i-- {
 		if req.Role(i) != wire.RoleUser {
 			continue
 		}
 		if it := req.Item(i); it.Words != "" {
-			return strings.Contains(it.Text, `"`+it.Words+`"`)
+			p.quotes = strings.Contains(it.Text, `"`+it.Words+`"`)
+			break
 		}
 	}
-	return false
+	p.to = max(p.to, item)
+	return p.quotes
 }
 
 // brokenOff recognises the marks that harnesses put behind the output of a command that a person broke off.

@@ -239,10 +239,8 @@ func phrase(s string, phrases ...string) bool {
 }
 
 func asks(previous string) bool {
-	p := strings.ToLower(previous)
-	if len(p) > 600 {
-		p = p[len(p)-600:]
-	}
+	const end = 600 // bytes: the question stands at the end
+	p := strings.ToLower(previous[max(0, len(previous)-end):])
 	return phrase(p, "would you like", "do you want", "want me to", "should i", "shall i", "may i", "can i proceed", "please confirm", "confirm if", "let me know if you'd like", "like me to", "ready to proceed", "do you agree", "is that correct",
 		"is this correct", "okay with you", "sound good", "(yes/no)", "(y/n)", "once you confirm", "please let me know if you", "would that work", "does that work", "quer que eu", "posso ", "deseja", "möchtest du", "soll ich", "voulez-vous", "quieres que")
 }

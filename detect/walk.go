@@ -24,6 +24,7 @@ func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]boo
 	}
 	w := &walker{req: req, res: r, fresh: from, next: to, warned: warned, mem: mem}
 	w.fill()
+	w.first = w.next
 	fresh := len(w.steps)
 	var loops []Loop
 	var found map[string]bool
@@ -44,10 +45,19 @@ func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]boo
 		}
 		found[loop.Tool+"\x00"+loop.Args] = true
 		s.warned = true
-		loops = append(loops, loop)
+		if loops = append(loops, loop); len(loops) == maxLoops {
+			break
+		}
 	}
 	return loops
 }
+
+// Bounds of the search in one request, which a client can make as large as it likes.
+const (
+	maxLoops  = 64      // loops told
+	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
+	maxTries  = 8       // results for which the raw bytes of the history are searched; then an index is made
+)
 
 func holdsResults(req *wire.Request, from, to int) bool {
 	for i := from; i < to; i++ {
@@ -63,15 +73,22 @@ type walker struct {
 	req    *wire.Request
 	res    *Results
 	fresh  int     // items from here on are new: they are judged by others, too
+	first  int     // of the answer that made the newest calls
 	next   int     // items before it are not read yet
 	steps  []*step // newest first
 	batch  int
+	visits int
+	tries  int             // of seenBefore
+	before map[uint64]bool // rough keys of the calls before first, once there were too many tries
 	warned map[string]bool
 	mem    func(string) (wire.Call, bool)
 }
 
-// at is the i-th step back, nil before the first.
+// at is the i-th step back, nil before the first, and when enough of them were looked at.
 func (w *walker) at(i int) *step {
+	if w.visits++; w.visits > maxVisits {
+		return nil
+	}
 	for i >= len(w.steps) {
 		if !w.fill() {
 			return nil
@@ -102,8 +119,11 @@ func (w *walker) fill() bool {
 				calls[c.ID] = c
 			}
 		}
-		order = append(slices.Clip(made), order...)
+		for _, c := range slices.Backward(made) {
+			order = append(order, c)
+		}
 	}
+	slices.Reverse(order)
 	w.resolve(w.steps[first:], calls, order)
 	return true
 }
@@ -154,8 +174,11 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 
 // seenBefore looks for the step's call in the history before its batch, without decoding what cannot hold it.
 func (w *walker) seenBefore(s *step) bool {
+	if w.tries++; w.tries > maxTries {
+		return w.indexed(s)
+	}
 	words := s.look().literals(s.args)
-	for i := w.firstOf(s) - 1; i >= 0; i-- {
+	for i := w.first - 1; i >= 0; i-- {
 		if w.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
@@ -174,16 +197,20 @@ func (w *walker) seenBefore(s *step) bool {
 	return false
 }
 
-// firstOf is the index of the first item of the answer that made the newest calls.
-func (w *walker) firstOf(s *step) int {
-	i := s.item
-	for i > 0 && w.req.Role(i-1) != wire.RoleAssistant {
-		i--
+// indexed is seenBefore for an answer of many calls: the history is read once for all of them.
+func (w *walker) indexed(s *step) bool {
+	if w.before == nil {
+		w.before = make(map[uint64]bool)
+		for i := range w.first {
+			if w.req.Role(i) != wire.RoleAssistant {
+				continue
+			}
+			for _, c := range w.req.Item(i).Calls {
+				w.before[roughKey(c.Name, c.Args)] = true
+			}
+		}
 	}
-	for i > 0 && w.req.Role(i-1) == wire.RoleAssistant {
-		i--
-	}
-	return i
+	return w.before[roughKey(s.tool, s.args)]
 }
 
 // holds: the item's bytes hold the tool's name and the words of its arguments.

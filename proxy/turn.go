@@ -142,7 +142,7 @@ func (t *turn) prepare(f *forwarding) {
 		return
 	}
 	begin := t.p.opts.Now()
-	if !t.p.guard("parse", t.parse) || t.req == nil {
+	if !t.p.guard("parse", t.parse) || t.req == nil || t.left() {
 		return
 	}
 	if !t.p.guard("identify", t.identify) || t.ses == nil {
@@ -160,6 +160,9 @@ func (t *turn) prepare(f *forwarding) {
 	}
 }
 
+// left says whether the client has gone: then nobody needs what is still to be done.
+func (t *turn) left() bool { return t.r.Context().Err() != nil }
+
 // parse reads the body, of a compressed one a bounded copy.
 func (t *turn) parse() {
 	t.plain = t.body.data
@@ -171,7 +174,7 @@ func (t *turn) parse() {
 		}
 		t.plain = dec
 	}
-	req, err := t.p.parses.Parse(t.who.scope().Credential, t.dialect, t.plain)
+	req, err := t.p.parses.Parse(t.who.scope().Credential, t.dialect, t.plain, t.set.cfg.Limits.Items)
 	var u *wire.Uninspected
 	switch {
 	case errors.As(err, &u):

@@ -1,6 +1,9 @@
 package wire
 
 import (
+	"cmp"
+	"slices"
+	"sort"
 	"strconv"
 	"strings"
 
@@ -76,35 +79,45 @@ func (r *Request) equalsBefore(i int) int {
 // resultsBefore counts the results of a call in the items before i. Ids should be unique; some servers count from
 // zero in every reply.
 func (r *Request) resultsBefore(i int, call uint64) int {
-	n := 0
-	for _, res := range r.results {
-		if int(res.item) >= i {
-			break
-		}
-		if res.call == call {
-			n++
-		}
-	}
+	same := r.resultsTo(call)
+	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.results[at].item), i) })
 	return n
 }
 
 func (r *Request) findResult(a Anchor) (item, block int, ok bool) {
-	call, nth := xxhash.Sum64String(a.CallID), 0
-	for _, res := range r.results {
-		if res.call != call {
-			continue
-		}
-		if nth < a.Nth {
-			nth++
-			continue
-		}
-		for _, found := range r.Item(int(res.item)).Results {
-			if found.CallID == a.CallID && found.Block == int(res.block) {
-				return int(res.item), found.Block, !found.Closed
-			}
+	same := r.resultsTo(xxhash.Sum64String(a.CallID))
+	for _, at := range same[min(max(a.Nth, 0), len(same)):] { // more than one only where two ids have the same hash
+		res := &r.results[at]
+		if found := r.Item(int(res.item)).result(int(res.block)); found != nil && found.CallID == a.CallID {
+			return int(res.item), found.Block, !found.Closed
 		}
 	}
 	return 0, 0, false
+}
+
+// resultsTo are the results of a call, as indices, in the order of the list.
+func (r *Request) resultsTo(call uint64) []int32 {
+	if r.byCall == nil {
+		r.byCall = make([]int32, len(r.results))
+		for i := range r.byCall {
+			r.byCall[i] = int32(i) //nolint:gosec // there are fewer than bytes, whose offsets fit
+		}
+		slices.SortFunc(r.byCall, func(a, b int32) int {
+			return cmp.Or(cmp.Compare(r.results[a].call, r.results[b].call), cmp.Compare(a, b))
+		})
+	}
+	from, _ := slices.BinarySearchFunc(r.byCall, call, func(at int32, call uint64) int { return cmp.Compare(r.results[at].call, call) })
+	to := from + sort.Search(len(r.byCall)-from, func(n int) bool { return r.results[r.byCall[from+n]].call != call })
+	return r.byCall[from:to]
+}
+
+// result is the tool result in that block of the content, nil when there is none.
+func (it *Item) result(block int) *Result {
+	i, ok := slices.BinarySearchFunc(it.Results, block, func(res Result, block int) int { return cmp.Compare(res.Block, block) })
+	if !ok {
+		return nil
+	}
+	return &it.Results[i]
 }
 
 // Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and results, "i:"+item id,

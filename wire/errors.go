@@ -6,8 +6,8 @@ import (
 )
 
 // Uninspected is the error of Parse and Decode: the body is forwarded as it came and precept_uninspected_total{reason}
-// counts it. Reasons: "size", "depth", "invalid_json", "no_list", "duplicate_key" (or too many keys to look for
-// duplicates), "list_type", "encoding".
+// counts it. Reasons: "size", "items" (more list items, parts, calls, tools and keys than the caller allows), "depth",
+// "invalid_json", "no_list", "duplicate_key", "list_type", "encoding".
 type Uninspected struct{ Reason string }
 
 func (u *Uninspected) Error() string { return "uninspected: " + u.Reason }
@@ -15,6 +15,7 @@ func (u *Uninspected) Error() string { return "uninspected: " + u.Reason }
 // The reasons, so that no two places spell one differently.
 const (
 	reasonSize      = "size"
+	reasonItems     = "items"
 	reasonDepth     = "depth"
 	reasonInvalid   = "invalid_json"
 	reasonNoList    = "no_list"

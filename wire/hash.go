@@ -127,24 +127,45 @@ func (r *Request) otherParts(i int) uint64 {
 
 // hashValue hashes any value: members in any order, without those that agents change on the way.
 func hashValue(b []byte, v span) uint64 {
-	switch b[v.start] {
+	sum, _ := hashAt(b, v.start)
+	return sum
+}
+
+// hashAt hashes the value at i and says where it ends, in one pass: a walk over each level of its own would read the
+// innermost bytes as often as they are nested.
+func hashAt(b []byte, i int) (sum uint64, end int) {
+	switch b[i] {
 	case '{':
-		var sum uint64
-		for k, m := range members(b, v.start) {
-			if !volatile(string(k)) {
-				sum += mix(xxhash.Sum64(k), hashValue(b, m))
+		for i = blankEnd(b, i+1); b[i] != '}'; {
+			name := span{i + 1, quoteEnd(b, i+1) - 1}
+			i = blankEnd(b, blankEnd(b, name.end+1)+1)
+			if key := plain(name.of(b)); volatile(string(key)) {
+				i = valueEnd(b, i)
+			} else {
+				var value uint64
+				value, i = hashAt(b, i)
+				sum += mix(xxhash.Sum64(key), value)
+			}
+			if i = blankEnd(b, i); b[i] == ',' {
+				i = blankEnd(b, i+1)
 			}
 		}
-		return mix('{', sum)
+		return mix('{', sum), i + 1
 	case '[':
-		sum := uint64('[')
-		for e := range elements(b, v.start) {
-			sum = mix(sum, hashValue(b, e))
+		sum = '['
+		for i = blankEnd(b, i+1); b[i] != ']'; {
+			var value uint64
+			value, i = hashAt(b, i)
+			sum = mix(sum, value)
+			if i = blankEnd(b, i); b[i] == ',' {
+				i = blankEnd(b, i+1)
+			}
 		}
-		return sum
+		return sum, i + 1
 	}
 	// Strings are hashed as they are written: an image of 5 MB is not unescaped for this.
-	return xxhash.Sum64(v.of(b))
+	end = valueEnd(b, i)
+	return xxhash.Sum64(b[i:end]), end
 }
 
 // volatile says whether agents add, drop or change the member when they send an item again.

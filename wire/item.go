@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"bytes"
-	"slices"
-)
+import "slices"
 
 // Call is a tool call.
 type Call struct {
@@ -67,7 +64,9 @@ func (r *Request) decode(it *Item, at span) {
 
 // New is the index of the first item after the last thing that the model said (assistant message, call, reasoning,
 // reference to one of these): the new part of the turn. In a delta request it is 0.
-func (r *Request) New() int {
+func (r *Request) New() int { return r.fresh }
+
+func (r *Request) firstNew() int {
 	if r.Delta {
 		return 0
 	}
@@ -121,32 +120,36 @@ func (r *Request) NewResults() []ItemResult {
 	return out
 }
 
-// CallOf looks the call of a result up in the list, newest first. In a delta request it usually is not there.
+// CallOf looks the call of a result up in the list, newest first. In a delta request it usually is not there. Each item is
+// read for it at most once, from the end as far as anyone asked: nearly always that is the last answer.
 func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
 	}
-	for i, e := range slices.Backward(r.list) {
-		if e.role != RoleAssistant || !r.mentions(i, callID) {
-			continue
-		}
-		for _, c := range r.Item(i).Calls {
-			if c.ID == callID {
-				return c, true
-			}
+	c, ok := r.calls[callID]
+	for !ok && r.called < len(r.list) {
+		r.called++
+		if i := len(r.list) - r.called; r.list[i].role == RoleAssistant {
+			c, ok = r.readCalls(i, callID)
 		}
 	}
-	return Call{}, false
+	return c, ok
 }
 
-// mentions says whether item i may hold the id: a cheap look before it is decoded. An id that is written with escapes
-// is looked for by decoding.
-func (r *Request) mentions(i int, id string) bool {
-	for j := range len(id) {
-		if c := id[j]; c < ' ' || c >= 0x7f || c == '"' || c == '\\' || c == '/' {
-			return true
+// readCalls files the calls of item i, and says whether the wanted one is among them. Of equal ids the newest counts, in
+// one answer the first.
+func (r *Request) readCalls(i int, wanted string) (found Call, ok bool) {
+	for _, c := range r.Item(i).Calls {
+		if _, taken := r.calls[c.ID]; taken {
+			continue
+		}
+		if r.calls == nil {
+			r.calls = make(map[string]Call)
+		}
+		r.calls[c.ID] = c
+		if c.ID == wanted {
+			found, ok = c, true
 		}
 	}
-	raw := r.Raw(i)
-	return bytes.Contains(raw, []byte(id)) || bytes.Contains(raw, []byte(`\u`))
+	return found, ok
 }

@@ -28,7 +28,7 @@ const (
 	memoryLeast   = 8 << 10   // shorter bodies are parsed faster than they are looked up
 	memoryHead    = 1 << 10   // bytes that choose the bucket
 	memoryBucket  = 64        // conversations that begin alike
-	memoryEntries = 1_000_000 // list entries in all, 16 bytes each
+	memoryEntries = 1_000_000 // list entries, results, tools and keys in all, 16 bytes each
 )
 
 // known is what a scan proved of a body up to the end of a list item.
@@ -39,6 +39,7 @@ type known struct {
 	list    []entry
 	results []resultAt
 	tools   []span
+	count   int    // of what stands up to the end of the list, see parser.counts
 	start   int    // of the list
 	head    uint64 // hash of what stands before the list
 	sum     uint64 // hash of the list up to n
@@ -52,21 +53,23 @@ type known struct {
 // NewMemory makes an empty one.
 func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
 
-// Parse is Parse, resumed from the longest beginning that was seen before.
-func (m *Memory) Parse(scope uint64, d Dialect, body []byte) (*Request, error) {
+// Parse is Parse, resumed from the longest beginning that was seen before. A body of more items, parts, calls, tools and
+// top-level keys than most, 0 for any number, is not read further than that: the error's reason is "items".
+func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request, error) {
 	if len(body) < m.least {
-		return Parse(d, body)
+		r, _, err := parse(d, body, most)
+		return r, err
 	}
 	key := scope ^ uint64(d)<<56 ^ xxhash.Sum64(body[:min(len(body), memoryHead, m.least)])
 	k := m.find(key, body)
 	if k == nil {
-		r, p, err := parse(d, body)
+		r, p, err := parse(d, body, most)
 		if err == nil {
 			m.keep(key, p, r, nil)
 		}
 		return r, err
 	}
-	p := k.parser(d, body)
+	p := k.parser(d, body, most)
 	r, err := p.request(p.resume(k), k)
 	if err == nil {
 		m.keep(key, p, r, k)
@@ -74,20 +77,20 @@ func (m *Memory) Parse(scope uint64, d Dialect, body []byte) (*Request, error) {
 	return r, err
 }
 
-// parse is Parse, with the parser left over.
-func parse(d Dialect, body []byte) (*Request, *parser, error) {
+// parse is Parse within a number of items, with the parser left over.
+func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 	if len(body) > maxBody {
 		return nil, nil, &Uninspected{reasonSize}
 	}
-	p := &parser{scanner: scanner{b: body}, dialect: d}
+	p := &parser{scanner: scanner{b: body}, dialect: d, most: most}
 	r, err := p.request(p.body(), nil)
 	return r, p, err
 }
 
 // parser is a parser that has scanned the proven part.
-func (k *known) parser(d Dialect, body []byte) *parser {
+func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	return &parser{
-		scanner: scanner{b: body}, dialect: d, at: k.at, keys: slices.Clone(k.keys),
+		scanner: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: slices.Grow(slices.Clone(k.list), 8), results: slices.Clone(k.results), tools: slices.Clone(k.tools),
 		ahead: ahead{k.at, len(k.keys), len(k.tools)},
 	}
@@ -109,21 +112,26 @@ func (k *known) listHash(list []byte) uint64 {
 	return d.Sum64()
 }
 
+// size is what it takes of the room, in entries.
+func (k *known) size() int { return len(k.list) + len(k.results) + len(k.tools) + len(k.keys) }
+
 // find gives the longest proven beginning of the body. It hashes the body once, however many candidates there are.
 func (m *Memory) find(key uint64, body []byte) *known {
 	m.mu.Lock()
 	list := m.kept[key]
 	m.mu.Unlock()
 	var best *known
-	var digest, found xxhash.Digest
-	start, at, same := -1, 0, false
+	var head, digest, found xxhash.Digest
+	head.Reset()
+	start, at, same := 0, 0, false
 	for _, k := range list {
 		if k.n > len(body) {
-			break
+			continue
 		}
 		if k.start != start {
+			_, _ = head.Write(body[start:k.start])
 			start, at = k.start, k.start
-			same = xxhash.Sum64(body[:start]) == k.head
+			same = head.Sum64() == k.head
 			digest.Reset()
 		}
 		if !same {
@@ -151,7 +159,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	k := &known{
 		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: slices.Clip(p.list), results: slices.Clip(p.results),
 		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
-		at: p.ahead.at, keys: slices.Clip(p.keys[:p.ahead.keys]), tools: slices.Clip(p.tools[:p.ahead.tools]),
+		at: p.ahead.at, count: p.listed, keys: slices.Clip(p.keys[:p.ahead.keys]), tools: slices.Clip(p.tools[:p.ahead.tools]),
 	}
 	if from != nil {
 		d := from.digest
@@ -168,16 +176,16 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	list := make([]*known, 0, len(old)+1)
 	for _, o := range old {
 		if (from != nil && o.n == from.n && o.sum == from.sum && o.start == from.start) || (o.n == k.n && o.sum == k.sum) {
-			m.size -= len(o.list)
+			m.size -= o.size()
 			continue
 		}
 		list = append(list, o)
 	}
 	list = append(list, k)
-	m.size += len(k.list)
+	m.size += k.size()
 	if len(list) > memoryBucket {
 		oldest := slices.MinFunc(list, func(a, b *known) int { return cmp.Compare(a.used, b.used) })
-		m.size -= len(oldest.list)
+		m.size -= oldest.size()
 		list = slices.DeleteFunc(list, func(k *known) bool { return k == oldest })
 	}
 	slices.SortFunc(list, func(a, b *known) int { return cmp.Or(cmp.Compare(a.start, b.start), cmp.Compare(a.n, b.n)) })
@@ -187,7 +195,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 			break
 		}
 		for _, o := range m.kept[other] {
-			m.size -= len(o.list)
+			m.size -= o.size()
 		}
 		delete(m.kept, other)
 	}

@@ -17,7 +17,7 @@ func same(t interface {
 ) {
 	t.Helper()
 	want, wantErr := Parse(d, body)
-	got, err := m.Parse(7, d, body)
+	got, err := m.Parse(7, d, body, 0)
 	if fmt.Sprint(err) != fmt.Sprint(wantErr) {
 		t.Fatalf("%q: error %v, want %v", body, err, wantErr)
 	}
@@ -93,7 +93,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	m.least = 1
 	for i := range 300 {
 		body := fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}]}`, i)
-		if _, err := m.Parse(1, Chat, body); err != nil {
+		if _, err := m.Parse(1, Chat, body, 0); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -103,7 +103,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		}
 	}
 	m.size = memoryEntries + 1
-	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`)); err != nil || len(m.kept) > 1 {
+	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.kept) > 1 {
 		t.Errorf("%d buckets, %v", len(m.kept), err)
 	}
 }
@@ -127,7 +127,7 @@ func BenchmarkMemory(b *testing.B) {
 		m := NewMemory()
 		b.SetBytes(int64(len(body)))
 		for b.Loop() {
-			if _, err := m.Parse(1, Chat, body); err != nil {
+			if _, err := m.Parse(1, Chat, body, 0); err != nil {
 				b.Fatal(err)
 			}
 		}

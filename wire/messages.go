@@ -78,12 +78,16 @@ func errorMark(kind byte) int8 {
 	return 0
 }
 
-// messagesPlace finds where text goes in a message: block < 0 the user's words, else that tool_result block.
-func messagesPlace(b []byte, role Role, at span, block int, last bool) (place, bool) {
-	if role != RoleUser && role != RoleTool {
+// messagesPlace finds where text goes in message i: block < 0 the user's words, else that tool_result block.
+func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
+	if role := r.list[i].role; role != RoleUser && role != RoleTool {
 		return place{}, false
 	}
-	parts := contentParts(b, member(b, at, "content"))
+	b := r.Body
+	if r.splitOf != i+1 { // one message may hold thousands of results, and many texts may go there
+		r.split, r.splitOf = contentParts(b, member(b, r.at(i), "content")), i+1
+	}
+	parts := r.split
 	if block < 0 {
 		return wordsPlace(b, parts, Messages, last)
 	}

@@ -12,6 +12,10 @@ type parser struct {
 	tools   []span // the names
 	odd     bool   // the list holds something that is no object
 	ahead   ahead
+
+	most, count int  // how many items, parts, calls, tools and keys there may be (0: any number), and how many there are
+	listed      int  // how many there were where the list ended
+	over        bool // stopped because there are more
 }
 
 // ahead is what stood before the list: of a conversation that grows it stays true.
@@ -35,10 +39,21 @@ func (p *parser) body() int {
 	return p.members(p.open(i, '}', 1))
 }
 
+// counts takes one more item, part, call, tool or key, and says whether there is room for it. The other side chooses how
+// many there are, and each costs more than its bytes.
+func (p *parser) counts() bool {
+	p.count++
+	p.over = p.over || p.most > 0 && p.count > p.most
+	return !p.over
+}
+
 // members scans the top-level members from i on.
 func (p *parser) members(i int, more bool) int {
 	for more {
 		var name span
+		if !p.counts() {
+			return bad
+		}
 		if name, i = p.key(i); i < 0 {
 			return bad
 		}
@@ -92,6 +107,9 @@ func (p *parser) note(name []byte, v span) {
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.open(i, ']', depth)
 	for more {
+		if !p.counts() {
+			return bad
+		}
 		if i < len(p.b) && p.b[i] == '{' {
 			before := len(p.tools)
 			var name span

@@ -11,6 +11,9 @@ func (p *parser) itemList(i int) int {
 // listItems scans the items from i on.
 func (p *parser) listItems(i int, more bool) int {
 	for more {
+		if !p.counts() {
+			return bad
+		}
 		if i < len(p.b) && p.b[i] == '{' {
 			i = p.item(i)
 		} else {
@@ -18,6 +21,22 @@ func (p *parser) listItems(i int, more bool) int {
 			i = p.value(i, 2)
 		}
 		i, more = p.next(i, ']')
+	}
+	p.listed = p.count
+	return i
+}
+
+// counted is value for a member of an item or of a block: the elements of an array there are parts or calls.
+func (p *parser) counted(i, depth int) int {
+	if i >= len(p.b) || p.b[i] != '[' {
+		return p.value(i, depth)
+	}
+	i, more := p.open(i, ']', depth+1)
+	for more {
+		if !p.counts() {
+			return bad
+		}
+		i, more = p.next(p.value(i, depth+1), ']')
 	}
 	return i
 }
@@ -40,7 +59,7 @@ func (p *parser) item(start int) int {
 		if content && i < len(p.b) && p.b[i] == '[' {
 			i, blocks = p.blocks(i)
 		} else {
-			i = p.value(i, 3)
+			i = p.counted(i, 3)
 		}
 		switch string(field) {
 		case "role":
@@ -71,6 +90,9 @@ func (p *parser) item(start int) int {
 func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.open(i, ']', 4)
 	for ; more; n++ {
+		if !p.counts() {
+			return bad, n
+		}
 		if i < len(p.b) && p.b[i] == '{' {
 			i = p.block(i, n)
 		} else {
@@ -91,7 +113,7 @@ func (p *parser) block(i, n int) int {
 			return bad
 		}
 		from := i
-		i = p.value(i, 5)
+		i = p.counted(i, 5)
 		switch string(plain(name.of(p.b))) {
 		case "type":
 			kind = span{from, i}

@@ -95,18 +95,24 @@ func joinText(b []byte, parts []part) string {
 
 // userText fills what a user item's parts say.
 func (it *Item) userText(b []byte, parts []part) {
-	it.Text = joinText(b, parts)
-	var words []string
+	var texts, words []string
 	for _, p := range parts {
-		if p.kind != textPart {
-			continue
-		}
-		if w := ownWords(text(b, p.text)); w != "" {
-			words = append(words, w)
+		switch p.kind {
+		case textPart:
+			t := text(b, p.text)
+			it.HasText = true
+			if t != "" || texts != nil {
+				texts = append(texts, t)
+			}
+			if w := ownWords(t); w != "" {
+				words = append(words, w)
+			}
+		case resultPart: // no block goes before it
+			it.HasText = false
+		case otherPart, callPart:
 		}
 	}
-	it.Words = strings.Join(words, "\n")
-	_, it.HasText = wordsPart(b, parts, false)
+	it.Text, it.Words = strings.Join(texts, "\n"), strings.Join(words, "\n")
 }
 
 // wordsPart finds the part that a block goes before: the last text part that has words of the user, or, where none has

@@ -5,6 +5,7 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -37,10 +38,16 @@ type Request struct {
 
 	top     int  // the offset of the first top-level member
 	system  span // system or instructions
+	fresh   int  // see New
 	list    []entry
 	results []resultAt
 	items   []*Item
-	hashes  []uint64 // of the items; valid where hashed
+	calls   map[string]Call // of the newest items, by id: what CallOf has read so far,
+	called  int             // and how many items that was
+	byCall  []int32         // indices of results, by call and then by place; made when first asked for
+	split   []part          // the content of the item that was split last,
+	splitOf int             // which is this one, plus one
+	hashes  []uint64        // of the items; valid where hashed
 	hashed  []bool
 }
 
@@ -57,8 +64,8 @@ type resultAt struct {
 	call        uint64 // hash of the call's id
 }
 
-// maxKeys is how many top-level keys are compared with each other; real requests have fewer than fifty.
-const maxKeys = 256
+// fewKeys is how many top-level keys are compared with each other: real requests have fewer, and a table would cost more.
+const fewKeys = 48
 
 // maxBody is the longest body whose offsets fit.
 const maxBody = math.MaxInt32
@@ -66,7 +73,7 @@ const maxBody = math.MaxInt32
 // Parse locates the list and what else precept needs. It copies nothing of the body but short strings. The error is an
 // *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
-	r, _, err := parse(d, body)
+	r, _, err := parse(d, body, 0)
 	return r, err
 }
 
@@ -74,6 +81,8 @@ func Parse(d Dialect, body []byte) (*Request, error) {
 func (p *parser) request(end int, known *known) (*Request, error) {
 	body := p.b
 	switch {
+	case p.over:
+		return nil, &Uninspected{reasonItems}
 	case p.deep:
 		return nil, &Uninspected{reasonDepth}
 	case end < 0 || p.blank(end) != len(body):
@@ -105,8 +114,8 @@ func (p *parser) listFits() bool {
 // repeated says whether two top-level keys are the same. Readers differ in which of the two they take, some of them
 // fold the case, and a key may be spelled with escapes.
 func (p *parser) repeated() bool {
-	if len(p.keys) > maxKeys {
-		return true
+	if len(p.keys) > fewKeys {
+		return p.repeatedOfMany()
 	}
 	for i, k := range p.keys {
 		a := plain(k.of(p.b))
@@ -117,6 +126,30 @@ func (p *parser) repeated() bool {
 		}
 	}
 	return false
+}
+
+// repeatedOfMany is repeated by a table.
+func (p *parser) repeatedOfMany() bool {
+	seen := make(map[string]bool, len(p.keys))
+	for _, k := range p.keys {
+		name := foldedKey(plain(k.of(p.b)))
+		if seen[name] {
+			return true
+		}
+		seen[name] = true
+	}
+	return false
+}
+
+// foldedKey is equal for keys that differ in case only, as bytes.EqualFold has it.
+func foldedKey(key []byte) string {
+	return string(bytes.Map(func(r rune) rune {
+		least := r
+		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
+			least = min(least, o)
+		}
+		return least
+	}, key))
 }
 
 // fill reads the members that the scan located.
@@ -130,7 +163,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 	if kindAt(b, at.list) == '"' {
 		r.list = []entry{{start: int32(at.list.start), end: int32(at.list.end), role: RoleUser}}
 	}
-	r.Compact = r.compacts()
+	r.Compact, r.fresh = r.compacts(), r.firstNew()
 	r.Tools = make([]string, 0, len(tools))
 	for _, v := range tools {
 		r.Tools = append(r.Tools, text(b, v))

@@ -94,7 +94,7 @@ func (r *Request) placeOf(item, block int, last bool) (place, bool) {
 	case Responses:
 		return responsesPlace(r.Body, role, at, last)
 	case Messages:
-		return messagesPlace(r.Body, role, at, block, last)
+		return r.messagesPlace(item, block, last)
 	case None:
 	}
 	return place{}, false

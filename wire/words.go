@@ -100,21 +100,32 @@ func withoutBlocks(s string) string {
 }
 
 func withoutLessons(s string) string {
-	for from := 0; ; {
+	var out strings.Builder
+	kept, from := 0, 0
+	for {
 		i := strings.Index(s[from:], blockOpen)
 		if i < 0 {
-			return s
+			break
 		}
-		if i += from; i > 0 && s[i-1] != '\n' {
+		if i += from; i > kept && s[i-1] != '\n' { // it begins no line
 			from = i + len(blockOpen)
 			continue
 		}
 		n := strings.Index(s[i:], blockClose)
 		if n < 0 {
-			return s
+			break
 		}
-		s, from = s[:i]+strings.TrimLeft(s[i+n+len(blockClose):], "\n"), i
+		out.WriteString(s[kept:i])
+		for kept = i + n + len(blockClose); kept < len(s) && s[kept] == '\n'; {
+			kept++
+		}
+		from = kept
 	}
+	if kept == 0 {
+		return s
+	}
+	out.WriteString(s[kept:])
+	return out.String()
 }
 
 // withoutWrappers takes out what agents wrap.

@@ -1,0 +1,108 @@
+package wire
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+)
+
+// Recording is a conversation as somebody wrote it down: an object with messages or input, of any dialect.
+type Recording struct {
+	Source, ID []byte   // the JSON of these members, nil where absent
+	Request    *Request // its list, as the last request of the conversation
+}
+
+// ErrNoRecording says of JSON that it is no object with messages or input.
+var ErrNoRecording = errors.New("it is no object with messages or input")
+
+// ReadRecording reads one recording. The error wraps ErrNoRecording, or an *Uninspected. It keeps no reference to raw, except
+// by Source and ID.
+func ReadRecording(raw []byte) (Recording, error) {
+	var rec Recording
+	s := scanner{b: raw}
+	if end := s.value(s.blank(0), 0); s.deep {
+		return rec, &Uninspected{reasonDepth}
+	} else if end < 0 || s.blank(end) != len(raw) {
+		return rec, &Uninspected{reasonInvalid}
+	}
+	at := s.blank(0)
+	if raw[at] != '{' {
+		return rec, ErrNoRecording
+	}
+	var messages, input span
+	for k, v := range members(raw, at) {
+		switch string(k) {
+		case "source":
+			rec.Source = v.of(raw)
+		case "id":
+			rec.ID = v.of(raw)
+		case "messages":
+			messages = v
+		case "input":
+			input = v
+		}
+	}
+	list, d := messages, Chat
+	switch {
+	case !messages.empty():
+		d = recordedDialect(raw, messages)
+	case !input.empty():
+		list, d = input, Responses
+	default:
+		return rec, ErrNoRecording
+	}
+	body := make([]byte, 0, list.end-list.start+16)
+	body = append(append(append(body, `{"`...), d.listKey()...), `":`...)
+	body = append(append(body, list.of(raw)...), '}')
+	req, err := Parse(d, body)
+	if err != nil {
+		return rec, fmt.Errorf("its list is not to be read: %w", err)
+	}
+	rec.Request = req
+	return rec, nil
+}
+
+// recordedDialect tells by the types of a list called messages, or of the parts in it, which dialect it is.
+func recordedDialect(b []byte, list span) Dialect {
+	raw := list.of(b)
+	if b[list.start] != '[' || !bytes.Contains(raw, []byte(`"tool_`)) && !bytes.Contains(raw, []byte(`"function_call`)) && !bytes.Contains(raw, []byte(`\u`)) {
+		return Chat
+	}
+	d := Chat
+	for e := range elements(b, list.start) {
+		if kindAt(b, e) != '{' {
+			continue
+		}
+		for k, v := range members(b, e.start) {
+			switch string(k) {
+			case "type":
+				d = typedDialect(d, chars(b, v))
+			case "content":
+				if kindAt(b, v) != '[' {
+					continue
+				}
+				for p := range elements(b, v.start) {
+					d = typedDialect(d, chars(b, member(b, p, "type")))
+				}
+			}
+		}
+		if d == Messages {
+			break
+		}
+	}
+	return d
+}
+
+// typedDialect is the dialect that has items or parts of that type, d where that says nothing. The Messages API goes first:
+// its histories may quote the other.
+func typedDialect(d Dialect, kind []byte) Dialect {
+	switch string(kind) {
+	case "tool_result", "tool_use":
+		return Messages
+	case "function_call", "function_call_output":
+		if d == Chat {
+			return Responses
+		}
+	}
+	return d
+}
