@@ -83,7 +83,7 @@ func writeDelta(steps []*step) []byte {
 		var key, sum uint64
 		var code int
 		set(s.person, deltaPerson)
-		set(s.reopens, deltaReopens)
+		set(s.person && s.opens(), deltaReopens)
 		set(s.warned, deltaWarned)
 		if !s.person {
 			v := s.outcome()
@@ -115,7 +115,7 @@ func readDelta(state []byte) []*step {
 			key: binary.LittleEndian.Uint64(b), keyed: true,
 			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
 			batch:  int(binary.LittleEndian.Uint16(b[18:])),
-			person: flags&deltaPerson != 0, reopens: flags&deltaReopens != 0, warned: flags&deltaWarned != 0,
+			person: flags&deltaPerson != 0, heard: true, reopens: flags&deltaReopens != 0, warned: flags&deltaWarned != 0,
 			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0, silent: flags&deltaSilent != 0,
 			looked: true, judged: true,
 			verdict: Verdict{Outcome: OK, Code: int(int16(binary.LittleEndian.Uint16(b[16:])))}, //nolint:gosec // as written

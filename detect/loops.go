@@ -43,7 +43,7 @@ type step struct {
 	about             *judged
 	changing, repeats bool // set by look: may change the world; made to be repeated
 	silent            bool // a shell's command that did not say whether it went well
-	reopens           bool // person: says that something is different now
+	heard, reopens    bool // person: the words were read; they say that something is different now
 	warned            bool
 }
 
@@ -184,7 +184,15 @@ func cycle(steps func(int) *step) bool {
 // call by its rules refuses the same call again, whatever was said in between.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.look().kind == kindOther && !person.reopens && !passing(v, now.text)
+	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !passing(v, now.text)
+}
+
+// opens: the person says that something is different now.
+func (s *step) opens() bool {
+	if !s.heard {
+		s.heard, s.reopens = true, reopening(s.words)
+	}
+	return s.reopens
 }
 
 // passing: a failure that may pass by itself.
@@ -258,7 +266,7 @@ func changingName(words []string) bool {
 
 // personStep makes the step of a person's turn.
 func personStep(item int, words string) *step {
-	return &step{item: item, person: true, words: words, reopens: reopening(words)}
+	return &step{item: item, person: true, words: words}
 }
 
 // speaks says whether item i is a turn of a person: words of a user that no agent wrote.

@@ -9,8 +9,19 @@ import (
 type mark struct {
 	touched       bool
 	words, vetoed bool
-	err           int32 // 1 + index of the newest error text that triggered it
+	offers        answer // whether a tool of the lesson is among the request's
+	asked         int32  // 1 + index of the newest error text whose tool was looked at
+	err           int32  // 1 + index of the newest error text that triggered it
 }
+
+// answer is a question's that is asked once in a match.
+type answer uint8
+
+const (
+	unasked answer = iota
+	yes
+	no
+)
 
 // scratch is what one match works with; it never outlives the call.
 type scratch struct {
@@ -91,18 +102,44 @@ func (b *Book) scanError(s *scratch, q *Query, i int) {
 			switch {
 			case o.role == roleVeto:
 				m.vetoed = true
-			case m.err != nr && b.units[o.unit].offered(q, q.Errors[i].Tool):
-				m.err = nr
+			case m.asked != nr:
+				if m.asked = nr; b.units[o.unit].offered(m, q, q.Errors[i].Tool) {
+					m.err = nr
+				}
 			}
 		}
 	})
 }
 
+// Bounds of what a client may name its tools. Names beyond them are not compared with what lessons say.
+const (
+	maxTools    = 1024
+	maxToolName = 256
+)
+
 // offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call that failed, "" for
 // the user's words.
-func (u *unit) offered(q *Query, failing string) bool {
+func (u *unit) offered(m *mark, q *Query, failing string) bool {
 	tools := u.lesson.Trigger.Tools
-	return len(tools) == 0 || anyGlob(tools, q.Tools) || failing != "" && anyGlob(tools, []string{failing})
+	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
+		return true
+	}
+	if m.offers == unasked {
+		m.offers = no
+		if anyTool(tools, q.Tools[:min(len(q.Tools), maxTools)]) {
+			m.offers = yes
+		}
+	}
+	return m.offers == yes
+}
+
+func anyTool(patterns, names []string) bool {
+	for _, n := range names {
+		if len(n) <= maxToolName && anyGlob(patterns, []string{n}) {
+			return true
+		}
+	}
+	return false
 }
 
 // silenced says whether the lesson may not speak in this turn although its state would let it. A lesson of one tenant or agent
@@ -119,12 +156,12 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	slices.Sort(s.touched) // units are numbered by slug
 	var out []Hit
 	for _, i := range s.touched {
-		m, u := s.marks[i], &b.units[i]
+		m, u := &s.marks[i], &b.units[i]
 		if m.vetoed || u.silenced(q) || !u.lesson.Scope.holds(q) || !u.lesson.Trigger.addressed(q) {
 			continue
 		}
 		switch {
-		case m.words && u.offered(q, ""):
+		case m.words && u.offered(m, q, ""):
 			out = append(out, Hit{Lesson: u.lesson})
 		case m.err > 0:
 			out = append(out, Hit{Lesson: u.lesson, CallID: q.Errors[m.err-1].CallID})

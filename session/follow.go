@@ -40,7 +40,8 @@ func (t *trail) next() (EchoKey, bool) {
 			t.pending = begunBy(t.r.scope, t.req)
 			continue
 		}
-		for _, k := range t.req.Echo(t.item) {
+		echoes := t.req.Echo(t.item)
+		for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
 			t.pending = append(t.pending, t.r.key(k))
 		}
 		t.item--

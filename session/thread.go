@@ -181,7 +181,8 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	}
 	seen := 0
 	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
-		for _, k := range req.Echo(i) {
+		echoes := req.Echo(i)
+		for _, k := range echoes[:min(len(echoes), maxTrail)] {
 			seen++
 			key := r.key(k)
 			if k[0] == 't' || !random(k) {

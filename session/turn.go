@@ -233,7 +233,7 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	if r.Turns <= 1 || from >= r.Tail.From+len(r.Tail.Keys) {
 		return true // answered in between; a server that counts its calls from one may have used the id before
 	}
-	return !slices.Contains(r.Tail.Calls, hashText(callID))
+	return len(r.Tail.Calls) < maxTail && !slices.Contains(r.Tail.Calls, hashText(callID)) // of more it is not known
 }
 
 // maxTail bounds the remembered new part; a first request may carry a long history without any reply in it.

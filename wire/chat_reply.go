@@ -155,12 +155,7 @@ func (r *ReplyReader) callDelta(b []byte, v span) {
 func (r *ReplyReader) callSlot(index int, id string) *slot {
 	s := r.cur
 	if index >= 0 {
-		s = nil
-		for _, c := range r.slots {
-			if c.isCall && c.index == index {
-				s = c
-			}
-		}
+		s = r.at[index]
 	}
 	if s == nil || id != "" && s.id != "" && s.id != id {
 		if index < 0 {

@@ -114,10 +114,8 @@ func (r *ReplyReader) blockDelta(b []byte, v span, index int) {
 
 // slotFor finds the call of an index; pieces of a server's own tools have none.
 func (r *ReplyReader) slotFor(index int) *slot {
-	for _, s := range r.slots {
-		if s.index == index && s.isCall {
-			return s
-		}
+	if s := r.at[index]; s != nil && s.isCall {
+		return s
 	}
 	return nil
 }

@@ -2,7 +2,6 @@ package wire
 
 import (
 	"bytes"
-	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -21,6 +20,7 @@ type ReplyReader struct {
 	rep     Reply
 	tokens  tokens
 	slots   []*slot
+	at      map[int]*slot // the newest slot of an index
 	cur     *slot // the one that was used last
 	mold    mold
 }
@@ -199,10 +199,8 @@ func (r *ReplyReader) fail(b []byte, v span) {
 
 // slotAt finds or makes the slot of an index; nil when there are more than the limit has room for.
 func (r *ReplyReader) slotAt(index int) *slot {
-	for _, s := range slices.Backward(r.slots) {
-		if s.index == index {
-			return s
-		}
+	if s := r.at[index]; s != nil {
+		return s
 	}
 	return r.newSlot(index)
 }
@@ -217,7 +215,10 @@ func (r *ReplyReader) newSlot(index int) *slot {
 	}
 	r.kept += slotCost
 	s := &slot{index: index}
-	r.slots = append(r.slots, s)
+	if r.at == nil {
+		r.at = make(map[int]*slot)
+	}
+	r.slots, r.at[index] = append(r.slots, s), s
 	return s
 }
 

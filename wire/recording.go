@@ -65,7 +65,7 @@ func ReadRecording(raw []byte) (Recording, error) {
 // recordedDialect tells by the types of a list called messages, or of the parts in it, which dialect it is.
 func recordedDialect(b []byte, list span) Dialect {
 	raw := list.of(b)
-	if b[list.start] != '[' || !bytes.Contains(raw, []byte(`"tool_`)) && !bytes.Contains(raw, []byte(`"function_call`)) && !bytes.Contains(raw, []byte(`\u`)) {
+	if b[list.start] != '[' || !bytes.Contains(raw, []byte(`"tool_use"`)) && !bytes.Contains(raw, []byte(`"tool_result"`)) && !bytes.Contains(raw, []byte(`"function_call`)) && !bytes.Contains(raw, []byte(`\u`)) {
 		return Chat
 	}
 	d := Chat

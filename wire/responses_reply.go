@@ -145,7 +145,7 @@ func (r *ReplyReader) dropSlots() {
 	for _, s := range r.slots {
 		r.kept -= len(s.text) + slotCost
 	}
-	r.slots = nil
+	r.slots, r.at = nil, nil
 }
 
 // outputItem takes an item at its beginning or, done, as a whole.

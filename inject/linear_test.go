@@ -1,0 +1,218 @@
+package inject_test
+
+import (
+	"bytes"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/detect"
+	"precept/inject"
+	"precept/lesson"
+	"precept/session"
+	"precept/wire"
+)
+
+// shape is a request whose sender chose the size.
+type shape struct {
+	name    string
+	dialect wire.Dialect
+	body    func(n int) string
+}
+
+// many joins n pieces with commas; %d in a piece is its number.
+func many(n int, piece string) string {
+	var b strings.Builder
+	for i := range n {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		b.WriteString(strings.ReplaceAll(piece, "%d", fmt.Sprint(i)))
+	}
+	return b.String()
+}
+
+// calls is a request with n calls and their results, in one answer or one after the other, whose ids are written by id.
+func calls(d wire.Dialect, n int, id string, alone bool) string {
+	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
+	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
+	key := "messages"
+	switch d {
+	case wire.Messages:
+		call, result = `{"type":"tool_use","id":"`+id+`","name":"sh","input":{"command":"make %d"}}`, `{"type":"tool_result","tool_use_id":"`+id+`","is_error":true,"content":"boom"}`
+		open = `{"role":"assistant","content":[`
+	case wire.Responses:
+		call, result = `{"type":"function_call","call_id":"`+id+`","name":"sh","arguments":"{\"command\":\"make %d\"}"}`, `{"type":"function_call_output","call_id":"`+id+`","output":"{\"output\":\"boom\",\"metadata\":{\"exit_code\":2}}"}`
+		key, open, end = "input", "", ""
+	case wire.Chat, wire.None:
+	}
+	wrap := func(results string) string {
+		if d == wire.Messages {
+			return `{"role":"user","content":[` + results + `]}`
+		}
+		return results
+	}
+	list := before + "," + open + many(n, call) + end + "," + wrap(many(n, result))
+	if alone {
+		list = before + "," + many(n, open+call+end+","+wrap(result))
+		list = strings.ReplaceAll(list, "make ", "make all #") // each is another call; what they share is long
+	}
+	return `{"` + key + `":[` + list + `]}`
+}
+
+func shapes() []shape {
+	chat := func(name, format string) shape {
+		return shape{name, wire.Chat, func(n int) string { return `{"messages":[` + many(n, format) + `]}` }}
+	}
+	text := func(name, piece string) shape {
+		return shape{name, wire.Chat, func(n int) string {
+			return `{"messages":[{"role":"user","content":"` + strings.Repeat(piece, n) + `"}]}`
+		}}
+	}
+	all := []shape{
+		chat("empty objects", `{}`),
+		chat("equal words", `{"role":"user","content":"use the alpha"}`),
+		chat("other words", `{"role":"user","content":"use the alpha %d"}`),
+		chat("answers", `{"role":"assistant","content":"%d"}`),
+		chat("questions and answers", `{"role":"assistant","content":"shall I?"},{"role":"user","content":"yes, %d"}`),
+		chat("orphaned results", `{"role":"tool","tool_call_id":"c%d","content":"Error: boom"}`),
+		chat("results without ids", `{"role":"tool","content":"Error: boom"}`),
+		chat("system items", `{"role":"system","content":"be good"}`),
+		chat("refusals", `{"role":"tool","tool_call_id":"c%d","content":"The user rejected permission to use this specific tool call."}`),
+		text("our blocks", `Lessons from past experience:\n- [a] b\nEnd of lessons.\n`),
+		text("openings of blocks", `Lessons from past experience:\n`),
+		text("reminders", `<system-reminder>x</system-reminder>`),
+		text("openings of reminders", `<system-reminder><environment_context>[LOOP DETECTED]`),
+		{"parts", wire.Chat, func(n int) string {
+			return `{"messages":[{"role":"user","content":[` + many(n, `{"type":"text","text":"alpha %d"}`) + `]}]}`
+		}},
+		{"other parts", wire.Messages, func(n int) string {
+			return `{"messages":[{"role":"user","content":[` + many(n, `{"type":"image","source":{"a":[[[%d]]]}}`) + `,{"type":"text","text":"alpha"}]}]}`
+		}},
+		{"nested parts", wire.Chat, func(n int) string {
+			return `{"messages":[{"role":"user","content":[{"type":"image","x":` + strings.Repeat("[", 200) + many(20*n, "1") + strings.Repeat("]", 200) + `},{"type":"text","text":"alpha"}]}]}`
+		}},
+		{"tools", wire.Chat, func(n int) string {
+			return `{"messages":[{"role":"user","content":"alpha beta"}],"tools":[` + many(n, `{"type":"function","function":{"name":"t%d"}}`) + `]}`
+		}},
+		{"keys", wire.Chat, func(n int) string {
+			return `{` + many(n, `"key%d":1`) + `,"messages":[{"role":"user","content":"alpha"}]}`
+		}},
+		{"large arguments", wire.Chat, func(n int) string {
+			return `{"messages":[` + many(4, `{"role":"assistant","tool_calls":[{"id":"c%d","function":{"name":"sh","arguments":"{\"command\":[`+many(n, `{}`)+`]}"}}]},{"role":"tool","tool_call_id":"c%d","content":"Exit code 1"}`) + `]}`
+		}},
+	}
+	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		for _, id := range []string{"call_%d", "same", ""} {
+			for _, alone := range []bool{false, true} {
+				name := fmt.Sprintf("%s calls, ids %q, one by one %t", d, id, alone)
+				all = append(all, shape{name, d, func(n int) string { return calls(d, n, id, alone) }})
+			}
+		}
+	}
+	return all
+}
+
+// turns is what a proxy has to make a turn of a request.
+type turns struct {
+	injector *inject.Injector
+	book     *lesson.Book
+}
+
+func newTurns() turns {
+	teach := func(slug string, tools []string, words ...string) *lesson.Lesson {
+		return &lesson.Lesson{
+			Slug: slug, Title: "About " + slug, Advice: "Look twice.", State: lesson.Active, Confidence: 0.5, ContentHash: strings.Repeat("0", 64),
+			Trigger: lesson.Trigger{Keywords: words, Tools: tools},
+		}
+	}
+	return turns{
+		injector: inject.New(inject.Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}}),
+		book:     lesson.NewBook([]*lesson.Lesson{teach("one", nil, "alpha"), teach("two", nil, "boom"), teach("three", []string{"nothing*"}, "beta")}),
+	}
+}
+
+// work does everything that a request costs, twice: it is seen for the first time, and again with its history known.
+func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
+	t.Helper()
+	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
+	memory, threads := wire.NewMemory(), session.NewThreader(session.Options{Entropy: func() [16]byte { return [16]byte{1} }})
+	scope, claim := session.Scope{Tenant: "default"}, session.Claim{Agent: "coder"}
+	var rec *session.Record
+	for range 2 {
+		req, err := memory.Parse(1, d, body, 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := threads.Resolve(scope, claim, req, now, nil)
+		if rec == nil {
+			rec = session.NewRecord("default", claim, found, now)
+		}
+		var results detect.Results
+		rec.Side(req, claim, session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools})
+		plan := w.injector.Plan(rec, inject.Turn{Request: req, Claim: claim, Book: w.book, Beliefs: bandit.NewCounters(), Results: &results, Now: now})
+		if _, err := req.Splice(nil, plan.Edits); err != nil {
+			t.Fatal(err)
+		}
+		results.Signals(req, nil)
+		for _, res := range req.NewResults() {
+			req.CallOf(res.CallID)
+		}
+		threads.Ended(found, true, now)
+	}
+	if err := detect.Inspect(bytes.NewReader(body), func(detect.Finding) error { return nil }); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// best is the shortest of several times that the work takes.
+func (w turns) best(t testing.TB, s shape, n int) time.Duration {
+	t.Helper()
+	body := []byte(s.body(n))
+	least := time.Duration(1 << 62)
+	for range 2 {
+		begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
+		w.work(t, s.dialect, body)
+		least = min(least, time.Since(begin))
+	}
+	return least
+}
+
+// TestCostIsLinear: a request four times as long costs four times as much, not sixteen. Twice that is allowed for caches and
+// neighbours, and another measurement before it is called a failure.
+func TestCostIsLinear(t *testing.T) {
+	const n, times, allowed = 1500, 4, 8
+	if testing.Short() {
+		t.Skip("it measures times")
+	}
+	w := newTurns()
+	for _, s := range shapes() {
+		t.Run(s.name, func(t *testing.T) {
+			var small, large time.Duration
+			for range 4 {
+				small, large = w.best(t, s, n), w.best(t, s, times*n)
+				if large <= allowed*small+time.Millisecond {
+					return
+				}
+			}
+			t.Errorf("%d of them take %v, %d take %v", n, small, times*n, large)
+		})
+	}
+}
+
+func BenchmarkTurnOfSize(b *testing.B) {
+	w := newTurns()
+	for _, s := range shapes() {
+		for _, n := range []int{10_000, 20_000, 40_000} {
+			body := []byte(s.body(n))
+			b.Run(fmt.Sprintf("%s/%d", s.name, n), func(b *testing.B) {
+				b.SetBytes(int64(len(body)))
+				for b.Loop() {
+					w.work(b, s.dialect, body)
+				}
+			})
+		}
+	}
+}
