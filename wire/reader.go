@@ -21,7 +21,7 @@ type ReplyReader struct {
 	tokens  tokens
 	slots   []*slot
 	at      map[int]*slot // the newest slot of an index
-	cur     *slot // the one that was used last
+	cur     *slot         // the one that was used last
 	mold    mold
 }
 
