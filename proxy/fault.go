@@ -20,7 +20,7 @@ type problem struct {
 func (p *problem) Error() string { return p.message }
 
 // refusal is the error of a request that precept answers itself.
-func refusal(d wire.Dialect, status int, message string) error {
+func refusal(d wire.Dialect, status int, message string) *problem {
 	return &problem{dialect: d, status: status, message: message}
 }
 
@@ -43,9 +43,6 @@ func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 		p.opts.Metrics.FailedOpen("handler")
 		p.opts.Log.Error("a request failed in precept itself", "error", err)
 		own = &problem{dialect: spoken(r), status: http.StatusServiceUnavailable, message: "precept could not handle the request; try again"}
-	}
-	if r.ProtoMajor == 1 && own.status == http.StatusRequestEntityTooLarge {
-		w.Header().Set("Connection", "close") // the rest of the body is not read
 	}
 	write(w, own.dialect, own.status, own.message)
 }

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"io"
 	"log"
@@ -13,67 +14,97 @@ import (
 	"time"
 )
 
-// newTransport is the client side. Compression is off, because a transport that decodes gzip unasked would change bytes;
-// there is no overall timeout, because a stream may last for hours.
+// Bounds of the client side.
+const (
+	mostHeaders  = 1 << 20  // bytes of a response's headers
+	streamWindow = 64 << 10 // bytes of one HTTP/2 stream that may wait in memory for a client that does not read
+	mostIdle     = 4096     // kept connections, over all upstreams
+)
+
+// newTransport is the one road to every upstream. Compression is off, because a transport that decodes gzip unasked would change
+// bytes; there is no overall timeout, because a stream may last for hours. The pings notice an HTTP/2 connection that is dead:
+// all requests to an upstream share it.
 func newTransport(header time.Duration) *http.Transport {
 	return &http.Transport{
-		Proxy:                 http.ProxyFromEnvironment,
-		DialContext:           (&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
-		TLSHandshakeTimeout:   10 * time.Second,
-		ResponseHeaderTimeout: header,
-		IdleConnTimeout:       90 * time.Second,
-		MaxIdleConns:          4096,
-		MaxIdleConnsPerHost:   4096,
-		DisableCompression:    true,
-		ForceAttemptHTTP2:     true,
-		WriteBufferSize:       64 << 10,
-		ReadBufferSize:        16 << 10,
+		Proxy:                  http.ProxyFromEnvironment,
+		DialContext:            dialer(&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}),
+		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
+		TLSHandshakeTimeout:    10 * time.Second,
+		ResponseHeaderTimeout:  header,
+		ExpectContinueTimeout:  time.Second,
+		MaxResponseHeaderBytes: mostHeaders,
+		IdleConnTimeout:        90 * time.Second,
+		MaxIdleConns:           mostIdle,
+		MaxIdleConnsPerHost:    mostIdle,
+		DisableCompression:     true,
+		ForceAttemptHTTP2:      true,
+		HTTP2: &http.HTTP2Config{
+			MaxReceiveBufferPerStream: streamWindow,
+			SendPingTimeout:           30 * time.Second,
+			PingTimeout:               15 * time.Second,
+		},
 	}
 }
 
-// copyBuffers lends ReverseProxy its copy buffers.
-type copyBuffers struct{ p *pool }
-
-func (c copyBuffers) Get() []byte  { b := c.p.get(32 << 10); return b[:cap(b)] }
-func (c copyBuffers) Put(b []byte) { c.p.put(b) }
-
-// exchange is one forwarding: what goes out, and who watches what comes back.
+// forwarding is one request on its way: what goes out, and who watches what comes back. It is the RoundTripper of its own
+// ReverseProxy.
 type forwarding struct {
 	url      *url.URL
 	body     *payload // nil: the client's body is streamed as it is
 	length   int64    // of body; -1 when the client announced trailers
 	decoded  bool     // body is no longer in the client's Content-Encoding
-	proxied  bool     // an HTTP proxy of the environment stands before the upstream
 	identity bool     // ask the upstream for an unencoded reply
 	original *payload // what to send again if the upstream rejects body; nil: nothing was changed
 	rejected func(status int)
-	turn     *turn // which is told of the response, or why there is none
+	turn     *turn         // which is told of the response, or why there is none
+	came     *http.Request // as the server handed it out: trailers that nobody announced are put there
+
+	road http.RoundTripper
+	attempts
 }
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that the client sees a
 // cut as well.
-func (p *Proxy) serve(w *patient, r *http.Request, f *forwarding) {
-	if p.direct.serves(f, r) {
-		p.relay(w, r, f)
-		return
-	}
+func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
+	f.road = p.transport
 	rp := httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
-		Transport:      p.transport,
+		Transport:      f,
 		FlushInterval:  -1,
-		BufferPool:     copyBuffers{&p.pool},
+		BufferPool:     copyBuffers{&p.pool, f.turn},
 		ErrorLog:       p.stdlog,
 		ModifyResponse: f.turn.response,
 		ErrorHandler:   f.turn.failed,
 	}
-	if f.original != nil {
-		rp.Transport = &secondTry{rp.Transport, f}
-	}
 	rp.ServeHTTP(w, r)
 }
 
-// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the forwarding headers and
-// whatever it could not parse of the query.
+// copyBuffers lends ReverseProxy its copy buffers.
+type copyBuffers struct {
+	p    *pool
+	turn *turn
+}
+
+// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces are some hundred bytes.
+const eventPiece, mostPiece = 4 << 10, 32 << 10
+
+// Get implements httputil.BufferPool.
+func (c copyBuffers) Get() []byte {
+	n := int64(mostPiece)
+	if w := &c.turn.watch; w.events {
+		n = eventPiece
+	} else if w.want >= 0 {
+		n = min(max(w.want, eventPiece), mostPiece)
+	}
+	b := c.p.get(int(n))
+	return b[:cap(b)]
+}
+
+// Put implements httputil.BufferPool.
+func (c copyBuffers) Put(b []byte) { c.p.put(b) }
+
+// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the forwarding headers, whatever it
+// could not parse of the query, and the trailers that have not come yet.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -81,11 +112,6 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 			out.Header[h] = v
 		}
 	}
-	f.dress(out)
-}
-
-// dress makes of a request whose headers are the client's the one that goes out.
-func (f *forwarding) dress(out *http.Request) {
 	out.URL, out.Host = f.url, ""
 	for h := range out.Header {
 		if strings.HasPrefix(h, "Precept-") {
@@ -96,59 +122,81 @@ func (f *forwarding) dress(out *http.Request) {
 	if f.identity {
 		out.Header.Set("Accept-Encoding", "identity")
 	}
+	if len(f.came.Trailer) > 0 {
+		out.Trailer = f.came.Trailer
+	}
 	if f.body == nil {
 		return
 	}
 	if f.decoded {
 		out.Header.Del("Content-Encoding")
 	}
-	out.Header.Del("Expect") // the body is here: there is nothing to wait for
+	if f.body.tail == nil {
+		out.Header.Del("Expect") // the body is here: there is nothing to wait for
+	}
 	setBody(out, f.body, f.length)
 }
 
-// setBody gives the request a body that can be sent again: without GetBody the transport cannot repeat a POST on a fresh
-// connection when the kept-alive one turns out to have been closed by the upstream, and the client would see a 502.
+// setBody gives the request a body that can be sent again: without GetBody the transport cannot repeat a request of which
+// nothing was written because the kept connection turned out to be closed.
 func setBody(out *http.Request, b *payload, length int64) {
-	out.Body = b.reader()
 	out.ContentLength = length
-	out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	if length == 0 {
 		out.Body, out.GetBody = nil, nil
+		return
 	}
-	if b.tail != nil { // the rest comes from the client once
-		out.GetBody = nil
+	out.Body, out.GetBody = b.reader(), nil
+	if b.tail == nil { // else the rest comes from the client, once
+		out.GetBody = func() (io.ReadCloser, error) { return b.reader(), nil }
 	}
 }
 
-// secondTry sends the client's original bytes once more when the upstream rejects a request that we changed.
-type secondTry struct {
-	next http.RoundTripper
-	f    *forwarding
-}
-
-// RoundTrip implements http.RoundTripper.
-func (s *secondTry) RoundTrip(r *http.Request) (*http.Response, error) {
-	res, err := s.next.RoundTrip(r)
-	if err != nil {
-		return nil, err
+// RoundTrip implements http.RoundTripper. It sends the client's original bytes once more when the upstream rejects a request that
+// was changed. No other request is repeated but those of which net/http knows that nothing was written, or that carry an
+// Idempotency-Key.
+func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
+	r = f.follow(r)
+	res, err := f.ask(r)
+	if err != nil || f.original == nil {
+		return res, err
 	}
 	switch res.StatusCode {
 	case http.StatusBadRequest, http.StatusRequestEntityTooLarge, http.StatusUnprocessableEntity:
-	default:
-		return res, nil
+		return f.again(r, res), nil
 	}
+	return res, nil
+}
+
+// ask sends the request, and takes no answer that was there before it.
+func (f *forwarding) ask(r *http.Request) (*http.Response, error) {
+	res, err := f.road.RoundTrip(r)
+	if err == nil && f.unasked.Load() {
+		_ = res.Body.Close()
+		return nil, errUnasked
+	}
+	return res, err
+}
+
+// again is the second try. The answer is the first one when there is no second.
+func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response {
 	again := r.Clone(r.Context())
-	setBody(again, s.f.original, int64(len(s.f.original.data)))
-	second, err := s.next.RoundTrip(again)
+	length := int64(len(f.original.data))
+	if r.ContentLength < 0 { // the client announced trailers
+		length = -1
+	}
+	setBody(again, f.original, length)
+	if enc := f.came.Header["Content-Encoding"]; f.decoded && len(enc) > 0 {
+		again.Header["Content-Encoding"] = enc
+	}
+	second, err := f.ask(again)
 	if err != nil {
-		return res, nil //nolint:nilerr // the first answer is a true one, and the client gets it
+		return first
 	}
-	_, _ = io.CopyN(io.Discard, res.Body, 64<<10)
-	_ = res.Body.Close()
+	_ = first.Body.Close()       // unread: its end may never come
 	if second.StatusCode < 300 { // the bytes were at fault, not the request
-		s.f.rejected(res.StatusCode)
+		f.rejected(first.StatusCode)
 	}
-	return second, nil
+	return second
 }
 
 // watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and its turn sees every
@@ -156,28 +204,26 @@ func (s *secondTry) RoundTrip(r *http.Request) (*http.Response, error) {
 type watched struct {
 	io.ReadCloser
 	turn  *turn
-	idle  *time.Timer // nil for a body that keeps to the limit by itself
+	idle  *time.Timer
 	limit time.Duration
 }
-
-// idling is a body that ends a read in which nothing comes for so long.
-type idling interface{ idleLimit(d time.Duration) }
 
 // watch puts a body under the limit.
 func (w *watched) watch(t *turn, body io.ReadCloser, limit time.Duration) {
 	w.ReadCloser, w.turn, w.limit = body, t, limit
-	if b, ok := body.(idling); ok {
-		b.idleLimit(limit)
-	} else if body != http.NoBody {
+	if body != http.NoBody {
 		w.idle = time.AfterFunc(limit, func() { _ = body.Close() })
 	}
 }
 
-// Read implements io.Reader.
+// Read implements io.Reader. The limit is the upstream's: while the client keeps us waiting it does not run.
 func (w *watched) Read(b []byte) (int, error) {
-	n, err := w.ReadCloser.Read(b)
 	if w.idle != nil {
 		w.idle.Reset(w.limit)
+	}
+	n, err := w.ReadCloser.Read(b)
+	if w.idle != nil {
+		w.idle.Stop()
 	}
 	w.turn.see(b[:n], err)
 	return n, err
@@ -191,63 +237,13 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// patient bounds how long one write to the client may take, not how long the response may last.
-type patient struct {
-	http.ResponseWriter
-	ctl   *http.ResponseController
-	limit time.Duration
-	now   func() time.Time
-	moved time.Time // when the deadline was set last
-	wrote int64
-	code  int
-	conn  *corkConn // the client's, nil where nothing can be held back
-}
-
-// Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small writes would cost more than
-// they do.
-func (p *patient) Write(b []byte) (int, error) {
-	if now := p.now(); now.Sub(p.moved) > p.limit/16 {
-		p.moved = now
-		_ = p.ctl.SetWriteDeadline(now.Add(p.limit))
-	}
-	if len(b) > corkFrom { // until FlushError
-		p.conn.cork(len(b))
-	}
-	n, err := p.ResponseWriter.Write(b)
-	p.wrote += int64(n)
-	return n, err
-}
-
-// FlushError sends what was written.
-func (p *patient) FlushError() error {
-	return errors.Join(p.ctl.Flush(), p.conn.uncork())
-}
-
-// end is for when nothing more comes: what the server itself has to add goes through.
-func (p *patient) end() {
-	_ = p.conn.uncork()
-	_ = p.ctl.SetWriteDeadline(time.Time{})
-}
-
-// WriteHeader notes the status.
-func (p *patient) WriteHeader(code int) {
-	if code >= 200 {
-		p.code = code
-	}
-	p.ResponseWriter.WriteHeader(code)
-}
-
-// Unwrap lets http.ResponseController find Hijack and the deadlines.
-func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }
-
 // statusOf says which status precept answers with when the upstream could not be asked.
 func statusOf(err error) (int, string) {
 	var ne net.Error
+	var op *net.OpError
 	switch {
-	case errors.Is(err, errTooLarge):
-		return http.StatusRequestEntityTooLarge, "the request body exceeds limits.body_bytes; raise it, or send less"
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout(),
-		strings.Contains(err.Error(), "timeout awaiting response headers"):
+	case errors.As(err, &op) && op.Op == "dial":
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
 	}
 	return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"

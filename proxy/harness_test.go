@@ -4,12 +4,15 @@ import (
 	"bytes"
 	"context"
 	"crypto/rand"
+	"encoding/pem"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
 	"maps"
 	"net/http"
 	"net/http/httptest"
+	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -25,7 +28,24 @@ import (
 	"precept/store/sqlite"
 )
 
-func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+// TestMain lets the certificate of httptest's servers be one that the system trusts, as an operator's is.
+func TestMain(m *testing.M) {
+	srv := httptest.NewTLSServer(nil)
+	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
+	srv.Close()
+	dir, err := os.MkdirTemp("", "precept-test")
+	if err != nil {
+		panic(err)
+	}
+	file := filepath.Join(dir, "roots.pem")
+	if err := errors.Join(os.WriteFile(file, pool, 0o600), os.Setenv("SSL_CERT_FILE", file)); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(code int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(code)
+	}))
+}
 
 // seen is one request as the upstream got it.
 type seen struct {
@@ -146,9 +166,7 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = st.Run(ctx) })
-	srv := httptest.NewUnstartedServer(p.Handler())
-	srv.Listener, srv.Config.ConnContext = Corking(srv.Listener), ConnContext
-	srv.Start()
+	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
 	r := &rig{Proxy: p, url: srv.URL, up: up}
 	r.stop = func() {

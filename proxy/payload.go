@@ -1,16 +1,11 @@
 package proxy
 
 import (
+	"bytes"
 	"errors"
 	"io"
 	"sync"
 )
-
-// errReleased is what a read of a request body gets after its turn is over.
-var errReleased = errors.New("proxy: request body read after its turn was over")
-
-// errTooLarge says that a request body exceeds limits.body_bytes.
-var errTooLarge = errors.New("proxy: request body exceeds limits.body_bytes")
 
 // smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. What is larger is left to the collector.
 const (
@@ -87,63 +82,29 @@ func (p *pool) readBody(r io.Reader, size int64, limit int64) (body []byte, more
 	}
 }
 
-// payload is a request body that may be sent several times (a retry on a stale connection, the original after a
-// rejection) and that can be called back from every reader at once.
+// payload is a request body: what is in memory, and the rest of the client's where it is longer than what is looked at.
 type payload struct {
-	mu   sync.Mutex
-	data []byte // nil once released
-	tail io.Reader
+	data    []byte
+	tail    io.Reader
+	readers []*bytes.Reader // that were given out
 }
 
-// reader gives a fresh reader of the whole payload.
-func (p *payload) reader() io.ReadCloser { return &payloadReader{p: p} }
-
-// release ends the payload's life: later reads fail, and the buffer is the caller's again.
-func (p *payload) release() []byte {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	b := p.data
-	p.data, p.tail = nil, nil
-	return b
-}
-
-// payloadReader reads one payload once.
-type payloadReader struct {
-	p   *payload
-	off int
-	end bool
-}
-
-// Read copies under the payload's lock, so that release cannot pull the buffer away in the middle.
-func (r *payloadReader) Read(b []byte) (int, error) {
-	n, tail, err := r.read(b)
-	if tail != nil { // not under the lock: a slow client must not hold up the turn's end
-		return tail.Read(b)
+// reader gives a reader of the whole payload. What is in memory is a bytes.Reader, of which net/http knows that it never makes
+// it wait: it sends headers and a short body in one piece.
+func (p *payload) reader() io.ReadCloser {
+	r := bytes.NewReader(p.data)
+	p.readers = append(p.readers, r)
+	if p.tail == nil {
+		return io.NopCloser(r)
 	}
-	return n, err
+	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// read serves what is in memory; past it, it hands out the rest of the client's body where there is one.
-func (r *payloadReader) read(b []byte) (int, io.Reader, error) {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	switch {
-	case r.end || r.p.data == nil:
-		return 0, nil, errReleased
-	case r.off < len(r.p.data):
-		n := copy(b, r.p.data[r.off:])
-		r.off += n
-		return n, nil, nil
-	case r.p.tail != nil:
-		return 0, r.p.tail, nil
+// release gives the buffer back. Nobody may read the payload any more; net/http still holds its readers, until the response ends.
+func (p *payload) release(to *pool) {
+	for _, r := range p.readers {
+		r.Reset(nil)
 	}
-	return 0, nil, io.EOF
-}
-
-// Close ends this reader alone.
-func (r *payloadReader) Close() error {
-	r.p.mu.Lock()
-	defer r.p.mu.Unlock()
-	r.end = true
-	return nil
+	to.put(p.data)
+	p.data, p.readers = nil, nil
 }

@@ -9,6 +9,7 @@ import (
 	"log"
 	"log/slog"
 	"net/http"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -45,7 +46,6 @@ type Proxy struct {
 	opts      Options
 	pool      pool
 	transport *http.Transport
-	direct    *direct
 	stdlog    *log.Logger
 	parses    *wire.Memory
 	threads   *session.Threader
@@ -85,7 +85,7 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), direct: newDirect(o.Config.Limits.UpstreamHeaderTimeout, o.Now),
+		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout),
 	}
 	return p, p.Configure(o.Config)
 }
@@ -157,14 +157,19 @@ func (p *Proxy) Handler() http.Handler {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
-	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer, c.Request()) })
-	return p.noTunnel(e)
+	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer.(*clientWriter), c.Request()) }) //nolint:errcheck,forcetypeassert // front made it
+	return p.front(e)
 }
 
-// noTunnel refuses CONNECT, whose target is no path that a router knows. It stands before echo, which would make its own
-// middleware anew for each request.
-func (p *Proxy) noTunnel(next http.Handler) http.Handler {
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+// front stands before echo: it counts every request however it ends, answers for a panic, and refuses CONNECT, whose target is
+// no path that a router knows.
+func (p *Proxy) front(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		w := &clientWriter{
+			ResponseWriter: rw, ctl: http.NewResponseController(rw), limit: p.set.Load().cfg.Limits.ClientWriteTimeout, now: p.opts.Now,
+			old: !r.ProtoAtLeast(1, 1),
+		}
+		defer p.answered(w, r)
 		if r.Method == http.MethodConnect {
 			p.fail(refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels"), w, r)
 			return
@@ -173,19 +178,49 @@ func (p *Proxy) noTunnel(next http.Handler) http.Handler {
 	})
 }
 
+// answered is the end of every request. A panic of ours is answered where nothing was, and seen as a cut where something was.
+func (p *Proxy) answered(w *clientWriter, r *http.Request) {
+	v := recover()
+	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
+		p.opts.Log.Error("a request panicked", "panic", v, "stack", string(debug.Stack()))
+		if w.code == 0 {
+			p.fail(errPanicked, w, r)
+			v = nil
+		} else {
+			p.opts.Metrics.FailedOpen("handler")
+			v = http.ErrAbortHandler
+		}
+	}
+	w.end()
+	p.opts.Metrics.request(w.dialect, w.code)
+	if v != nil {
+		panic(v)
+	}
+}
+
+// errPanicked is what a panic is to the client.
+var errPanicked = errors.New("panicked")
+
 // Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
+
+// Ready says why no more requests should come: nil while they may.
+func (p *Proxy) Ready() error {
+	if p.draining.Load() {
+		return errors.New("draining")
+	}
+	return nil
+}
 
 // Close ends idle upstream connections, after the server has stopped.
 func (p *Proxy) Close() {
 	p.transport.CloseIdleConnections()
-	p.direct.CloseIdleConnections()
 }
 
 // ready does not depend on the store: an agent can work without it.
 func (p *Proxy) ready(c echo.Context) error {
-	if p.draining.Load() {
-		return c.String(http.StatusServiceUnavailable, "draining\n")
+	if err := p.Ready(); err != nil {
+		return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 	}
 	if !p.opts.Store.Healthy() {
 		return c.String(http.StatusOK, "ok, degraded: the store cannot be written\n")

@@ -37,12 +37,12 @@ func (t *turn) record() {
 	case main:
 		changed = store.Counted
 	}
-	if t.kept == nil {
+	if t.kept == nil || !t.gathered {
 		return
 	}
 	t.complete(now)
 	t.offer(store.Turn{
-		Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.results.Signals(t.req, t.remembered), Answered: t.answered(),
+		Exchange: t.kept, Begun: t.begun, Size: t.size, Signals: t.signals, Answered: t.answered,
 	})
 }
 
@@ -54,12 +54,12 @@ func (t *turn) decided() bool {
 // publish lets other replicas know what was decided, before the client has the whole answer; and how far a session has come
 // that goes from one to the other. One that stays is written in its own time.
 func (t *turn) publish() {
-	if t.kept == nil || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
+	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
 		return
 	}
 	t.p.guard("publish", func() {
 		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(t.ses, t.kept, t.answered(), t.waited)
+		t.p.opts.Store.Publish(t.ses, t.kept, t.answered, t.waited)
 	})
 }
 
@@ -101,17 +101,28 @@ func (t *turn) echoed() bool {
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
-// complete copies what is new in the turn out of the request's buffer, which is about to be given back, once.
-func (t *turn) complete(now time.Time) {
-	if t.size > 0 {
+// gather takes what is kept of the request out of its buffer, which is about to be given back.
+func (t *turn) gather() {
+	if t.kept == nil {
 		return
 	}
+	t.size = int64(t.newItems(t.kept))
+	t.signals, t.answered = t.results.Signals(t.req, t.remembered), t.arguments()
+	t.gathered = true
+}
+
+// complete adds what became of the turn, once.
+func (t *turn) complete(now time.Time) {
+	if t.completed {
+		return
+	}
+	t.completed = true
 	x := t.kept
 	x.Status, x.Outcome, x.LatencyMS = t.watch.status, t.outcome(), ms(now.Sub(t.started))
 	if !t.watch.first.IsZero() {
 		x.FirstMS = ms(t.watch.first.Sub(t.started))
 	}
-	size := t.newItems(x)
+	size := 0
 	if rep := t.watch.reply; rep != nil {
 		x.Reply = sample.Reply{
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
@@ -125,7 +136,7 @@ func (t *turn) complete(now time.Time) {
 		x.Truncated = x.Truncated || rep.Cut
 	}
 	x.Truncated = x.Truncated || t.watch.overflow
-	t.size = max(int64(size), 1)
+	t.size = max(t.size+int64(size), 1)
 }
 
 // newItems copies the items that no earlier turn has shown, up to capture_limit.
@@ -169,9 +180,9 @@ func (t *turn) remembered(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// answered lists the arguments of the calls that the new results answer, for the opt-out by path: a result is dropped
-// when its call named the path.
-func (t *turn) answered() []string {
+// arguments lists those of the calls that the new results answer, for the opt-out by path: a result is dropped when its call
+// named the path.
+func (t *turn) arguments() []string {
 	var args []string
 	for i := max(t.req.New(), 0); i < t.req.Len(); i++ {
 		for _, res := range t.req.Item(i).Results {

@@ -14,7 +14,6 @@ type target struct {
 	name      string
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
-	proxied   bool   // an HTTP proxy of the environment stands before it
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
 }
 
@@ -28,8 +27,6 @@ func newTarget(name, raw string) (*target, error) {
 		return nil, fmt.Errorf("upstream %s: %q is no http or https URL; write it like https://api.openai.com/v1", name, raw)
 	}
 	t := &target{name: name, base: u, path: strings.TrimRight(u.EscapedPath(), "/")}
-	via, err := http.ProxyFromEnvironment(&http.Request{URL: u})
-	t.proxied = via != nil || err != nil
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}

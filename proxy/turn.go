@@ -20,8 +20,10 @@ import (
 type turn struct {
 	p       *Proxy
 	set     *settings
+	w       *clientWriter
 	r       *http.Request
-	id      string // Precept-Request-Id
+	forward *forwarding // nil for what is passed on
+	id      string      // Precept-Request-Id
 	who     identity
 	claim   session.Claim
 	dialect wire.Dialect
@@ -47,9 +49,14 @@ type turn struct {
 	turn   int // number of the turn in its session
 	base   int // items of the list that an earlier turn has shown
 
-	kept  *sample.Exchange // what is kept of the turn, nil for nothing
-	begun *store.Begun
-	size  int64 // bytes of what is kept, once it is complete
+	kept      *sample.Exchange // what is kept of the turn, nil for nothing
+	begun     *store.Begun
+	size      int64           // bytes of what is kept
+	gathered  bool            // kept, signals and answered hold what the request says
+	completed bool            // kept holds what became of it
+	signals   []detect.Signal // what the traffic says of the session
+	answered  []string        // arguments of the calls that the request's results answer
+	gone      bool            // the request's body was given back, and req with it
 
 	early   []session.Echo // keys that went by before the request had its id
 	offered bool           // the recorder judges the turn
@@ -58,13 +65,16 @@ type turn struct {
 }
 
 // pass is the whole data face but for precept's own paths.
-func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
+func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	set := p.set.Load()
 	form, escaped, _ := session.ParsePath(r.URL.EscapedPath())
 	dialect, shape := wire.None, family(escaped, r.Header)
 	if d := wire.DialectOf(escaped); r.Method == http.MethodPost && d == shape { // a thread's messages are none of the API's
 		dialect = d
+		w.dialect = d
 	}
+	came := r
+	r = w.receive(r, int64(set.cfg.Limits.BodyBytes))
 	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
 		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
 	}
@@ -76,24 +86,22 @@ func (p *Proxy) pass(w http.ResponseWriter, r *http.Request) error {
 	if tgt == nil {
 		return refusal(shape, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
 	}
-	pw := &patient{ResponseWriter: w, ctl: http.NewResponseController(w), limit: set.cfg.Limits.ClientWriteTimeout, now: p.opts.Now, conn: corkOf(r.Context())}
-	defer pw.end()
-	r.Body = http.MaxBytesReader(pw, r.Body, int64(set.cfg.Limits.BodyBytes))
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
-		return refusal(shape, http.StatusRequestEntityTooLarge, errTooLarge.Error())
+		return refusal(shape, http.StatusRequestEntityTooLarge, tooLarge)
 	}
-	t := &turn{p: p, set: set, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
-	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, proxied: tgt.proxied}
+	t := &turn{p: p, set: set, w: w, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
+	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, came: came}
 	if dialect != wire.None {
 		if err := t.read(f); err != nil {
 			return err
 		}
-		defer t.finish(pw)
+		defer t.finish()
+		t.forward = f
 		t.prepare(f)
 		t.name()
 		p.guard("begin", t.begin)
 	}
-	p.serve(pw, r, f)
+	p.serve(w, r, f)
 	return nil
 }
 
@@ -108,10 +116,10 @@ func (t *turn) read(f *forwarding) error {
 	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit)
 	if err != nil {
 		t.p.pool.put(b)
-		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-			return refusal(t.dialect, http.StatusRequestEntityTooLarge, errTooLarge.Error())
+		if own := t.w.body.fault(t.dialect); own != nil {
+			return own
 		}
-		return refusal(t.dialect, http.StatusBadRequest, "the request body ended early")
+		return err
 	}
 	t.body = &payload{data: b}
 	f.body, f.length = t.body, int64(len(b))
@@ -120,7 +128,7 @@ func (t *turn) read(f *forwarding) error {
 		f.length = t.r.ContentLength
 		t.uninspected("size")
 	}
-	if len(t.r.Trailer) > 0 {
+	if len(f.came.Trailer) > 0 {
 		f.length = -1
 	}
 	t.p.opts.Metrics.phase(phaseRead, t.p.opts.Now().Sub(t.started))

@@ -19,6 +19,7 @@ type watch struct {
 	first    time.Time // of the response's headers
 	reader   *wire.ReplyReader
 	want     int64 // Content-Length, -1 unknown
+	events   bool  // a stream of events: many small pieces
 	seen     int64
 	held     int64 // bytes charged to capture_total_bytes
 	end      error // io.EOF: a whole body; nil: nobody read to the end
@@ -31,7 +32,11 @@ type watch struct {
 
 // response is ReverseProxy's hook: the reply's headers are here.
 func (t *turn) response(res *http.Response) error {
-	t.watch.status, t.watch.first = res.StatusCode, t.p.opts.Now()
+	if err := strange(res, t.r); err != nil {
+		return err
+	}
+	t.watch.status, t.watch.first, t.watch.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
+	t.watch.events = strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
 	if t.id != "" {
 		res.Header.Set("Precept-Request-Id", t.id)
 	}
@@ -45,12 +50,24 @@ func (t *turn) response(res *http.Response) error {
 		t.over()
 	}
 	if t.ses != nil {
-		t.watch.want = res.ContentLength
 		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		t.watch.body.watch(t, res.Body, t.set.cfg.Limits.StreamIdleTimeout)
 		res.Body = &t.watch.body
+	}
+	t.letGo()
+	return nil
+}
+
+// strange says what is wrong with a response that no client can be given: one that switches protocols although nobody asked for
+// it, or with a status that is none.
+func strange(res *http.Response, r *http.Request) error {
+	switch {
+	case res.StatusCode < 100 || res.StatusCode > 999:
+		return errors.New("the upstream answers with a status that is none")
+	case res.StatusCode == http.StatusSwitchingProtocols && r.Header.Get("Upgrade") == "":
+		return errors.New("the upstream switches protocols, which nobody asked for")
 	}
 	return nil
 }
@@ -152,14 +169,15 @@ func (t *turn) whole() bool {
 
 // failed is ReverseProxy's hook for an upstream that gave no answer.
 func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
-	if errors.Is(r.Context().Err(), context.Canceled) {
-		panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
+	own := t.w.body.fault(spoken(t.r)) // a read that fails cancels the request as well
+	if own == nil {
+		if errors.Is(r.Context().Err(), context.Canceled) {
+			panic(http.ErrAbortHandler) // the client is gone; there is nobody to answer
+		}
+		code, text := statusOf(err)
+		own = refusal(spoken(t.r), code, text)
 	}
-	if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
-		err = errTooLarge
-	}
-	code, text := statusOf(err)
-	t.watch.status = code
+	t.watch.status = own.status
 	t.over()
 	if t.id != "" {
 		w.Header().Set("Precept-Request-Id", t.id)
@@ -167,26 +185,36 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	if t.ses != nil || t.side != "" {
 		w.Header().Set("Precept-Session", t.sessionName())
 	}
-	write(w, spoken(t.r), code, text)
+	t.p.fail(own, w, r)
+}
+
+// letGo gives the request's body back, once there is an answer: by now nothing of it will be sent again. What is kept of it is
+// taken out before.
+func (t *turn) letGo() {
+	if t.forward == nil || t.gone {
+		return
+	}
+	t.gone = true
+	t.p.guard("gather", t.gather)
+	idle := t.forward.open.Load() == 0
+	for _, b := range [...]*payload{t.body, t.out} {
+		if b != nil && idle { // else somebody may still read it, and the collector takes it when nobody does
+			b.release(&t.p.pool)
+		}
+	}
+	f := t.forward
+	t.body, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil
+	t.plan.Edits = nil
 }
 
 // finish runs when the client has its answer, or is gone. It gives everything back.
-func (t *turn) finish(w *patient) {
-	code := w.code
-	if code == 0 {
-		code = t.watch.status
-	}
-	t.p.opts.Metrics.request(t.dialect, code)
+func (t *turn) finish() {
+	t.letGo()
 	if t.watch.reader != nil && !t.watch.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
 	t.p.guard("record", t.record)
 	t.p.copies.Add(-t.watch.held)
-	for _, b := range [...]*payload{t.body, t.out} {
-		if b != nil {
-			t.p.pool.put(b.release())
-		}
-	}
 }
 
 // outcome says how the turn ended, in the words of an exchange.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"os"
 	"time"
 
@@ -34,6 +35,7 @@ func main() { os.Exit(run()) }
 // run is main with an exit code, so that tests can be precept.
 func run() int {
 	tuneCollector(os.LookupEnv)
+	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
 	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now, random: rand.Reader}
 	return w.execute(context.Background(), os.Args[1:])
 }

@@ -20,7 +20,6 @@ import (
 
 	"precept/admin"
 	"precept/configs"
-	"precept/proxy"
 )
 
 // How long a stop waits for handlers that were cut, and an idle connection is kept.
@@ -190,9 +189,8 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	owners.Go(func() { watchFile(owned, s.flags.path(s.world), changed) })
 
 	data := s.httpServer(s.counted(s.service.data))
-	data.ConnContext = proxy.ConnContext
 	adminServer := s.httpServer(s.admin)
-	owners.Go(func() { failed <- serveOn(data, proxy.Corking(dataListener)) })
+	owners.Go(func() { failed <- serveOn(data, dataListener) })
 	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))

@@ -277,6 +277,9 @@ func TestServeDrains(t *testing.T) {
 		}
 		return err != nil
 	})
+	if status, text := get(t, p.Admin+"/readyz", ""); status != http.StatusServiceUnavailable || text != "draining\n" {
+		t.Errorf("ready while it drains: %d %s", status, text)
+	}
 	close(stop)
 	if err := <-ended; err != nil {
 		t.Errorf("the stream was cut: %v", err)

@@ -63,6 +63,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		forget:  p,
 		keep:    keeper{p.world, cfg},
 		drain:   p.proxy.Drain,
+		ready:   p.proxy.Ready,
 		close:   p.close,
 		report:  p,
 		figures: p.figures,

@@ -1,0 +1,105 @@
+package proxy
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"net"
+	"net/http"
+	"net/http/httptrace"
+	"sync/atomic"
+)
+
+// errUnasked is a response that was there before its request.
+var errUnasked = errors.New("the upstream sent more than it was asked for; its connection was closed")
+
+// attempts follows what net/http does for one forwarding.
+type attempts struct {
+	open    atomic.Int32 // those that may still read the request's body
+	conn    atomic.Pointer[upstreamConn]
+	unasked atomic.Bool
+}
+
+// follow gives the request the hooks by which net/http tells what it does.
+func (a *attempts) follow(r *http.Request) *http.Request {
+	return r.WithContext(httptrace.WithClientTrace(r.Context(), &httptrace.ClientTrace{
+		GotConn: func(i httptrace.GotConnInfo) {
+			a.open.Add(1)
+			c := connUnder(i.Conn)
+			if c != nil {
+				c.read.asked()
+			}
+			a.conn.Store(c)
+		},
+		WroteRequest: func(httptrace.WroteRequestInfo) { a.open.Add(-1) },
+		GotFirstResponseByte: func() {
+			if c := a.conn.Load(); c != nil && !c.read.since() {
+				a.unasked.Store(true)
+				_ = c.Close()
+			}
+		},
+	}))
+}
+
+// upstreamConn counts what is read of an HTTP/1 connection. net/http keeps a connection for the next request before it looks
+// whether the upstream sent more than its response; a request that takes it in that moment, from another client, would get the
+// surplus for its answer. It shows in this: no byte was read since the request was written.
+type upstreamConn struct {
+	net.Conn
+	read readMark
+}
+
+// dialer opens counted connections.
+func dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+	return func(ctx context.Context, network, address string) (net.Conn, error) {
+		c, err := d.DialContext(ctx, network, address)
+		if err != nil {
+			return nil, err
+		}
+		return &upstreamConn{Conn: c}, nil
+	}
+}
+
+// connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they answer.
+func connUnder(c net.Conn) *upstreamConn {
+	if t, ok := c.(*tls.Conn); ok {
+		if t.ConnectionState().NegotiatedProtocol == "h2" {
+			return nil
+		}
+		c = t.NetConn()
+	}
+	u, _ := c.(*upstreamConn)
+	return u
+}
+
+// Read implements net.Conn.
+func (c *upstreamConn) Read(b []byte) (int, error) {
+	n, err := c.Conn.Read(b)
+	c.read.bytes.Add(int64(n))
+	return n, err
+}
+
+// Write implements net.Conn.
+func (c *upstreamConn) Write(b []byte) (int, error) {
+	c.read.wrote()
+	return c.Conn.Write(b)
+}
+
+// readMark knows whether something was read since a request was written.
+type readMark struct {
+	bytes atomic.Int64
+	mark  atomic.Int64 // bytes when the request began to be written, -1 before
+}
+
+func (m *readMark) asked() { m.mark.Store(-1) }
+
+func (m *readMark) wrote() {
+	if m.mark.Load() < 0 {
+		m.mark.CompareAndSwap(-1, m.bytes.Load())
+	}
+}
+
+func (m *readMark) since() bool {
+	mark := m.mark.Load()
+	return mark >= 0 && m.bytes.Load() > mark
+}

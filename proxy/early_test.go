@@ -1,0 +1,176 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+)
+
+// sender is a client that sends a part of its request and waits.
+type sender struct {
+	net.Conn
+	*bufio.Reader
+}
+
+func dial(t *testing.T, base string) *sender {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
+	return &sender{c, bufio.NewReader(c)}
+}
+
+// An upstream that does not want the rest of a body says so, and the client hears it while it is still sending; what it sends
+// afterwards is nobody's request.
+func TestEarlyAnswersReachTheClient(t *testing.T) {
+	part := strings.Repeat("x", 100<<10)
+	for name, k := range map[string]struct{ head, sent string }{
+		"passed on, by length":  {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", part},
+		"passed on, little":     {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 2000\r\n\r\n", "x"},
+		"passed on, chunked":    {"POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n", "19000\r\n" + part + "\r\n"},
+		"passed on, old client": {"POST /v1/files HTTP/1.0\r\nContent-Length: 20000000\r\n\r\n", part},
+		"looked at, too long":   {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", strings.Repeat("x", 9<<20)},
+	} {
+		for _, secure := range []bool{false, true} {
+			t.Run(fmt.Sprint(name, secure), func(t *testing.T) {
+				t.Parallel()
+				over := make(chan struct{})
+				u := newRaw(t, secure, func(_ int, c net.Conn, _ *http.Request) bool {
+					_, _ = io.WriteString(c, "HTTP/1.1 413 Content Too Large\r\nContent-Length: 3\r\nX-Own: yes\r\n\r\nbig")
+					<-over
+					return false
+				})
+				defer close(over)
+				c := dial(t, face(t, u.url))
+				_, _ = io.WriteString(c, k.head+k.sent)
+				if s := readReply(c.Reader, "POST"); s.status != 413 || s.body != "big" || !strings.Contains(s.header, "X-Own") {
+					t.Errorf("%+v", s)
+				}
+				_, _ = io.WriteString(c, "\r\n0\r\n\r\nGET /v1/smuggled HTTP/1.1\r\nHost: x\r\n\r\n")
+				if b, _ := io.ReadAll(c.Reader); len(b) > 0 || u.asked.Load() != 1 {
+					t.Errorf("the upstream was asked %d times, and the client got %q", u.asked.Load(), b)
+				}
+			})
+		}
+	}
+}
+
+// What precept refuses itself it refuses before the body is there.
+func TestOwnEarlyRefusals(t *testing.T) {
+	up := httptest.NewServer(http.NotFoundHandler())
+	defer up.Close()
+	for name, k := range map[string]struct {
+		head   string
+		status int
+	}{
+		"too long":      {"POST /v1/chat/completions HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
+		"not an API":    {"POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 20000000\r\n\r\n", 413},
+		"a websocket":   {"GET /v1/responses HTTP/1.1\r\nHost: x\r\nConnection: Upgrade\r\nUpgrade: websocket\r\nContent-Length: 100\r\n\r\n", 426},
+		"expects a 100": {"POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 20000000\r\n\r\n", 413},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c := dial(t, face(t, up.URL, "limits.body_bytes=1MiB"))
+			_, _ = io.WriteString(c, k.head)
+			if s := readReply(c.Reader, "POST"); s.status != k.status || len(s.interim) > 0 || !strings.Contains(s.body, "precept_error") {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}
+
+// A stream that begins while the body is still being sent goes on with it.
+func TestStreamsInBothDirections(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		u := newRaw(t, secure, func(_ int, c net.Conn, r *http.Request) bool {
+			_, _ = io.WriteString(c, "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\ndata: first\n\n")
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(c, "data: %d\n\n", len(b))
+			return false
+		})
+		c := dial(t, face(t, u.url))
+		_, _ = io.WriteString(c, "POST /v1/audio/transcriptions HTTP/1.1\r\nHost: x\r\nContent-Length: 300000\r\n\r\n"+strings.Repeat("x", 1000))
+		res, err := http.ReadResponse(c.Reader, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		body := bufio.NewReader(res.Body)
+		if line, err := body.ReadString('\n'); err != nil || line != "data: first\n" {
+			t.Fatalf("%q %v", line, err)
+		}
+		_, _ = io.WriteString(c, strings.Repeat("x", 299000))
+		if rest, err := io.ReadAll(body); err != nil || string(rest) != "\ndata: 300000\n\n" {
+			t.Errorf("%q %v", rest, err)
+		}
+		_ = res.Body.Close()
+	}
+}
+
+// A client that asks before it sends is answered by the upstream, be it a 100 or a refusal.
+func TestExpectIsTheUpstreamsToAnswer(t *testing.T) {
+	for status, wire := range map[int]string{
+		401: "HTTP/1.1 401 Unauthorized\r\nContent-Length: 2\r\n\r\nno",
+		200: "HTTP/1.1 100 Continue\r\n\r\n",
+	} {
+		u := newRaw(t, false, func(_ int, c net.Conn, r *http.Request) bool {
+			_, _ = io.WriteString(c, wire)
+			if status != 200 {
+				return false
+			}
+			b, _ := io.ReadAll(r.Body)
+			fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n%s", len(b), b)
+			return true
+		})
+		c := dial(t, face(t, u.url))
+		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nExpect: 100-continue\r\nContent-Length: 5\r\n\r\n")
+		if status == 200 {
+			if line, err := c.ReadString('\n'); err != nil || !strings.Contains(line, "100") {
+				t.Fatalf("%q %v", line, err)
+			}
+			_, _ = c.ReadString('\n')
+			_, _ = io.WriteString(c, "hello")
+		}
+		// net/http may still ask for the body of a request that was refused, to keep its connection.
+		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
+			t.Errorf("%d: %+v", status, s)
+		}
+	}
+}
+
+// A body that stands still ends its request, and no other.
+func TestSlowBodyEnds(t *testing.T) {
+	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer up.Close()
+	base := face(t, up.URL, "limits.client_write_timeout=300ms")
+	for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
+		c := dial(t, base)
+		_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
+		for range 5 { // slow, and going on
+			time.Sleep(100 * time.Millisecond)
+			_, _ = io.WriteString(c, "x")
+		}
+		begin := time.Now()
+		if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
+			t.Errorf("%s: %+v", path, s)
+		}
+		if d := time.Since(begin); d > 3*time.Second {
+			t.Errorf("%s: after %v", path, d)
+		}
+		c = dial(t, base) // one that waits between two requests is not slow
+		for range 2 {
+			_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+			if s := readReply(c.Reader, "POST"); s.status != http.StatusOK {
+				t.Errorf("%s: %+v", path, s)
+			}
+			time.Sleep(500 * time.Millisecond)
+		}
+	}
+}

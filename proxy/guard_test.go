@@ -1,0 +1,117 @@
+package proxy
+
+import (
+	"bytes"
+	"compress/gzip"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// A panic of precept's own is answered, and seen as a cut where an answer has begun.
+func TestAPanicIsAnswered(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, nil)
+	srv := httptest.NewUnstartedServer(r.front(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/late" {
+			_, _ = io.WriteString(w, "half")
+			_ = http.NewResponseController(w).Flush()
+		}
+		panic("oops")
+	})))
+	srv.Start()
+	defer srv.Close()
+	for path, want := range map[string]int{"/early": http.StatusServiceUnavailable, "/late": http.StatusOK} {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, srv.URL+path, strings.NewReader("x"))
+		res, err := client(t).Do(req)
+		if err != nil {
+			t.Fatalf("%s: %v", path, err)
+		}
+		b, err := io.ReadAll(res.Body)
+		_ = res.Body.Close()
+		if res.StatusCode != want || (err == nil) != (path == "/early") || path == "/early" && (!strings.Contains(string(b), "precept_error") || res.Header.Get("Retry-After") == "") {
+			t.Errorf("%s: %d %q %v", path, res.StatusCode, b, err)
+		}
+	}
+	if n := testutil.ToFloat64(r.opts.Metrics.failOpen.WithLabelValues("handler")); n != 2 {
+		t.Errorf("%v panics counted", n)
+	}
+}
+
+// Every request is counted once, whatever its path and its end.
+func TestEveryRequestIsCounted(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		if q.URL.Path == "/v1/dies" {
+			panic(http.ErrAbortHandler)
+		}
+		w.WriteHeader(http.StatusAccepted)
+	})
+	r := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB"})
+	for i, k := range []struct {
+		method, path, body string
+		dialect, class     string
+	}{
+		{"GET", "/healthz", "", "none", "2xx"},
+		{"GET", "/readyz", "", "none", "2xx"},
+		{"POST", "/v1/feedback", "{", "none", "4xx"},
+		{"GET", "/v1/models", "", "none", "2xx"},
+		{"GET", "/v1/dies", "", "none", "5xx"},
+		{"POST", chatPath, alpha, "chat", "2xx"},
+		{"POST", "/v1/messages", strings.Repeat("x", 2000), "messages", "4xx"},
+		{"DELETE", "/v1/responses", "", "none", "2xx"},
+	} {
+		counter := r.opts.Metrics.requests.WithLabelValues(k.dialect, k.class)
+		before := testutil.ToFloat64(counter)
+		r.send(t, k.method, k.path, nil, k.body)
+		eventually(t, func() bool { return testutil.ToFloat64(counter) == before+1 })
+		sum := 0.0
+		for _, d := range []string{"none", "chat", "responses", "messages"} {
+			for _, c := range []string{"none", "2xx", "3xx", "4xx", "5xx"} {
+				sum += testutil.ToFloat64(r.opts.Metrics.requests.WithLabelValues(d, c))
+			}
+		}
+		if sum != float64(i+1) {
+			t.Errorf("%s %s: %v counted, want %d", k.method, k.path, sum, i+1)
+		}
+	}
+}
+
+// The second try is what the client sent: its bytes, in its encoding, with its trailers.
+func TestSecondTryIsTheOriginal(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		if b, _ := io.ReadAll(q.Body); bytes.Contains(b, []byte("[one]")) {
+			w.WriteHeader(http.StatusUnprocessableEntity)
+			_ = http.NewResponseController(w).Flush()
+			select { // an error page without an end holds nobody up
+			case <-q.Context().Done():
+			case <-time.After(5 * time.Second):
+				t.Error("the first answer is waited for")
+			}
+			return
+		}
+		_, _ = io.WriteString(w, chatReply("c", "fine"))
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	var zipped bytes.Buffer
+	z := gzip.NewWriter(&zipped)
+	_, _ = io.WriteString(z, alpha)
+	_ = z.Close()
+	for enc, body := range map[string]string{"gzip": zipped.String(), "": alpha} {
+		h := http.Header{"Precept-Session": {"s" + enc}}
+		if enc != "" {
+			h.Set("Content-Encoding", enc)
+		}
+		res, _ := r.send(t, "POST", chatPath, h, body)
+		got := up.last(t)
+		if res.StatusCode != http.StatusOK || string(got.body) != body || got.header.Get("Content-Encoding") != enc || got.length != int64(len(body)) {
+			t.Errorf("%q: %d, upstream got %q %v", enc, res.StatusCode, got.body, got.header)
+		}
+	}
+	if up.count() != 4 {
+		t.Errorf("asked %d times", up.count())
+	}
+}
