@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"precept/lesson"
+	"precept/report"
 )
 
 // fakeKeeper writes down what it is told to do.
@@ -20,7 +21,17 @@ type fakeKeeper struct {
 
 func (f *fakeKeeper) Act(_ context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
 	f.asked = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
+	if plan.Picks > 0 {
+		f.asked += fmt.Sprint(" ", plan.Picks)
+	}
 	return &lesson.Lesson{Slug: slug, State: lesson.Trial, ContentHash: "abc"}, f.err
+}
+
+// planner reports one lesson of which nothing is known.
+type planner struct{}
+
+func (planner) Report(context.Context, Query) (report.Report, error) {
+	return report.Build(report.Input{Lessons: []report.Lesson{{Slug: "look-twice", Arm: "look-twice@1"}}}), nil
 }
 
 func TestAct(t *testing.T) {
@@ -32,6 +43,16 @@ func TestAct(t *testing.T) {
 		{"approve", "look-twice/approve", "", "look-twice approve 0 0 admin", 200, nil},
 		{"a trial as usual", "look-twice/trial", "", "look-twice trial 0 0 admin", 200, nil},
 		{"a trial", "look-twice/trial", `{"epsilon":0.4,"until_halfwidth":0.03}`, "look-twice trial 0.4 0.03 admin", 200, nil},
+		{"a planned trial", "look-twice/trial", `{"picks":800}`, "look-twice trial 0 0 admin 800", 200, nil},
+		{"as many as it takes", "look-twice/trial", `{"detect":0.05,"power":0.8,"epsilon":0.5}`, "look-twice trial 0.5 0 admin 3014", 200, nil},
+		{"what it costs", "look-twice/trial", `{"detect":0.05,"dry_run":true}`, "", 200, nil},
+		{"a planned trial of nobody", "nobody/trial", `{"picks":800}`, "", 404, nil},
+		{"both ends", "look-twice/trial", `{"picks":800,"until_halfwidth":0.1}`, "", 400, nil},
+		{"both sizes", "look-twice/trial", `{"picks":800,"detect":0.1}`, "", 400, nil},
+		{"too small", "look-twice/trial", `{"picks":8}`, "", 400, nil},
+		{"too large", "look-twice/trial", `{"detect":0.0001}`, "", 400, nil},
+		{"a dry run of no plan", "look-twice/trial", `{"dry_run":true}`, "", 400, nil},
+		{"a plan of no trial", "look-twice/approve", `{"picks":800}`, "", 400, nil},
 		{"a trial of nothing", "look-twice/trial", `{"epsilon":1}`, "", 400, nil},
 		{"a plan without a trial", "look-twice/pause", `{"epsilon":0.5}`, "", 400, nil},
 		{"an unknown member", "look-twice/trial", `{"epsilom":0.5}`, "", 400, nil},
@@ -42,7 +63,7 @@ func TestAct(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			keeper := &fakeKeeper{err: c.fail}
-			f := newFixture(t, func(o *Options) { o.Keep = keeper })
+			f := newFixture(t, func(o *Options) { o.Keep, o.Report = keeper, planner{} })
 			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(c.body))

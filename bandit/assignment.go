@@ -27,7 +27,8 @@ type Candidate struct {
 	Confidence float64
 	Tokens     int
 	Epsilon    float64 // of a trial that an operator asked for; 0: by rule
-	Until      float64 // the half-width at which that trial ends; 0: when the operator says so
+	Until      float64 // the half-width at which that trial ends; 0: not by width
+	Trial      string  // the name of a planned trial (TrialName), which ends after so many told picks; "" none
 	Parent     Arm     // the arm this one is heir of (supersedes, or the text before an edit); "" none
 	Forced     bool    // the loop warning: always picked, not counted in K, only its coin is flipped
 }
@@ -50,23 +51,32 @@ type Pick struct {
 	C          float64 `json:"c"`   // what the report centres the reward on
 	Tokens     int     `json:"tok,omitempty"`
 	Turn       int     `json:"turn"`
-	Propensity float64 `json:"p"` // 1-eps times (1-control): the chance of being injected, for export
+	Trial      string  `json:"tr,omitempty"` // the planned trial that it belongs to
+	Propensity float64 `json:"p"`            // 1-eps times (1-control): the chance of being injected, for export
 }
 
 // Assignment is everything random and everything expected of a session, frozen when decided. A session's contribution to
 // the counters is a pure function of it and of the reward. The caller sets Category and Day before the first Decide.
 type Assignment struct {
-	Control  bool    `json:"ctl,omitempty"`
-	ControlP float64 `json:"g"`
-	Category string  `json:"cat"`
-	Base     float64 `json:"base"`
-	C        float64 `json:"c,omitempty"`   // what the global comparison centres on; set at the first match
-	Decided  bool    `json:"dec,omitempty"` // Control and Base are set
-	Matched  []Match `json:"m,omitempty"`
-	Picks    []Pick  `json:"p,omitempty"`
-	Day      int32   `json:"day"`          // bucket of the dated counters: days since 1970 of the session's start
-	Excluded bool    `json:"ex,omitempty"` // not part of the experiment (late look-up, injection rejected)
-	Reward   string  `json:"rw,omitempty"` // the definition of reward under which the session closed; "" the default one
+	Control  bool       `json:"ctl,omitempty"`
+	ControlP float64    `json:"g"`
+	Category string     `json:"cat"`
+	Base     float64    `json:"base"`
+	C        float64    `json:"c,omitempty"`   // what the global comparison centres on; set at the first match
+	Decided  bool       `json:"dec,omitempty"` // Control and Base are set
+	Matched  []Match    `json:"m,omitempty"`
+	Picks    []Pick     `json:"p,omitempty"`
+	At       int64      `json:"at,omitempty"`    // when the session began, in seconds since 1970
+	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
+	Excluded bool       `json:"ex,omitempty"`    // not part of the experiment (late look-up, injection rejected)
+	First    *AtClosing `json:"first,omitempty"` // what was told when the session closed, and stays so whatever comes later
+	Reward   string     `json:"rw,omitempty"`    // the definition of reward under which the session closed; "" the default one
+}
+
+// AtClosing is the reward of a session as it stood at its closing.
+type AtClosing struct {
+	Y    float64 `json:"y"`
+	Tier int     `json:"tier,omitempty"`
 }
 
 // Clone is a copy that later decisions do not touch.

@@ -15,6 +15,7 @@ type Counters struct {
 	arms   map[Arm]*arm
 	slugs  map[string][]Arm // the texts that a lesson has had
 	cats   map[string]*arm  // by scope
+	trials map[string]*planned
 	global *arm
 	clock  *clock
 	priors Priors
@@ -27,7 +28,7 @@ type Counters struct {
 // NewCounters has no evidence, the default priors, and counts everything in full until Advance or Maxima says what day it is.
 func NewCounters() *Counters {
 	return &Counters{
-		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, global: &arm{}, dirty: map[Arm]struct{}{},
+		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, trials: map[string]*planned{}, global: &arm{}, dirty: map[Arm]struct{}{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(), recent: newRecent(),
 	}
 }
@@ -45,6 +46,10 @@ func (c *Counters) Add(ds []Delta) {
 }
 
 func (c *Counters) addScope(name string, ds []Delta) {
+	if isTrial(name) {
+		c.enter(name, ds)
+		return
+	}
 	a := c.scope(name, true)
 	bet := false
 	a.mu.Lock()
@@ -135,6 +140,9 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 			a.mu0 = mu0
 		}
 		a.mu.Unlock()
+	}
+	if k.Trial != "" {
+		reached = reached || c.trials[trialScope(k.Arm, k.Trial)].ended(trialPicks(k.Trial), chooses)
 	}
 	b := c.priors.update(e, mu0)
 	return Posterior{

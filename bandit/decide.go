@@ -128,7 +128,7 @@ func (a *Assignment) flip(cfg Config, session string, chosen []considered, turn 
 		eps := cfg.epsilon(k)
 		a.Picks = append(a.Picks, Pick{
 			Slug: k.Slug, Arm: k.Arm, Eps: eps, Injected: Coin(cfg.Salt, ForHoldout, session, k.Slug) >= eps,
-			M: micro(k.Mean), Tokens: k.Tokens, Turn: turn, Propensity: (1 - eps) * (1 - a.ControlP),
+			M: micro(k.Mean), Tokens: k.Tokens, Turn: turn, Trial: cfg.trial(k), Propensity: (1 - eps) * (1 - a.ControlP),
 		})
 	}
 	del, inj := a.expected()
@@ -185,6 +185,14 @@ func (c Config) held(p *Posterior) float64 {
 
 // onTrial says that the operator wants data of the lesson, and has not got them all.
 func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
+
+// trial is the planned trial that a pick belongs to. Certain injection belongs to none: its coin is not the trial's.
+func (c Config) trial(k *considered) string {
+	if !k.onTrial() || c.Objective == All {
+		return ""
+	}
+	return k.Trial
+}
 
 // NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more data will cost.
 func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {

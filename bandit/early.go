@@ -6,8 +6,9 @@ const earlyCN, earlyCS = iN1, iS1
 // Early is what an open session adds to the chooser's evidence before it closes. It must be taken back, with Forget,
 // before the session's own deltas are added.
 type Early struct {
-	parts []part
-	told  bool
+	parts  []part
+	trials []string // scopes
+	told   bool
 }
 
 type part struct {
@@ -28,6 +29,9 @@ func (c *Counters) Foresee(a *Assignment, y float64, tier int) Early {
 			e.parts = append(e.parts, part{d.Scope, f, d.Value})
 		}
 	}
+	for _, d := range a.Looked("", y) {
+		e.trials = append(e.trials, d.Scope)
+	}
 	c.early(e, 1)
 	return e
 }
@@ -39,6 +43,12 @@ func (c *Counters) Forget(e Early) { c.early(e, -1) }
 func (e Early) Told() bool { return e.told }
 
 func (c *Counters) early(e Early, sign int64) {
+	for _, scope := range e.trials {
+		t := c.trial(scope, true)
+		t.mu.Lock()
+		t.open += sign
+		t.mu.Unlock()
+	}
 	for _, p := range e.parts {
 		a := c.scope(p.scope, true)
 		a.mu.Lock()
@@ -76,6 +86,17 @@ func (c *Counters) Inherit(from *Counters) {
 	}
 	for scope, a := range from.cats {
 		take(scope, a)
+	}
+	for scope, old := range from.trials {
+		old.mu.Lock()
+		open := old.open
+		old.mu.Unlock()
+		if open != 0 {
+			t := c.trial(scope, true)
+			t.mu.Lock()
+			t.open = open
+			t.mu.Unlock()
+		}
 	}
 }
 

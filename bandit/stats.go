@@ -1,6 +1,9 @@
 package bandit
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Stats is what the report reads of one scope: whole numbers of sessions, sums, and the coins by propensity. It holds
 // nothing of the chooser but its buckets' counts.
@@ -181,8 +184,17 @@ func (c *Counters) Clone() *Counters {
 	for k, a := range c.cats {
 		out.cats[k] = a.clone()
 	}
+	for scope, t := range c.trials {
+		out.trials[scope] = t.clone()
+	}
 	out.global = c.global.clone()
 	return out
+}
+
+func (t *planned) clone() *planned {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return &planned{list: slices.Clone(t.list), sorted: t.sorted}
 }
 
 func (a *arm) clone() *arm {

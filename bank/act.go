@@ -29,7 +29,7 @@ func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesso
 		}
 		e := lesson.Event{Action: string(a), By: by}
 		if plan != (lesson.TrialPlan{}) {
-			e.Detail = map[string]any{"epsilon": plan.Epsilon, "until_halfwidth": plan.Until}
+			e.Detail = map[string]any{"epsilon": plan.Epsilon, "until_halfwidth": plan.Until, "picks": plan.Picks}
 		}
 		c := s.replace(old, r.Lesson, e)
 		c.Log = append(c.Log, s.superseded(r.Lesson, by)...)

@@ -128,7 +128,7 @@ func ends(s string, most int) string {
 func (w *work) candidate(l *lesson.Lesson) bandit.Candidate {
 	c := bandit.Candidate{Slug: l.Slug, Arm: arm(l), Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		c.Epsilon, c.Until = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until
+		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, bandit.TrialName(l.Plan.Started, l.Plan.Picks)
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.Book.Get(s); ok {

@@ -110,7 +110,7 @@ func idle(rec *session.Record, c session.Claim) string {
 // open freezes what is known of a session before anything in it is random.
 func (in *Injector) open(rec *session.Record, t Turn) {
 	rec.Assignment.Category = category(rec, t.Request)
-	rec.Assignment.Day = bandit.Day(rec.Started)
+	rec.Assignment.Day, rec.Assignment.At = bandit.Day(rec.Started), rec.Started.Unix()
 }
 
 // Refused tells that the upstream took the request only without what the plan had put into it. Nothing is inserted in

@@ -3,6 +3,7 @@ package lesson
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 	"time"
 )
@@ -31,7 +32,28 @@ func (p TrialPlan) Validate() error {
 	if !ok(p.Epsilon) || !ok(p.Until) {
 		return errors.New("the epsilon and the half-width of a trial lie between 0 and 1; 0.5 and 0.03 are usual")
 	}
+	switch least := p.LeastPicks(); {
+	case p.Picks == 0:
+	case p.Until != 0:
+		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
+	case p.Picks < least || p.Picks > MaxPicks:
+		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, least, MaxPicks)
+	}
 	return nil
+}
+
+// MaxPicks bounds a planned trial: each of its picks is kept until the last.
+const MaxPicks = 100_000
+
+// LeastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer side of the coin, and the
+// interval of its one look would not mean what it says.
+func (p TrialPlan) LeastPicks() int64 {
+	const least, side = 50, 20
+	rare := 0.5
+	if p.Epsilon > 0 && p.Epsilon < 1 {
+		rare = math.Min(p.Epsilon, 1-p.Epsilon)
+	}
+	return max(least, int64(math.Ceil(side/rare)))
 }
 
 // Act makes the lesson that an action leaves; l stays as it is. Setting it in force approves the text that it has now.
@@ -48,7 +70,9 @@ func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson,
 		case Approve:
 			l.State = Active
 		case StartTrial:
-			l.State, l.Plan = Trial, plan
+			if l.State, l.Plan = Trial, plan; plan.Picks > 0 {
+				l.Plan.Started = at.UTC().Truncate(time.Second)
+			}
 		case Reject:
 			l.State = Rejected
 		case Pause:

@@ -138,7 +138,7 @@ func (r *reader) metadata(l *Lesson, n *node) {
 func (r *reader) own(l *Lesson, n *node) {
 	const prefix = "metadata.precept"
 	r.known(prefix, n, "state", "content_hash", "approved_by", "approved_at", "source", "tenant", "agent", "created_at",
-		"updated_at", "trial_epsilon", "trial_until_halfwidth")
+		"updated_at", "trial_epsilon", "trial_until_halfwidth", "trial_picks", "trial_started")
 	if s := r.text(prefix, n, "state", false, 0, math.MaxInt); s != "" {
 		l.State = State(s)
 		if !l.State.Valid() {
@@ -153,4 +153,5 @@ func (r *reader) own(l *Lesson, n *node) {
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
 	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
+	l.Plan.Picks, l.Plan.Started = r.picks(prefix, n), r.instant(prefix, n, "trial_started")
 }

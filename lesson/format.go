@@ -164,6 +164,8 @@ func fields(l *Lesson, form Form) []field {
 		{[]string{"metadata", "precept", "updated_at"}, optional(stamp(l.UpdatedAt))},
 		{[]string{"metadata", "precept", "trial_epsilon"}, optionalNumber(l.Plan.Epsilon)},
 		{[]string{"metadata", "precept", "trial_until_halfwidth"}, optionalNumber(l.Plan.Until)},
+		{[]string{"metadata", "precept", "trial_picks"}, optionalNumber(float64(l.Plan.Picks))},
+		{[]string{"metadata", "precept", "trial_started"}, optional(stamp(l.Plan.Started))},
 	}
 	if form == FormGptme {
 		return append([]field{{[]string{"match", "keywords"}, texts(t.Keywords)}}, own...)

@@ -91,8 +91,10 @@ func (s Scope) holds(q *Query) bool {
 
 // TrialPlan is how an operator wants a lesson in trial to be measured; a zero takes what is usual.
 type TrialPlan struct {
-	Epsilon float64 // the share of its picks that is withheld (0.5)
-	Until   float64 // the half-width of the interval, in units of reward, at which the trial ends; 0: when somebody ends it
+	Epsilon float64   // the share of its picks that is withheld (0.5)
+	Until   float64   // the half-width of the interval, in units of reward, at which the trial ends; 0: when somebody ends it
+	Picks   int64     // of a planned trial: after so many told picks it is looked at once, and ends; 0: not planned
+	Started time.Time // of a planned trial: the same lesson may go through several
 }
 
 // Lesson is one LESSON.md, read. It is immutable once in a book.

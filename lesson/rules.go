@@ -179,6 +179,20 @@ func (r *reader) share(prefix string, n *node, key string) float64 {
 	return v.num
 }
 
+// picks reads how many a planned trial is to have.
+func (r *reader) picks(prefix string, n *node) int64 {
+	const key = "trial_picks"
+	v, ok := n.get(key)
+	if !ok {
+		return 0
+	}
+	if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 1 || v.num > MaxPicks {
+		r.invalid(join(prefix, key), v.line, "must be a whole number from 1 to %d, such as 800", MaxPicks)
+		return 0
+	}
+	return int64(v.num)
+}
+
 func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	v, ok := n.get(key)
 	if !ok {

@@ -30,6 +30,7 @@ func Build(in Input) Report {
 	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Counters.Priors().Sigma2}
 	rows := b.lessons()
 	b.claim = b.claims(rows)
+	b.trials, r.Looks = b.looks(rows)
 	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
 	}
@@ -43,7 +44,14 @@ type builder struct {
 	proof  float64 // the largest p that is a discovery
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
+	trials map[bandit.Arm][]Look
 }
+
+// States that no lesson of the bank has.
+const (
+	stateEdited  = "edited"  // an older text of a listed lesson
+	stateRemoved = "removed" // no longer in the bank
+)
 
 // lessons are the listed ones, and the arms that were tested but are listed no more.
 func (b *builder) lessons() []Lesson {
@@ -60,12 +68,12 @@ func (b *builder) lessons() []Lesson {
 		if s.Picked == 0 && s.M1+s.M0 == 0 {
 			continue
 		}
-		l := Lesson{Slug: k.Slug(), Arm: k, State: "removed", Confidence: 0.5}
+		l := Lesson{Slug: k.Slug(), Arm: k, State: stateRemoved, Confidence: 0.5}
 		switch {
 		case k == bandit.LoopArm:
 			l.State = "active"
 		case slugs[l.Slug]:
-			l.State = "edited" // an older text of a listed lesson
+			l.State = stateEdited
 		}
 		out = append(out, l)
 	}
@@ -96,13 +104,8 @@ func (b *builder) row(l Lesson) Row {
 	r.observe(s, b.global)
 	r.spending(s)
 	r.Cost = float64(r.Tokens) * b.in.Config.TokenCost
-	switch {
-	case l.Epsilon <= 0:
-	case p.Reached:
-		r.Trial = "reached"
-	default:
-		r.Trial = "running"
-	}
+	b.trial(&r, l, p)
+	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	b.need(&r, l, s, all, p)
 	if r.Verdict == Invalid {
@@ -119,7 +122,7 @@ func (b *builder) row(l Lesson) Row {
 }
 
 func candidate(l Lesson) bandit.Candidate {
-	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Forced: l.Arm == bandit.LoopArm}
+	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == bandit.LoopArm}
 }
 
 // hash is the arm's part of the content hash.

@@ -13,16 +13,18 @@ type Verdict string
 
 // The verdicts, in the order in which they are tried; the first that holds is given.
 const (
-	Invalid     Verdict = "invalid"            // the coins or the reporting are off: nothing can be said
-	ProvenHelps Verdict = "proven helps"       // survives the correction for all lessons ever tested
-	ProvenHarms Verdict = "proven harms"       //
-	Helps       Verdict = "helps"              // the interval excludes 0, also after allowing for the other lessons; one such row in ten may be wrong
-	Harms       Verdict = "harms"              //
-	NoEffect    Verdict = "no material effect" // the interval lies within 3 points of 0
-	LikelyHelps Verdict = "likely helps"       // the chooser's model says so; not proof
-	LikelyHarms Verdict = "likely harms"       //
-	Benched     Verdict = "benched"            // the chooser expects harm and only probes it
-	Unproven    Verdict = "unproven"           // needs more picks
+	Invalid     Verdict = "invalid"                // the coins or the reporting are off: nothing can be said
+	ProvenHelps Verdict = "proven helps"           // survives the correction for all lessons ever tested
+	ProvenHarms Verdict = "proven harms"           //
+	TrialHelps  Verdict = "proven in trial: helps" // its planned look survives the correction for all planned looks
+	TrialHarms  Verdict = "proven in trial: harms" //
+	Helps       Verdict = "helps"                  // the interval excludes 0, also after allowing for the other lessons; one such row in ten may be wrong
+	Harms       Verdict = "harms"                  //
+	NoEffect    Verdict = "no material effect"     // the interval lies within 3 points of 0
+	LikelyHelps Verdict = "likely helps"           // the chooser's model says so; not proof
+	LikelyHarms Verdict = "likely harms"           //
+	Benched     Verdict = "benched"                // the chooser expects harm and only probes it
+	Unproven    Verdict = "unproven"               // needs more picks
 )
 
 // Report is the answer of GET /api/report. Effects are in units of reward: 0.05 is 5 points.
@@ -38,6 +40,7 @@ type Report struct {
 	Global           Global    `json:"global"`
 	SRM              SRM       `json:"srm"`
 	Reporting        Reporting `json:"reporting"`
+	Looks            Looks     `json:"looks"` // planned ones, of all lessons
 	Lessons          []Row     `json:"lessons"`
 }
 
@@ -116,7 +119,11 @@ type Row struct {
 	InputWithout *float64 `json:"input_withheld"`  //
 	CachedWith   *float64 `json:"cached_injected"` // share of them that its prompt cache had
 	CachedChange *float64 `json:"cached_change"`   // that share less the one where it was withheld: causal, by the coins
-	Trial        string   `json:"trial,omitempty"` // of a lesson in trial: "running", or "reached": it is measured as closely as was asked
+	Trial        string   `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after its planned look; "reached": it is measured as closely as was asked
+	Looks        []Look   `json:"looks,omitempty"` // its planned trials, the latest last
+	Next         string   `json:"next,omitempty"`  // what becomes of a lesson whose planned trial has ended
+	Variance     float64  `json:"variance"`        // of a reward around what was expected of its session: measured, once there is enough
+	Epsilon      float64  `json:"epsilon"`         // that its next picks will have
 	Verdict      Verdict  `json:"verdict"`
 	NeedsPicks   int64    `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one
 	Needs3Points int64    `json:"needs_3_points"`    // told picks until the half-width is 3 points
@@ -175,7 +182,8 @@ type Lesson struct {
 	Confidence  float64
 	Tokens      int
 	Epsilon     float64    // of a trial; 0 by rule
-	Until       float64    // the half-width at which the trial ends; 0: when somebody ends it
+	Until       float64    // the half-width at which the trial ends; 0: not by width
+	Trial       string     // the name of a planned trial (bandit.TrialName); "" none
 	Parent      bandit.Arm // as in bandit.Candidate
 	Expired     bool
 	Superseded  bool

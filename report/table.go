@@ -8,13 +8,14 @@ import (
 	"math"
 	"slices"
 	"strings"
+	"time"
 	"unicode/utf8"
 )
 
 // Widths of the table's columns; together with their gaps they fill 100.
 const (
-	nameWidth    = 27
-	verdictWidth = 18
+	nameWidth    = 23
+	verdictWidth = 22
 	effectWidth  = 21
 	plotWidth    = 21 // odd: 0 stands in the middle
 	countWidth   = 9
@@ -226,7 +227,7 @@ func (t table) notes(r Row) {
 	if r.Note != "" {
 		notes = append(notes, r.Note)
 	}
-	gone := map[string]string{"edited": "an earlier text of this lesson", "removed": "no longer in the bank"}[r.State]
+	gone := map[string]string{stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank"}[r.State]
 	if gone != "" {
 		notes = append(notes, gone)
 	}
@@ -246,6 +247,12 @@ func (t table) notes(r Row) {
 	if r.WhatIf != nil {
 		notes = append(notes, r.WhatIf.text())
 	}
+	for i := range r.Looks {
+		notes = append(notes, r.Looks[i].text())
+	}
+	if r.Next != "" {
+		notes = append(notes, r.Next)
+	}
 	switch r.Trial {
 	case "running":
 		notes = append(notes, "in trial")
@@ -259,6 +266,23 @@ func (t table) notes(r Row) {
 		notes = append(notes, "consider retiring it: "+r.Retire)
 	}
 	t.wrap(notes)
+}
+
+// text tells of a planned trial. An early one is shown, and said not to count.
+func (l *Look) text() string {
+	s := fmt.Sprintf("trial of %s: %d of %d picks", l.Began.Format(time.DateOnly), min(l.Told, l.Planned), l.Planned)
+	if l.Effect != nil {
+		s += fmt.Sprintf(", %+.1f [%+.1f, %+.1f]", *l.Effect*100, *l.Lo*100, *l.Hi*100)
+	}
+	switch {
+	case !l.Taken && l.Effect != nil:
+		return s + ", which does not count before the last"
+	case !l.Taken:
+		return s
+	case l.Effect == nil:
+		return s + ", too few on one side of the coin"
+	}
+	return s + ", one look (p " + fmt.Sprintf("%.2g", *l.P) + ")"
 }
 
 func (w *WhatIf) text() string {
@@ -312,6 +336,9 @@ func (t table) foot(r Report) {
 	}
 	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
+	if r.Looks.Planned > 0 {
+		fmt.Fprintf(t.w, "Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.\n", r.Looks.Planned, r.Looks.Taken)
+	}
 	fmt.Fprintln(t.w, `Of the rows called "proven" one in twenty may be wrong, of those called "helps" or "harms" one in`)
 	fmt.Fprintln(t.w, `ten. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

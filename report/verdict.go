@@ -17,7 +17,7 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 		return Invalid
 	}
 	if r.Effect != nil { // a proof without an effect to show for it would only puzzle
-		if v := b.shown(s); v != Unproven {
+		if v := b.shown(r, s); v != Unproven {
 			return v
 		}
 	}
@@ -33,8 +33,11 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 }
 
 // shown is what the holdout alone says, once its effect may be shown.
-func (b *builder) shown(s bandit.Stats) Verdict {
+func (b *builder) shown(r *Row, s bandit.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
+		return v
+	}
+	if v := r.looked(); v == TrialHelps || v == TrialHarms {
 		return v
 	}
 	all := holdout(s)
@@ -88,6 +91,7 @@ func Caution(outcome string, better, worse float64) bool {
 func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Posterior) {
 	eps := b.epsilon(l, p)
 	sigma2 := noise(all, s.Strata, b.sigma2)
+	r.Epsilon, r.Variance = eps, sigma2
 	if eps <= 0 || eps >= 1 {
 		r.Note = "nothing is withheld: without a holdout no effect can be measured"
 		if eps >= 1 {
@@ -109,6 +113,8 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
 		r.Note = "the chooser expects harm and only probes it"
+	case TrialHelps, TrialHarms:
+		r.Note = "by one planned look; of such rows one in twenty may be wrong"
 	case Invalid:
 		r.Note = why(r)
 	case Unproven:
@@ -178,12 +184,14 @@ const (
 // reason.
 func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 	switch {
-	case l.State == "removed" || l.State == "edited" || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
+	case l.State == stateRemoved || l.State == stateEdited || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
 		return "expired"
 	case l.Superseded:
 		return "superseded"
+	case r.Verdict == TrialHarms:
+		return "its trial found that it harms"
 	case r.Hi != nil && *r.Hi < retireUseful:
 		return "its effect is below 1 point at best"
 	case r.Told >= retirePicks && p.Probe && b.benchedSince(l):

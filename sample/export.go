@@ -89,14 +89,16 @@ func (x *Exporter) Preferences(s *Session) error {
 type Trial struct {
 	Session    string   `json:"session"`
 	Tenant     string   `json:"tenant,omitempty"`
-	Coin       string   `json:"coin"`       // holdout: of one lesson; control: of the whole session
-	Arm        string   `json:"arm"`        // of a session's own line: ""
-	Slug       string   `json:"slug"`       //
-	Assigned   string   `json:"assigned"`   // injected | withheld; of a session's own line: treated | control; a control session's matches: control
-	Propensity float64  `json:"propensity"` // of what was assigned
-	Eps        float64  `json:"eps"`        // the coin's own chance of withheld, or of control
-	Center     float64  `json:"center"`     // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
-	Outcome    *float64 `json:"outcome"`    // the reward, 0..1; null when nobody told
+	Coin       string   `json:"coin"`               // holdout: of one lesson; control: of the whole session
+	Arm        string   `json:"arm"`                // of a session's own line: ""
+	Slug       string   `json:"slug"`               //
+	Assigned   string   `json:"assigned"`           // injected | withheld; of a session's own line: treated | control; a control session's matches: control
+	Propensity float64  `json:"propensity"`         // of what was assigned
+	Eps        float64  `json:"eps"`                // the coin's own chance of withheld, or of control
+	Center     float64  `json:"center"`             // what the session was expected to bring, fixed before the coin: the report takes it off the outcome
+	Outcome    *float64 `json:"outcome"`            // the reward, 0..1; null when nobody told
+	First      *float64 `json:"outcome_at_closing"` // the same as it stood when the session closed: a planned look counts that
+	Trial      string   `json:"trial,omitempty"`    // of a pick: the planned trial that it belongs to, "its beginning.its picks"
 	Tier       int      `json:"tier,omitempty"`
 	Closed     bool     `json:"closed"`                      // the report counts closed sessions
 	Reward     string   `json:"reward_definition,omitempty"` // under which it closed: the report counts one definition

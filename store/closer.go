@@ -143,6 +143,9 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 	if rec.Assignment.Reward = s.reward; s.reward == defaultReward {
 		rec.Assignment.Reward = ""
 	}
+	if rec.Assignment.First = nil; out.OK {
+		rec.Assignment.First = &bandit.AtClosing{Y: out.Reward, Tier: out.Tier}
+	}
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		s.opts.Failed("encode", err)
@@ -154,6 +157,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
 		st.Deltas = append(st.Deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
+		st.Deltas = append(st.Deltas, rec.Assignment.Looked(id.String(), out.Reward)...)
 	}
 	return st
 }

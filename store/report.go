@@ -117,7 +117,7 @@ func listed(book *lesson.Book, now time.Time) []report.Lesson {
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
 		}
 		if l.State == lesson.Trial {
-			r.Epsilon, r.Until = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until
+			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until, bandit.TrialName(l.Plan.Started, l.Plan.Picks)
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {

@@ -100,8 +100,6 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	}
 	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
 		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").ready(dir)
-	const sessions = 400
-	season(t, p.Data, sessions)
 	verb := func(args ...string) []byte {
 		t.Helper()
 		cmd := exec.CommandContext(t.Context(), "precept", append(args, "--data-dir", dir)...)
@@ -115,12 +113,63 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		return out
 	}
 	var r report.Report
+	verb("lessons", "trial", "look-at-apples", "--picks", "120", "--epsilon", "0.4", "--yes", "--lessons", lessons)
+	p.eventually("the trial to begin", func() bool {
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return len(r.Lessons) > 0 && r.Lessons[0].Trial == "running" && r.Looks.Planned == 1
+	})
+	const sessions = 400
+	season(t, p.Data, sessions)
 	p.eventually("all sessions to be closed", func() bool {
 		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
 			t.Fatal(err)
 		}
 		return r.Reporting.AssignedTreated+r.Reporting.AssignedControl == sessions && r.Global.NTreated+r.Global.NControl == sessions*9/10
 	})
+	look := r.Lessons[0].Looks[0]
+	if !look.Taken || look.NInjected+look.NWithheld != 120 || look.Effect == nil || r.Lessons[0].Trial != "ended" || r.Lessons[0].Next == "" || r.Lessons[0].Epsilon == 0.4 {
+		t.Fatalf("the planned look: %+v of %+v", look, r.Lessons[0])
+	}
+	if look.Verdict != report.TrialHelps || *look.P > r.Looks.Bar || r.Looks.Taken != 1 {
+		t.Errorf("forty points are found by 120 picks: %+v, %+v", look, r.Looks)
+	}
+	// What is told after the closing corrects the row, and leaves the look as it is.
+	before := r
+	for n := range 60 {
+		name := fmt.Sprintf("season-%d", n)
+		status, answer := post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1,"rater":"later"}`, name))
+		if status != http.StatusAccepted || !strings.Contains(answer, "joined") {
+			t.Fatalf("%d %s", status, answer)
+		}
+	}
+	p.eventually("the corrections to be counted", func() bool {
+		corrected := 0
+		for line := range strings.Lines(string(verb("export", "--format", "experiment"))) {
+			var c struct {
+				Coin, Arm      string
+				Outcome, First *float64
+			}
+			if err := json.Unmarshal([]byte(strings.ReplaceAll(line, "outcome_at_closing", "first")), &c); err != nil {
+				t.Fatal(err)
+			}
+			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
+				corrected++
+			}
+		}
+		return corrected == 60
+	})
+	p.eventually("the report to know them", func() bool {
+		r = report.Report{}
+		if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons), &r); err != nil {
+			t.Fatal(err)
+		}
+		return r.Global.NTreated+r.Global.NControl == sessions*9/10+6 && *r.Lessons[0].Effect != *before.Lessons[0].Effect
+	})
+	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Told != look.Told {
+		t.Errorf("the look moved: %+v, it was %+v", after, look)
+	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
 	// Sessions that closed under an older definition of reward are left out, as the report leaves them out.
@@ -134,7 +183,9 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		t.Fatal(err)
 	}
 	var again []struct {
-		Arm            string
+		Arm, Trial     string
+		Taken          bool
+		P              *float64
 		With           int64 `json:"n_with"`
 		Without        int64 `json:"n_without"`
 		Effect, Lo, Hi *float64
@@ -146,7 +197,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	same := func(arm string, with, without int64, ours ...*float64) {
 		t.Helper()
 		for _, a := range again {
-			if a.Arm != arm {
+			if a.Arm != arm || a.Trial != "" {
 				continue
 			}
 			if a.With != with || a.Without != without {
@@ -168,7 +219,13 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	for _, l := range r.Lessons {
 		same(l.Slug+"@"+l.ContentHash[:12], l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
 	}
-	if len(again) != 1+len(r.Lessons) || shown < 3 {
+	for _, a := range again {
+		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-5 ||
+			math.Abs(*a.Lo-*look.Lo) > 1e-5 || math.Abs(*a.Hi-*look.Hi) > 1e-5 || math.Abs(*a.P-*look.P) > 1e-4 || !a.Taken) {
+			t.Errorf("the look: %s, the report has %+v", out, look)
+		}
+	}
+	if len(again) != 2+len(r.Lessons) || shown < 3 {
 		t.Errorf("%d rows of %d show an effect", shown, len(again))
 	}
 

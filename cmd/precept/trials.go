@@ -61,6 +61,9 @@ func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Tr
 	if a.Told {
 		base.Outcome = &a.Reward
 	}
+	if as.First != nil {
+		base.First = &as.First.Y
+	}
 	var out []sample.Trial
 	if len(as.Matched) > 0 {
 		t := base
@@ -79,6 +82,7 @@ func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Tr
 	for i := range as.Picks {
 		p, t := &as.Picks[i], base
 		t.Coin, t.Arm, t.Slug, t.Eps, t.Center = "holdout", string(p.Arm), p.Slug, p.Eps, p.C
+		t.Trial = p.Trial
 		t.Assigned, t.Propensity = "injected", p.Propensity
 		if !p.Injected {
 			t.Assigned, t.Propensity = "withheld", p.Eps*(1-as.ControlP)

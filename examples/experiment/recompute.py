@@ -4,10 +4,12 @@
     precept export --format experiment --tenant default | python3 recompute.py [--json]
 
 For each lesson and for all together: told sessions with and without, the effect in units of reward (0.05 is +5 points),
-and the 95% interval that holds however often one looks. docs/EXPERIMENT.md explains the formulas.
+and the 95% interval that holds however often one looks. For each planned trial: its one look, at the first so many told
+picks in the order in which their sessions began. docs/EXPERIMENT.md explains the formulas.
 """
 import json
 import math
+import statistics
 import sys
 
 ALPHA = 0.05
@@ -20,18 +22,27 @@ def half_width(n, variance, tight):
     return math.sqrt(variance * 2 * (n * rho2 + 1) / (n * n * rho2) * math.log(math.sqrt(n * rho2 + 1) / ALPHA))
 
 
-def collect(lines):
-    rows, closed = {}, [t for t in map(json.loads, lines) if t["closed"]]
+def read(lines):
+    closed = [t for t in map(json.loads, lines) if t["closed"]]
     definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # the latest session's
-    for t in closed:
-        if t["reward_definition"] != definition or t["outcome"] is None or (t["coin"] == "control" and t["arm"]):
+    return [t for t in closed if t["reward_definition"] == definition]
+
+
+def z_of(t, outcome):
+    residual = outcome - t["center"]
+    return residual / (1 - t["eps"]) if t["assigned"] in ("injected", "treated") else -residual / t["eps"]
+
+
+def collect(trials):
+    rows = {}
+    for t in trials:
+        if t["outcome"] is None or (t["coin"] == "control" and t["arm"]):
             continue
         row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0.0, "zz": 0.0, "with": 0, "without": 0})
         given = t["assigned"] in ("injected", "treated")
         row["with" if given else "without"] += 1
         if 0 < t["eps"] < 1:  # where no coin was flipped there is nothing to compare
-            residual = t["outcome"] - t["center"]
-            z = residual / (1 - t["eps"]) if given else -residual / t["eps"]
+            z = z_of(t, t["outcome"])
             row["n"] += 1
             row["z"] += z
             row["zz"] += z * z
@@ -48,10 +59,33 @@ def judge(key, row):
     return out
 
 
-results = [judge(key, row) for key, row in sorted(collect(sys.stdin).items())]
+def looks(trials):
+    """Each planned trial, at its first N told picks: what was told later than a session's closing does not count."""
+    plans = {}
+    for t in trials:
+        if t.get("trial") and t["outcome_at_closing"] is not None:
+            plans.setdefault((t["arm"], t["trial"]), []).append(t)
+    for (arm, trial), picks in sorted(plans.items()):
+        planned = int(trial.split(".")[1])
+        picks.sort(key=lambda t: (t["at"], t["session"][:8]))
+        zs = [z_of(t, t["outcome_at_closing"]) for t in picks[:planned]]
+        given = sum(t["assigned"] == "injected" for t in picks[:planned])
+        out = {"arm": arm, "trial": trial, "planned": planned, "taken": len(picks) >= planned, "n_with": given, "n_without": len(zs) - given}
+        out.update(effect=None, lo=None, hi=None, p=None)
+        if len(zs) >= 50 and min(given, len(zs) - given) >= 5:
+            effect = statistics.fmean(zs)
+            error = math.sqrt(max(statistics.fmean(z * z for z in zs) - effect * effect, 1e-9) / len(zs))
+            half = statistics.NormalDist().inv_cdf(1 - ALPHA / 2) * error
+            out.update(effect=effect, lo=effect - half, hi=effect + half, p=math.erfc(abs(effect) / error / math.sqrt(2)))
+        yield out
+
+
+trials = read(sys.stdin)
+results = [judge(key, row) for key, row in sorted(collect(trials).items())] + list(looks(trials))
 if "--json" in sys.argv:
     print(json.dumps(results))
 else:
     for r in results:
         points = "not enough data" if r["effect"] is None else "%+5.1f [%+5.1f, %+5.1f]" % tuple(100 * r[k] for k in ("effect", "lo", "hi"))
-        print("%-40s %6d/%-6d %s" % (r["arm"] or "all lessons together", r["n_with"], r["n_without"], points))
+        look = "  trial %s, %s" % (r["trial"], "one look" if r["taken"] else "does not count yet") if "trial" in r else ""
+        print("%-40s %6d/%-6d %s%s" % (r["arm"] or "all lessons together", r["n_with"], r["n_without"], points, look))

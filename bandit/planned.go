@@ -1,0 +1,246 @@
+package bandit
+
+import (
+	"cmp"
+	"fmt"
+	"maps"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"time"
+)
+
+// A planned trial is looked at once, after a number of told picks that was set before it began. Its look must be the same
+// for everybody: on every replica, after a restart, in whatever order sessions were settled. So each session that was told
+// of when it closed leaves one entry (Looked), and the look is taken at the first N of them in the order in which the
+// sessions began. That is a function of the set of entries alone, and so anyone can take the look again from an export.
+// What is told after a session's closing corrects the row, and not the look: a planned look knows what was planned.
+
+// trialMark begins the scope of a trial: no arm and no category does.
+const trialMark = "t:"
+
+// trialScope is where the entries of a trial are kept.
+func trialScope(k Arm, trial string) string { return trialMark + string(k) + "#" + trial }
+
+func isTrial(scope string) bool { return strings.HasPrefix(scope, trialMark) }
+
+// TrialName names a planned trial by its beginning and by how many told picks it is to have: the same lesson may go through
+// several. It is "" for a trial that is not planned (no picks).
+func TrialName(started time.Time, picks int64) string {
+	if picks <= 0 {
+		return ""
+	}
+	return strconv.FormatInt(max(started.Unix(), 0), 10) + "." + strconv.FormatInt(picks, 10)
+}
+
+// trialPicks reads the number of picks out of a trial's name; 0 for what is no name.
+func trialPicks(name string) int64 {
+	_, text, _ := strings.Cut(name, ".")
+	n, err := strconv.ParseInt(text, 10, 64)
+	if err != nil || n < 0 {
+		return 0
+	}
+	return n
+}
+
+// entry is one told pick of a trial.
+type entry struct {
+	at       int64  // when its session began, in seconds since 1970
+	tie      string // orders the sessions of one second
+	z        int64  // millionths
+	injected bool
+}
+
+// planned holds the entries of a trial.
+type planned struct {
+	mu     sync.Mutex
+	list   []entry
+	sorted bool
+	open   int64 // told picks of sessions that are still open: for the chooser alone
+}
+
+// tieDigits is how much of a session's id an entry keeps: enough to order the sessions of one second, too little to name one.
+const tieDigits = 8
+
+// Looked is what a session adds once, when it closes told, to the planned trials that its picks belong to. Value holds z and
+// how the coin fell; it is never 0.
+func (a *Assignment) Looked(session string, y float64) []Delta {
+	if a.Excluded || math.IsNaN(y) {
+		return nil
+	}
+	var d []Delta
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		if p.Trial == "" {
+			continue
+		}
+		z, ok := ipw(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
+		if !ok {
+			continue
+		}
+		v := 4*fixed(z) + 2
+		if p.Injected {
+			v++
+		}
+		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieDigits)])
+		d = append(d, Delta{Key{Scope: trialScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
+	}
+	return d
+}
+
+// readEntry is the other way round.
+func readEntry(d *Delta) (e entry, ok bool) {
+	at, tie, ok := strings.Cut(d.Field, ".")
+	e.at, e.tie = 0, tie
+	n, err := strconv.ParseInt(at, 10, 64)
+	if !ok || err != nil || d.Value == 0 {
+		return e, false
+	}
+	e.at, e.injected = n, d.Value&1 == 1
+	e.z = (d.Value - 2 - d.Value&1) / 4
+	return e, true
+}
+
+// enter takes entries into a trial.
+func (c *Counters) enter(scope string, ds []Delta) {
+	t := c.trial(scope, true)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	for i := range ds {
+		if e, ok := readEntry(&ds[i]); ok {
+			t.list, t.sorted = append(t.list, e), false
+		}
+	}
+}
+
+// trial finds the entries of a scope; with create it makes what is missing.
+func (c *Counters) trial(scope string, create bool) *planned {
+	c.mu.RLock()
+	t := c.trials[scope]
+	c.mu.RUnlock()
+	if t != nil || !create {
+		return t
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if t = c.trials[scope]; t == nil {
+		t = &planned{}
+		c.trials[scope] = t
+	}
+	return t
+}
+
+// ended says whether a planned trial has its picks. The chooser stops drawing as soon as open sessions have told the rest:
+// they will be counted when they close.
+func (t *planned) ended(picks int64, foreseen bool) bool {
+	if t == nil || picks <= 0 {
+		return false
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	n := int64(len(t.list))
+	if foreseen {
+		n += t.open
+	}
+	return n >= picks
+}
+
+// Look is a planned trial: what was planned, how far it has come, and, once it has all its picks, the sums over exactly the
+// first Planned of them. Until then the sums are of what there is, and count for nothing.
+type Look struct {
+	Arm      Arm
+	Trial    string // its name
+	Began    int64  // seconds since 1970
+	Planned  int64
+	Told     int64 // closed and told so far
+	Taken    bool
+	At       int64 // when the last session that counts began
+	Z, ZZ    float64
+	Injected int64
+	Withheld int64
+}
+
+// NewLook is that of a trial of which nobody has told yet.
+func NewLook(k Arm, trial string) Look {
+	text, _, _ := strings.Cut(trial, ".")
+	began, err := strconv.ParseInt(text, 10, 64)
+	if err != nil {
+		began = 0
+	}
+	return Look{Arm: k, Trial: trial, Began: began, Planned: trialPicks(trial)}
+}
+
+// take makes the look of a trial.
+func (t *planned) take(k Arm, name string) Look {
+	out := NewLook(k, name)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.sort()
+	out.Told = int64(len(t.list))
+	out.Taken = out.Planned > 0 && out.Told >= out.Planned
+	for _, e := range t.list[:min(out.Told, out.Planned)] {
+		z := real64(e.z)
+		out.Z += z
+		out.ZZ += z * z
+		out.At = e.at
+		if e.injected {
+			out.Injected++
+		} else {
+			out.Withheld++
+		}
+	}
+	return out
+}
+
+// sort puts the entries into their order; the caller holds mu.
+func (t *planned) sort() {
+	if !t.sorted {
+		slices.SortFunc(t.list, func(x, y entry) int { return cmp.Or(cmp.Compare(x.at, y.at), cmp.Compare(x.tie, y.tie)) })
+		t.sorted = true
+	}
+}
+
+// Looks are all planned trials of which a session has told, in the order in which they began.
+func (c *Counters) Looks() []Look {
+	c.mu.RLock()
+	scopes := maps.Clone(c.trials)
+	c.mu.RUnlock()
+	out := make([]Look, 0, len(scopes))
+	for scope, t := range scopes {
+		arm, name, ok := strings.Cut(scope[len(trialMark):], "#")
+		if l := t.take(Arm(arm), name); ok && l.Told > 0 {
+			out = append(out, l)
+		}
+	}
+	slices.SortFunc(out, func(x, y Look) int {
+		return cmp.Or(cmp.Compare(x.Began, y.Began), cmp.Compare(x.Trial, y.Trial), cmp.Compare(x.Arm, y.Arm))
+	})
+	return out
+}
+
+// PicksFor is how many told picks a planned trial needs so that, with the given power, its two-sided test at the given level
+// finds an effect of the given size: (z(1-level/2) + z(power))^2 V / detect^2, where V = variance (1/(1-epsilon) + 1/epsilon)
+// is that of z (the usual formula for the difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to
+// sample size determination and power analysis for clinical trials, 1981).
+func PicksFor(detect, power, level, epsilon, variance float64) int64 {
+	if !(detect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
+		return 0
+	}
+	k := (normal(1-level/2) + normal(power)) / detect
+	return int64(math.Ceil(math.Min(k*k*variance*(1/(1-epsilon)+1/epsilon), 1e12)))
+}
+
+// Detects is the other way round: the size of effect that so many told picks find.
+func Detects(picks int64, power, level, epsilon, variance float64) float64 {
+	return (normal(1-level/2) + normal(power)) * math.Sqrt(variance*(1/(1-epsilon)+1/epsilon)/float64(max(picks, 1)))
+}
+
+// LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that was set beforehand.
+func LookWidth(n, variance float64) float64 { return normal(1-Alpha/2) * math.Sqrt(variance/n) }
+
+// LookP is the two-sided p-value that goes with it.
+func LookP(effect, n, variance float64) float64 {
+	return math.Erfc(math.Abs(effect) * math.Sqrt(n/(2*variance)))
+}

@@ -1,0 +1,171 @@
+package bandit
+
+import (
+	"fmt"
+	"math"
+	"testing"
+	"time"
+)
+
+// toldSession is a session of a planned trial, as its record says it.
+type toldSession struct {
+	name string
+	a    Assignment
+	y    float64
+}
+
+// trialSessions play sessions of one lesson in a planned trial, without anything being counted in between.
+func trialSessions(n int, name string, effect float64, seed string) []toldSession {
+	k := lesson("a")
+	k.Epsilon, k.Trial = 0.5, name
+	c, cfg, r := NewCounters(), Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
+	var out []toldSession
+	for i := range n {
+		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		Decide(cfg, c, &s.a, s.name, []Candidate{k}, 1)
+		chance := 0.5
+		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {
+			chance += effect
+		}
+		if r.Float64() < chance {
+			s.y = 1
+		}
+		out = append(out, s)
+	}
+	return out
+}
+
+// The look stands at exactly the first N told picks in the order in which their sessions began, in whatever order they were
+// counted, on how many replicas they were, and however many came later.
+func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
+	name := TrialName(time.Unix(900, 0), 200)
+	all := trialSessions(500, name, 0.2, "look")
+	var z, zz float64
+	var n, injected int64
+	for _, s := range all { // by hand
+		for _, p := range s.a.Picks {
+			if n == 200 {
+				continue
+			}
+			x := -(s.y - p.C) / p.Eps
+			if p.Injected {
+				x = (s.y - p.C) / (1 - p.Eps)
+				injected++
+			}
+			n, z, zz = n+1, z+x, zz+x*x
+		}
+	}
+	r := seeded("order")
+	for round := range 5 {
+		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
+		c, parts := NewCounters(), [2][]Delta{}
+		for i := range all {
+			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
+			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
+				t.Fatal("it was taken too soon")
+			}
+			c.Add(all[i].a.Looked(all[i].name, all[i].y))
+		}
+		if round == 4 { // what two replicas wrote, read by a third
+			c = NewCounters()
+			c.Add(Merge(parts[0], parts[1]))
+		}
+		l := c.Looks()
+		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
+			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
+			t.Fatalf("round %d: %+v, by hand %v %v %v %v", round, l, n, injected, z, zz)
+		}
+	}
+}
+
+// A planned trial ends with its last pick: for the report when that is closed, for the chooser as soon as open sessions have
+// told as much. What was told of them may not end it in the report, nor twice.
+func TestAPlannedTrialEnds(t *testing.T) {
+	name := TrialName(time.Unix(900, 0), 60)
+	k := lesson("a")
+	k.Epsilon, k.Trial = 0.5, name
+	all := trialSessions(100, name, 0, "end")
+	c, told := NewCounters(), 0
+	var early []Early
+	for i := range all {
+		if len(all[i].a.Picks) == 0 || told == 60 {
+			continue
+		}
+		if c.Posterior(k).Reached {
+			t.Fatalf("ended after %d", told)
+		}
+		told++
+		if told > 40 {
+			early = append(early, c.Foresee(&all[i].a, all[i].y, 1))
+			continue
+		}
+		c.Add(all[i].a.Looked(all[i].name, all[i].y))
+	}
+	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Looks()[0].Taken {
+		t.Error("open sessions end it for the chooser, and for nobody else")
+	}
+	if copied := c.Clone(); copied.Counted(k).Reached || copied.Looks()[0].Told != 40 {
+		t.Error("a copy knows what closed")
+	}
+	fresh := NewCounters()
+	fresh.Inherit(c)
+	fresh.Add(nil)
+	for _, e := range early {
+		fresh.Forget(e)
+		c.Forget(e)
+	}
+	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
+		t.Error("what was taken back still counts")
+	}
+	cfg := Config{K: 1, Epsilon: 0.2, Objective: All}
+	a := Assignment{}
+	if p := Decide(cfg, c, &a, "all", []Candidate{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
+		t.Errorf("certain injection is no trial: %+v", p)
+	}
+}
+
+// The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
+func TestPicksFor(t *testing.T) {
+	n := PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
+	if n < 3010 || n > 3018 {
+		t.Errorf("%d picks", n)
+	}
+	if d := Detects(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
+		t.Errorf("and they find %v", d)
+	}
+	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
+		if n := PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
+			t.Errorf("%v: %d", bad, n)
+		}
+	}
+	if w, always := LookWidth(1000, 1), HalfWidth(1000, 1, TightLesson); w/always < 0.6 || w/always > 0.7 {
+		t.Errorf("one look is +-%v, any number +-%v", w, always)
+	}
+	if p := LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
+		t.Errorf("p %v", p)
+	}
+}
+
+// With the planned picks, the planned look finds what it was to find as often as was said; and what does nothing, in one of
+// twenty.
+func TestThePowerOfAPlannedLook(t *testing.T) {
+	const runs = 300
+	n := PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
+	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
+		found := 0
+		for run := range runs {
+			all, k := trialSessions(int(n)+20, TrialName(time.Unix(1, 0), n), c.effect, fmt.Sprint("power", run)), NewCounters()
+			for i := range all {
+				k.Add(all[i].a.Looked(all[i].name, all[i].y))
+			}
+			l := k.Looks()[0]
+			e := l.Z / float64(n)
+			if l.Taken && LookP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
+				found++
+			}
+		}
+		if share := float64(found) / runs; share < c.least || share > c.most {
+			t.Errorf("effect %v: found in %v of the runs with %d picks", c.effect, share, n)
+		}
+	}
+}

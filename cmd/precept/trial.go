@@ -1,0 +1,148 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
+
+	"precept/admin"
+	"precept/bandit"
+	"precept/configs"
+	"precept/lesson"
+	"precept/report"
+)
+
+// trialFlags are what a trial may be asked for.
+type trialFlags struct {
+	plan        lesson.TrialPlan
+	goal        report.Goal
+	tenant      string
+	dryRun, yes bool
+	asJSON      bool
+	force       bool
+}
+
+// planned says that the trial is to end with one planned look.
+func (f *trialFlags) planned() bool { return f.goal.Picks != 0 || f.goal.Detect != 0 }
+
+// check refuses what cannot be meant.
+func (f *trialFlags) check(c *cobra.Command) error {
+	in := func(x float64) bool { return x > 0 && x < 1 }
+	switch {
+	case !in(f.plan.Epsilon) || f.plan.Until != 0 && !in(f.plan.Until):
+		return errors.New("--epsilon and --until-halfwidth lie between 0 and 1; 0.5 and 0.03 are usual")
+	case f.goal.Picks < 0 || f.goal.Detect != 0 && !in(f.goal.Detect) || !in(f.goal.Power):
+		return errors.New("--picks is a number such as 800, --detect and --power lie between 0 and 1; 0.05 and 0.8 are usual")
+	case f.planned() && f.plan.Until != 0, f.goal.Picks != 0 && f.goal.Detect != 0:
+		return errors.New("a trial ends in one way: give --picks, --detect or --until-halfwidth")
+	case !f.planned() && (f.dryRun || f.asJSON || c.Flags().Changed("power")):
+		return errors.New("--power, --dry-run and --json are of a planned trial: add --picks or --detect")
+	}
+	return nil
+}
+
+func (w *world) lessonsTrial() *cobra.Command {
+	var f trialFlags
+	const short = "Measure a lesson as fast as may be: more of its picks are withheld, and it is picked whenever it matches"
+	c := &cobra.Command{
+		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
+		Long: short + ". A running precept takes it into force within two seconds.\n\n" +
+			"With --picks or --detect the trial is planned: it ends after so many told picks with one look, whose interval is about 0.65 as wide as the one " +
+			"that may be looked at always. What it costs is told first; on a terminal it then takes --yes to begin.",
+	}
+	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
+	c.Flags().Float64Var(&f.plan.Until, "until-halfwidth", 0, "end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it")
+	c.Flags().Int64Var(&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look")
+	c.Flags().Float64Var(&f.goal.Detect, "detect", 0, "the same, with as many picks as it takes to find an effect of this size: 0.05 is 5 points")
+	c.Flags().Float64Var(&f.goal.Power, "power", 0.8, "the chance with which --detect is to find it")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant whose numbers the forecast is of")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what a planned trial costs, and do not begin it")
+	c.Flags().BoolVar(&f.yes, "yes", false, "begin a planned trial on a terminal, too")
+	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
+	c.Flags().BoolVar(&f.asJSON, "json", false, "tell what a planned trial costs as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if err := f.check(c); err != nil {
+			return misuse(err)
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		if !f.planned() {
+			return w.beginTrial(c.Context(), cfg, args[0], &f)
+		}
+		return w.planTrial(c.Context(), cfg, args[0], &f)
+	}
+	return c
+}
+
+// planTrial tells what a planned trial costs, and begins it where it may.
+func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
+	r, err := w.findReport(ctx, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
+	if err != nil {
+		if r, err = w.blankReport(ctx, cfg); err != nil {
+			return fmt.Errorf("what the trial costs cannot be told: %w", err)
+		}
+		fmt.Fprintln(w.err, "No numbers can be read yet; the forecast is of a lesson of which nothing is known.")
+	}
+	f.goal.Epsilon = f.plan.Epsilon
+	cost, err := r.Forecast(slug, f.goal)
+	if err != nil {
+		if errors.Is(err, report.ErrNoLesson) {
+			return noLesson(slug)
+		}
+		return misuse(err)
+	}
+	f.plan.Picks = cost.Picks
+	if err := f.plan.Validate(); err != nil {
+		return misuse(err)
+	}
+	if f.asJSON {
+		err = writeJSON(w.out, cost)
+	} else {
+		for _, line := range cost.Text() {
+			fmt.Fprintln(w.out, line)
+		}
+	}
+	if err != nil || f.dryRun {
+		return err
+	}
+	if w.atTerminal() && !f.yes {
+		return errors.New("nothing was begun; add --yes to begin it")
+	}
+	return w.beginTrial(ctx, cfg, slug, f)
+}
+
+// beginTrial sets a lesson in trial, and says so where a person reads.
+func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
+	l, err := w.change(ctx, cfg, slug, lesson.StartTrial, f.plan, f.force)
+	if err != nil || f.asJSON {
+		return err
+	}
+	_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
+	return err
+}
+
+// blankReport is that of lessons which nobody has measured.
+func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Report, error) {
+	book, _, err := w.readBook(ctx, cfg)
+	if err != nil {
+		return report.Report{}, err
+	}
+	in := report.Input{Now: w.now(), Config: bandit.Config{Epsilon: cfg.Bandit.Epsilon}}
+	for _, l := range book.Lessons() {
+		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: bandit.Arm(l.Slug + "@" + l.Arm()), State: string(l.State), Confidence: l.Confidence})
+	}
+	return report.Build(in), nil
+}
+
+// atTerminal says that a person reads what is written.
+func (w *world) atTerminal() bool {
+	f, ok := w.out.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
+}

@@ -1,0 +1,152 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"time"
+
+	"precept/bandit"
+)
+
+// Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test of its own, so the level
+// is one of the whole list: of the rows called so at most one in twenty may be wrong.
+type Looks struct {
+	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, also those that run or were given up
+	Taken   int     `json:"taken"`
+	Proven  int     `json:"proven"`
+	Level   float64 `json:"level"` // of the list
+	Bar     float64 `json:"bar"`   // the largest p that passes (Benjamini and Hochberg over all planned looks); 0: none does
+}
+
+// Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order in which their sessions
+// began, and stays. Not taken, its numbers are of the picks so far, and count for nothing.
+type Look struct {
+	Began     time.Time `json:"began"`
+	Planned   int64     `json:"planned"` // told picks
+	Told      int64     `json:"told"`    // so far, of closed sessions
+	Taken     bool      `json:"taken"`
+	Last      time.Time `json:"last,omitzero"` // when the last session that counts began
+	NInjected int64     `json:"n_injected"`    // of the picks that count
+	NWithheld int64     `json:"n_withheld"`
+	Effect    *float64  `json:"effect"`
+	Lo        *float64  `json:"lo"` // 95%, for one look at a number of picks that was set beforehand
+	Hi        *float64  `json:"hi"`
+	P         *float64  `json:"p"` // two-sided; null until the look is taken
+	Verdict   Verdict   `json:"verdict,omitempty"`
+	arm       bandit.Arm
+}
+
+// looks are all planned trials, those of the listed lessons that nobody told of yet among them, with their verdicts.
+func (b *builder) looks(rows []Lesson) (map[bandit.Arm][]Look, Looks) {
+	var all []Look
+	known := map[[2]string]bool{}
+	for _, l := range b.in.Counters.Looks() {
+		known[[2]string{string(l.Arm), l.Trial}] = true
+		all = append(all, lookOf(l))
+	}
+	for _, l := range rows {
+		if l.Trial == "" || known[[2]string{string(l.Arm), l.Trial}] {
+			continue
+		}
+		all = append(all, lookOf(bandit.NewLook(l.Arm, l.Trial)))
+	}
+	sum := Looks{Planned: len(all), Level: bandit.DiscoveryRate}
+	var ps []float64
+	for i := range all {
+		if all[i].P != nil {
+			ps = append(ps, *all[i].P)
+		}
+	}
+	slices.Sort(ps)
+	sum.Taken, sum.Bar = len(ps), math.Max(0, bandit.Discoveries(ps, sum.Planned, bandit.DiscoveryRate))
+	out := map[bandit.Arm][]Look{}
+	for i := range all {
+		l := &all[i]
+		l.Verdict = l.judge(sum.Bar)
+		if l.Verdict == TrialHelps || l.Verdict == TrialHarms {
+			sum.Proven++
+		}
+		out[l.arm] = append(out[l.arm], *l)
+	}
+	return out, sum
+}
+
+func lookOf(l bandit.Look) Look {
+	out := Look{
+		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
+		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm,
+	}
+	if l.Told > 0 {
+		out.Last = time.Unix(l.At, 0).UTC()
+	}
+	s := sums{float64(l.Injected + l.Withheld), l.Z, l.ZZ, float64(l.Injected), float64(l.Withheld)}
+	if !s.shown() {
+		return out
+	}
+	e, v := s.effect(), s.variance()
+	h := bandit.LookWidth(s.n, v)
+	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
+	if l.Taken {
+		out.P = new(bandit.LookP(e, s.n, v))
+	}
+	return out
+}
+
+// judge is what the look says. Where its interval excludes 0 and it is no discovery among all planned looks, it says nothing.
+func (l *Look) judge(bar float64) Verdict {
+	switch {
+	case l.P == nil:
+		return ""
+	case *l.P <= bar && *l.Effect > 0:
+		return TrialHelps
+	case *l.P <= bar && *l.Effect < 0:
+		return TrialHarms
+	case l.Effect == nil:
+		return Unproven
+	case *l.Lo >= -material && *l.Hi <= material:
+		return NoEffect
+	}
+	return Unproven
+}
+
+// trial fills in what is known of the row's trials, and returns the word of the latest that was taken.
+func (b *builder) trial(r *Row, l Lesson, p bandit.Posterior) {
+	r.Looks = b.trials[l.Arm]
+	switch {
+	case l.Epsilon <= 0:
+	case !p.Reached:
+		r.Trial = "running"
+	case l.Trial != "":
+		r.Trial = "ended"
+	default:
+		r.Trial = "reached"
+	}
+}
+
+// looked is the word of the latest look that was taken.
+func (r *Row) looked() Verdict {
+	for _, l := range slices.Backward(r.Looks) {
+		if l.Taken {
+			return l.Verdict
+		}
+	}
+	return ""
+}
+
+// next says what becomes of a lesson whose planned trial has ended.
+func (r *Row) next() string {
+	if r.Trial != "ended" {
+		return ""
+	}
+	stays := "it stays in force as any other lesson"
+	switch r.looked() {
+	case TrialHelps, ProvenHelps:
+		return stays
+	case TrialHarms, ProvenHarms:
+		return "consider retiring it; until then the chooser decides, and picks what it expects to harm in few sessions only"
+	case NoEffect:
+		return stays + "; it costs tokens for less than 3 points"
+	default: // it found nothing
+	}
+	return stays + "; another trial would have to be larger"
+}

@@ -1,0 +1,131 @@
+package report_test
+
+import (
+	"fmt"
+	"math"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/report"
+)
+
+// lookAt counts sessions of a planned trial: of each arm n, of which so many succeed.
+func lookAt(c *bandit.Counters, arm bandit.Arm, trial string, n, with, without int) {
+	for i := range 2 * n {
+		a := bandit.Assignment{At: int64(i), Decided: true, Picks: []bandit.Pick{{
+			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial,
+		}}}
+		wins := without
+		if i%2 == 0 {
+			wins = with
+		}
+		y := 0.0
+		if i/2 < wins {
+			y = 1
+		}
+		name := fmt.Sprintf("%08x", i)
+		c.Add(append(append(a.Closing(), a.Contribution(y, 1)...), a.Looked(name, y)...))
+	}
+}
+
+func TestPlannedLooks(t *testing.T) {
+	name := func(picks int64) string { return bandit.TrialName(time.Unix(1_700_000_000, 0), picks) }
+	c := bandit.NewCounters()
+	var listed []report.Lesson
+	for _, x := range []struct {
+		slug               string
+		n, with, without   int
+		picks              int64
+		trial              string
+		verdict, ofTheLook report.Verdict
+		shown              bool
+	}{
+		{"helps", 200, 130, 100, 400, "ended", report.TrialHelps, report.TrialHelps, true},
+		{"harms", 200, 100, 130, 400, "ended", report.TrialHarms, report.TrialHarms, true},
+		{"nothing", 200, 103, 100, 400, "ended", report.Unproven, report.Unproven, true},
+		{"early", 200, 130, 100, 401, "running", report.Unproven, "", true}, // one pick is missing, and it does not count
+		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
+		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
+	} {
+		arm := bandit.Arm(x.slug + "@0123456789ab")
+		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
+		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
+		r := report.Build(report.Input{Now: time.Unix(1_700_100_000, 0), Counters: c, Lessons: listed, Config: bandit.Config{Epsilon: 0.2}})
+		for _, row := range r.Lessons {
+			if row.Slug != x.slug {
+				continue
+			}
+			l := row.Looks[0]
+			if row.Trial != x.trial || row.Verdict != x.verdict && !strings.HasPrefix(string(row.Verdict), "likely") || l.Verdict != x.ofTheLook ||
+				(l.Effect != nil) != x.shown || l.Taken != (x.trial == "ended") || (l.P != nil) != l.Taken || (row.Next != "") != l.Taken {
+				t.Errorf("%s: %q %q, %+v", x.slug, row.Trial, row.Verdict, l)
+			}
+		}
+		if r.Looks.Planned != len(listed) {
+			t.Errorf("%d looks are planned: %+v", len(listed), r.Looks)
+		}
+	}
+	r := report.Build(report.Input{Now: time.Unix(1_700_100_000, 0), Counters: c, Lessons: listed, Config: bandit.Config{Epsilon: 0.2}})
+	// By hand: 30 of 200 more is a z of 3.03, p 0.0024; two such of six pass at 0.05 2/6.
+	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
+		t.Fatal("the rows have another order")
+	}
+	if r.Looks.Planned != 6 || r.Looks.Taken != 3 || r.Looks.Proven != 2 || math.Abs(r.Looks.Bar-0.0022) > 0.0005 {
+		t.Errorf("%+v", r.Looks)
+	}
+	var text strings.Builder
+	if err := r.Table(&text); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"proven in trial: helps", "proven in trial: harms", "does not count before the last", "one look (p 0.00", "Trials: 6 looks planned, 3 taken",
+		"consider retiring it", "it stays in force as any other lesson",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, text.String())
+		}
+	}
+}
+
+// Each further planned look raises the bar for all: what one look of one trial finds, one of forty does not.
+func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
+	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
+		c := bandit.NewCounters()
+		lookAt(c, "found@1", bandit.TrialName(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
+		for i := range looks - 1 {
+			lookAt(c, bandit.Arm(fmt.Sprintf("other%d@1", i)), bandit.TrialName(time.Unix(9, 0), 60), 30, 15, 15)
+		}
+		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c})
+		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
+			t.Errorf("of %d looks: %q, p %v, %+v", looks, l.Verdict, *l.P, r.Looks)
+		}
+	}
+}
+
+func TestForecast(t *testing.T) {
+	c := bandit.NewCounters()
+	lookAt(c, "a@1", "", 200, 120, 100)
+	in := report.Input{
+		Now: time.Unix(1000, 0), Counters: c, Config: bandit.Config{Epsilon: 0.2},
+		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
+	}
+	r := report.Build(in)
+	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
+	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.Looks != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
+		math.Abs(f.Withheld-float64(f.Picks)/2) > 1 || f.Extra >= f.Reward || f.Width >= 0.7*f.Anytime || len(f.Text()) != 6 {
+		t.Errorf("%+v, %v", f, err)
+	}
+	if again, err := r.Forecast("a", report.Goal{Picks: f.Picks}); err != nil || math.Abs(again.Detect-0.05) > 1e-3 {
+		t.Errorf("and back: %+v, %v", again, err)
+	}
+	for _, bad := range []report.Goal{{}, {Picks: 100, Detect: 0.1}, {Picks: -1}, {Detect: 2}, {Picks: 100, Power: 1}, {Picks: 100, Epsilon: 1}} {
+		if _, err := r.Forecast("a", bad); err == nil {
+			t.Errorf("%+v is no goal", bad)
+		}
+	}
+	if _, err := r.Forecast("nobody", report.Goal{Picks: 100}); err == nil {
+		t.Error("nobody has no forecast")
+	}
+}
