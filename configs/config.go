@@ -23,6 +23,7 @@ type Config struct {
 	Reward       Reward              `yaml:"reward"`
 	Distill      Distill             `yaml:"distill"`
 	Writ         Writ                `yaml:"writ"`
+	Ledger       Ledger              `yaml:"ledger"`
 	Limits       Limits              `yaml:"limits"`
 	Log          Log                 `yaml:"log"`
 	Metrics      Metrics             `yaml:"metrics"`
@@ -121,6 +122,14 @@ type Distill struct {
 type Writ struct {
 	Enabled   bool `yaml:"enabled" later:"yes"`
 	Advertise bool `yaml:"advertise" later:"yes"`
+}
+
+// Ledger is the AGENT.md whose entries are offered to the bank as lessons.
+type Ledger struct {
+	File   string `yaml:"file" restart:"yes"`
+	Tenant string `yaml:"tenant" restart:"yes"`
+	Agent  string `yaml:"agent" restart:"yes"`
+	Trust  string `yaml:"trust" enum:"quarantined|own" restart:"yes"`
 }
 
 // Limits bounds bytes and times.

@@ -28,6 +28,15 @@ func (v *validator) run() {
 	v.patterns()
 	v.tokens()
 	v.experiment()
+	v.ledger()
+}
+
+// ledger refuses a trust that would reach beyond the agent that has it.
+func (v *validator) ledger() {
+	l := &v.config.Ledger
+	if l.Trust == "own" && l.Agent == "" {
+		v.fault("ledger.agent", "", "is empty, and ledger.trust: own is for one agent; name it, or set ledger.trust to quarantined")
+	}
 }
 
 // fault notes one, unless decoding already told of that key: one mistake, one line.

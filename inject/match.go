@@ -74,7 +74,7 @@ func (w *work) lessons() {
 func (w *work) query() (lesson.Query, map[string]spot) {
 	c := &w.Claim
 	q := lesson.Query{
-		Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
+		Tenant: w.rec.Tenant, Agent: c.Agent, Role: c.Role, Skill: c.Skill, Model: w.Request.Model, Tools: w.Request.Tools, Now: w.Now,
 	}
 	spots := make(map[string]spot)
 	if item, anchor, ok := w.words(); ok {

@@ -34,7 +34,7 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 	return Entry{
 		IntentID: intent, Type: f.Type, File: file, Error: f.Error, Cause: cause,
-		Resolution: "None yet: it was recorded when it failed.",
+		Resolution: unresolved,
 		Rule:       fmt.Sprintf("Run %s after %s, before you say that the work is done.", quoted, what),
 	}
 }
@@ -62,3 +62,6 @@ func Unread(command []string, code int, text string) Failure {
 	}
 	return f
 }
+
+// unresolved stands for the resolution of what nobody has resolved.
+const unresolved = "None yet: it was recorded when it failed."

@@ -134,6 +134,9 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if err := p.openLessons(ctx, cfg); err != nil {
 		return err
 	}
+	if cfg.Ledger.File != "" {
+		p.follow = append(p.follow, p.followLedger(cfg))
+	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,

@@ -1,0 +1,111 @@
+package main
+
+import (
+	"context"
+	"crypto/sha256"
+	"errors"
+	"os"
+	"time"
+
+	"precept/bank"
+	"precept/configs"
+	"precept/ledger"
+	"precept/lesson"
+)
+
+// The times of the follower: how often the ledger is looked at, and when what the bank did not take is offered again.
+const (
+	ledgerEvery = time.Second
+	ledgerAgain = 10 * time.Minute
+	ledgerBatch = 100
+)
+
+// followLedger offers the entries of the configured ledger to the bank as lessons, at the start and whenever the file has
+// changed, until the context ends. The bank decides on them as on all that programs write.
+func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
+	return func(ctx context.Context) error {
+		ticker := time.NewTicker(ledgerEvery)
+		defer ticker.Stop()
+		var last [sha256.Size]byte
+		var again time.Time
+		for first := true; ; first = false {
+			text, err := os.ReadFile(cfg.Ledger.File)
+			sum := sha256.Sum256(text)
+			switch {
+			case err != nil && !errors.Is(err, os.ErrNotExist):
+				p.failed("ledger", err)
+			case first || sum != last || !again.IsZero() && p.now().After(again):
+				last, again = sum, time.Time{}
+				if left, err := p.offerLedger(ctx, cfg, text); err != nil || left {
+					again = p.now().Add(ledgerAgain)
+					p.ledgerFault(ctx, err)
+				}
+			}
+			select {
+			case <-ctx.Done():
+				return nil
+			case <-ticker.C:
+			}
+		}
+	}
+}
+
+func (p *parts) ledgerFault(ctx context.Context, err error) {
+	if err != nil && ctx.Err() == nil {
+		p.failed("ledger", err)
+	}
+}
+
+// offerLedger proposes the entries that the bank does not have. left says that it took no more for now.
+func (p *parts) offerLedger(ctx context.Context, cfg *configs.Config, text []byte) (left bool, err error) {
+	all := ledger.Lessons(text)
+	if len(all) == 0 {
+		return false, nil
+	}
+	b, closeBank, err := p.openWriter(cfg)
+	if err != nil {
+		return false, err
+	}
+	defer closeBank()
+	book, _, err := b.List(ctx)
+	if err != nil {
+		return false, err
+	}
+	var fresh []bank.Proposal
+	for _, l := range all {
+		if _, known := book.Get(l.Slug); known || book.Archived(l.Slug) {
+			continue
+		}
+		fresh = append(fresh, bank.Proposal{
+			Lesson: l, Source: "ledger", By: cfg.Ledger.File, Own: cfg.Ledger.Trust == "own",
+			Scope: lesson.Scope{Tenant: cfg.Ledger.Tenant, Agent: cfg.Ledger.Agent},
+		})
+	}
+	taken := 0
+	for len(fresh) > 0 && ctx.Err() == nil {
+		results, err := b.ProposeAll(ctx, fresh[:min(len(fresh), ledgerBatch)])
+		if err != nil {
+			return true, err
+		}
+		for i, r := range results {
+			switch {
+			case r.Err == nil:
+				taken++
+			case errors.Is(r.Err, bank.ErrTooMany):
+				p.tookLedger(taken)
+				return true, nil
+			default:
+				p.log.Warn("an entry of the ledger is no lesson", "slug", fresh[i].Lesson.Slug, "fault", r.Err)
+			}
+		}
+		fresh = fresh[len(results):]
+	}
+	p.tookLedger(taken)
+	return false, nil
+}
+
+func (p *parts) tookLedger(n int) {
+	if n > 0 {
+		p.log.Info("entries of the ledger became lessons", "count", n)
+	}
+}

@@ -1,0 +1,61 @@
+package ledger
+
+import (
+	"strings"
+	"time"
+)
+
+// Dated is an entry as it stands in a ledger.
+type Dated struct {
+	Entry
+	At time.Time // zero when what stands there is no time
+}
+
+// Entries reads what stands in the section of a ledger, oldest first. What a person wrote there in another form, and an entry
+// that lacks its file, error or rule, is passed over.
+func Entries(text []byte) []Dated {
+	s := find(text)
+	if !s.found {
+		return nil
+	}
+	var out []Dated
+	var open *Dated
+	for raw := range strings.Lines(string(text[s.start:s.end])) {
+		content := strings.TrimRight(raw, " \t\r\n")
+		if rest, ok := strings.CutPrefix(content, "- ["); ok {
+			open = nil
+			if at, kind, ok := strings.Cut(rest, "] **"+labelType+":** "); ok {
+				t, _ := time.Parse(time.RFC3339, at)
+				out = append(out, Dated{Entry{Type: kind}, t})
+				open = &out[len(out)-1]
+			}
+			continue
+		}
+		if content != "" && !strings.HasPrefix(content, " ") && !strings.HasPrefix(content, "\t") {
+			open = nil
+			continue
+		}
+		label, value, ok := strings.Cut(strings.TrimPrefix(strings.TrimSpace(content), "- **"), ":** ")
+		if open == nil || !ok {
+			continue
+		}
+		if slot := open.labelled()[label]; slot != nil && *slot == "" {
+			*slot = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")
+		}
+	}
+	kept := out[:0]
+	for _, d := range out {
+		d.File = strings.Trim(d.File, "` ")
+		if d.File != "" && d.Error != "" && d.Rule != "" {
+			kept = append(kept, d)
+		}
+	}
+	return kept
+}
+
+func (d *Dated) labelled() map[string]*string {
+	return map[string]*string{
+		labelIntent: &d.IntentID, labelFile: &d.File, labelError: &d.Error, labelCause: &d.Cause,
+		labelResolution: &d.Resolution, labelRule: &d.Rule,
+	}
+}
