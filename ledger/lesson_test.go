@@ -1,16 +1,10 @@
 package ledger_test
 
 import (
-	"context"
-	"fmt"
-	"slices"
 	"strings"
 	"testing"
-	"time"
 
-	"precept/bank"
 	"precept/ledger"
-	"precept/lesson"
 )
 
 // What was recorded is read again, by the same words, among what people wrote beside it.
@@ -58,41 +52,5 @@ func TestLessons(t *testing.T) {
 		if k != c.keyword || p != c.pattern {
 			t.Errorf("%s: keywords %q, patterns %q", c.err, k, p)
 		}
-	}
-}
-
-// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the error, for its agent.
-func TestLessonsReachABank(t *testing.T) {
-	l := at(t, "")
-	for n := range 20 {
-		e := entry(n)
-		e.File, e.Error = fmt.Sprintf("src/part%d/cart.go", n), fmt.Sprintf("Type 'x%d' is not assignable to anything", n)
-		record(t, l, e)
-	}
-	b := bank.New(bank.Options{Place: bank.Directory(t.TempDir()), Now: clock})
-	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
-	for _, own := range []bool{false, true} {
-		for i, x := range ledger.Lessons([]byte(text(t, l))) {
-			if i%2 == 0 == own {
-				continue
-			}
-			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
-			if err != nil || r.Lesson.State.Fires() != own {
-				t.Fatal(own, err, r.Findings)
-			}
-		}
-	}
-	book, problems, err := b.List(context.Background())
-	if err != nil || len(problems) != 0 || book.Len() != 20 {
-		t.Fatal(book.Len(), problems, err)
-	}
-	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
-	hits := book.Match(&q)
-	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(hits[0].Lesson.Lines(600), "Test the empty list.") {
-		t.Fatalf("%+v", hits)
-	}
-	q.Agent = "other"
-	if hits = book.Match(&q); len(hits) != 0 {
-		t.Fatal("another agent gets it")
 	}
 }

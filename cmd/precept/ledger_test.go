@@ -1,13 +1,20 @@
 package main
 
 import (
+	"context"
+	"fmt"
 	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
+
+	"precept/bank"
+	"precept/ledger"
+	"precept/lesson"
 )
 
 // recordInto runs precept record on a ledger.
@@ -79,5 +86,49 @@ func TestLedgerIsASourceOfLessons(t *testing.T) {
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
 			t.Fatal("the ledger was touched", err)
 		}
+	}
+}
+
+// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the error, for its agent.
+func TestLessonsReachABank(t *testing.T) {
+	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
+	for n := range 20 {
+		_, _, err := l.Record(t.Context(), ledger.Entry{
+			IntentID: "I", Type: ledger.TypeTest, File: fmt.Sprintf("src/part%d/cart.go", n), Error: fmt.Sprintf("Type 'x%d' is not assignable to anything", n),
+			Cause: "A typo.", Resolution: "Fixed.", Rule: "Test the empty list.",
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := os.ReadFile(l.Path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := bank.New(bank.Options{Place: bank.Directory(t.TempDir()), Now: time.Now})
+	scope := lesson.Scope{Tenant: "default", Agent: "coder"}
+	for _, own := range []bool{false, true} {
+		for i, x := range ledger.Lessons(text) {
+			if i%2 == 0 == own {
+				continue
+			}
+			r, err := b.Propose(context.Background(), bank.Proposal{Lesson: x, Source: "ledger", By: "test", Scope: scope, Own: own})
+			if err != nil || r.Lesson.State.Fires() != own {
+				t.Fatal(own, err, r.Findings)
+			}
+		}
+	}
+	book, problems, err := b.List(context.Background())
+	if err != nil || len(problems) != 0 || book.Len() != 20 {
+		t.Fatal(book.Len(), problems, err)
+	}
+	q := lesson.Query{Words: []string{"please mend src/part18/cart.go and src/part19/cart.go"}, Tenant: "default", Agent: "coder", Now: time.Now()}
+	hits := book.Match(&q)
+	if len(hits) != 1 || !strings.HasPrefix(hits[0].Lesson.Slug, "test-the-empty-list-") || !slices.Contains(hits[0].Lesson.Lines(600), "Test the empty list.") {
+		t.Fatalf("%+v", hits)
+	}
+	q.Agent = "other"
+	if hits = book.Match(&q); len(hits) != 0 {
+		t.Fatal("another agent gets it")
 	}
 }
