@@ -24,7 +24,7 @@ func floor(pkg string) (int, bool) {
 		return 0, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 1, true
-	case "inject", "report", "store/sqlite", "store/redis":
+	case "backtest", "inject", "report", "store/sqlite", "store/redis":
 		return 2, true
 	case "store", "distill", "demo":
 		return 3, true
@@ -62,7 +62,7 @@ func rooms() map[string][]string {
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
 		"github.com/parquet-go/parquet-go":         {"cmd/precept"},
-		"github.com/rogpeppe/go-internal":          {"test"},
+		"github.com/rogpeppe/go-internal":          {"test", "cmd/precept"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},

@@ -15,7 +15,7 @@ type Config struct {
 	Store        Store               `yaml:"store"`
 	DataDir      string              `yaml:"data_dir" restart:"yes"`
 	Lessons      string              `yaml:"lessons" restart:"yes"`
-	Tags         map[string][]string `yaml:"tags" later:"yes"`
+	Tags         map[string][]string `yaml:"tags"`
 	Inject       Inject              `yaml:"inject"`
 	Bandit       Bandit              `yaml:"bandit"`
 	Detect       Detect              `yaml:"detect"`

@@ -179,11 +179,25 @@ func (v *validator) patterns() {
 			}
 		}
 	}
+	v.tags()
+}
+
+// tags checks the rules by which turns get tags. A tag that no lesson can name would do nothing.
+func (v *validator) tags() {
 	for tag, words := range v.config.Tags {
-		if slices.Contains(words, "") || len(words) == 0 {
+		if !isTag(tag) {
+			v.fault("tags."+tag, tag, "is no tag; write lower-case letters, digits and dashes, starting with a letter")
+		}
+		if len(words) == 0 || slices.ContainsFunc(words, func(w string) bool { return strings.TrimSpace(w) == "" }) {
 			v.fault("tags."+tag, "", "has no words, or an empty one")
 		}
 	}
+}
+
+// isTag is AIP-11's pattern of a tag, ^[a-z][a-z0-9-]*$.
+func isTag(s string) bool {
+	rest := strings.Trim(s, "abcdefghijklmnopqrstuvwxyz0123456789-")
+	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
 // minToken is the least length of a token in clear where others than this machine can try: wrong tokens are counted but a right

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"precept/bandit"
+	"precept/lesson"
 )
 
 // Style is the wording of a block.
@@ -27,10 +28,11 @@ const (
 
 // Config is what an operator sets.
 type Config struct {
-	Style       Style     // "" is Advice
-	Placement   Placement // "" is InMessage
-	BudgetBytes int       // of one block, and half of a session's; 0 is 2 KiB
-	NoLoops     bool      // agents are not told that they go round in circles
+	Style       Style          // "" is Advice
+	Placement   Placement      // "" is InMessage
+	BudgetBytes int            // of one block, and half of a session's; 0 is 2 KiB
+	NoLoops     bool           // agents are not told that they go round in circles
+	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
 	Bandit      bandit.Config
 }
 

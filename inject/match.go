@@ -106,6 +106,7 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
 		}
 	}
+	w.in.cfg.Tags.Tag(&q)
 	return q, spots
 }
 

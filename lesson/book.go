@@ -186,6 +186,11 @@ func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	}
 }
 
+// Heirs lists the lessons in force that supersede the slug, directly or through others; by slug.
+func (b *Book) Heirs(slug string, now time.Time) []*Lesson {
+	return slices.DeleteFunc(slices.Clone(b.above[slug]), func(l *Lesson) bool { return !l.InForce(now) })
+}
+
 func inForce(lessons []*Lesson, now time.Time) bool {
 	return slices.ContainsFunc(lessons, func(l *Lesson) bool { return l.InForce(now) })
 }

@@ -19,7 +19,7 @@ const (
 )
 
 // Finding is what a check has to say about a lesson. Its code is AIP-11's where there is one, otherwise the check's name:
-// contradiction, dead_keyword, self_match, file_name, no_advice.
+// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -42,6 +42,7 @@ func (f Finding) String() string {
 const (
 	codeContradiction Code = "contradiction"
 	codeDead          Code = "dead_keyword"
+	codeSilent        Code = "dead_trigger"
 	codeSelfMatch     Code = "self_match"
 	codeFileName      Code = "file_name"
 	codeNoAdvice      Code = "no_advice"
@@ -63,6 +64,7 @@ type Checks struct {
 const (
 	broadShare    = 0.6
 	broadSessions = 20
+	deadSessions  = 100 // in so many sessions a live trigger has fired once
 )
 
 // Lint runs all checks that need nothing but the book.
@@ -184,6 +186,10 @@ func (c Checks) backtest(l *Lesson) []Finding {
 		return nil
 	}
 	fired, sessions := c.Backtest(l)
+	if fired == 0 && sessions >= deadSessions && !l.Trigger.Empty() {
+		return []Finding{finding(l, Warning, codeSilent, "trigger",
+			"would have fired in none of %d sessions; take the words that people and errors really use", sessions)}
+	}
 	if sessions < broadSessions || float64(fired) <= broadShare*float64(sessions) {
 		return nil
 	}

@@ -21,6 +21,9 @@ func under(rel string, folders []string) bool {
 	return slices.ContainsFunc(folders, func(f string) bool { return strings.HasPrefix(rel, f+"/") })
 }
 
+// companions is the folder of the long stories behind lessons. They are for people, and no lessons.
+const companions = "knowledge/lessons"
+
 // list finds the lesson files of a directory, by path relative to it. blind names the folders that could not be looked
 // into: what was in them stays as it was.
 func list(dir string) (found map[string]*entry, blind []string, problems []Problem, err error) {
@@ -60,6 +63,9 @@ func walk(dir, rel string, depth int, visit func(rel string, info fs.FileInfo, e
 		sub := name
 		if rel != "" {
 			sub = rel + "/" + name
+		}
+		if sub == companions {
+			continue
 		}
 		if !item.IsDir() && item.Type()&fs.ModeSymlink == 0 && !isLessonName(name) {
 			continue

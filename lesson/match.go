@@ -67,6 +67,15 @@ func (b *Book) Match(q *Query) []Hit {
 			s.touch(u).words = true
 		}
 	}
+	for i := range q.Errors {
+		for _, tag := range q.Errors[i].Tags {
+			for _, u := range b.tags[strings.ToLower(strings.TrimSpace(tag))] {
+				if m := s.touch(u); b.units[u].offered(q, q.Errors[i].Tool) {
+					m.err = max(m.err, int32(i+1)) //nolint:gosec // the number of tool results of one request
+				}
+			}
+		}
+	}
 	return b.hits(s, q)
 }
 

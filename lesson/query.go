@@ -18,6 +18,7 @@ type Query struct {
 // ErrorText is the error signature of one newest tool result.
 type ErrorText struct {
 	CallID, Tool, Text string
+	Tags               []string // by a Tagger
 }
 
 // Hit is a lesson whose target and trigger fired.

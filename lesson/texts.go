@@ -55,7 +55,7 @@ func (t *Texts) Current() (*Book, []Problem) {
 
 // IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for a lesson.
 func IsLessonPath(name string) bool {
-	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) {
+	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
 		return false
 	}
 	for part := range strings.SplitSeq(name, "/") {

@@ -46,19 +46,23 @@ func (w *world) openBank(cfg *configs.Config, log func(string)) (*redis.Bank, er
 
 // openWriter opens the configured lessons for writing.
 func (w *world) openWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(), err error) {
+	return w.openWriterWith(cfg, bank.Limits{})
+}
+
+func (w *world) openWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
 	place, err := w.openBank(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, err
 	}
 	if place == nil {
-		return w.writer(bank.Directory(cfg.Lessons)), func() {}, nil
+		return w.writer(bank.Directory(cfg.Lessons), limits), func() {}, nil
 	}
-	return w.writer(place), func() { _ = place.Close() }, nil // what was put is put
+	return w.writer(place, limits), func() { _ = place.Close() }, nil // what was put is put
 }
 
 // writer is the rules for a place, with the hooks that the checks have everywhere.
-func (w *world) writer(place bank.Place) *bank.Bank {
-	return bank.New(bank.Options{Place: place, Now: w.now, Checks: lesson.Checks{Secrets: secrets}})
+func (w *world) writer(place bank.Place, limits bank.Limits) *bank.Bank {
+	return bank.New(bank.Options{Place: place, Now: w.now, Limits: limits, Checks: lesson.Checks{Secrets: secrets}})
 }
 
 // who is the person at the terminal, for the audit log.
@@ -141,7 +145,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		}
 		ctx, cancel := context.WithTimeout(c.Context(), bankLimit)
 		defer cancel()
-		changed, findings, err := w.writer(place).Replace(ctx, texts, w.who())
+		changed, findings, err := w.writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
 		for _, f := range findings {
 			fmt.Fprintln(w.err, printable(f.String()))
 		}
@@ -174,7 +178,7 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.writer(bank.Directory(args[0])).Take(ctx, r.Texts, w.who())
+		n, err := w.writer(bank.Directory(args[0]), bank.Limits{}).Take(ctx, r.Texts, w.who())
 		if err != nil {
 			return err
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/configs"
 	"precept/lesson"
 )
 
@@ -25,6 +26,11 @@ type lessonRow struct {
 	Tags        []string     `json:"tags,omitempty"`
 	ContentHash string       `json:"content_hash"`
 	ExpiresAt   *time.Time   `json:"expires_at,omitempty"`
+	Source      string       `json:"source,omitempty"` // the program that wrote it; empty: a person
+	Tenant      string       `json:"tenant,omitempty"`
+	Agent       string       `json:"agent,omitempty"`
+	Conflicts   []string     `json:"conflicts,omitempty"` // lessons that fire on the same words and claim the opposite
+	HeldBy      []string     `json:"superseded_by,omitempty"`
 	Path        string       `json:"path"`
 }
 
@@ -35,62 +41,9 @@ func (w *world) lessons() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 		RunE:  func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsPush(), w.lessonsPull())
+	c.AddCommand(w.lessonsList(), w.lessonsShow(), w.lessonsLint(), w.lessonsBacktest(), w.lessonsNew(), w.lessonsDiff(), w.lessonsImport(), w.lessonsExport(),
+		w.lessonsPush(), w.lessonsPull(), w.lessonsArchive(), w.lessonsRestore(), w.lessonsLog())
 	c.AddCommand(w.actions()...)
-	return c
-}
-
-func (w *world) lessonsList() *cobra.Command {
-	var asJSON bool
-	c := &cobra.Command{Use: "list", Short: "List the lessons by slug", Args: arguments(cobra.NoArgs)}
-	flags := addConfigFlags(c, "lessons")
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
-	c.RunE = func(*cobra.Command, []string) error {
-		book, problems, err := w.loadBook(flags)
-		if err != nil {
-			return err
-		}
-		list := make([]lessonRow, 0, book.Len())
-		rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
-		for _, l := range book.Lessons() {
-			r := w.row(book, l)
-			list = append(list, r)
-			rows = append(rows, []string{r.Slug, string(r.State), r.Outcome, strconv.FormatFloat(r.Confidence, 'g', 3, 64), printable(r.Title)})
-		}
-		if len(problems) > 0 {
-			fmt.Fprintf(w.err, "%d files have faults: precept lessons lint tells them\n", len(problems))
-		}
-		if asJSON {
-			return writeJSON(w.out, list)
-		}
-		return table(w.out, rows)
-	}
-	return c
-}
-
-func (w *world) lessonsShow() *cobra.Command {
-	c := &cobra.Command{Use: "show SLUG", Short: "Print one lesson as its file has it", Args: arguments(cobra.ExactArgs(1))}
-	flags := addConfigFlags(c, "lessons")
-	var asJSON bool
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
-	c.RunE = func(_ *cobra.Command, args []string) error {
-		book, _, err := w.loadBook(flags)
-		if err != nil {
-			return err
-		}
-		l, ok := book.Get(args[0])
-		if !ok {
-			return noLesson(args[0])
-		}
-		if asJSON {
-			return writeJSON(w.out, struct {
-				lessonRow
-				Body string `json:"body"`
-			}{w.row(book, l), l.Body})
-		}
-		_, err = w.out.Write(l.Raw)
-		return err
-	}
 	return c
 }
 
@@ -98,6 +51,13 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 	r := lessonRow{
 		Slug: l.Slug, Title: l.Title, State: l.State, Outcome: l.Outcome, Confidence: l.Confidence, Category: l.Category,
 		Keywords: l.Trigger.Keywords, Tags: l.Trigger.Tags, ContentHash: l.ContentHash, Path: l.Path,
+		Source: l.Approval.Source, Tenant: l.Scope.Tenant, Agent: l.Scope.Agent,
+	}
+	for _, other := range book.Contradicts(l) {
+		r.Conflicts = append(r.Conflicts, other.Slug)
+	}
+	for _, heir := range book.Heirs(l.Slug, w.now()) {
+		r.HeldBy = append(r.HeldBy, heir.Slug)
 	}
 	if state, ok := book.StateAt(l.Slug, w.now()); ok {
 		r.State = state
@@ -108,16 +68,12 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 	return r
 }
 
-// loadBook reads the lessons directory of the configuration.
-func (w *world) loadBook(flags *configFlags) (*lesson.Book, []lesson.Problem, error) {
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return nil, nil, err
-	}
+// loadBook reads the lessons of the configuration.
+func (w *world) loadBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
 	if !isRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf("there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons", cfg.Lessons)
 	}
-	return w.readBook(context.Background(), cfg)
+	return w.readBook(ctx, cfg)
 }
 
 func noLesson(slug string) error {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -17,25 +18,40 @@ type linted struct {
 	Lessons  int              `json:"lessons"`
 	Broken   []lesson.Problem `json:"broken"` // files that cannot be read as lessons
 	Findings []lesson.Finding `json:"findings"`
+	Sessions int              `json:"sessions"` // captured ones that the triggers were tried on
 }
 
 func (w *world) lessonsLint() *cobra.Command {
-	var asJSON bool
+	var asJSON, alone bool
 	c := &cobra.Command{
 		Use:   "lint",
 		Short: "Run every check over the lessons",
-		Long:  "Lint runs the checks that a lesson passes before it may speak: form, triggers that are too broad, orders to the model, secrets and personal data, links, expiry. Exit code 1: there are errors; warnings alone give 0.",
-		Args:  arguments(cobra.NoArgs),
+		Long: "Lint runs the checks that a lesson passes before it may speak: form, triggers that are too broad, orders to the model, secrets and personal data, links, expiry. " +
+			"Where sessions were captured, the triggers are tried on them (lessons backtest): one that fires in more than 60% of them is too broad, one that fires in none is dead. Exit code 1: there are errors; warnings alone give 0.",
+		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, "lessons")
+	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
-	c.RunE = func(*cobra.Command, []string) error {
-		book, problems, err := w.loadBook(flags)
+	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		book, problems, err := w.loadBook(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
 		checks := lesson.Checks{Now: w.now(), Secrets: secrets}
-		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems, Findings: checks.Book(book)}
+		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
+		if !alone && captured(cfg) {
+			run, err := w.backtest(c.Context(), cfg, book.Lessons(), "", time.Time{})
+			if err != nil {
+				return fmt.Errorf("%w; --no-backtest does without the captured sessions", err)
+			}
+			checks.Backtest, answer.Sessions = run.Checks, run.Sessions()
+		}
+		answer.Findings = checks.Book(book)
 		for i := range answer.Findings {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
@@ -60,7 +76,11 @@ func (w *world) tellLint(l linted) {
 	for _, f := range l.Findings {
 		fmt.Fprintln(w.out, printable(f.String()))
 	}
-	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings\n", l.Lessons, len(l.Broken), len(l.Findings))
+	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken), len(l.Findings))
+	if l.Sessions > 0 {
+		fmt.Fprintf(w.out, ", tried on %d sessions", l.Sessions)
+	}
+	fmt.Fprintln(w.out)
 }
 
 // secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass through.

@@ -1,0 +1,92 @@
+package backtest_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/backtest"
+	"precept/lesson"
+	"precept/sample"
+)
+
+func keyworded(slug string, words ...string) *lesson.Lesson {
+	return &lesson.Lesson{Slug: slug, State: lesson.Quarantined, Trigger: lesson.Trigger{Keywords: words}}
+}
+
+// said is an exchange in which the user said something.
+func said(dialect, words string) sample.Exchange {
+	text, _ := json.Marshal(words)
+	return sample.Exchange{Dialect: dialect, Agent: "coder", New: []json.RawMessage{json.RawMessage(`{"role":"user","content":` + string(text) + `}`)}}
+}
+
+func TestRun(t *testing.T) {
+	l := keyworded("a-b", "load more", "never")
+	other := keyworded("c-d", "load more")
+	other.Scope = lesson.Scope{Tenant: "acme"}
+	run := backtest.New([]*lesson.Lesson{l, other}, nil)
+	for i := range 40 {
+		words, reward := "something else", 0.5
+		if i%4 == 0 {
+			words, reward = "please load more, load more!", 1
+		}
+		run.Add(&backtest.Session{Tenant: []string{"default", "acme"}[i/20], Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}, Told: i%2 == 0, Reward: reward})
+	}
+	r := run.Of("a-b")
+	if r.Fired != 10 || r.Sessions != 40 || len(r.Examples) != 10 || !slices.Equal(r.Words, []backtest.Word{{Word: "load more", Sessions: 10}}) || !slices.Equal(r.Silent, []string{"never"}) {
+		t.Errorf("%+v", r)
+	}
+	if w := r.Worth; *w.Fired != 1 || w.ToldFired != 10 || *w.Rest != 0.5 || w.ToldRest != 10 {
+		t.Errorf("%+v", w)
+	}
+	if r := run.Of("c-d"); r.Fired != 5 || r.Sessions != 20 { // a tenant's lesson is tried on that tenant's sessions
+		t.Errorf("%+v", r)
+	}
+	if r := run.Of("nobody"); r.Fired != 0 || r.Worth.Fired != nil {
+		t.Errorf("%+v", r)
+	}
+}
+
+// The three dialects, the error of a tool whose call was in an earlier reply, and what must not be searched.
+func TestQueries(t *testing.T) {
+	raw := func(items ...string) (out []json.RawMessage) {
+		for _, i := range items {
+			out = append(out, json.RawMessage(i))
+		}
+		return out
+	}
+	call := sample.Reply{Text: "assistant words", Calls: []sample.Call{{ID: "c1", Name: "shell", Args: `{"command":"make"}`}}}
+	for _, c := range []struct {
+		dialect string
+		second  []json.RawMessage
+	}{
+		{"chat", raw(`{"role":"assistant","content":"echo words"}`, `{"role":"tool","tool_call_id":"c1","content":"make: *** no rule\nexit code: 2"}`)},
+		{"messages", raw(`{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":"make: *** no rule"}]}`)},
+		{"responses", raw(`{"type":"function_call_output","call_id":"c1","output":"make: *** no rule\nexit code: 2"}`)},
+	} {
+		xs := []sample.Exchange{said(c.dialect, "user words"), {Dialect: c.dialect, New: c.second}, {Dialect: c.dialect, New: raw(`{"role":`)}}
+		xs[0].Reply = call
+		qs := backtest.Queries(xs)
+		if len(qs) != 2 || !slices.Equal(qs[0].Words, []string{"user words"}) || qs[0].Agent != "coder" || !slices.Equal(qs[0].Tools, []string{"shell"}) {
+			t.Fatalf("%s: %+v", c.dialect, qs)
+		}
+		if len(qs[1].Words) > 0 || len(qs[1].Errors) != 1 || qs[1].Errors[0].Tool != "shell" || !strings.Contains(qs[1].Errors[0].Text, "no rule") {
+			t.Errorf("%s: %+v", c.dialect, qs[1])
+		}
+	}
+}
+
+// What a Run holds does not grow with the sessions it is shown.
+func TestRunHoldsCounts(t *testing.T) {
+	run := backtest.New([]*lesson.Lesson{keyworded("a-b", "load more")}, nil)
+	s := backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", "load more")}}
+	run.Add(&s)
+	for range 2000 {
+		run.Add(&s)
+	}
+	if r := run.Of("a-b"); r.Fired != 2001 || len(r.Examples) != 10 {
+		t.Errorf("%+v", r)
+	}
+}

@@ -1,0 +1,96 @@
+package backtest
+
+import (
+	"bytes"
+	"encoding/json"
+
+	"precept/detect"
+	"precept/lesson"
+	"precept/sample"
+	"precept/wire"
+)
+
+// maxWords is how much of one message's words is searched, as in a live turn.
+const maxWords = 64 << 10
+
+// Queries are what the turns of a session showed to the matcher, in order. Tenant and role are not in them.
+func Queries(exchanges []sample.Exchange) []lesson.Query {
+	var out []lesson.Query
+	calls := map[string]wire.Call{}
+	var tools []string
+	for i := range exchanges {
+		x := &exchanges[i]
+		if q, ok := query(x, calls); ok {
+			q.Tools = tools
+			out = append(out, q)
+		}
+		for _, c := range x.Reply.Calls {
+			calls[c.ID] = wire.Call{ID: c.ID, Name: c.Name, Args: c.Args}
+			tools = append(tools, c.Name)
+		}
+	}
+	for i := range out { // which tools were offered is not kept; those that were called were
+		out[i].Tools = tools
+	}
+	return out
+}
+
+// query reads one exchange; false where nothing new can be read in it.
+func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
+	q := lesson.Query{Agent: x.Agent, Model: x.Model}
+	req, err := wire.Parse(dialect(x.Dialect), body(x))
+	if err != nil {
+		return q, false
+	}
+	for _, words := range req.NewWords() {
+		q.Words = append(q.Words, ends(words))
+	}
+	for _, r := range req.NewResults() {
+		call, ok := req.CallOf(r.CallID)
+		if !ok {
+			call = calls[r.CallID]
+		}
+		if detect.Classify(call.Name, call.Args, r.Text, r.IsError).Outcome == detect.Error {
+			q.Errors = append(q.Errors, lesson.ErrorText{CallID: r.CallID, Tool: call.Name, Text: detect.Signature(r.Text)})
+		}
+	}
+	return q, len(q.Words)+len(q.Errors) > 0
+}
+
+func ends(s string) string {
+	if len(s) <= maxWords {
+		return s
+	}
+	return s[:maxWords/2] + "\n" + s[len(s)-maxWords/2:]
+}
+
+func dialect(name string) wire.Dialect {
+	for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		if d.String() == name {
+			return d
+		}
+	}
+	return wire.None
+}
+
+// body is a request whose list is what was new.
+func body(x *sample.Exchange) []byte {
+	key := "messages"
+	if dialect(x.Dialect) == wire.Responses {
+		key = "input"
+	}
+	var b bytes.Buffer
+	b.WriteString(`{"` + key + `":[`)
+	n := 0
+	for _, item := range x.New {
+		if !json.Valid(item) {
+			continue // cut by the capture's limit
+		}
+		if n++; n > 1 {
+			b.WriteByte(',')
+		}
+		b.Write(item)
+	}
+	b.WriteString("]}")
+	return b.Bytes()
+}

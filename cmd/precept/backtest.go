@@ -1,0 +1,174 @@
+package main
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/backtest"
+	"precept/configs"
+	"precept/feedback"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+)
+
+// backtestFlags choose the sessions.
+type backtestFlags struct {
+	tenant, since string
+	asJSON        bool
+}
+
+func (w *world) lessonsBacktest() *cobra.Command {
+	var f backtestFlags
+	c := &cobra.Command{
+		Use:   "backtest SLUG|FILE...",
+		Short: "Tell in which captured sessions lessons would have fired",
+		Long: "Backtest shows the captured sessions to a lesson of the bank, or to a LESSON.md file that is in none: in how many of how many it would have fired, by which words, and what those sessions were worth. " +
+			"The mean reward is of the sessions that were told of; it is no effect of the lesson, which the holdout measures. Targets by role and skill, which a capture does not tell, are taken for met. It works beside a running server.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	c.Flags().StringVar(&f.tenant, "tenant", "", "sessions of this tenant only")
+	c.Flags().StringVar(&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		lessons, err := w.named(c.Context(), cfg, args)
+		if err != nil {
+			return err
+		}
+		since, err := parseDay("since", f.since)
+		if err != nil {
+			return err
+		}
+		run, err := w.backtest(c.Context(), cfg, lessons, f.tenant, since)
+		if err != nil {
+			return err
+		}
+		if f.asJSON {
+			return writeJSON(w.out, run.Results())
+		}
+		for _, r := range run.Results() {
+			w.tellBacktest(r)
+		}
+		return nil
+	}
+	return c
+}
+
+// named finds lessons by slug in the bank, or by file.
+func (w *world) named(ctx context.Context, cfg *configs.Config, args []string) ([]*lesson.Lesson, error) {
+	var book *lesson.Book
+	var out []*lesson.Lesson
+	for _, arg := range args {
+		if strings.HasSuffix(arg, ".md") {
+			raw, err := os.ReadFile(arg)
+			if err != nil {
+				return nil, err
+			}
+			l, err := lesson.Parse(arg, raw)
+			if err != nil {
+				return nil, fmt.Errorf("%s: %w", arg, err)
+			}
+			out = append(out, l)
+			continue
+		}
+		if book == nil {
+			var err error
+			if book, _, err = w.readBook(ctx, cfg); err != nil {
+				return nil, err
+			}
+		}
+		l, ok := book.Get(arg)
+		if !ok {
+			return nil, noLesson(arg)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+// backtest shows the captured sessions to lessons, one session at a time.
+func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string, since time.Time) (*backtest.Run, error) {
+	e, err := w.openEvidence(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	defer closeEvidence(e)
+	st, err := e.Stats(ctx)
+	if err != nil {
+		return nil, err
+	}
+	watch := w.newProgress("sessions", st["sessions"])
+	defer watch.end()
+	run := backtest.New(lessons, lesson.NewTagger(cfg.Tags))
+	err = e.EachSession(ctx, tenant, since, time.Time{}, func(r session.Row, a session.Applied) error {
+		watch.add(1)
+		xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
+		if err != nil || len(xs) == 0 {
+			return err
+		}
+		s := backtest.Session{Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward}
+		slices.SortStableFunc(s.Exchanges, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
+		if !s.Told { // not closed yet, or taken in from outside: what was said of it counts all the same
+			entries, err := e.Feedback(ctx, r.Tenant, r.ID)
+			if err != nil {
+				return err
+			}
+			out := feedback.Reward(entries, tiers(cfg.Reward.Tiers))
+			s.Told, s.Reward = out.OK, out.Reward
+		}
+		run.Add(&s)
+		return nil
+	})
+	return run, err
+}
+
+// captured says whether there is anything to test against.
+func captured(cfg *configs.Config) bool {
+	if isRedis(cfg.StoreURL()) {
+		return true
+	}
+	_, err := os.Stat(cfg.StoreURL())
+	return !errors.Is(err, fs.ErrNotExist)
+}
+
+func (w *world) tellBacktest(r backtest.Result) {
+	fmt.Fprintf(w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions, share(r.Fired, r.Sessions))
+	for _, word := range r.Words {
+		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, printable(word.Word))
+	}
+	for _, word := range r.Silent {
+		fmt.Fprintf(w.out, "  %6d  %s\n", 0, printable(word))
+	}
+	mean := func(m *float64, n int) string {
+		if m == nil {
+			return "nobody told"
+		}
+		return fmt.Sprintf("%s (of %d told)", strconv.FormatFloat(*m, 'f', 3, 64), n)
+	}
+	fmt.Fprintf(w.out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n", mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest))
+	if len(r.Examples) > 0 {
+		fmt.Fprintf(w.out, "  such as %s\n", printable(strings.Join(r.Examples, ", ")))
+	}
+}
+
+func share(n, of int) string {
+	if of == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" (%.1f%%)", 100*float64(n)/float64(of))
+}

@@ -1,0 +1,207 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"maps"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/diff"
+	"github.com/spf13/cobra"
+
+	"precept/bank"
+	"precept/configs"
+	"precept/lesson"
+	"precept/store/redis"
+)
+
+// change is one lesson that differs between two banks.
+type change struct {
+	Slug     string           `json:"slug"`
+	Kind     string           `json:"kind"` // added, removed, changed
+	From     lesson.State     `json:"from,omitempty"`
+	To       lesson.State     `json:"to,omitempty"`
+	Content  bool             `json:"content"` // what a model sees, or what fires the lesson, is another
+	Lost     bool             `json:"approval_lost"`
+	Findings []lesson.Finding `json:"findings"`
+	Diff     string           `json:"diff"`
+}
+
+func (w *world) lessonsDiff() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "diff OLD [NEW]",
+		Short: "Tell how two banks differ, lesson by lesson, with the checks on what is new",
+		Long: "Diff compares two banks: directories, redis:// addresses, or git:REV, which is the bank's directory at a revision (git:origin/main for a pull request). NEW is the configured bank unless it is given. " +
+			"It tells for each lesson its states, whether its text lost its approval, the lines that differ, and what the checks find. Exit code 1: the checks refuse something new.",
+		Args: arguments(cobra.RangeArgs(1, 2)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		old, err := w.bankAt(c.Context(), cfg, args[0])
+		if err != nil {
+			return err
+		}
+		place := cfg.Lessons
+		if len(args) == 2 {
+			place = args[1]
+		}
+		next, err := w.bankAt(c.Context(), cfg, place)
+		if err != nil {
+			return err
+		}
+		changes, ok := w.differences(old, next)
+		code := exitDone
+		if !ok {
+			code = exitFailed
+		}
+		if asJSON {
+			return w.answer(changes, code)
+		}
+		for i := range changes {
+			w.tellChange(&changes[i])
+		}
+		fmt.Fprintf(w.out, "%d lessons differ\n", len(changes))
+		return exit(code)
+	}
+	return c
+}
+
+// bankAt reads the bank that an argument names.
+func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*lesson.Book, error) {
+	rev, isGit := strings.CutPrefix(at, "git:")
+	var texts map[string][]byte
+	var err error
+	switch {
+	case isGit:
+		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
+	case isRedis(at):
+		other := *cfg
+		other.Lessons = at
+		var place *redis.Bank
+		if place, err = w.openBank(&other, func(string) {}); err == nil {
+			defer place.Close() //nolint:errcheck // it was only read
+			var r bank.Reading
+			r, err = place.Read(ctx)
+			texts = r.Texts
+		}
+	default:
+		texts, err = w.readTexts(at)
+	}
+	if err != nil {
+		return nil, err
+	}
+	book, problems, _ := lesson.NewTexts(at).Load(texts)
+	for i := range problems {
+		fmt.Fprintln(w.err, printable(problems[i].Error()))
+	}
+	return book, nil
+}
+
+// textsOfRevision asks git for the lessons of a directory at a revision.
+func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
+	if rev == "" || strings.HasPrefix(rev, "-") || isRedis(dir) {
+		return nil, misuse(fmt.Errorf("git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository", rev))
+	}
+	git := func(args ...string) ([]byte, error) {
+		cmd := exec.CommandContext(ctx, "git", append([]string{"-C", dir}, args...)...) //nolint:gosec // the user's own revision, and no shell
+		out, err := cmd.Output()
+		if err != nil {
+			var stderr []byte
+			if e, ok := err.(*exec.ExitError); ok { //nolint:errorlint // Output gives it as it is
+				stderr = bytes.TrimSpace(e.Stderr)
+			}
+			return nil, fmt.Errorf("git %s: %w %s", args[0], err, stderr)
+		}
+		return out, nil
+	}
+	names, err := git("ls-tree", "-r", "-z", "--name-only", rev, "--", ".")
+	if err != nil {
+		return nil, err
+	}
+	texts := map[string][]byte{}
+	for name := range strings.SplitSeq(string(names), "\x00") {
+		if !lesson.IsLessonPath(filepath.ToSlash(name)) {
+			continue
+		}
+		if texts[name], err = git("show", rev+":./"+name); err != nil {
+			return nil, err
+		}
+	}
+	return texts, nil
+}
+
+// differences lists what differs, by slug. ok is false when the checks refuse something that is new.
+func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
+	out, ok = []change{}, true
+	slugs := map[string]bool{}
+	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
+		slugs[l.Slug] = true
+	}
+	checks := lesson.Checks{Now: w.now(), Secrets: secrets}
+	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
+		a, was := old.Get(slug)
+		b, is := next.Get(slug)
+		c := change{Slug: slug, Kind: "changed", Findings: []lesson.Finding{}}
+		var from, to []byte
+		if was {
+			from = a.Raw
+			c.From, _ = old.StateAt(slug, w.now())
+		}
+		if is {
+			to = b.Raw
+			c.To, _ = next.StateAt(slug, w.now())
+		}
+		if bytes.Equal(from, to) && c.From == c.To {
+			continue
+		}
+		switch {
+		case !was:
+			c.Kind, c.Content = "added", true
+		case !is:
+			c.Kind = "removed"
+		default:
+			c.Content = a.ContentHash != b.ContentHash
+			c.Lost = c.Content && a.State.Fires() && b.State == lesson.Quarantined
+		}
+		if is {
+			c.Findings = append(c.Findings, checks.Lesson(b, next)...)
+			ok = ok && lesson.Refusal(c.Findings) == nil
+		}
+		c.Diff = string(diff.Diff("old/"+slug, from, "new/"+slug, to))
+		out = append(out, c)
+	}
+	return out, ok
+}
+
+func (w *world) tellChange(c *change) {
+	switch c.Kind {
+	case "added":
+		fmt.Fprintf(w.out, "+ %s (%s)\n", c.Slug, c.To)
+	case "removed":
+		fmt.Fprintf(w.out, "- %s (%s)\n", c.Slug, c.From)
+	default:
+		fmt.Fprintf(w.out, "~ %s (%s -> %s)\n", c.Slug, c.From, c.To)
+	}
+	if c.Kind == "changed" && c.Content {
+		fmt.Fprintln(w.out, "  the text or the trigger is another: what was measured of it begins anew")
+	}
+	if c.Lost {
+		fmt.Fprintln(w.out, "  its approval was for another text: it is out of force until somebody approves it")
+	}
+	for _, f := range c.Findings {
+		fmt.Fprintln(w.out, " ", printable(f.String()))
+	}
+	for line := range strings.Lines(c.Diff) {
+		fmt.Fprintln(w.out, "  "+printable(strings.TrimRight(line, "\n")))
+	}
+}

@@ -1,0 +1,226 @@
+package main
+
+import (
+	"encoding/json"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/bank"
+	"precept/lesson"
+)
+
+func (w *world) lessonsArchive() *cobra.Command {
+	var expired, superseded bool
+	c := &cobra.Command{
+		Use:   "archive [SLUG...]",
+		Short: "Put lessons away; their numbers stay",
+		Long:  "Archive moves lessons into _archive, where only --archived finds them. Their slugs stay taken, and what was measured of them stays in the store. `lessons restore` takes one back.",
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
+	c.Flags().BoolVar(&superseded, "superseded", false, "all that are superseded by a lesson in force")
+	c.RunE = func(c *cobra.Command, slugs []string) error {
+		if len(slugs) == 0 && !expired && !superseded {
+			return misuse(fmt.Errorf("name lessons, or say --expired or --superseded"))
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		b, closeBank, err := w.openWriter(cfg)
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		book, _, err := b.List(c.Context())
+		if err != nil {
+			return err
+		}
+		for _, l := range book.Lessons() {
+			state, _ := book.StateAt(l.Slug, w.now())
+			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) && !slices.Contains(slugs, l.Slug) {
+				slugs = append(slugs, l.Slug)
+			}
+		}
+		for _, slug := range slugs {
+			if err := b.Archive(c.Context(), slug, w.who()); err != nil {
+				return told(slug, err)
+			}
+			fmt.Fprintf(w.out, "%s is archived now\n", slug)
+		}
+		if len(slugs) == 0 {
+			fmt.Fprintln(w.out, "there is nothing to archive")
+		}
+		return nil
+	}
+	return c
+}
+
+func (w *world) lessonsRestore() *cobra.Command {
+	c := &cobra.Command{
+		Use: "restore SLUG", Short: "Take an archived lesson back",
+		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is approved again.",
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		b, closeBank, err := w.openWriter(cfg)
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		l, err := b.Restore(c.Context(), args[0], w.who())
+		if err != nil {
+			return told(args[0], err)
+		}
+		fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
+		return nil
+	}
+	return c
+}
+
+func (w *world) lessonsLog() *cobra.Command {
+	var n int
+	var asJSON bool
+	c := &cobra.Command{
+		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
+		Args: arguments(cobra.MaximumNArgs(1)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().IntVarP(&n, "number", "n", 1000, "at most so many of the newest events are looked at")
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if n <= 0 {
+			return misuse(fmt.Errorf("--number is at least 1"))
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		b, closeBank, err := w.openWriter(cfg)
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		events, err := b.Log(c.Context(), n)
+		if err != nil {
+			return err
+		}
+		rows := [][]string{{"TIME", "ACTION", "SLUG", "FROM", "TO", "BY", "HASH"}}
+		for i := range events {
+			e := &events[i]
+			if len(args) > 0 && e.Slug != args[0] {
+				continue
+			}
+			if asJSON {
+				if err := json.NewEncoder(w.out).Encode(e); err != nil {
+					return err
+				}
+			}
+			hash := e.Hash[:min(12, len(e.Hash))]
+			rows = append(rows, []string{e.Time.UTC().Format(time.RFC3339), e.Action, e.Slug, string(e.From), string(e.To), printable(e.By), hash})
+		}
+		if asJSON {
+			return nil
+		}
+		return table(w.out, rows)
+	}
+	return c
+}
+
+func (w *world) lessonsExport() *cobra.Command {
+	var format string
+	var states []string
+	c := &cobra.Command{
+		Use:   "export [DIR]",
+		Short: "Write the lessons for others to read",
+		Long: "Export writes the lessons as they are: jsonl, a JSON object a line on standard output; aip11, LESSON.md files in DIR, as the bank has them; " +
+			"gptme, files of that form in DIR. Lessons of one tenant or agent alone are left out.",
+		Args: arguments(cobra.MaximumNArgs(1)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
+	c.Flags().StringSliceVar(&states, "state", []string{"active", "caution", "trial"}, "lessons in these states")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) || (format == "jsonl") != (len(args) == 0) {
+			return misuse(fmt.Errorf("write --format jsonl, or --format aip11 or gptme and a directory"))
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		book, _, err := w.loadBook(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		n := 0
+		for _, l := range book.Lessons() {
+			row := w.row(book, l)
+			if !slices.Contains(states, string(row.State)) || l.Scope != (lesson.Scope{}) {
+				continue
+			}
+			n++
+			if err := w.exportOne(format, args, l, row); err != nil {
+				return err
+			}
+		}
+		if format != "jsonl" {
+			fmt.Fprintf(w.out, "%d lessons written into %s\n", n, args[0])
+		}
+		return nil
+	}
+	return c
+}
+
+func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row lessonRow) error {
+	switch format {
+	case "aip11":
+		return lesson.WriteFile(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), l.Raw)
+	case "gptme":
+		text, err := gptmeText(l)
+		if err != nil {
+			return err
+		}
+		return lesson.WriteFile(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), text)
+	default:
+		return json.NewEncoder(w.out).Encode(struct {
+			lessonRow
+			Advice string `json:"advice"`
+			Text   string `json:"text"`
+		}{row, l.Advice, string(l.Raw)})
+	}
+}
+
+// gptmeText is a lesson in the gptme form, read back before it is believed.
+func gptmeText(l *lesson.Lesson) ([]byte, error) {
+	if l.Form == lesson.FormGptme {
+		return l.Raw, nil
+	}
+	keywords, err := json.Marshal(slices.Concat(l.Trigger.Keywords, l.Trigger.ErrorPatterns, l.Trigger.Tags))
+	if err != nil {
+		return nil, err
+	}
+	text := []byte("---\nmatch:\n  keywords: " + string(keywords) + "\nstatus: active\n---\n\n# " + l.Title + "\n\n## Rule\n" +
+		strings.TrimSpace(l.Advice) + "\n\n## Context\n" + l.Trigger.Description + "\n")
+	if _, err := lesson.Parse(l.Slug+".md", text); err != nil {
+		return nil, fmt.Errorf("%s cannot be written in the gptme form: %w", l.Slug, err)
+	}
+	return text, nil
+}
+
+// told is an error of the bank with the slug that it is about.
+func told(slug string, err error) error {
+	if err == bank.ErrNoLesson { //nolint:errorlint // the bank gives it as it is
+		return noLesson(slug)
+	}
+	return fmt.Errorf("%s: %w", slug, err)
+}

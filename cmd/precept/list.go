@@ -1,0 +1,170 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+	"precept/lesson"
+)
+
+// listFlags choose lessons.
+type listFlags struct {
+	states                    []string
+	expired, archived, asJSON bool
+}
+
+func (w *world) lessonsList() *cobra.Command {
+	var f listFlags
+	c := &cobra.Command{
+		Use:   "list",
+		Short: "List the lessons by slug",
+		Long: "List tells the lessons of the bank with their states; ! marks those that contradict another one, which is listed below. " +
+			"Archived lessons are listed with --archived only. The queue of those who approve is --state quarantined.",
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
+	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
+	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons only, which nothing else lists")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		for _, s := range f.states {
+			if !lesson.State(s).Valid() {
+				return misuse(fmt.Errorf("--state: %q is not a state; write quarantined, trial, active, caution, benched, superseded, expired, archived or rejected", s))
+			}
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		return w.list(c.Context(), cfg, &f)
+	}
+	return c
+}
+
+func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
+	book, problems, err := w.listed(ctx, cfg, f.archived)
+	if err != nil {
+		return err
+	}
+	if f.expired {
+		f.states = append(f.states, string(lesson.Expired))
+	}
+	list := make([]lessonRow, 0, book.Len())
+	rows := [][]string{{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"}}
+	for _, l := range book.Lessons() {
+		r := w.row(book, l)
+		if len(f.states) > 0 && !slices.Contains(f.states, string(r.State)) {
+			continue
+		}
+		list = append(list, r)
+		mark := ""
+		if len(r.Conflicts) > 0 {
+			mark = "!"
+		}
+		rows = append(rows, []string{r.Slug, string(r.State) + mark, r.Outcome, strconv.FormatFloat(r.Confidence, 'g', 3, 64), printable(r.Title)})
+	}
+	if len(problems) > 0 {
+		fmt.Fprintf(w.err, "%d files have faults: precept lessons lint tells them\n", len(problems))
+	}
+	if f.asJSON {
+		return writeJSON(w.out, list)
+	}
+	if err := table(w.out, rows); err != nil {
+		return err
+	}
+	for i := range list {
+		for _, other := range list[i].Conflicts {
+			if list[i].Slug < other { // each pair once
+				fmt.Fprintf(w.out, "! %s and %s fire on the same words and claim opposite outcomes; both are kept\n", list[i].Slug, other)
+			}
+		}
+	}
+	return nil
+}
+
+// listed reads the bank, or what is archived in it.
+func (w *world) listed(ctx context.Context, cfg *configs.Config, archived bool) (*lesson.Book, []lesson.Problem, error) {
+	if !archived {
+		return w.loadBook(ctx, cfg)
+	}
+	b, closeBank, err := w.openWriter(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	defer closeBank()
+	lessons, problems, err := b.Archived(ctx)
+	return lesson.NewBook(lessons), problems, err
+}
+
+func (w *world) lessonsShow() *cobra.Command {
+	var asJSON, archived bool
+	c := &cobra.Command{
+		Use:   "show SLUG",
+		Short: "Print one lesson as its file has it",
+		Long: "Show prints a lesson's file, byte for byte. On standard error it tells what else there is to know: a companion file (knowledge/lessons/SLUG.md, which no model is ever shown), " +
+			"lessons that contradict it, and those that supersede it.",
+		Args: arguments(cobra.ExactArgs(1)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		book, _, err := w.listed(c.Context(), cfg, archived)
+		if err != nil {
+			return err
+		}
+		l, ok := book.Get(args[0])
+		if !ok {
+			return noLesson(args[0])
+		}
+		row, companion := w.row(book, l), companionOf(cfg, l.Slug)
+		if asJSON {
+			return writeJSON(w.out, struct {
+				lessonRow
+				Companion string `json:"companion,omitempty"`
+				Body      string `json:"body"`
+			}{row, companion, l.Body})
+		}
+		if companion != "" {
+			fmt.Fprintln(w.err, "companion:", companion)
+		}
+		if len(row.Conflicts) > 0 {
+			fmt.Fprintln(w.err, "contradicts:", strings.Join(row.Conflicts, ", "))
+		}
+		if len(row.HeldBy) > 0 {
+			fmt.Fprintln(w.err, "superseded by:", strings.Join(row.HeldBy, ", "))
+		}
+		_, err = w.out.Write(l.Raw)
+		return err
+	}
+	return c
+}
+
+// companionOf finds the file of a lesson that holds the long story: knowledge/lessons/SLUG.md in the bank, beside it, or in the
+// working directory. It is linked, never injected.
+func companionOf(cfg *configs.Config, slug string) string {
+	name := filepath.Join("knowledge", "lessons", slug+".md")
+	places := []string{name}
+	if !isRedis(cfg.Lessons) {
+		places = []string{filepath.Join(cfg.Lessons, name), filepath.Join(filepath.Dir(filepath.Clean(cfg.Lessons)), name), name}
+	}
+	for _, path := range places {
+		if info, err := os.Stat(path); err == nil && info.Mode().IsRegular() {
+			return path
+		}
+	}
+	return ""
+}

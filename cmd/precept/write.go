@@ -1,0 +1,246 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/bank"
+	"precept/lesson"
+)
+
+// draftFlags are what a new lesson says.
+type draftFlags struct {
+	title, advice, when, outcome, category string
+	keywords, errors, tags, evidence       []string
+}
+
+func (w *world) lessonsNew() *cobra.Command {
+	var f draftFlags
+	c := &cobra.Command{
+		Use:   "new SLUG",
+		Short: "Write a new lesson into the bank",
+		Long: "New writes a LESSON.md with the fields that you give and runs every check. With --advice it is in force at once, for a person wrote it; without, it is a candidate: " +
+			"write the advice into the file, then `precept lessons approve SLUG`.",
+		Args:    arguments(cobra.ExactArgs(1)),
+		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().StringVar(&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug")
+	c.Flags().StringVar(&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input")
+	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
+	c.Flags().StringVar(&f.outcome, "outcome", "success", "success, failure or mixed: failure makes it a caution")
+	c.Flags().StringVar(&f.category, "category", "", "the subfolder")
+	c.Flags().StringSliceVar(&f.keywords, "keyword", nil, "a phrase of the user's words or of an error that fires it; may be repeated")
+	c.Flags().StringSliceVar(&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated")
+	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
+	c.Flags().StringSliceVar(&f.evidence, "evidence", nil, "KIND:REF, such as run:ci/4711; may be repeated; empty: you, today")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		l, err := w.draft(&f, args[0])
+		if err != nil {
+			return misuse(err)
+		}
+		raw, err := lesson.Format(l)
+		if err != nil {
+			return err
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		b, closeBank, err := w.openWriter(cfg)
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		name := path.Join(f.category, l.Slug+".md")
+		if book, _, err := b.List(c.Context()); err == nil {
+			if old, ok := book.Get(l.Slug); ok {
+				return fmt.Errorf("slug_collision: there is a lesson %s already, in %s; edit it, or choose another slug", l.Slug, old.Path)
+			}
+		}
+		r, err := b.Put(c.Context(), name, raw, w.who())
+		w.tellFindings(r.Findings)
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(w.out, "%s is %s now: %s\n", l.Slug, r.Lesson.State, r.Lesson.Path)
+		return nil
+	}
+	return c
+}
+
+// draft makes the lesson that the flags describe.
+func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
+	l := &lesson.Lesson{
+		Slug: slug, Title: f.title, Outcome: f.outcome, Confidence: 0.5, State: lesson.Active,
+		Trigger: lesson.Trigger{Description: f.when, Keywords: f.keywords, ErrorPatterns: f.errors, Tags: f.tags},
+	}
+	if l.Title == "" {
+		words := strings.ReplaceAll(slug, "-", " ")
+		l.Title = strings.ToUpper(words[:min(1, len(words))]) + words[min(1, len(words)):] + "."
+	}
+	if l.Trigger.Description == "" {
+		l.Trigger.Description = "When this is met: " + strings.Join(slices.Concat(f.keywords, f.errors, f.tags), ", ") + "."
+	}
+	for _, e := range f.evidence {
+		kind, ref, ok := strings.Cut(e, ":")
+		if !ok {
+			return nil, fmt.Errorf("--evidence %q: write KIND:REF, such as run:ci/4711", e)
+		}
+		l.Evidence = append(l.Evidence, lesson.Evidence{Kind: kind, Ref: ref})
+	}
+	if len(l.Evidence) == 0 {
+		l.Evidence = []lesson.Evidence{{Kind: "audit", Ref: w.who() + "/" + w.now().UTC().Format(time.DateOnly), Note: "Written by hand."}}
+	}
+	advice := f.advice
+	if advice == "-" {
+		raw, err := io.ReadAll(io.LimitReader(w.in, lesson.MaxFile))
+		if err != nil {
+			return nil, err
+		}
+		advice = string(raw)
+	}
+	if strings.TrimSpace(advice) == "" {
+		l.State, advice = lesson.Candidate, ""
+	}
+	l.Body = "\n# " + l.Title + "\n\n## What to do (or avoid)\n\n" + strings.TrimSpace(advice) + "\n"
+	return l, nil
+}
+
+func (w *world) tellFindings(findings []lesson.Finding) {
+	for _, f := range findings {
+		fmt.Fprintln(w.err, printable(f.String()))
+	}
+}
+
+func (w *world) lessonsImport() *cobra.Command {
+	var approve bool
+	c := &cobra.Command{
+		Use:   "import FILE|DIR...",
+		Short: "Take lessons of others into the bank",
+		Long: "Import reads LESSON.md files (AIP-11 or the gptme form), alone or in directories, and runs every check. What others wrote is quarantined: counts and approvals that it claims are dropped, " +
+			"and it is in force when you have read it and approved it. --approve says that you have. Exit code 1: something was refused; the rest was taken in all the same.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.Flags().BoolVar(&approve, "approve", false, "set what the checks let pass in force at once, in your name")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		b, closeBank, err := w.openWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		texts, err := foreignTexts(args)
+		if err != nil {
+			return err
+		}
+		taken, failed, err := w.adoptAll(c.Context(), b, texts, approve)
+		if err != nil {
+			return err
+		}
+		state := "quarantined: read them (lessons list --state quarantined), then approve or reject"
+		if approve {
+			state = "in force"
+		}
+		fmt.Fprintf(w.out, "%d lessons taken in, %s; %d refused\n", taken, state, failed)
+		if failed > 0 {
+			return exit(exitFailed)
+		}
+		return nil
+	}
+	return c
+}
+
+// adoptAll proposes foreign texts, and approves what was taken in where that is wanted.
+func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]byte, approve bool) (taken, failed int, err error) {
+	var proposals []bank.Proposal
+	for _, name := range slices.Sorted(maps.Keys(texts)) {
+		l, err := adopt(name, texts[name])
+		if err != nil {
+			fmt.Fprintln(w.err, printable(fmt.Sprintf("%s: %v", name, err)))
+			failed++
+			continue
+		}
+		proposals = append(proposals, bank.Proposal{Lesson: l, Source: "import", By: w.who()})
+	}
+	results, err := b.ProposeAll(ctx, proposals)
+	if err != nil {
+		return taken, failed, err
+	}
+	for i, r := range results {
+		w.tellFindings(r.Findings)
+		if r.Err == nil && approve {
+			_, r.Err = b.Act(ctx, r.Lesson.Slug, lesson.Approve, lesson.TrialPlan{}, w.who(), false)
+		}
+		if r.Err != nil {
+			fmt.Fprintln(w.err, printable(fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err)))
+			failed++
+			continue
+		}
+		taken++
+	}
+	return taken, failed, nil
+}
+
+// foreignTexts reads the files that are named, and the lessons of directories that are.
+func foreignTexts(args []string) (map[string][]byte, error) {
+	out := map[string][]byte{}
+	for _, arg := range args {
+		if isDirectory(arg) {
+			texts, _, _, err := lesson.ReadDir(arg)
+			if err != nil {
+				return nil, err
+			}
+			for name, text := range texts {
+				out[filepath.Join(arg, name)] = text
+			}
+			continue
+		}
+		info, err := os.Stat(arg)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, fmt.Errorf("there is no file %s", arg)
+		}
+		if err == nil && info.Size() > lesson.MaxFile {
+			return nil, fmt.Errorf("%s has %d bytes, more than the %d allowed", arg, info.Size(), lesson.MaxFile)
+		}
+		raw, err := os.ReadFile(arg)
+		if err != nil {
+			return nil, err
+		}
+		out[arg] = raw
+	}
+	return out, nil
+}
+
+// adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are the advice, the file is the
+// evidence.
+func adopt(name string, text []byte) (*lesson.Lesson, error) {
+	l, err := lesson.Parse(name, text)
+	if err != nil || l.Form != lesson.FormGptme {
+		return l, err
+	}
+	ref := filepath.ToSlash(name)
+	l.Evidence = []lesson.Evidence{{Kind: "wiki-page", Ref: ref[max(0, len(ref)-200):], Note: "Read from the gptme form."}}
+	l.Body = ""
+	if l.Trigger.Description == "" {
+		l.Trigger.Description = l.Title
+	}
+	return l, nil
+}

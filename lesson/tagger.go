@@ -1,0 +1,64 @@
+package lesson
+
+import "slices"
+
+// Tagger gives a turn the tags whose words stand in it (the configuration's tags). Its words are phrases like a lesson's keywords.
+type Tagger struct{ book *Book }
+
+// NewTagger compiles rules: words by tag.
+func NewTagger(rules map[string][]string) *Tagger {
+	lessons := make([]*Lesson, 0, len(rules))
+	for _, tag := range sortedKeys(rules) {
+		lessons = append(lessons, &Lesson{Slug: tag, State: Active, Trigger: Trigger{Keywords: rules[tag]}})
+	}
+	return &Tagger{NewBook(lessons)}
+}
+
+// Tag adds the tags to the query: those of the user's words to the turn, those of an error text to that text. A nil Tagger adds
+// none.
+func (t *Tagger) Tag(q *Query) {
+	if t == nil || t.book.Len() == 0 {
+		return
+	}
+	q.Tags = t.tags(q.Tags, &Query{Words: q.Words})
+	for i := range q.Errors {
+		e := &q.Errors[i]
+		e.Tags = t.tags(e.Tags, &Query{Words: []string{e.Text}})
+	}
+}
+
+func (t *Tagger) tags(have []string, q *Query) []string {
+	out := slices.Clip(have) // the caller's list stays as it is
+	for _, h := range t.book.Match(q) {
+		if !slices.Contains(out, h.Lesson.Slug) {
+			out = append(out, h.Lesson.Slug)
+		}
+	}
+	return out
+}
+
+// Fired lists the phrases and tags by which the lesson's trigger matches the query, as its file has them.
+func (l *Lesson) Fired(q *Query) []string {
+	var out []string
+	in := func(phrase string, errorsToo, wordsToo bool) bool {
+		return wordsToo && slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(phrase, text) }) ||
+			errorsToo && slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return standsIn(phrase, e.Text) })
+	}
+	for _, k := range l.Trigger.Keywords {
+		if in(k, true, true) {
+			out = append(out, k)
+		}
+	}
+	for _, k := range l.Trigger.ErrorPatterns {
+		if in(k, true, false) {
+			out = append(out, k)
+		}
+	}
+	for _, tag := range l.Trigger.Tags {
+		given := slices.Contains(q.Tags, tag) || slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return slices.Contains(e.Tags, tag) })
+		if given || in(tag, true, true) {
+			out = append(out, tag)
+		}
+	}
+	return out
+}
