@@ -68,15 +68,20 @@ func (b *Book) Match(q *Query) []Hit {
 		}
 	}
 	for i := range q.Errors {
-		for _, tag := range q.Errors[i].Tags {
-			for _, u := range b.tags[strings.ToLower(strings.TrimSpace(tag))] {
-				if m := s.touch(u); b.units[u].offered(q, q.Errors[i].Tool) {
-					m.err = max(m.err, int32(i+1)) //nolint:gosec // the number of tool results of one request
-				}
+		b.tagError(s, q, i)
+	}
+	return b.hits(s, q)
+}
+
+// tagError fires the lessons of the tags that an error text was given.
+func (b *Book) tagError(s *scratch, q *Query, i int) {
+	for _, tag := range q.Errors[i].Tags {
+		for _, u := range b.tags[tag] {
+			if m := s.touch(u); b.units[u].offered(m, q, q.Errors[i].Tool) {
+				m.err = max(m.err, int32(i+1))
 			}
 		}
 	}
-	return b.hits(s, q)
 }
 
 func (b *Book) scanWords(s *scratch, text string) {
