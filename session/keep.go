@@ -45,12 +45,20 @@ type Echo struct {
 }
 
 // Batch is written in one transaction, or not at all. Rows replace older rows of the same session (never a Closed one's
-// closed flag); echoes are added; exchanges and samples are idempotent by their id.
+// closed flag); echoes are added; exchanges and samples are idempotent by their id. Of the sessions in Whole the samples
+// are all that they have now: those that were built before and are not among them are deleted.
 type Batch struct {
 	Rows      []Row
 	Echoes    []Echo
 	Exchanges []sample.Exchange
 	Samples   []StoredSample
+	Whole     []Ref
+}
+
+// Ref names a session.
+type Ref struct {
+	Tenant string
+	ID     ID
 }
 
 // StoredSample is an MPLP sample with what it is found by.
@@ -82,7 +90,20 @@ type Settlement struct {
 	Heard  int64
 }
 
-// Unsettled names a closed session of which the counters do not know all feedback yet.
+// Aside is the mark of a session, or of one exchange of it, at which a step of ours panicked. A session that is set aside is
+// neither due nor unsettled until it is readmitted.
+type Aside struct {
+	Tenant   string
+	ID       ID
+	Exchange string // "": the session
+	Step     string
+	Why      string
+	At       time.Time
+	Tries    int // how often it was set aside
+}
+
+// Unsettled names a closed session of which the counters or the samples do not know all yet: feedback or exchanges came since
+// it was settled last.
 type Unsettled struct {
 	Tenant string
 	ID     ID

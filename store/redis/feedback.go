@@ -118,7 +118,8 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list [
 	return list, heard, err
 }
 
-// Unsettled lists closed sessions of which the counters do not know all feedback, at most limit of each tenant, in no order.
+// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at most limit of each tenant, in
+// no order.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	err = s.do(ctx, "unsettled", func(c goredis.UniversalClient) error {
 		names, err := s.tenants(ctx, c)

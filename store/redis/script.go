@@ -19,7 +19,7 @@ type script struct{ name, text, sha string }
 
 // scripts are all of them.
 type scripts struct {
-	write, settle, feedback, park, join, purge, forget, raise, priors, lock, lessons script
+	write, settle, feedback, park, join, purge, forget, raise, priors, lock, lessons, aside script
 }
 
 func loadScripts() (s scripts, err error) {
@@ -29,7 +29,7 @@ func loadScripts() (s scripts, err error) {
 	}
 	for name, to := range map[string]*script{
 		"write": &s.write, "settle": &s.settle, "feedback": &s.feedback, "park": &s.park, "join": &s.join,
-		"purge": &s.purge, "forget": &s.forget, "raise": &s.raise, "priors": &s.priors, "lock": &s.lock, "lessons": &s.lessons,
+		"purge": &s.purge, "forget": &s.forget, "raise": &s.raise, "priors": &s.priors, "lock": &s.lock, "lessons": &s.lessons, "aside": &s.aside,
 	} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {

@@ -165,13 +165,18 @@ func (s *Store) rows(ctx context.Context, c goredis.UniversalClient, list []wher
 		pipe := c.Pipeline()
 		cmds := make([]*goredis.SliceCmd, len(part))
 		for i, w := range part {
-			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i")
+			cmds[i] = pipe.HMGet(ctx, s.sessionKey(w.tenant, w.id), "h", "d", "i", "w")
 		}
 		if err := each(ctx, pipe); err != nil {
 			return nil, err
 		}
 		for i, w := range part {
-			if r, ok := toRow(w.tenant, w.id, cmds[i].Val()); ok {
+			v := cmds[i].Val()
+			r, ok := toRow(w.tenant, w.id, v)
+			if !ok && w.started != 0 && len(v) > 3 && v[3] != nil { // it has exchanges, and its row never came
+				r, ok = session.Row{Tenant: w.tenant, ID: w.id, Started: fromMicros(w.started), Seen: fromMicros(w.started)}, true
+			}
+			if ok {
 				rows = append(rows, r)
 			}
 		}

@@ -101,7 +101,22 @@ func (w *writing) encode(b session.Batch) error {
 			return fmt.Errorf("sample %q: %w", b.Samples[i].Sample.ID, err)
 		}
 	}
+	w.whole(&b)
 	return nil
+}
+
+// whole tells of which sessions the batch has all samples.
+func (w *writing) whole(b *session.Batch) {
+	names := make(map[session.Ref][]any, len(b.Whole))
+	for i := range b.Samples {
+		m := &b.Samples[i]
+		ref := session.Ref{Tenant: m.Tenant, ID: m.ID}
+		names[ref] = append(names[ref], m.Sample.ID)
+	}
+	for _, ref := range b.Whole {
+		args := append([]any{"w", string(ref.ID[:]), strconv.Itoa(len(names[ref]))}, names[ref]...)
+		w.items = append(w.items, item{base: w.base(ref.Tenant), args: args})
+	}
 }
 
 func (w *writing) row(r *session.Row) error {
@@ -129,7 +144,7 @@ func (w *writing) exchange(e *sample.Exchange) error {
 	}
 	w.items = append(w.items, item{
 		base: w.base(e.Tenant), placed: true,
-		args: []any{"x", string(id[:]), digest(e.ID), score(e.At), doc},
+		args: []any{"x", string(id[:]), digest(e.ID), score(e.At), doc, ordered(micros(e.At))},
 	})
 	return nil
 }

@@ -13,12 +13,14 @@ import (
 // conn is one connection with the statements it has prepared. It serves one goroutine at a time: the pool sees to that.
 //
 // It speaks to the driver without database/sql, whose locks and per-call connection search cost as much as a small
-// statement itself, and it runs statements without a context: the driver would start a goroutine for each. Contexts are
-// looked at between statements and rows instead, which are short.
+// statement itself, and it writes without a context: the driver would start a goroutine for each statement. Contexts are
+// looked at between statements and rows instead, which are short. A read may come upon a page that the disk takes long to
+// give: it is interrupted when its context ends, so that the connection is free for the next one.
 type conn struct {
 	c     driver.Conn
 	stmts map[string]*stmt
 	never context.Context // without an end: see above
+	until context.Context // of the read that is under way
 }
 
 type stmt struct {
@@ -36,7 +38,8 @@ func connect(ctx context.Context, dsn string) (*conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &conn{c: c, stmts: map[string]*stmt{}, never: context.WithoutCancel(ctx)}, nil
+	never := context.WithoutCancel(ctx)
+	return &conn{c: c, stmts: map[string]*stmt{}, never: never, until: never}, nil
 }
 
 func (c *conn) close() error {
@@ -102,7 +105,7 @@ func (c *conn) query(query string, fn func(row []driver.Value) error, args ...an
 	if !ok {
 		return errors.New("sqlite: the driver cannot query")
 	}
-	rows, err := q.QueryContext(c.never, s.args)
+	rows, err := q.QueryContext(c.until, s.args)
 	clear(s.args)
 	if err != nil {
 		return err

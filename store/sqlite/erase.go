@@ -121,6 +121,7 @@ func (t *tx) drop(sid int64) error {
 		{"DELETE FROM feedback WHERE sid = ?", totalFeedback},
 		{"DELETE FROM settled WHERE sid = ?", ""},
 		{"DELETE FROM unsettled WHERE sid = ?", ""},
+		{"DELETE FROM aside WHERE sid = ?", ""},
 		{"DELETE FROM sessions WHERE sid = ?", ""},
 	} {
 		r, err := t.exec(d.query, sid)

@@ -159,10 +159,11 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 	return r.list, r.heard, err
 }
 
-// Unsettled lists closed sessions of which the counters do not know all feedback, at most limit of them.
+// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at most limit of them.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled, err error) {
-		err = c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant LIMIT ?`,
+		err = c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant
+			WHERE NOT EXISTS (SELECT 1 FROM aside a WHERE a.sid = u.sid AND a.out = 1) LIMIT ?`,
 			func(row []driver.Value) error {
 				list = append(list, session.Unsettled{Tenant: text(row[0]), ID: toID(blob(row[1]))})
 				return ctx.Err()

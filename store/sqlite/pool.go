@@ -4,47 +4,71 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 	"time"
 )
 
-// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer: fn then finishes on its
-// own and its result is thrown away, which is why it may not touch anything but what it returns. Close waits for it.
+// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer: fn is interrupted then,
+// ends on its own, and its result is thrown away, which is why it may not touch anything but what it returns. Close waits
+// for it. A panic of fn is the caller's, in whichever goroutine it happened: the others go on.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) (T, error)) (T, error) {
-	type result struct {
-		v   T
-		err error
-	}
 	var none T
 	c, err := s.reader(ctx)
 	if err != nil {
 		return none, err
 	}
-	run := func() (r result) {
-		if c == nil {
-			if r.err = s.retry(ctx, func() (err error) { c, err = connect(ctx, s.dsn); return err }); r.err != nil {
-				return result{err: classify(r.err)}
-			}
-		}
-		err := s.retry(ctx, func() (err error) { r.v, err = fn(c); return err })
-		return result{r.v, classify(err)}
-	}
 	if ctx.Done() == nil {
-		defer func() { s.readers <- c }()
-		r := run()
-		return r.v, r.err
+		return runRead(ctx, s, c, fn).get()
 	}
-	done := make(chan result, 1)
-	go func() {
-		r := run()
-		s.readers <- c
-		done <- r
-	}()
+	done := make(chan readResult[T], 1)
+	go func() { done <- runRead(ctx, s, c, fn) }()
 	select {
 	case r := <-done:
-		return r.v, r.err
+		return r.get()
 	case <-ctx.Done():
 		return none, ctx.Err()
 	}
+}
+
+type readResult[T any] struct {
+	v        T
+	err      error
+	panicked any
+}
+
+func (r readResult[T]) get() (T, error) {
+	if r.panicked != nil {
+		panic(r.panicked)
+	}
+	return r.v, r.err
+}
+
+// runRead runs fn and gives the connection back: another one is opened in its place where fn has left it in the middle of
+// something.
+func runRead[T any](ctx context.Context, s *Store, c *conn, fn func(*conn) (T, error)) (r readResult[T]) {
+	defer func() {
+		if v := recover(); v != nil {
+			r = readResult[T]{panicked: fmt.Errorf("%v\n%s", v, debug.Stack())}
+			if c != nil {
+				_ = c.close() // nobody can say what state it is in
+				c = nil
+			}
+		}
+		s.readers <- c
+	}()
+	if c == nil {
+		if r.err = s.retry(ctx, func() (err error) { c, err = connect(ctx, s.dsn); return err }); r.err != nil {
+			return readResult[T]{err: classify(r.err)}
+		}
+	}
+	c.until = ctx
+	defer func() {
+		if c != nil {
+			c.until = c.never
+		}
+	}()
+	err := s.retry(ctx, func() (err error) { r.v, err = fn(c); return err })
+	return readResult[T]{v: r.v, err: classify(err)}
 }
 
 // reader takes a connection out of the pool; nil is one that has to be opened.
@@ -73,7 +97,7 @@ type tx struct {
 	s       *Store
 	ctx     context.Context // of the call that it lives in
 	tenants map[string]int64
-	sids    map[sessionKey]int64
+	sids    map[sessionKey]*named
 	totals  map[string]int64
 	done    []func() // run after the commit
 }
@@ -103,7 +127,7 @@ func (s *Store) transact(ctx context.Context, fn func(*tx) error) (err error) {
 	if err := s.retry(ctx, func() error { _, err := c.exec("BEGIN IMMEDIATE"); return err }); err != nil {
 		return err
 	}
-	t := &tx{conn: c, s: s, ctx: ctx, tenants: map[string]int64{}, sids: map[sessionKey]int64{}, totals: map[string]int64{}}
+	t := &tx{conn: c, s: s, ctx: ctx, tenants: map[string]int64{}, sids: map[sessionKey]*named{}, totals: map[string]int64{}}
 	open := true
 	defer func() { // also on a panic of fn: the connection must not stay in a transaction
 		if open {

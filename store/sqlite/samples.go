@@ -19,6 +19,7 @@ import (
 const (
 	pageRows  = 256
 	pageBytes = 1 << 20
+	walkRows  = 8192 // are looked at in one step at most
 )
 
 // Exchanges lists what is kept of a session, by turn, then as it came in.
@@ -49,8 +50,8 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 // EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
 // which they were first written. What is written meanwhile may be seen. An error of fn ends the walk and is returned.
 func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
-	return walk(ctx, s, tenant, since, until, `SELECT rid, data, items FROM exchanges
-		WHERE rid > ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
+	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM exchanges"}, `SELECT rid, data, items FROM exchanges
+		WHERE rid > ? AND rid <= ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
 		func(row []driver.Value) (sample.Exchange, int, error) {
 			return s.toExchange(row[1], row[2])
 		}, fn)
@@ -58,9 +59,9 @@ func (s *Store) EachExchange(ctx context.Context, tenant string, since, until ti
 
 // EachSample walks over the samples likewise, by their CreatedAt.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return walk(ctx, s, tenant, since, until, `SELECT m.rid, m.data, m.agent, s.id, t.name FROM samples m
+	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, m.data, m.agent, s.id, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant
-		WHERE m.rid > ? AND m.at >= ? AND m.at < ? AND (? = 0 OR m.tenant = ?) ORDER BY m.rid LIMIT ?`,
+		WHERE m.rid > ? AND m.rid <= ? AND m.at >= ? AND m.at < ? AND (? = 0 OR m.tenant = ?) ORDER BY m.rid LIMIT ?`,
 		func(row []driver.Value) (session.StoredSample, int, error) {
 			m := session.StoredSample{Agent: text(row[2]), ID: toID(blob(row[3])), Tenant: text(row[4])}
 			doc, err := s.packer.unpack(blob(row[1]))
@@ -77,38 +78,60 @@ func (s *Store) EachSession(ctx context.Context, tenant string, since, until tim
 		row     session.Row
 		applied session.Applied
 	}
-	return walk(ctx, s, tenant, since, until, `SELECT s.sid, `+rowColumns+`, t.name, a.version, a.told, a.reward, a.tier, a.frozen
+	return walk(ctx, s, span{tenant, since, until, "SELECT max(sid) FROM sessions"}, `SELECT s.sid, `+rowColumns+`, t.name, a.version, a.told, a.reward, a.tier, a.frozen
 		FROM sessions s JOIN tenants t ON t.id = s.tenant LEFT JOIN settled a ON a.sid = s.sid
-		WHERE s.sid > ? AND s.started >= ? AND s.started < ? AND (? = 0 OR s.tenant = ?) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?`,
+		WHERE s.sid > ? AND s.sid <= ? AND s.started >= ? AND s.started < ? AND (? = 0 OR s.tenant = ?) AND s.data IS NOT NULL ORDER BY s.sid LIMIT ?`,
 		func(row []driver.Value) (both, int, error) {
 			return both{toRow(text(row[7]), row[1:]), toApplied(row[8:])}, len(blob(row[5])) + len(blob(row[12])), nil
 		}, func(b both) error { return fn(b.row, b.applied) })
 }
 
+// span says over what a walk goes, and how to find its end.
+type span struct {
+	tenant       string
+	since, until time.Time
+	last         string // the query for the table's last row number
+}
+
+// bounds are the span's times as they are kept.
+func (p *span) bounds() (from, to int64) {
+	from, to = math.MinInt64, math.MaxInt64
+	if !p.since.IsZero() {
+		from = micros(p.since)
+	}
+	if !p.until.IsZero() {
+		to = micros(p.until)
+	}
+	return from, to
+}
+
 // walk pages through a table by its row number, which is the first column of the query. The query takes the last row
-// number, the two times, the tenant twice and the limit.
-func walk[T any](ctx context.Context, s *Store, tenant string, since, until time.Time, query string, scan scanner[T], fn func(T) error) error {
-	from, to := int64(math.MinInt64), int64(math.MaxInt64)
-	if !since.IsZero() {
-		from = micros(since)
-	}
-	if !until.IsZero() {
-		to = micros(until)
-	}
+// number, the highest one to look at, the two times, the tenant twice and the limit. However few rows the rest of the query
+// lets through, no step of it looks at more than walkRows of them.
+func walk[T any](ctx context.Context, s *Store, of span, query string, scan scanner[T], fn func(T) error) error {
+	from, to := of.bounds()
 	for last, more := int64(0), true; more; {
 		p, err := read(ctx, s, func(c *conn) (p page[T], err error) {
 			n := int64(0)
-			if tenant != "" {
-				if n, err = s.tenant(c, tenant); err != nil || n == 0 {
+			if of.tenant != "" {
+				if n, err = s.tenant(c, of.tenant); err != nil || n == 0 {
 					return p, err
 				}
 			}
+			end, err := c.number(of.last)
+			if err != nil {
+				return p, err
+			}
+			window := last + walkRows
 			err = c.query(query, func(row []driver.Value) error {
 				if err := p.add(row, scan); err != nil {
 					return err
 				}
 				return ctx.Err()
-			}, last, from, to, n, n, int64(pageRows))
+			}, last, window, from, to, n, n, int64(pageRows))
+			if !p.full { // all that is there
+				p.last, p.full = window, window < end
+			}
 			return p, err
 		})
 		if err != nil {

@@ -6,7 +6,7 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 3
+	schemaVersion = 4
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -19,8 +19,9 @@ const (
 // would mean to check and copy them all, which is most of the cost of encoding.
 //
 // k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since 1970.
-// state is 0 before the row, then 1 open, 2 closed; only open ones are in sessions_open, and an update of seen and data
-// leaves both indexes alone.
+// state is 0 before the row, then 1 open, 2 closed, 3 open and set aside; only those that are 1 are in sessions_open, and an
+// update of seen and data leaves both indexes alone. A session that has exchanges and no row is open, too: the program may
+// have died between the two, and what was said is a sample all the same.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -70,6 +71,13 @@ ALTER TABLE parked ADD COLUMN tenant INTEGER NOT NULL DEFAULT 0;
 ALTER TABLE sessions ADD COLUMN standin INTEGER NOT NULL DEFAULT 0;
 -- How often feedback changed a session since it was last settled.
 CREATE TABLE unsettled(sid INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+`, `
+-- Of n, how often it was an exchange: one that no sample knows yet.
+ALTER TABLE unsettled ADD COLUMN x INTEGER NOT NULL DEFAULT 0;
+-- What made a step panic. out is 1 for a session that is not tried meanwhile, 0 for one that may be again, 2 for an exchange.
+CREATE TABLE aside(k INTEGER PRIMARY KEY, sid INTEGER NOT NULL, out INTEGER NOT NULL, tries INTEGER NOT NULL, at INTEGER NOT NULL,
+  data BLOB NOT NULL);
+CREATE INDEX aside_sid ON aside(sid);
 `}
 }
 

@@ -13,6 +13,7 @@ const (
 	stateNamed  = 0 // something refers to it, its row was not written yet
 	stateOpen   = 1
 	stateClosed = 2
+	stateAside  = 3 // open, and not looked at
 )
 
 type sessionKey struct {
@@ -86,24 +87,45 @@ func (s *Store) Recent(ctx context.Context, tenant string, limit int) ([]session
 	})
 }
 
+// named is a session as a transaction knows it.
+type named struct {
+	sid     int64
+	state   int64
+	settled bool // it was settled; known of closed ones once an exchange asked
+	asked   bool
+}
+
 // sid finds or names a session: what comes before its row finds its place already. at is when it was heard of.
 func (t *tx) sid(k sessionKey, at time.Time) (int64, error) {
-	if sid, ok := t.sids[k]; ok {
-		return sid, nil
+	n, err := t.named(k, at)
+	if err != nil {
+		return 0, err
 	}
-	sid, err := t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", k.id[:], k.tenant)
-	if err == nil && sid == 0 {
+	return n.sid, nil
+}
+
+func (t *tx) named(k sessionKey, at time.Time) (*named, error) {
+	if n, ok := t.sids[k]; ok {
+		return n, nil
+	}
+	n := &named{}
+	found, err := t.one("SELECT sid, state FROM sessions WHERE id = ? AND tenant = ?", func(row []driver.Value) error {
+		n.sid, n.state = integer(row[0]), integer(row[1])
+		return nil
+	}, k.id[:], k.tenant)
+	if err == nil && !found {
 		var r driver.Result
 		r, err = t.exec("INSERT INTO sessions(tenant, started, seen, state, id) VALUES(?, ?, ?, ?, ?)",
 			k.tenant, micros(at), micros(at), int64(stateNamed), k.id[:])
 		if err == nil {
-			sid, err = r.LastInsertId()
+			n.sid, err = r.LastInsertId()
 		}
 	}
-	if err == nil {
-		t.sids[k] = sid
+	if err != nil {
+		return nil, err
 	}
-	return sid, err
+	t.sids[k] = n
+	return n, nil
 }
 
 // existing finds a session for reading; 0 is one that was never heard of.
@@ -162,11 +184,12 @@ func (t *tx) put(r session.Row) error {
 			return err
 		}
 		t.totals[totalSessions]++
-		t.sids[k], err = res.LastInsertId()
+		sid, err := res.LastInsertId()
+		t.sids[k] = &named{sid: sid, state: state}
 		return err
 	}
-	t.sids[k] = old.sid
 	state = max(state, old.state)
+	t.sids[k] = &named{sid: old.sid, state: state}
 	if old.empty {
 		t.totals[totalSessions]++
 	}

@@ -95,7 +95,10 @@ func (t *tx) step(tenant int64, step session.Settlement) (bool, error) {
 	_, err = t.exec("INSERT OR REPLACE INTO settled(sid, "+appliedColumns+") VALUES(?, ?, ?, ?, ?, ?)",
 		sid, step.From+1, told, int64(math.Float64bits(to.Reward)), int64(to.Tier), frozen)
 	if err == nil && step.From == 0 {
-		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state < ?", int64(stateClosed), sid, int64(stateClosed))
+		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state <> ?", int64(stateClosed), sid, int64(stateClosed))
+	}
+	if err == nil { // it went well this time
+		_, err = t.exec("DELETE FROM aside WHERE sid = ? AND out < ?", sid, int64(outExchange))
 	}
 	if err == nil {
 		_, err = t.exec("DELETE FROM unsettled WHERE sid = ? AND n = ?", sid, step.Heard)

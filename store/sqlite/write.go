@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"context"
+	"database/sql/driver"
 	"encoding/json"
 	"fmt"
 	"slices"
@@ -42,8 +43,56 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 				return err
 			}
 		}
-		return nil
+		return t.whole(b)
 	})
+}
+
+// whole deletes what was built before of the sessions in b.Whole, and is not among the batch's samples.
+func (t *tx) whole(b session.Batch) error {
+	if len(b.Whole) == 0 {
+		return nil
+	}
+	keep := make(map[session.Ref]map[int64]bool, len(b.Whole))
+	for _, ref := range b.Whole {
+		keep[ref] = map[int64]bool{}
+	}
+	for i := range b.Samples {
+		m := &b.Samples[i]
+		if of := keep[session.Ref{Tenant: m.Tenant, ID: m.ID}]; of != nil {
+			of[key(m.Sample.ID)] = true
+		}
+	}
+	for ref, of := range keep {
+		if err := t.wholeOf(ref, of); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (t *tx) wholeOf(ref session.Ref, keep map[int64]bool) error {
+	tenant, err := t.known(ref.Tenant)
+	if err != nil || tenant == 0 {
+		return err
+	}
+	sid, err := t.number("SELECT sid FROM sessions WHERE id = ? AND tenant = ?", ref.ID[:], tenant)
+	if err != nil || sid == 0 {
+		return err
+	}
+	var stale []int64
+	err = t.query("SELECT k FROM samples WHERE sid = ?", func(row []driver.Value) error {
+		if k := integer(row[0]); !keep[k] {
+			stale = append(stale, k)
+		}
+		return nil
+	}, sid)
+	for _, k := range stale {
+		if err == nil {
+			_, err = t.exec("DELETE FROM samples WHERE sid = ? AND k = ?", sid, k)
+			t.totals[totalSamples]--
+		}
+	}
+	return err
 }
 
 // documents are the parts of a batch that are stored as JSON.
@@ -99,15 +148,37 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) e
 	if err != nil {
 		return err
 	}
-	sid, err := t.sid(sessionKey{tenant, id}, e.At)
+	of, err := t.named(sessionKey{tenant, id}, e.At)
 	if err != nil {
 		return err
 	}
 	fresh, err := inserted(t.exec("INSERT INTO exchanges(sid, k, tenant, at, data, items) VALUES(?, ?, ?, ?, ?, ?) ON CONFLICT DO NOTHING",
-		sid, key(e.ID), tenant, micros(e.At), data, items))
-	if fresh {
-		t.totals[totalExchanges]++
-		t.totals[totalExchangesEver]++
+		of.sid, key(e.ID), tenant, micros(e.At), data, items))
+	if err != nil || !fresh {
+		return err
+	}
+	t.totals[totalExchanges]++
+	t.totals[totalExchangesEver]++
+	return t.await(of)
+}
+
+// await sees to it that an exchange becomes a sample: its session is one that closes, or one that is settled again.
+func (t *tx) await(of *named) (err error) {
+	switch of.state {
+	case stateNamed:
+		of.state = stateOpen
+		_, err = t.exec("UPDATE sessions SET state = ? WHERE sid = ? AND state = ?", int64(stateOpen), of.sid, int64(stateNamed))
+	case stateClosed:
+		if !of.asked {
+			n, err := t.number("SELECT 1 FROM settled WHERE sid = ?", of.sid)
+			if err != nil {
+				return err
+			}
+			of.settled, of.asked = n == 1, true
+		}
+		if of.settled { // one that was taken in from elsewhere came with its samples
+			_, err = t.exec("INSERT INTO unsettled(sid, n, x) VALUES(?, 1, 1) ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + 1", of.sid)
+		}
 	}
 	return err
 }

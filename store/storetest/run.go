@@ -32,6 +32,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"models", modelCases()},
 		{"samples", sampleCases()},
 		{"keeping", keepingCases()},
+		{"aside", asideCases()},
 		{"together", togetherCases()},
 	} {
 		for name, run := range group.cases {

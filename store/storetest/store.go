@@ -68,6 +68,14 @@ type Samples interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
+// Asides is what a step panicked at, and what no sample knows.
+type Asides interface {
+	SetAside(ctx context.Context, list []session.Aside) error
+	Readmit(ctx context.Context, most int) (int, error)
+	Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error)
+	Unsampled(ctx context.Context) (int64, error)
+}
+
 // Keeping is for whoever looks after the data.
 type Keeping interface {
 	Forget(ctx context.Context, tenant string, id session.ID) (bool, error)
@@ -98,4 +106,5 @@ type Store interface {
 	Learning
 	Metas
 	Keeping
+	Asides
 }

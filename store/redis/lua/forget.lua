@@ -6,7 +6,8 @@ local function drop(id)
   local s, x, m, f, k = key('s', id), key('x', id), key('m', id), key('f', id), key('k', id)
   local trail = call('GET', k) or ''
   local exchanges, samples, feedback = call('HLEN', x), 0, call('HLEN', f)
-  local head = call('HGET', s, 'h')
+  local v = call('HMGET', s, 'h', 'w', 'l')
+  local head = v[1]
   for _, field in ipairs(call('HKEYS', m)) do
     if string.sub(field, 1, 1) == ':' then
       samples = samples + 1
@@ -19,6 +20,11 @@ local function drop(id)
   call('SREM', P .. 'unsettled', id)
   call('ZREM', P .. 'told', id)
   if head then call('ZREM', P .. 'due', string.sub(head, 1, 8) .. id) end
+  if v[2] then call('ZREM', P .. 'due', v[2] .. id) end
+  if v[3] then total('late', -tonumber(v[3])) end
+  for _, field in ipairs(call('HKEYS', P .. 'aside')) do
+    if string.sub(field, 1, 16) == id then call('HDEL', P .. 'aside', field) end
+  end
   for p = 1, #trail, 9 do
     local kind, v = string.sub(trail, p, p), string.sub(trail, p + 1, p + 8)
     if kind == 'x' then

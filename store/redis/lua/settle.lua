@@ -4,7 +4,7 @@ local taken, any = {}, false
 local function step()
   local id, from, to, applied, heard, groups = arg(), arg(), arg(), arg(), arg(), tonumber(arg())
   local s = key('s', id)
-  local v = call('HMGET', s, 'h', 'a', 'n')
+  local v = call('HMGET', s, 'h', 'a', 'n', 'w', 'l')
   local version = v[2] and string.match(v[2], '^%d+') or '0'
   local ok = version == from
   if ok then
@@ -12,8 +12,21 @@ local function step()
     mention(id, '0')
     call('HSET', s, 'a', to .. ' ' .. applied)
     if from == '0' then call('ZREM', P .. 'told', id) end
-    -- Feedback that came while the step was on its way is for the next one.
-    if (v[3] or '0') == heard then call('SREM', P .. 'unsettled', id) else call('SADD', P .. 'unsettled', id) end
+    call('HDEL', P .. 'aside', id) -- it went well this time
+    if v[4] then
+      call('ZREM', P .. 'due', v[4] .. id)
+      call('HDEL', s, 'w')
+    end
+    -- Feedback and exchanges that came while the step was on its way are for the next one.
+    if (v[3] or '0') == heard then
+      call('SREM', P .. 'unsettled', id)
+      if v[5] then
+        total('late', -tonumber(v[5]))
+        call('HDEL', s, 'l')
+      end
+    else
+      call('SADD', P .. 'unsettled', id)
+    end
     local head = v[1]
     if from == '0' and head and string.sub(head, 17) == '0' then
       call('HSET', s, 'h', string.sub(head, 1, 16) .. '1')
@@ -35,4 +48,5 @@ local function step()
 end
 while more() do step() end
 if any then call('HINCRBY', T, 'moved', 1) end
+done()
 return taken

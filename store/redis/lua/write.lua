@@ -9,6 +9,11 @@ local function row()
   local head = v[1]
   if v[2] then closed = '1' end
   if not head then
+    local early = call('HGET', s, 'w') -- an exchange came first
+    if early then
+      call('ZREM', P .. 'due', early .. id)
+      call('HDEL', s, 'w')
+    end
     call('HSET', s, 'h', begun .. seen .. closed, 'd', data)
     if standin == '1' then call('HSET', s, 'i', '1') end
     call('ZADD', P .. 'order', number(place), id)
@@ -60,9 +65,25 @@ local function echo()
   if not known then call('APPEND', key('k', id), 'e' .. k) end
 end
 
+-- await sees to it that an exchange becomes a sample: its session is settled again when it was settled before, and one that
+-- has no row is due all the same ('w' of the session is where it stands among those).
+local function await(id, at)
+  local s = key('s', id)
+  local v = call('HMGET', s, 'h', 'a', 'w')
+  call('HINCRBY', s, 'n', 1)
+  if v[2] then
+    call('SADD', P .. 'unsettled', id)
+    call('HINCRBY', s, 'l', 1)
+    total('late', 1)
+  elseif not v[1] and not v[3] then
+    call('HSET', s, 'w', at)
+    call('ZADD', P .. 'due', 0, at .. id)
+  end
+end
+
 -- An exchange's value is its place in the order of writing (16 digits) and its document.
 local function exchange()
-  local id, k, score, data, place = arg(), arg(), arg(), arg(), arg()
+  local id, k, score, data, began, place = arg(), arg(), arg(), arg(), arg(), arg()
   mention(id, score)
   local x = key('x', id)
   if call('HEXISTS', x, k) == 1 then return end
@@ -72,6 +93,7 @@ local function exchange()
   call('APPEND', key('k', id), 'x' .. struct.pack('>d', tonumber(n)))
   total('exchanges', 1)
   total('exchanges_ever', 1)
+  await(id, began)
 end
 
 local function sample()
@@ -93,12 +115,27 @@ local function sample()
   total('samples_ever', 1)
 end
 
+-- whole deletes the samples of a session that are not among those that are named.
+local function whole()
+  local id, n, keep = arg(), tonumber(arg()), {}
+  for _ = 1, n do keep[arg()] = true end
+  local m = key('m', id)
+  for _, name in ipairs(call('HKEYS', m)) do
+    if string.sub(name, 1, 1) ~= ':' and not keep[name] then
+      call('XDEL', P .. 'samples', call('HGET', m, ':' .. name))
+      call('HDEL', m, name, ':' .. name)
+      total('samples', -1)
+    end
+  end
+end
+
 while more() do
   local kind = arg()
   if kind == 'r' then row()
   elseif kind == 'e' then echo()
   elseif kind == 'x' then exchange()
   elseif kind == 'm' then sample()
+  elseif kind == 'w' then whole()
   else return redis.error_reply('ERR precept: unknown operation') end
 end
 done()

@@ -1,0 +1,152 @@
+package storetest
+
+import (
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+func asideCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"an exchange of a settled session is one without a sample": lateExchange,
+		"an exchange without a row is due":                         rowless,
+		"the samples of a session are replaced whole":              whole,
+		"a session that is set aside is left alone":                leftAlone,
+		"a settled session that is set aside is left alone":        leftUnsettled,
+		"an exchange that is set aside is told":                    exchangeAside,
+		"what is forgotten leaves no mark": func(t tester, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
+			settle(t, s, step(us, 1, 0))
+			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2)}})
+			must(t, s.SetAside(t.Context(), []session.Aside{mark(1, ""), mark(1, "x")}))
+			got[bool](t)(s.Forget(t.Context(), us, id(1)))
+			marks(t, s)
+			equal(t, "unsampled", unsampled(t, s), int64(0))
+		},
+	}
+}
+
+func mark(n int, exchange string) session.Aside {
+	return session.Aside{Tenant: us, ID: id(n), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(n)}
+}
+
+// marks compares all marks.
+func marks(t tester, s Store, want ...session.Aside) {
+	t.Helper()
+	list, total, err := s.Aside(t.Context(), 10)
+	must(t, err)
+	equal(t, "how many marks", total, len(want))
+	if len(want) > 0 {
+		equal(t, "marks", list, want)
+	}
+}
+
+func unsampled(t tester, s Store) int64 {
+	t.Helper()
+	return got[int64](t)(s.Unsampled(t.Context()))
+}
+
+// lateExchange: of a session that is settled, whatever comes makes it one that is to be settled again, and is counted until
+// then; what is written twice is counted once.
+func lateExchange(t tester, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
+	first := step(us, 1, 0)
+	_, n, err := s.Heard(t.Context(), us, id(1))
+	must(t, err)
+	first.Heard = n
+	settle(t, s, first)
+	equal(t, "settled", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+	late := session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2), exchange(us, 1, 3)}}
+	write(t, s, late)
+	write(t, s, late)
+	equal(t, "late ones", unsampled(t, s), int64(2))
+	equal(t, "to be settled again", unsettled(t, s), []session.Unsettled{{Tenant: us, ID: id(1)}})
+	_, n, err = s.Heard(t.Context(), us, id(1))
+	must(t, err)
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 4)}})
+	second := step(us, 1, 1)
+	second.Heard = n
+	settle(t, s, second)
+	equal(t, "one more came meanwhile", len(unsettled(t, s)), 1)
+	_, third, err := s.Heard(t.Context(), us, id(1))
+	must(t, err)
+	last := step(us, 1, 2)
+	last.Heard = third
+	settle(t, s, last)
+	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
+}
+
+// rowless: the program died between an exchange and its session's row. The session closes as any other; a row that comes
+// later is the session's.
+func rowless(t tester, s Store) {
+	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
+	list := due(t, s, at(60), session.Row{}, 10)
+	equal(t, "due", len(list), 2)
+	equal(t, "the first one", list[0], session.Row{Tenant: us, ID: id(1), Started: at(2), Seen: at(2)})
+	noSession(t, s, us, 1)
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 5)}})
+	equal(t, "its row", sessionOf(t, s, us, 1), row(us, 1, 5))
+	list = due(t, s, at(60), session.Row{}, 10)
+	equal(t, "due still", len(list), 2)
+	equal(t, "with its row", list[0], row(us, 1, 5))
+	settle(t, s, step(us, 1, 0), step(us, 2, 0))
+	equal(t, "closed", len(due(t, s, at(60), session.Row{}, 10)), 0)
+}
+
+func whole(t tester, s Store) {
+	write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, 1), stored(us, 1, 2), stored(us, 2, 3), stored(them, 1, 4)}})
+	write(t, s, session.Batch{
+		Samples: []session.StoredSample{stored(us, 1, 2), stored(us, 1, 5)},
+		Whole:   []session.Ref{{Tenant: us, ID: id(1)}, {Tenant: us, ID: id(9)}},
+	})
+	equal(t, "ours", walkSamples(t, s, us, time.Time{}, time.Time{}), []session.StoredSample{stored(us, 1, 2), stored(us, 2, 3), stored(us, 1, 5)})
+	equal(t, "theirs", len(walkSamples(t, s, them, time.Time{}, time.Time{})), 1)
+	equal(t, "count", stats(t, s)["samples"], int64(4))
+}
+
+func leftAlone(t tester, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
+	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
+	first := mark(1, "")
+	first.Tries = 1
+	marks(t, s, first)
+	equal(t, "the others are due", due(t, s, at(60), session.Row{}, 10), []session.Row{row(us, 2, 2)})
+	equal(t, "without a sample", unsampled(t, s), int64(1))
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 9)}})
+	equal(t, "also when it goes on", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "it is served all the same", sessionOf(t, s, us, 1), row(us, 1, 9))
+	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 2)), 1)
+	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
+	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
+	second := mark(1, "")
+	second.Tries = 2
+	marks(t, s, second)
+	equal(t, "not any more", got[int](t)(s.Readmit(t.Context(), 2)), 0)
+	equal(t, "left alone", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	settle(t, s, step(us, 1, 0))
+	marks(t, s)
+	equal(t, "settled after all", unsampled(t, s), int64(0))
+}
+
+func leftUnsettled(t tester, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
+	settle(t, s, step(us, 1, 0))
+	add(t, s, us, 1, entry("a", 1, 1))
+	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
+	equal(t, "left alone", len(unsettled(t, s)), 0)
+	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 3)), 1)
+	equal(t, "to be settled", len(unsettled(t, s)), 1)
+}
+
+func exchangeAside(t tester, s Store) {
+	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
+	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "x-1")}))
+	one := mark(1, "x-1")
+	one.Tries = 1
+	marks(t, s, one)
+	equal(t, "its session goes on", len(due(t, s, at(60), session.Row{}, 10)), 1)
+	equal(t, "it is not tried again", got[int](t)(s.Readmit(t.Context(), 3)), 0)
+	settle(t, s, step(us, 1, 0))
+	marks(t, s, one)
+}
