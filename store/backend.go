@@ -48,8 +48,14 @@ type (
 		Retain(ctx context.Context, before time.Time) (int, error)
 		PurgeParked(ctx context.Context, before time.Time) (int, error)
 	}
+	surgeon interface {
+		SetAside(ctx context.Context, list []session.Aside) error
+		Readmit(ctx context.Context, most int) (int, error)
+		Unsampled(ctx context.Context) (int64, error)
+	}
 	sampleReader interface {
 		keeper
+		surgeon
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	}

@@ -4,10 +4,13 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
+	"slices"
 	"time"
 
 	"precept/bandit"
 	"precept/feedback"
+	"precept/sample"
 	"precept/session"
 )
 
@@ -21,21 +24,50 @@ func (s *Store) closeTick() time.Duration {
 // closeDue closes every session that has reached the fixed age. The age is the same for every arm: closing on the
 // arrival of feedback would count the arms whose sessions end sooner first.
 func (s *Store) closeDue(ctx context.Context) {
-	if s.lagging.Load() {
-		return // what was said in a session may still stand in the spool
+	if s.lagging.Load() || s.batch.err != nil {
+		return // what was said in a session may still stand in the spool, or wait for a backend that does not take it
 	}
 	if s.closeAll(ctx) {
 		s.expire()
-		s.recall(ctx)
+		s.guard("recall", func() { s.recall(ctx) })
 	}
 	s.pickUp(ctx)
+	s.countUnsampled(ctx)
 }
 
-// unsettledEvery is how often replicas look for what another one has left behind.
-const unsettledEvery = time.Minute
+// undelivered are the sessions of which something is on its way to the backend: they close when it is there.
+func (s *Store) undelivered(b *batch) map[touch]bool {
+	var out map[touch]bool
+	add := func(x *sample.Exchange) {
+		if out == nil {
+			out = map[touch]bool{}
+		}
+		id, _ := session.ParseID(x.Session)
+		out[touch{x.Tenant, id}] = true
+	}
+	b.mu.Lock()
+	for _, list := range [][]sample.Exchange{b.next.exchanges, b.ready.exchanges, b.tail.exchanges} {
+		for i := range list {
+			add(&list[i])
+		}
+	}
+	b.mu.Unlock()
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	for i := range s.queue {
+		add(s.queue[i].Exchange)
+	}
+	return out
+}
 
-// pickUp looks for feedback on closed sessions that was taken in, and not settled before the program died. Where others write
-// to the backend, it is looked for again now and then: they may die, too.
+// lateEvery is how often the samples of sessions are built again that went on after they were closed: a tenth of the closing
+// age, between 100 ms and 5 minutes. An agent may go on for days, and each time all of its session is read.
+func (s *Store) lateEvery() time.Duration {
+	return min(max(s.opts.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
+}
+
+// pickUp looks for what came to closed sessions and was not settled: exchanges of agents that went on, feedback that was taken
+// in before the program died, and on a backend that others write to what one of them has left behind.
 func (s *Store) pickUp(ctx context.Context) {
 	now := s.opts.Now()
 	if now.Before(s.pickUpAt) {
@@ -49,14 +81,29 @@ func (s *Store) pickUp(ctx context.Context) {
 	for _, u := range list {
 		s.touch(u.Tenant, u.ID)
 	}
-	switch {
-	case len(list) >= closeBatch: // there may be more
+	s.pickUpAt = now.Add(s.lateEvery())
+	if len(list) >= closeBatch { // there may be more
 		s.pickUpAt = now.Add(time.Second)
-	case s.Shared():
-		s.pickUpAt = now.Add(unsettledEvery)
-	default:
-		s.pickUpAt = now.Add(100 * 365 * 24 * time.Hour) // nobody else can leave anything here
 	}
+}
+
+// unsampledEvery is how often it is counted what no sample knows: where others write to the backend, that costs a walk over
+// its tenants.
+const unsampledEvery = 5 * time.Second
+
+// countUnsampled keeps count of the exchanges that are stored and stand in no sample.
+func (s *Store) countUnsampled(ctx context.Context) {
+	now := s.opts.Now()
+	if now.Before(s.unsampledAt) {
+		return
+	}
+	s.unsampledAt = now.Add(unsampledEvery)
+	n, err := s.be.Unsampled(ctx)
+	if err != nil {
+		s.opts.Failed("count", err)
+		return
+	}
+	s.Tally.Unsampled.Store(n)
 }
 
 // closeAll says whether it found all that was due.
@@ -68,11 +115,18 @@ func (s *Store) closeAll(ctx context.Context) bool {
 			s.opts.Failed("close", err)
 			return false
 		}
+		waiting := s.undelivered(s.batch)
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
-			if st := s.prepare(ctx, rows[i].Tenant, rows[i].ID, rows[i].Data); st != nil {
-				work = append(work, st)
+			at := touch{rows[i].Tenant, rows[i].ID}
+			if waiting[at] || s.isAside(at.tenant, at.id) {
+				continue
 			}
+			s.guardOn("close", at, "", func() {
+				if st := s.prepare(ctx, &rows[i]); st != nil {
+					work = append(work, st)
+				}
+			})
 		}
 		s.settle(ctx, work)
 		if len(rows) < closeBatch {
@@ -91,12 +145,17 @@ func (s *Store) resettle(ctx context.Context) {
 	s.touchedMu.Unlock()
 	work := make([]*settling, 0, len(touched))
 	for t := range touched {
-		if st := s.correct(ctx, t.tenant, t.id); st != nil {
-			work = append(work, st)
+		if s.isAside(t.tenant, t.id) {
+			continue
 		}
+		s.guardOn("correct", t, "", func() {
+			if st := s.correct(ctx, t.tenant, t.id); st != nil {
+				work = append(work, st)
+			}
+		})
 	}
 	s.settle(ctx, work)
-	s.refitDue(ctx, touched)
+	s.guard("refit", func() { s.refitDue(ctx, touched) })
 }
 
 // touch names a session that got feedback.
@@ -115,31 +174,15 @@ type settling struct {
 	before  bool // a reward was applied already
 }
 
-// prepare makes the first settlement of a session. A record in memory is newer than its row, unless another
-// replica has served the session since.
-func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data []byte) *settling {
-	rec, err := session.Decode(id, data)
-	if err != nil {
-		s.opts.Failed("decode", err)
-		rec = &session.Record{ID: id, Tenant: tenant} // closed with nothing to count, rather than looked at for ever
-	}
-	if ses := s.live.get(id, s.opts.Now()); ses != nil {
-		ses.Lock()
-		ses.Closed = true
-		if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
-			if c, err := session.Decode(id, mustEncode(ses.Record)); err == nil {
-				rec = c
-			}
-		}
-		ses.Unlock()
-		ses.pins.Add(-1)
-	}
-	entries, heard, err := s.be.Heard(ctx, tenant, id)
+// prepare makes the first settlement of a session.
+func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
+	rec := s.closing(row)
+	entries, heard, err := s.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
 		s.opts.Failed("close", err)
 		return nil
 	}
-	out := feedback.Reward(entries, s.opts.Tiers)
+	out := feedback.Reward(inTime(entries, row.Started, s.opts.CloseAfter), s.opts.Tiers)
 	if rec.Assignment.Reward = s.reward; s.reward == defaultReward {
 		rec.Assignment.Reward = ""
 	}
@@ -152,7 +195,7 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		return nil
 	}
 	st := &settling{reward: s.reward, rec: rec, frozen: &rec.Assignment, entries: entries}
-	st.Tenant, st.ID, st.Heard = tenant, id, heard
+	st.Tenant, st.ID, st.Heard = row.Tenant, row.ID, heard
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
@@ -160,6 +203,56 @@ func (s *Store) prepare(ctx context.Context, tenant string, id session.ID, data 
 		st.Deltas = append(st.Deltas, rec.Assignment.Looked(id.String(), out.Reward)...)
 	}
 	return st
+}
+
+// closing is the record of a session that closes. One in memory is newer than its row, unless another replica has served the
+// session since. A session of which only exchanges came to the backend closes with nothing to count; its samples are made.
+func (s *Store) closing(row *session.Row) *session.Record {
+	rec := &session.Record{ID: row.ID, Tenant: row.Tenant}
+	if len(row.Data) > 0 {
+		stored, err := session.Decode(row.ID, row.Data)
+		if err == nil {
+			rec = stored
+		} else { // closed with nothing to count, rather than looked at for ever
+			s.opts.Failed("decode", err)
+		}
+	}
+	ses := s.live.get(row.ID, s.opts.Now())
+	if ses == nil {
+		return rec
+	}
+	defer ses.pins.Add(-1)
+	ses.Lock()
+	defer ses.Unlock()
+	ses.Closed = true
+	if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
+		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
+			rec = c
+		}
+	}
+	return rec
+}
+
+// inTime leaves out what the traffic said of a session after it was to close: a session's reward is that of one fixed age, also
+// where its agent goes on for days. What people say counts whenever they say it.
+func inTime(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
+	if started.IsZero() {
+		return entries
+	}
+	end := started.Add(age)
+	return without(entries, func(e *feedback.Entry) bool { return e.Rule != "" && e.At.After(end) })
+}
+
+// inTimeOf is inTime for a session of which only the name is known.
+func (s *Store) inTimeOf(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
+	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
+		return entries, nil
+	}
+	row, ok, err := s.be.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return entries, err
+	}
+	return inTime(entries, row.Started, age), nil
 }
 
 // mustEncode is the JSON of a record, or nothing.
@@ -195,7 +288,13 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.opts.Failed("decode", err)
 		return nil
 	}
-	out := feedback.Reward(entries, def.Tiers)
+	counted, err := s.inTimeOf(ctx, tenant, id, entries, def.CloseAfter)
+	if err != nil {
+		s.opts.Failed("correct", err)
+		s.touch(tenant, id)
+		return nil
+	}
+	out := feedback.Reward(counted, def.Tiers)
 	st := &settling{reward: def.String(), frozen: &a, entries: entries, before: old.Told}
 	st.Tenant, st.ID, st.From, st.Heard = tenant, id, old.Version, heard
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
@@ -226,10 +325,35 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	if len(work) == 0 {
 		return
 	}
-	if !s.writeSamples(ctx, work) {
+	work, ok := s.writeSamples(ctx, work)
+	if !ok {
 		s.lookAgain(work)
 		return
 	}
+	err := s.guardErr("settle", func() error { return s.settleAll(ctx, work) })
+	if errors.Is(err, errPanicked) { // one of them is to blame: each by itself
+		for _, st := range work {
+			s.guardOn("settle", touch{st.Tenant, st.ID}, "", func() {
+				if err := s.settleAll(ctx, []*settling{st}); err != nil {
+					s.unsettledAgain([]*settling{st}, err)
+				}
+			})
+		}
+		return
+	}
+	if err != nil {
+		s.unsettledAgain(work, err)
+	}
+}
+
+// unsettledAgain keeps what could not be settled for another time.
+func (s *Store) unsettledAgain(work []*settling, err error) {
+	s.opts.Failed("settle", err)
+	s.lookAgain(work)
+}
+
+// settleAll moves the counters, in the backend and in memory.
+func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 	steps := make([]session.Settlement, len(work))
 	for i, st := range work {
 		steps[i] = st.Settlement
@@ -239,34 +363,37 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	defer s.shared.mu.Unlock()
 	done, err := s.be.Settle(ctx, steps)
 	if err != nil {
-		s.opts.Failed("settle", err)
-		s.lookAgain(work)
-		return
+		return err
 	}
 	byTenant := map[string][]bandit.Delta{}
 	for i, ok := range done {
-		if !ok { // another replica, or an earlier step of ours, was first: look again
-			s.unforesee(touch{work[i].Tenant, work[i].ID})
-			s.touch(work[i].Tenant, work[i].ID)
-			continue
-		}
 		st := work[i]
 		s.unforesee(touch{st.Tenant, st.ID})
-		if st.reward == s.reward {
-			byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
-			if st.To.Told {
-				s.Beliefs(st.Tenant).Recall(st.ID.Key(), st.frozen)
-			}
+		if !ok { // another replica, or an earlier step of ours, was first: look again
+			s.touch(st.Tenant, st.ID)
+			continue
 		}
-		if st.From == 0 {
-			s.Tally.Closed.Add(1)
-		}
-		if st.To.Told && !st.before {
-			s.Tally.Told.Add(1)
-		}
+		s.settled(st, byTenant)
 	}
 	for tenant, deltas := range byTenant {
-		s.learned(ctx, tenant, deltas)
+		s.guard("learn", func() { s.learned(ctx, tenant, deltas) })
+	}
+	return nil
+}
+
+// settled takes note of a step that the backend took. The caller holds shared.mu.
+func (s *Store) settled(st *settling, byTenant map[string][]bandit.Delta) {
+	if st.reward == s.reward {
+		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+		if st.To.Told {
+			s.guard("learn", func() { s.Beliefs(st.Tenant).Recall(st.ID.Key(), st.frozen) })
+		}
+	}
+	if st.From == 0 {
+		s.Tally.Closed.Add(1)
+	}
+	if st.To.Told && !st.before {
+		s.Tally.Told.Add(1)
 	}
 }
 

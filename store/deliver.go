@@ -40,8 +40,9 @@ type delivery struct {
 	announced  []string // our own
 	purge      bool     // the spool holds what was forgotten elsewhere
 
-	started bool // Open has returned
-	last    bool // the program stops: nothing waits any longer
+	started  bool // Open has returned
+	volatile bool // the backend keeps nothing
+	last     bool // the program stops: nothing waits any longer
 }
 
 // flush puts what is new into the spool, and hands what is due to the backend.
@@ -61,12 +62,15 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	if b.err = s.deliver(wctx, b, now); b.err == nil && !b.last {
-		b.err = s.passBy(wctx, b)
-	}
+	b.err = s.guardErr("deliver", func() error {
+		if err := s.deliver(wctx, b, now); err != nil || b.last {
+			return err
+		}
+		return s.passBy(wctx, b)
+	})
 	s.giveWay(b, now)
-	if b.started { // a start does not wait for the disk
-		b.err = s.keep(wctx, b, now, b.err)
+	if failed := b.err; b.started { // a start does not wait for the disk
+		b.err = s.guardErr("secure", func() error { return s.keep(wctx, b, now, failed) })
 	}
 	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
 		s.failedTo(b.err)
@@ -94,6 +98,8 @@ func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error)
 	}
 	if failed != nil {
 		s.healthy(false)
+	} else if b.tail.empty() && !b.volatile { // also after an outage in which nothing came
+		s.healthy(true)
 	}
 	if err := s.keepCursor(b, now); failed == nil {
 		failed = err
@@ -161,7 +167,7 @@ func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool
 		}
 		s.heldBytes.Add(-b.tail.held) // it is read back with the rest
 		b.tail = parcel{}
-		r := reader{dir: s.spool.dir, spool: s.spool.name, most: most}
+		r := reader{dir: s.spool.dir, spool: s.spool.name, most: most, guard: s.guardErr, before: s.opts.Before}
 		p, err := r.next(b.books.At, from)
 		if err != nil {
 			return false, err

@@ -46,7 +46,7 @@ func (s *Store) foresee(ctx context.Context, tenant string, id session.ID) {
 		s.opts.Failed("early", err)
 		return
 	}
-	s.foreseen(rec, feedback.Reward(entries, s.opts.Tiers))
+	s.foreseen(rec, feedback.Reward(inTime(entries, rec.Started, s.opts.CloseAfter), s.opts.Tiers))
 }
 
 // foreseeRow does so for a session that is not in memory.
@@ -68,7 +68,7 @@ func (s *Store) foreseeSaid(row *session.Row, entries []feedback.Entry) {
 	if here := s.inMemory(row.Tenant, row.ID); here != nil && here.Turns >= rec.Turns { // else it has gone on at another replica
 		rec = here
 	}
-	s.foreseen(rec, feedback.Reward(entries, s.opts.Tiers))
+	s.foreseen(rec, feedback.Reward(inTime(entries, rec.Started, s.opts.CloseAfter), s.opts.Tiers))
 }
 
 // inMemory is what is known here of who a session belongs to and what it was assigned, nil when it is not in memory.
@@ -134,18 +134,20 @@ func (s *Store) recall(ctx context.Context) {
 	if s.early.recalled {
 		return
 	}
+	s.early.recalled = true // unless what follows comes to its end
 	rows, err := s.be.Due(ctx, s.early.begun, s.early.after, closeBatch)
 	if err != nil {
+		s.early.recalled = false
 		s.opts.Failed("early", err)
 		return
 	}
 	for i := range rows {
-		s.foreseeRow(ctx, &rows[i])
-		s.Beliefs(rows[i].Tenant).Reconcile()
+		s.guardOn("recall", touch{rows[i].Tenant, rows[i].ID}, "", func() {
+			s.foreseeRow(ctx, &rows[i])
+			s.Beliefs(rows[i].Tenant).Reconcile()
+		})
 	}
-	if len(rows) < closeBatch {
-		s.early.recalled = true
-		return
+	if len(rows) == closeBatch {
+		s.early.recalled, s.early.after = false, rows[len(rows)-1]
 	}
-	s.early.after = rows[len(rows)-1]
 }

@@ -122,20 +122,22 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 
 // do runs a chore on what the recorder holds. What can be written is written first, so that little is left in its hands.
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
-	s.take(b)
-	b.mu.Lock()
-	b.putAt = time.Time{}
-	b.mu.Unlock()
-	b.retryAt, b.deliverAt = time.Time{}, time.Time{}
-	s.flush(ctx, b)
-	if err := s.behind(b); err != nil {
-		c.done <- choreResult{err: fmt.Errorf("%w (%w)", errUnwritten, err)}
-		return
-	}
-	ctx = context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
-	n, err := c.run(ctx, b)
-	err = errors.Join(err, s.purge(ctx, b))
-	c.done <- choreResult{n, err}
+	r := choreResult{}
+	r.err = s.guardErr("forget", func() (err error) {
+		s.take(b)
+		b.mu.Lock()
+		b.putAt = time.Time{}
+		b.mu.Unlock()
+		b.retryAt, b.deliverAt = time.Time{}, time.Time{}
+		s.flush(ctx, b)
+		if err := s.behind(b); err != nil {
+			return fmt.Errorf("%w (%w)", errUnwritten, err)
+		}
+		ctx := context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
+		r.n, err = c.run(ctx, b)
+		return errors.Join(err, s.purge(ctx, b))
+	})
+	c.done <- r
 }
 
 // behind says why not everything is where it can be deleted.
@@ -196,6 +198,7 @@ func (s *Store) retain(ctx context.Context) {
 		return
 	}
 	pause, parked := retainMost, parkedAge
+	s.erased.next = now.Add(pause) // also when what follows panics
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)

@@ -42,7 +42,11 @@ func (s *Store) spoolUp(b *batch, now time.Time, all bool) {
 	if now.Before(b.putAt) || b.passing > 0 {
 		return
 	}
-	if b.putErr = s.put(b); b.putErr != nil {
+	if b.putErr = s.guardErr("spool", func() error { return s.put(b) }); errors.Is(b.putErr, errPanicked) {
+		b.unbegin()
+		s.sortOut(b)
+	}
+	if b.putErr != nil {
 		s.unspooled.Store(true)
 		s.failedTo(b.putErr)
 		b.putAt = now.Add(retryAfter)
@@ -61,10 +65,12 @@ func (s *Store) collect(b *batch, now time.Time, all bool) {
 	dirty, echoes := s.takeDirty(now, all, b.flushes)
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		if row, ok := s.encode(ses); ok {
-			b.next.rows = append(b.next.rows, row)
-			ses.put.Store(b.flushes)
-		}
+		s.guardOn("encode", touch{ses.Tenant, ses.ID}, "", func() {
+			if row, ok := s.encode(ses); ok {
+				b.next.rows = append(b.next.rows, row)
+				ses.put.Store(b.flushes)
+			}
+		})
 	}
 	if len(b.next.rows) > flushAt {
 		b.next.rows = newestRows(b.next.rows)
@@ -82,11 +88,13 @@ func (s *Store) begin(b *batch) {
 		if t.over.Load() {
 			continue // its end is in the queue, or was taken
 		}
-		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) {
+		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) && !s.guardExchange("begin", t.x, func() {
 			b.next.begun = append(b.next.begun, s.stub(t.x))
 			b.next.admitted++
 			t.put = true
 			b.fresh = append(b.fresh, t)
+		}) {
+			continue // its end is admitted, when it comes
 		}
 		still = append(still, t)
 	}
@@ -185,19 +193,10 @@ func (s *Store) putSpool(b *batch) error {
 // go a segment beyond it; what is more waits in memory, of each session the newest row.
 func (s *Store) overQuota(b *batch) error {
 	b.unbegin()
-	p, ended := &b.next, 0
-	for i := range p.exchanges {
-		if id := p.exchanges[i].ID; ended < len(p.ended) && p.ended[ended] == id {
-			p.voids = append(p.voids, void{id, droppedQuota})
-			ended++
-		} else {
-			p.admitted--
-			p.drop(droppedQuota, 1)
-		}
-	}
-	s.Tally.DroppedQuota.Add(int64(len(p.exchanges)))
+	p := &b.next
+	s.Tally.DroppedQuota.Add(p.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
 	s.heldBytes.Add(-p.held)
-	p.exchanges, p.ended, p.held = nil, nil, 0
+	p.held = 0
 	p.signals = p.signals[max(0, len(p.signals)-queueLen):]
 	if p.end = s.spool.end; p.empty() {
 		return nil

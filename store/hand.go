@@ -14,7 +14,11 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 	if p.crashed {
 		stubs = s.erased.left(session.Batch{Exchanges: b.books.stubs()}).Exchanges
 		if len(stubs) > 0 {
-			if err := s.be.Write(ctx, session.Batch{Exchanges: stubs}); err != nil && !errors.Is(err, session.ErrInvalid) {
+			err := s.guardErr("write", func() error { return s.be.Write(ctx, session.Batch{Exchanges: stubs}) })
+			if poisoned(err) {
+				err = s.sift(ctx, session.Batch{Exchanges: stubs})
+			}
+			if err != nil {
 				return err
 			}
 		}
@@ -24,6 +28,7 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 		s.Tally.DroppedReadOnly.Add(int64(len(p.exchanges)))
 		s.heldBytes.Add(-p.held)
 		s.delivered.Store(p.flush)
+		b.volatile = true
 		s.healthy(false)
 		return nil
 	}
@@ -36,12 +41,13 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 	return nil
 }
 
-// write puts a parcel down in the backend: the sessions and what was said in them, then what the traffic said of them, then what waited for it.
+// write puts a parcel down in the backend: the sessions and what was said in them, then what the traffic said of them, then
+// what waited for it.
 func (s *Store) write(ctx context.Context, p *parcel) error {
 	w := s.erased.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
 	err := error(nil)
 	if len(w.Rows)+len(w.Echoes)+len(w.Exchanges) > 0 {
-		if err = s.be.Write(ctx, w); errors.Is(err, session.ErrInvalid) {
+		if err = s.guardErr("write", func() error { return s.be.Write(ctx, w) }); poisoned(err) {
 			err = s.sift(ctx, w)
 		}
 	}
@@ -74,26 +80,59 @@ func stepOf(err error) string {
 	return "spool"
 }
 
-// sift writes a batch in which something can never be stored: first what is no exchange, then every exchange by itself,
-// and drops those that are refused. Better lose them than everything beside and behind them.
+// sift writes a batch in which something can never be stored: everything by itself, and drops what is refused, or makes the
+// backend panic. Better lose that than everything beside and behind it.
 func (s *Store) sift(ctx context.Context, w session.Batch) error {
-	err := s.be.Write(ctx, session.Batch{Rows: w.Rows, Echoes: w.Echoes})
-	if errors.Is(err, session.ErrInvalid) {
-		s.opts.Failed("write", err)
-	} else if err != nil {
-		return err
-	}
-	for i := range w.Exchanges {
-		err := s.be.Write(ctx, session.Batch{Exchanges: w.Exchanges[i : i+1]})
-		switch {
-		case errors.Is(err, session.ErrInvalid):
-			s.opts.Failed("write", err)
-			w.Exchanges[i].Outcome = refused
-		case err != nil:
+	for i := range w.Rows {
+		r := &w.Rows[i]
+		if _, err := s.alone(ctx, touch{r.Tenant, r.ID}, "", session.Batch{Rows: w.Rows[i : i+1]}); err != nil {
 			return err
 		}
 	}
+	if err := s.siftEchoes(ctx, w.Echoes); err != nil {
+		return err
+	}
+	for i := range w.Exchanges {
+		x := &w.Exchanges[i]
+		id, _ := session.ParseID(x.Session)
+		ok, err := s.alone(ctx, touch{x.Tenant, id}, x.ID, session.Batch{Exchanges: w.Exchanges[i : i+1]})
+		if err != nil {
+			return err
+		}
+		if !ok {
+			x.Outcome = refused
+		}
+	}
 	return nil
+}
+
+// siftEchoes writes echoes together where that goes, else each alone.
+func (s *Store) siftEchoes(ctx context.Context, echoes []session.Echo) error {
+	if len(echoes) == 0 {
+		return nil
+	}
+	err := s.guardErr("write", func() error { return s.be.Write(ctx, session.Batch{Echoes: echoes}) })
+	if !poisoned(err) || len(echoes) == 1 {
+		if poisoned(err) {
+			s.opts.Failed("write", err)
+			err = nil
+		}
+		return err
+	}
+	half := len(echoes) / 2
+	return errors.Join(s.siftEchoes(ctx, echoes[:half]), s.siftEchoes(ctx, echoes[half:]))
+}
+
+// alone writes one thing of a session, which is set aside if that panics. It says whether the backend has it.
+func (s *Store) alone(ctx context.Context, of touch, exchange string, b session.Batch) (ok bool, err error) {
+	if !s.guardOn("write", of, exchange, func() { err = s.be.Write(ctx, b) }) {
+		return false, nil
+	}
+	if errors.Is(err, session.ErrInvalid) {
+		s.opts.Failed("write", err)
+		return false, nil
+	}
+	return err == nil, err
 }
 
 // refused marks an exchange that the backend can never take.

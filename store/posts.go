@@ -202,15 +202,32 @@ func (s *Store) unpark(ctx context.Context, landed []session.Echo) error {
 		}
 	}
 	for tenant, owners := range byTenant {
-		joined, err := s.be.Join(ctx, tenant, owners)
-		if err != nil {
+		if err := s.joinAll(ctx, tenant, owners); err != nil {
 			return err
-		}
-		for id := range joined {
-			s.touch(tenant, id)
 		}
 	}
 	return nil
+}
+
+// joinAll joins what waits for some keys; a key at which that panics is left out, and what waits for it waits on.
+func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
+	var joined map[session.ID]int
+	err := s.guardErr("unpark", func() (err error) { joined, err = s.be.Join(ctx, tenant, owners); return err })
+	if errors.Is(err, errPanicked) && len(owners) > 1 {
+		for key, id := range owners {
+			if err := s.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	if errors.Is(err, errPanicked) {
+		return nil
+	}
+	for id := range joined {
+		s.touch(tenant, id)
+	}
+	return err
 }
 
 // OfSample finds the session of a sample.

@@ -186,15 +186,24 @@ func (s *Store) admit(b *batch, t Turn) {
 			s.Tally.DroppedBad.Add(1)
 			gone(droppedBad)
 			s.opts.Panicked("record", r)
+			if x := t.Exchange; x != nil {
+				id, _ := session.ParseID(x.Session)
+				s.setAside("record", touch{x.Tenant, id}, x.ID, r)
+			}
 		}
 	}()
 	x := t.Exchange
+	if s.opts.Before != nil {
+		id, _ := session.ParseID(x.Session)
+		s.opts.Before("record", id, x.ID)
+	}
 	if s.erased.isErased(x.Tenant, x.Session, x.At) || s.optedOut(x, t.Answered) {
 		s.Tally.OptedOut.Add(1)
 		gone(droppedOptOut)
 		return
 	}
 	s.redact(s.redactor, x)
+	x.Seal() // once, for the spool and the backend: here, because what panics in it costs this exchange
 	signals := s.implicit(x, t.Signals)
 	b.next.signals = append(b.next.signals, signals...)
 	b.next.exchanges = append(b.next.exchanges, *x)

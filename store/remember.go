@@ -38,10 +38,12 @@ func (s *Store) remember(ctx context.Context) {
 		if at, ok := since[r.Tenant]; !ok || !a.Told || r.Started.Before(at) {
 			return nil
 		}
-		var as bandit.Assignment
-		if json.Unmarshal(a.Frozen, &as) == nil && cmp.Or(as.Reward, defaultReward) == s.reward {
-			s.Beliefs(r.Tenant).RecallEarlier(r.ID.Key(), &as)
-		}
+		s.guardOn("remember", touch{r.Tenant, r.ID}, "", func() {
+			var as bandit.Assignment
+			if json.Unmarshal(a.Frozen, &as) == nil && cmp.Or(as.Reward, defaultReward) == s.reward {
+				s.Beliefs(r.Tenant).RecallEarlier(r.ID.Key(), &as)
+			}
+		})
 		return nil
 	})
 	if err != nil && ctx.Err() == nil {

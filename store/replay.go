@@ -8,6 +8,8 @@ import (
 	"os"
 	"path/filepath"
 	"time"
+
+	"precept/session"
 )
 
 const (
@@ -22,6 +24,26 @@ type reader struct {
 	spool   string // the name in its segments' heads
 	account bool   // draw up the account only, and change nothing
 	most    int    // bytes of a parcel
+
+	guard  func(step string, f func() error) error // nil: none
+	before func(step string, id session.ID, exchange string)
+}
+
+// reading runs what reads one record: one that makes it panic is damaged, like one that cannot be read.
+func (r *reader) reading(kind byte, payload []byte, read func(kind byte, payload []byte) error) error {
+	if r.guard == nil {
+		return read(kind, payload)
+	}
+	return r.guard("read back", func() error {
+		if r.before != nil && kind == frameExchange {
+			_, id, _, err := cutExchange(payload)
+			if err != nil {
+				return err
+			}
+			r.before("read back", session.ID{}, string(id))
+		}
+		return read(kind, payload)
+	})
 }
 
 // next reads the next parcel from a place on, up to the place until. It never crosses the beginning of a segment or of a run,
@@ -93,9 +115,9 @@ func (t *taking) take(kind byte, payload []byte, end int64) (more bool, err erro
 	case kind == frameRun:
 		t.p.crashed = true
 	case t.account:
-		err = t.p.count(kind, payload)
+		err = t.reading(kind, payload, t.p.count)
 	default:
-		err = t.p.take(kind, payload)
+		err = t.reading(kind, payload, t.p.take)
 	}
 	if err != nil {
 		t.aside(end-int64(len(payload)), end)

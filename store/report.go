@@ -90,7 +90,7 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
 	if err != nil {
 		return nil
 	}
-	out := feedback.Reward(entries, s.opts.Tiers)
+	out := feedback.Reward(inTime(entries, row.Started, s.opts.CloseAfter), s.opts.Tiers)
 	deltas := append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
 		deltas = append(deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)

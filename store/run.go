@@ -9,12 +9,13 @@ import (
 )
 
 // Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to the backend. It returns when
-// ctx is done and everything in memory is written, or could not be.
+// ctx is done and everything in memory is written, or could not be. A panic in one of their steps costs the step, and what it
+// was taken at is set aside (guard.go).
 func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
-	delivery.Go(func() { s.remember(ctx) })
+	delivery.Go(func() { s.guard("remember", func() { s.remember(ctx) }) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -23,15 +24,18 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.full:
 		case <-tick.C:
 		}
-		s.take(b)
-		s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
+		s.guard("record", func() {
+			s.take(b)
+			s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
+		})
 	}
 	delivery.Wait()
-	return s.drain(b) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+	return s.guardErr("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
 }
 
 // runDelivery hands over what is put down, and does what follows from it: sessions close, counters move.
 func (s *Store) runDelivery(ctx context.Context, b *batch) {
+	s.readmit(ctx)
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	closing := time.NewTicker(s.closeTick())
@@ -43,19 +47,22 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 		case c := <-s.erased.chores:
 			s.do(ctx, b, c)
 		case <-tick.C:
-			s.handDown(ctx, b, s.opts.Now())
+			s.guard("deliver", func() { s.handDown(ctx, b, s.opts.Now()) })
 			if !s.opts.Aside {
-				s.resettle(ctx)
+				s.guard("correct", func() { s.resettle(ctx) })
 			}
-			s.live.sweep(shard, s.opts.Now(), s.delivered.Load())
+			s.keepAsides(ctx)
+			s.guard("sweep", func() { s.live.sweep(shard, s.opts.Now(), s.delivered.Load()) })
 			shard++
 		case <-closing.C:
-			s.take(b)
-			b.deliverAt = time.Time{}
-			s.flush(ctx, b)
+			s.guard("deliver", func() {
+				s.take(b)
+				b.deliverAt = time.Time{}
+				s.flush(ctx, b)
+			})
 			if !s.opts.Aside {
-				s.closeDue(ctx)
-				s.retain(ctx)
+				s.guard("close", func() { s.closeDue(ctx) })
+				s.guard("retain", func() { s.retain(ctx) })
 			}
 		}
 	}
@@ -72,8 +79,15 @@ func (s *Store) drain(b *batch) error {
 		b.err = errors.Join(b.err, s.pass(ctx, b))
 	}
 	if !s.opts.Aside {
-		s.resettle(ctx)
+		s.guard("correct", func() {
+			if b.err == nil {
+				s.pickUpAt = time.Time{}
+				s.pickUp(ctx)
+			}
+			s.resettle(ctx)
+		})
 	}
+	s.keepAsides(ctx)
 	if n := s.unwritten(b); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
 	}

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 
 	"precept/detect"
 	"precept/feedback"
@@ -9,34 +10,77 @@ import (
 	"precept/session"
 )
 
-// writeSamples builds the samples of sessions that close or got another rating.
-func (s *Store) writeSamples(ctx context.Context, work []*settling) bool {
+// writeSamples builds the samples of sessions that close, got another rating, or went on. It returns those of the sessions at
+// which no step panicked, and whether theirs are written.
+func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	if !s.opts.Learn {
-		return true
+		return work, true
 	}
 	var b session.Batch
-	for _, st := range work {
-		ex, err := s.be.Exchanges(ctx, st.Tenant, st.ID)
+	left = work[:0:0]
+	for n, st := range work {
+		var err error
+		if s.guardOn("samples", touch{st.Tenant, st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
+			left = append(left, st)
+		}
 		if err != nil {
 			s.opts.Failed("samples", err)
-			return false
-		}
-		if len(ex) == 0 {
-			continue
-		}
-		for _, sm := range sample.Build(closed(st.Tenant, st.ID, ex, st.entries)) {
-			b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Tenant, Agent: ex[0].Agent, ID: st.ID, Sample: sm})
+			return append(left, work[n+1:]...), false
 		}
 	}
-	if len(b.Samples) == 0 {
-		return true
+	if len(b.Whole) == 0 {
+		return left, true
 	}
-	if err := s.be.Write(ctx, b); err != nil {
+	err := s.guardErr("samples", func() error { return s.be.Write(ctx, b) })
+	if poisoned(err) {
+		return s.siftSamples(ctx, left)
+	}
+	if err != nil {
 		s.opts.Failed("samples", err)
-		return false
+		return left, false
 	}
 	s.Tally.Samples.Add(int64(len(b.Samples)))
-	return true
+	return left, true
+}
+
+// build makes all samples of one session.
+func (s *Store) build(ctx context.Context, b *session.Batch, st *settling) error {
+	ex, err := s.be.Exchanges(ctx, st.Tenant, st.ID)
+	if err != nil || len(ex) == 0 {
+		return err
+	}
+	for _, sm := range sample.Build(closed(st.Tenant, st.ID, ex, st.entries)) {
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Tenant, Agent: ex[0].Agent, ID: st.ID, Sample: sm})
+	}
+	b.Whole = append(b.Whole, session.Ref{Tenant: st.Tenant, ID: st.ID})
+	return nil
+}
+
+// siftSamples writes the samples of each session by itself: something of them can never be written, and the others must not
+// wait for it.
+func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+	for n, st := range work {
+		var b session.Batch
+		var err error
+		well := s.guardOn("samples", touch{st.Tenant, st.ID}, "", func() {
+			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
+				err = s.be.Write(ctx, b)
+			}
+		})
+		switch {
+		case !well:
+		case errors.Is(err, session.ErrInvalid):
+			s.opts.Failed("samples", err)
+			s.setAside("samples", touch{st.Tenant, st.ID}, "", err)
+		case err != nil:
+			s.opts.Failed("samples", err)
+			return append(left, work[n:]...), false
+		default:
+			s.Tally.Samples.Add(int64(len(b.Samples)))
+			left = append(left, st)
+		}
+	}
+	return left, true
 }
 
 // closed is a session as the builder of samples wants it.

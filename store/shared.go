@@ -45,7 +45,7 @@ func (s *Store) Follow(ctx context.Context, every time.Duration) error {
 	}
 	for {
 		begin := s.opts.Now()
-		if err := s.refresh(ctx, be); err != nil && ctx.Err() == nil {
+		if err := s.guardErr("follow", func() error { return s.refresh(ctx, be) }); err != nil && ctx.Err() == nil {
 			s.opts.Failed("follow", err)
 		}
 		// Where there is so much to read that it takes long, it is read less often.
@@ -66,10 +66,13 @@ func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 		return err
 	}
 	for name, stand := range moved {
-		if err := s.refreshTenant(ctx, be, name, stand.Counters); err != nil {
-			return err
-		}
-		if err := s.listen(ctx, be, name, stand.Told); err != nil {
+		err := s.guardErr("follow", func() error {
+			if err := s.refreshTenant(ctx, be, name, stand.Counters); err != nil {
+				return err
+			}
+			return s.listen(ctx, be, name, stand.Told)
+		})
+		if err != nil && !errors.Is(err, errPanicked) { // of one tenant nothing is followed; the others' are
 			return err
 		}
 	}
@@ -82,6 +85,9 @@ func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand
 	if old, read := s.shared.moved[name]; read && old == stand {
 		return nil
 	}
+	if s.shared.moved == nil {
+		s.shared.moved = map[string]string{}
+	}
 	fresh, err := s.read(ctx, name)
 	if err != nil {
 		return err
@@ -93,9 +99,6 @@ func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand
 	}
 	s.tenants[name] = fresh
 	s.tenantsMu.Unlock()
-	if s.shared.moved == nil {
-		s.shared.moved = map[string]string{}
-	}
 	s.shared.moved[name] = stand
 	return s.settledElsewhere(ctx, be, name)
 }
@@ -140,21 +143,26 @@ func (s *Store) listen(ctx context.Context, be sharedBackend, name string, lates
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				s.foreseeSaid(&rows[i], said[i])
+				s.guardOn("follow", touch{name, rows[i].ID}, "", func() { s.foreseeSaid(&rows[i], said[i]) })
 			}
 		}
-		s.shared.mu.Lock()
-		if s.shared.told == nil {
-			s.shared.told = map[string]int64{}
-		}
-		s.shared.told[name] = last
-		s.Beliefs(name).Reconcile()
-		s.shared.mu.Unlock()
+		s.listened(name, last)
 		if last == from { // what told it is gone again
 			return nil
 		}
 	}
 	return ctx.Err()
+}
+
+// listened notes how far the chooser has listened to a tenant's sessions.
+func (s *Store) listened(name string, last int64) {
+	s.shared.mu.Lock()
+	defer s.shared.mu.Unlock()
+	if s.shared.told == nil {
+		s.shared.told = map[string]int64{}
+	}
+	s.shared.told[name] = last
+	s.Beliefs(name).Reconcile()
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.
@@ -192,7 +200,11 @@ func (s *Store) load(ctx context.Context) error {
 		return err
 	}
 	for _, name := range names {
-		t, err := s.read(ctx, name)
+		var t *tenant
+		err := s.guardErr("load", func() (err error) { t, err = s.read(ctx, name); return err })
+		if errors.Is(err, errPanicked) { // it begins from the priors
+			continue
+		}
 		if err != nil {
 			return err
 		}

@@ -35,6 +35,9 @@ type Options struct {
 	Aside        bool                         // a verb's: it closes no session and moves no counter, whose settings are the server's
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)
+	// Before is called before each step that an owner takes on a session or, where it has an id, on an exchange of it; nil: by
+	// nobody. A test makes a step panic with it.
+	Before func(step string, id session.ID, exchange string)
 }
 
 // Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it.
@@ -78,10 +81,12 @@ type Store struct {
 	optOut    atomic.Pointer[sample.OptOut]
 	erased    erasure // of the recorder's goroutine, but for its channel
 
-	touchedMu sync.Mutex
-	touched   map[touch]bool
-	pickUpAt  time.Time // the recorder's
+	touchedMu   sync.Mutex
+	touched     map[touch]bool
+	pickUpAt    time.Time // the recorder's, as what follows
+	unsampledAt time.Time
 
+	aside     asides
 	early     early
 	shared    shared
 	tenantsMu sync.RWMutex
@@ -100,7 +105,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		opts: o, reward: definition(&o).String(), be: o.Backend, live: l, full: make(chan struct{}, 1),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
-		early: early{sessions: map[touch]foreseen{}, begun: o.Now()},
+		early: early{sessions: map[touch]foreseen{}, begun: o.Now()}, aside: asides{known: map[touch]bool{}},
 	}
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
@@ -120,7 +125,12 @@ func (s *Store) openSpool(ctx context.Context) error {
 	if s.opts.SpoolDir == "" {
 		return nil
 	}
-	spool, c, err := openSpool(s.opts.SpoolDir, s.opts.SpoolBytes, s.opts.Now())
+	var spool *spool
+	var c cursorFile
+	err := s.guardErr("spool", func() (err error) {
+		spool, c, err = openSpool(s.opts.SpoolDir, s.opts.SpoolBytes, s.opts.Now())
+		return err
+	})
 	if errors.Is(err, ErrSpoolNewer) {
 		return err
 	}

@@ -2,7 +2,7 @@ package store
 
 import "sync/atomic"
 
-// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending.
+// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending and Unsampled.
 type Tally struct {
 	Exchanges       atomic.Int64 // written
 	Samples         atomic.Int64 // written
@@ -19,4 +19,6 @@ type Tally struct {
 	Told            atomic.Int64 // of them, with a reward
 	Redactions      atomic.Int64
 	Retired         atomic.Int64 // sessions deleted because they were older than the retention
+	SetAside        atomic.Int64 // sessions and exchanges at which a step of an owner panicked
+	Unsampled       atomic.Int64 // exchanges of settled sessions that no sample knows yet
 }

@@ -55,16 +55,31 @@ func (s *Store) tell(ctx context.Context, signals []signal) error {
 		byTenant[sg.tenant][sg.id] = append(byTenant[sg.tenant][sg.id], sg.entry)
 	}
 	for tenant, entries := range byTenant {
-		_, err := s.be.AddFeedbackAll(ctx, tenant, entries)
-		if errors.Is(err, session.ErrInvalid) {
-			s.opts.Failed("implicit", err)
-			continue
+		err := s.guardErr("implicit", func() error { _, err := s.be.AddFeedbackAll(ctx, tenant, entries); return err })
+		if poisoned(err) {
+			err = s.tellEach(ctx, tenant, entries)
 		}
 		if err != nil {
 			return err
 		}
 		for id := range entries {
 			s.touch(tenant, id)
+		}
+	}
+	return nil
+}
+
+// tellEach does so session by session: what was read of one of them can never be added.
+func (s *Store) tellEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	for id, list := range entries {
+		var err error
+		s.guardOn("implicit", touch{tenant, id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })
+		if errors.Is(err, session.ErrInvalid) {
+			s.opts.Failed("implicit", err)
+			err = nil
+		}
+		if err != nil {
+			return err
 		}
 	}
 	return nil

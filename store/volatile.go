@@ -121,5 +121,14 @@ func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil 
 // PurgeParked has nothing that waits.
 func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
 
+// SetAside keeps nothing.
+func (Volatile) SetAside(context.Context, []session.Aside) error { return ErrVolatile }
+
+// Readmit has nothing to readmit.
+func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }
+
+// Unsampled counts none: nothing is kept.
+func (Volatile) Unsampled(context.Context) (int64, error) { return 0, nil }
+
 // Close has nothing to close.
 func (Volatile) Close() error { return nil }

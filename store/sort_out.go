@@ -1,0 +1,69 @@
+package store
+
+import (
+	"precept/sample"
+	"precept/session"
+)
+
+// sortOut takes out of what waits to be put down whatever makes that panic: each thing is tried by itself. Where none of them
+// is to blame alone, all exchanges go: the recorder must not stand still for ever.
+func (s *Store) sortOut(b *batch) {
+	p := &b.next
+	before := len(p.rows) + len(p.echoes) + len(p.exchanges) + len(p.signals)
+	p.rows = sound(s, p.rows, func(one []session.Row) parcel { return parcel{rows: one} })
+	p.echoes = sound(s, p.echoes, func(one []session.Echo) parcel { return parcel{echoes: one} })
+	p.signals = sound(s, p.signals, func(one []signal) parcel { return parcel{signals: one} })
+	bad := map[string]bool{}
+	for i := range p.exchanges {
+		x := &p.exchanges[i]
+		if !s.guardExchange("spool", x, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil, 0) }) {
+			bad[x.ID] = true
+		}
+	}
+	if len(bad) == 0 && before == len(p.rows)+len(p.echoes)+len(p.exchanges)+len(p.signals) {
+		for i := range p.exchanges {
+			bad[p.exchanges[i].ID] = true
+		}
+		p.rows, p.echoes, p.signals = nil, nil, nil
+	}
+	s.Tally.DroppedBad.Add(p.giveUp(droppedBad, func(x *sample.Exchange) bool { return bad[x.ID] }))
+}
+
+// giveUp drops some of the exchanges, booked, and says how many.
+func (p *parcel) giveUp(reason string, of func(*sample.Exchange) bool) (n int64) {
+	kept, ended, begun := p.exchanges[:0:0], p.ended[:0:0], 0
+	for i := range p.exchanges {
+		x := &p.exchanges[i]
+		had := begun < len(p.ended) && p.ended[begun] == x.ID
+		if had {
+			begun++
+		}
+		switch {
+		case !of(x):
+			kept = append(kept, *x)
+			if had {
+				ended = append(ended, x.ID)
+			}
+			continue
+		case had:
+			p.voids = append(p.voids, void{x.ID, reason})
+		default:
+			p.admitted--
+			p.drop(reason, 1)
+		}
+		n++
+	}
+	p.exchanges, p.ended = kept, ended
+	return n
+}
+
+// sound are those of a list that can be put down without a panic.
+func sound[T any](s *Store, list []T, of func(one []T) parcel) []T {
+	out := list[:0:0]
+	for i := range list {
+		if s.guard("spool", func() { p := of(list[i : i+1]); p.append(nil, 0) }) {
+			out = append(out, list[i])
+		}
+	}
+	return out
+}
