@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -25,13 +26,13 @@ func Build(s Session) []Sample {
 		return nil
 	}
 	var out []Sample
-	dialogs := h.parts
+	from := 0
 	if len(h.steps) > 0 {
 		out = append(out, h.intent())
-		dialogs = dialogs[1:]
+		from = 1
 	}
-	for i := range dialogs {
-		out = append(out, h.dialog(i, &dialogs[i], i == len(dialogs)-1))
+	for i := from; i < len(h.parts); i++ {
+		out = append(out, h.dialog(h.number(i), &h.parts[i], i == len(h.parts)-1))
 	}
 	if h.single() {
 		return out
@@ -56,6 +57,23 @@ func (h *history) intent() Sample {
 	s.Output["tool_calls"] = len(h.steps)
 	s.Output["failed_calls"] = h.failures()
 	return s
+}
+
+// number is the number of a part's dialog_response. It must not change when the session goes on after its samples were built:
+// one that talked first and used tools later keeps the numbers that its parts had before it did.
+func (h *history) number(part int) int {
+	if len(h.steps) > 0 && h.steps[0].turn < h.second() {
+		return part - 1
+	}
+	return part
+}
+
+// second is the turn with which the second part begins.
+func (h *history) second() int {
+	if len(h.parts) < 2 {
+		return math.MaxInt
+	}
+	return h.parts[1].exchanges[0].Turn
 }
 
 func (h *history) dialog(n int, p *part, last bool) Sample {

@@ -338,3 +338,36 @@ func FuzzBuild(f *testing.F) {
 		c.s.Preferences()
 	})
 }
+
+// A session goes on after its samples were built: what was said stays under the id that it had, and nothing is told twice.
+func TestBuiltAgainUnderTheSameIDs(t *testing.T) {
+	c := newScript()
+	c.turn(Reply{Text: "Hello."}, say("user", "Hello there."))
+	c.turn(Reply{Text: "It is a shed."}, say("user", "What is it?"))
+	c.turn(Reply{Calls: []Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
+	c.turn(Reply{Text: "It is painted."}, answer("c1", "ok"))
+	c.turn(Reply{Text: "Bye."}, say("user", "Thanks, bye."))
+	where := map[string]string{} // the words of a dialog's user, to its id
+	for n := 1; n <= len(c.s.Exchanges); n++ {
+		s := c.s
+		s.Exchanges = s.Exchanges[:n]
+		told := map[string]bool{}
+		for _, m := range Build(s) {
+			if m.Family != DialogResponse {
+				continue
+			}
+			words := m.Input["user_text"].(string)
+			if told[m.ID] || told[words] {
+				t.Errorf("after %d exchanges %q is told twice", n, words)
+			}
+			told[m.ID], told[words] = true, true
+			if old := where[words]; old != "" && old != m.ID {
+				t.Errorf("after %d exchanges %q has another id", n, words)
+			}
+			where[words] = m.ID
+		}
+	}
+	if len(where) != 4 {
+		t.Errorf("dialogs: %v", where)
+	}
+}

@@ -1,0 +1,141 @@
+package store
+
+import (
+	"slices"
+	"testing"
+	"time"
+
+	"precept/detect"
+	"precept/sample"
+)
+
+func events(list []sample.Sample) (ids []string) {
+	for _, m := range list {
+		of, _ := m.Meta["source_event_ids"].([]any)
+		for _, id := range of {
+			ids = append(ids, id.(string))
+		}
+	}
+	slices.Sort(ids)
+	return slices.Compact(ids)
+}
+
+// An agent goes on after its session closed. Every turn stands in a sample; what was told before keeps its id; the session's
+// contribution to the counters stays what it was, also where the traffic of the later days says otherwise.
+func TestEveryTurnGivesItsSample(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("f1", 1, 1))
+	r.age()
+	first := r.samplesOf(id)
+	same(t, "samples of the first day", len(first), 1)
+	before := r.counters(us)
+	for day := 2; day <= 4; day++ {
+		r.clk.add(24 * time.Hour)
+		x := exchange(us, "s", day, r.clk.now())
+		x.New[0] = []byte(`{"role":"user","content":"Go on."}`)
+		r.Offer(Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
+		r.record()
+		r.closeDue(r.ctx())
+		r.resettle(r.ctx())
+		same(t, "in a sample", r.unsampled(), 0)
+		list := r.samplesOf(id)
+		same(t, "exchanges in samples", len(events(list)), day)
+		if !slices.ContainsFunc(list, func(m sample.Sample) bool { return m.ID == first[0].ID }) {
+			t.Error("the first day's sample is gone")
+		}
+	}
+	same(t, "the reward", r.applied(id).Reward, 1)
+	same(t, "counters", r.counters(us), before)
+}
+
+// What only the traffic said counts for the reward until the session closes, and not later.
+func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	say := func(turn int, f detect.Feeling) {
+		r.Offer(Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
+		r.record()
+	}
+	say(1, detect.Approval)
+	r.age()
+	same(t, "closed with", r.applied(id).Reward, 1)
+	r.clk.add(time.Hour)
+	say(2, detect.Rejection)
+	r.closeDue(r.ctx())
+	r.resettle(r.ctx())
+	same(t, "a day later", r.applied(id).Reward, 1)
+	same(t, "in a sample", r.unsampled(), 0)
+	r.tell(us, id, score("f1", 1, 0.25))
+	r.resettle(r.ctx())
+	same(t, "what a person says", r.applied(id).Reward, 0.25)
+}
+
+// Nothing closes while something of it waits: in the queue, behind a backend that does not take it, or in the spool.
+func TestNothingClosesBehindABacklog(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.clk.add(closeAge + time.Second)
+	r.offer("s", 2)
+	r.closeDue(r.ctx())
+	same(t, "while it is queued", r.applied(id).Version, 0)
+	r.be.failNext("write", 1, errDown)
+	r.record()
+	r.closeDue(r.ctx())
+	same(t, "while the backend does not take it", r.applied(id).Version, 0)
+	r.clk.add(2 * retryAfter)
+	r.record()
+	r.closeDue(r.ctx())
+	same(t, "closed", r.applied(id).Version, 1)
+	same(t, "in samples", len(events(r.samplesOf(id))), 2)
+	same(t, "unsampled", r.unsampled(), 0)
+}
+
+// The program dies between an exchange and the row of its session.
+func TestAnExchangeWithoutItsRowGivesItsSample(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.offer("lost", 1)
+	r.record()
+	r = r.again(nil)
+	r.age()
+	same(t, "samples", len(r.samplesOf(sessionOf("lost"))), 1)
+	same(t, "unsampled", r.unsampled(), 0)
+	sameList(t, "failures", r.failed(), nil)
+}
+
+// A session talked first and used tools later: the sample that its first words had gives way to that of the whole.
+func TestSamplesAreReplacedWhole(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.age()
+	x := exchange(us, "s", 2, r.clk.now())
+	x.New = nil
+	x.Reply = sample.Reply{ID: "chatcmpl-2", Calls: []sample.Call{{ID: "c1", Name: "paint", Args: "{}"}}}
+	r.Offer(Turn{Exchange: x, Size: 10})
+	r.record()
+	r.clk.add(closeAge)
+	r.closeDue(r.ctx())
+	r.resettle(r.ctx())
+	list := r.samplesOf(id)
+	if len(list) != 1 || list[0].Family != sample.IntentResolution {
+		t.Errorf("samples: %+v", list)
+	}
+}
+
+// A stop leaves nothing without its sample that could have one.
+func TestAStopBuildsWhatIsLate(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.age()
+	r.offer("s", 2)
+	if err := r.drain(r.b); err != nil {
+		t.Fatal(err)
+	}
+	same(t, "in samples", len(events(r.samplesOf(id))), 2)
+}
