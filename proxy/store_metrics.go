@@ -21,10 +21,13 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	count(samples, samplesHelp, prometheus.Labels{"outcome": "sample_stored"}, &t.Samples)
 	const dropped, droppedHelp = "precept_dropped_total", "Exchanges that were not kept, by reason."
 	count(dropped, droppedHelp, prometheus.Labels{"reason": "full"}, &t.DroppedFull)
-	count(dropped, droppedHelp, prometheus.Labels{"reason": "capture_total"}, &t.DroppedCopy)
+	count(dropped, droppedHelp, prometheus.Labels{"reason": "quota"}, &t.DroppedQuota)
 	count(dropped, droppedHelp, prometheus.Labels{"reason": "opt_out"}, &t.OptedOut)
 	count(dropped, droppedHelp, prometheus.Labels{"reason": "bad"}, &t.DroppedBad)
 	count(dropped, droppedHelp, prometheus.Labels{"reason": "read_only"}, &t.DroppedReadOnly)
+	count("precept_copies_cut_total", "Exchanges that were kept without all of their reply: the copies of all streams in flight had reached limits.capture_total_bytes.",
+		nil, &t.CopiesCut)
+	count("precept_set_aside_total", "Sessions and exchanges that a step of learning panicked at and that are left alone; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store; what they held was tried again.", nil, &t.WriteErrors)
 	count("precept_sessions_closed_total", "Sessions that reached the closing age.", nil, &t.Closed)
 	count("precept_rewards_total", "Rewards applied to the counters, corrections included.", nil, &t.Told)
@@ -33,6 +36,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))
 	}
 	gauge("precept_recorder_pending", "Exchanges in memory that wait for the store.", func() float64 { return float64(t.Pending.Load()) })
+	gauge("precept_unsampled_exchanges", "Exchanges of closed sessions that stand in no sample yet.", func() float64 { return float64(t.Unsampled.Load()) })
 	gauge("precept_sessions_live", "Sessions in memory.", func() float64 { return float64(s.Sessions()) })
 	gauge("precept_store_up", "1 when the last write to the store went through.", func() float64 {
 		if s.Healthy() {

@@ -123,7 +123,7 @@ func (t *turn) charge(n int64) {
 	w.held += n
 	if t.p.copies.Add(n) > int64(t.set.cfg.Limits.CaptureTotalBytes) {
 		w.overflow = true
-		t.p.opts.Store.Tally.DroppedCopy.Add(1)
+		t.p.opts.Store.Tally.CopiesCut.Add(1)
 	}
 }
 

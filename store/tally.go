@@ -9,7 +9,7 @@ type Tally struct {
 	Incomplete      atomic.Int64 // of the exchanges: cut, aborted or failed
 	OptedOut        atomic.Int64 // exchanges that were not kept because somebody said so
 	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory bound full
-	DroppedCopy     atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes
+	CopiesCut       atomic.Int64 // replies whose copy did not fit into limits.capture_total_bytes; their exchanges are kept
 	DroppedBad      atomic.Int64 // exchanges that could not be encoded, or made a step of ours panic
 	DroppedQuota    atomic.Int64 // exchanges that found the spool full
 	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory

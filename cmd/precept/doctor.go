@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sort"
 	"strconv"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -15,9 +16,47 @@ import (
 // admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
 	store.Books
-	Store   map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
-	Trouble string           `json:"store_error,omitempty"` // why it does not
-	Running *runFile         `json:"running,omitempty"`
+	// Unsampled counts the exchanges that the store has, and of which no sample tells although their session was closed.
+	Unsampled int64            `json:"unsampled"`
+	SetAside  setAside         `json:"set_aside"`
+	Store     map[string]int64 `json:"store"` // what the store counts: sessions, samples, feedback, bytes
+	Trouble   string           `json:"store_error,omitempty"` // why it does not
+	Running   *runFile         `json:"running,omitempty"`
+}
+
+// setAside is what a step of learning panicked at.
+type setAside struct {
+	Total  int         `json:"total"`
+	Latest []asideMark `json:"latest"`
+}
+
+// asideMark is one of them: a session, or one exchange of it.
+type asideMark struct {
+	Tenant   string    `json:"tenant"`
+	Session  string    `json:"session"`
+	Exchange string    `json:"exchange,omitempty"`
+	Step     string    `json:"step"`
+	Why      string    `json:"why"`
+	At       time.Time `json:"at"`
+	Tries    int       `json:"tries"`
+}
+
+// asideShown is how many marks doctor shows.
+const asideShown = 20
+
+// losses adds to a diagnosis what the store has and did not learn from.
+func (d *diagnosis) losses(ctx context.Context, e evidence) (err error) {
+	d.SetAside.Latest = []asideMark{}
+	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
+		return err
+	}
+	list, total, err := e.Aside(ctx, asideShown)
+	d.SetAside.Total = total
+	for i := range list {
+		a := &list[i]
+		d.SetAside.Latest = append(d.SetAside.Latest, asideMark{a.Tenant, a.ID.String(), a.Exchange, a.Step, a.Why, a.At, a.Tries})
+	}
+	return err
 }
 
 func (w *world) doctor() *cobra.Command {
@@ -74,11 +113,17 @@ func (w *world) tell(d diagnosis) error {
 	for _, name := range sortedKeys(d.Dropped) {
 		rows = append(rows, []string{"    " + name, n(d.Dropped[name])})
 	}
+	rows = append(rows, []string{"exchanges without a sample", n(d.Unsampled)}, []string{"set aside after a panic", n(int64(d.SetAside.Total))})
 	for _, name := range sortedKeys(d.Store) {
 		rows = append(rows, []string{name, n(d.Store[name])})
 	}
 	if err := table(w.out, rows); err != nil {
 		return err
+	}
+	for i := range d.SetAside.Latest {
+		a := &d.SetAside.Latest[i]
+		fmt.Fprintf(w.out, "set aside: %s session %s %s, step %s, %d times, last %s: %s\n",
+			printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), printable(a.Why))
 	}
 	if d.Trouble != "" {
 		fmt.Fprintf(w.out, "the store cannot be read: %s\n", printable(d.Trouble))

@@ -40,6 +40,8 @@ type bench interface {
 	Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	Stats(ctx context.Context) (map[string]int64, error)
+	Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error)
+	Unsampled(ctx context.Context) (int64, error)
 }
 
 // isRedis says whether a store's address is one of Redis.
@@ -96,7 +98,9 @@ func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, er
 	e, err := w.openEvidence(ctx, cfg)
 	if err == nil {
 		defer closeEvidence(e)
-		d.Store, err = e.Stats(ctx)
+		if d.Store, err = e.Stats(ctx); err == nil {
+			err = d.losses(ctx, e)
+		}
 	}
 	if err != nil && d.Admitted > 0 {
 		d.Trouble, err = err.Error(), nil

@@ -1,0 +1,165 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/sample"
+	"precept/store/storetest"
+)
+
+// sampled reads the samples of a store: which exchanges each of them tells of.
+func sampled(t *testing.T, flags ...string) map[string][]string {
+	t.Helper()
+	out, complaints, code := verb(t, "", append([]string{"export"}, flags...)...)
+	if code != exitDone {
+		t.Fatalf("export: exit %d\n%s", code, complaints)
+	}
+	samples := map[string][]string{}
+	for line := range strings.Lines(out) {
+		var m struct {
+			ID   string `json:"sample_id"`
+			Meta struct {
+				Events []string `json:"source_event_ids"`
+			} `json:"meta"`
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if samples[m.ID] != nil {
+			t.Errorf("sample %s stands there twice", m.ID)
+		}
+		samples[m.ID] = m.Meta.Events
+	}
+	return samples
+}
+
+// learned waits until every exchange of a store stands in one sample, and in no other one.
+func learned(t *testing.T, p *process, dir string, have func() map[string][]sample.Exchange, flags ...string) {
+	t.Helper()
+	export := append([]string{"--data-dir", dir}, flags...)
+	missing := func() (ids []string) {
+		in := map[string]int{}
+		for _, events := range sampled(t, export...) {
+			for _, id := range events {
+				in[id]++
+			}
+		}
+		for _, list := range have() {
+			for i := range list {
+				switch n := in[list[i].ID]; {
+				case n == 0:
+					ids = append(ids, list[i].ID)
+				case n > 1:
+					t.Errorf("exchange %s stands in %d samples", list[i].ID, n)
+				}
+			}
+		}
+		return ids
+	}
+	p.eventually("everything in samples", func() bool {
+		d := doctor(t, dir, flags...)
+		return d.Spooled == 0 && d.Unsampled == 0 && len(missing()) == 0
+	})
+	if d := doctor(t, dir, flags...); d.SetAside.Total != 0 {
+		t.Errorf("set aside: %+v", d.SetAside)
+	}
+}
+
+// hurt runs a load whose sessions close while it goes on, and does something to its store meanwhile.
+func hurt(t *testing.T, p *process, harm func()) {
+	t.Helper()
+	l := newLoad(t, 10*time.Millisecond)
+	ctx, stop := context.WithCancel(t.Context())
+	wait := l.start(ctx, p.Data, 4)
+	time.Sleep(1500 * time.Millisecond)
+	harm()
+	time.Sleep(1500 * time.Millisecond)
+	stop()
+	wait()
+	t.Logf("%d answered", l.all())
+}
+
+// The database is locked by another program, for longer than a write waits, while sessions close.
+func TestChaosLockedWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	p := begins(t, dir, brief(t).URL, "--reward-close-after", "1s")
+	hurt(t, p, func() {
+		for range longer(1, 5) {
+			unlock := lockFile(t, dir)
+			time.Sleep(4 * time.Second)
+			unlock()
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+	learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
+	p.stops()
+}
+
+// Redis stands still while sessions close.
+func TestChaosFrozenWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	server, dir := storetest.StartRedis(t), t.TempDir()
+	url := server.URL()
+	p := begins(t, dir, brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
+	hurt(t, p, func() {
+		for range longer(1, 5) {
+			server.Freeze(t)
+			time.Sleep(4 * time.Second)
+			server.Thaw(t)
+			time.Sleep(500 * time.Millisecond)
+		}
+	})
+	learned(t, p, dir, func() map[string][]sample.Exchange { return inRedis(t, url) }, "--store-url", url)
+	p.stops()
+}
+
+// precept is killed again and again while sessions close. Of turns that were under way a stub is there.
+func TestChaosKilledWhileSessionsClose(t *testing.T) {
+	t.Parallel()
+	dir, model := t.TempDir(), brief(t)
+	for range longer(3, 20) {
+		p := begins(t, dir, model.URL, "--reward-close-after", "1s")
+		l := newLoad(t, 5*time.Millisecond)
+		ctx, stop := context.WithCancel(t.Context())
+		wait := l.start(ctx, p.Data, 4)
+		time.Sleep(1200 * time.Millisecond)
+		stop()
+		p.kills()
+		wait()
+	}
+	p := begins(t, dir, model.URL, "--reward-close-after", "1s")
+	learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
+	p.stops()
+}
+
+// An agent goes on after its session closed, in memory, after a restart, and after a day of which nothing is known.
+func TestTurnsAfterTheClosing(t *testing.T) {
+	t.Parallel()
+	dir, model := t.TempDir(), brief(t)
+	for range 3 {
+		p := begins(t, dir, model.URL, "--reward-close-after", "1s")
+		for range 2 {
+			for range 20 { // the same twenty sessions in each round and run
+				l := newLoad(t, 0)
+				l.next.Store(0)
+				l.one(t.Context(), p.Data)
+				l.all()
+			}
+			time.Sleep(1500 * time.Millisecond)
+		}
+		learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
+		p.stops()
+	}
+	ids := make([]string, 0, 8)
+	for id := range sampled(t, "--data-dir", dir) {
+		ids = append(ids, id)
+	}
+	slices.Sort(ids)
+	t.Log(len(ids), "samples")
+}
