@@ -30,6 +30,8 @@ type Loader struct {
 	files map[string]*entry // by path relative to dir, slashes
 	blind []string          // folders that could not be looked into
 	put   map[string]bool   // slugs of archived lessons
+
+	before func(rel string) // a test's: called before a text is parsed
 }
 
 // entry is what the bank knows of one file.
@@ -74,7 +76,7 @@ func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 			next[rel] = old
 		}
 	}
-	readAll(next, todo)
+	b.readAll(next, todo)
 	b.files, b.blind, b.put = next, blind, archivedIn(b.dir)
 	book, more := b.assembled()
 	return book, append(problems, more...), nil
@@ -142,13 +144,13 @@ func (b *Loader) book() *Book {
 }
 
 // readAll parses the named files, a few at a time.
-func readAll(files map[string]*entry, names []string) {
+func (b *Loader) readAll(files map[string]*entry, names []string) {
 	work := make(chan string)
 	var wg sync.WaitGroup
 	for range min(readers, len(names)) {
 		wg.Go(func() {
 			for rel := range work {
-				files[rel].read(rel)
+				b.read(files[rel], rel)
 			}
 		})
 	}
@@ -160,18 +162,26 @@ func readAll(files map[string]*entry, names []string) {
 }
 
 // read replaces the entry's lesson by the newest version, or says why it cannot.
-func (e *entry) read(rel string) {
+func (b *Loader) read(e *entry, rel string) {
 	e.fresh = true
 	raw, err := readFile(e.path, e.info)
 	if err != nil {
 		e.faults = Faults{{Code: CodeInvalid, Message: err.Error()}}
 		return
 	}
-	e.take(rel, raw)
+	b.take(e, rel, raw)
 }
 
 // take replaces the entry's lesson by what the text says, or says why it cannot.
-func (e *entry) take(rel string, raw []byte) {
+func (b *Loader) take(e *entry, rel string, raw []byte) {
+	defer func() {
+		if v := recover(); v != nil {
+			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("reading it made precept panic, please report it: %v", v)}}
+		}
+	}()
+	if b.before != nil {
+		b.before(rel)
+	}
 	e.fresh = true
 	l, faults := parse(rel, raw)
 	e.faults = faults

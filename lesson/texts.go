@@ -40,7 +40,7 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 		if old != nil {
 			e.lesson = old.lesson
 		}
-		e.take(name, text)
+		t.loader.take(e, name, text)
 		next[name] = e
 	}
 	t.loader.files, t.loader.put, t.raw = next, put, raw

@@ -29,6 +29,8 @@ const (
 type Watcher struct {
 	Poll     time.Duration // how often the directory is looked at; 0: a second
 	Debounce time.Duration // how long a change must rest before it is read; 0: 100 ms
+	// Panicked is told of a panic in a step; nil: nobody. The step is over then, what was in force stays, and the watcher goes on.
+	Panicked func(step string, value any)
 
 	dir    string
 	onBook func(*Book, []Problem)
@@ -78,10 +80,12 @@ func (w *Watcher) Run(ctx context.Context) error {
 	if w.notify != nil {
 		defer w.notify.Close() //nolint:errcheck // nothing to be done about it
 	}
-	w.watchDirs()
-	if !w.loaded || w.changed() { // what changed before it was watched
-		w.reload(nil)
-	}
+	w.guard(func() {
+		w.watchDirs()
+		if !w.loaded || w.changed() { // what changed before it was watched
+			w.reload(nil)
+		}
+	})
 	ticker := time.NewTicker(w.Poll)
 	defer ticker.Stop()
 	events, faults := w.channels()
@@ -98,17 +102,33 @@ func (w *Watcher) Run(ctx context.Context) error {
 				continue
 			}
 		case <-ticker.C:
-			if !w.changed() && len(w.young) == 0 {
+			changed := false
+			w.guard(func() { changed = w.changed() })
+			if !changed && len(w.young) == 0 {
 				continue
 			}
 			w.rereadYoung()
 		}
-		if !w.settle(ctx, events) {
-			return nil
-		}
-		w.watchDirs()
-		w.reload(w.dirty)
+		w.guard(func() {
+			if w.settle(ctx, events) {
+				w.watchDirs()
+				w.reload(w.dirty)
+			}
+		})
 	}
+}
+
+// guard runs one step. No panic of it may end the program: what was in force stays.
+func (w *Watcher) guard(step func()) {
+	defer func() {
+		if v := recover(); v != nil {
+			clear(w.dirty) // what it was about is not read for ever
+			if w.Panicked != nil {
+				w.Panicked("lessons", v)
+			}
+		}
+	}()
+	step()
 }
 
 func (w *Watcher) channels() (<-chan fsnotify.Event, <-chan error) {

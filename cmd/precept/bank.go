@@ -82,6 +82,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 	}
 	if place == nil {
 		watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
+		watcher.Panicked = p.panicked
 		book, problems, err := watcher.Load()
 		if err != nil {
 			p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
@@ -100,7 +101,9 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 	}
 	book, problems, _ := lesson.NewTexts("redis").Load(texts)
 	p.lessons(book, problems)
-	p.follow = append(p.follow, place.Watch(p.lessons).Run)
+	watcher := place.Watch(p.lessons)
+	watcher.Panicked = p.panicked
+	p.follow = append(p.follow, watcher.Run)
 	return nil
 }
 

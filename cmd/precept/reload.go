@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"fmt"
 	"os"
 	"strings"
 	"sync/atomic"
@@ -29,10 +30,13 @@ func (n *faultNote) get() string {
 
 // reload reads the configuration again and takes it over whole, or not at all.
 func (s *server) reload() {
-	next, err := s.flags.load(s.world, false)
-	if err == nil {
-		err = s.takeOver(next)
-	}
+	var next *configs.Config
+	err := fenced(func() (err error) {
+		if next, err = s.flags.load(s.world, false); err != nil {
+			return err
+		}
+		return s.takeOver(next)
+	})
 	if err != nil {
 		s.faults.set(err.Error())
 		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
@@ -44,6 +48,16 @@ func (s *server) reload() {
 	}
 	s.cfg = next
 	s.log.Info("configuration taken over", "hash", next.Hash())
+}
+
+// fenced runs a step, of which a panic is an error.
+func fenced(step func() error) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = fmt.Errorf("it made precept panic, please report it: %v", v)
+		}
+	}()
+	return step()
 }
 
 // takeOver gives a configuration to everyone who can follow it. The admin's door is last: it cannot fail once there is a token.

@@ -180,13 +180,16 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	failed := make(chan error, len(s.service.owners)+2)
 	for _, owner := range s.service.owners {
 		owners.Go(func() {
-			if err := owner(owned); err != nil && owned.Err() == nil {
+			if err := s.outlive(owned, owner); err != nil && owned.Err() == nil {
 				failed <- err
 			}
 		})
 	}
 	changed := make(chan struct{}, 1)
-	owners.Go(func() { watchFile(owned, s.flags.path(s.world), changed) })
+	path := s.flags.path(s.world)
+	owners.Go(func() {
+		_ = s.outlive(owned, func(ctx context.Context) error { watchFile(ctx, path, changed); return nil }) // it has no errors
+	})
 
 	data := s.httpServer(s.counted(s.service.data))
 	adminServer := s.httpServer(s.admin)

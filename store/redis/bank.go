@@ -104,6 +104,8 @@ const (
 // stopped it when it returns.
 type Watcher struct {
 	Poll time.Duration // how often the bank is looked at; 0: two seconds
+	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher goes on.
+	Panicked func(step string, value any)
 
 	bank    *Bank
 	texts   *lesson.Texts
@@ -135,7 +137,7 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}()
 	for {
 		// What changes before somebody listens is found at the next look.
-		if reached := w.look(ctx); reached && sub == nil {
+		if reached := w.guarded(ctx); reached && sub == nil {
 			sub = w.bank.s.client.Subscribe(ctx, w.bank.channel())
 			heard = sub.Channel(goredis.WithChannelHealthCheckInterval(listenAgain))
 		}
@@ -146,6 +148,16 @@ func (w *Watcher) Run(ctx context.Context) error {
 		case <-heard:
 		}
 	}
+}
+
+// guarded is look, of which no panic may end the program. A set of texts that makes it panic is not read again.
+func (w *Watcher) guarded(ctx context.Context) (reached bool) {
+	defer func() {
+		if v := recover(); v != nil && w.Panicked != nil {
+			w.Panicked("lessons", v)
+		}
+	}()
+	return w.look(ctx)
 }
 
 // look reads the bank when it has changed, and says whether it could be asked.
@@ -162,8 +174,8 @@ func (w *Watcher) look(ctx context.Context) bool {
 	case version == "" && w.version != "":
 		w.tell("Redis has lost the lessons; those in force stay, push them again")
 	case texts != nil:
-		book, problems, changed := w.texts.Load(texts)
 		w.read, w.version = true, version
+		book, problems, changed := w.texts.Load(texts)
 		if changed || w.fault != "" {
 			w.fault = ""
 			w.onBook(book, problems)
