@@ -200,7 +200,7 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
 		st.Deltas = append(st.Deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
-		st.Deltas = append(st.Deltas, rec.Assignment.Looked(id.String(), out.Reward)...)
+		st.Deltas = append(st.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
 	}
 	return st
 }
@@ -366,10 +366,9 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 		return err
 	}
 	byTenant := map[string][]bandit.Delta{}
-	for i, ok := range done {
-		st := work[i]
+	for i, st := range work {
 		s.unforesee(touch{st.Tenant, st.ID})
-		if !ok { // another replica, or an earlier step of ours, was first: look again
+		if !done[i] { // another replica, or an earlier step of ours, was first: look again
 			s.touch(st.Tenant, st.ID)
 			continue
 		}

@@ -19,7 +19,7 @@ type diagnosis struct {
 	// Unsampled counts the exchanges that the store has, and of which no sample tells although their session was closed.
 	Unsampled int64            `json:"unsampled"`
 	SetAside  setAside         `json:"set_aside"`
-	Store     map[string]int64 `json:"store"` // what the store counts: sessions, samples, feedback, bytes
+	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
 	Trouble   string           `json:"store_error,omitempty"` // why it does not
 	Running   *runFile         `json:"running,omitempty"`
 }

@@ -39,6 +39,11 @@ type bench interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
+	losses
+}
+
+// losses tells what became of what was stored.
+type losses interface {
 	Stats(ctx context.Context) (map[string]int64, error)
 	Aside(ctx context.Context, limit int) (list []session.Aside, total int, err error)
 	Unsampled(ctx context.Context) (int64, error)

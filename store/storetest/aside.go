@@ -19,7 +19,7 @@ func asideCases() map[string]func(tester, Store) {
 			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 			settle(t, s, step(us, 1, 0))
 			write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 2)}})
-			must(t, s.SetAside(t.Context(), []session.Aside{mark(1, ""), mark(1, "x")}))
+			must(t, s.SetAside(t.Context(), []session.Aside{mark(""), mark("x")}))
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
 			marks(t, s)
 			equal(t, "unsampled", unsampled(t, s), int64(0))
@@ -27,8 +27,8 @@ func asideCases() map[string]func(tester, Store) {
 	}
 }
 
-func mark(n int, exchange string) session.Aside {
-	return session.Aside{Tenant: us, ID: id(n), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(n)}
+func mark(exchange string) session.Aside {
+	return session.Aside{Tenant: us, ID: id(1), Exchange: exchange, Step: "samples", Why: "index out of range <7>", At: at(1)}
 }
 
 // marks compares all marks.
@@ -107,8 +107,8 @@ func whole(t tester, s Store) {
 
 func leftAlone(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
-	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
-	first := mark(1, "")
+	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
+	first := mark("")
 	first.Tries = 1
 	marks(t, s, first)
 	equal(t, "the others are due", due(t, s, at(60), session.Row{}, 10), []session.Row{row(us, 2, 2)})
@@ -118,8 +118,8 @@ func leftAlone(t tester, s Store) {
 	equal(t, "it is served all the same", sessionOf(t, s, us, 1), row(us, 1, 9))
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 2)), 1)
 	equal(t, "due again", len(due(t, s, at(60), session.Row{}, 10)), 2)
-	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
-	second := mark(1, "")
+	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
+	second := mark("")
 	second.Tries = 2
 	marks(t, s, second)
 	equal(t, "not any more", got[int](t)(s.Readmit(t.Context(), 2)), 0)
@@ -133,7 +133,7 @@ func leftUnsettled(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 	settle(t, s, step(us, 1, 0))
 	add(t, s, us, 1, entry("a", 1, 1))
-	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "")}))
+	must(t, s.SetAside(t.Context(), []session.Aside{mark("")}))
 	equal(t, "left alone", len(unsettled(t, s)), 0)
 	equal(t, "readmitted", got[int](t)(s.Readmit(t.Context(), 3)), 1)
 	equal(t, "to be settled", len(unsettled(t, s)), 1)
@@ -141,8 +141,8 @@ func leftUnsettled(t tester, s Store) {
 
 func exchangeAside(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
-	must(t, s.SetAside(t.Context(), []session.Aside{mark(1, "x-1")}))
-	one := mark(1, "x-1")
+	must(t, s.SetAside(t.Context(), []session.Aside{mark("x-1")}))
+	one := mark("x-1")
 	one.Tries = 1
 	marks(t, s, one)
 	equal(t, "its session goes on", len(due(t, s, at(60), session.Row{}, 10)), 1)
