@@ -16,6 +16,9 @@ var errUnasked = errors.New("the upstream sent more than it was asked for; its c
 // attempts follows what net/http does for one forwarding.
 type attempts struct {
 	open    atomic.Int32 // those that may still read the request's body
+	bodies  []*payload   // to be given back when there is none left
+	pool    *pool
+	given   atomic.Bool // bodies is set
 	conn    atomic.Pointer[upstreamConn]
 	unasked atomic.Bool
 }
@@ -31,7 +34,7 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 			}
 			a.conn.Store(c)
 		},
-		WroteRequest: func(httptrace.WroteRequestInfo) { a.open.Add(-1) },
+		WroteRequest: func(httptrace.WroteRequestInfo) { a.close() },
 		GotFirstResponseByte: func() {
 			if c := a.conn.Load(); c != nil && !c.read.since() {
 				a.unasked.Store(true)
@@ -39,6 +42,28 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 			}
 		},
 	}))
+}
+
+// giveBack gives the request's bodies back, as soon as nobody reads them any more. An attempt that never says that it has ended keeps
+// them from the pool; the collector takes them in its time. No attempt may begin afterwards.
+func (a *attempts) giveBack(to *pool, bodies ...*payload) {
+	a.open.Add(1)
+	a.pool, a.bodies = to, bodies
+	a.given.Store(true)
+	a.close()
+}
+
+// close ends an attempt.
+func (a *attempts) close() {
+	if a.open.Add(-1) > 0 || !a.given.CompareAndSwap(true, false) {
+		return
+	}
+	for _, b := range a.bodies {
+		if b != nil {
+			b.release(a.pool)
+		}
+	}
+	a.bodies = nil
 }
 
 // upstreamConn counts what is read of an HTTP/1 connection. net/http keeps a connection for the next request before it looks

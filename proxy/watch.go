@@ -8,6 +8,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/detect"
 	"precept/sample"
 	"precept/session"
 	"precept/wire"
@@ -97,13 +98,13 @@ func (t *turn) see(b []byte, err error) {
 	if w.reader == nil {
 		return
 	}
-	if len(b) > 0 && !w.overflow {
+	if len(b) > 0 {
 		w.seen += int64(len(b))
-		t.charge(int64(len(b)))
 		if !t.p.guard("capture", func() { _, _ = w.reader.Write(b) }) {
 			w.reader = nil
 			return
 		}
+		t.charge()
 	}
 	if err != nil {
 		w.end = err
@@ -114,17 +115,22 @@ func (t *turn) see(b []byte, err error) {
 	}
 }
 
-// charge accounts for the copy of a reply, up to what one copy may take.
-func (t *turn) charge(n int64) {
+// charge accounts for what the copy of the reply holds. The one that goes beyond what all of them may hold together is let go; how
+// the reply ends is still seen.
+func (t *turn) charge() {
 	w := &t.watch
-	if n = min(n, int64(t.set.cfg.Limits.CaptureBytes)-w.held); n <= 0 {
+	n := int64(w.reader.Held()) - w.held
+	if n == 0 {
 		return
 	}
 	w.held += n
-	if t.p.copies.Add(n) > int64(t.set.cfg.Limits.CaptureTotalBytes) {
-		w.overflow = true
-		t.p.opts.Store.Tally.CopiesCut.Add(1)
+	if t.p.copies.Add(n) <= int64(t.set.cfg.Limits.CaptureTotalBytes) || w.overflow || n < 0 {
+		return
 	}
+	w.overflow = true
+	w.reader.Drop()
+	t.charge()
+	t.p.opts.Store.Tally.CopiesCut.Add(1)
 }
 
 // settle indexes what the reply said, once.
@@ -195,16 +201,14 @@ func (t *turn) letGo() {
 		return
 	}
 	t.gone = true
-	t.p.guard("gather", t.gather)
-	idle := t.forward.open.Load() == 0
-	for _, b := range [...]*payload{t.body, t.out} {
-		if b != nil && idle { // else somebody may still read it, and the collector takes it when nobody does
-			b.release(&t.p.pool)
-		}
-	}
+	t.p.guard("gather", func() {
+		defer t.found.LetGo()
+		t.gather()
+	})
 	f := t.forward
+	f.giveBack(&t.p.pool, t.body, t.out)
 	t.body, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil
-	t.plan.Edits = nil
+	t.plan.Edits, t.results = nil, detect.Results{}
 }
 
 // finish runs when the client has its answer, or is gone. It gives everything back.

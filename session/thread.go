@@ -50,7 +50,7 @@ type Resolved struct {
 	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
 
 	scope   Scope
-	req     *wire.Request // until the turn is over
+	req     *wire.Request // until LetGo
 	context uint64        // what the conversation is about, once known
 	told    bool          // context is known
 	list    uint64
@@ -105,6 +105,14 @@ func (r *Resolved) key(k string) EchoKey {
 		r.context, r.told = firstWords(r.req), true
 	}
 	return echoKey(r.scope, k, r.context)
+}
+
+// LetGo takes out of the request what Replied may ask for. Its bytes are not read any more.
+func (r *Resolved) LetGo() {
+	if !r.told && r.req != nil {
+		r.context, r.told = firstWords(r.req), true
+	}
+	r.req = nil
 }
 
 func (r *Resolved) named(sc Scope, c Claim) {

@@ -47,7 +47,7 @@ type slot struct {
 // is a stream or one JSON body shows in its first byte: the content type is wrong too often to be believed.
 func NewReplyReader(d Dialect, contentType string, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, limit: max(limit, 0)}
-	r.sse.max = r.limit + 4096 // an event is more than the text it carries
+	r.sse.max = r.limit + smallEvent // an event is more than the text it carries
 	r.sse.event, r.sse.casts = r.event, r.casts
 	r.tokens = tokens{-1, -1, -1, -1}
 	_ = contentType
@@ -95,6 +95,27 @@ func (r *ReplyReader) body(p []byte) {
 
 // Ended says that the regular end has been seen, maybe before the connection ends ([DONE], message_stop, response.completed).
 func (r *ReplyReader) Ended() bool { return r.ended }
+
+// Held is how many bytes of memory the reader has taken for what it keeps.
+func (r *ReplyReader) Held() int {
+	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.mold.before) + cap(r.mold.behind)
+	for _, s := range r.slots {
+		n += slotCost + cap(s.text)
+	}
+	return n
+}
+
+// Drop lets go of what was kept, and keeps no more but what tells how the reply ends.
+func (r *ReplyReader) Drop() {
+	r.rep.Cut, r.json, r.limit = true, nil, 0
+	r.sse.drop(smallEvent)
+	for _, s := range r.slots {
+		s.text = nil
+	}
+}
+
+// smallEvent is how much more than its text an event may be.
+const smallEvent = 4096
 
 // Reply is what has been read so far; call it once, at the end.
 func (r *ReplyReader) Reply() *Reply {

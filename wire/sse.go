@@ -61,6 +61,17 @@ func (s *sseReader) write(p []byte) {
 	}
 }
 
+// drop lets go of what is held of a line and an event, and holds only short ones from now on.
+func (s *sseReader) drop(most int) {
+	s.max = most
+	if len(s.line) > most {
+		s.line, s.over = nil, true
+	}
+	if len(s.data) > most {
+		s.data, s.lost = nil, true
+	}
+}
+
 // end takes what stands without its line end: servers leave the last one out.
 func (s *sseReader) end() {
 	s.take(s.line)

@@ -9,11 +9,18 @@ import (
 
 // How the collector is set unless GOGC or GOMEMLIMIT are. A proxy's live heap is small: with Go's default of 100% it would be
 // collected all the time. What that leaves lying about is bounded, and the bound goes along with what is in use: a fixed one is
-// cheap for a few streams, and makes the collector take half of the processor from some thousand on.
+// cheap for a few streams, and makes the collector take half of the processor from some thousand on. What may lie about is no more
+// than mostSlack, or a quarter of what is in use where that is very much.
 const (
 	heapGrowth = 250       // percent
-	leastLimit = 110 << 20 // bytes; or two and a half times what is in use
+	leastLimit = 110 << 20 // bytes
+	mostSlack  = 96 << 20
 )
+
+// heapLimit is the limit for so many bytes in use.
+func heapLimit(use int64) int64 {
+	return max(leastLimit, use+min(3*use/2, max(mostSlack, use/4)))
+}
 
 func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
@@ -34,7 +41,7 @@ func limitHeap() {
 			use += int64(min(s.Value.Uint64(), math.MaxInt32<<16)) //nolint:gosec // bytes of memory
 		}
 	}
-	limit := max(leastLimit, 5*use/2)
+	limit := heapLimit(use)
 	if now := debug.SetMemoryLimit(-1); limit > now || limit < now-now/8 { // it stops the world, for some microseconds
 		debug.SetMemoryLimit(limit)
 	}

@@ -26,7 +26,7 @@ func TestCollector(t *testing.T) {
 		t.Fatalf("limit %d at the start, want at least %d", low, leastLimit)
 	}
 	load := make([]byte, 300<<20)
-	until(t, func(limit int64) bool { return limit >= int64(len(load))*5/2 })
+	until(t, func(limit int64) bool { return limit >= int64(len(load))+mostSlack })
 	runtime.KeepAlive(load)
 	load = nil //nolint:ineffassign,wastedassign // what the collector may take
 	until(t, func(limit int64) bool { return limit <= low+low/4 })
@@ -43,6 +43,15 @@ func until(t *testing.T, right func(limit int64) bool) {
 			return
 		case time.Now().After(end):
 			t.Fatalf("the limit stays at %d", limit)
+		}
+	}
+}
+
+// What may lie about is bounded by number as well.
+func TestHeapLimit(t *testing.T) {
+	for use, want := range map[int64]int64{0: 110, 40: 110, 50: 125, 64: 160, 100: 196, 300: 396, 1000: 1250} {
+		if got := heapLimit(use << 20); got != want<<20 {
+			t.Errorf("%d MiB in use: %d, want %d", use, got>>20, want)
 		}
 	}
 }

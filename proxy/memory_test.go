@@ -1,0 +1,119 @@
+package proxy
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// What all copies hold together is bounded; the copy that goes beyond it is let go, its stream is not.
+func TestCapturedTextIsBoundedTogether(t *testing.T) {
+	const streams, each, total = 8, 300, 1 << 20
+	next := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, q *http.Request) {
+		w.Header().Set("Content-Type", "text/event-stream")
+		for range each {
+			_, _ = fmt.Fprintf(w, "data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", strings.Repeat("word ", 100))
+		}
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-next:
+		case <-q.Context().Done():
+		}
+		_, _ = io.WriteString(w, "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}]}\n\ndata: [DONE]\n\n")
+	})
+	r := newRig(t, up, "", nil, map[string]string{"limits.capture_total_bytes": "1MiB"})
+	all := make(chan string, streams)
+	began := make(chan struct{}, streams)
+	for i := range streams {
+		go func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"stream":true,"messages":[{"role":"user","content":"hi"}]}`))
+			req.Header.Set("Precept-Session", fmt.Sprint("s", i))
+			res, err := client(t).Do(req)
+			if err != nil {
+				all <- err.Error()
+				return
+			}
+			defer func() { _ = res.Body.Close() }()
+			br := bufio.NewReader(res.Body)
+			for range 2 * each {
+				_, _ = br.ReadString('\n')
+			}
+			began <- struct{}{}
+			rest, err := io.ReadAll(br)
+			all <- fmt.Sprint(strings.HasSuffix(string(rest), "[DONE]\n\n"), err)
+		}()
+	}
+	for range streams {
+		<-began
+	}
+	if n := r.copies.Load(); n > total || n == 0 {
+		t.Errorf("%d bytes are charged, the limit is %d", n, total)
+	}
+	close(next)
+	for range streams {
+		if s := <-all; s != "true <nil>" {
+			t.Error(s)
+		}
+	}
+	eventually(t, func() bool { return r.opts.Store.Tally.Exchanges.Load() == streams })
+	if n := r.opts.Store.Tally.CopiesCut.Load(); n == 0 || n == streams || r.opts.Store.Tally.Incomplete.Load() != 0 {
+		t.Errorf("%d copies were dropped of %d, %d incomplete", n, streams, r.opts.Store.Tally.Incomplete.Load())
+	}
+	if n := r.copies.Load(); n != 0 {
+		t.Errorf("%d bytes are charged when all is over", n)
+	}
+}
+
+// A request's body is let go when its answer begins: a stream that lasts for minutes does not hold it.
+func TestRequestBodyIsLetGo(t *testing.T) {
+	next := make(chan struct{})
+	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {
+		_, _ = io.Copy(io.Discard, q.Body)
+		w.Header().Set("Content-Type", "text/event-stream")
+		_, _ = io.WriteString(w, "data: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		select {
+		case <-next:
+		case <-q.Context().Done():
+		}
+	}))}
+	t.Cleanup(up.Close)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	const streams, size = 16, 4 << 20
+	body := `{"stream":true,"messages":[{"role":"user","content":"alpha"}],"metadata":{"x":"` + strings.Repeat("x", size) + `"}}`
+	heap := func() uint64 {
+		for range 3 {
+			runtime.GC()
+		}
+		var m runtime.MemStats
+		runtime.ReadMemStats(&m)
+		return m.HeapAlloc
+	}
+	before := heap()
+	var open []io.Closer
+	for i := range streams {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, io.NopCloser(strings.NewReader(body)))
+		req.ContentLength = int64(len(body))
+		req.Header.Set("Precept-Session", fmt.Sprint("s", i))
+		res, err := client(t).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, _ = res.Body.Read(make([]byte, 100))
+		open = append(open, res.Body)
+	}
+	after := heap()
+	close(next)
+	for _, c := range open {
+		_ = c.Close()
+	}
+	if grown := int64(after) - int64(before); grown > streams*size/4 {
+		t.Errorf("%d open streams hold %d MiB", streams, grown>>20)
+	}
+}

@@ -1,0 +1,49 @@
+package wire
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What a reader holds is what it keeps, whatever goes by; let go of, it still sees how the reply ends.
+func TestHeldAndDropped(t *testing.T) {
+	event := func(piece string) string {
+		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)
+	}
+	const end = "data: {\"choices\":[{\"index\":0,\"delta\":{},\"finish_reason\":\"stop\"}],\"usage\":{\"prompt_tokens\":3}}\n\ndata: [DONE]\n\n"
+	for name, k := range map[string]struct{ many, whole string }{
+		"small events": {strings.Repeat(event("word "), 20_000), end},
+		"large events": {strings.Repeat(event(strings.Repeat("w", 50_000)), 40), end},
+		"one line":     {"data: " + strings.Repeat("x", 3<<20), "\n\n" + end},
+		"json":         {`{"id":"chatcmpl-1","x":"` + strings.Repeat("y", 3<<20), `"}`},
+	} {
+		const limit = 256 << 10
+		r := NewReplyReader(Chat, "", limit)
+		feed := func(s string) {
+			for len(s) > 0 {
+				n := min(1000, len(s))
+				_, _ = r.Write([]byte(s[:n]))
+				s = s[n:]
+			}
+		}
+		feed(k.many[:len(k.many)/100])
+		little := r.Held()
+		feed(k.many[len(k.many)/100:])
+		if held := r.Held(); little == 0 || held > 5*limit {
+			t.Errorf("%s: %d held of a hundredth, %d of %d with a limit of %d", name, little, held, len(k.many), limit)
+		}
+
+		r = NewReplyReader(Chat, "", 1<<20)
+		feed(k.many[:len(k.many)/2])
+		r.Drop()
+		feed(k.many[len(k.many)/2:])
+		if held := r.Held(); held > 16<<10 {
+			t.Errorf("%s: %d held after all was let go", name, held)
+		}
+		feed(k.whole)
+		if rep := r.Reply(); !rep.Complete || !rep.Cut || len(rep.Text) > 0 {
+			t.Errorf("%s: complete %v, cut %v, %d bytes of text", name, rep.Complete, rep.Cut, len(rep.Text))
+		}
+	}
+}
