@@ -1,0 +1,124 @@
+package distill
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// arguments are a tool call's, by the name of the parameter. Of a call whose arguments are no object, raw alone is set.
+type arguments struct {
+	raw    string
+	object map[string]any
+}
+
+func parseArguments(raw string) arguments {
+	a := arguments{raw: strings.TrimSpace(raw)}
+	if strings.HasPrefix(a.raw, "{") {
+		_ = json.Unmarshal([]byte(a.raw), &a.object) // what is no JSON stays a text
+	}
+	return a
+}
+
+func (a *arguments) text(keys ...string) (string, bool) {
+	for _, k := range keys {
+		if s, ok := a.object[k].(string); ok {
+			return s, true
+		}
+	}
+	return "", false
+}
+
+// difference is how one call's arguments differ from another one's.
+type difference struct{ added, removed, changed []string }
+
+func (d *difference) size() int { return len(d.added) + len(d.removed) + len(d.changed) }
+
+func differ(from, to *arguments) difference {
+	var d difference
+	for _, k := range slices.Sorted(maps.Keys(to.object)) {
+		old, ok := from.object[k]
+		switch {
+		case !ok:
+			d.added = append(d.added, k)
+		case jsonText(old) != jsonText(to.object[k]):
+			d.changed = append(d.changed, k)
+		}
+	}
+	for _, k := range slices.Sorted(maps.Keys(from.object)) {
+		if _, ok := to.object[k]; !ok {
+			d.removed = append(d.removed, k)
+		}
+	}
+	return d
+}
+
+// same says whether two calls ask for the same.
+func same(a, b *arguments) bool {
+	if a.object != nil && b.object != nil {
+		d := differ(a, b)
+		return d.size() == 0
+	}
+	return a.raw == b.raw
+}
+
+func jsonText(v any) string {
+	b, _ := json.Marshal(v)
+	return string(b)
+}
+
+// plainText is a value as a person would write it.
+func plainText(v any) string {
+	if s, ok := v.(string); ok {
+		return s
+	}
+	return jsonText(v)
+}
+
+// values lists the telling values of the arguments, at any depth: texts and numbers of four characters and more.
+func (a *arguments) values() []string {
+	var out []string
+	var walk func(v any, depth int)
+	walk = func(v any, depth int) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, k := range slices.Sorted(maps.Keys(v)) {
+				if depth < 4 {
+					walk(v[k], depth+1)
+				}
+			}
+		case []any:
+			for _, e := range v {
+				if depth < 4 {
+					walk(e, depth+1)
+				}
+			}
+		case string:
+			if t := strings.TrimSpace(v); len(t) >= 4 && len(t) < 400 {
+				out = append(out, t)
+			}
+		case float64:
+			if t := jsonText(v); len(t) >= 4 {
+				out = append(out, t)
+			}
+		}
+	}
+	walk(map[string]any(a.object), 0)
+	return out
+}
+
+// shared counts the telling values that two calls have in common.
+func shared(a, b *arguments) int {
+	have := map[string]bool{}
+	for _, v := range a.values() {
+		have[v] = true
+	}
+	n := 0
+	for _, v := range b.values() {
+		if have[v] {
+			n, have[v] = n+1, false
+		}
+	}
+	return n
+}

@@ -1,0 +1,158 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+)
+
+// maxRefs bounds how many sessions a case names; the others are counted.
+const maxRefs = 8
+
+// Case is one kind of failure, over all sessions that met it. It holds nothing of any of them but their ids.
+type Case struct {
+	Key      string   `json:"key"`
+	Tool     string   `json:"tool"`
+	Shell    bool     `json:"shell,omitempty"`
+	Known    string   `json:"known,omitempty"` // slug of a known failure
+	Show     string   `json:"show,omitempty"`
+	Phrases  []string `json:"phrases,omitempty"`
+	Sessions int      `json:"sessions"`
+	Refs     []Ref    `json:"refs,omitempty"`
+	Mended   int      `json:"mended,omitempty"`   // sessions in which something helped
+	Stubborn int      `json:"stubborn,omitempty"` // sessions in which the call was repeated and nothing helped
+	Most     int      `json:"most,omitempty"`     // the most failures of one session
+	Fixes    []Helped `json:"fixes,omitempty"`
+}
+
+// Helped is a fix with the sessions in which it helped.
+type Helped struct {
+	Fix
+	Sessions int   `json:"sessions"`
+	Refs     []Ref `json:"refs,omitempty"`
+}
+
+func addRef(list []Ref, r Ref) []Ref {
+	if len(list) >= maxRefs || slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
+		return list
+	}
+	return append(list, r)
+}
+
+// met is what one session has to say of one kind of failure.
+type met struct {
+	Case
+	fixes []Fix
+	times int
+}
+
+// failures reads the failed calls of a session into cases, one for each kind.
+func (r *reading) failures(list []known) []*met {
+	byKey := map[string]*met{}
+	var order []*met
+	for i := range r.steps {
+		s := &r.steps[i]
+		if !s.failed() {
+			continue
+		}
+		c, ok := caseOf(s, list)
+		if !ok {
+			continue
+		}
+		m := byKey[c.Key]
+		if m == nil {
+			m = &met{Case: c}
+			byKey[c.Key] = m
+			order = append(order, m)
+		}
+		m.times++
+		if f, ok := r.repair(i); ok && !slices.Contains(m.fixes, f) {
+			m.fixes = append(m.fixes, f)
+		} else if !ok && c.Known != "" && r.worksLater(i) {
+			m.Mended = 1
+		}
+	}
+	for _, m := range order {
+		m.Sessions, m.Refs, m.Most = 1, []Ref{r.ref}, m.times
+		for _, f := range m.fixes {
+			m.Fixes = append(m.Fixes, Helped{Fix: f, Sessions: 1, Refs: []Ref{r.ref}})
+			if f.Kind != fixCheck {
+				m.Mended = 1
+			}
+		}
+		if m.Mended == 0 && m.times > 1 {
+			m.Stubborn = 1
+		}
+	}
+	return order
+}
+
+// worksLater says whether a call of the same tool worked soon after the failure.
+func (r *reading) worksLater(i int) bool {
+	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+		if r.steps[j].tool == r.steps[i].tool && r.steps[j].worked() {
+			return true
+		}
+	}
+	return false
+}
+
+// caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the session's.
+func caseOf(s *step, list []known) (c Case, ok bool) {
+	if k := recognise(list, s.text); k != nil {
+		return Case{Key: "known|" + k.slug, Tool: s.tool, Shell: s.shell != nil, Known: k.slug, Phrases: k.phrases}, true
+	}
+	m := message(s.text, publicWords(s))
+	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || opaque(strings.ReplaceAll(s.tool, ".", "")) && s.shell == nil && len(s.tool) > 80 {
+		return c, false
+	}
+	c = Case{Tool: s.tool, Show: m.show, Phrases: []string{m.phrase}}
+	if s.shell != nil {
+		b := s.blamed()
+		if b == nil || !isProgram(b.program) {
+			return c, false
+		}
+		c.Shell, c.Tool = true, b.program
+		c.Key = "shell|" + b.program + "|" + strings.ToLower(m.phrase)
+		return c, true
+	}
+	c.Key = "tool|" + s.tool + "|" + strings.ToLower(m.phrase)
+	return c, true
+}
+
+// add merges what a session, or an earlier run, has to say into the case.
+func (c *Case) add(o *Case) {
+	c.Sessions += o.Sessions
+	c.Mended += o.Mended
+	c.Stubborn += o.Stubborn
+	c.Most = max(c.Most, o.Most)
+	for _, r := range o.Refs {
+		c.Refs = addRef(c.Refs, r)
+	}
+	for _, h := range o.Fixes {
+		at := slices.IndexFunc(c.Fixes, func(f Helped) bool { return f.Fix == h.Fix })
+		if at < 0 {
+			if len(c.Fixes) < 16 {
+				c.Fixes = append(c.Fixes, h)
+			}
+			continue
+		}
+		c.Fixes[at].Sessions += h.Sessions
+		for _, r := range h.Refs {
+			c.Fixes[at].Refs = addRef(c.Fixes[at].Refs, r)
+		}
+	}
+}
+
+// best is the fix that helped most often; where two did as often, the one that says more.
+func (c *Case) best() (Helped, bool) {
+	rank := []string{fixForm, fixOffered, fixFewer, fixLookup, fixInstall, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
+	var out Helped
+	for _, f := range c.Fixes {
+		switch {
+		case f.Sessions > out.Sessions,
+			f.Sessions == out.Sessions && slices.Index(rank, f.Kind) < slices.Index(rank, out.Kind):
+			out = f
+		}
+	}
+	return out, out.Sessions > 0
+}

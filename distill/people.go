@@ -1,0 +1,151 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+
+	"precept/detect"
+)
+
+// What people taught.
+const (
+	fixRefused = "refused" // a person did not let a command run
+	fixTold    = "told"    // a person said which program to use instead
+	fixOption  = "option"  // a person said which option a command wants
+)
+
+// taught reads what people refused and corrected. Only commands that everybody knows are named: what a person said is theirs.
+func (r *reading) taught() []*met {
+	var out []*met
+	add := func(c Case, f Fix) {
+		if slices.ContainsFunc(out, func(m *met) bool { return m.Key == c.Key && slices.Contains(m.fixes, f) }) {
+			return
+		}
+		c.Sessions, c.Refs, c.Most = 1, []Ref{r.ref}, 1
+		c.Fixes = []Helped{{Fix: f, Sessions: 1, Refs: []Ref{r.ref}}}
+		out = append(out, &met{Case: c, fixes: []Fix{f}, times: 1})
+	}
+	for i := range r.steps {
+		s := &r.steps[i]
+		if s.verdict.Outcome != detect.Refusal || s.verdict.By != detect.Person || s.shell == nil {
+			continue
+		}
+		if c := s.shell.main(); c != nil && isProgram(c.program) && c.subcommand() != "" {
+			f := Fix{Kind: fixRefused, Param: c.name()}
+			if other := r.accepted(i, c); other != "" {
+				f.Other = other
+			}
+			add(Case{Key: "refused|" + c.name(), Tool: c.program, Shell: true, Phrases: []string{c.name()}}, f)
+		}
+	}
+	for _, t := range r.turns {
+		if t.before == 0 || t.said.Feeling != detect.Correction && t.said.Feeling != detect.Rejection {
+			continue
+		}
+		if c, f, ok := r.told(t); ok {
+			add(c, f)
+		}
+	}
+	return out
+}
+
+// accepted is the command of the same program that ran after another one was refused.
+func (r *reading) accepted(i int, refused *command) string {
+	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
+		if t := &r.steps[j]; t.shell != nil && t.worked() {
+			if c := t.shell.main(); c != nil && c.program == refused.program && c.name() != refused.name() && c.subcommand() != "" {
+				return c.name()
+			}
+		}
+	}
+	return ""
+}
+
+// told compares the commands after a person's correction with those before it.
+func (r *reading) told(t turn) (c Case, f Fix, ok bool) {
+	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
+	for i := range words {
+		words[i] = strings.TrimRight(words[i], ".")
+	}
+	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
+		after := r.steps[j].command()
+		if after == nil || !r.steps[j].worked() {
+			continue
+		}
+		for k := t.before - 1; k >= 0 && k >= t.before-5; k-- {
+			before := r.steps[k].command()
+			if before == nil {
+				continue
+			}
+			switch {
+			case before.program != after.program && slices.Contains(words, after.program) &&
+				(slices.Contains(words, before.program) || before.subcommand() != "" && before.subcommand() == after.subcommand()):
+				return Case{Key: "told|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
+					Fix{Kind: fixTold, Param: before.program, Other: after.program}, true
+			case before.name() == after.name():
+				had, _ := before.flags()
+				has, _ := after.flags()
+				for _, flag := range has {
+					if !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
+						return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
+							Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
+					}
+				}
+			}
+		}
+	}
+	return c, f, false
+}
+
+// command is what a step runs, where everybody knows it.
+func (s *step) command() *command {
+	if s.shell == nil {
+		return nil
+	}
+	if c := s.shell.main(); c != nil && isProgram(c.program) {
+		return c
+	}
+	return nil
+}
+
+// triggersOf are the words by which a task shows that a command is about to be used.
+func triggersOf(c *command) []string {
+	if c.subcommand() != "" {
+		return []string{c.name(), c.program}
+	}
+	return []string{c.program}
+}
+
+// peopleDraft words what people taught.
+func (g *group) peopleDraft(d Draft) (Draft, bool) {
+	p, other := code(g.fix.Param), code(g.fix.Other)
+	var slug string
+	switch g.fix.Kind {
+	case fixRefused:
+		d.Title = "Ask before you run " + p + "; people refused it when it was run unasked."
+		d.Advice = []string{"Say what you would do and wait for a yes."}
+		if g.fix.Other != "" {
+			d.Advice = []string{"Say what you would do and wait for a yes; " + other + " was accepted instead."}
+		}
+		slug = "ask-before-running-" + g.fix.Param
+	case fixTold:
+		d.Title = "Use " + other + " instead of " + p + " in this project."
+		d.Advice = []string{"People corrected runs that used " + p + ". Use " + other + " from the start, for every command of that kind."}
+		slug = "use-" + g.fix.Other + "-instead-of-" + g.fix.Param
+	case fixOption:
+		d.Title = "Run " + p + " with " + other + " in this project."
+		d.Advice = []string{"People corrected runs that left " + other + " out. Give it from the start."}
+		slug = "run-" + g.fix.Param + "-with-" + g.fix.Other
+	}
+	d.Outcome = "mixed"
+	d.Applies = "The task is about to use " + p + "."
+	d.Slug = slugOf(slug)
+	for _, c := range g.cases {
+		for _, k := range c.Phrases {
+			if len(k) > 2 && !slices.Contains(d.Keywords, k) {
+				d.Keywords = append(d.Keywords, k)
+			}
+		}
+	}
+	return d, d.Slug != "" && len(d.Keywords) > 0
+}

@@ -1,0 +1,147 @@
+package distill
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"fmt"
+	"strings"
+	"time"
+
+	"precept/detect"
+	"precept/sample"
+)
+
+// Ref is a session as evidence.
+type Ref struct {
+	Session string `json:"session"` // its id
+	Agent   string `json:"agent,omitempty"`
+	Day     string `json:"day,omitempty"`   // 2026-01-31
+	First   string `json:"first,omitempty"` // a hash of the task's first words
+}
+
+// apart says whether two sessions are independent sightings: not the same one, and not the same task given to the same agent on
+// the same day, as a retry or an attack from one place would be.
+func (r Ref) apart(o Ref) bool {
+	if r.Session == o.Session {
+		return false
+	}
+	return r.First != o.First && (r.Agent != o.Agent || r.Day != o.Day || r.First != "" && o.First != "")
+}
+
+// Session is one conversation, as the distiller reads it.
+type Session struct {
+	Tenant, ID, Agent string
+	At                time.Time
+	Content           sample.Session
+	InForce           []string // slugs of the lessons that were injected
+}
+
+// Hash identifies what a session holds: it changes when turns are added.
+func (s *Session) Hash() string {
+	h := sha256.New()
+	for i := range s.Content.Exchanges {
+		x := &s.Content.Exchanges[i]
+		_, _ = fmt.Fprintf(h, "%s %d %s %d\n", x.ID, x.Turn, x.Outcome, len(x.New))
+	}
+	for i := range s.Content.Ratings {
+		r := &s.Content.Ratings[i]
+		_, _ = fmt.Fprintf(h, "%s %s %s %v\n", r.At, r.Source, r.Type, r.Score)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
+}
+
+// step is a tool call with its answer, judged.
+type step struct {
+	at      int // place among the events
+	tool    string
+	args    arguments
+	text    string
+	verdict detect.Verdict
+	shell   *shellCall // nil: the tool runs no command
+}
+
+func (s *step) failed() bool { return s.verdict.Outcome == detect.Error }
+func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
+
+// turn is a person's.
+type turn struct {
+	at     int
+	words  string
+	said   detect.Turn
+	before int // how many steps stood before it
+}
+
+// reading is a session laid out for the rules.
+type reading struct {
+	ref   Ref
+	steps []step
+	turns []turn
+}
+
+// read lays a session out. Calls that nobody answered are no experience.
+func read(s *Session) *reading {
+	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent}}
+	if !s.At.IsZero() {
+		r.ref.Day = s.At.UTC().Format(time.DateOnly)
+	}
+	previous := ""
+	for i, e := range s.Content.Events() {
+		switch e.Role {
+		case sample.EventCall:
+			if !e.Answered {
+				continue
+			}
+			text := withoutBlocks(e.Text)
+			st := step{at: i, tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
+			st.shell = shellOf(&st)
+			r.steps = append(r.steps, st)
+		case sample.EventAssistant:
+			previous = e.Text
+		case sample.EventUser:
+			words := withoutBlocks(e.Text)
+			if r.ref.First == "" && words != "" {
+				r.ref.First = firstWords(words)
+			}
+			if _, synthetic := detect.Synthetic(words); !synthetic {
+				r.turns = append(r.turns, turn{at: i, words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+			}
+		}
+	}
+	return r
+}
+
+// firstWords is a hash of how a task begins, so that the same task given twice is known for it.
+func firstWords(words string) string {
+	list := strings.Fields(strings.ToLower(words))
+	sum := sha256.Sum256([]byte(strings.Join(list[:min(len(list), 16)], " ")))
+	return hex.EncodeToString(sum[:6])
+}
+
+// blockEnds are the first and the last line of what precept itself inserts, which is no experience of the session. The
+// proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold it.
+func blockEnds() [][2]string {
+	return [][2]string{
+		{"Lessons from past experience:\n", "\nEnd of lessons."},
+		{"[KNOWN PITFALLS", "[END KNOWN PITFALLS]"},
+		{"[LOOP DETECTED]", "[END LOOP DETECTED]"},
+	}
+}
+
+// withoutBlocks takes our own blocks out of a text.
+func withoutBlocks(text string) string {
+	for _, b := range blockEnds() {
+		for {
+			from := strings.Index(text, b[0])
+			if from < 0 {
+				break
+			}
+			length := strings.Index(text[from:], b[1])
+			if length < 0 {
+				text = text[:from]
+				break
+			}
+			text = strings.TrimSpace(text[:from] + text[from+length+len(b[1]):])
+		}
+	}
+	return text
+}

@@ -1,0 +1,230 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+	"sync"
+)
+
+// shellCall is a command line, taken apart as far as rules need it: they compare commands, they never run any.
+type shellCall struct {
+	line     string
+	commands []command
+}
+
+// command is one program with its arguments.
+type command struct {
+	program string
+	args    []string
+}
+
+// maxLine bounds the command lines that are looked at, in bytes; longer ones carry files.
+const maxLine = 2000
+
+// shellOf reads a tool call as a command line; nil when it is none.
+func shellOf(s *step) *shellCall {
+	line, ok := s.args.text("command", "cmd")
+	if list, isList := firstOf(s.args.object, "command", "cmd").([]any); !ok && isList {
+		var words []string
+		for _, w := range list {
+			t, _ := w.(string)
+			words = append(words, t)
+		}
+		if len(words) > 2 && strings.HasSuffix(words[0], "sh") && strings.HasPrefix(words[1], "-") {
+			words = words[2:]
+		}
+		line, ok = strings.Join(words, " "), true
+	}
+	name := strings.ToLower(s.tool)
+	named := strings.Contains(name, "bash") || strings.Contains(name, "shell") || strings.Contains(name, "exec") || strings.Contains(name, "terminal") ||
+		strings.Contains(name, "command") || name == "run"
+	if _, edits := s.args.object["path"]; !ok || !named || edits || strings.Contains(name, "edit") || len(line) > maxLine {
+		return nil
+	}
+	return parseShell(line)
+}
+
+func firstOf(m map[string]any, keys ...string) any {
+	for _, k := range keys {
+		if v, ok := m[k]; ok {
+			return v
+		}
+	}
+	return nil
+}
+
+// parseShell takes a command line apart at &&, ||, ;, | and line feeds.
+func parseShell(line string) *shellCall {
+	c := &shellCall{line: line}
+	var words []string
+	end := func() {
+		for len(words) > 0 && strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") {
+			words = words[1:] // variables for this command
+		}
+		for len(words) > 1 && slices.Contains([]string{"sudo", "time", "env", "nohup", "command"}, words[0]) {
+			words = words[1:]
+		}
+		if len(words) > 0 {
+			c.commands = append(c.commands, command{program: words[0], args: words[1:]})
+		}
+		words = nil
+	}
+	for i := 0; i < len(line); {
+		switch ch := line[i]; {
+		case ch == ' ' || ch == '\t':
+			i++
+		case ch == '\n' || ch == ';' || ch == '|' || ch == '&':
+			end()
+			i++
+		case ch == '<' && strings.HasPrefix(line[i:], "<<"): // the rest is a file
+			end()
+			return c
+		case ch == '>' || ch == '<':
+			for i++; i < len(line) && strings.IndexByte(" &>", line[i]) >= 0; i++ {
+			}
+			_, i = shellWord(line, i)
+		default:
+			var w string
+			w, i = shellWord(line, i)
+			if (w == "1" || w == "2") && i < len(line) && line[i] == '>' {
+				continue
+			}
+			words = append(words, w)
+		}
+	}
+	end()
+	return c
+}
+
+// shellWord reads one word, quotes and all, and where the next one may begin.
+func shellWord(line string, i int) (string, int) {
+	var b strings.Builder
+	for i < len(line) {
+		switch ch := line[i]; ch {
+		case ' ', '\t', '\n', ';', '|', '&', '>', '<':
+			return b.String(), i
+		case '\'', '"':
+			n := strings.IndexByte(line[i+1:], ch)
+			if n < 0 {
+				return b.String() + line[i+1:], len(line)
+			}
+			b.WriteString(line[i+1 : i+1+n])
+			i += n + 2
+		case '\\':
+			i++
+			if i < len(line) {
+				b.WriteByte(line[i])
+				i++
+			}
+		default:
+			b.WriteByte(ch)
+			i++
+		}
+	}
+	return b.String(), i
+}
+
+// programs are commands that everybody knows; another one's name may be somebody's own script.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var programs = sync.OnceValue(func() map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq(`ansible apk apt apt-get awk aws az bash bazel black brew bun bundle bunx cargo cat cc cd chmod chown clang cmake composer conda
+		cp curl cut cypress date deno df diff dig dir docker docker-compose dotnet du echo eslint export fd find firebase flake8 flutter g++ gcc gcloud gem gh git go gofmt
+		golangci-lint gradle gradlew grep gunzip gzip head helm jest jq java javac journalctl kill kubectl less ln ls lsof make mkdir mocha mv mvn mypy mysql nc next ng node
+		npm npx nvm openssl patch perl php pip pip3 pipenv pkill playwright pnpm poetry prettier printf prisma ps psql pwd py.test pylint pytest python python3 rails rake
+		redis-cli rg rm rmdir rsync ruby ruff rustc rustfmt rustup scp sed sh sleep sort source sqlite3 ssh sudo svn systemctl tail tar tee terraform test timeout touch tox
+		tr tree ts-node tsc tsx uniq unittest unzip uv uvicorn uvx vite vitest wc webpack wget which xargs yarn yq yt-dlp zip zsh`) {
+		m[w] = true
+	}
+	return m
+})
+
+func isProgram(w string) bool { return programs()[w] }
+
+// installs says whether the command brings in a package.
+func (c *command) installs() (string, bool) {
+	if len(c.args) == 0 {
+		return "", false
+	}
+	switch c.program {
+	case "pip", "pip3", "npm", "pnpm", "conda", "brew", "apt", "apt-get", "gem", "poetry", "yarn", "bun", "apk", "cargo", "go":
+		switch c.args[0] {
+		case "install", "add", "i", "ci", "get":
+			return c.program + " " + c.args[0], true
+		}
+	case "uv":
+		if c.args[0] == "add" || c.args[0] == "sync" || c.args[0] == "pip" {
+			return "uv " + c.args[0], true
+		}
+	case "python", "python3":
+		if len(c.args) > 2 && c.args[0] == "-m" && c.args[1] == "pip" && c.args[2] == "install" {
+			return c.program + " -m pip install", true
+		}
+	}
+	return "", false
+}
+
+// subcommand is what a program with subcommands is told to do: git commit, npm run.
+func (c *command) subcommand() string {
+	if len(c.args) == 0 {
+		return ""
+	}
+	switch c.program {
+	case "git", "npm", "pnpm", "yarn", "cargo", "docker", "kubectl", "go", "pip", "pip3", "poetry", "uv", "gh", "helm", "terraform", "brew", "apt", "apt-get", "conda", "bun", "dotnet", "systemctl":
+		w := c.args[0]
+		for _, r := range w {
+			if (r < 'a' || r > 'z') && r != '-' {
+				return ""
+			}
+		}
+		if w != "" && w[0] != '-' && len(w) < 16 {
+			return w
+		}
+	}
+	return ""
+}
+
+// name is the program with its subcommand, for people.
+func (c *command) name() string {
+	if sub := c.subcommand(); sub != "" {
+		return c.program + " " + sub
+	}
+	return c.program
+}
+
+// flags are the options, without their values, and the rest.
+func (c *command) flags() (flags, rest []string) {
+	for _, a := range c.args {
+		f, _, _ := strings.Cut(a, "=")
+		if len(f) > 1 && f[0] == '-' && len(f) < 32 && isFlag(f) {
+			flags = append(flags, f)
+		} else {
+			rest = append(rest, a)
+		}
+	}
+	return flags, rest
+}
+
+func isFlag(f string) bool {
+	for _, r := range strings.TrimLeft(f, "-") {
+		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' {
+			return false
+		}
+	}
+	return strings.Trim(f, "-") != ""
+}
+
+// main is the command that the line is about: the last one that is not only there to show or to go somewhere.
+func (s *shellCall) main() *command {
+	for i := range s.commands {
+		c := &s.commands[i]
+		if !slices.Contains([]string{"cd", "echo", "export", "source", ".", "set", "sleep", "mkdir", "pwd", "test", "timeout"}, c.program) {
+			return c
+		}
+	}
+	if n := len(s.commands); n > 0 {
+		return &s.commands[n-1]
+	}
+	return nil
+}

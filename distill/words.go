@@ -1,0 +1,268 @@
+package distill
+
+import (
+	_ "embed"
+	"strings"
+	"sync"
+	"unicode"
+
+	"precept/detect"
+)
+
+//go:embed vocabulary.txt
+var vocabularyText string
+
+// vocabulary are the words that error messages of programs and services are made of. They say nothing of anybody: everything
+// else in a message may be a name.
+//
+//nolint:gochecknoglobals // immutable, read at first use
+var vocabulary = sync.OnceValue(func() map[string]bool {
+	list := strings.Fields(vocabularyText)
+	m := make(map[string]bool, len(list))
+	for _, w := range list {
+		m[w] = true
+	}
+	return m
+})
+
+// said is the stable part of an error message.
+type said struct {
+	show   string // for people: the message with … where something of the session stood
+	phrase string // the longest run of its own words, literally as it stands in the message: what it is recognised by
+	words  int    // of the phrase
+}
+
+// message finds the stable part of a failed result. public are further words that are nobody's: of the tool and its parameters.
+func message(text string, public map[string]bool) (best said) {
+	lines := strings.Split(detect.Signature(text), "\n")
+	rank := -1
+	for i, l := range lines {
+		if len(l) > 240 {
+			l = l[:240]
+		}
+		s, special := stable(l, public)
+		// The exception that ends a traceback says more than the line before it; otherwise the first line says most.
+		r := min(s.words, 6)*4 - i
+		if special {
+			r += 10
+		}
+		if s.words > 0 && r > rank {
+			best, rank = s, r
+		}
+	}
+	return best
+}
+
+// stable reads one line. special: it holds the name of an error.
+func stable(line string, public map[string]bool) (s said, special bool) {
+	var show []string
+	from, to, words := -1, -1, 0
+	end := func() {
+		if from >= 0 && words > s.words {
+			s.phrase, s.words = line[from:to], words
+		}
+		from, words = -1, 0
+	}
+	gap := func() {
+		end()
+		if n := len(show); n == 0 || show[n-1] != "…" {
+			show = append(show, "…")
+		}
+	}
+	for at := 0; at < len(line); {
+		if line[at] == ' ' || line[at] == '\t' {
+			at++
+			continue
+		}
+		next := at + tokenLength(line[at:])
+		lo, hi := trimToken(line, at, next)
+		if dot := strings.LastIndexByte(line[lo:hi], '.'); dot >= 0 && isErrorName(line[lo+dot+1:hi]) {
+			lo += dot + 1 // an exception's module is in front of it
+		}
+		token := line[lo:hi]
+		kind := judge(token, public)
+		if quoted := lo > at && strings.ContainsRune("'\"`[<({", rune(line[lo-1])) && line[lo-1] != '('; quoted && !public[strings.ToLower(token)] {
+			kind = private
+		}
+		switch {
+		case token == "":
+			if from >= 0 && words > 0 && at > to {
+				end()
+			}
+		case kind == private:
+			gap()
+		case kind == generic && words == 0: // "Error:" in front says nothing
+			show = append(show, line[at:next])
+		default:
+			if kind == name {
+				special = true
+			}
+			if from < 0 || words >= 9 {
+				end()
+				from = lo
+			}
+			to, words = hi, words+1
+			if lo > at+1 {
+				show = append(show, line[lo:next])
+			} else {
+				show = append(show, line[at:next])
+			}
+			if last := line[next-1]; hi < next && strings.ContainsRune(";{}[]", rune(last)) {
+				end()
+			}
+		}
+		at = next
+	}
+	end()
+	s.show = display(show, s.phrase)
+	if special && s.words > 0 {
+		s.words++
+	}
+	return s, special
+}
+
+// display is the message for people, up to the end of its phrase.
+func display(tokens []string, phrase string) string {
+	text := strings.Join(tokens, " ")
+	folded := strings.Join(strings.Fields(phrase), " ")
+	if at := strings.Index(text, folded); at >= 0 && folded != "" {
+		if rest := text[at+len(folded):]; strings.Contains(rest, "…") {
+			text = text[:at+len(folded)]
+		}
+	}
+	text = strings.Trim(text, " ….,:;([{\"'`")
+	for _, lead := range []string{"Error: ", "error: ", "ERROR: ", "Error. "} {
+		text = strings.TrimPrefix(text, lead)
+	}
+	return strings.TrimLeft(text, " …")
+}
+
+// tokenLength is the length of the word at the beginning of a text; what stands in quotes or brackets is one word.
+func tokenLength(s string) int {
+	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
+	if c, ok := pairs[s[0]]; ok {
+		if n := strings.IndexByte(s[1:], c); n >= 0 && n < 200 {
+			n += 2
+			for n < len(s) && strings.IndexByte(".,:;!?)", s[n]) >= 0 {
+				n++
+			}
+			return n
+		}
+	}
+	if n := strings.IndexAny(s, " \t"); n >= 0 {
+		return n
+	}
+	return len(s)
+}
+
+// trimToken takes punctuation off both ends.
+func trimToken(line string, lo, hi int) (int, int) {
+	const edges = "'\"`[]<>(){}.,:;!?=*…“”‘’-"
+	for lo < hi && strings.ContainsRune(edges, rune(line[lo])) && line[lo] < 0x80 {
+		lo++
+	}
+	for lo < hi && strings.ContainsRune(edges, rune(line[hi-1])) && line[hi-1] < 0x80 {
+		hi--
+	}
+	return lo, hi
+}
+
+// wordKind says what a word of a message is.
+type wordKind uint8
+
+const (
+	private wordKind = iota // may be somebody's
+	generic                 // says only that something failed
+	plain                   // an ordinary word of messages
+	name                    // the name of a kind of error
+)
+
+func judge(token string, public map[string]bool) wordKind {
+	low := strings.ToLower(token)
+	switch {
+	case token == "":
+		return plain
+	case low == "error" || low == "errors" || low == "exception" || low == "fatal" || low == "warning" || low == "failed" || low == "err":
+		return generic
+	case isErrorName(token):
+		return name
+	case public[low] || vocabulary()[low]:
+		return plain
+	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
+		for _, part := range strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }) {
+			if !vocabulary()[part] {
+				return private
+			}
+		}
+		return plain
+	case strings.HasSuffix(low, "'s") && vocabulary()[strings.TrimSuffix(low, "'s")]:
+		return plain
+	default:
+		return private
+	}
+}
+
+// isErrorName knows the names of errors: ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339, 403.
+func isErrorName(t string) bool {
+	letters, digits, upper := 0, 0, 0
+	for _, r := range t {
+		switch {
+		case unicode.IsDigit(r):
+			digits++
+		case unicode.IsUpper(r):
+			upper, letters = upper+1, letters+1
+		case unicode.IsLetter(r):
+			letters++
+		case r == '_' || r == '.':
+		default:
+			return false
+		}
+	}
+	switch {
+	case digits == 3 && letters == 0 && (t[0] == '4' || t[0] == '5') && len(t) == 3:
+		return true
+	case digits == 4 && t[:min(2, len(t))] == "TS" && letters == 2:
+		return true
+	case digits > 0 || letters < 5:
+		return letters >= 4 && digits == 0 && letters == upper && t[0] == 'E' && !strings.Contains(t, ".")
+	case letters == upper:
+		return t[0] == 'E' && len(t) <= 14 && !strings.Contains(t, "_") && t != "ERROR" && t != "EMPTY" || strings.HasPrefix(t, "ERR_")
+	case strings.Contains(t, "_") || !unicode.IsUpper(rune(t[0])):
+		return false
+	}
+	for _, end := range []string{"Error", "Exception", "Warning", "Fault", "NotFound"} {
+		if strings.HasSuffix(t, end) && len(t) > len(end) && !strings.Contains(t, ".") {
+			return true
+		}
+	}
+	return false
+}
+
+// publicWords are the words of a call that are the tool's own: its name, its parameters, and the parts of both.
+func publicWords(s *step) map[string]bool {
+	out := map[string]bool{}
+	add := func(n string) {
+		low := strings.ToLower(n)
+		out[low] = true
+		for _, w := range strings.FieldsFunc(low, func(r rune) bool { return r == '_' || r == '-' || r == '.' }) {
+			if len(w) > 2 {
+				out[w] = true
+				out[strings.TrimSuffix(w, "s")] = true
+			}
+		}
+	}
+	add(s.tool)
+	for k := range s.args.object {
+		if len(k) < 40 {
+			add(k)
+		}
+	}
+	if s.shell != nil {
+		for _, c := range s.shell.commands {
+			if isProgram(c.program) {
+				out[c.program] = true
+			}
+		}
+	}
+	return out
+}
