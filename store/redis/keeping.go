@@ -50,6 +50,10 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 			return sessions, err
 		}
 	}
+	err = s.do(ctx, "forget notes", func(c goredis.UniversalClient) error { return c.Del(ctx, s.base(tenant)+"notes").Err() })
+	if err != nil {
+		return sessions, err
+	}
 	_, err = s.purge(ctx, tenant, "+inf")
 	return sessions, err
 }

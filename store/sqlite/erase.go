@@ -42,7 +42,7 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, and the feedback that waits for its exchanges. It says how many
+// ForgetTenant deletes all sessions of a tenant, as Forget does, its notes, and the feedback that waits for its exchanges. It says how many
 // sessions there were. The tenant's name and its counters stay. When it ends with an error, what was not deleted yet is
 // still there: call it again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
@@ -92,11 +92,14 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(gone), s.checkpoint(ctx, true)
 }
 
-// dropParked deletes what waits for a tenant's exchanges; and what was parked before it was noted for whom.
+// dropParked deletes the tenant's notes and what waits for its exchanges; and what was parked before it was noted for whom.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) error {
 		n, err := t.known(tenant)
 		if err != nil || n == 0 {
+			return err
+		}
+		if _, err := t.exec("DELETE FROM notes WHERE tenant = ?", n); err != nil {
 			return err
 		}
 		r, err := t.exec("DELETE FROM parked WHERE tenant IN (?, 0)", n)
@@ -122,6 +125,7 @@ func (t *tx) drop(sid int64) error {
 		{"DELETE FROM settled WHERE sid = ?", ""},
 		{"DELETE FROM unsettled WHERE sid = ?", ""},
 		{"DELETE FROM aside WHERE sid = ?", ""},
+		{"DELETE FROM marks WHERE sid = ?", ""},
 		{"DELETE FROM sessions WHERE sid = ?", ""},
 	} {
 		r, err := t.exec(d.query, sid)

@@ -6,7 +6,7 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 4
+	schemaVersion = 5
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -78,6 +78,10 @@ ALTER TABLE unsettled ADD COLUMN x INTEGER NOT NULL DEFAULT 0;
 CREATE TABLE aside(k INTEGER PRIMARY KEY, sid INTEGER NOT NULL, out INTEGER NOT NULL, tries INTEGER NOT NULL, at INTEGER NOT NULL,
   data BLOB NOT NULL);
 CREATE INDEX aside_sid ON aside(sid);
+`, `
+-- What the distiller has made of a session, and what it keeps of a tenant.
+CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
+CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
 `}
 }
 

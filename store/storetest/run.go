@@ -33,6 +33,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"samples", sampleCases()},
 		{"keeping", keepingCases()},
 		{"aside", asideCases()},
+		{"jottings", jottingCases()},
 		{"together", togetherCases()},
 	} {
 		for name, run := range group.cases {

@@ -86,6 +86,16 @@ type Keeping interface {
 	Close() error
 }
 
+// Jottings is what the distiller keeps: of a session, and of a tenant; and who is at work.
+type Jottings interface {
+	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
+	Note(ctx context.Context, tenant, key string) ([]byte, error)
+	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
+	Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
+	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	Unclaim(ctx context.Context, name, owner string) error
+}
+
 // Records is what happened.
 type Records interface {
 	Sessions
@@ -104,6 +114,7 @@ type Learning interface {
 type Store interface {
 	Records
 	Learning
+	Jottings
 	Metas
 	Keeping
 	Asides

@@ -1,0 +1,119 @@
+package redis
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/session"
+)
+
+// Mark reads what was noted of a session, nil when nothing was.
+func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
+	err = s.do(ctx, "mark", func(c goredis.UniversalClient) error {
+		text, err := c.HGet(ctx, s.sessionKey(tenant, id), "jot").Result()
+		if err == nil {
+			data = []byte(text)
+		}
+		return err
+	})
+	return data, err
+}
+
+// Note reads a note of a tenant, nil when there is none.
+func (s *Store) Note(ctx context.Context, tenant, key string) (data []byte, err error) {
+	err = s.do(ctx, "note", func(c goredis.UniversalClient) error {
+		text, err := c.HGet(ctx, s.base(tenant)+"notes", key).Result()
+		if err == nil {
+			data = []byte(text)
+		}
+		return err
+	})
+	return data, err
+}
+
+// scanNotes is how many notes are asked for at a time, about.
+const scanNotes = 500
+
+// EachNote hands over the tenant's notes whose keys begin with prefix, by key.
+func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error {
+	type note struct{ key, data string }
+	found := map[string]string{} // a scan may tell a note twice
+	err := s.do(ctx, "notes", func(c goredis.UniversalClient) error {
+		for cursor := uint64(0); ; {
+			page, next, err := c.HScan(ctx, s.base(tenant)+"notes", cursor, "", scanNotes).Result()
+			if err != nil {
+				return err
+			}
+			for i := 0; i+1 < len(page); i += 2 {
+				if strings.HasPrefix(page[i], prefix) {
+					found[page[i]] = page[i+1]
+				}
+			}
+			if cursor = next; cursor == 0 {
+				return nil
+			}
+		}
+	})
+	if err != nil {
+		return err
+	}
+	list := make([]note, 0, len(found))
+	for k, v := range found {
+		list = append(list, note{k, v})
+	}
+	slices.SortFunc(list, func(a, b note) int { return cmp.Compare(a.key, b.key) })
+	for _, n := range list {
+		if err := errors.Join(ctx.Err(), fn(n.key, []byte(n.data))); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Jot writes notes of sessions and of the tenant. Nothing is noted of a session that is not there (any more); a note of the
+// tenant without data is deleted. It is one step as long as it holds no more than a script may (200 notes, 1 MiB).
+func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
+	p := newPlan(&s.scripts.jot)
+	base := s.base(tenant)
+	for _, key := range slices.Sorted(maps.Keys(notes)) {
+		p.add(base, "n", key, string(notes[key]))
+	}
+	for id, data := range marks {
+		p.add(base, "s", string(id[:]), string(data))
+	}
+	if len(p.calls) == 0 {
+		return ctx.Err()
+	}
+	return s.do(ctx, "jot", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenant); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
+}
+
+// Claim takes the right to work at something for a time, or makes it last longer for the owner who has it. It is false while
+// somebody else has it. The time is the server's own; now is for stores without a clock that replicas share.
+func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
+	l, err := s.Lock(ctx, "claim:"+name, owner, ttl)
+	return l != nil, err
+}
+
+// Unclaim gives the right back, if the owner still has it.
+func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
+	l, err := s.Lock(ctx, "claim:"+name, owner, time.Second)
+	if err != nil || l == nil {
+		return err
+	}
+	if err := l.Free(ctx); !errors.Is(err, ErrLost) {
+		return err
+	}
+	return nil
+}

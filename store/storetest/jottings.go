@@ -1,0 +1,102 @@
+package storetest
+
+import (
+	"fmt"
+	"time"
+
+	"precept/session"
+)
+
+func jottingCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"marks stand with their session": func(t tester, s Store) {
+			full(t, s, us, 1)
+			full(t, s, them, 1)
+			mark(t, s, us, 1, "")
+			jot(t, s, us, map[int]string{1: "one"}, nil)
+			mark(t, s, us, 1, "one")
+			mark(t, s, them, 1, "")
+			jot(t, s, us, map[int]string{1: "t\x00wo"}, nil)
+			mark(t, s, us, 1, "t\x00wo")
+			full(t, s, us, 1) // written again
+			mark(t, s, us, 1, "t\x00wo")
+			got[bool](t)(s.Forget(t.Context(), us, id(1)))
+			mark(t, s, us, 1, "")
+			jot(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
+			full(t, s, us, 1)
+			mark(t, s, us, 1, "")
+			noSession(t, s, us, 9)
+		},
+		"notes stand with their tenant": func(t tester, s Store) {
+			full(t, s, us, 1)
+			jot(t, s, us, nil, map[string]string{"case|b": "2", "case|a": "1", "apart|x": "3", "case": "0"})
+			jot(t, s, them, nil, map[string]string{"case|a": "theirs"})
+			equal(t, "cases", notes(t, s, us, "case|"), []string{"case|a=1", "case|b=2"})
+			equal(t, "all", notes(t, s, us, ""), []string{"apart|x=3", "case=0", "case|a=1", "case|b=2"})
+			equal(t, "one", string(got[[]byte](t)(s.Note(t.Context(), us, "case|b"))), "2")
+			jot(t, s, us, nil, map[string]string{"case|b": ""})
+			if data, err := s.Note(t.Context(), us, "case|b"); data != nil || err != nil {
+				t.Errorf("deleted: %q, %v", data, err)
+			}
+			got[int](t)(s.ForgetTenant(t.Context(), us))
+			equal(t, "forgotten", len(notes(t, s, us, "")), 0)
+			equal(t, "the other tenant's", notes(t, s, them, ""), []string{"case|a=theirs"})
+		},
+		"many notes": func(t tester, s Store) {
+			want := make([]string, 0, 700)
+			list := map[string]string{}
+			for n := range 700 {
+				list[fmt.Sprintf("n|%04d", n)] = "v"
+				want = append(want, fmt.Sprintf("n|%04d=v", n))
+			}
+			jot(t, s, us, nil, list)
+			equal(t, "all", notes(t, s, us, "n|"), want)
+		},
+		"one at a time": func(t tester, s Store) {
+			claim := func(owner string, at int) bool {
+				t.Helper()
+				return got[bool](t)(s.Claim(t.Context(), "work", owner, claimTime(at), time.Minute))
+			}
+			equal(t, "first", claim("a", 0), true)
+			equal(t, "another", claim("b", 1), false)
+			equal(t, "again", claim("a", 2), true)
+			must(t, s.Unclaim(t.Context(), "work", "b")) // is not b's to give back
+			equal(t, "another still", claim("b", 3), false)
+			must(t, s.Unclaim(t.Context(), "work", "a"))
+			equal(t, "free", claim("b", 4), true)
+			equal(t, "another name", got[bool](t)(s.Claim(t.Context(), "other", "a", claimTime(4), time.Minute)), true)
+		},
+	}
+}
+
+// claimTime is a clock for claims, in seconds.
+func claimTime(n int) time.Time { return at(0).Add(time.Duration(n) * time.Second) }
+
+func jot(t tester, s Store, tenant string, marks map[int]string, list map[string]string) {
+	t.Helper()
+	m, n := map[session.ID][]byte{}, map[string][]byte{}
+	for k, v := range marks {
+		m[id(k)] = []byte(v)
+	}
+	for k, v := range list {
+		n[k] = nil
+		if v != "" {
+			n[k] = []byte(v)
+		}
+	}
+	must(t, s.Jot(t.Context(), tenant, m, n))
+}
+
+func mark(t tester, s Store, tenant string, n int, want string) {
+	t.Helper()
+	equal(t, "mark", string(got[[]byte](t)(s.Mark(t.Context(), tenant, id(n)))), want)
+}
+
+func notes(t tester, s Store, tenant, prefix string) (list []string) {
+	t.Helper()
+	must(t, s.EachNote(t.Context(), tenant, prefix, func(key string, data []byte) error {
+		list = append(list, key+"="+string(data))
+		return nil
+	}))
+	return list
+}
