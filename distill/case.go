@@ -3,6 +3,8 @@ package distill
 import (
 	"slices"
 	"strings"
+
+	"precept/detect"
 )
 
 // maxRefs bounds how many sessions a case names; the others are counted.
@@ -22,6 +24,7 @@ type Case struct {
 	Stubborn int      `json:"stubborn,omitempty"` // sessions in which the call was repeated and nothing helped
 	Most     int      `json:"most,omitempty"`     // the most failures of one session
 	Fixes    []Helped `json:"fixes,omitempty"`
+	Proposed int      `json:"proposed,omitempty"` // how many sessions it had when its lesson was proposed last
 }
 
 // Helped is a fix with the sessions in which it helped.
@@ -43,6 +46,7 @@ type met struct {
 	Case
 	fixes []Fix
 	times int
+	seen  string // the error's signature, to try triggers on; it is never written down
 }
 
 // failures reads the failed calls of a session into cases, one for each kind.
@@ -60,7 +64,7 @@ func (r *reading) failures(list []known) []*met {
 		}
 		m := byKey[c.Key]
 		if m == nil {
-			m = &met{Case: c}
+			m = &met{Case: c, seen: detect.Signature(s.text)}
 			byKey[c.Key] = m
 			order = append(order, m)
 		}
@@ -99,7 +103,7 @@ func (r *reading) worksLater(i int) bool {
 // caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the session's.
 func caseOf(s *step, list []known) (c Case, ok bool) {
 	if k := recognise(list, s.text); k != nil {
-		return Case{Key: "known|" + k.slug, Tool: s.tool, Shell: s.shell != nil, Known: k.slug, Phrases: k.phrases}, true
+		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
 	}
 	m := message(s.text, publicWords(s))
 	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || opaque(strings.ReplaceAll(s.tool, ".", "")) && s.shell == nil && len(s.tool) > 80 {

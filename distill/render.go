@@ -19,8 +19,9 @@ type Draft struct {
 	Outcome     string   `json:"outcome"`
 	Refs        []Ref    `json:"refs"`
 	Sightings   int      `json:"sightings"`
-	Source      string   `json:"-"`
-	Contradicts string   `json:"-"`
+	Contradicts string   `json:"contradicts,omitempty"`
+
+	cases []*Case // of the rules
 }
 
 // group is the cases that one lesson speaks of: the same thing helped.
@@ -86,6 +87,7 @@ func drafts(cases []*Case, list []known) []Draft {
 
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
+	d.cases = append(d.cases, o.cases...)
 	for _, r := range o.Refs {
 		d.Refs = addRef(d.Refs, r)
 	}
@@ -184,17 +186,17 @@ func knownDraft(c *Case, list []known) (Draft, bool) {
 	if c.Mended == 0 && c.Sessions < 2 && c.Most < 2 {
 		return Draft{}, false
 	}
-	at := slices.IndexFunc(list, func(k known) bool { return k.slug == c.Known })
+	at := slices.IndexFunc(list, func(k known) bool { return k.Slug == c.Known })
 	if at < 0 {
 		return Draft{}, false
 	}
 	k := list[at]
 	d := Draft{
-		Slug: k.slug, Title: k.title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.advice, Errors: slices.Clone(c.Phrases),
-		Outcome: "failure", Refs: c.Refs, Sightings: c.Sessions,
+		Slug: k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
+		Outcome: "failure", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c},
 	}
 	for _, f := range c.Fixes {
-		if f.Kind == fixInstall && strings.Contains(k.slug, "python-module") {
+		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
 			d.Advice = append(slices.Clone(d.Advice), "`"+f.Other+"` helped here.")
 			break
 		}
@@ -251,81 +253,99 @@ func shorten(s string, n int) string {
 
 // draft words the lesson of a group.
 func (g *group) draft() (Draft, bool) {
-	c := g.cases[0]
-	tool, says := code(c.Tool), g.sayings()
-	p, other := code(g.fix.Param), code(g.fix.Other)
-	d := Draft{Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Applies: fmt.Sprintf("%s answers %s.", tool, says)}
-	slug := ""
+	d := Draft{cases: g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Applies: fmt.Sprintf("%s answers %s.", code(g.cases[0].Tool), g.sayings())}
 	switch g.fix.Kind {
-	case fixForm:
-		d.Title = fmt.Sprintf("Give %s to %s as %s.", p, tool, g.fix.How)
-		d.Advice = []string{fmt.Sprintf("%s refuses other forms with %s; the same call with %s in %s worked.", tool, says, g.fix.How, p)}
-		slug = "give-" + g.fix.Param + "-as-" + g.fix.How + "-to-" + c.Tool
-	case fixOffered:
-		d.Title = fmt.Sprintf("Take one of the values that %s offers in its error, exactly as it is written there.", tool)
-		d.Advice = []string{fmt.Sprintf("When %s answers %s, the answer itself names what exists. Choose the fitting one for %s instead of rewording the call.", tool, says, p)}
-		slug = "take-what-the-error-of-" + c.Tool + "-offers"
-	case fixNarrow:
-		d.Title = fmt.Sprintf("Ask %s for fewer words when it finds nothing.", tool)
-		d.Advice = []string{fmt.Sprintf("After %s, cut %s down to the name of one thing and read what comes back; longer questions found nothing.", says, p)}
-		slug = "ask-" + c.Tool + "-for-fewer-words"
-	case fixFewer:
-		d.Title = fmt.Sprintf("Give fewer values at once in %s of %s.", p, tool)
-		d.Advice = []string{fmt.Sprintf("%s answers %s when %s holds too many values. Split them over several calls.", tool, says, p)}
-		slug = "give-fewer-values-in-" + g.fix.Param + "-of-" + c.Tool
-	case fixAdded:
-		d.Title = fmt.Sprintf("Give %s when you call %s.", p, tool)
-		d.Advice = []string{fmt.Sprintf("Without %s it answered %s; with it the same call worked.", p, says)}
-		slug = "give-" + g.fix.Param + "-to-" + c.Tool
-	case fixRemoved:
-		d.Title = fmt.Sprintf("Leave %s out when %s does not take it.", p, tool)
-		d.Advice = []string{fmt.Sprintf("With %s it answered %s; without it the same call worked.", p, says)}
-		slug = "leave-" + g.fix.Param + "-out-of-" + c.Tool
-	case fixLookup:
-		d.Title = fmt.Sprintf("Take %s from %s before you call %s.", p, other, tool)
-		d.Advice = []string{fmt.Sprintf("%s answered %s to a guessed or outdated %s. Call %s and use a value that it gives.", tool, says, p, other)}
-		slug = "take-" + g.fix.Param + "-from-" + g.fix.Other + "-before-" + c.Tool
-	case fixAsked:
-		d.Title = fmt.Sprintf("Ask the user to confirm %s when %s finds nothing for it.", p, tool)
-		d.Advice = []string{fmt.Sprintf("After %s a corrected %s from the user worked. Ask for it once instead of trying variants or giving up.", says, p)}
-		slug = "ask-the-user-for-" + g.fix.Param + "-of-" + c.Tool
-	case fixTool:
-		d.Title = fmt.Sprintf("Use %s when %s answers “%s”.", other, tool, shorten(c.Show, 60))
-		d.Advice = []string{fmt.Sprintf("%s answered %s; %s then did what was wanted. Check that it fits the case, and do not repeat the first call.", tool, says, other)}
-		slug = "use-" + g.fix.Other + "-when-" + c.Tool + "-fails"
-	case fixCheck:
-		tools := g.tools()
-		for i := range tools {
-			tools[i] = code(tools[i])
-		}
-		d.Title = shorten(fmt.Sprintf("Check with %s how things stand before you call %s.", other, join(tools[:min(3, len(tools))], "or")), 190)
-		d.Advice = []string{fmt.Sprintf("They refuse with %s when the state does not allow the change. Look first, tell the user what is possible, and choose the call that fits the state.", says)}
-		if len(tools) == 1 {
-			d.Advice[0] = fmt.Sprintf("It refuses with %s when the state does not allow the change. Look first, tell the user what is possible, and do not send the same call again.", says)
-		}
-		slug = "check-with-" + g.fix.Other + "-first"
-	case fixFirst:
-		d.Title = fmt.Sprintf("Call %s before %s.", other, tool)
-		d.Advice = []string{fmt.Sprintf("%s answered %s; after %s the very same call worked.", tool, says, other)}
-		slug = "call-" + g.fix.Other + "-before-" + c.Tool
 	case fixFlags, fixProgram, fixInstall:
 		return g.shellDraft(d)
 	case fixRefused, fixTold, fixOption:
 		return g.peopleDraft(d)
-	case fixStop:
-		tools := g.tools()
-		if len(tools) > 3 {
-			tools = tools[:3]
-		}
-		for i := range tools {
-			tools[i] = code(tools[i])
-		}
-		d.Outcome = "failure"
-		d.Title = fmt.Sprintf("Stop calling %s after %s; another try will not help.", join(tools, "or"), "“"+shorten(c.Show, 60)+"”")
-		d.Advice = []string{"Repeated calls failed the same way each time. " + instead(c.Show)}
-		slug = "stop-calling-" + c.Tool + "-after-" + c.Phrases[0]
+	case fixForm, fixOffered, fixNarrow, fixFewer, fixAdded, fixRemoved:
+		return g.finish(d, g.argument(&d), g.tools())
+	default:
+		return g.finish(d, g.way(&d), g.tools())
 	}
-	return g.finish(d, slug, g.tools())
+}
+
+// argument words what was wrong with a call's arguments, and makes the slug.
+func (g *group) argument(d *Draft) string {
+	tool, says, p := code(g.cases[0].Tool), g.sayings(), code(g.fix.Param)
+	name := g.cases[0].Tool
+	say := func(title, advice, slug string) string {
+		d.Title, d.Advice = title, []string{advice}
+		return slug
+	}
+	switch g.fix.Kind {
+	case fixForm:
+		return say(fmt.Sprintf("Give %s to %s as %s.", p, tool, g.fix.How),
+			fmt.Sprintf("%s refuses other forms with %s; the same call with %s in %s worked.", tool, says, g.fix.How, p),
+			"give-"+g.fix.Param+"-as-"+g.fix.How+"-to-"+name)
+	case fixOffered:
+		return say(fmt.Sprintf("Take one of the values that %s offers in its error, exactly as it is written there.", tool),
+			fmt.Sprintf("When %s answers %s, the answer itself names what exists. Choose the fitting one for %s instead of rewording the call.", tool, says, p),
+			"take-what-the-error-of-"+name+"-offers")
+	case fixNarrow:
+		return say(fmt.Sprintf("Ask %s for fewer words when it finds nothing.", tool),
+			fmt.Sprintf("After %s, cut %s down to the name of one thing and read what comes back; longer questions found nothing.", says, p),
+			"ask-"+name+"-for-fewer-words")
+	case fixFewer:
+		return say(fmt.Sprintf("Give fewer values at once in %s of %s.", p, tool),
+			fmt.Sprintf("%s answers %s when %s holds too many values. Split them over several calls.", tool, says, p),
+			"give-fewer-values-in-"+g.fix.Param+"-of-"+name)
+	case fixAdded:
+		return say(fmt.Sprintf("Give %s when you call %s.", p, tool),
+			fmt.Sprintf("Without %s it answered %s; with it the same call worked.", p, says),
+			"give-"+g.fix.Param+"-to-"+name)
+	default: // fixRemoved
+		return say(fmt.Sprintf("Leave %s out when %s does not take it.", p, tool),
+			fmt.Sprintf("With %s it answered %s; without it the same call worked.", p, says),
+			"leave-"+g.fix.Param+"-out-of-"+name)
+	}
+}
+
+// way words another way to the same end, and makes the slug.
+func (g *group) way(d *Draft) string {
+	c := g.cases[0]
+	tool, says, p, other := code(c.Tool), g.sayings(), code(g.fix.Param), code(g.fix.Other)
+	tools := g.tools()
+	for i := range tools {
+		tools[i] = code(tools[i])
+	}
+	tools = tools[:min(3, len(tools))]
+	say := func(title, advice, slug string) string {
+		d.Title, d.Advice = title, []string{advice}
+		return slug
+	}
+	switch g.fix.Kind {
+	case fixLookup:
+		return say(fmt.Sprintf("Take %s from %s before you call %s.", p, other, tool),
+			fmt.Sprintf("%s answered %s to a guessed or outdated %s. Call %s and use a value that it gives.", tool, says, p, other),
+			"take-"+g.fix.Param+"-from-"+g.fix.Other+"-before-"+c.Tool)
+	case fixAsked:
+		return say(fmt.Sprintf("Ask the user to confirm %s when %s finds nothing for it.", p, tool),
+			fmt.Sprintf("After %s a corrected %s from the user worked. Ask for it once instead of trying variants or giving up.", says, p),
+			"ask-the-user-for-"+g.fix.Param+"-of-"+c.Tool)
+	case fixTool:
+		return say(fmt.Sprintf("Use %s when %s answers “%s”.", other, tool, shorten(c.Show, 60)),
+			fmt.Sprintf("%s answered %s; %s then did what was wanted. Check that it fits the case, and do not repeat the first call.", tool, says, other),
+			"use-"+g.fix.Other+"-when-"+c.Tool+"-fails")
+	case fixCheck:
+		who, end := "They refuse", "choose the call that fits the state."
+		if len(tools) == 1 {
+			who, end = "It refuses", "do not send the same call again."
+		}
+		return say(shorten(fmt.Sprintf("Check with %s how things stand before you call %s.", other, join(tools, "or")), 190),
+			fmt.Sprintf("%s with %s when the state does not allow the change. Look first, tell the user what is possible, and %s", who, says, end),
+			"check-with-"+g.fix.Other+"-first")
+	case fixFirst:
+		return say(fmt.Sprintf("Call %s before %s.", other, tool),
+			fmt.Sprintf("%s answered %s; after %s the very same call worked.", tool, says, other),
+			"call-"+g.fix.Other+"-before-"+c.Tool)
+	default: // fixStop
+		d.Outcome = "failure"
+		return say(fmt.Sprintf("Stop calling %s after “%s”; another try will not help.", join(tools, "or"), shorten(c.Show, 60)),
+			"Repeated calls failed the same way each time. "+instead(c.Show),
+			"stop-calling-"+c.Tool+"-after-"+c.Phrases[0])
+	}
 }
 
 // instead says what to do where nothing helped.

@@ -146,8 +146,8 @@ func (r *reading) found(param string, value any, looked []int) (Fix, bool) {
 	if len(v) < 4 || len(v) > 200 {
 		return Fix{}, false
 	}
-	for k := len(looked) - 1; k >= 0; k-- {
-		t := &r.steps[looked[k]]
+	for _, at := range slices.Backward(looked) {
+		t := &r.steps[at]
 		if strings.Contains(t.text, v) && t.shell == nil {
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool}, true
 		}

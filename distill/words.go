@@ -54,71 +54,81 @@ func message(text string, public map[string]bool) (best said) {
 }
 
 // stable reads one line. special: it holds the name of an error.
-func stable(line string, public map[string]bool) (s said, special bool) {
-	var show []string
-	from, to, words := -1, -1, 0
-	end := func() {
-		if from >= 0 && words > s.words {
-			s.phrase, s.words = line[from:to], words
-		}
-		from, words = -1, 0
-	}
-	gap := func() {
-		end()
-		if n := len(show); n == 0 || show[n-1] != "…" {
-			show = append(show, "…")
-		}
-	}
+func stable(line string, public map[string]bool) (said, bool) {
+	l := scanner{line: line, from: -1}
 	for at := 0; at < len(line); {
 		if line[at] == ' ' || line[at] == '\t' {
 			at++
 			continue
 		}
 		next := at + tokenLength(line[at:])
-		lo, hi := trimToken(line, at, next)
-		if dot := strings.LastIndexByte(line[lo:hi], '.'); dot >= 0 && isErrorName(line[lo+dot+1:hi]) {
-			lo += dot + 1 // an exception's module is in front of it
-		}
-		token := line[lo:hi]
-		kind := judge(token, public)
-		if quoted := lo > at && strings.ContainsRune("'\"`[<({", rune(line[lo-1])) && line[lo-1] != '('; quoted && !public[strings.ToLower(token)] {
-			kind = private
-		}
-		switch {
-		case token == "":
-			if from >= 0 && words > 0 && at > to {
-				end()
-			}
-		case kind == private:
-			gap()
-		case kind == generic && words == 0: // "Error:" in front says nothing
-			show = append(show, line[at:next])
-		default:
-			if kind == name {
-				special = true
-			}
-			if from < 0 || words >= 9 {
-				end()
-				from = lo
-			}
-			to, words = hi, words+1
-			if lo > at+1 {
-				show = append(show, line[lo:next])
-			} else {
-				show = append(show, line[at:next])
-			}
-			if last := line[next-1]; hi < next && strings.ContainsRune(";{}[]", rune(last)) {
-				end()
-			}
-		}
+		l.token(at, next, public)
 		at = next
 	}
-	end()
-	s.show = display(show, s.phrase)
-	if special && s.words > 0 {
-		s.words++
+	l.end()
+	l.best.show = display(l.show, l.best.phrase)
+	if l.special && l.best.words > 0 {
+		l.best.words++
 	}
-	return s, special
+	return l.best, l.special
+}
+
+// scanner goes through a message and keeps the longest run of public words.
+type scanner struct {
+	line     string
+	show     []string
+	best     said
+	from, to int // the run that goes on; from is -1 where none does
+	words    int
+	special  bool
+}
+
+func (l *scanner) end() {
+	if l.from >= 0 && l.words > l.best.words {
+		l.best.phrase, l.best.words = l.line[l.from:l.to], l.words
+	}
+	l.from, l.words = -1, 0
+}
+
+// token reads the word between two places.
+func (l *scanner) token(at, next int, public map[string]bool) {
+	lo, hi := trimToken(l.line, at, next)
+	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
+		lo += dot + 1 // an exception's module is in front of it
+	}
+	word := l.line[lo:hi]
+	kind := judge(word, public)
+	if lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0 && !public[strings.ToLower(word)] {
+		kind = private // quoted
+	}
+	shown := l.line[at:next]
+	if lo > at+1 {
+		shown = l.line[lo:next]
+	}
+	switch {
+	case word == "":
+		if at > l.to {
+			l.end()
+		}
+	case kind == private:
+		l.end()
+		if n := len(l.show); n == 0 || l.show[n-1] != "…" {
+			l.show = append(l.show, "…")
+		}
+	case kind == generic && l.words == 0: // "Error:" in front says nothing
+		l.show = append(l.show, shown)
+	default:
+		l.special = l.special || kind == name
+		if l.from < 0 || l.words >= 9 {
+			l.end()
+			l.from = lo
+		}
+		l.to, l.words = hi, l.words+1
+		l.show = append(l.show, shown)
+		if hi < next && strings.IndexByte(";{}[]", l.line[next-1]) >= 0 {
+			l.end()
+		}
+	}
 }
 
 // display is the message for people, up to the end of its phrase.

@@ -12,19 +12,19 @@ func jottingCases() map[string]func(tester, Store) {
 		"marks stand with their session": func(t tester, s Store) {
 			full(t, s, us, 1)
 			full(t, s, them, 1)
-			mark(t, s, us, 1, "")
+			marked(t, s, us, "")
 			jot(t, s, us, map[int]string{1: "one"}, nil)
-			mark(t, s, us, 1, "one")
-			mark(t, s, them, 1, "")
+			marked(t, s, us, "one")
+			marked(t, s, them, "")
 			jot(t, s, us, map[int]string{1: "t\x00wo"}, nil)
-			mark(t, s, us, 1, "t\x00wo")
+			marked(t, s, us, "t\x00wo")
 			full(t, s, us, 1) // written again
-			mark(t, s, us, 1, "t\x00wo")
+			marked(t, s, us, "t\x00wo")
 			got[bool](t)(s.Forget(t.Context(), us, id(1)))
-			mark(t, s, us, 1, "")
+			marked(t, s, us, "")
 			jot(t, s, us, map[int]string{1: "late", 9: "never there"}, nil)
 			full(t, s, us, 1)
-			mark(t, s, us, 1, "")
+			marked(t, s, us, "")
 			noSession(t, s, us, 9)
 		},
 		"notes stand with their tenant": func(t tester, s Store) {
@@ -87,9 +87,9 @@ func jot(t tester, s Store, tenant string, marks map[int]string, list map[string
 	must(t, s.Jot(t.Context(), tenant, m, n))
 }
 
-func mark(t tester, s Store, tenant string, n int, want string) {
+func marked(t tester, s Store, tenant, want string) {
 	t.Helper()
-	equal(t, "mark", string(got[[]byte](t)(s.Mark(t.Context(), tenant, id(n)))), want)
+	equal(t, "mark", string(got[[]byte](t)(s.Mark(t.Context(), tenant, id(1)))), want)
 }
 
 func notes(t tester, s Store, tenant, prefix string) (list []string) {

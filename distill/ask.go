@@ -1,0 +1,52 @@
+package distill
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"precept/lesson"
+)
+
+// ask has a judge read a session.
+func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
+	if why := w.o.Budget.spent(w.sum); why != "" {
+		w.sum.Stopped = why
+		return errEnough
+	}
+	var inForce []*lesson.Lesson
+	for _, slug := range s.InForce {
+		if l, ok := w.book.Get(slug); ok {
+			inForce = append(inForce, l)
+		}
+	}
+	got, err := w.o.Judge.Judge(ctx, s, inForce)
+	w.sum.Tokens += got.Usage.Input + got.Usage.Output
+	w.sum.Cost += w.o.Budget.cost(got.Usage)
+	if errors.Is(err, ErrUnusable) {
+		w.sum.Failed++
+		w.o.Failed("session "+s.ID, err)
+		m.Hash = "" // it is read again next time
+		return nil
+	}
+	if err != nil {
+		return fmt.Errorf("distill: the judge: %w", err)
+	}
+	w.sum.Judged++
+	m.Said = Opinions{}
+	for slug, said := range got.Opinions {
+		if _, known := w.book.Get(slug); known {
+			m.Said[slug] = said
+			w.sum.Opinions++
+		}
+	}
+	for i := range got.Drafts {
+		d := &got.Drafts[i]
+		w.sum.Candidates++
+		d.Refs, d.Sightings = []Ref{read(s).ref}, 1
+		if err := w.propose(ctx, d); err != nil {
+			return err
+		}
+	}
+	return nil
+}

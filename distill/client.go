@@ -1,0 +1,208 @@
+package distill
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+)
+
+// ClientOptions say where the judge's API is and how patiently it is asked. URL, Model, HTTP, Now and Wait are required.
+type ClientOptions struct {
+	URL     string // as one would set OPENAI_BASE_URL
+	Model   string
+	Key     string
+	HTTP    *http.Client
+	Now     func() time.Time
+	Wait    func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
+	Random  *rand.Rand                                       // spreads the retries of replicas; nil: they are not spread
+	Timeout time.Duration                                    // of one request; 0: two minutes
+	Tries   int                                              // 0: five
+}
+
+// client asks an OpenAI-compatible API for JSON of a schema.
+type client struct {
+	o     ClientOptions
+	plain bool // the server knows no response_format: the schema stands in the prompt
+}
+
+// The bounds of a reply, and of a wait that a server asks for.
+const (
+	maxReply   = 1 << 20
+	maxWait    = 5 * time.Minute
+	firstPause = time.Second
+)
+
+// errStatus is an answer that is no success.
+type errStatus struct {
+	code  int
+	body  string
+	after time.Duration // what Retry-After says
+}
+
+func (e *errStatus) Error() string { return fmt.Sprintf("the judge answers %d: %s", e.code, e.body) }
+
+func (e *errStatus) again() bool {
+	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
+}
+
+// call asks once more and once more until there is an answer that parses, or there is none to be had.
+func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (Usage, error) {
+	var used Usage
+	var last error
+	pause := firstPause
+	tries := c.o.Tries
+	if tries <= 0 {
+		tries = 5
+	}
+	for try := range tries {
+		if try > 0 {
+			if err := c.o.Wait(ctx, c.spread(pause)); err != nil {
+				return used, err
+			}
+			pause = min(2*pause, time.Minute)
+		}
+		text, u, err := c.once(ctx, system, user, name, schema)
+		used.Input, used.Output = used.Input+u.Input, used.Output+u.Output
+		if err == nil {
+			if err = decode(text, out); err == nil {
+				return used, nil
+			}
+		}
+		last = err
+		var status *errStatus
+		switch {
+		case ctx.Err() != nil:
+			return used, ctx.Err()
+		case errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnprocessableEntity) && !c.plain:
+			c.plain, pause = true, 0 // perhaps it is the response_format that it does not know
+		case errors.As(err, &status) && !status.again():
+			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
+		case errors.As(err, &status) && status.after > 0:
+			pause = min(status.after, maxWait)
+		case errors.Is(err, ErrUnusable) && try >= 1:
+			return used, err // it had its second chance
+		}
+	}
+	return used, last
+}
+
+func (c *client) spread(d time.Duration) time.Duration {
+	if c.o.Random == nil || d == 0 {
+		return d
+	}
+	return d + time.Duration(c.o.Random.Int64N(int64(d)/4+1))
+}
+
+// chatReply is what is read of a chat completion.
+type chatReply struct {
+	Choices []struct {
+		Finish  string `json:"finish_reason"`
+		Message struct {
+			Content string `json:"content"`
+			Refusal string `json:"refusal"`
+		} `json:"message"`
+	} `json:"choices"`
+	Usage struct {
+		Input  int64 `json:"prompt_tokens"`
+		Output int64 `json:"completion_tokens"`
+	} `json:"usage"`
+}
+
+// once sends one request.
+func (c *client) once(ctx context.Context, system, user, name string, schema any) (string, Usage, error) {
+	timeout := c.o.Timeout
+	if timeout <= 0 {
+		timeout = 2 * time.Minute
+	}
+	ctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	body := map[string]any{"model": c.o.Model, "temperature": 0}
+	if c.plain {
+		text, err := json.Marshal(schema)
+		if err != nil {
+			return "", Usage{}, err
+		}
+		system += "\nAnswer with one JSON object and nothing else. It conforms to this JSON Schema:\n" + string(text)
+	} else {
+		body["response_format"] = map[string]any{"type": "json_schema", "json_schema": map[string]any{"name": name, "strict": true, "schema": schema}}
+	}
+	body["messages"] = []map[string]string{{"role": "system", "content": system}, {"role": "user", "content": user}}
+	data, err := json.Marshal(body)
+	if err != nil {
+		return "", Usage{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, strings.TrimRight(c.o.URL, "/")+"/chat/completions", bytes.NewReader(data))
+	if err != nil {
+		return "", Usage{}, fmt.Errorf("distill.judge: %w", err)
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if c.o.Key != "" {
+		req.Header.Set("Authorization", "Bearer "+c.o.Key)
+	}
+	res, err := c.o.HTTP.Do(req)
+	if err != nil {
+		return "", Usage{}, fmt.Errorf("ask the judge: %w", err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(res.Body, maxReply+1))
+	if err != nil {
+		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
+	}
+	if res.StatusCode != http.StatusOK {
+		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(string(raw[:min(len(raw), 400)])), " "), 300), c.after(res.Header)}
+	}
+	return readReply(raw)
+}
+
+// readReply takes the text out of a reply. A refusal, half an answer and no answer are unusable.
+func readReply(raw []byte) (string, Usage, error) {
+	var reply chatReply
+	if len(raw) > maxReply {
+		return "", Usage{}, fmt.Errorf("%w: it is longer than %d bytes", ErrUnusable, maxReply)
+	}
+	if err := json.Unmarshal(raw, &reply); err != nil {
+		return "", Usage{}, fmt.Errorf("%w: it is no chat completion: %w", ErrUnusable, err)
+	}
+	used := Usage{max(reply.Usage.Input, 0), max(reply.Usage.Output, 0)}
+	switch {
+	case len(reply.Choices) == 0:
+		return "", used, fmt.Errorf("%w: it has no choices", ErrUnusable)
+	case reply.Choices[0].Message.Refusal != "":
+		return "", used, fmt.Errorf("%w: the model refused", ErrUnusable)
+	case reply.Choices[0].Finish == "length" || reply.Choices[0].Finish == "content_filter":
+		return "", used, fmt.Errorf("%w: it was cut (%s)", ErrUnusable, reply.Choices[0].Finish)
+	}
+	return reply.Choices[0].Message.Content, used, nil
+}
+
+// after reads Retry-After: seconds, or a date.
+func (c *client) after(h http.Header) time.Duration {
+	text := h.Get("Retry-After")
+	if s, err := strconv.ParseFloat(text, 64); err == nil && s > 0 && s < 1e6 {
+		return time.Duration(s * float64(time.Second))
+	}
+	if at, err := http.ParseTime(text); err == nil {
+		return max(0, at.Sub(c.o.Now()))
+	}
+	return 0
+}
+
+// decode reads the JSON object of an answer, also where a model wraps it into a fence or into words.
+func decode(text string, out any) error {
+	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
+	if from < 0 || to < from {
+		return fmt.Errorf("%w: there is no JSON object in it", ErrUnusable)
+	}
+	if err := json.Unmarshal([]byte(text[from:to+1]), out); err != nil {
+		return fmt.Errorf("%w: %w", ErrUnusable, err)
+	}
+	return nil
+}

@@ -1,0 +1,144 @@
+package distill
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"slices"
+	"strings"
+
+	"precept/lesson"
+)
+
+// source is what a lesson of the distiller says it comes from.
+const source = "distill"
+
+// lesson is the file that a draft becomes. Nothing in it depends on how often it was seen: a text that is approved stays the
+// text that was approved while its evidence grows.
+func (d *Draft) lesson(tenant string) *lesson.Lesson {
+	slug := d.Slug
+	if tenant != "default" && tenant != "" { // two tenants may learn the same, and must not learn of each other
+		sum := sha256.Sum256([]byte(tenant + "\x00" + slug))
+		slug = strings.TrimRight(slug[:min(len(slug), 70)], "-") + "-" + hex.EncodeToString(sum[:3])
+	}
+	var body strings.Builder
+	body.WriteString("\n## What to do (or avoid)\n\n")
+	for _, a := range d.Advice {
+		body.WriteString("- " + strings.TrimSpace(a) + "\n")
+	}
+	return &lesson.Lesson{
+		Slug: slug, Title: d.Title, Outcome: d.Outcome, Confidence: 0.5, Body: body.String(),
+		Evidence: evidence(d.Refs),
+		Trigger: lesson.Trigger{
+			Description: shorten(d.Applies, 900), Keywords: d.Keywords, ErrorPatterns: d.Errors, Tools: d.Tools,
+		},
+	}
+}
+
+// evidence names the sessions.
+func evidence(refs []Ref) []lesson.Evidence {
+	out := make([]lesson.Evidence, 0, len(refs))
+	for _, r := range refs {
+		out = append(out, lesson.Evidence{Kind: "conversation", Ref: r.Session})
+	}
+	return out
+}
+
+// independent says whether two of the sessions are sightings that do not hang on each other.
+func independent(refs []Ref) bool {
+	for i, a := range refs {
+		if slices.ContainsFunc(refs[i+1:], a.apart) {
+			return true
+		}
+	}
+	return false
+}
+
+// tokens are the words of a slug that say something.
+func tokens(slug string) []string {
+	var out []string
+	for w := range strings.SplitSeq(slug, "-") {
+		if len(w) > 2 && !slices.Contains([]string{"the", "and", "for", "with", "when", "before", "after", "from", "use", "that"}, w) {
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+// similarity of two slugs is the share of their words that they have in common (Jaccard).
+func similarity(a, b string) float64 {
+	x, y := tokens(a), tokens(b)
+	both := 0
+	for _, w := range x {
+		if slices.Contains(y, w) {
+			both++
+		}
+	}
+	if both == 0 {
+		return 0
+	}
+	return float64(both) / float64(len(x)+len(y)-both)
+}
+
+// overlap is the share of the smaller one's trigger phrases that the two have in common.
+func overlap(a, b *lesson.Trigger) float64 {
+	x, y := phrasesOf(a), phrasesOf(b)
+	if len(x) == 0 || len(y) == 0 {
+		return 0
+	}
+	both := 0
+	for _, p := range x {
+		if slices.Contains(y, p) {
+			both++
+		}
+	}
+	return float64(both) / float64(min(len(x), len(y)))
+}
+
+func phrasesOf(t *lesson.Trigger) []string {
+	var out []string
+	for _, list := range [][]string{t.Keywords, t.ErrorPatterns} {
+		for _, p := range list {
+			out = append(out, strings.Join(strings.Fields(strings.ToLower(p)), " "))
+		}
+	}
+	return out
+}
+
+// Two lessons say the same from here on.
+const (
+	sameSlug     = 0.6
+	sameTriggers = 0.5
+)
+
+// match is what a new lesson has in common with one that is there.
+type match uint8
+
+const (
+	unrelated match = iota
+	apart           // they sound alike and fire on different things: both are kept, and that is remembered
+	duplicate
+)
+
+// compareLessons decides whether two lessons say the same.
+func compareLessons(a, b *lesson.Lesson) match {
+	if a.Slug == b.Slug {
+		return duplicate
+	}
+	if a.Outcome != b.Outcome && (a.Outcome == "success" || b.Outcome == "success") {
+		return unrelated // that is for the check on contradictions
+	}
+	s, o := similarity(a.Slug, b.Slug), overlap(&a.Trigger, &b.Trigger)
+	switch {
+	case o >= sameTriggers && (s >= 0.3 || sameTools(a, b) && s > 0):
+		return duplicate
+	case s >= sameSlug && o > 0:
+		return duplicate
+	case s >= sameSlug:
+		return apart
+	}
+	return unrelated
+}
+
+func sameTools(a, b *lesson.Lesson) bool {
+	return len(a.Trigger.Tools) > 0 && slices.ContainsFunc(a.Trigger.Tools, func(t string) bool { return slices.Contains(b.Trigger.Tools, t) })
+}

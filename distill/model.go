@@ -1,0 +1,205 @@
+package distill
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"precept/lesson"
+	"precept/sample"
+)
+
+// model is a judge behind an OpenAI-compatible API.
+type model struct {
+	client  *client
+	prompts Prompts
+}
+
+// NewModel makes a judge that asks a model. It is for one goroutine.
+func NewModel(o ClientOptions, p Prompts) Judge { return &model{client: &client{o: o}, prompts: p} }
+
+// Name implements Judge.
+func (m *model) Name() string { return "model:" + m.client.o.Model }
+
+// The bounds of what a judge is shown of a run, and of what is taken from its answer.
+const (
+	maxShown    = 24 << 10
+	maxShownOne = 1500
+	maxLessons  = 3
+)
+
+type object = map[string]any
+
+func texts(limit int) object {
+	return object{"type": "array", "maxItems": limit, "items": object{"type": "string"}}
+}
+
+func strict(properties object) object {
+	required := make([]string, 0, len(properties))
+	for k := range properties {
+		required = append(required, k)
+	}
+	slices.Sort(required)
+	return object{"type": "object", "additionalProperties": false, "required": required, "properties": properties}
+}
+
+func opinionSchema() object {
+	return strict(object{"lessons": object{"type": "array", "items": strict(object{
+		"slug": object{"type": "string"}, "opinion": object{"type": "string", "enum": []string{"followed", "ignored", "irrelevant", "contradicted"}},
+	})}})
+}
+
+func outcomeSchema() object {
+	return strict(object{"outcome": object{"type": "string", "enum": []string{"success", "failure", "unresolved", "impossible", "skip"}}, "reason": object{"type": "string"}})
+}
+
+func lessonSchema() object {
+	return strict(object{"lessons": object{"type": "array", "maxItems": maxLessons, "items": strict(object{
+		"title": object{"type": "string"}, "applies_when": object{"type": "string"}, "advice": texts(3),
+		"error_patterns": texts(4), "keywords": texts(6),
+	})}})
+}
+
+// Judge implements Judge, in the order of AIP-11: the lessons in force first, then the outcome, then candidates.
+func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error) {
+	var j Judgement
+	run := "<run>\n" + show(s) + "\n</run>"
+	ask := func(prompt, user, name string, schema, out any) error {
+		u, err := m.client.call(ctx, prompt, user, name, schema, out)
+		j.Usage.Input, j.Usage.Output = j.Usage.Input+u.Input, j.Usage.Output+u.Output
+		return err
+	}
+	if len(inForce) > 0 {
+		var got struct {
+			Lessons []struct{ Slug, Opinion string } `json:"lessons"`
+		}
+		var list strings.Builder
+		for _, l := range inForce {
+			fmt.Fprintf(&list, "- [%s] %s\n", l.Slug, l.Headline())
+		}
+		if err := ask(m.prompts.Evaluate, "The lessons:\n"+list.String()+"\n"+run, "opinions", opinionSchema(), &got); err != nil {
+			return j, err
+		}
+		j.Opinions = Opinions{}
+		for _, o := range got.Lessons {
+			known := slices.ContainsFunc(inForce, func(l *lesson.Lesson) bool { return l.Slug == o.Slug })
+			if known && slices.Contains([]string{"followed", "ignored", "irrelevant", "contradicted"}, o.Opinion) {
+				j.Opinions[o.Slug] = o.Opinion
+			}
+		}
+	}
+	var how struct{ Outcome string }
+	if err := ask(m.prompts.Outcome, run, "outcome", outcomeSchema(), &how); err != nil {
+		return j, err
+	}
+	j.Outcome = how.Outcome
+	prompt := m.prompts.Failure
+	switch how.Outcome {
+	case "success":
+		prompt = m.prompts.Success
+	case "failure", "unresolved":
+	case "impossible", "skip":
+		return j, nil
+	default:
+		return j, fmt.Errorf("%w: there is no outcome %q", ErrUnusable, how.Outcome)
+	}
+	var got struct {
+		Lessons []candidate `json:"lessons"`
+	}
+	if err := ask(prompt, run, "lessons", lessonSchema(), &got); err != nil {
+		return j, err
+	}
+	j.Drafts = draftsOf(got.Lessons, how.Outcome)
+	return j, nil
+}
+
+// candidate is a lesson as a model writes it.
+type candidate struct {
+	Title   string   `json:"title"`
+	Applies string   `json:"applies_when"`
+	Advice  []string `json:"advice"`
+	Errors  []string `json:"error_patterns"`
+	Words   []string `json:"keywords"`
+}
+
+// draftsOf takes at most three candidates of a run, of an unresolved one at most one, as a caution. The slug is made here: a
+// model's would be a road to another lesson's name.
+func draftsOf(list []candidate, outcome string) []Draft {
+	limit := maxLessons
+	if outcome == "unresolved" {
+		limit = 1
+	}
+	of := "success"
+	if outcome != "success" {
+		of = "failure"
+	}
+	var out []Draft
+	for _, c := range list {
+		d := Draft{
+			Slug: slugOf(c.Title), Title: oneLine(c.Title, 200), Applies: oneLine(c.Applies, 600), Outcome: of,
+			Errors: clean(c.Errors, 4), Keywords: clean(c.Words, 6),
+		}
+		for _, a := range c.Advice[:min(len(c.Advice), 3)] {
+			if a = oneLine(a, 400); a != "" {
+				d.Advice = append(d.Advice, a)
+			}
+		}
+		if d.Slug == "" || d.Title == "" || d.Applies == "" || len(d.Errors)+len(d.Keywords) == 0 || len(out) >= limit {
+			continue
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+func oneLine(s string, n int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if len(s) > n {
+		s = shorten(s, n-4)
+	}
+	return strings.ToValidUTF8(s, "")
+}
+
+func clean(list []string, n int) []string {
+	var out []string
+	for _, p := range list {
+		if p = oneLine(p, 120); len(p) > 2 && !slices.Contains(out, p) && len(out) < n {
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// show is a run as a judge sees it: no system messages, none of our blocks, long texts cut in the middle, of a long run the
+// beginning and the end.
+func show(s *Session) string {
+	var parts []string
+	for _, e := range s.Content.Events() {
+		text := middle(strings.ReplaceAll(withoutBlocks(e.Text), "</run>", "< /run>"), maxShownOne)
+		switch e.Role {
+		case sample.EventUser:
+			parts = append(parts, "USER: "+text)
+		case sample.EventAssistant:
+			parts = append(parts, "AGENT: "+text)
+		case sample.EventCall:
+			parts = append(parts, "CALL "+e.Call.Name+": "+middle(strings.ReplaceAll(e.Call.Args, "</run>", "< /run>"), maxShownOne/2))
+			if e.Answered {
+				parts = append(parts, "RESULT: "+text)
+			}
+		}
+	}
+	if len(s.Content.Ratings) > 0 {
+		r := s.Content.Ratings[len(s.Content.Ratings)-1]
+		parts = append(parts, fmt.Sprintf("RATING (%s): %s, score %.2f", r.Source, r.Type, r.Score))
+	}
+	return middle(strings.Join(parts, "\n"), maxShown)
+}
+
+// middle cuts a text in its middle.
+func middle(s string, n int) string {
+	if len(s) <= n {
+		return s
+	}
+	return strings.ToValidUTF8(s[:2*n/3], "") + "\n[...]\n" + strings.ToValidUTF8(s[len(s)-n/3:], "")
+}

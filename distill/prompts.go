@@ -1,0 +1,81 @@
+package distill
+
+import (
+	"embed"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+)
+
+//go:embed prompts/*.md
+var defaultPrompts embed.FS
+
+// Prompts are what a judge is told, by what it is asked.
+type Prompts struct{ Evaluate, Outcome, Success, Failure string }
+
+// promptFiles names the files and where their text goes.
+func (p *Prompts) files() map[string]*string {
+	return map[string]*string{"evaluate.md": &p.Evaluate, "outcome.md": &p.Outcome, "success.md": &p.Success, "failure.md": &p.Failure}
+}
+
+// maxPrompt bounds a prompt file, in bytes.
+const maxPrompt = 64 << 10
+
+// LoadPrompts reads the prompts of a directory; a file that is not there, or a directory of "", leaves the default.
+func LoadPrompts(dir string) (Prompts, error) {
+	var p Prompts
+	for name, to := range p.files() {
+		text, err := fs.ReadFile(defaultPrompts, "prompts/"+name)
+		if err != nil {
+			return p, err
+		}
+		if dir != "" {
+			own, err := os.ReadFile(filepath.Join(dir, name))
+			switch {
+			case err == nil:
+				text = own
+			case !errors.Is(err, fs.ErrNotExist):
+				return p, fmt.Errorf("distill.prompts: %w", err)
+			}
+		}
+		if len(text) > maxPrompt || strings.TrimSpace(string(text)) == "" {
+			return p, fmt.Errorf("distill.prompts: %s has %d bytes; write 1 to %d", name, len(text), maxPrompt)
+		}
+		*to = string(text)
+	}
+	if dir != "" {
+		if info, err := os.Stat(dir); err != nil || !info.IsDir() {
+			return p, fmt.Errorf("distill.prompts: there is no directory %s; `precept distill --print-prompts %s` makes one", dir, dir)
+		}
+	}
+	return p, nil
+}
+
+// PrintPrompts writes the default prompts into a directory, where a person can read and change them. What is there already stays.
+func PrintPrompts(dir string) error {
+	if err := os.MkdirAll(dir, 0o750); err != nil {
+		return err
+	}
+	var p Prompts
+	for name := range p.files() {
+		text, err := fs.ReadFile(defaultPrompts, "prompts/"+name)
+		if err != nil {
+			return err
+		}
+		f, err := os.OpenFile(filepath.Join(dir, name), os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644) //nolint:gosec // for people to read
+		if errors.Is(err, fs.ErrExist) {
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		_, err = f.Write(text)
+		if err = errors.Join(err, f.Close()); err != nil {
+			return err
+		}
+	}
+	return nil
+}

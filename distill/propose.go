@@ -1,0 +1,167 @@
+package distill
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"slices"
+
+	"precept/bank"
+	"precept/lesson"
+)
+
+// shortKey is a key's hash, short enough to be noted a hundred times.
+func shortKey(key string) string {
+	sum := sha256.Sum256([]byte(key))
+	return hex.EncodeToString(sum[:5])
+}
+
+// tested tries the draft's error patterns: each must fire on the errors that it came from, and must not fire on those of other
+// tools. What fails is left out; a draft without a trigger is none.
+func (w *work) tested(d *Draft) bool {
+	own := map[string]bool{}
+	for _, c := range d.cases {
+		own[c.Key] = true
+	}
+	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool { return !w.fires(d, p, own) })
+	return len(d.Errors)+len(d.Keywords) > 0
+}
+
+// Other errors that a trigger may fire on by mistake: this share of the kinds that were met, and some in any case.
+const (
+	strayShare = 0.03
+	strayFree  = 3
+)
+
+func (w *work) fires(d *Draft, phrase string, own map[string]bool) bool {
+	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: lesson.Trigger{ErrorPatterns: []string{phrase}, Tools: d.Tools}}
+	book := lesson.NewBook([]*lesson.Lesson{l})
+	hits, tried, stray, others := 0, 0, 0, 0
+	for key, texts := range w.errors {
+		for _, text := range texts {
+			tool := ""
+			if c := w.cases[key]; c != nil && !c.Shell {
+				tool = c.Tool
+			}
+			fired := len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.o.Now()})) > 0
+			switch {
+			case own[key]:
+				tried++
+				if fired {
+					hits++
+				}
+			default:
+				others++
+				if fired {
+					stray++
+				}
+			}
+		}
+	}
+	return (tried == 0 || hits > 0) && float64(stray) <= max(strayFree, strayShare*float64(others))
+}
+
+// propose hands a draft to the bank, or its evidence to the lesson that says the same already.
+func (w *work) propose(ctx context.Context, d *Draft) error {
+	l := d.lesson(w.tenant)
+	for _, old := range w.gone {
+		if old.Scope.Tenant == w.tenant && compareLessons(l, old) == duplicate {
+			w.sum.refuse(d, "it was put away before")
+			return nil
+		}
+	}
+	for _, old := range w.book.Lessons() {
+		if old.Scope.Tenant != "" && old.Scope.Tenant != w.tenant {
+			continue
+		}
+		kind, err := w.related(ctx, l, old)
+		if err != nil {
+			return err
+		}
+		if kind != duplicate {
+			continue
+		}
+		if old.State == lesson.Rejected {
+			w.sum.refuse(d, "it was rejected before")
+			return nil
+		}
+		return w.cite(ctx, d, old)
+	}
+	if against := w.book.Contradicts(l); len(against) > 0 {
+		d.Contradicts = against[0].Slug
+		w.sum.Contradictions++
+	}
+	if w.o.DryRun {
+		w.sum.add(d, string(lesson.Quarantined))
+		w.book = w.book.With(append(w.book.Lessons(), l))
+		return nil
+	}
+	res, err := w.o.Bank.Propose(ctx, bank.Proposal{
+		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
+		Trial: w.o.Auto && independent(d.Refs),
+	})
+	var refused *bank.Refused
+	switch {
+	case errors.As(err, &refused):
+		w.sum.refuse(d, string(refused.Faults[0].Code)+": "+refused.Faults[0].Message)
+	case errors.Is(err, bank.ErrTooMany):
+		w.sum.refuse(d, "too many lessons wait for approval")
+	case err != nil:
+		return err
+	default:
+		w.sum.add(d, string(res.Lesson.State))
+		w.book = w.book.With(append(w.book.Lessons(), res.Lesson))
+	}
+	return nil
+}
+
+// cite adds a draft's sessions to a lesson's evidence.
+func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
+	var fresh []lesson.Evidence
+	for _, e := range evidence(d.Refs) {
+		if !slices.ContainsFunc(old.Evidence, func(o lesson.Evidence) bool { return o.Kind == e.Kind && o.Ref == e.Ref }) {
+			fresh = append(fresh, e)
+		}
+	}
+	w.sum.Merged++
+	w.sum.MergedInto = append(w.sum.MergedInto, old.Slug)
+	if len(fresh) == 0 || w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
+		return nil
+	}
+	l, err := w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
+	switch {
+	case errors.Is(err, bank.ErrNoLesson): // it went in between
+		return nil
+	case err != nil:
+		return err
+	}
+	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
+	return nil
+}
+
+// related compares two lessons. That two are to be kept apart is remembered, so that no later wording merges them.
+func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error) {
+	kind := compareLessons(l, old)
+	if kind == unrelated || l.Slug == old.Slug {
+		return kind, nil
+	}
+	key := apartKey(l.Slug, old.Slug)
+	data, err := w.o.Notes.Note(ctx, w.tenant, key)
+	switch {
+	case err != nil:
+		return kind, err
+	case data != nil:
+		return apart, nil
+	case kind == apart && !w.o.DryRun:
+		return apart, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
+	}
+	return kind, nil
+}
+
+func apartKey(a, b string) string {
+	if a > b {
+		a, b = b, a
+	}
+	return "apart|" + a + "|" + b
+}

@@ -1,0 +1,376 @@
+package distill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/bank"
+	"precept/feedback"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+)
+
+// Source is where sessions are read.
+type Source interface {
+	Tenants(ctx context.Context) ([]string, error)
+	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
+	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+}
+
+// Notes is what the distiller keeps: what it has read, the kinds of failures it knows, and who is at work.
+type Notes interface {
+	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
+	Note(ctx context.Context, tenant, key string) ([]byte, error)
+	EachNote(ctx context.Context, tenant, prefix string, fn func(key string, data []byte) error) error
+	Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error
+	Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (bool, error)
+	Unclaim(ctx context.Context, name, owner string) error
+}
+
+// Bank is where lessons are proposed.
+type Bank interface {
+	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
+	Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error)
+	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
+	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (*lesson.Lesson, error)
+}
+
+// Options are what a distiller is made of. Source, Notes, Bank, Now and Owner are required.
+type Options struct {
+	Source   Source
+	Notes    Notes
+	Bank     Bank
+	Judge    Judge  // nil: the rules
+	Tenant   string // "": every one
+	Since    time.Time
+	DryRun   bool
+	Auto     bool // gate: auto
+	Settled  bool // read only sessions that are closed
+	Now      func() time.Time
+	Owner    string // unique among processes
+	Budget   Budget
+	Progress func(read int)
+	Failed   func(step string, err error) // told of what went wrong with one session; nil: nobody
+}
+
+// How long a tenant is claimed, and how often what was read is written down.
+const (
+	claimFor = 2 * time.Minute
+	batch    = 64
+)
+
+// Distiller makes lessons out of sessions. It starts nothing.
+type Distiller struct {
+	o     Options
+	known []known
+}
+
+// New makes a distiller.
+func New(o Options) (*Distiller, error) {
+	list, err := knownFailures()
+	if err != nil {
+		return nil, err
+	}
+	if o.Failed == nil {
+		o.Failed = func(string, error) {}
+	}
+	return &Distiller{o: o, known: list}, nil
+}
+
+// Once reads what is new, of every tenant that is asked for, and proposes what can be learned from it. What one session does
+// wrong stops no other; an error is the store's, the bank's or the context's.
+func (d *Distiller) Once(ctx context.Context) (Summary, error) {
+	sum := Summary{Refused: map[string]int{}}
+	tenants := []string{d.o.Tenant}
+	if d.o.Tenant == "" {
+		var err error
+		if tenants, err = d.o.Source.Tenants(ctx); err != nil {
+			return sum, fmt.Errorf("distill: list the tenants: %w", err)
+		}
+	}
+	for _, t := range tenants {
+		if err := d.tenant(ctx, t, &sum); err != nil {
+			return sum, err
+		}
+		if sum.Stopped != "" {
+			break
+		}
+	}
+	return sum, nil
+}
+
+// tenant distils one tenant's sessions, unless somebody else is at it.
+func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (err error) {
+	claim := "distill:" + tenant
+	ok := d.o.DryRun
+	if !ok {
+		if ok, err = d.o.Notes.Claim(ctx, claim, d.o.Owner, d.o.Now(), claimFor); err != nil {
+			return fmt.Errorf("distill: %w", err)
+		}
+	}
+	if !ok {
+		sum.Busy = append(sum.Busy, tenant)
+		return nil
+	}
+	if !d.o.DryRun {
+		defer func() {
+			free, cancel := context.WithTimeout(context.WithoutCancel(ctx), 5*time.Second)
+			defer cancel()
+			err = errors.Join(err, d.o.Notes.Unclaim(free, claim, d.o.Owner))
+		}()
+	}
+	w := &work{Distiller: d, tenant: tenant, claim: claim, sum: sum, fresh: map[string]*Case{}, errors: map[string][]string{}}
+	if err := w.open(ctx); err != nil {
+		return err
+	}
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.row(ctx, r) })
+	if err != nil && !errors.Is(err, errEnough) {
+		return errors.Join(fmt.Errorf("distill: %w", err), w.flush(context.WithoutCancel(ctx)))
+	}
+	if err := w.flush(ctx); err != nil {
+		return err
+	}
+	return w.conclude(ctx)
+}
+
+// errEnough ends a walk early: the budget is spent.
+var errEnough = errors.New("enough")
+
+// work is one tenant's distilling.
+type work struct {
+	*Distiller
+	tenant, claim string
+	sum           *Summary
+	book          *lesson.Book
+	gone          []*lesson.Lesson // archived and rejected ones: what was rejected once is not proposed again
+	cases         map[string]*Case
+	fresh         map[string]*Case // changed since they were written down
+	errors        map[string][]string
+	marks         map[session.ID][]byte
+	waiting       int
+}
+
+// mark is what is noted of a session that was read, for each kind of judge.
+type mark struct {
+	Hash  string   `json:"hash"`
+	Seen  int64    `json:"seen"`            // microseconds: a session that was not seen again has nothing new
+	Cases []string `json:"cases,omitempty"` // to which it has contributed
+	Said  Opinions `json:"said,omitempty"`  // of lessons in force
+}
+
+func (w *work) judgeName() string {
+	if w.o.Judge == nil {
+		return "rules"
+	}
+	return w.o.Judge.Name()
+}
+
+func (w *work) open(ctx context.Context) error {
+	var err error
+	if w.book, _, err = w.o.Bank.List(ctx); err != nil {
+		return fmt.Errorf("distill: read the lessons: %w", err)
+	}
+	if w.gone, _, err = w.o.Bank.Archived(ctx); err != nil {
+		return fmt.Errorf("distill: read the archived lessons: %w", err)
+	}
+	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
+	return w.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
+		var c Case
+		if json.Unmarshal(data, &c) == nil { // what an older release wrote otherwise is begun anew
+			w.cases[strings.TrimPrefix(key, "case|")] = &c
+		}
+		return nil
+	})
+}
+
+// row looks at one session. Whatever is wrong with it, the others are read.
+func (w *work) row(ctx context.Context, r session.Row) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.o.Settled && !r.Closed {
+		return nil
+	}
+	w.sum.Read++
+	if w.o.Progress != nil {
+		w.o.Progress(1)
+	}
+	old := map[string]mark{}
+	data, err := w.o.Notes.Mark(ctx, w.tenant, r.ID)
+	if err != nil {
+		return err
+	}
+	_ = json.Unmarshal(data, &old) // nothing, or nothing that is understood: it is read
+	name := w.judgeName()
+	last := old[name]
+	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
+		w.sum.Unchanged++
+		return nil
+	}
+	s, err := w.load(ctx, r)
+	if err != nil {
+		return err
+	}
+	hash := s.Hash()
+	if len(s.Content.Exchanges) == 0 {
+		return nil
+	}
+	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said}
+	if hash != last.Hash {
+		if err := w.judge(ctx, s, &next); err != nil {
+			return err
+		}
+	} else {
+		w.sum.Unchanged++
+	}
+	old[name] = next
+	if data, err = json.Marshal(old); err != nil {
+		return err
+	}
+	w.marks[r.ID] = data
+	if w.waiting++; w.waiting >= batch || w.o.Judge != nil {
+		return w.flush(ctx)
+	}
+	return nil
+}
+
+func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
+	s := &Session{Tenant: w.tenant, ID: r.ID.String(), At: r.Started}
+	var err error
+	if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
+		return nil, err
+	}
+	for i := range s.Content.Exchanges {
+		x := &s.Content.Exchanges[i]
+		s.Agent = x.Agent
+		for _, l := range x.Lessons {
+			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
+				s.InForce = append(s.InForce, l.Slug)
+			}
+		}
+	}
+	if w.o.Judge == nil {
+		return s, nil
+	}
+	entries, err := w.o.Source.Feedback(ctx, w.tenant, r.ID)
+	for i := range entries {
+		f := &entries[i]
+		s.Content.Ratings = append(s.Content.Ratings, sample.Rating{At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment, Turn: f.Turn})
+	}
+	return s, err
+}
+
+// judge reads a session by the rules, or has it read. A panic is this session's alone.
+func (w *work) judge(ctx context.Context, s *Session, m *mark) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.sum.Failed++
+			w.o.Failed("session "+s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			err = nil
+		}
+	}()
+	if w.o.Judge != nil {
+		return w.ask(ctx, s, m)
+	}
+	r := read(s)
+	w.sum.Judged++
+	for _, c := range append(r.failures(w.known), r.taught()...) {
+		w.note(&c.Case, m)
+		if len(w.errors[c.Key]) < 3 && len(w.errors) < 4096 {
+			w.errors[c.Key] = append(w.errors[c.Key], c.seen)
+		}
+	}
+	return nil
+}
+
+// note adds what a session says to a case. A session that is read again because it went on counts once.
+func (w *work) note(c *Case, m *mark) {
+	sum := shortKey(c.Key)
+	if slices.Contains(m.Cases, sum) {
+		return
+	}
+	if len(m.Cases) < 64 {
+		m.Cases = append(m.Cases, sum)
+	}
+	had := w.cases[c.Key]
+	switch {
+	case had != nil:
+		had.add(c)
+		w.fresh[c.Key] = had
+	case len(w.cases) < maxCases:
+		w.cases[c.Key] = c
+		w.fresh[c.Key] = c
+	}
+}
+
+// maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones finds it full.
+const maxCases = 5000
+
+// flush writes down what was read, and makes the claim last.
+func (w *work) flush(ctx context.Context) error {
+	if w.o.DryRun {
+		w.marks, w.waiting = map[session.ID][]byte{}, 0
+		return nil
+	}
+	notes := map[string][]byte{}
+	for key, c := range w.fresh {
+		data, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		notes["case|"+key] = data
+	}
+	if len(w.marks)+len(notes) == 0 {
+		return nil
+	}
+	ok, err := w.o.Notes.Claim(ctx, w.claim, w.o.Owner, w.o.Now(), claimFor)
+	if err != nil {
+		return fmt.Errorf("distill: %w", err)
+	}
+	if !ok {
+		return errors.New("distill: another one took over, since this one was silent for too long; what it has not written down the other one reads")
+	}
+	if err := w.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
+		return fmt.Errorf("distill: %w", err)
+	}
+	w.marks, w.waiting = map[session.ID][]byte{}, 0
+	w.fresh = map[string]*Case{}
+	return nil
+}
+
+// conclude proposes what the rules learned: the lessons of those cases that have grown since they were proposed last.
+func (w *work) conclude(ctx context.Context) error {
+	if w.o.Judge != nil {
+		return nil
+	}
+	list := make([]*Case, 0, len(w.cases))
+	for _, c := range w.cases {
+		list = append(list, c)
+	}
+	for _, d := range drafts(list, w.known) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Sessions > c.Proposed })
+		if !grown || !w.tested(&d) {
+			continue
+		}
+		w.sum.Candidates++
+		if err := w.propose(ctx, &d); err != nil {
+			return err
+		}
+		for _, c := range d.cases {
+			c.Proposed = c.Sessions
+			w.fresh[c.Key] = c
+		}
+	}
+	return w.flush(ctx)
+}
