@@ -110,12 +110,17 @@ type Reward struct {
 
 // Distill says who makes new lessons out of samples.
 type Distill struct {
-	Enabled bool          `yaml:"enabled" later:"yes"`
-	Every   time.Duration `yaml:"every" min:"1000000000" later:"yes"`
-	Judge   string        `yaml:"judge" later:"yes"`
-	Model   string        `yaml:"model" later:"yes"`
-	APIKey  Secret        `yaml:"api_key" later:"yes"`
-	Gate    string        `yaml:"gate" enum:"human|auto" later:"yes"`
+	Enabled     bool          `yaml:"enabled" restart:"yes"`
+	Every       time.Duration `yaml:"every" min:"1000000000" restart:"yes"`
+	Judge       string        `yaml:"judge" restart:"yes"`
+	Model       string        `yaml:"model" restart:"yes"`
+	APIKey      Secret        `yaml:"api_key" restart:"yes"`
+	Prompts     string        `yaml:"prompts" restart:"yes"`
+	MaxTokens   int           `yaml:"max_tokens" min:"0" restart:"yes"`
+	MaxCost     float64       `yaml:"max_cost" min:"0" restart:"yes"`
+	PriceInput  float64       `yaml:"price_input" min:"0" restart:"yes"`
+	PriceOutput float64       `yaml:"price_output" min:"0" restart:"yes"`
+	Gate        string        `yaml:"gate" enum:"human|auto" restart:"yes"`
 }
 
 // Writ switches the /lesson commands of assistants.

@@ -114,6 +114,9 @@ func (v *validator) places() {
 	}
 	if c.Distill.Judge != "rules" {
 		v.httpURL("distill.judge", c.Distill.Judge)
+		if c.Distill.Model == "" {
+			v.fault("distill.model", "", "is missing, and distill.judge is an API: name the model that judges")
+		}
 	}
 }
 

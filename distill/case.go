@@ -24,7 +24,7 @@ type Case struct {
 	Stubborn int      `json:"stubborn,omitempty"` // sessions in which the call was repeated and nothing helped
 	Most     int      `json:"most,omitempty"`     // the most failures of one session
 	Fixes    []Helped `json:"fixes,omitempty"`
-	Proposed int      `json:"proposed,omitempty"` // how many sessions it had when its lesson was proposed last
+	Open     bool     `json:"open,omitempty"` // it has grown since its lesson was proposed last
 }
 
 // Helped is a fix with the sessions in which it helped.
@@ -105,8 +105,8 @@ func caseOf(s *step, list []known) (c Case, ok bool) {
 	if k := recognise(list, s.text); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
 	}
-	m := message(s.text, publicWords(s))
-	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || opaque(strings.ReplaceAll(s.tool, ".", "")) && s.shell == nil && len(s.tool) > 80 {
+	m := message(s.text, publicWords(s), s.own())
+	if m.words < 2 || len(m.phrase) < 8 || len(m.phrase) > 160 || s.shell == nil && !isToolName(s.tool) {
 		return c, false
 	}
 	c = Case{Tool: s.tool, Show: m.show, Phrases: []string{m.phrase}}
@@ -123,12 +123,27 @@ func caseOf(s *step, list []known) (c Case, ok bool) {
 	return c, true
 }
 
+// own are the words that an error may repeat from the call.
+func (s *step) own() map[string]bool {
+	if s.shell != nil {
+		return nil // a command line's words are words of its program as often as not
+	}
+	return sent(&s.args)
+}
+
+// isToolName refuses names that no API lets a tool have: they would be text in a lesson.
+func isToolName(name string) bool {
+	return name != "" && len(name) <= 80 && !strings.ContainsFunc(name, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.:/", r)
+	})
+}
+
 // add merges what a session, or an earlier run, has to say into the case.
 func (c *Case) add(o *Case) {
 	c.Sessions += o.Sessions
 	c.Mended += o.Mended
 	c.Stubborn += o.Stubborn
-	c.Most = max(c.Most, o.Most)
+	c.Most, c.Open = max(c.Most, o.Most), c.Open || o.Open
 	for _, r := range o.Refs {
 		c.Refs = addRef(c.Refs, r)
 	}

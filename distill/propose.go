@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
+	"encoding/json"
 	"errors"
 	"slices"
 
@@ -82,8 +83,12 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		if kind != duplicate {
 			continue
 		}
-		if old.State == lesson.Rejected {
+		switch old.State {
+		case lesson.Rejected:
 			w.sum.refuse(d, "it was rejected before")
+			return nil
+		case lesson.Archived, lesson.Superseded, lesson.Expired:
+			w.sum.refuse(d, "it was put away before")
 			return nil
 		}
 		return w.cite(ctx, d, old)
@@ -97,9 +102,13 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		w.book = w.book.With(append(w.book.Lessons(), l))
 		return nil
 	}
+	refs, err := w.sightings(ctx, l.Slug, d.Refs)
+	if err != nil {
+		return err
+	}
 	res, err := w.o.Bank.Propose(ctx, bank.Proposal{
 		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
-		Trial: w.o.Auto && independent(d.Refs),
+		Trial: w.o.Auto && independent(refs),
 	})
 	var refused *bank.Refused
 	switch {
@@ -129,6 +138,10 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	if len(fresh) == 0 || w.o.DryRun || old.Form != lesson.FormAIP11 && len(old.Raw) > 0 {
 		return nil
 	}
+	refs, err := w.sightings(ctx, old.Slug, d.Refs)
+	if err != nil {
+		return err
+	}
 	l, err := w.o.Bank.Cite(ctx, old.Slug, fresh, "distill:"+w.judgeName())
 	switch {
 	case errors.Is(err, bank.ErrNoLesson): // it went in between
@@ -136,8 +149,63 @@ func (w *work) cite(ctx context.Context, d *Draft, old *lesson.Lesson) error {
 	case err != nil:
 		return err
 	}
-	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
+	if l, err = w.admit(ctx, l, refs); err != nil {
+		return err
+	}
+	w.replace(l)
 	return nil
+}
+
+// replace puts a lesson's newer version into the book.
+func (w *work) replace(l *lesson.Lesson) {
+	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
+}
+
+// admit starts the trial of a lesson of the distiller's that waits, when a second sighting came and the gate is automatic. What
+// a person has decided about it stays decided.
+func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
+	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() || !independent(refs) {
+		return l, nil
+	}
+	w.replace(l)
+	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
+		return l, nil
+	}
+	res, err := w.o.Bank.Act(ctx, l.Slug, lesson.StartTrial, lesson.TrialPlan{}, autoGate, false)
+	var refused *bank.Refused
+	switch {
+	case errors.As(err, &refused) || errors.Is(err, bank.ErrNoLesson):
+		return l, nil
+	case err != nil:
+		return l, err
+	}
+	return res.Lesson, nil
+}
+
+// autoGate is who lets a lesson into a trial where no person does.
+const autoGate = "gate: auto"
+
+// sightings are the sessions in which a lesson was seen, with what tells whether they hang on each other, which a lesson's file
+// does not hold.
+func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
+	key := "refs|" + slug
+	var list []Ref
+	data, err := w.o.Notes.Note(ctx, w.tenant, key)
+	if err != nil {
+		return nil, err
+	}
+	_ = json.Unmarshal(data, &list) // nothing, or nothing that is understood: it begins anew
+	had := len(list)
+	for _, r := range refs {
+		list = addRef(list, r)
+	}
+	if len(list) == had || w.o.DryRun {
+		return list, nil
+	}
+	if data, err = json.Marshal(list); err != nil {
+		return nil, err
+	}
+	return list, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
 // related compares two lessons. That two are to be kept apart is remembered, so that no later wording merges them.

@@ -262,6 +262,12 @@ func (g *group) draft() (Draft, bool) {
 	case fixForm, fixOffered, fixNarrow, fixFewer, fixAdded, fixRemoved:
 		return g.finish(d, g.argument(&d), g.tools())
 	default:
+		if tools := g.tools(); len(tools) > 1 {
+			for i := range tools {
+				tools[i] = code(tools[i])
+			}
+			d.Applies = fmt.Sprintf("%s answers %s.", join(tools[:min(4, len(tools))], "or"), g.sayings())
+		}
 		return g.finish(d, g.way(&d), g.tools())
 	}
 }

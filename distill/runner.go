@@ -40,6 +40,7 @@ type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
+	Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error)
 	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (*lesson.Lesson, error)
 }
 
@@ -291,14 +292,22 @@ func (w *work) judge(ctx context.Context, s *Session, m *mark) (err error) {
 	return nil
 }
 
-// note adds what a session says to a case. A session that is read again because it went on counts once.
+// note adds what a session says to a case. A session that is read again because it went on counts once, and what is new in it
+// once, too.
 func (w *work) note(c *Case, m *mark) {
-	sum := shortKey(c.Key)
-	if slices.Contains(m.Cases, sum) {
+	first := m.adds(c.Key)
+	fixes := c.Fixes[:0:0]
+	for _, h := range c.Fixes {
+		if m.adds(c.Key + "|" + h.Kind + "|" + h.Param + "|" + h.Other + "|" + h.How) {
+			fixes = append(fixes, h)
+		}
+	}
+	if !first && len(fixes) == 0 {
 		return
 	}
-	if len(m.Cases) < 64 {
-		m.Cases = append(m.Cases, sum)
+	c.Fixes, c.Open = fixes, true
+	if !first {
+		c.Sessions, c.Stubborn = 0, 0
 	}
 	had := w.cases[c.Key]
 	switch {
@@ -309,6 +318,19 @@ func (w *work) note(c *Case, m *mark) {
 		w.cases[c.Key] = c
 		w.fresh[c.Key] = c
 	}
+}
+
+// maxAdded bounds what one session may add to.
+const maxAdded = 128
+
+// adds says whether the session has not added that yet, and notes that it has now.
+func (m *mark) adds(key string) bool {
+	sum := shortKey(key)
+	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
+		return false
+	}
+	m.Cases = append(m.Cases, sum)
+	return true
 }
 
 // maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones finds it full.
@@ -359,7 +381,7 @@ func (w *work) conclude(ctx context.Context) error {
 		if err := ctx.Err(); err != nil {
 			return err
 		}
-		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Sessions > c.Proposed })
+		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Open })
 		if !grown || !w.tested(&d) {
 			continue
 		}
@@ -368,7 +390,7 @@ func (w *work) conclude(ctx context.Context) error {
 			return err
 		}
 		for _, c := range d.cases {
-			c.Proposed = c.Sessions
+			c.Open = false
 			w.fresh[c.Key] = c
 		}
 	}

@@ -32,15 +32,16 @@ type said struct {
 	words  int    // of the phrase
 }
 
-// message finds the stable part of a failed result. public are further words that are nobody's: of the tool and its parameters.
-func message(text string, public map[string]bool) (best said) {
+// message finds the stable part of a failed result. public are further words that are nobody's (of the tool and its parameters), own
+// words that the call itself sent.
+func message(text string, public, own map[string]bool) (best said) {
 	lines := strings.Split(detect.Signature(text), "\n")
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {
 			l = l[:240]
 		}
-		s, special := stable(l, public)
+		s, special := stable(l, public, own)
 		// The exception that ends a traceback says more than the line before it; otherwise the first line says most.
 		r := min(s.words, 6)*4 - i
 		if special {
@@ -54,15 +55,15 @@ func message(text string, public map[string]bool) (best said) {
 }
 
 // stable reads one line. special: it holds the name of an error.
-func stable(line string, public map[string]bool) (said, bool) {
-	l := scanner{line: line, from: -1}
+func stable(line string, public, own map[string]bool) (said, bool) {
+	l := scanner{line: line, from: -1, public: public, own: own}
 	for at := 0; at < len(line); {
 		if line[at] == ' ' || line[at] == '\t' {
 			at++
 			continue
 		}
 		next := at + tokenLength(line[at:])
-		l.token(at, next, public)
+		l.token(at, next)
 		at = next
 	}
 	l.end()
@@ -81,6 +82,8 @@ type scanner struct {
 	from, to int // the run that goes on; from is -1 where none does
 	words    int
 	special  bool
+
+	public, own map[string]bool
 }
 
 func (l *scanner) end() {
@@ -91,15 +94,16 @@ func (l *scanner) end() {
 }
 
 // token reads the word between two places.
-func (l *scanner) token(at, next int, public map[string]bool) {
+func (l *scanner) token(at, next int) {
 	lo, hi := trimToken(l.line, at, next)
 	if dot := strings.LastIndexByte(l.line[lo:hi], '.'); dot >= 0 && isErrorName(l.line[lo+dot+1:hi]) {
 		lo += dot + 1 // an exception's module is in front of it
 	}
 	word := l.line[lo:hi]
-	kind := judge(word, public)
-	if lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0 && !public[strings.ToLower(word)] {
-		kind = private // quoted
+	kind, low := judge(word, l.public), strings.ToLower(word)
+	quoted := lo > at && strings.IndexByte("'\"`[<{", l.line[lo-1]) >= 0
+	if (quoted || l.own[low] && word != "") && !l.public[low] {
+		kind = private
 	}
 	shown := l.line[at:next]
 	if lo > at+1 {
@@ -246,6 +250,22 @@ func isErrorName(t string) bool {
 		}
 	}
 	return false
+}
+
+// sent are the words of short values of a call: an error that repeats them speaks of the session.
+func sent(a *arguments) map[string]bool {
+	out := map[string]bool{}
+	for _, v := range a.object {
+		if t, ok := v.(string); ok && len(t) < 80 {
+			words := strings.FieldsFunc(strings.ToLower(t), func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) })
+			if len(words) <= 4 {
+				for _, w := range words {
+					out[w] = true
+				}
+			}
+		}
+	}
+	return out
 }
 
 // publicWords are the words of a call that are the tool's own: its name, its parameters, and the parts of both.

@@ -137,6 +137,11 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if cfg.Ledger.File != "" {
 		p.follow = append(p.follow, p.followLedger(cfg))
 	}
+	if st, ok := backend.(distillStore); ok && cfg.Distill.Enabled {
+		if err := p.distils(cfg, st); err != nil {
+			return err
+		}
+	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,

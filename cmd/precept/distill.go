@@ -1,0 +1,175 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+	"precept/distill"
+)
+
+// distillFlags are the verb's own.
+type distillFlags struct {
+	once, follow bool
+	judge, model string
+	since        string
+	tenant       string
+	dryRun       bool
+	asJSON       bool
+	printPrompts string
+}
+
+func (w *world) distill() *cobra.Command {
+	var f distillFlags
+	c := &cobra.Command{
+		Use:   "distill",
+		Short: "Make candidate lessons out of past sessions",
+		Long: "Distill reads the sessions that are new since it last ran, and proposes lessons: by rules (a failed call and what then worked, what people corrected), " +
+			"or by a model behind an OpenAI-compatible API. What it proposes waits for approval (`precept lessons list --state quarantined`), or goes to a trial with distill.gate: auto. " +
+			"It works beside a running server; one distiller works at a tenant at a time. A session is read once for each state of its content. " +
+			"--follow goes on until it is stopped. Exit code 1: the store, the lessons or the judge could not be reached.",
+		Args: arguments(cobra.NoArgs),
+	}
+	shown := append(storeKeys(), "lessons", "distill.gate", "distill.max_tokens", "distill.max_cost", "distill.prompts", "distill.api_key", "distill.every")
+	flags := addConfigFlags(c, shown...)
+	c.Flags().BoolVar(&f.once, "once", false, "read what is new and end (the default)")
+	c.Flags().BoolVar(&f.follow, "follow", false, "do so every distill.every until stopped, for sessions that are closed")
+	c.Flags().StringVar(&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)")
+	c.Flags().StringVar(&f.model, "model", "", "the model that judges (distill.model)")
+	c.Flags().StringVar(&f.since, "since", "", "only sessions that began from this time on (2026-01-31, or RFC 3339)")
+	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
+	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what would be proposed, and write nothing")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.Flags().StringVar(&f.printPrompts, "print-prompts", "", "write the judge's prompts into this directory, to be read and changed (distill.prompts), and end")
+	c.MarkFlagsMutuallyExclusive("once", "follow")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		if f.printPrompts != "" {
+			if err := distill.PrintPrompts(f.printPrompts); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintf(w.out, "the prompts are in %s; files that were there already are as they were\n", f.printPrompts)
+			return err
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		return w.runDistill(c.Context(), cfg, &f)
+	}
+	return c
+}
+
+// override puts the verb's flags over the configuration.
+func (f *distillFlags) override(cfg *configs.Config) error {
+	if f.judge != "" {
+		cfg.Distill.Judge = f.judge
+	}
+	if f.model != "" {
+		cfg.Distill.Model = f.model
+	}
+	switch {
+	case cfg.Distill.Judge == "rules" && f.model != "":
+		return misuse(errors.New("--model is of an API, and --judge says rules; give --judge URL"))
+	case cfg.Distill.Judge != "rules" && !strings.HasPrefix(cfg.Distill.Judge, "http://") && !strings.HasPrefix(cfg.Distill.Judge, "https://"):
+		return misuse(fmt.Errorf("--judge %q is neither rules nor an address; write http://127.0.0.1:11434/v1, say", cfg.Distill.Judge))
+	case cfg.Distill.Judge != "rules" && cfg.Distill.Model == "":
+		return misuse(errors.New("--judge names an API; say with --model which model judges"))
+	case f.follow && f.dryRun:
+		return misuse(errors.New("--dry-run reads once; leave --follow out"))
+	}
+	return nil
+}
+
+func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillFlags) error {
+	if err := f.override(cfg); err != nil {
+		return err
+	}
+	since, err := parseDay("since", f.since)
+	if err != nil {
+		return misuse(err)
+	}
+	d, closeStore, err := w.openDistiller(ctx, cfg, f.dryRun)
+	if err != nil {
+		return err
+	}
+	defer closeStore()
+	d.o.Tenant, d.o.Since, d.o.DryRun, d.o.Settled = f.tenant, since, f.dryRun, f.follow
+	d.o.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", printable(step+": "+err.Error())) }
+	if f.follow {
+		ctx, stop := stoppable(ctx)
+		defer stop()
+		return d.follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
+			if err != nil {
+				fmt.Fprintln(w.err, "precept:", err)
+			} else if s.Judged+s.Proposed+s.Merged > 0 {
+				_ = w.tellDistill(&s, f)
+			}
+		})
+	}
+	watch := w.newProgress("sessions", 0)
+	d.o.Progress = func(n int) { watch.add(int64(n)) }
+	sum, err := d.once(ctx)
+	watch.end()
+	if err != nil {
+		return err
+	}
+	if err := w.tellDistill(&sum, f); err != nil {
+		return err
+	}
+	if len(sum.Busy) > 0 {
+		return fmt.Errorf("somebody else is distilling %s; what is new there is read by them", printable(strings.Join(sum.Busy, ", ")))
+	}
+	return nil
+}
+
+// tellDistill prints a summary.
+func (w *world) tellDistill(s *distill.Summary, f *distillFlags) error {
+	if f.asJSON {
+		return writeJSON(w.out, s)
+	}
+	for i := range s.Drafts {
+		d := &s.Drafts[i]
+		fmt.Fprintf(w.out, "%-11s %s\n            %s\n", d.State, printable(d.Slug), printable(d.Title))
+		for _, a := range d.Advice {
+			fmt.Fprintf(w.out, "            | %s\n", printable(a))
+		}
+		if d.Reason != "" {
+			fmt.Fprintf(w.out, "            %s\n", printable(d.Reason))
+		}
+		if d.Contradicts != "" {
+			fmt.Fprintf(w.out, "            says the opposite of %s; both are kept\n", printable(d.Contradicts))
+		}
+	}
+	fmt.Fprintf(w.out, "read %d sessions, %d of them new; judged %d, %d could not be; %d candidates: %d proposed, %d merged into lessons that are there, %d refused\n",
+		s.Read, s.Read-s.Unchanged, s.Judged, s.Failed, s.Candidates, s.Proposed, s.Merged, total(s.Refused))
+	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
+		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], printable(why))
+	}
+	if s.Opinions > 0 {
+		fmt.Fprintf(w.out, "%d opinions on lessons in force\n", s.Opinions)
+	}
+	if s.Tokens > 0 {
+		fmt.Fprintf(w.out, "the judge took %d tokens, %.4f in the prices of the configuration\n", s.Tokens, s.Cost)
+	}
+	if s.Stopped != "" {
+		fmt.Fprintln(w.out, "stopped early:", s.Stopped)
+	}
+	if s.Proposed > 0 && !f.dryRun {
+		fmt.Fprintln(w.out, "`precept lessons list --state quarantined` lists what waits; `precept lessons approve SLUG` sets one in force")
+	}
+	return nil
+}
+
+func total(m map[string]int) (n int) {
+	for _, v := range m {
+		n += v
+	}
+	return n
+}
+

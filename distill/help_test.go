@@ -1,0 +1,171 @@
+package distill_test
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/distill"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+// event is one thing of a made-up session: "user: words", "agent: words", or a call.
+type event struct {
+	say                string // role: words
+	tool, args, result string
+}
+
+func user(words string) event              { return event{say: "user: " + words} }
+func agent(words string) event             { return event{say: "assistant: " + words} }
+func call(tool, args, result string) event { return event{tool: tool, args: args, result: result} }
+
+// bench is a store, a bank and a clock to try the distiller with.
+type bench struct {
+	*testing.T
+	store *sqlite.Store
+	dir   string
+	bank  *bank.Bank
+	now   time.Time
+	n     int
+}
+
+func newBench(t *testing.T) *bench {
+	t.Helper()
+	b := &bench{T: t, dir: filepath.Join(t.TempDir(), "lessons"), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
+	var err error
+	b.store, err = sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "p.db"), Now: b.clock})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = b.store.Close() })
+	b.bank = bank.New(bank.Options{Place: bank.Directory(b.dir), Now: b.clock, Checks: lesson.Checks{Secrets: func(s string) []string {
+		if strings.Contains(s, "@") {
+			return []string{"email"}
+		}
+		return nil
+	}}})
+	return b
+}
+
+func (b *bench) clock() time.Time { return b.now }
+
+// session keeps a conversation. The same name again with more in it is the same session that went on.
+func (b *bench) session(name string, events ...event) session.ID {
+	b.Helper()
+	return b.of("default", name, nil, events...)
+}
+
+func (b *bench) of(tenant, name string, lessons []sample.Lesson, events ...event) session.ID {
+	b.Helper()
+	var id session.ID
+	copy(id[:], fmt.Sprintf("%-16s", name))
+	b.n++
+	x := sample.Exchange{
+		ID: fmt.Sprintf("0000%04d-0000-4000-8000-%012x", len(events), id[:6]), Tenant: tenant, Agent: "coder", Session: id.String(), SessionName: name, Turn: 1, At: b.now, Dialect: "chat",
+		Status: 200, Outcome: sample.Complete, Lessons: lessons,
+	}
+	for i, e := range events {
+		role, words, said := strings.Cut(e.say, ": ")
+		if said {
+			x.New = append(x.New, raw(map[string]any{"role": role, "content": words}))
+			continue
+		}
+		callID := fmt.Sprint("c", i)
+		x.New = append(x.New,
+			raw(map[string]any{"role": "assistant", "content": nil, "tool_calls": []any{map[string]any{"id": callID, "type": "function", "function": map[string]any{"name": e.tool, "arguments": e.args}}}}),
+			raw(map[string]any{"role": "tool", "tool_call_id": callID, "content": e.result}))
+	}
+	x.Reply.Text = "Done."
+	seen := b.now.Add(time.Duration(b.n) * time.Second)
+	row := session.Row{Tenant: tenant, ID: id, Started: b.now, Seen: seen, Closed: true, Data: []byte("{}")}
+	if err := b.store.Write(b.Context(), session.Batch{Rows: []session.Row{row}, Exchanges: []sample.Exchange{x}}); err != nil {
+		b.Fatal(err)
+	}
+	return id
+}
+
+func raw(v any) json.RawMessage {
+	data, _ := json.Marshal(v)
+	return data
+}
+
+// distil runs once and must succeed.
+func (b *bench) distil(change ...func(*distill.Options)) distill.Summary {
+	b.Helper()
+	sum, err := b.try(b.Context(), change...)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return sum
+}
+
+func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (distill.Summary, error) {
+	o := distill.Options{Source: b.store, Notes: b.store, Bank: b.bank, Now: b.clock, Owner: "test"}
+	for _, c := range change {
+		c(&o)
+	}
+	d, err := distill.New(o)
+	if err != nil {
+		return distill.Summary{}, err
+	}
+	return d.Once(ctx)
+}
+
+// slugs lists the lessons that are there, by slug.
+func (b *bench) slugs() []string {
+	b.Helper()
+	var out []string
+	for _, l := range b.lessons() {
+		out = append(out, l.Slug)
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (b *bench) lessons() []*lesson.Lesson {
+	b.Helper()
+	book, problems, err := b.bank.List(b.Context())
+	if err != nil || len(problems) > 0 {
+		b.Fatal(problems, err)
+	}
+	return book.Lessons()
+}
+
+func (b *bench) lesson(slug string) *lesson.Lesson {
+	b.Helper()
+	for _, l := range b.lessons() {
+		if l.Slug == slug {
+			return l
+		}
+	}
+	b.Fatalf("there is no %s but %v", slug, b.slugs())
+	return nil
+}
+
+// log is the bank's audit log.
+func (b *bench) log() string {
+	b.Helper()
+	data, err := os.ReadFile(filepath.Join(b.dir, lesson.LogFile))
+	if err != nil && !errors.Is(err, os.ErrNotExist) {
+		b.Fatal(err)
+	}
+	return string(data)
+}
+
+func equal(t testing.TB, what string, have, want any) {
+	t.Helper()
+	if fmt.Sprintf("%+v", have) != fmt.Sprintf("%+v", want) {
+		t.Errorf("%s:\nhave %+v\nwant %+v", what, have, want)
+	}
+}

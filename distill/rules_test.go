@@ -1,0 +1,264 @@
+package distill_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/distill"
+	"precept/lesson"
+)
+
+// Each case is a session and the lesson that comes of it; "" where silence is right.
+func TestRules(t *testing.T) {
+	for name, c := range map[string]struct {
+		events []event
+		slug   string
+		holds  []string // in title and advice
+		fires  string   // an error of another session
+	}{
+		"a parameter in another form": {
+			[]event{
+				user("Which hotels are in Ghent?"),
+				call("find_hotels", `{"city":"Ghent","stars":"four"}`, `{"error":"stars must be an integer: four"}`),
+				call("find_hotels", `{"city":"Ghent","stars":"4"}`, `{"hotels":["Marriott"]}`),
+			},
+			"give-stars-as-a-whole-number-to-find-hotels", []string{"`stars`", "a whole number"}, `{"error":"stars must be an integer: three"}`,
+		},
+		"another tool to the same end": {
+			[]event{
+				user("Exchange order W77812."),
+				call("exchange_shipped_items", `{"order_id":"W77812","item":"88213"}`, "Error: non-shipped order cannot be exchanged"),
+				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, `{"status":"pending (modified)"}`),
+			},
+			"use-modify-pending-items-when-exchange-shipped-items-fails", []string{"`modify_pending_items`"}, "Error: non-shipped order cannot be exchanged",
+		},
+		"what undoes is no replacement": {
+			[]event{
+				user("Change order W77812."),
+				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, "Error: item not found or not available"),
+				call("cancel_pending_items", `{"order_id":"W77812"}`, `{"status":"cancelled"}`),
+			}, "", nil, "",
+		},
+		"a value that had to be looked up": {
+			[]event{
+				user("Pay for it."),
+				call("pay_invoice", `{"invoice":"I-20931","method":"visa"}`, "Error: payment method not found"),
+				call("get_customer", `{"name":"Ada Byron"}`, `{"methods":["card_55812"]}`),
+				call("pay_invoice", `{"invoice":"I-20931","method":"card_55812"}`, `{"paid":true}`),
+			},
+			"take-method-from-get-customer-before-pay-invoice", []string{"`get_customer`"}, "Error: payment method not found",
+		},
+		"a missing module": {
+			[]event{
+				user("Plot it."),
+				call("bash", `{"command":"python plot.py"}`, "Traceback (most recent call last):\n  File \"plot.py\", line 1, in <module>\n    import seaborn\nModuleNotFoundError: No module named 'seaborn'"),
+				call("bash", `{"command":"pip install seaborn"}`, "Successfully installed seaborn-0.13.2"),
+				call("bash", `{"command":"python plot.py"}`, "done"),
+			},
+			"install-a-missing-python-module-first", []string{"ModuleNotFoundError"}, "ModuleNotFoundError: No module named 'polars'",
+		},
+		"another program": {
+			[]event{
+				user("Run the server."),
+				call("bash", `{"command":"python manage.py runserver"}`, "bash: python: command not found"),
+				call("bash", `{"command":"python3 manage.py runserver"}`, "Starting development server"),
+			},
+			"use-python3-instead-of-python", []string{"`python3`"}, "bash: python: command not found",
+		},
+		"another option": {
+			[]event{
+				user("Find the digits."),
+				call("bash", `{"command":"grep -n '\\d+' notes.txt"}`, "grep: invalid option in pattern\n[exit code: 2]"),
+				call("bash", `{"command":"grep -n -P '\\d+' notes.txt"}`, "3: 42"),
+			},
+			"run-grep-with-p", []string{"`-P`"}, "grep: invalid option in pattern",
+		},
+		"what a person said": {
+			[]event{
+				user("Add the left-pad package."),
+				call("bash", `{"command":"npm install left-pad"}`, "added 1 package"),
+				agent("I installed it with npm."),
+				user("No, that's wrong, use pnpm, not npm."),
+				call("bash", `{"command":"pnpm install left-pad"}`, "done"),
+			},
+			"use-pnpm-instead-of-npm", []string{"`pnpm`"}, "",
+		},
+		"the world changed, not the call": {
+			[]event{
+				user("Is the service up?"),
+				call("bash", `{"command":"curl -s localhost:9000/health"}`, "curl: (7) Failed to connect to localhost port 9000: Connection refused\n[exit code: 7]"),
+				call("bash", `{"command":"curl -s localhost:9000/health"}`, "ok"),
+			}, "", nil, "",
+		},
+		"a single failure that nothing explains": {
+			[]event{user("Do it."), call("frobnicate", `{"x":1}`, "Error: frobnication of the Wibble account failed")}, "", nil, "",
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.session("one", c.events...)
+			sum := b.distil()
+			if c.slug == "" {
+				equal(t, "lessons", b.slugs(), []string(nil))
+				return
+			}
+			equal(t, "lessons", b.slugs(), []string{c.slug})
+			l := b.lesson(c.slug)
+			if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
+				t.Errorf("state %s, evidence %v, %+v", l.State, l.Evidence, sum)
+			}
+			for _, want := range c.holds {
+				if !strings.Contains(l.Title+l.Body, want) {
+					t.Errorf("%q is not in\n%s\n%s", want, l.Title, l.Body)
+				}
+			}
+			for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
+				if strings.Contains(string(l.Raw), secret) {
+					t.Errorf("the lesson holds %q of the session:\n%s", secret, l.Raw)
+				}
+			}
+			if c.fires == "" {
+				return
+			}
+			active := l.Clone()
+			active.State = lesson.Active
+			q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: toolOf(c.events), Text: c.fires}}, Tenant: "default", Now: b.now}
+			if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
+				t.Errorf("%q does not fire %v", c.fires, l.Trigger.ErrorPatterns)
+			}
+		})
+	}
+}
+
+func toolOf(events []event) string {
+	for _, e := range events {
+		if e.tool != "" {
+			return e.tool
+		}
+	}
+	return ""
+}
+
+// One error in many sessions is one lesson whose evidence grows; the text stays, so that an approval holds.
+func TestOneErrorOneLesson(t *testing.T) {
+	b := newBench(t)
+	var hash string
+	for n := range 120 {
+		b.session(fmt.Sprint("s", n), user(fmt.Sprint("Task number ", n)),
+			call("Edit", fmt.Sprintf(`{"file_path":"/home/u/f%d.go","old_string":"a","new_string":"b"}`, n), "File has not been read yet. Read it first before writing to it."),
+			call("Read", fmt.Sprintf(`{"file_path":"/home/u/f%d.go"}`, n), "1\tpackage a"),
+			call("Edit", fmt.Sprintf(`{"file_path":"/home/u/f%d.go","old_string":"a","new_string":"b"}`, n), "The file has been updated."))
+		if n == 0 || n == 40 || n == 119 {
+			b.distil()
+			l := b.lesson("read-a-file-before-editing-it")
+			if hash != "" && l.ContentHash != hash {
+				t.Error("the text changed with the evidence")
+			}
+			hash = l.ContentHash
+		}
+	}
+	equal(t, "lessons", b.slugs(), []string{"read-a-file-before-editing-it"})
+	if n := len(b.lesson("read-a-file-before-editing-it").Evidence); n < 2 || n > 50 {
+		t.Errorf("%d references", n)
+	}
+	again := b.distil()
+	equal(t, "nothing is new", []int{again.Read, again.Unchanged, again.Judged, again.Candidates}, []int{120, 120, 0, 0})
+}
+
+// A session that goes on is read again and counted once.
+func TestSessionThatGoesOn(t *testing.T) {
+	b := newBench(t)
+	begin := []event{user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`)}
+	b.session("one", begin...)
+	equal(t, "at first", b.distil().Proposed, 0)
+	b.session("one", append(begin, call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))...)
+	sum := b.distil()
+	equal(t, "read again", []int{sum.Judged, sum.Proposed}, []int{1, 1})
+}
+
+// A dry run writes nothing, and what was rejected is not proposed again.
+func TestDryRunAndRejected(t *testing.T) {
+	b := newBench(t)
+	stars := []event{
+		user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`),
+	}
+	b.session("one", stars...)
+	dry := b.distil(func(o *distill.Options) { o.DryRun = true })
+	if dry.Proposed != 1 || len(b.slugs()) != 0 || b.log() != "" {
+		t.Errorf("%+v, %v", dry, b.slugs())
+	}
+	b.distil()
+	slug := b.slugs()[0]
+	if _, err := b.bank.Act(t.Context(), slug, lesson.Reject, lesson.TrialPlan{}, "me", false); err != nil {
+		t.Fatal(err)
+	}
+	b.session("two", append([]event{user("Something else entirely, in other words")}, stars[1:]...)...)
+	sum := b.distil()
+	equal(t, "refused", sum.Refused, map[string]int{"it was rejected before": 1})
+	if b.lesson(slug).State != lesson.Rejected {
+		t.Error(b.lesson(slug).State)
+	}
+}
+
+// With gate: auto two sessions that do not hang on each other start a trial; one task given twice is one sighting.
+func TestGate(t *testing.T) {
+	stars := func(task string) []event {
+		return []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}
+	}
+	auto := func(o *distill.Options) { o.Auto = true }
+	state := func(b *bench) lesson.State { return b.lesson("give-stars-as-a-whole-number-to-find-hotels").State }
+	t.Run("two tasks", func(t *testing.T) {
+		b := newBench(t)
+		b.session("one", stars("Find hotels in Bonn.")...)
+		b.session("two", stars("Where could I sleep tonight?")...)
+		b.distil(auto)
+		equal(t, "state", state(b), lesson.Trial)
+	})
+	t.Run("one after the other", func(t *testing.T) {
+		b := newBench(t)
+		b.session("one", stars("Find hotels in Bonn.")...)
+		b.distil(auto)
+		equal(t, "one sighting", state(b), lesson.Quarantined)
+		b.session("two", stars("Where could I sleep tonight?")...)
+		b.distil(auto)
+		equal(t, "two sightings", state(b), lesson.Trial)
+	})
+	t.Run("one task twice", func(t *testing.T) {
+		b := newBench(t)
+		b.session("one", stars("Find hotels in Bonn.")...)
+		b.session("two", stars("Find hotels in Bonn.")...)
+		b.distil(auto)
+		equal(t, "state", state(b), lesson.Quarantined)
+	})
+	t.Run("by a person", func(t *testing.T) {
+		b := newBench(t)
+		b.session("one", stars("Find hotels in Bonn.")...)
+		b.session("two", stars("Where could I sleep tonight?")...)
+		b.distil()
+		equal(t, "state", state(b), lesson.Quarantined)
+	})
+}
+
+// Tenants learn for themselves, and not of each other.
+func TestTenants(t *testing.T) {
+	b := newBench(t)
+	for _, tenant := range []string{"red", "blue"} {
+		b.of(tenant, "s-"+tenant, nil, user("Find hotels."), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`))
+	}
+	b.distil()
+	list := b.lessons()
+	if len(list) != 2 || list[0].Scope.Tenant == list[1].Scope.Tenant || len(list[0].Evidence) != 1 {
+		t.Errorf("%v", b.slugs())
+	}
+}
+
+// Somebody else is at it: nothing is done twice.
+func TestOneAtATime(t *testing.T) {
+	b := newBench(t)
+	b.session("one", user("x"))
+	if ok, err := b.store.Claim(t.Context(), "distill:default", "another", b.now, 1e9*60); !ok || err != nil {
+		t.Fatal(ok, err)
+	}
+	equal(t, "busy", b.distil().Busy, []string{"default"})
+}
