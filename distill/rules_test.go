@@ -23,7 +23,9 @@ func TestRules(t *testing.T) {
 				call("find_hotels", `{"city":"Ghent","stars":"four"}`, `{"error":"stars must be an integer: four"}`),
 				call("find_hotels", `{"city":"Ghent","stars":"4"}`, `{"hotels":["Marriott"]}`),
 			},
-			"give-stars-as-a-whole-number-to-find-hotels", []string{"`stars`", "a whole number"}, `{"error":"stars must be an integer: three"}`,
+			"give-stars-as-a-whole-number-to-find-hotels",
+			[]string{"`stars`", "a whole number"},
+			`{"error":"stars must be an integer: three"}`,
 		},
 		"another tool to the same end": {
 			[]event{
@@ -31,7 +33,9 @@ func TestRules(t *testing.T) {
 				call("exchange_shipped_items", `{"order_id":"W77812","item":"88213"}`, "Error: non-shipped order cannot be exchanged"),
 				call("modify_pending_items", `{"order_id":"W77812","item":"88213"}`, `{"status":"pending (modified)"}`),
 			},
-			"use-modify-pending-items-when-exchange-shipped-items-fails", []string{"`modify_pending_items`"}, "Error: non-shipped order cannot be exchanged",
+			"use-modify-pending-items-when-exchange-shipped-items-fails",
+			[]string{"`modify_pending_items`"},
+			"Error: non-shipped order cannot be exchanged",
 		},
 		"what undoes is no replacement": {
 			[]event{
@@ -47,7 +51,9 @@ func TestRules(t *testing.T) {
 				call("get_customer", `{"name":"Ada Byron"}`, `{"methods":["card_55812"]}`),
 				call("pay_invoice", `{"invoice":"I-20931","method":"card_55812"}`, `{"paid":true}`),
 			},
-			"take-method-from-get-customer-before-pay-invoice", []string{"`get_customer`"}, "Error: payment method not found",
+			"take-method-from-get-customer-before-pay-invoice",
+			[]string{"`get_customer`"},
+			"Error: payment method not found",
 		},
 		"a missing module": {
 			[]event{
@@ -56,7 +62,9 @@ func TestRules(t *testing.T) {
 				call("bash", `{"command":"pip install seaborn"}`, "Successfully installed seaborn-0.13.2"),
 				call("bash", `{"command":"python plot.py"}`, "done"),
 			},
-			"install-a-missing-python-module-first", []string{"ModuleNotFoundError"}, "ModuleNotFoundError: No module named 'polars'",
+			"install-a-missing-python-module-first",
+			[]string{"ModuleNotFoundError"},
+			"ModuleNotFoundError: No module named 'polars'",
 		},
 		"another program": {
 			[]event{
@@ -64,7 +72,9 @@ func TestRules(t *testing.T) {
 				call("bash", `{"command":"python manage.py runserver"}`, "bash: python: command not found"),
 				call("bash", `{"command":"python3 manage.py runserver"}`, "Starting development server"),
 			},
-			"use-python3-instead-of-python", []string{"`python3`"}, "bash: python: command not found",
+			"use-python3-instead-of-python",
+			[]string{"`python3`"},
+			"bash: python: command not found",
 		},
 		"another option": {
 			[]event{
@@ -72,7 +82,9 @@ func TestRules(t *testing.T) {
 				call("bash", `{"command":"grep -n '\\d+' notes.txt"}`, "grep: invalid option in pattern\n[exit code: 2]"),
 				call("bash", `{"command":"grep -n -P '\\d+' notes.txt"}`, "3: 42"),
 			},
-			"run-grep-with-p", []string{"`-P`"}, "grep: invalid option in pattern",
+			"run-grep-with-p",
+			[]string{"`-P`"},
+			"grep: invalid option in pattern",
 		},
 		"what a person said": {
 			[]event{
@@ -82,7 +94,9 @@ func TestRules(t *testing.T) {
 				user("No, that's wrong, use pnpm, not npm."),
 				call("bash", `{"command":"pnpm install left-pad"}`, "done"),
 			},
-			"use-pnpm-instead-of-npm", []string{"`pnpm`"}, "",
+			"use-pnpm-instead-of-npm",
+			[]string{"`pnpm`"},
+			"",
 		},
 		"the world changed, not the call": {
 			[]event{

@@ -172,4 +172,3 @@ func total(m map[string]int) (n int) {
 	}
 	return n
 }
-
