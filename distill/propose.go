@@ -77,17 +77,15 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 			continue
 		}
 		kind, err := w.related(ctx, l, old)
-		if err != nil {
+		switch {
+		case err != nil:
 			return err
-		}
-		if kind != duplicate {
+		case kind != duplicate:
 			continue
-		}
-		switch old.State {
-		case lesson.Rejected:
+		case old.State == lesson.Rejected:
 			w.sum.refuse(d, "it was rejected before")
 			return nil
-		case lesson.Archived, lesson.Superseded, lesson.Expired:
+		case old.State == lesson.Archived || old.State == lesson.Superseded || old.State == lesson.Expired:
 			w.sum.refuse(d, "it was put away before")
 			return nil
 		}
@@ -102,6 +100,11 @@ func (w *work) propose(ctx context.Context, d *Draft) error {
 		w.book = w.book.With(append(w.book.Lessons(), l))
 		return nil
 	}
+	return w.write(ctx, d, l)
+}
+
+// write has the bank check and keep a new lesson.
+func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	refs, err := w.sightings(ctx, l.Slug, d.Refs)
 	if err != nil {
 		return err

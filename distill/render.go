@@ -213,7 +213,7 @@ func (g *group) sayings() string {
 			list = append(list, s)
 		}
 	}
-	return join(list, "or")
+	return either(list)
 }
 
 func (g *group) tools() []string {
@@ -229,14 +229,14 @@ func (g *group) tools() []string {
 
 func code(s string) string { return "`" + s + "`" }
 
-func join(list []string, word string) string {
+func either(list []string) string {
 	switch len(list) {
 	case 0:
 		return ""
 	case 1:
 		return list[0]
 	default:
-		return strings.Join(list[:len(list)-1], ", ") + " " + word + " " + list[len(list)-1]
+		return strings.Join(list[:len(list)-1], ", ") + " or " + list[len(list)-1]
 	}
 }
 
@@ -266,7 +266,7 @@ func (g *group) draft() (Draft, bool) {
 			for i := range tools {
 				tools[i] = code(tools[i])
 			}
-			d.Applies = fmt.Sprintf("%s answers %s.", join(tools[:min(4, len(tools))], "or"), g.sayings())
+			d.Applies = fmt.Sprintf("%s answers %s.", either(tools[:min(4, len(tools))]), g.sayings())
 		}
 		return g.finish(d, g.way(&d), g.tools())
 	}
@@ -339,7 +339,7 @@ func (g *group) way(d *Draft) string {
 		if len(tools) == 1 {
 			who, end = "It refuses", "do not send the same call again."
 		}
-		return say(shorten(fmt.Sprintf("Check with %s how things stand before you call %s.", other, join(tools, "or")), 190),
+		return say(shorten(fmt.Sprintf("Check with %s how things stand before you call %s.", other, either(tools)), 190),
 			fmt.Sprintf("%s with %s when the state does not allow the change. Look first, tell the user what is possible, and %s", who, says, end),
 			"check-with-"+g.fix.Other+"-first")
 	case fixFirst:
@@ -348,7 +348,7 @@ func (g *group) way(d *Draft) string {
 			"call-"+g.fix.Other+"-before-"+c.Tool)
 	default: // fixStop
 		d.Outcome = "failure"
-		return say(fmt.Sprintf("Stop calling %s after “%s”; another try will not help.", join(tools, "or"), shorten(c.Show, 60)),
+		return say(fmt.Sprintf("Stop calling %s after “%s”; another try will not help.", either(tools), shorten(c.Show, 60)),
 			"Repeated calls failed the same way each time. "+instead(c.Show),
 			"stop-calling-"+c.Tool+"-after-"+c.Phrases[0])
 	}

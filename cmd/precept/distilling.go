@@ -42,16 +42,13 @@ func (d *distiller) once(ctx context.Context) (distill.Summary, error) {
 
 // follow distils again and again until ctx is done. What goes wrong is told, and tried again next time.
 func (d *distiller) follow(ctx context.Context, every time.Duration, tell func(distill.Summary, error)) error {
-	for {
-		sum, err := d.safely(ctx)
-		if ctx.Err() != nil {
-			return nil
+	for ctx.Err() == nil {
+		if sum, err := d.safely(ctx); ctx.Err() == nil {
+			tell(sum, err)
 		}
-		tell(sum, err)
-		if err := pause(ctx, every); err != nil {
-			return nil //nolint:nilerr // it was stopped
-		}
+		_ = pause(ctx, every) // it ends with ctx
 	}
+	return nil
 }
 
 // safely distils once; a panic is an error.
@@ -106,7 +103,7 @@ func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun b
 	if err != nil {
 		return nil, nil, errors.Join(err, closer.Close())
 	}
-	d, err := w.newDistiller(cfg, st, place)
+	d, err := w.newDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
 	if err != nil {
 		closeBank()
 		return nil, nil, errors.Join(err, closer.Close())
@@ -204,8 +201,8 @@ func (p *parts) distils(cfg *configs.Config, st distillStore) error {
 		if place != nil {
 			defer place.Close() //nolint:errcheck // what was put is put
 		}
-		if err := pause(ctx, min(cfg.Distill.Every, 10*time.Second)); err != nil {
-			return nil //nolint:nilerr // it was stopped
+		if pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped
+			return nil
 		}
 		return d.follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			switch {

@@ -138,7 +138,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 		p.follow = append(p.follow, p.followLedger(cfg))
 	}
 	if st, ok := backend.(distillStore); ok && cfg.Distill.Enabled {
-		if err := p.distils(cfg, st); err != nil {
+		if err := p.distils(cfg, st); err != nil { //nolint:contextcheck // a check has no context; the look-up is bounded
 			return err
 		}
 	}
