@@ -76,8 +76,6 @@ type arm struct {
 	emaxUp, emaxDown, provenAt, settledAt int64
 
 	early [chosen]int64 // what open sessions have told so far: for the chooser alone
-	mend  correction    // by what is believed of the other lessons today
-	mu0   float64       // the prior mean, as it was last asked for
 	marks marks         // how the evidence stood earlier
 
 	narrowest float64 // the interval's half-width, as far as anybody asked; 0: nobody did
@@ -248,27 +246,22 @@ func (a *arm) raise(field string, v int64) {
 
 // discounted is the evidence as of a clock; it is computed once a day and after each change. The buckets are added in
 // the order of days, so that two replicas with the same counters believe the same to the last bit; but for what open
-// sessions told one of them, for what each remembers, and for the moment at which each saw a turn.
+// sessions told one of them, and for the moment at which each saw a turn.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
-		a.seen, _, _ = a.history(t)
+		a.seen = a.history(t)
 		a.stamp = t.stamp
-		a.seen.su += a.mend[hadNot]
-		a.seen.s0 += a.mend[hadWithheld]
-		a.seen.s1 += a.mend[had]
 	}
 	return a.seen
 }
 
 // counted is the evidence of the counters alone: without what open sessions told, and with no turn but those that show between days.
 func (a *arm) counted(t *clock) evidence {
-	e, _, _ := (&arm{buckets: a.buckets, total: a.total}).history(t)
-	return e
+	return (&arm{buckets: a.buckets, total: a.total}).history(t)
 }
 
-// history is the evidence as the sessions' records have it: what counts today, and if the lesson turned, when, and what lies
-// before.
-func (a *arm) history(t *clock) (now, old evidence, turn *standing) {
+// history is the evidence as the sessions' records have it: by age, and where the lesson turned, hardly what lies before.
+func (a *arm) history(t *clock) evidence {
 	var s [chosen]float64
 	for i := range a.buckets {
 		w := t.weight(a.buckets[i].day)
@@ -284,14 +277,9 @@ func (a *arm) history(t *clock) (now, old evidence, turn *standing) {
 		for f := range s {
 			s[f] -= (1 - turnKeep) * gone[f]
 		}
-		turn, old = &at, asEvidence(&gone)
 	}
 	for f := range s {
 		s[f] += float64(a.early[f])
 	}
-	return asEvidence(&s), old, turn
-}
-
-func asEvidence(s *[chosen]float64) evidence {
 	return evidence{s[iN1] / Unit, s[iS1] / Unit, s[iN0] / Unit, s[iS0] / Unit, s[iNU] / Unit, s[iSU] / Unit}
 }

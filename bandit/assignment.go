@@ -35,9 +35,8 @@ type Candidate struct {
 
 // Match is a lesson that matched in a session, frozen.
 type Match struct {
-	Arm  Arm     `json:"arm"`
-	Del  float64 `json:"del"`         // what the match itself says of the session, in units of reward
-	Turn int     `json:"t,omitempty"` // the turn at which it matched; 0: at the first at which anything did
+	Arm Arm     `json:"arm"`
+	Del float64 `json:"del"` // what the match itself says of the session, in units of reward
 }
 
 // Pick is a chosen lesson with its coin and frozen offset.

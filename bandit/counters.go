@@ -19,7 +19,6 @@ type Counters struct {
 	global *arm
 	clock  *clock
 	priors Priors
-	recent *recent
 
 	dirtyMu sync.Mutex
 	dirty   map[Arm]struct{} // changed since Maxima last looked
@@ -29,7 +28,7 @@ type Counters struct {
 func NewCounters() *Counters {
 	return &Counters{
 		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, trials: map[string]*planned{}, global: &arm{}, dirty: map[Arm]struct{}{},
-		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(), recent: newRecent(),
+		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
 }
 
@@ -58,7 +57,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 		_, _, ok := betField(d.Field)
 		bet = bet || ok
 	}
-	a.mark(c.recent.told.Load())
+	a.mark()
 	a.mu.Unlock()
 	if bet {
 		c.dirtyMu.Lock()
@@ -121,7 +120,7 @@ func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' &&
 func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
 // Counted is what the counters alone make one believe: the same on every replica, after a restart, and whatever the order in which
-// rewards were told. The chooser's own belief knows more: what open sessions told, and what this process remembers (Recall).
+// rewards were told. The chooser's own belief knows more: what open sessions told, and a turn within a day.
 func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.
@@ -136,9 +135,6 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
 		e, proven, settled, reached = known(a, c.clock), a.provenAt > 0, a.settledAt > 0, a.reached(k.Until)
-		if chooses {
-			a.mu0 = mu0
-		}
 		a.mu.Unlock()
 	}
 	if k.Trial != "" {
@@ -161,7 +157,7 @@ func (c *Counters) Baseline(category string) (n, sum float64) {
 	}
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return float64(a.sum[iCN]+a.early[earlyCN]) / Unit, float64(a.sum[iCS]+a.early[earlyCS])/Unit + a.mend[0]
+	return float64(a.sum[iCN]+a.early[earlyCN]) / Unit, float64(a.sum[iCS]+a.early[earlyCS]) / Unit
 }
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.

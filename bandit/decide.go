@@ -36,7 +36,7 @@ type considered struct {
 // its place, because a lesson measured against its substitute is not measured.
 func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candidate, turn int) []Pick {
 	a.open(cfg, b, session)
-	fresh, forced := a.match(b, cands, turn)
+	fresh, forced := a.match(b, cands)
 	if a.Control || len(fresh)+len(forced) == 0 {
 		return nil
 	}
@@ -69,11 +69,8 @@ const startBase, baseWeight = 0.5, 10
 const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
-func (a *Assignment) match(b Beliefs, cands []Candidate, turn int) (fresh, forced []considered) {
+func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
 	first := len(a.Matched) == 0
-	if first {
-		turn = 0
-	}
 	for _, c := range cands {
 		if a.known(c.Slug) {
 			continue
@@ -89,7 +86,7 @@ func (a *Assignment) match(b Beliefs, cands []Candidate, turn int) (fresh, force
 			fresh = make([]considered, 0, len(cands))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match), Turn: turn})
+		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match)})
 	}
 	if first && len(fresh) > 0 {
 		// Frozen at the first match: what matches later may be a consequence of what was injected, and a centre that

@@ -63,22 +63,16 @@ func (c *Counters) early(e Early, sign int64) {
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
-	c.recent = from.recent
-	for _, a := range c.arms { // what was read includes all that this process was told
-		for i := range a.marks.list {
-			a.marks.list[i].told = c.recent.told.Load()
-		}
-	}
 	take := func(scope string, a *arm) {
 		a.mu.Lock()
-		early, mend, known, narrowest := a.early, a.mend, marks{append([]standing(nil), a.marks.list...), a.marks.every}, a.narrowest
+		early, known, narrowest := a.early, marks{append([]standing(nil), a.marks.list...), a.marks.every}, a.narrowest
 		a.mu.Unlock()
-		if early == ([chosen]int64{}) && mend == (correction{}) && len(known.list) == 0 && narrowest == 0 {
+		if early == ([chosen]int64{}) && len(known.list) == 0 && narrowest == 0 {
 			return
 		}
 		b := c.scope(scope, true)
 		b.mu.Lock()
-		b.early, b.mend, b.marks, b.narrowest, b.stamp = early, mend, known, narrowest, 0
+		b.early, b.marks, b.narrowest, b.stamp = early, known, narrowest, 0
 		b.mu.Unlock()
 	}
 	for k, a := range from.arms {

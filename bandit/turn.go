@@ -22,20 +22,8 @@ const (
 
 // standing is how the evidence stood at a moment, with what open sessions had told.
 type standing struct {
-	day  int32 // the newest bucket then
-	told int64 // how many sessions this process had been told of (recent.told), or wholeDays
-	v    [chosen]int64
-}
-
-// wholeDays marks a standing that is the end of its day.
-const wholeDays = -1
-
-// before says whether a session had told something by then.
-func (t *standing) before(s *composed) bool {
-	if t.told == wholeDays {
-		return s.day <= t.day
-	}
-	return s.at <= t.told
+	day int32 // the newest bucket then
+	v   [chosen]int64
 }
 
 type marks struct {
@@ -44,7 +32,7 @@ type marks struct {
 }
 
 // mark remembers how the evidence stands, now and then. The caller holds mu.
-func (a *arm) mark(told int64) {
+func (a *arm) mark() {
 	n, m := a.total[iN1]+a.early[iN1], &a.marks
 	if m.every == 0 {
 		m.every = markEvery
@@ -58,7 +46,7 @@ func (a *arm) mark(told int64) {
 		}
 		m.list, m.every = m.list[:maxMarks/2], 2*m.every
 	}
-	s := standing{day: a.buckets[len(a.buckets)-1].day, told: told}
+	s := standing{day: a.buckets[len(a.buckets)-1].day}
 	for f := range s.v {
 		s.v[f] = a.total[f] + a.early[f]
 	}
@@ -79,7 +67,7 @@ func (a *arm) turn() (at standing, found bool) {
 			best, at, found = z, *t, true
 		}
 	}
-	sum := standing{told: wholeDays}
+	var sum standing
 	for i := 0; i < len(a.buckets)-1; i++ {
 		sum.day = a.buckets[i].day
 		for f := range sum.v {

@@ -15,9 +15,6 @@ type ID [16]byte
 // String is the hex form.
 func (id ID) String() string { return hex.EncodeToString(id[:]) }
 
-// Key is a short form, for maps of one tenant's sessions.
-func (id ID) Key() uint64 { return binary.BigEndian.Uint64(id[:]) }
-
 // ParseID reads the hex form.
 func ParseID(s string) (ID, bool) {
 	var id ID

@@ -57,7 +57,6 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 			s.opts.Failed("raise", err)
 		}
 	}
-	c.Reconcile()
 	s.tenant(name).rewards += bandit.Told(deltas)
 	s.refit(ctx, name)
 }
@@ -75,7 +74,6 @@ func (s *Store) refitDue(ctx context.Context, touched map[touch]bool) {
 	defer s.shared.mu.Unlock()
 	for t := range touched {
 		if s.tenant(t.tenant) != nil {
-			s.Beliefs(t.tenant).Reconcile()
 			s.refit(ctx, t.tenant)
 		}
 	}

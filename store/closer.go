@@ -169,7 +169,6 @@ type settling struct {
 	session.Settlement
 	reward  string // the definition of reward that its deltas are under
 	rec     *session.Record
-	frozen  *bandit.Assignment
 	entries []feedback.Entry
 	before  bool // a reward was applied already
 }
@@ -194,7 +193,7 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 		s.opts.Failed("encode", err)
 		return nil
 	}
-	st := &settling{reward: s.reward, rec: rec, frozen: &rec.Assignment, entries: entries}
+	st := &settling{reward: s.reward, rec: rec, entries: entries}
 	st.Tenant, st.ID, st.Heard = row.Tenant, row.ID, heard
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
@@ -295,7 +294,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		return nil
 	}
 	out := feedback.Reward(counted, def.Tiers)
-	st := &settling{reward: def.String(), frozen: &a, entries: entries, before: old.Told}
+	st := &settling{reward: def.String(), entries: entries, before: old.Told}
 	st.Tenant, st.ID, st.From, st.Heard = tenant, id, old.Version, heard
 	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
 	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
@@ -384,9 +383,6 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 func (s *Store) settled(st *settling, byTenant map[string][]bandit.Delta) {
 	if st.reward == s.reward {
 		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
-		if st.To.Told {
-			s.guard("learn", func() { s.Beliefs(st.Tenant).Recall(st.ID.Key(), st.frozen) })
-		}
 	}
 	if st.From == 0 {
 		s.Tally.Closed.Add(1)

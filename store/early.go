@@ -97,7 +97,6 @@ func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
 	}
 	c := s.Beliefs(rec.Tenant)
 	told := c.Foresee(&rec.Assignment, out.Reward, out.Tier)
-	c.Recall(rec.ID.Key(), &rec.Assignment)
 	s.early.sessions[at] = foreseen{told, rec.Started.Add(s.opts.CloseAfter)}
 	if told.Told() {
 		s.tenant(rec.Tenant).rewards++
@@ -144,7 +143,6 @@ func (s *Store) recall(ctx context.Context) {
 	for i := range rows {
 		s.guardOn("recall", touch{rows[i].Tenant, rows[i].ID}, "", func() {
 			s.foreseeRow(ctx, &rows[i])
-			s.Beliefs(rows[i].Tenant).Reconcile()
 		})
 	}
 	if len(rows) == closeBatch {

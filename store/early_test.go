@@ -36,8 +36,7 @@ func TestTheChooserKnowsEarly(t *testing.T) {
 	same(t, "open sessions", len(r.early.sessions), 0)
 	closed := mean()
 	again := openRig(t, r.dir, r.clk, nil)
-	again.remember(again.ctx())
-	if fresh := again.Beliefs(us).Posterior(looked).Mean; math.Abs(fresh-closed) > 5e-4 {
+	if fresh := again.Beliefs(us).Posterior(looked).Mean; fresh != closed {
 		t.Errorf("believed %v of a closed session; the store says %v", closed, fresh)
 	}
 }

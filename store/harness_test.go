@@ -96,17 +96,6 @@ func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (ses
 	return f.Backend.Session(ctx, tenant, id)
 }
 
-// EachSession makes it a historian where what it stands before is one.
-func (f *faulty) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
-	if err := f.call("walk"); err != nil {
-		return err
-	}
-	if h, ok := f.Backend.(historian); ok {
-		return h.EachSession(ctx, tenant, since, until, fn)
-	}
-	return nil
-}
-
 func (f *faulty) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	if err := f.call("echo"); err != nil {
 		return nil, err

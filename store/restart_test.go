@@ -3,7 +3,6 @@ package store
 import (
 	"encoding/json"
 	"fmt"
-	"math"
 	"slices"
 	"testing"
 	"time"
@@ -68,19 +67,13 @@ func TestRestartReportsTheSame(t *testing.T) {
 	if st := r.Beliefs(us).Stats("look-twice@0123456789ab"); st.LogUp == 0 && st.LogDown == 0 {
 		t.Error("no maxima to compare")
 	}
-	counted, believed := r.Beliefs(us).Counted(looked), r.Beliefs(us).Posterior(looked)
-	if counted == believed {
-		t.Error("what is remembered corrects nothing")
-	}
+	counted := r.Beliefs(us).Counted(looked)
 	for range 2 {
 		r = r.again(unlearned)
 		same(t, "report", asText(t, r.reported(ReportQuery{Bands: true})), before)
 		same(t, "priors", r.Beliefs(us).Priors(), priors)
 		same(t, "posterior", r.Beliefs(us).Counted(looked), counted)
-		r.remember(r.ctx())
-		if got := r.Beliefs(us).Posterior(looked); math.Abs(got.Mean-believed.Mean) > math.Abs(counted.Mean-believed.Mean)/5 {
-			t.Errorf("the chooser believes %v, believed %v; by what is counted %v", got.Mean, believed.Mean, counted.Mean)
-		}
+		same(t, "what the chooser believes", r.Beliefs(us).Posterior(looked), counted)
 	}
 	same(t, "definition", r.reported(ReportQuery{}).RewardDefinition, "user>verifier>implicit@1h0m0s")
 	r.refit(1000, 30) // and it goes on from where it was
@@ -208,76 +201,4 @@ func TestBeliefsOfANewTenant(t *testing.T) {
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
 	same(t, "told", c.Global().Told, 0)
-}
-
-// A walk over the past that fails is told, and costs nothing but the correction; what was read of it holds.
-func TestRememberingMayFail(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	r.season(0, 20)
-	r = r.again(nil)
-	counted := r.Beliefs(us).Counted(looked)
-	r.be.failNext("walk", 1, errDown)
-	r.remember(r.ctx())
-	sameList(t, "failures", r.failed(), []string{"remember"})
-	same(t, "belief", r.Beliefs(us).Posterior(looked), counted)
-	r.remember(r.ctx())
-	if r.Beliefs(us).Posterior(looked) == counted {
-		t.Error("nothing is remembered")
-	}
-}
-
-// Sessions that were counted under another definition of reward correct nothing: their rewards are not in the counters.
-func TestRememberedAreThoseOfTheDefinition(t *testing.T) {
-	t.Parallel()
-	other := func(o *Options) { o.CloseAfter = 2 * closeAge }
-	r := newRig(t, nil)
-	r.season(0, 60)
-	r = r.again(other)
-	r.season(1000, 20)
-	r.age()
-	r.age()
-	believed, counted := r.Beliefs(us).Posterior(looked), r.Beliefs(us).Counted(looked)
-	if told := r.Beliefs(us).Global().Told; told != 20 || believed == counted {
-		t.Fatalf("%d told, believed %+v, counted %+v", told, believed, counted)
-	}
-	r = r.again(other)
-	r.remember(r.ctx())
-	if got := r.Beliefs(us).Posterior(looked); math.Abs(got.Mean-believed.Mean) > math.Abs(counted.Mean-believed.Mean)/5 {
-		t.Errorf("the chooser believes %v, believed %v; by what is counted %v", got.Mean, believed.Mean, counted.Mean)
-	}
-}
-
-// What an earlier run left is older than all that this one was told, whenever it is read: a lesson that has turned since then is
-// believed by the same sessions as if it had been read at once.
-func TestRememberedLiesBeforeATurn(t *testing.T) {
-	t.Parallel()
-	believed := func(late bool) bandit.Posterior {
-		r := newRig(t, nil)
-		r.season(0, 60)
-		r = r.again(nil)
-		if !late {
-			r.remember(r.ctx())
-		}
-		r.season(1000, 100)
-		for i := range 100 { // now it harms
-			id := r.begin(us, fmt.Sprint("turned", i), picked(i%5 > 0))
-			y := 0.0
-			if i%5 == 0 {
-				y = 1
-			}
-			r.tell(us, id, score("a", 1, y))
-		}
-		r.age()
-		if late {
-			r.remember(r.ctx())
-		}
-		if counted := r.Beliefs(us).Counted(looked); counted.Mean > 0 {
-			t.Errorf("no turn was seen: %+v", counted)
-		}
-		return r.Beliefs(us).Posterior(looked)
-	}
-	if early, late := believed(false), believed(true); math.Abs(early.Mean-late.Mean) > 1e-3 {
-		t.Errorf("read late it is believed %v, at once %v", late.Mean, early.Mean)
-	}
 }

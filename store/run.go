@@ -15,7 +15,6 @@ func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
-	delivery.Go(func() { s.guard("remember", func() { s.remember(ctx) }) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {

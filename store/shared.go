@@ -162,7 +162,6 @@ func (s *Store) listened(name string, last int64) {
 		s.shared.told = map[string]int64{}
 	}
 	s.shared.told[name] = last
-	s.Beliefs(name).Reconcile()
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.

@@ -1,0 +1,117 @@
+package bandit
+
+import (
+	"math"
+	"testing"
+)
+
+// A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.
+func TestLeaning(t *testing.T) {
+	for _, k := range []struct {
+		picks int
+		r     float64
+		want  bool
+	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
+		c := NewCounters()
+		c.Add([]Delta{{Key{"a@1", fN1, 1}, int64(k.picks) * Unit}, {Key{"a@1", fS1, 1}, fixed(k.r * float64(k.picks))}, {Key{"a@1", fNU, 1}, 1000 * Unit}})
+		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
+			t.Errorf("%+v: %+v", k, p)
+		}
+	}
+}
+
+// A lesson that is clearly believed to help after enough picks is hardly ever withheld, and as often as any other as soon as it is not
+// believed to: a harmful one that was lucky early would be found out ten times as slowly.
+func TestTrustEndsWithTheBelief(t *testing.T) {
+	for _, k := range []struct {
+		picks int64
+		mean  float64
+		want  bool
+	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
+		c := NewCounters()
+		c.Add([]Delta{
+			{Key{"a@1", fN1, 1}, k.picks * Unit},
+			{Key{"a@1", fS1, 1}, fixed(k.mean * float64(k.picks))},
+			{Key{"a@1", fNU, 1}, 4000 * Unit},
+		})
+		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
+			t.Errorf("%+v: %+v, %v standard deviations", k, p, p.Mean/math.Sqrt(p.Var))
+		}
+	}
+}
+
+// hadA is a session of day 3 that had lesson a, of which so much was expected without it.
+func hadA(expected float64) *Assignment {
+	return &Assignment{
+		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []Match{{Arm: "a@1"}},
+		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
+	}
+}
+
+// A mark counts what open sessions have told; the ends of days are marks of their own.
+func TestStandings(t *testing.T) {
+	c := NewCounters()
+	a := hadA(0.5)
+	season(c, 3, 40, 0.1)
+	for range 20 {
+		c.Foresee(a, 1, 1)
+	}
+	c.Add([]Delta{{Key{"a@1", fN1, 3}, 0}})
+	m := c.arms["a@1"].marks.list
+	if len(m) != 1 || m[0].v[iN1] != 60*Unit {
+		t.Errorf("%+v", m)
+	}
+	days := &arm{}
+	for d := range int32(2) {
+		sign := 1 - 2*int64(d)
+		b := days.bucket(d)
+		b.v[iN1], b.v[iS1] = 500*Unit, sign*100*Unit
+		days.total[iN1], days.total[iS1] = days.total[iN1]+b.v[iN1], days.total[iS1]+b.v[iS1]
+	}
+	if at, found := days.turn(); !found || at.day != 0 {
+		t.Errorf("%v %+v", found, at)
+	}
+}
+
+// The model-based columns of the report are of the counters alone: the order in which rewards were told and what open sessions told
+// are the chooser's.
+func TestCountedIsOfTheCountersAlone(t *testing.T) {
+	k := lesson("a")
+	turned, mixed := NewCounters(), NewCounters()
+	for i := range 20 {
+		level := 0.1
+		if i >= 10 {
+			level = -0.1
+		}
+		season(turned, 3, 100, level)
+		season(mixed, 3, 100, 0.1-0.2*float64(i%2))
+	}
+	if a, b := turned.Posterior(k), mixed.Posterior(k); a.Mean > b.Mean-0.01 {
+		t.Fatalf("no turn was seen: %+v, %+v", a, b)
+	}
+	want := mixed.Counted(k)
+	if got := turned.Counted(k); got != want {
+		t.Errorf("told in another order: %+v, want %+v", got, want)
+	}
+	before := mixed.Posterior(k)
+	mixed.Foresee(hadA(0.5), 1, 1)
+	if got := mixed.Counted(k); got != want {
+		t.Errorf("an open session told: %+v, want %+v", got, want)
+	}
+	if got := mixed.Posterior(k); got == before {
+		t.Error("the chooser has learned nothing of the open session")
+	}
+}
+
+// What is believed of an heir at an earlier day rests on the counters of its parent alone, as the rest of its row does.
+func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
+	c := NewCounters()
+	season(c, 3, 400, 0.1)
+	heir := lesson("heir")
+	heir.Parent = "a@1"
+	before := c.MeanAt(heir, 4)
+	c.Foresee(hadA(0.5), 1, 1)
+	if got := c.MeanAt(heir, 4); got != before || before <= minMu0 {
+		t.Errorf("%v, was %v", got, before)
+	}
+}
