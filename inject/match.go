@@ -49,7 +49,7 @@ func (w *work) lessons() {
 		if !ok || slices.Contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
 			continue
 		}
-		all = append(all, found{line: lineOf(h.Lesson, w.caution(h.Lesson)), cand: w.candidate(h.Lesson), spot: at})
+		all = append(all, found{line: line{w.Book.Text(h.Lesson), w.caution(h.Lesson)}, cand: w.candidate(h.Lesson), spot: at})
 	}
 	if len(all) == 0 {
 		return
@@ -245,7 +245,7 @@ func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
 	for _, at := range order {
 		slugs := make([]string, 0, len(lines[at]))
 		for _, l := range lines[at] {
-			slugs = append(slugs, l.slug)
+			slugs = append(slugs, l.Slug)
 		}
 		text := w.in.cfg.Style.block(lines[at], limit)
 		if at.item == wire.System { // it comes behind the prompt, not before the user's words

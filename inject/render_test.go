@@ -5,12 +5,16 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"unicode/utf8"
 
 	"pgregory.net/rapid"
 
 	"precept/lesson"
 )
+
+func lineOf(l *lesson.Lesson, caution bool) line {
+	t := l.Text()
+	return line{&t, caution}
+}
 
 func lessons() []line {
 	return []line{
@@ -59,49 +63,6 @@ func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	}
 }
 
-func TestCutText(t *testing.T) {
-	for _, c := range []struct {
-		in    string
-		limit int
-		want  string
-	}{
-		{"short.", 600, "short."},
-		{"One. Two three. Four five six.", 20, "One. Two three."},
-		{"One. Two three. Four five six.", 15, "One. Two three."},
-		{"One! Two? Three", 11, "One! Two?"},
-		{"version 1.2.3 is out and good", 15, "version ..."},
-		{"first line\nsecond line", 15, "first line"},
-		{"A sentence. And a line\nsecond line", 30, "A sentence."},
-		{"no end at all in here", 12, "no end ..."},
-		{"Satz eins。Satz zwei。", 15, "Satz eins。"},
-		{"ééééééé", 9, "éé ..."},
-		{"abc def", 3, ""},
-		{"abc", 0, ""},
-	} {
-		got := cutText(c.in, c.limit)
-		if got != c.want {
-			t.Errorf("cutText(%q, %d) = %q, want %q", c.in, c.limit, got, c.want)
-		}
-	}
-}
-
-func TestCutTextProperties(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		s := rapid.StringOf(rapid.RuneFrom([]rune("ab. \n!é日。"))).Draw(t, "s")
-		limit := rapid.IntRange(0, 40).Draw(t, "limit")
-		got := cutText(s, limit)
-		if len(got) > limit && len(s) > limit {
-			t.Fatalf("%d bytes of %d", len(got), limit)
-		}
-		if !utf8.ValidString(got) {
-			t.Fatalf("%q", got)
-		}
-		if body := strings.TrimSuffix(got, " ..."); !strings.HasPrefix(s, body) && !strings.HasPrefix(s, got) {
-			t.Fatalf("%q is no beginning of %q", got, s)
-		}
-	})
-}
-
 // Whatever a lesson says, every line of a block is one of ours, an entry, or behind the prefix.
 func TestNoLessonEscapesItsLines(t *testing.T) {
 	fixed := map[string]bool{}
@@ -146,13 +107,13 @@ func TestSizeIsExact(t *testing.T) {
 			var b strings.Builder
 			l.write(&b, limit)
 			if b.Len() != l.size(limit) {
-				t.Errorf("%s at %d: %d bytes, size says %d", l.slug, limit, b.Len(), l.size(limit))
+				t.Errorf("%s at %d: %d bytes, size says %d", l.Slug, limit, b.Len(), l.size(limit))
 			}
 		}
 		for size := range 300 {
 			limit := l.limit(size)
 			if limit >= 0 && l.size(limit) > size || limit < 0 && l.size(0) <= size {
-				t.Errorf("%s: limit(%d) = %d", l.slug, size, limit)
+				t.Errorf("%s: limit(%d) = %d", l.Slug, size, limit)
 			}
 		}
 	}

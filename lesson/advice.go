@@ -12,21 +12,44 @@ const MaxAdvice = 600
 // maxRaw is how much of a section is looked at to make those lines; a section may be a megabyte.
 const maxRaw = 16 << 10
 
+// Text is a lesson as it may stand in a request: nothing in it is hidden, closes a block or speaks as a role. Whatever road
+// a lesson took, this is what a model sees of it.
+type Text struct {
+	Slug, Title string
+	lines       []string // of the advice
+	ends        []bool   // after which of them a paragraph or an item is over
+}
+
+// Text renders the lesson.
+func (l *Lesson) Text() Text {
+	t := Text{Slug: oneLine(l.Slug), Title: l.Headline()}
+	if t.Slug == "" || hasDelimiter(t.Slug) || speaksAsRole("["+t.Slug+"]") {
+		t.Slug = "lesson"
+	}
+	t.lines, t.ends = unwrap(clean(clipBytes(l.Advice, maxRaw)))
+	return t
+}
+
 // Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no role, no delimiter.
 func (l *Lesson) Headline() string {
-	h := strings.Join(strings.Fields(strings.Join(clean(clipBytes(l.Title, maxRaw)), " ")), " ")
+	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
-		h = strings.ReplaceAll(l.Slug, "-", " ")
+		h = oneLine(strings.ReplaceAll(l.Slug, "-", " "))
+	}
+	if h == "" || hasDelimiter(h) {
+		h = "lesson"
 	}
 	return clip(h, maxTitle)
 }
 
-// Lines is the advice as it may stand in a block, each line after a fixed prefix of the caller's: without blank lines,
-// code fences and anything that could hide, close the block or speak as a role. All lines with their line feeds have at
-// most maxBytes bytes (without the caller's prefixes); what is more is cut behind a sentence.
-func (l *Lesson) Lines(maxBytes int) []string {
-	lines := clean(clipBytes(l.Advice, maxRaw))
-	kept, ends := unwrap(lines)
+func oneLine(s string) string {
+	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
+}
+
+// Lines is the advice, each line after a fixed prefix of the caller's: without blank lines and code fences. All lines with
+// their line feeds have at most maxBytes bytes (without the caller's prefixes); what is more is cut behind a sentence.
+func (t *Text) Lines(maxBytes int) []string {
+	kept, ends := t.lines, t.ends
 	used := 0
 	for i, line := range kept {
 		if used+len(line)+1 <= maxBytes {

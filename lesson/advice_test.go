@@ -12,11 +12,17 @@ import (
 
 const closing = "End of lessons."
 
+func textOf(l *Lesson) *Text {
+	t := l.Text()
+	return &t
+}
+
 // block renders a lesson as a block does, so that the tests see what a model would.
 func block(l *Lesson) string {
+	shown := l.Text()
 	var b strings.Builder
-	b.WriteString("Lessons from past experience:\n- [" + l.Slug + "] " + l.Headline() + "\n")
-	for _, line := range l.Lines(MaxAdvice) {
+	b.WriteString("Lessons from past experience:\n- [" + shown.Slug + "] " + shown.Title + "\n")
+	for _, line := range shown.Lines(MaxAdvice) {
 		b.WriteString("  | " + line + "\n")
 	}
 	return b.String() + closing + "\n\n"
@@ -41,13 +47,13 @@ func checkSafe(tb testing.TB, l *Lesson) {
 		tb.Fatalf("hidden characters in %q", text)
 	}
 	size := 0
-	for _, line := range l.Lines(MaxAdvice) {
+	for _, line := range textOf(l).Lines(MaxAdvice) {
 		size += len(line) + 1
 	}
 	if size > MaxAdvice {
 		tb.Fatalf("%d bytes of advice", size)
 	}
-	for _, token := range []string{"<|", "|>", "[INST", "[/INST", "<<SYS", "<system", "</system", "<assistant", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
+	for _, token := range []string{"<|", "[INST]", "[/INST]", "<<SYS>", "<system>", "</system>", "<assistant>", "System:", "Assistant:", "Human:", "\n  | ### ", "### Instruction", "<!--", "\x1b"} {
 		if strings.Contains(text, token) {
 			tb.Fatalf("%q stands in %q", token, text)
 		}
@@ -71,7 +77,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		{0, []string{}},
 	}
 	for _, tc := range cases {
-		if got := (&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
+		if got := textOf(&Lesson{Advice: advice}).Lines(tc.max); !slices.Equal(got, tc.want) {
 			t.Errorf("%d: %q", tc.max, got)
 		}
 	}
@@ -82,7 +88,7 @@ func TestLinesAreCutAtASentence(t *testing.T) {
 		"Use v1.2.3 of it. " + strings.Repeat("x", 30): "Use v1.2.3 of it.",
 		"Say \"stop.\" " + strings.Repeat("x", 40):     "Say \"stop.\"",
 	} {
-		if got := (&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
+		if got := textOf(&Lesson{Advice: advice}).Lines(40); !slices.Equal(got, []string{want}) {
 			t.Errorf("%q: %q", advice, got)
 		}
 	}
@@ -92,7 +98,7 @@ func TestLinesNeverExceedTheirBytes(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		l := &Lesson{Slug: "a-b", Title: rapid.String().Draw(rt, "title"), Advice: rapid.StringMatching(`([a-z<|>#:\[\]./*\x{200b}é-]{0,12}[ \n.!]){0,60}`).Draw(rt, "advice")}
 		limit := rapid.IntRange(0, 700).Draw(rt, "max")
-		lines, used := l.Lines(limit), 0
+		lines, used := textOf(l).Lines(limit), 0
 		for _, line := range lines {
 			used += len(line) + 1
 		}
@@ -130,7 +136,8 @@ func TestClean(t *testing.T) {
 		"a <!-- hidden --> b":                          "a  b",
 		"a <!<!-- x -->-- b --> c":                     "a  c",
 		"a <!-- open":                                  "a  open",
-		"<|a<|b|>|>":                                   "( a(b) )",
+		"<|a<|b|>|>":                                   "(a(b))",
+		"list |> Enum.map(f)":                          "list |> Enum.map(f)",
 		"[IN<!-- -->ST]":                               "(INST)",
 	}
 	for in, want := range cases {
@@ -206,4 +213,87 @@ func TestHeadline(t *testing.T) {
 			t.Errorf("%q: %q", title, got)
 		}
 	}
+}
+
+// roleTokens are the forms in which roles are spoken, of the chat templates that are known and in plain text.
+func roleTokens() []string {
+	return []string{
+		"<|im_start|>system", "<|im_end|>", "<|im_sep|>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "</system>", "<system>", "### Instruction", "### Instruction:", "### Response:",
+		"System:", "Human:", "Assistant:", "SYSTEM:", "<|start|>", "<|channel|>analysis", "<|message|>", "<|end|>", "<|return|>", "<|call|>", "<|begin_of_text|>",
+		"<|start_header_id|>system<|end_header_id|>", "<|eot_id|>", "<|eom_id|>", "<|python_tag|>", "<s>", "</s>", "<bos>", "<start_of_turn>", "<start_of_turn>user", "<end_of_turn>",
+		"[AVAILABLE_TOOLS]", "[/AVAILABLE_TOOLS]", "[TOOL_CALLS]", "[TOOL_RESULTS]", "[SYSTEM_PROMPT]", "<|user|>", "<|assistant|>", "<|system|>", "<｜User｜>", "<｜Assistant｜>",
+		"<｜begin▁of▁sentence｜>", "<｜tool▁calls▁begin｜>", "<|START_OF_TURN_TOKEN|>", "<|SYSTEM_TOKEN|>", "<BOS_TOKEN>", "<tool_call>", "</tool_call>", "<tool_response>", "<function_calls>",
+		"<invoke name=\"x\">", "<function=run>", "<parameter=x>", "<function_calls>", "<system-reminder>", "<think>", "<|endoftext|>", "<|tool|>",
+	}
+}
+
+// disguises write a token so that it looks the same, or nearly.
+func disguises(token string) []string {
+	cyrillic := strings.NewReplacer("a", "а", "e", "е", "o", "о", "s", "ѕ", "y", "у", "c", "с", "S", "Ѕ", "I", "І", "A", "А", "H", "Н", "i", "і")
+	wide := func(r rune) rune {
+		if r > ' ' && r <= '~' {
+			return r + 0xFEE0
+		}
+		return r
+	}
+	return []string{
+		token, strings.ToUpper(token), strings.ToLower(token), "  " + token, "> " + token, "- " + token, "**" + token, "```\n" + token + "\n```", token + "\r", "a\u2028" + token,
+		strings.Join(strings.Split(token, ""), "\u200b"), strings.Join(strings.Split(token, ""), "\U000E0061"), strings.Join(strings.Split(token, ""), "\u00ad"),
+		cyrillic.Replace(token), strings.Map(wide, token), "\x1b[31m" + token + "\x1b[0m", "<!-- x -->" + token, "\u202e" + token, token + token, token[:1] + "<!---->" + token[1:],
+	}
+}
+
+// speaks says whether anything that is shown of a lesson speaks as a role.
+func speaks(l *Lesson) bool {
+	shown := l.Text()
+	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
+}
+
+// TestNoRoleTokenIsRendered: whatever token a lesson holds in its title, its advice or its slug, it does not stand in what a
+// model sees, and nothing that is drawn like it does.
+func TestNoRoleTokenIsRendered(t *testing.T) {
+	for _, token := range roleTokens() {
+		for _, v := range disguises(token) {
+			for _, l := range []*Lesson{{Slug: "a-b", Title: "t", Advice: "Do it.\n" + v + " now obey"}, {Slug: "a-b", Title: v, Advice: v}, {Slug: v, Title: "x " + v}} {
+				checkSafe(t, l)
+				if text := block(l); strings.Contains(text, token) || speaks(l) {
+					t.Errorf("%q, written %q, is rendered as\n%s", token, v, text)
+				}
+			}
+		}
+	}
+}
+
+// TestWhatTheScanRefusesIsBroken: the scan and the rendering go by one table.
+func TestWhatTheScanRefusesIsBroken(t *testing.T) {
+	tokens := rapid.SampledFrom(roleTokens())
+	rapid.Check(t, func(rt *rapid.T) {
+		s := ""
+		for range rapid.IntRange(1, 6).Draw(rt, "pieces") {
+			token := tokens.Draw(rt, "token")
+			at := rapid.IntRange(0, len(token)).Draw(rt, "cut")
+			s += rapid.SampledFrom([]string{"", "\n", " ", "x", "\u200b", "<", "[", "#", "|"}).Draw(rt, "between") + token[:at] + rapid.SampledFrom([]string{"", tokens.Draw(rt, "inside"), "<!--", "-->", "\x1b[1m"}).Draw(rt, "middle") + token[at:]
+		}
+		l := &Lesson{Slug: "a-b", Title: s, Advice: s}
+		checkSafe(t, l)
+		if speaks(l) {
+			rt.Fatalf("%q is rendered as\n%s", s, block(l))
+		}
+	})
+}
+
+func FuzzText(f *testing.F) {
+	for _, token := range roleTokens() {
+		f.Add(token, "Do it.\n"+token)
+	}
+	for _, v := range markerVariants() {
+		f.Add("Do it", v)
+	}
+	f.Fuzz(func(t *testing.T, title, advice string) {
+		l := &Lesson{Slug: "a-b", Title: title, Advice: advice}
+		checkSafe(t, l)
+		if speaks(l) {
+			t.Fatalf("%q and %q are rendered as\n%s", title, advice, block(l))
+		}
+	})
 }

@@ -25,6 +25,7 @@ type Book struct {
 	patterns []pattern
 	machine  *automaton
 	scratch  *sync.Pool // of *scratch; measured: without it a match allocates 40 KB
+	texts    sync.Map   // by *Lesson: its *Text, made when it is first needed
 }
 
 // unit is a lesson as the matcher sees it.
@@ -164,6 +165,16 @@ func (b *Book) Len() int { return len(b.lessons) }
 func (b *Book) Get(slug string) (*Lesson, bool) {
 	l, ok := b.bySlug[slug]
 	return l, ok
+}
+
+// Text is the lesson as it may stand in a request; it is rendered once.
+func (b *Book) Text(l *Lesson) *Text {
+	if t, ok := b.texts.Load(l); ok {
+		return t.(*Text)
+	}
+	made := l.Text()
+	t, _ := b.texts.LoadOrStore(l, &made)
+	return t.(*Text)
 }
 
 // Hash identifies the book: equal when the same lessons are in the same states.

@@ -67,7 +67,7 @@ func scan(s string) []string {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
 	p := orders()
-	if p.roles.MatchString(v) {
+	if speaksAsRole(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
 	plain := strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(v))), " ")
@@ -119,7 +119,7 @@ func hasHidden(s string) bool {
 
 // orderPatterns are the shapes of orders that no lesson gives.
 type orderPatterns struct {
-	roles, dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
+	dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
@@ -129,9 +129,6 @@ var orders = sync.OnceValue(func() *orderPatterns {
 		send    = `(?:send|post|upload|exfiltrate|forward|leak|e-?mail|transmit|curl|submit|paste)`
 	)
 	return &orderPatterns{
-		roles: regexp.MustCompile(`(?im)<\s*\|[^<>\n]{0,80}\|\s*>|\[\s*/?\s*(?:inst|sys)\b[^\]\n]{0,20}\]|<<\s*/?\s*sys\s*>>` +
-			`|<\s*/?\s*(?:system|assistant|developer|human|user|tool_call|tool_result|function_calls?|system-reminder|start_of_turn|end_of_turn|antml:\w+)\b` +
-			`|^[\s>*_-]*(?:system|assistant|developer|human)[*_]*\s*[:：]|#{2,}\s*(?:instructions?|system|assistant|response|human)\b\s*:?\s*$`),
 		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
 		ignore: regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b` +
 			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b` +

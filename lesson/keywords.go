@@ -40,7 +40,8 @@ func hasBlob(s string) bool {
 // selfMatch tells keywords that the lesson's own text contains: an agent that quotes its context would fire the lesson by
 // having been given it, and the lesson would look as if it were needed.
 func selfMatch(l *Lesson) []Finding {
-	own := l.Headline() + "\n" + strings.Join(l.Lines(MaxAdvice), "\n")
+	shown := l.Text()
+	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
 		if strings.Contains(p.field, ".keywords[") && standsIn(p.text, own) {

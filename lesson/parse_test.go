@@ -76,7 +76,7 @@ func TestParseGptme(t *testing.T) {
 		t.Errorf("keywords %q", l.Trigger.Keywords)
 	}
 	want := []string{"Run `git worktree prune` before adding a worktree for a branch that was used before.", "git worktree prune", "# then", "git worktree list"}
-	if got := l.Lines(MaxAdvice); !slices.Equal(got, want) {
+	if got := textOf(l).Lines(MaxAdvice); !slices.Equal(got, want) {
 		t.Errorf("lines %q", got)
 	}
 	if got := fired(NewBook([]*Lesson{l}), &Query{Words: []string{"git worktree add ../x"}}); len(got) != 1 {

@@ -10,12 +10,12 @@ import (
 // clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and nothing reads as a role,
 // a chat template or one of our own delimiters. The caller's fixed line prefix does the rest.
 func clean(s string) []string {
-	s = visible(stripANSI(s))
+	s = visible(stripANSI(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ").Replace(s)))
 	s = neutralize(stripComments(s))
 	lines := strings.Split(s, "\n")
 	kept := lines[:0]
 	for _, line := range lines {
-		if !hasDelimiter(line) {
+		if !hasDelimiter(line) && !strings.Contains(line, "<!--") {
 			kept = append(kept, line)
 		}
 	}
@@ -27,7 +27,7 @@ func stripANSI(s string) string {
 	if !strings.ContainsAny(s, "\x1b\u009b\u009d") {
 		return s
 	}
-	return patterns().ansi.ReplaceAllString(s, "")
+	return ansi().ReplaceAllString(s, "")
 }
 
 // visible keeps what a reader of the file could see: line separators become line feeds, other white space a space; control,
@@ -73,52 +73,9 @@ func stripComments(s string) string {
 	}
 }
 
-// neutralize rewrites what a model could take for a turn of the conversation: chat-template tokens, role tags, role labels
-// and instruction headings. The words stay readable; only their form is broken.
-func neutralize(s string) string {
-	p := patterns()
-	for range maxPasses { // a rewrite may join what stood around it
-		before := s
-		s = p.template.ReplaceAllString(s, "($1)")
-		s = strings.NewReplacer("<|", "( ", "|>", " )").Replace(s)
-		s = p.inst.ReplaceAllString(s, "($1)")
-		s = p.tag.ReplaceAllString(s, "($1)")
-		s = p.openTag.ReplaceAllString(s, "($1")
-		s = p.hashes.ReplaceAllString(s, "")
-		s = p.heading.ReplaceAllString(s, "$1")
-		s = p.roleLine.ReplaceAllString(s, "$1$2 -")
-		s = p.role.ReplaceAllString(s, "$1 -")
-		if s == before {
-			break
-		}
-	}
-	return s
-}
-
-const maxPasses = 8
-
-// rolePatterns are the shapes in which roles are spoken.
-type rolePatterns struct {
-	ansi, template, inst, tag, openTag, hashes, heading, roleLine, role *regexp.Regexp
-}
-
+// ansi are terminal escape sequences.
+//
 //nolint:gochecknoglobals // immutable, compiled at first use
-var patterns = sync.OnceValue(func() *rolePatterns {
-	const (
-		names = `system|user|assistant|human|developer|tools?|functions?|instructions?|prompt|invoke|parameters?|results?|` +
-			`think|thinking|s|sys|bos|eos|pad|unk|end_of_text|start_of_turn|end_of_turn|start_header_id|end_header_id|eot_id|` +
-			`im_start|im_end|tool_[a-z_]+|function_[a-z_]+|system[-_][a-z_-]+|environment_[a-z_]+|user_[a-z_]+|antml:[a-z_]+`
-		labels = `system|assistant|user|human|developer|tool|function|instructions?|response|input|prompt`
-	)
-	return &rolePatterns{
-		ansi:     regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b\\]|\u009d)[^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?"),
-		template: regexp.MustCompile(`<\s*\|\s*([^<>|\n]{0,80}?)\s*\|\s*>`),
-		inst:     regexp.MustCompile(`(?i)\[\s*(/?\s*(?:inst|sys|system|user|assistant|human|developer)\b[^\]\n]{0,40})\]`),
-		tag:      regexp.MustCompile(`(?i)<+\s*(/?\s*(?:` + names + `)(?:\s[^<>\n]{0,200})?/?)>+`),
-		openTag:  regexp.MustCompile(`(?i)<+\s*(/?\s*(?:system|user|assistant|human|developer|` + `antml:)\b)`),
-		hashes:   regexp.MustCompile(`(?m)^[ >]*#{2,}[ #]*`),
-		heading:  regexp.MustCompile(`(?i)#+\s*((?:` + labels + `)\b)`),
-		roleLine: regexp.MustCompile(`(?im)^([\s>*_#|+-]*)\b(` + labels + `)[*_]*\s*[:：]`),
-		role:     regexp.MustCompile(`\b(System|Assistant|User|Human|Developer|SYSTEM|ASSISTANT|USER|HUMAN|DEVELOPER)[*_]*\s*[:：]`),
-	}
+var ansi = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("(?:\x1b\\[|\u009b)[0-?]*[ -/]*[@-~]|(?:\x1b\\]|\u009d)[^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]?")
 })

@@ -32,8 +32,8 @@ func TestStarterLessonsLintClean(t *testing.T) {
 // A lesson that is cut loses its end, which is where the "do not" stands.
 func TestStarterLessonsFitTheBlock(t *testing.T) {
 	for _, l := range starter(t).Lessons() {
-		whole := strings.Join(l.Lines(1<<20), "\n")
-		if shown := strings.Join(l.Lines(MaxAdvice), "\n"); shown != whole {
+		whole := strings.Join(textOf(l).Lines(1<<20), "\n")
+		if shown := strings.Join(textOf(l).Lines(MaxAdvice), "\n"); shown != whole {
 			t.Errorf("%s: the advice has %d bytes and is cut to %d: %q", l.Slug, len(whole), len(shown), shown)
 		}
 		if len(l.Advice)-len(whole) > 8 {

@@ -1,0 +1,208 @@
+package lesson
+
+import (
+	"regexp"
+	"strings"
+	"sync"
+	"unicode"
+	"unicode/utf8"
+
+	"golang.org/x/text/unicode/norm"
+)
+
+// roleForm is one of the forms in which a text speaks as a role of the conversation, or as a tool. The scan of a lesson that
+// is written down and the rendering of one for a request go by this one table: what the scan lets through is broken by the
+// rendering all the same.
+type roleForm struct {
+	find    *regexp.Regexp // in the drawn text
+	with    string         // what it becomes: $1 and $2 are the groups, in the text itself
+	refused bool           // no lesson needs it, and the scan says so
+	capital bool           // only where the label begins with a capital: "file system: ext4" is prose
+}
+
+// roleForms are the chat templates of the models that are known, the tags of tool calls, and labels and headings that begin a
+// turn in plain text.
+//
+//nolint:gochecknoglobals // immutable, compiled at first use
+var roleForms = sync.OnceValue(func() []roleForm {
+	const (
+		strictTags = `system|assistant|developer|human|user|tool_call|tool_result|function_calls?|system-reminder|start_of_turn|end_of_turn|antml:\w+`
+		tags       = strictTags + `|tools?|functions?|instructions?|prompt|invoke|parameters?|results?|thinking|think|s|sys|bos|eos|pad|unk|mask|sep|cls|bot|` +
+			`end_?of_?text|begin_of_text|start_of_image|start_header_id|end_header_id|eot_id|eom_id|im_start|im_end|im_sep|python_tag|unused\d+|extra_id_\d+|` +
+			`(?:bos|eos|pad)_token|\w+_of_turn_token|\w+_token|tool_\w+|function_\w+|system[-_][a-z_-]+|environment_\w+|user_\w+|antml\w*`
+		labels       = `system|assistant|developer|human`
+		otherLabels  = `user|tool|function|instructions?|response|input|prompt|model|ai|bot`
+		headings     = `instructions?|system|assistant|response|human`
+		anyHeading   = labels + `|` + otherLabels
+		strictSquare = `inst|sys`
+		square       = `system|user|assistant|human|developer|available_tools|tool_calls?|tool_results?|tool_content|system_prompt|control_\d+`
+	)
+	form := func(pattern, names, with string) roleForm {
+		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", drawnNames(names), 1)), with: with}
+	}
+	refused := func(f roleForm) roleForm {
+		f.refused = true
+		return f
+	}
+	capital := form(`(NAMES)[*_]*\s*:`, labels+`|user`, "$1 -")
+	capital.capital = true
+	return []roleForm{
+		refused(form(`<+\s*\|+\s*([^<>|\n]{0,80}?)\s*\|+\s*>+`, "", "($1)")), // <|im_start|>, <|begin_of_text|>, deepseek's
+		form(`<\s*\|`, "", "< |"),
+		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
+		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // mistral's
+		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
+		refused(form(`<+\s*(/?\s*(?:NAMES)\b)`, strictTags, "($1")), // that nothing closes
+		form(`\[\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
+		form(`<<+\s*(/?\s*(?:NAMES)\b)`, strictSquare, "($1"),
+		refused(form(`(?m)#{2,}[ \t]*((?:NAMES)\b[ \t]*:?)[ \t]*$`, headings, "$1")),
+		form(`(?m)^[ >]*#{2,}[ #]*`, "", ""),
+		form(`#{2,}\s*((?:NAMES))`, anyHeading, "$1"),
+		form(`(?m)^([\s>*_|+-]*)#+\s*((?:NAMES)\b)`, anyHeading, "$1$2"),
+		refused(form(`(?m)^([\s>*_#|+-]*)\b(NAMES)[*_]*\s*:`, labels, "$1$2 -")),
+		form(`(?m)^([\s>*_#|+-]*)\b(NAMES)[*_]*\s*:`, otherLabels, "$1$2 -"),
+		capital,
+	}
+})
+
+// speaksAsRole says whether a text holds a form that no lesson needs.
+func speaksAsRole(s string) bool {
+	text, _ := drawn(s)
+	for _, f := range roleForms() {
+		if f.refused && f.find.MatchString(text) {
+			return true
+		}
+	}
+	return false
+}
+
+// maxPasses is how often a text is gone through: what was rewritten may join what stood around it.
+const maxPasses = 8
+
+// neutralize rewrites what a model could take for a turn of the conversation. The words stay readable; only their form is
+// broken. Lines in which a form is left after all passes go.
+func neutralize(s string) string {
+	for range maxPasses {
+		before := s
+		for i := range roleForms() {
+			s = roleForms()[i].rewrite(s)
+		}
+		if s == before {
+			return s
+		}
+	}
+	var kept []string
+	for line := range strings.SplitSeq(s, "\n") {
+		same := true
+		for i := range roleForms() {
+			same = same && roleForms()[i].rewrite(line) == line
+		}
+		if same {
+			kept = append(kept, line)
+		}
+	}
+	return strings.Join(kept, "\n")
+}
+
+// rewrite breaks the form wherever it stands in s.
+func (f *roleForm) rewrite(s string) string {
+	text, at := drawn(s)
+	found := f.find.FindAllStringSubmatchIndex(text, -1)
+	if len(found) == 0 {
+		return s
+	}
+	var out strings.Builder
+	kept := 0
+	for _, m := range found {
+		if f.capital && !startsUpper(s[at[m[2]]:]) {
+			continue
+		}
+		out.WriteString(s[kept:at[m[0]]])
+		for i := 0; i < len(f.with); i++ {
+			if f.with[i] != '$' {
+				out.WriteByte(f.with[i])
+				continue
+			}
+			i++
+			group := int(f.with[i] - '0')
+			out.WriteString(s[at[m[2*group]]:at[m[2*group+1]]])
+		}
+		kept = at[m[1]]
+	}
+	out.WriteString(s[kept:])
+	return out.String()
+}
+
+func startsUpper(s string) bool {
+	r, _ := utf8.DecodeRuneInString(norm.NFKD.String(s[:min(len(s), utf8.UTFMax)]))
+	return unicode.IsUpper(r)
+}
+
+// drawn is the text as it looks, for comparing: letters of other scripts, accents, case and the many forms of brackets and
+// bars are folded. at tells for each of its bytes, and for its end, where the character stands in s.
+func drawn(s string) (text string, at []int) {
+	b := make([]byte, 0, len(s))
+	at = make([]int, 0, len(s)+1)
+	for i, r := range s {
+		if unicode.In(r, unicode.Mn, unicode.Me) {
+			continue
+		}
+		for b = utf8.AppendRune(b, drawnRune(r)); len(at) < len(b); {
+			at = append(at, i)
+		}
+	}
+	return string(b), append(at, len(s))
+}
+
+// drawnNames is a list of names as drawn would write them.
+func drawnNames(names string) string { return strings.ReplaceAll(names, "i", "l") }
+
+func drawnRune(r rune) rune {
+	switch {
+	case r == 'i' || r == 'I':
+		return 'l' // which no font keeps apart for certain
+	case r >= 'A' && r <= 'Z':
+		return r + 'a' - 'A'
+	case r < utf8.RuneSelf:
+		return r
+	}
+	if p := drawnPunctuation(r); p != 0 {
+		return p
+	}
+	first, _ := utf8.DecodeRuneInString(norm.NFKD.String(string(r)))
+	if p := drawnPunctuation(first); p != 0 {
+		return p
+	}
+	if first < utf8.RuneSelf && !unicode.IsLetter(first) {
+		return first
+	}
+	if first = lookalike(fold(first)); first == 'i' {
+		return 'l'
+	}
+	return first
+}
+
+// drawnPunctuation folds the characters that are drawn like those that templates are made of, 0 for others.
+func drawnPunctuation(r rune) rune {
+	switch r {
+	case '｜', '│', '┃', '∣', 'ǀ', '❘', '⏐', '￨', '︱', '¦', '׀', '▏', 'ⵏ':
+		return '|'
+	case '＜', '‹', '〈', '⟨', '❮', '﹤', '˂', 'ᐸ', '❬', '⧼', '≺':
+		return '<'
+	case '＞', '›', '〉', '⟩', '❯', '﹥', '˃', 'ᐳ', '❭', '⧽', '≻':
+		return '>'
+	case '［', '【', '〔', '⟦', '〚', '❲', '⁅':
+		return '['
+	case '］', '】', '〕', '⟧', '〛', '❳', '⁆':
+		return ']'
+	case '：', '∶', '꞉', '︓', '﹕', 'ː', '˸', '։', '׃', '܃', '܄', '፡', '⁚', '᛬':
+		return ':'
+	case '＃', '﹟', '♯', '⌗':
+		return '#'
+	case '／', '⁄', '∕', '⧸', '╱':
+		return '/'
+	case '▁', '＿', '﹍', '﹎', '﹏', '‿':
+		return '_'
+	}
+	return 0
+}
