@@ -11,7 +11,8 @@ const maxRun = 256
 const star rune = -1
 
 // foldPhrase brings a phrase to the form that is compared: case folded, white space folded and trimmed, invisible runes
-// dropped, each * a star (neighbouring ones are one).
+// dropped, each * that touches a letter or digit a star (neighbouring ones are one). Any other * stands for itself, as in
+// "select * from".
 func foldPhrase(s string) []rune {
 	out := make([]rune, 0, len(s))
 	for _, r := range s {
@@ -20,10 +21,6 @@ func foldPhrase(s string) []rune {
 			last = out[len(out)-1]
 		}
 		switch {
-		case r == '*':
-			if last != star {
-				out = append(out, star)
-			}
 		case unicode.IsSpace(r):
 			if len(out) > 0 && last != ' ' {
 				out = append(out, ' ')
@@ -36,7 +33,35 @@ func foldPhrase(s string) []rune {
 	if n := len(out); n > 0 && out[n-1] == ' ' {
 		out = out[:n-1]
 	}
+	return withStars(out)
+}
+
+// withStars makes stars of those * that are wildcards.
+func withStars(folded []rune) []rune {
+	out := folded[:0]
+	for i := 0; i < len(folded); i++ {
+		if folded[i] != '*' {
+			out = append(out, folded[i])
+			continue
+		}
+		end := i
+		for end < len(folded) && folded[end] == '*' {
+			end++
+		}
+		if i > 0 && inWord(folded[i-1]) || end < len(folded) && inWord(folded[end]) {
+			out = append(out, star)
+		} else {
+			out = append(out, folded[i:end]...)
+		}
+		i = end - 1
+	}
 	return out
+}
+
+// inWord says whether a rune makes words: a letter, a digit, an underscore.
+func inWord(r rune) bool {
+	c := baseClass(r)
+	return c == classWord || c == classIsolated
 }
 
 // phraseKey is the folded phrase as a string: equal for phrases that match the same texts.
