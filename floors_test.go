@@ -20,24 +20,26 @@ const module = "precept"
 // floor says on which floor a package lives; a package that is not here must be given a place first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
-	case "lesson", "wire", "bandit", "sample", "configs":
+	case "lesson", "wire", "bandit", "configs":
 		return 0, true
-	case "bank", "detect", "session", "feedback", "ledger":
+	case "sample":
 		return 1, true
-	case "backtest", "inject", "report", "store/sqlite", "store/redis":
+	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true
-	case "store", "distill", "demo":
+	case "backtest", "inject", "report", "store/sqlite", "store/redis":
 		return 3, true
-	case "proxy", "admin":
+	case "store", "distill", "demo":
 		return 4, true
-	case "cmd/precept":
+	case "proxy", "admin":
 		return 5, true
+	case "cmd/precept":
+		return 6, true
 	default:
 		return 0, false
 	}
 }
 
-// isTestSupport names the packages that only tests may import. They stand beside the floors, and import nothing above 1.
+// isTestSupport names the packages that only tests may import. They stand beside the floors, and import nothing above 2.
 func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == "bank/banktest" }
 
 // rooms says where a third-party library may be imported: the packages, and "test" for test files anywhere. A library that is
@@ -184,7 +186,7 @@ func arrow(s source, to string) string {
 	}
 	here, _ := floor(s.pkg)
 	if isTestSupport(s.pkg) {
-		here = 2
+		here = 3
 	}
 	switch {
 	case target == here:

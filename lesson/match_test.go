@@ -285,13 +285,23 @@ func naive(phrase, text string) bool {
 	word := func(r rune) bool { return r == '_' || unicode.IsLetter(r) || unicode.IsNumber(r) || unicode.IsMark(r) }
 	joins := func(r rune) bool { return word(r) && !isolated(r) }
 	p, s := []rune(strings.TrimRight(string(fold1(phrase)), " ")), fold1(text)
+	wild := func(i int) bool { // a * in a run that touches a word
+		a, b := i, i
+		for a > 0 && p[a-1] == '*' {
+			a--
+		}
+		for b+1 < len(p) && p[b+1] == '*' {
+			b++
+		}
+		return p[i] == '*' && (a > 0 && word(p[a-1]) || b+1 < len(p) && word(p[b+1]))
+	}
 	edge := func(i int) bool { return i == 0 || i == len(s) || !joins(s[i-1]) || !joins(s[i]) }
 	var rest func(i, j int) bool
 	rest = func(i, j int) bool {
 		if i == len(p) {
-			return p[i-1] == '*' || edge(j)
+			return wild(i-1) || edge(j)
 		}
-		if p[i] != '*' {
+		if !wild(i) {
 			return j < len(s) && s[j] == p[i] && rest(i+1, j+1)
 		}
 		for {
@@ -305,7 +315,7 @@ func naive(phrase, text string) bool {
 		}
 	}
 	for j := range len(s) + 1 {
-		if (p[0] == '*' || !joins(p[0]) || edge(j)) && rest(0, j) {
+		if (wild(0) || !joins(p[0]) || edge(j)) && rest(0, j) {
 			return true
 		}
 	}

@@ -128,6 +128,9 @@ func (t *turn) complete(now time.Time) {
 			ID: rep.ID, Text: rep.Text, Finish: rep.Finish, Error: rep.Error,
 			InputTokens: max(rep.Usage.Input, 0), CachedTokens: max(rep.Usage.Cached, 0), OutputTokens: max(rep.Usage.Output, 0),
 		}
+		if rep.Choices > 1 {
+			x.Reply.Choices = rep.Choices
+		}
 		size += len(rep.Text)
 		for _, c := range rep.Calls {
 			x.Reply.Calls = append(x.Reply.Calls, sample.Call{ID: c.ID, Name: c.Name, Args: c.Args})

@@ -124,6 +124,9 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 		if e.Truncated {
 			s.Meta["truncated"] = true
 		}
+		if n, _ := s.Meta["choices"].(int); e.Reply.Choices > max(n, 1) {
+			s.Meta["choices"] = e.Reply.Choices
+		}
 	}
 	return s
 }

@@ -95,6 +95,7 @@ func (r *Reply) appendJSON(dst []byte) []byte {
 	o.numIf("input_tokens", r.InputTokens)
 	o.numIf("cached_tokens", r.CachedTokens)
 	o.numIf("output_tokens", r.OutputTokens)
+	o.numIf("choices", r.Choices)
 	return append(o.b, '}')
 }
 

@@ -67,6 +67,7 @@ type Reply struct {
 	InputTokens  int    `json:"input_tokens,omitempty"`
 	CachedTokens int    `json:"cached_tokens,omitempty"`
 	OutputTokens int    `json:"output_tokens,omitempty"`
+	Choices      int    `json:"choices,omitempty"` // how many there were, when more than one; what is kept is of the first
 }
 
 // Call is a tool call of the reply.

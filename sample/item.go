@@ -3,13 +3,15 @@ package sample
 import (
 	"encoding/json"
 	"strings"
+
+	"precept/wire"
 )
 
 // message is one list item of an exchange, folded over the three dialects.
 type message struct {
 	role    string // system | user | assistant | tool
 	text    string // all its text
-	words   string // user: the last text part, without what agents put around it
+	words   string // user: what a person said in it, see wire.OwnWords
 	calls   []Call
 	results []result
 }
@@ -105,7 +107,7 @@ func (m *message) content(raw json.RawMessage) {
 	if json.Unmarshal(raw, &s) == nil {
 		m.text = s
 		if m.role == "user" {
-			m.words = ownWords(s)
+			m.words = wire.OwnWords(s)
 		}
 		return
 	}
@@ -113,7 +115,7 @@ func (m *message) content(raw json.RawMessage) {
 	if json.Unmarshal(raw, &parts) != nil {
 		return
 	}
-	var texts []string
+	var texts, words []string
 	for _, p := range parts {
 		switch p.Type {
 		case "tool_use":
@@ -125,12 +127,15 @@ func (m *message) content(raw json.RawMessage) {
 				continue
 			}
 			texts = append(texts, p.Text)
-			if w := ownWords(p.Text); m.role == "user" && w != "" {
-				m.words = w // the user's words are the last part; reminders stand before them
+			if m.role != "user" {
+				continue
+			}
+			if w := wire.OwnWords(p.Text); w != "" {
+				words = append(words, w)
 			}
 		}
 	}
-	m.text = strings.Join(texts, "\n")
+	m.text, m.words = strings.Join(texts, "\n"), strings.Join(words, "\n")
 	if m.role == "user" && len(m.results) > 0 && m.words == "" {
 		m.role = "tool"
 	}
@@ -176,27 +181,4 @@ func argsText(raw json.RawMessage) string {
 		return s
 	}
 	return string(raw)
-}
-
-// ownWords strips the blocks that agents put around what a person typed.
-func ownWords(s string) string {
-	s = strings.TrimSpace(s)
-	for {
-		cut := false
-		for _, tag := range [...]string{"system-reminder", "environment_context", "skills_instructions", "user_instructions", "current_datetime", "SYSTEM_NOTICE", "environment_details"} {
-			start := strings.Index(s, "<"+tag+">")
-			if start < 0 {
-				continue
-			}
-			end := strings.Index(s[start:], "</"+tag+">")
-			if end < 0 {
-				continue
-			}
-			s = strings.TrimSpace(s[:start] + s[start+end+len(tag)+3:])
-			cut = true
-		}
-		if !cut {
-			return s
-		}
-	}
 }

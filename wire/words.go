@@ -59,6 +59,10 @@ func bracketTail(s string) string {
 	return ""
 }
 
+// OwnWords is what a person said in a text of the user's role: without what agents wrap into it and without precept's own
+// blocks, trimmed. Whoever reads a user's words goes by it.
+func OwnWords(text string) string { return ownWords(text) }
+
 // ownWords is text without wrappers and without precept's own blocks, trimmed.
 func ownWords(text string) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text)))
