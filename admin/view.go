@@ -36,7 +36,7 @@ type row struct {
 	Effect, Truth, Interval  string
 	Plot                     *plot
 	Injected, Withheld, Told string
-	Matched, Picked          string
+	Matched, Picked, Refused string
 	Helps, Tokens, State     string
 }
 
@@ -82,7 +82,7 @@ func globalRow(r report.Report, a axis) row {
 		Name: "all lessons together", All: true, Verdict: string(g.Verdict), Tone: tone(g.Lo, g.Hi),
 		Effect: points(g.Effect), Truth: none, Interval: interval(g.Effect, g.Lo, g.Hi), Plot: a.plot(g.Effect, g.Lo, g.Hi, nil),
 		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Matched: none, Picked: none, Helps: none, Tokens: none,
-		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl),
+		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl), Refused: refused(g.RefusedTreated, g.RefusedControl),
 	}
 	return out
 }
@@ -91,7 +91,7 @@ func lessonRow(l *report.Row, a axis, truth func(string) (float64, bool)) row {
 	out := row{
 		Name: l.Slug, Verdict: string(l.Verdict), Tone: tone(l.Lo, l.Hi), State: l.State,
 		Effect: points(l.Effect), Interval: interval(l.Effect, l.Lo, l.Hi), Truth: none,
-		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Matched: count(l.Matched), Picked: count(l.Picked),
+		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Matched: count(l.Matched), Picked: count(l.Picked), Refused: refused(l.RefusedWith, l.RefusedWithout),
 		Helps: strconv.FormatFloat(l.PHelps*100, 'f', 0, 64) + "%", Tokens: count(l.Tokens),
 	}
 	if l.NeedsPicks > 0 {
@@ -106,6 +106,9 @@ func lessonRow(l *report.Row, a axis, truth func(string) (float64, bool)) row {
 	out.Plot = a.plot(l.Effect, l.Lo, l.Hi, actual)
 	return out
 }
+
+// refused writes how many sessions the upstream refused, with and without.
+func refused(with, without int64) string { return count(with) + " / " + count(without) }
 
 // points writes an effect in points of reward: 0.05 is +5.0.
 func points(x *float64) string {

@@ -45,8 +45,9 @@ const (
 	iRes2
 	iCN
 	iCS
-	iSpent  // withheld: sessions, input, cached; the same injected
-	undated = iSpent + 6
+	iSpent   // withheld: sessions, input, cached; the same injected
+	iRefused = iSpent + 6
+	undated  = iRefused + 2
 )
 
 // bucket holds the dated fields of one day.
@@ -60,6 +61,8 @@ type stratum struct {
 	eps      int64           // millionths
 	assigned [2]int64        // closed sessions: withheld, injected
 	told     [2][tiers]int64 // rewarded ones, by tier
+	heard    [2][tiers]int64 // those that were rewarded when they closed, by the tier of then
+	y        [2]int64        // sums of rewards
 }
 
 // arm is one scope of the counters: a lesson's arm, the global scope, or a category. Guarded by its own mutex, which is
@@ -192,7 +195,7 @@ func betField(f string) (w string, k int, ok bool) {
 	return f[:2], int(f[2] - '1'), true
 }
 
-// addStratum reads "a1@200000" and "told0.2@200000".
+// addStratum reads "a1@200000", "y1@200000", "told0.2@200000" and "heard0.2@200000".
 func (a *arm) addStratum(d Delta) {
 	name, rate, ok := strings.Cut(d.Field, "@")
 	of := &a.strata
@@ -208,9 +211,26 @@ func (a *arm) addStratum(d Delta) {
 		find(of, eps).assigned[0] += d.Value
 	case name == "a1":
 		find(of, eps).assigned[1] += d.Value
-	case len(name) == 7 && strings.HasPrefix(name, "told") && (name[4] == '0' || name[4] == '1') && name[6] >= '0' && name[6] < '0'+tiers:
-		find(of, eps).told[name[4]-'0'][name[6]-'0'] += d.Value
+	case name == fY0:
+		find(of, eps).y[0] += d.Value
+	case name == fY1:
+		find(of, eps).y[1] += d.Value
 	}
+	if arm, tier, ok := byTier(name, fTold); ok {
+		find(of, eps).told[arm][tier] += d.Value
+	}
+	if arm, tier, ok := byTier(name, fHeard); ok {
+		find(of, eps).heard[arm][tier] += d.Value
+	}
+}
+
+// byTier reads the arm and the tier of "told0.2".
+func byTier(name, of string) (arm, tier int, ok bool) {
+	rest, ok := strings.CutPrefix(name, of)
+	if !ok || len(rest) != 3 || rest[0] != '0' && rest[0] != '1' || rest[1] != '.' || rest[2] < '0' || rest[2] >= '0'+tiers {
+		return 0, 0, false
+	}
+	return int(rest[0] - '0'), int(rest[2] - '0'), true
 }
 
 func (a *arm) bucket(day int32) *bucket {

@@ -67,7 +67,8 @@ type Assignment struct {
 	Picks    []Pick     `json:"p,omitempty"`
 	At       int64      `json:"at,omitempty"`    // when the session began, in seconds since 1970
 	Day      int32      `json:"day"`             // bucket of the dated counters: days since 1970 of the session's start
-	Excluded bool       `json:"ex,omitempty"`    // not part of the experiment (late look-up, injection rejected)
+	Excluded bool       `json:"ex,omitempty"`    // not part of the experiment (late look-up); never for what only treated sessions can meet
+	Refused  bool       `json:"rf,omitempty"`    // the upstream took its requests only without what was inserted; it stays in the experiment
 	First    *AtClosing `json:"first,omitempty"` // what was told when the session closed, and stays so whatever comes later
 	Reward   string     `json:"rw,omitempty"`    // the definition of reward under which the session closed; "" the default one
 }

@@ -28,6 +28,8 @@ func (a *Assignment) Closing() []Delta {
 	if some, p := a.anything(); p > 0 {
 		d.add("", ofAny+assigned(some, p), 0, 1)
 	}
+	a.refusals(&d)
+	a.listen(&d)
 	for i := range a.Matched {
 		d.add(string(a.Matched[i].Arm), fMatched, 0, 1)
 	}
@@ -43,6 +45,36 @@ func (a *Assignment) Closing() []Delta {
 		}
 	}
 	return d
+}
+
+// listen counts who had told something by the time of the closing. It is read this once, and feedback that comes later does not
+// move it: so each session is for ever among the told ones or among the untold, and the checks' e-values are what they say.
+func (a *Assignment) listen(d *deltas) {
+	if a.First == nil {
+		return
+	}
+	if len(a.Matched) > 0 {
+		d.add("", heard(!a.Control, a.First.Tier, a.ControlP), 0, 1)
+	}
+	if some, p := a.anything(); p > 0 {
+		d.add("", ofAny+heard(some, a.First.Tier, p), 0, 1)
+	}
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		d.add(string(p.Arm), heard(p.Injected, a.First.Tier, p.Eps), 0, 1)
+	}
+}
+
+// refusals counts a session whose changed request the upstream refused, by the coin of each of its picks. Only a session in which
+// something was injected can be refused, so it keeps its arm and its reward: to leave it out would be a bias.
+func (a *Assignment) refusals(d *deltas) {
+	if !a.Refused {
+		return
+	}
+	d.add("", fRefused+bit(!a.Control), 0, 1)
+	for i := range a.Picks {
+		d.add(string(a.Picks[i].Arm), fRefused+bit(a.Picks[i].Injected), 0, 1)
+	}
 }
 
 // Contribution is all that a reward y of the given tier adds to the counters. It is pure: to correct a reward, add
@@ -154,6 +186,7 @@ func (a *Assignment) picked(d *deltas, p *Pick, y float64, tier int) {
 		d.add(arm, fY0, 0, y)
 	}
 	d.add(arm, told(p.Injected, tier, p.Eps), 0, 1)
+	d.add(arm, rewarded(p.Injected, p.Eps), 0, y)
 	z, ok := ipw(y-p.C, p.Injected, p.Eps)
 	if !ok {
 		return

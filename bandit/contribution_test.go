@@ -191,6 +191,10 @@ func anyAssignment(t *rapid.T) Assignment {
 	a := Assignment{
 		Control: rapid.Bool().Draw(t, "control"), ControlP: u.Draw(t, "g"), Category: rapid.SampledFrom([]string{"", "x", "y"}).Draw(t, "cat"),
 		Base: u.Draw(t, "base"), C: u.Draw(t, "c"), Decided: true, Day: rapid.Int32Range(0, 5).Draw(t, "day"),
+		Refused: rapid.Bool().Draw(t, "refused"),
+	}
+	if rapid.Bool().Draw(t, "heard") {
+		a.First = &AtClosing{Y: u.Draw(t, "first"), Tier: rapid.IntRange(0, 4).Draw(t, "first tier")}
 	}
 	for i := range rapid.IntRange(0, 4).Draw(t, "matched") {
 		arm := Arm(fmt.Sprintf("l%d@1", i))
@@ -281,6 +285,7 @@ func raw(c *Counters) (out []Delta) {
 	plain := []string{
 		fM1, fY1, fM0, fY0, fMatched, fPicked, fTokens, fSuccess, fFailure, fBetter, fWorse, fTold, fSumY, fGraded, fRes2, fCN, fCS,
 		fSpent + "0", fInput + "0", fCached + "0", fSpent + "1", fInput + "1", fCached + "1",
+		fRefused + "0", fRefused + "1",
 	}
 	one := func(scope string, a *arm) {
 		for _, b := range a.buckets {
@@ -298,8 +303,10 @@ func raw(c *Counters) (out []Delta) {
 			for arm := range 2 {
 				out = append(out, Delta{Key{scope, assigned(arm == 1, real64(s.eps)), 0}, s.assigned[arm]})
 				for tier := range tiers {
-					out = append(out, Delta{Key{scope, told(arm == 1, tier, real64(s.eps)), 0}, s.told[arm][tier]})
+					out = append(out, Delta{Key{scope, told(arm == 1, tier, real64(s.eps)), 0}, s.told[arm][tier]},
+						Delta{Key{scope, heard(arm == 1, tier, real64(s.eps)), 0}, s.heard[arm][tier]})
 				}
+				out = append(out, Delta{Key{scope, rewarded(arm == 1, real64(s.eps)), 0}, s.y[arm]})
 			}
 		}
 	}

@@ -45,11 +45,13 @@ const (
 	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
 	fInput     = "input"    // their input tokens, in thousands
 	fCached    = "cached"   // and those of them that it had cached
+	fRefused   = "refused"  // followed by 0 or 1: closed sessions of which the upstream refused the changed request, withheld and injected
 	fSuccess   = "success"  // told injected sessions with a reward of at least .5
 	fFailure   = "failure"  // and below
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
 	fWorse     = "worse"    // sum of max(0, off-y)
 	fTold      = "told"     // global: sessions with a reward
+	fHeard     = "heard"    // of a stratum: sessions with a reward at their closing
 	fSumY      = "sumy"     // global: their rewards
 	fGraded    = "graded"   // global: rewards that are neither 0 nor 1
 	fRes2      = "res2"     // global: sum of squared residuals of the chooser's model
@@ -80,6 +82,16 @@ func assigned(injected bool, eps float64) string {
 
 func told(injected bool, tier int, eps float64) string {
 	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
+}
+
+// heard is told as it was when the session closed: what the checks read, which must not move afterwards.
+func heard(injected bool, tier int, eps float64) string {
+	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
+}
+
+// rewarded names the sum of the rewards of one stratum.
+func rewarded(injected bool, eps float64) string {
+	return "y" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
 
 // ofAny marks the counters of the coins "is anything of what was picked injected": they stand beside those of the control

@@ -40,10 +40,13 @@ func (a *arm) spending(b int) Spending {
 	return Spending{max(0, whole(s[0])), max(0, real64(s[1])*kilo), max(0, real64(s[2])*kilo)}
 }
 
-// spentField finds the place of "spent0", "input1" and so on.
+// spentField finds the place of "spent0", "input1" and so on, and of "refused1".
 func spentField(f string) (int, bool) {
 	if f == "" || f[len(f)-1] != '0' && f[len(f)-1] != '1' {
 		return 0, false
+	}
+	if f[:len(f)-1] == fRefused {
+		return iRefused + int(f[len(f)-1]-'0'), true
 	}
 	i := iSpent + 3*int(f[len(f)-1]-'0')
 	switch f[:len(f)-1] {

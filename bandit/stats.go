@@ -14,6 +14,7 @@ type Stats struct {
 	Tokens           int64       // injected, all sessions together
 	Success, Failure int64       // told injected sessions with a reward of at least .5, and below
 	Spent            [2]Spending // withheld, injected
+	Refused          [2]int64    // closed sessions of which the upstream refused the changed request: withheld, injected
 	Better, Worse    float64     // sums of what their rewards were above and below the expected
 	Told             int64       // global: all sessions with a reward, matched or not
 	SumY             float64     // global: their rewards
@@ -31,6 +32,8 @@ type Stratum struct {
 	Eps      float64
 	Assigned [2]int64        // closed sessions: withheld, injected
 	Told     [2][tiers]int64 // of them with a reward, by tier; 0 holds unknown tiers
+	Heard    [2][tiers]int64 // of them with a reward when they closed, by the tier of then
+	Y        [2]float64      // sums of rewards
 }
 
 // DayStats is one day's part of the randomised comparison, for an effect over time.
@@ -44,6 +47,14 @@ type DayStats struct {
 // ToldArm sums a stratum's rewarded sessions of one arm.
 func (s Stratum) ToldArm(injected int) (n int64) {
 	for _, k := range s.Told[injected] {
+		n += k
+	}
+	return n
+}
+
+// HeardArm sums a stratum's sessions of one arm that were rewarded when they closed.
+func (s Stratum) HeardArm(injected int) (n int64) {
+	for _, k := range s.Heard[injected] {
 		n += k
 	}
 	return n
@@ -89,7 +100,7 @@ func (a *arm) stats(day int32) Stats {
 		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse), Told: n(iTold), SumY: pos(iSumY),
 		LogUp: math.Max(0, real64(a.emaxUp)), LogDown: math.Max(0, real64(a.emaxDown)), ProvenAt: a.provenAt, SettledAt: a.settledAt,
 	}
-	s.Spent = [2]Spending{a.spending(0), a.spending(1)}
+	s.Spent, s.Refused = [2]Spending{a.spending(0), a.spending(1)}, [2]int64{n(iRefused), n(iRefused + 1)}
 	s.Strata, s.Any = strata(a.strata), strata(a.any)
 	for _, b := range a.buckets {
 		v := b.v
@@ -116,7 +127,9 @@ func strata(of []stratum) (out []Stratum) {
 			t.Assigned[arm] = max(0, whole(x.assigned[arm]))
 			for tier := range tiers {
 				t.Told[arm][tier] = max(0, whole(x.told[arm][tier]))
+				t.Heard[arm][tier] = max(0, whole(x.heard[arm][tier]))
 			}
+			t.Y[arm] = math.Max(0, real64(x.y[arm]))
 		}
 		out = append(out, t)
 	}

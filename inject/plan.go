@@ -114,10 +114,11 @@ func (in *Injector) open(rec *session.Record, t Turn) {
 }
 
 // Refused tells that the upstream took the request only without what the plan had put into it. Nothing is inserted in
-// the session any more, and it is no part of the experiment.
+// the session any more. It stays in the experiment, with its arms and its reward: only what was treated can be refused, and
+// a comparison that leaves such sessions out compares others with others (intention to treat).
 func (in *Injector) Refused(rec *session.Record) {
 	rec.Refused, rec.Dirty = true, true
-	rec.Assignment.Excluded = true
+	rec.Assignment.Refused = true
 	rec.Blocks = nil
 }
 

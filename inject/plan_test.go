@@ -244,7 +244,7 @@ func TestRefused(t *testing.T) {
 	r.sent = nil // the upstream took it without the block
 	r.a.says("ok")
 	r.a.user("again", false)
-	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || !r.rec.Assignment.Excluded {
+	if p := r.send(); p.Skip != SkipRefused || len(p.Edits) != 0 || r.rec.Assignment.Excluded || !r.rec.Assignment.Refused || len(r.rec.Assignment.Picks) != 1 {
 		t.Errorf("%+v", p)
 	}
 }

@@ -24,11 +24,11 @@ func Build(in Input) Report {
 		r.Window = span(in.Window)
 	}
 	g := in.Counters.Global()
-	r.SRM = assignment(g.Strata)
-	r.Reporting = reporting(g)
-	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Counters.Priors().Sigma2}
 	rows := b.lessons()
+	b.alarm = b.bar(rows)
+	r.SRM, r.Reporting = check(assignment(g.Strata), b.alarm), reporting(g, b.alarm)
+	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
 	b.claim = b.claims(rows)
 	b.trials, r.Looks = b.looks(rows)
 	for _, l := range rows {
@@ -45,6 +45,7 @@ type builder struct {
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
 	trials map[bandit.Arm][]Look
+	alarm  float64 // the e-value from which a check fails
 }
 
 // States that no lesson of the bank has.
@@ -89,9 +90,10 @@ func (b *builder) row(l Lesson) Row {
 	r := Row{
 		Slug: l.Slug, ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0), Told: int64(s.M1 + s.M0),
+		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success, Failure: s.Failure,
 		Better: s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM: assignment(s.Strata), Reporting: telling(s.Strata),
+		SRM: check(assignment(s.Strata), b.alarm), Reporting: check(telling(s.Strata), b.alarm),
 		EHelps: math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
@@ -109,7 +111,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Verdict = b.verdict(&r, s, p)
 	b.need(&r, l, s, all, p)
 	if r.Verdict == Invalid {
-		r.WorstLo, r.WorstHi = worstCase(s)
+		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
 	r.Retire = b.retire(&r, l, p)
 	if b.in.Bands {
@@ -119,6 +121,17 @@ func (b *builder) row(l Lesson) Row {
 		r.window(s, since(b.in))
 	}
 	return r
+}
+
+// bar is the alarm of all checks that have coins to look at: two of each lesson, and two of all sessions.
+func (b *builder) bar(rows []Lesson) float64 {
+	logEs := []float64{assignment(b.global.Strata), anyoneTells(b.global)}
+	for _, l := range rows {
+		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
+			logEs = append(logEs, assignment(s.Strata), telling(s.Strata))
+		}
+	}
+	return bar(logEs)
 }
 
 func candidate(l Lesson) bandit.Candidate {

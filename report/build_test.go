@@ -55,7 +55,9 @@ func put(c *bandit.Counters, slug string, a arm) {
 			x.Picks = []bandit.Pick{{Slug: slug, Arm: bandit.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
 		}
 		good := int(math.Round(float64(told) * share))
-		add(x.Closing(), told+mute)
+		add(x.Closing(), mute)
+		x.First = &bandit.AtClosing{Tier: tier}
+		add(x.Closing(), told)
 		add(x.Contribution(1, tier), good)
 		add(x.Contribution(0, tier), told-good)
 	}

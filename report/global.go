@@ -2,14 +2,15 @@ package report
 
 import "precept/bandit"
 
-// reporting checks that having lessons does not change who reports. Few sessions are control, and it would take twice as
-// many until they alone show it; so the sessions are asked as well in which the coins withheld all that was picked.
-func reporting(g bandit.Stats) Reporting {
-	t := telling(g.Strata)
-	if b := check(either(whoTells(g.Strata), whoTells(sound(g.Any)))); b.EValue > t.EValue {
-		t = b
-	}
-	r := Reporting{EValue: t.EValue, OK: t.OK}
+// anyoneTells is the logarithm of the e-value against "having lessons does not change who reports". Few sessions are control, and it
+// would take twice as many until they alone show it; so the sessions are asked as well in which the coins withheld all that was
+// picked.
+func anyoneTells(g bandit.Stats) float64 { return together(telling(g.Strata), anybody(sound(g.Any))) }
+
+// reporting tells of that check, and how many reported.
+func reporting(g bandit.Stats, bar float64) Reporting {
+	t := check(anyoneTells(g), bar)
+	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
 		r.ToldTreated += s.ToldArm(1)
 		r.ToldControl += s.ToldArm(0)
@@ -37,7 +38,7 @@ func global(in Input, s bandit.Stats, valid bool) Global {
 	}
 	g := Global{
 		NTreated: int64(n1), NControl: int64(n0), MeanTreated: mean(y1, n1), MeanControl: mean(y0, n0), Days: days,
-		Verdict: Unproven,
+		RefusedTreated: s.Refused[1], RefusedControl: s.Refused[0], Verdict: Unproven,
 	}
 	shown := all
 	if in.Window > 0 {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"math"
 	"slices"
 
@@ -8,9 +9,11 @@ import (
 )
 
 const (
-	// alarm is the e-value from which a ratio is called broken. By Ville's inequality an honest coin ever reaches it with
-	// a chance of at most one in a thousand, however often one looks.
+	// alarm is the e-value from which a ratio is called broken, where there are few of them. By Ville's inequality an honest coin
+	// ever reaches it with a chance of at most one in a thousand, however often one looks.
 	alarm = 1000
+	// alarmRate is the chance that anything is ever called broken in a sound experiment, over all lessons and checks.
+	alarmRate = 0.05
 	// capE keeps e-values printable: evidence beyond it says nothing more.
 	capE = 1e12
 	// concentration of the alternative around the promised share: it looks hardest for deviations of a few points.
@@ -42,58 +45,77 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-func check(logE float64) SRM {
+// together is the logarithm of one e-value made of several, each of coins of its own: the mean over all choices of some of them of
+// the products of those. With n of them it is the product of (1 + e)/2. Evidence in one of them is halved by each other one at
+// most, evidence in several multiplies, and one that has no data yet changes nothing. (The largest of several e-values is none:
+// the more there are, the larger it gets by chance.)
+func together(logEs ...float64) (logE float64) {
+	for _, l := range logEs {
+		logE += mean2(0, l)
+	}
+	return logE
+}
+
+// mean2 is the logarithm of the mean of two e-values.
+func mean2(a, b float64) float64 {
+	top := max(a, b)
+	return top + math.Log((math.Exp(a-top)+math.Exp(b-top))/2)
+}
+
+// check is an e-value as the report shows it, beside the one from which it is an alarm.
+func check(logE, bar float64) SRM {
 	e := capE
 	if logE < math.Log(capE) {
 		e = math.Exp(logE)
 	}
-	return SRM{EValue: e, OK: e < alarm}
+	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignment checks the coins, each propensity by itself: pooling propensities would see a mismatch where their mix changed.
-func assignment(strata []bandit.Stratum) SRM {
-	worst := 0.0
-	for i, s := range strata {
-		e := ratio(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps)
-		if i == 0 || e > worst {
-			worst = e
-		}
+// assignment is the logarithm of the e-value against the coins, each propensity by itself: pooling propensities would see a
+// mismatch where their mix changed.
+func assignment(strata []bandit.Stratum) float64 {
+	logEs := make([]float64, 0, len(strata))
+	for _, s := range strata {
+		logEs = append(logEs, ratio(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps))
 	}
-	return check(worst)
+	return together(logEs...)
 }
 
-// telling checks that having the lesson changes neither who reports nor which source speaks. If reporting does not depend
-// on the arm, then among the told sessions, among the untold ones, and among those of each tier the coin still falls as
-// promised. The first two are of different sessions, so their e-values multiply.
-func telling(strata []bandit.Stratum) SRM {
-	worst, first := 0.0, true
-	see := func(e float64) {
-		if first || e > worst {
-			worst, first = e, false
-		}
-	}
+// telling is the logarithm of the e-value against "having the lesson changes neither who reports nor which source speaks". If
+// reporting does not depend on the arm, then among the sessions that had told something when they closed, among the others, and
+// among those of each tier the coin still falls as promised. It is the mean of one look at told and untold, and one at the tiers.
+func telling(strata []bandit.Stratum) float64 {
+	var logEs []float64
 	for _, s := range strata {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		see(whoTells([]bandit.Stratum{s}))
-		for tier := range s.Told[0] {
-			see(ratio(s.Told[0][tier], s.Told[0][tier]+s.Told[1][tier], s.Eps))
+		told, mute := whoTells(s)
+		tiers := []float64{mute}
+		for tier := range s.Heard[0] {
+			tiers = append(tiers, ratio(s.Heard[0][tier], s.Heard[0][tier]+s.Heard[1][tier], s.Eps))
 		}
+		logEs = append(logEs, mean2(together(told, mute), together(tiers...)))
 	}
-	return check(worst)
+	return together(logEs...)
 }
 
-// whoTells is the logarithm of the e-value against "the coins do not change who reports" over all strata at once. Given
-// who reported, the coins are still independent of each other, also those of one session: so their e-values multiply.
-func whoTells(strata []bandit.Stratum) (logE float64) {
+// whoTells are the logarithms of the e-values against "the coin falls as promised" among the told sessions of a stratum, and among
+// the others.
+func whoTells(s bandit.Stratum) (told, mute float64) {
+	told0, told1 := s.HeardArm(0), s.HeardArm(1)
+	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
+	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
+}
+
+// anybody is the same over many strata at once, as one product: given who reported, the coins are independent of each other, also
+// those of one session, and a cause that lies in reporting shows in all of them.
+func anybody(strata []bandit.Stratum) (logE float64) {
 	for _, s := range strata {
-		if s.Eps <= 0 || s.Eps >= 1 {
-			continue
+		if s.Eps > 0 && s.Eps < 1 {
+			told, mute := whoTells(s)
+			logE += told + mute
 		}
-		told0, told1 := s.ToldArm(0), s.ToldArm(1)
-		mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
-		logE += ratio(told0, told0+told1, s.Eps) + ratio(mute0, mute0+mute1, s.Eps)
 	}
 	return logE
 }
@@ -101,27 +123,53 @@ func whoTells(strata []bandit.Stratum) (logE float64) {
 // sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is invalid, and not the reporting
 // of all sessions.
 func sound(strata []bandit.Stratum) []bandit.Stratum {
-	return slices.DeleteFunc(slices.Clone(strata), func(s bandit.Stratum) bool { return !assignment([]bandit.Stratum{s}).OK })
+	return slices.DeleteFunc(slices.Clone(strata), func(s bandit.Stratum) bool {
+		return assignment([]bandit.Stratum{s}) >= math.Log(alarm)
+	})
 }
 
-// either is the logarithm of the e-value of one, the other, or both together: the mean of e-values is one.
-func either(a, b float64) float64 {
-	top := max(a, b, a+b)
-	return top + math.Log((math.Exp(a-top)+math.Exp(b-top)+math.Exp(a+b-top))/3)
+// bar is from which e-value on a check is an alarm, over all checks that have any coin to look at: e-BH at alarmRate (Wang and
+// Ramdas, False discovery rate control with e-values, 2022), and never below the alarm of a single one. In a sound experiment the
+// mean of all e-values is one, too, so the chance that there is ever an alarm at all is at most alarmRate.
+func bar(logEs []float64) float64 {
+	es := slices.Clone(logEs)
+	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
+	m := float64(max(len(es), 1))
+	needed := m / alarmRate
+	for k, l := range es {
+		if at := m / (alarmRate * float64(k+1)); l >= math.Log(at) {
+			needed = at
+		}
+	}
+	return math.Max(alarm, needed)
 }
 
 // worstCase bounds the effect if every closed session without a reward had been as bad, or as good, as it can be
-// (Manski's bounds): what is left to say when reporting itself is in doubt.
-func worstCase(s bandit.Stats) (lo, hi *float64) {
-	var a0, a1 float64
-	for _, x := range s.Strata {
-		a0 += float64(x.Assigned[0])
-		a1 += float64(x.Assigned[1])
+// (Manski's bounds): what is left to say when reporting itself is in doubt. They are taken inside each propensity and weighed by
+// its sessions: differences that are pooled over changing propensities are Simpson's.
+func worstCase(strata []bandit.Stratum) (lo, hi *float64) {
+	var l, h, n float64
+	for _, s := range strata {
+		weight := float64(s.Assigned[0] + s.Assigned[1])
+		least, most := bounds(s)
+		l, h, n = l+weight*least, h+weight*most, n+weight
 	}
-	a0, a1 = math.Max(a0, s.M0), math.Max(a1, s.M1)
-	if a0 == 0 || a1 == 0 {
+	if n == 0 || l == -n && h == n { // nothing is known of one of the arms
 		return nil, nil
 	}
-	mute0, mute1 := a0-s.M0, a1-s.M1
-	return new(s.Y1/a1 - (s.Y0+mute0)/a0), new((s.Y1+mute1)/a1 - s.Y0/a0)
+	return new(l / n), new(h / n)
+}
+
+// bounds are those of one propensity.
+func bounds(s bandit.Stratum) (lo, hi float64) {
+	var least, most [2]float64 // of the mean reward
+	for arm := range 2 {
+		told := float64(s.ToldArm(arm))
+		n := math.Max(float64(s.Assigned[arm]), told)
+		if least[arm], most[arm] = 0, 1; n > 0 {
+			y := math.Min(s.Y[arm], told)
+			least[arm], most[arm] = y/n, (y+n-told)/n
+		}
+	}
+	return least[1] - most[0], most[1] - least[0]
 }

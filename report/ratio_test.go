@@ -3,6 +3,7 @@ package report
 import (
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"pgregory.net/rapid"
@@ -20,7 +21,7 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s bandit
 		}
 		s.Assigned[arm]++
 		if r.Float64() < told {
-			s.Told[arm][1+i%3]++
+			s.Heard[arm][1+i%3]++
 		}
 		if i%20 == 19 && look(s) {
 			return true
@@ -29,8 +30,11 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s bandit
 	return false
 }
 
-func srmFails(s bandit.Stratum) bool     { return !assignment([]bandit.Stratum{s}).OK }
-func tellingFails(s bandit.Stratum) bool { return !telling([]bandit.Stratum{s}).OK }
+// The bars of a short list, and of one of 200 lessons of which one is broken.
+var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
+
+func srmFails(s bandit.Stratum) bool     { return assignment([]bandit.Stratum{s}) >= alone }
+func tellingFails(s bandit.Stratum) bool { return telling([]bandit.Stratum{s}) >= alone }
 
 func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
@@ -82,7 +86,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 		count := func(s *bandit.Stratum, arm int) {
 			s.Assigned[arm]++
 			if told {
-				s.Told[arm][1+i%3]++
+				s.Heard[arm][1+i%3]++
 			}
 		}
 		if control {
@@ -91,7 +95,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 			count(&g.Strata[0], 1)
 			count(&g.Any[picks-1], injected)
 		}
-		if i%20 == 19 && !reporting(g).OK {
+		if i%20 == 19 && anyoneTells(g) >= alone {
 			return true
 		}
 	}
@@ -126,13 +130,13 @@ func TestNoFalseAlarms(t *testing.T) {
 // A lesson that moves rewards from one source to another cannot be judged, even where as many report.
 func TestTierSharesAreChecked(t *testing.T) {
 	s := bandit.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
-	s.Told[0] = [4]int64{0, 300, 0, 200}
-	s.Told[1] = [4]int64{0, 300, 0, 200}
-	if !telling([]bandit.Stratum{s}).OK {
+	s.Heard[0] = [4]int64{0, 300, 0, 200}
+	s.Heard[1] = [4]int64{0, 300, 0, 200}
+	if tellingFails(s) {
 		t.Error("equal shares are no fault")
 	}
-	s.Told[0] = [4]int64{0, 400, 0, 100}
-	if telling([]bandit.Stratum{s}).OK {
+	s.Heard[0] = [4]int64{0, 400, 0, 100}
+	if !tellingFails(s) {
 		t.Error("the tiers changed and nobody noticed")
 	}
 }
@@ -140,19 +144,19 @@ func TestTierSharesAreChecked(t *testing.T) {
 // Pooled over propensities these coins look broken; each propensity by itself is sound.
 func TestPropensitiesAreNotPooled(t *testing.T) {
 	strata := []bandit.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
-	if got := assignment(strata); !got.OK || got.EValue > 1 {
+	if got := check(assignment(strata), alarm); !got.OK || got.EValue > 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := assignment([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}); got.OK {
+	if got := check(assignment([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts are sound: this test tests nothing")
 	}
-	if got := assignment(append(strata, bandit.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})); got.OK || got.EValue != capE {
+	if got := check(assignment(append(strata, bandit.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
 		t.Errorf("withheld with a chance of 0: %+v", got)
 	}
-	if got := assignment(append(strata, bandit.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})); !got.OK {
+	if got := check(assignment(append(strata, bandit.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
 		t.Errorf("everything withheld with a chance of 1: %+v", got)
 	}
-	if got := assignment(nil); !got.OK || got.EValue != 1 {
+	if got := check(assignment(nil), alarm); !got.OK || got.EValue != 1 {
 		t.Errorf("no coin was flipped: %+v", got)
 	}
 }
@@ -177,18 +181,92 @@ func TestRatioIsAnEValue(t *testing.T) {
 	if ratio(5, 0, 0.2) != 0 || ratio(-3, -1, 0.2) != 0 || math.IsNaN(ratio(9, 3, 0.2)) {
 		t.Error("impossible counts")
 	}
-	if got := check(1e9); got.EValue != capE || got.OK {
+	if got := check(1e9, alarm); got.EValue != capE || got.OK {
 		t.Errorf("%+v cannot be printed", got)
 	}
 }
 
 func TestWorstCase(t *testing.T) {
-	s := bandit.Stats{M1: 60, Y1: 45, M0: 10, Y0: 5, Strata: []bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{20, 80}}}}
-	lo, hi := worstCase(s)
+	told := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
+	s := bandit.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
+	lo, hi := worstCase([]bandit.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
 		t.Errorf("%v %v", *lo, *hi)
 	}
-	if lo, hi = worstCase(bandit.Stats{}); lo != nil || hi != nil {
+	if lo, hi = worstCase(nil); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
+	}
+	if lo, hi = worstCase([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
+		t.Error("bounds out of nothing")
+	}
+	// While the holdout was small the sessions went well, and badly while it was large; all were told. Inside each the lesson does
+	// nothing, and pooled it would seem to gain 36 points.
+	simpson := []bandit.Stratum{
+		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
+		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
+	}
+	if lo, hi = worstCase(simpson); math.Abs(*lo) > 1e-12 || math.Abs(*hi) > 1e-12 {
+		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
+	}
+	// Of an arm of which nothing is known the reward may be anything.
+	if lo, hi = worstCase([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
+		t.Errorf("%v %v", *lo, *hi)
+	}
+}
+
+// Over 200 lessons, looked at daily for 100 days, a sound experiment has an alarm in one list of twenty at most; and one lesson of
+// them whose coin falls at .25, or of which 60% of one arm and 40% of the other report, is found.
+func TestAlarmsOfAList(t *testing.T) {
+	const lessons, days, perDay, lists = 200, 100, 30, 30
+	r := seeded("list")
+	alarms, loudest := 0, 0.0
+	for list := range lists {
+		strata, at := make([][]bandit.Stratum, lessons), make([]float64, 0, 2*lessons+2)
+		for l := range strata { // each has met three propensities
+			strata[l] = []bandit.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
+		}
+		loud := false
+		for range days {
+			at = append(at[:0], 0, 0)
+			for l := range strata {
+				reports(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, list%3)
+				at = append(at, assignment(strata[l]), telling(strata[l]))
+			}
+			loudest = max(loudest, slices.Max(at))
+			loud = loud || slices.Max(at) >= math.Log(bar(at))
+		}
+		if loud {
+			alarms++
+		}
+	}
+	t.Logf("%d of %d sound lists had an alarm; the largest e-value was %.0f", alarms, lists, math.Exp(loudest))
+	if alarms > 2 {
+		t.Errorf("%d of %d lists had a false alarm", alarms, lists)
+	}
+	find := func(odds float64, told [2]float64, which func([]bandit.Stratum) float64) bool {
+		strata := []bandit.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
+		for range days {
+			if reports(r, strata, perDay, odds, told, 1); which(strata) >= bar200 {
+				return true
+			}
+		}
+		return false
+	}
+	share(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignment) })
+	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, telling) })
+}
+
+// reports flips n coins, four in five of the first propensity; told are the shares that report without and with the lesson.
+func reports(r *rand.Rand, strata []bandit.Stratum, n int, odds float64, told [2]float64, tiers int) {
+	for range n {
+		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
+		arm := 1
+		if r.Float64() < s.Eps*odds {
+			arm = 0
+		}
+		s.Assigned[arm]++
+		if r.Float64() < told[arm] {
+			s.Heard[arm][1+r.IntN(tiers+1)]++
+		}
 	}
 }

@@ -241,6 +241,9 @@ func (t table) notes(r Row) {
 		}
 		notes = append(notes, n)
 	}
+	if r.RefusedWith+r.RefusedWithout > 0 {
+		notes = append(notes, fmt.Sprintf("the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout))
+	}
 	if r.WorstLo != nil && r.WorstHi != nil {
 		notes = append(notes, "the bounds are the worst and the best case")
 	}
@@ -336,6 +339,9 @@ func (t table) foot(r Report) {
 	}
 	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
+	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
+		fmt.Fprintf(t.w, "refused by the upstream, and counted: %d treated sessions, %d control sessions\n", g.RefusedTreated, g.RefusedControl)
+	}
 	if r.Looks.Planned > 0 {
 		fmt.Fprintf(t.w, "Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.\n", r.Looks.Planned, r.Looks.Taken)
 	}

@@ -185,9 +185,7 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 	if rec.Assignment.Reward = s.reward; s.reward == defaultReward {
 		rec.Assignment.Reward = ""
 	}
-	if rec.Assignment.First = nil; out.OK {
-		rec.Assignment.First = &bandit.AtClosing{Y: out.Reward, Tier: out.Tier}
-	}
+	atClosing(&rec.Assignment, out)
 	frozen, err := json.Marshal(&rec.Assignment)
 	if err != nil {
 		s.opts.Failed("encode", err)
@@ -252,6 +250,13 @@ func (s *Store) inTimeOf(ctx context.Context, tenant string, id session.ID, entr
 		return entries, err
 	}
 	return inTime(entries, row.Started, age), nil
+}
+
+// atClosing freezes what was told of a session by its closing.
+func atClosing(a *bandit.Assignment, out feedback.Outcome) {
+	if a.First = nil; out.OK {
+		a.First = &bandit.AtClosing{Y: out.Reward, Tier: out.Tier}
+	}
 }
 
 // mustEncode is the JSON of a record, or nothing.

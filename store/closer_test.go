@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -138,7 +139,9 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				late.tell(us, id, e)
 				late.record()
 			}
-			same(t, "counters", late.counters(us), early.counters(us))
+			same(t, "counters", late.sums(us), early.sums(us))
+			same(t, "heard at the closing", early.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 1)
+			same(t, "heard afterwards", late.counter("look-twice@0123456789ab", fmt.Sprintf("heard1.%d@200000", c.tier)), 0)
 			for _, r := range []*rig{early, late} {
 				a := r.applied(id)
 				same(t, "reward", a.Reward, c.reward)

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -318,6 +319,21 @@ func (r *rig) counters(tenant string) string {
 		r.t.Fatal(err)
 	}
 	text, err := json.Marshal(list)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// sums are the counters but for what is read once at a session's closing: who had told something by then, which later feedback
+// must not move.
+func (r *rig) sums(tenant string) string {
+	r.t.Helper()
+	list, err := r.be.Counters(r.ctx(), tenant)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := json.Marshal(slices.DeleteFunc(list, func(d bandit.Delta) bool { return strings.Contains(d.Field, "heard") }))
 	if err != nil {
 		r.t.Fatal(err)
 	}

@@ -91,6 +91,7 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
 		return nil
 	}
 	out := feedback.Reward(inTime(entries, row.Started, s.opts.CloseAfter), s.opts.Tiers)
+	atClosing(&rec.Assignment, out)
 	deltas := append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
 		deltas = append(deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)

@@ -170,6 +170,9 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	if after := r.Lessons[0].Looks[0]; *after.Effect != *look.Effect || *after.P != *look.P || after.Told != look.Told {
 		t.Errorf("the look moved: %+v, it was %+v", after, look)
 	}
+	if r.Reporting.EValue != before.Reporting.EValue || r.Lessons[0].Reporting != before.Lessons[0].Reporting || r.Reporting.ToldTreated == before.Reporting.ToldTreated {
+		t.Errorf("who reports is asked at the closing: %+v, it was %+v", r.Reporting, before.Reporting)
+	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
 	// Sessions that closed under an older definition of reward are left out, as the report leaves them out.
