@@ -15,6 +15,7 @@ import (
 
 // picky is a model that refuses what precept inserts.
 func picky(t *testing.T) string {
+	t.Helper()
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
 		w.Header().Set("Content-Type", "application/json")
