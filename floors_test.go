@@ -53,7 +53,6 @@ func rooms() map[string][]string {
 		"github.com/cespare/xxhash/v2":             {"wire", "session", "detect"},
 		"modernc.org/sqlite":                       {"store/sqlite"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
-		"github.com/dgraph-io/ristretto/v2":        {"store"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},
 		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},

@@ -141,6 +141,7 @@ type Ledger struct {
 type Limits struct {
 	InspectBytes          Size          `yaml:"inspect_bytes" min:"0"`
 	Items                 int           `yaml:"items" min:"1"`
+	Sessions              int           `yaml:"sessions" min:"1"`
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0"`

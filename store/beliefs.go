@@ -7,33 +7,6 @@ import (
 	"precept/bandit"
 )
 
-// tenant is what the chooser and the report read of one tenant.
-type tenant struct {
-	counters  *bandit.Counters
-	elsewhere map[string]int64 // sessions counted under other definitions of reward
-	rewards   int
-	version   int64
-}
-
-// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant that is not in memory
-// yet starts from the priors, and is loaded by the recorder.
-func (s *Store) Beliefs(name string) *bandit.Counters {
-	s.tenantsMu.RLock()
-	t := s.tenants[name]
-	s.tenantsMu.RUnlock()
-	if t != nil {
-		return t.counters
-	}
-	s.tenantsMu.Lock()
-	defer s.tenantsMu.Unlock()
-	if t = s.tenants[name]; t == nil {
-		t = &tenant{counters: bandit.NewCounters()}
-		t.counters.Today(s.opts.Now())
-		s.tenants[name] = t
-	}
-	return t.counters
-}
-
 // adopt puts the published priors in force.
 func (s *Store) adopt(ctx context.Context, name string, t *tenant) error {
 	version, data, err := s.be.Priors(ctx, name)
@@ -59,13 +32,6 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 	}
 	s.tenant(name).rewards += bandit.Told(deltas)
 	s.refit(ctx, name)
-}
-
-// tenant is what is known of a tenant that Beliefs was asked for.
-func (s *Store) tenant(name string) *tenant {
-	s.tenantsMu.RLock()
-	defer s.tenantsMu.RUnlock()
-	return s.tenants[name]
 }
 
 // refitDue looks whether the tenants of sessions that told something have told enough for new priors.

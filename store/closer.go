@@ -214,7 +214,7 @@ func (s *Store) closing(row *session.Row) *session.Record {
 			s.opts.Failed("decode", err)
 		}
 	}
-	ses := s.live.get(row.ID, s.opts.Now())
+	ses := s.live.peek(row.ID)
 	if ses == nil {
 		return rec
 	}

@@ -10,6 +10,6 @@
 // both to the same behaviour. A backend that fails is retried: what it could not take waits in the spool, in memory only within
 // limits.capture_total_bytes, and what does not fit is counted as dropped, by reason.
 //
-// Lock order: batch.mu before a session.Record before a live shard and what guards the lists of the recorder; never a backend
+// Lock order: batch.mu before a session.Record before the list of live sessions and what guards the lists of the recorder; never a backend
 // call under any of them, but when something is forgotten.
 package store

@@ -73,7 +73,7 @@ func (s *Store) foreseeSaid(row *session.Row, entries []feedback.Entry) {
 
 // inMemory is what is known here of who a session belongs to and what it was assigned, nil when it is not in memory.
 func (s *Store) inMemory(tenant string, id session.ID) *session.Record {
-	ses := s.live.get(id, s.opts.Now())
+	ses := s.live.peek(id)
 	if ses == nil {
 		return nil
 	}

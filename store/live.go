@@ -1,42 +1,47 @@
 package store
 
 import (
+	"container/list"
 	"sync"
 	"sync/atomic"
 	"time"
-
-	"github.com/dgraph-io/ristretto/v2"
 
 	"precept/session"
 )
 
 const (
-	liveShards   = 64
-	idleAfter    = 10 * time.Minute
-	restingBytes = 16 << 20 // what idle sessions may take before the backend has to be asked again
+	// DefaultSessions is how many sessions are kept in memory.
+	DefaultSessions = 20_000
+	idleAfter       = 10 * time.Minute
+	// overFull is how much more than the limit there may be while the backend does not take what would have to be let go.
+	overFull  = 2
+	sweepStep = 4096 // sessions looked at in one sweep
+	putStep   = 16   // and when one is added
 )
 
-// live holds the sessions in use. A session leaves it only when it is idle, unpinned and written down; it then rests in a
-// bounded cache, from where it is fetched without asking the backend.
+// live holds the sessions in use, at most so many, the one that was used longest ago last. One leaves it when nobody holds it
+// and the backend has it, where it is found again when it returns. While the backend takes nothing there may be twice as
+// many; then the last ones go all the same, and blind says that one that returns may not be found.
 type live struct {
-	shards  [liveShards]liveShard
-	resting *ristretto.Cache[string, *session.Record]
-}
-
-type liveShard struct {
-	mu sync.Mutex
-	m  map[session.ID]*Session
+	mu    sync.Mutex
+	of    map[session.ID]*Session
+	order *list.List // of *Session, the latest used first
+	limit int
+	keeps bool         // the backend keeps nothing: what leaves is lost, and only the number counts
+	blind atomic.Int64 // the flush up to which the backend must have come to find what had to go
 }
 
 // Session is a pinned record: while it is held, it stays in memory and is the only copy of its session.
 type Session struct {
 	*session.Record
+	at    *list.Element
 	pins  atomic.Int32
 	used  atomic.Int64 // unix seconds
 	dirty atomic.Bool  // in the recorder's list
 	later atomic.Bool  // in the list that can wait a second
 	put   atomic.Int64 // the flush that last put its row down; 0: none
 	known atomic.Bool  // it came from the backend
+	mute  atomic.Bool  // all of it opted out, and no row tells that: it is known here alone
 	gone  atomic.Bool  // it was forgotten: nothing of it may be written any more
 	// it is a stand-in, and the backend has not said yet whether it has the session
 	unsure atomic.Bool
@@ -44,137 +49,130 @@ type Session struct {
 	veiled atomic.Bool
 }
 
-func newLive() (*live, error) {
-	c, err := ristretto.NewCache(&ristretto.Config[string, *session.Record]{
-		NumCounters: 40_000, MaxCost: restingBytes, BufferItems: 64,
-	})
-	if err != nil {
-		return nil, err
-	}
-	l := &live{resting: c}
-	for i := range l.shards {
-		l.shards[i].m = map[session.ID]*Session{}
-	}
-	return l, nil
+func newLive(limit int, keeps bool) *live {
+	return &live{of: map[session.ID]*Session{}, order: list.New(), limit: limit, keeps: keeps}
 }
 
-func (l *live) shard(id session.ID) *liveShard { return &l.shards[id[0]%liveShards] }
-
-// get pins a session that is in memory.
+// get pins a session that is in memory, as its newest user.
 func (l *live) get(id session.ID, now time.Time) *Session {
-	sh := l.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	s := sh.m[id]
-	if s == nil {
-		rec, ok := l.resting.Get(string(id[:]))
-		if !ok {
-			return nil
-		}
-		s = &Session{Record: rec}
-		s.known.Store(true)
-		sh.m[id] = s
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of[id]
+	if s != nil {
+		l.use(s, now)
 	}
+	return s
+}
+
+// peek pins a session that is in memory for somebody who does not use it.
+func (l *live) peek(id session.ID) *Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of[id]
+	if s != nil {
+		s.pins.Add(1)
+	}
+	return s
+}
+
+func (l *live) use(s *Session, now time.Time) {
 	s.pins.Add(1)
 	s.used.Store(now.Unix())
-	return s
+	l.order.MoveToFront(s.at)
 }
 
 // has says whether a session is in memory.
 func (l *live) has(id session.ID) bool {
-	sh := l.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	return sh.m[id] != nil
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.of[id] != nil
 }
 
-// put adds a record, unless another request was first: then that one's record is returned.
-func (l *live) put(rec *session.Record, known bool, now time.Time) *Session {
-	sh := l.shard(rec.ID)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	s := sh.m[rec.ID]
+// put adds a record, unless another request was first: then that one's record is returned. delivered is the flush up to which
+// the backend has everything.
+func (l *live) put(rec *session.Record, known bool, now time.Time, delivered int64) *Session {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of[rec.ID]
 	if s == nil {
 		s = &Session{Record: rec}
 		s.known.Store(known)
-		sh.m[rec.ID] = s
+		s.at = l.order.PushFront(s)
+		l.of[rec.ID] = s
 	}
-	s.pins.Add(1)
-	s.used.Store(now.Unix())
+	l.use(s, now)
+	l.thin(putStep, time.Time{}, delivered)
 	return s
 }
 
-// sweep lets idle sessions rest. Its cost is spread: one shard a call.
-//
-// delivered is the flush up to which the backend has everything.
-func (l *live) sweep(shard int, now time.Time, delivered int64) {
-	sh := &l.shards[shard%liveShards]
-	old := now.Add(-idleAfter).Unix()
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	for id, s := range sh.m {
-		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.put.Load() > delivered || s.used.Load() > old {
+// sweep lets go of idle sessions, and of those that are too many.
+func (l *live) sweep(now time.Time, delivered int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.thin(sweepStep, now.Add(-idleAfter), delivered)
+}
+
+// thin looks at some sessions, the one that was used longest ago first, and lets those go that may. The caller has mu.
+func (l *live) thin(step int, idle time.Time, delivered int64) {
+	if l.keeps {
+		idle = time.Time{}
+	}
+	for e := l.order.Back(); e != nil && step > 0; step-- {
+		s := e.Value.(*Session) //nolint:forcetypeassert // nothing else is in it
+		e = e.Prev()
+		many := len(l.of) > l.limit
+		if !many && (idle.IsZero() || s.used.Load() > idle.Unix()) {
+			return
+		}
+		if s.pins.Load() > 0 || s.dirty.Load() || s.later.Load() || s.mute.Load() && !many {
 			continue
 		}
-		delete(sh.m, id)
-		if s.known.Load() || s.put.Load() > 0 || len(s.OptedOut) > 0 { // of what opted out no row is written, and it must be known
-			l.resting.Set(string(id[:]), s.Record, restingCost(s.Record))
+		if at := s.put.Load(); at > delivered {
+			if len(l.of) <= overFull*l.limit {
+				continue
+			}
+			l.blind.Store(max(l.blind.Load(), at))
 		}
+		l.drop(s)
 	}
 }
 
-// restingCost estimates what a resting record takes, in bytes.
-func restingCost(r *session.Record) int64 {
-	n := int64(1 << 10)
-	for i := range r.Blocks {
-		n += int64(len(r.Blocks[i].Text)) + 128
-	}
-	return n + int64(len(r.Calls))*256 + int64(len(r.Assignment.Matched)+len(r.Assignment.Picks))*128
+// drop takes a session out. The caller has mu.
+func (l *live) drop(s *Session) {
+	delete(l.of, s.ID)
+	l.order.Remove(s.at)
 }
 
 // forget takes a session out of memory, and says whether it was there. A request that holds it goes on with what it has.
 func (l *live) forget(tenant string, id session.ID) bool {
-	sh := l.shard(id)
-	sh.mu.Lock()
-	defer sh.mu.Unlock()
-	found := false
-	if s := sh.m[id]; s != nil && s.Tenant == tenant {
-		s.gone.Store(true)
-		delete(sh.m, id)
-		found = true
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	s := l.of[id]
+	if s == nil || s.Tenant != tenant {
+		return false
 	}
-	l.resting.Del(string(id[:]))
-	l.resting.Wait()
-	return found
+	s.gone.Store(true)
+	l.drop(s)
+	return true
 }
 
-// forgetTenant takes a tenant's sessions out of memory, and says how many were in use.
+// forgetTenant takes a tenant's sessions out of memory, and says how many there were.
 func (l *live) forgetTenant(tenant string) (n int) {
-	for i := range l.shards {
-		sh := &l.shards[i]
-		sh.mu.Lock()
-		for id, s := range sh.m {
-			if s.Tenant == tenant {
-				s.gone.Store(true)
-				delete(sh.m, id)
-				n++
-			}
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	for _, s := range l.of {
+		if s.Tenant == tenant {
+			s.gone.Store(true)
+			l.drop(s)
+			n++
 		}
-		sh.mu.Unlock()
 	}
-	l.resting.Clear() // it cannot be walked; the others' sessions are read from the backend again
 	return n
 }
 
 // count is the number of sessions in memory.
 func (l *live) count() int {
-	n := 0
-	for i := range l.shards {
-		l.shards[i].mu.Lock()
-		n += len(l.shards[i].m)
-		l.shards[i].mu.Unlock()
-	}
-	return n
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return len(l.of)
 }
-
-func (l *live) close() { l.resting.Close() }

@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"testing"
 	"time"
@@ -10,12 +11,9 @@ import (
 	"precept/session"
 )
 
-// sweepAll lets every idle session rest, and waits until it does.
+// sweepAll lets every idle session go.
 func (r *rig) sweepAll() {
-	for shard := range liveShards {
-		r.live.sweep(shard, r.clk.now(), 1<<62)
-	}
-	r.live.resting.Wait()
+	r.live.sweep(r.clk.now(), 1<<62)
 }
 
 // lookups counts the questions to the backend for sessions.
@@ -143,15 +141,14 @@ func TestSweep(t *testing.T) {
 	r.Release(r.Resident(ids["fresh"]), Unchanged)
 	r.Release(r.Resident(ids["dirty"]), Decided)
 	r.clk.add(time.Second)
-	r.live.sweep(int(ids["idle"][0]), r.clk.now(), 1<<62)
-	r.live.resting.Wait()
+	r.sweepAll()
 	r.lookups()
 	for name, want := range map[string]bool{"idle": false, "pinned": true, "fresh": true, "dirty": true} {
 		same(t, name, r.live.has(ids[name]), want)
 	}
-	ses := r.Resident(ids["idle"]) // and back, without a question
+	ses, _ := r.Acquire(r.ctx(), us, ids["idle"]) // and back, out of the database
 	if ses == nil {
-		t.Fatal("the resting session is gone")
+		t.Fatal("the session is gone")
 	}
 	ses.Lock()
 	ses.Turns = 5
@@ -162,9 +159,9 @@ func TestSweep(t *testing.T) {
 	same(t, "what is not written stays", r.live.has(ids["idle"]), true)
 	r.record()
 	r.sweepAll()
-	same(t, "the written one rests", r.live.has(ids["idle"]), false)
+	same(t, "the written one goes", r.live.has(ids["idle"]), false)
 	same(t, "turns after the second rest", r.turnsOf(ids["idle"]), 5)
-	same(t, "questions", r.lookups(), 0)
+	same(t, "questions", r.lookups(), 2)
 }
 
 // A session that was never written down, since nothing happened in it, is let go.
@@ -192,12 +189,51 @@ func TestSweepKeepsCounts(t *testing.T) {
 	same(t, "in memory", r.live.has(id), true)
 }
 
-func TestRestingCost(t *testing.T) {
+// Memory holds so many sessions and no more, those that were used last; one that was let go is found in the database.
+func TestSessionsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
-	small := restingCost(&session.Record{})
-	big := restingCost(&session.Record{Blocks: []session.Block{{Text: string(make([]byte, 5000))}}, Assignment: picked(true)})
-	if small <= 0 || big < small+5000 {
-		t.Errorf("cost: %d and %d", small, big)
+	const limit = 50
+	r := newRig(t, func(o *Options) { o.Sessions = limit })
+	first := r.begin(us, "first", picked(true))
+	for i := range 10 * limit {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.record()
+		r.Release(r.Resident(first), Unchanged) // it is in use all the time
+		if n := r.Sessions(); n > limit+1 {
+			t.Fatalf("%d sessions in memory after %d", n, i)
+		}
+	}
+	same(t, "the one in use", r.live.has(first), true)
+	same(t, "one that was let go", r.live.has(sessionOf("s0")), false)
+	same(t, "a late one", r.live.has(sessionOf(fmt.Sprint("s", 10*limit-1))), true)
+	r.lookups()
+	same(t, "turns of one that returns", r.turnsOf(sessionOf("s0")), 1)
+	same(t, "questions", r.lookups(), 1)
+}
+
+// While the database takes nothing, memory holds twice as many and no more. One that had to go is no part of the experiment
+// when it returns before the database has it.
+func TestSessionsAreBoundedDuringAnOutage(t *testing.T) {
+	t.Parallel()
+	const limit = 50
+	r := newRig(t, func(o *Options) { o.Sessions = limit })
+	r.be.failNext("write", 1_000_000, errDown)
+	for i := range 10 * limit {
+		r.begin(us, fmt.Sprint("s", i), picked(true))
+		r.record()
+		if n := r.Sessions(); n > overFull*limit+1 {
+			t.Fatalf("%d sessions in memory after %d", n, i)
+		}
+	}
+	if ses, late := r.Acquire(r.ctx(), us, sessionOf("s0")); ses != nil || !late {
+		t.Errorf("it may be in the spool: %v %v", ses, late)
+	}
+	r.be.failNext("write", 0, nil)
+	r.clk.add(2 * retryAfter)
+	r.record()
+	ses, late := r.Acquire(r.ctx(), us, sessionOf("s0"))
+	if ses == nil || late {
+		t.Errorf("after it: %v %v", ses, late)
 	}
 }
 

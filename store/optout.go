@@ -48,7 +48,7 @@ func (s *Store) optedOut(x *sample.Exchange, answered []string) bool {
 	o := s.optOut.Load()
 	out := o != nil && (slices.ContainsFunc(answered, o.Hits) || o.Named(x))
 	if id, ok := session.ParseID(x.Session); ok {
-		if ses := s.live.get(id, s.opts.Now()); ses != nil {
+		if ses := s.live.peek(id); ses != nil {
 			s.judged(ses, x, out)
 			ses.pins.Add(-1)
 		}
@@ -77,7 +77,7 @@ func (s *Store) judged(ses *Session, x *sample.Exchange, out bool) {
 // moment.
 func (s *Store) unheard(ctx context.Context, tenant string, id session.ID) (name string, yes bool) {
 	const step, most = 5 * time.Millisecond, 40
-	ses := s.live.get(id, s.opts.Now())
+	ses := s.live.peek(id)
 	if ses == nil {
 		return "", false
 	}

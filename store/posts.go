@@ -161,7 +161,7 @@ func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 
 // nameOf tells a session's name, and whether the tenant has it.
 func (s *Store) nameOf(ctx context.Context, tenant string, id session.ID) (string, bool, error) {
-	if ses := s.live.get(id, s.opts.Now()); ses != nil {
+	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		return ses.Name, ses.Tenant == tenant, nil
 	}

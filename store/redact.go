@@ -48,6 +48,7 @@ func (s *Store) encodeWith(r *sample.Redactor, ses *Session) (session.Row, bool)
 		return session.Row{}, false
 	}
 	ses.veiled.Store(len(ses.Unjudged) > 0)
+	ses.mute.Store(ses.Silent())
 	if ses.Silent() || !ses.Told() {
 		return session.Row{}, false
 	}

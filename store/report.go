@@ -34,6 +34,9 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 			s.opts.Failed("follow", err)
 		}
 	}
+	if err := s.loadTenant(ctx, q.Tenant); err != nil {
+		s.opts.Failed("load", err)
+	}
 	c := s.Beliefs(q.Tenant)
 	if q.Provisional {
 		var err error

@@ -39,7 +39,7 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 	defer tick.Stop()
 	closing := time.NewTicker(s.closeTick())
 	defer closing.Stop()
-	for shard := 0; ; {
+	for {
 		select {
 		case <-ctx.Done():
 			return
@@ -51,8 +51,8 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 				s.guard("correct", func() { s.resettle(ctx) })
 			}
 			s.keepAsides(ctx)
-			s.guard("sweep", func() { s.live.sweep(shard, s.opts.Now(), s.delivered.Load()) })
-			shard++
+			s.guard("load", func() { s.tidyTenants(ctx) })
+			s.guard("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-closing.C:
 			s.guard("deliver", func() {
 				s.take(b)

@@ -66,6 +66,9 @@ func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 		return err
 	}
 	for name, stand := range moved {
+		if !s.room(name) { // nobody asked for it lately
+			continue
+		}
 		err := s.guardErr("follow", func() error {
 			if err := s.refreshTenant(ctx, be, name, stand.Counters); err != nil {
 				return err
@@ -92,13 +95,7 @@ func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand
 	if err != nil {
 		return err
 	}
-	s.tenantsMu.Lock()
-	if old := s.tenants[name]; old != nil {
-		fresh.rewards = old.rewards
-		fresh.counters.Inherit(old.counters)
-	}
-	s.tenants[name] = fresh
-	s.tenantsMu.Unlock()
+	s.setTenant(name, fresh)
 	s.shared.moved[name] = stand
 	return s.settledElsewhere(ctx, be, name)
 }
@@ -198,7 +195,7 @@ func (s *Store) load(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for _, name := range names {
+	for _, name := range names[:min(len(names), tenantsMost)] { // the others when they are asked for
 		var t *tenant
 		err := s.guardErr("load", func() (err error) { t, err = s.read(ctx, name); return err })
 		if errors.Is(err, errPanicked) { // it begins from the priors
@@ -207,9 +204,7 @@ func (s *Store) load(ctx context.Context) error {
 		if err != nil {
 			return err
 		}
-		s.tenantsMu.Lock()
-		s.tenants[name] = t
-		s.tenantsMu.Unlock()
+		s.setTenant(name, t)
 	}
 	return nil
 }
@@ -235,7 +230,7 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) {
 		return
 	}
 	if !ok {
-		ses.unsure.Store(s.blind.Load())
+		ses.unsure.Store(s.inTheDark())
 		return
 	}
 	rec, err := session.Decode(ses.ID, row.Data)

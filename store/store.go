@@ -20,6 +20,7 @@ type Options struct {
 	Now        func() time.Time
 	Backend    Backend
 	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
+	Sessions   int           // how many are kept in memory; 0: DefaultSessions
 	CloseAfter time.Duration
 	Tiers      []int
 	HoldBytes  int64  // of exchanges in memory (limits.capture_total_bytes)
@@ -86,11 +87,13 @@ type Store struct {
 	pickUpAt    time.Time // the recorder's, as what follows
 	unsampledAt time.Time
 
-	aside     asides
-	early     early
-	shared    shared
-	tenantsMu sync.RWMutex
-	tenants   map[string]*tenant
+	aside        asides
+	early        early
+	shared       shared
+	tenantsMu    sync.RWMutex
+	tenants      map[string]*tenant
+	unread       []string // of them, those that are to be read from the backend; guarded by tenantsMu
+	tenantsAsked atomic.Int64
 }
 
 // Open loads what the chooser needs. It starts nothing.
@@ -98,12 +101,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
 		o.Lookup = DefaultLookup
 	}
-	l, err := newLive()
-	if err != nil {
-		return nil, err
+	if o.Sessions <= 0 {
+		o.Sessions = DefaultSessions
 	}
+	_, keeps := o.Backend.(Volatile)
 	s := &Store{
-		opts: o, reward: definition(&o).String(), be: o.Backend, live: l, full: make(chan struct{}, 1),
+		opts: o, reward: definition(&o).String(), be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
 		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
 		early: early{sessions: map[touch]foreseen{}, begun: o.Now()}, aside: asides{known: map[touch]bool{}},
 	}
@@ -111,7 +114,6 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.SetOptOut(o.OptOut)
 	s.batch, s.redactor = &batch{}, sample.NewRedactor(o.Personal)
 	if err := errors.Join(s.load(ctx), s.openSpool(ctx)); err != nil {
-		l.close()
 		return nil, err
 	}
 	return s, nil
@@ -150,7 +152,6 @@ func (s *Store) openSpool(ctx context.Context) error {
 // Close ends the store, after Run has returned.
 func (s *Store) Close() error {
 	s.publishing.Wait()
-	s.live.close()
 	var err error
 	if s.spool != nil {
 		err = s.spool.close()
@@ -181,7 +182,7 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		return nil, true
 	}
 	if !ok {
-		return nil, s.blind.Load() // it may stand in the spool
+		return nil, s.inTheDark() // it may stand in the spool
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {
@@ -189,15 +190,18 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		return nil, true
 	}
 	rec.Closed = rec.Closed || row.Closed
-	return s.live.put(rec, true, s.opts.Now()), false
+	return s.live.put(rec, true, s.opts.Now(), s.delivered.Load()), false
 }
+
+// inTheDark says that a session may be known although neither memory nor the backend has it.
+func (s *Store) inTheDark() bool { return s.blind.Load() || s.live.blind.Load() > s.delivered.Load() }
 
 // Resident pins a session that is in memory, nil when it is not.
 func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.Now()) }
 
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *Store) Add(rec *session.Record) *Session {
-	ses := s.live.put(rec, false, s.opts.Now())
+	ses := s.live.put(rec, false, s.opts.Now(), s.delivered.Load())
 	if ses.Record == rec && rec.StandIn {
 		ses.unsure.Store(true)
 	}

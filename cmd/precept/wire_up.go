@@ -154,7 +154,7 @@ func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
 		Now: w.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
-		Lookup: cfg.Limits.LookupTimeout, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
+		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
 		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err

@@ -1,0 +1,36 @@
+package store
+
+import (
+	"fmt"
+	"testing"
+)
+
+// A tenant for each credential, and twenty thousand of them: memory holds the latest used. One that was let go is read
+// again, with all that was learned.
+func TestTenantsAreBoundedByNumber(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("f1", 1, 1))
+	r.age()
+	learned := func() string { n, _ := r.Beliefs(us).Baseline("coder"); return fmt.Sprint(n) }
+	before := learned()
+	for i := range 20_000 {
+		r.Beliefs(fmt.Sprint("tenant", i))
+		if i%1000 == 0 {
+			r.tidyTenants(r.ctx())
+		}
+	}
+	r.tidyTenants(r.ctx())
+	if n := len(r.tenants); n > tenantsMost {
+		t.Errorf("%d tenants in memory", n)
+	}
+	if r.tenant(us) != nil {
+		t.Fatal("the first one is still there")
+	}
+	r.Beliefs(us)
+	for r.tenant(us) != nil && !r.tenant(us).read {
+		r.tidyTenants(r.ctx())
+	}
+	same(t, "what was learned", learned(), before)
+}
