@@ -70,12 +70,12 @@ func (r *Request) hash(i int) uint64 {
 	}
 	for _, res := range it.Results {
 		put('r', res.CallID)
-		put('t', strings.TrimSpace(withoutBlocks(res.Text)))
+		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))
 	}
 	switch it.Role {
 	case RoleUser:
 		put('u', it.Words)
-		if text := strings.TrimSpace(withoutBlocks(it.Text)); it.Words == "" && observed(text) {
+		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && observed(text) {
 			put('o', text)
 		}
 		if n := r.otherParts(i); n != 0 {

@@ -104,7 +104,7 @@ func (it *Item) userText(b []byte, parts []part) {
 			if t != "" || texts != nil {
 				texts = append(texts, t)
 			}
-			if w := ownWords(t); w != "" {
+			if w := ownWords(t, nil); w != "" {
 				words = append(words, w)
 			}
 		case resultPart: // no block goes before it
@@ -127,7 +127,7 @@ func wordsPart(b []byte, parts []part, last bool) (part, bool) {
 		if !ok {
 			found, ok = parts[i], true
 		}
-		if last || ownWords(text(b, parts[i].text)) != "" {
+		if last || ownWords(text(b, parts[i].text), nil) != "" {
 			return parts[i], true
 		}
 	}

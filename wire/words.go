@@ -61,25 +61,54 @@ func bracketTail(s string) string {
 
 // OwnWords is what a person said in a text of the user's role: without what agents wrap into it and without precept's own
 // blocks, trimmed. Whoever reads a user's words goes by it.
-func OwnWords(text string) string { return ownWords(text) }
+func OwnWords(text string) string { return ownWords(text, nil) }
+
+// Stripped is a piece of a text that is not the user's own words.
+type Stripped struct {
+	Kind string `json:"kind"` // lessons, loop warning, the tag of an agent's wrapper, ...
+	Text string `json:"text"`
+}
+
+// StripWords is OwnWords, and tells what was taken out.
+func StripWords(text string) (words string, out []Stripped) {
+	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
+	return words, out
+}
+
+// noter is told what is taken out of a text; nil is deaf.
+type noter func(kind, piece string)
+
+func (n noter) note(kind, piece string) {
+	if n != nil && strings.TrimSpace(piece) != "" {
+		n(kind, piece)
+	}
+}
 
 // ownWords is text without wrappers and without precept's own blocks, trimmed.
-func ownWords(text string) string {
-	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text)))
+func ownWords(text string, n noter) string {
+	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, n), n))
 	for _, head := range rulesHead() {
-		s, _, _ = strings.Cut(s, head)
+		kept, _, found := strings.Cut(s, head)
+		if found {
+			n.note("edit rules", s[len(kept):])
+		}
+		s = kept
 	}
 	switch {
 	case observed(s):
+		n.note("observation", s)
 		return ""
 	case strings.HasPrefix(s, agentsHead):
 		// The tag is gone by now; what is left of the message is its one-line head.
-		_, s, _ = strings.Cut(s, "\n")
-		s = strings.TrimSpace(s)
+		head, rest, _ := strings.Cut(s, "\n")
+		n.note("project instructions", head)
+		s = strings.TrimSpace(rest)
 	case strings.HasPrefix(s, caveatHead):
+		n.note("caveat", s)
 		return ""
 	case strings.HasPrefix(s, editorHead):
-		if _, words, ok := strings.Cut(s, editorWords); ok {
+		if context, words, ok := strings.Cut(s, editorWords); ok {
+			n.note("editor context", context)
 			s = strings.TrimSpace(words)
 		}
 	}
@@ -98,12 +127,11 @@ func observed(s string) bool {
 }
 
 // withoutBlocks takes out what precept inserted.
-func withoutBlocks(s string) string {
-	s = withoutLessons(s)
-	return cutAll(s, '[', bracketTail)
+func withoutBlocks(s string, n noter) string {
+	return cutAll(withoutLessons(s, n), '[', bracketTail, n)
 }
 
-func withoutLessons(s string) string {
+func withoutLessons(s string, note noter) string {
 	var out strings.Builder
 	kept, from := 0, 0
 	for {
@@ -120,6 +148,7 @@ func withoutLessons(s string) string {
 			break
 		}
 		out.WriteString(s[kept:i])
+		note.note("lessons", s[i:i+n+len(blockClose)])
 		for kept = i + n + len(blockClose); kept < len(s) && s[kept] == '\n'; {
 			kept++
 		}
@@ -133,19 +162,19 @@ func withoutLessons(s string) string {
 }
 
 // withoutWrappers takes out what agents wrap.
-func withoutWrappers(s string) string {
+func withoutWrappers(s string, n noter) string {
 	return cutAll(s, '<', func(s string) string {
 		end := strings.IndexByte(s[:min(len(s), 40)], '>')
 		if end < 0 || !wrapperTag(s[1:end]) {
 			return ""
 		}
 		return "</" + s[1:end+1]
-	})
+	}, n)
 }
 
 // cutAll takes out everything from a mark to the tail that tailOf names for it. A tail that was once looked for in vain
 // is not looked for again: a text full of openings must not cost the square of its length.
-func cutAll(s string, mark byte, tailOf func(string) string) string {
+func cutAll(s string, mark byte, tailOf func(string) string, note noter) string {
 	var out strings.Builder
 	var missing []string
 	kept, from := 0, 0
@@ -166,6 +195,7 @@ func cutAll(s string, mark byte, tailOf func(string) string) string {
 			continue
 		}
 		out.WriteString(s[kept:i])
+		note.note(strippedKind(tail), s[i:i+n+len(tail)])
 		kept = i + n + len(tail)
 		from = kept
 	}
@@ -174,6 +204,21 @@ func cutAll(s string, mark byte, tailOf func(string) string) string {
 	}
 	out.WriteString(s[kept:])
 	return out.String()
+}
+
+// strippedKind names what ends with a tail.
+func strippedKind(tail string) string {
+	switch tail {
+	case "[END LOOP DETECTED]":
+		return "loop warning"
+	case "[END KNOWN PITFALLS]":
+		return "lessons"
+	case "[END LESSON]":
+		return "answer to a /lesson command"
+	case "]":
+		return "interrupt"
+	}
+	return strings.Trim(tail, "</>")
 }
 
 // unquoted takes off the pair of quotes that opencode run puts around the prompt.

@@ -52,7 +52,7 @@ func TestOwnWords(t *testing.T) {
 		{"brackets of a person", "a[0] = [LOOP] // [x]", "a[0] = [LOOP] // [x]"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			if got := ownWords(c.text); got != c.want {
+			if got := ownWords(c.text, nil); got != c.want {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
@@ -65,7 +65,7 @@ func TestOwnWordsIsLinear(t *testing.T) {
 	go func() {
 		defer close(done)
 		for _, open := range []string{"<system-reminder>", "[LOOP DETECTED]", "\nLessons from past experience:\n", "<", "[/lesson "} {
-			_ = ownWords(strings.Repeat(open, 200_000))
+			_ = ownWords(strings.Repeat(open, 200_000), nil)
 		}
 	}()
 	select {

@@ -1,0 +1,202 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+	"precept/detect"
+	"precept/lesson"
+	"precept/wire"
+)
+
+// maxTry is how much of a text is read, as much as the proxy inspects of a body by default.
+const maxTry = 8 << 20
+
+// tryFlags is what a request would say beside its text.
+type tryFlags struct {
+	file, tenant, agent, role, skill, model, tool string
+	tags                                          []string
+	toolError, asJSON                             bool
+}
+
+// triedLesson is one lesson of lessons try --json.
+type triedLesson struct {
+	Slug  string         `json:"slug"`
+	Title string         `json:"title"`
+	By    []lesson.Cause `json:"by"`
+	Why   []string       `json:"why_not,omitempty"`
+}
+
+// tried is the answer of lessons try.
+type tried struct {
+	Searched string          `json:"searched"` // what is left of the text, and is matched
+	Stripped []wire.Stripped `json:"stripped"`
+	Outcome  string          `json:"outcome,omitempty"` // of a tool error: what precept calls it
+	Tags     []string        `json:"tags"`              // the request's, and those that the configuration gives to the words
+	Matches  []triedLesson   `json:"matches"`
+	Near     []triedLesson   `json:"near"`
+}
+
+func (w *world) lessonsTry() *cobra.Command {
+	var f tryFlags
+	c := &cobra.Command{
+		Use:   "try [TEXT]",
+		Short: "Tell which lessons a text would match, and why others do not",
+		Long: "Try matches a text as the proxy would match it as the newest words of a user, or, with --tool-error, as the result of a tool call that failed. It tells what is taken out of the text first " +
+			"(reminders, environment blocks, precept's own blocks), which lessons match, by which trigger, and why those do not of which a trigger stands in the text. Which of the matches a session gets is the " +
+			"chooser's matter. The text is TEXT, the content of --file, or standard input. No server is needed.",
+		Args: arguments(cobra.MaximumNArgs(1)),
+	}
+	c.Flags().StringVar(&f.file, "file", "", "read the text from this file; - is standard input")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant of the request")
+	c.Flags().StringVar(&f.agent, "agent", "default", "the agent of the request")
+	c.Flags().StringVar(&f.role, "role", "", "the agent's role")
+	c.Flags().StringVar(&f.skill, "skill", "", "the agent's skill")
+	c.Flags().StringVar(&f.model, "model", "", "the model that the request names")
+	c.Flags().StringSliceVar(&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags")
+	c.Flags().StringVar(&f.tool, "tool", "", "a tool that the request offers; with --tool-error the one that failed")
+	c.Flags().BoolVar(&f.toolError, "tool-error", false, "the text is the result of a tool call that failed")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	flags := addConfigFlags(c, "lessons", "store.url")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		text, err := w.tryText(&f, args)
+		if err != nil {
+			return err
+		}
+		book, problems, err := w.loadBook(c.Context(), cfg)
+		if err != nil {
+			return err
+		}
+		answer := w.try(cfg, book, &f, text)
+		if f.asJSON {
+			return writeJSON(w.out, answer)
+		}
+		if len(problems) > 0 {
+			fmt.Fprintf(w.err, "precept: %d files have faults; precept lessons lint tells them\n", len(problems))
+		}
+		w.tellTried(&answer)
+		return nil
+	}
+	return c
+}
+
+// tryText is the text that was given.
+func (w *world) tryText(f *tryFlags, args []string) (string, error) {
+	if len(args) > 0 && f.file != "" {
+		return "", fmt.Errorf("give the text or --file, not both")
+	}
+	if len(args) > 0 && args[0] != "-" {
+		return args[0], nil
+	}
+	in := w.in
+	if f.file != "" && f.file != "-" {
+		file, err := os.Open(f.file)
+		if err != nil {
+			return "", err
+		}
+		defer file.Close() //nolint:errcheck // only read
+		in = file
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxTry+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the text: %w", err)
+	case len(b) > maxTry:
+		return "", fmt.Errorf("the text is longer than %d bytes, which precept would not look at either", maxTry)
+	case strings.TrimSpace(string(b)) == "":
+		return "", fmt.Errorf("there is no text; give TEXT, --file FILE, or something on standard input")
+	}
+	return string(b), nil
+}
+
+// try matches the text.
+func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
+	out := tried{Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{}, Near: []triedLesson{}}
+	q := lesson.Query{Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model, Tags: f.tags, Now: w.now()}
+	if f.tool != "" {
+		q.Tools = []string{f.tool}
+	}
+	if f.toolError {
+		v := detect.Classify(f.tool, "", text, 1)
+		if out.Outcome = string(v.Outcome); v.Outcome == detect.Error {
+			out.Searched = detect.Signature(text)
+			q.Errors = []lesson.ErrorText{{CallID: "tried", Tool: f.tool, Text: out.Searched}}
+		}
+	} else {
+		var cut []wire.Stripped
+		out.Searched, cut = wire.StripWords(text)
+		out.Stripped = append(out.Stripped, cut...)
+		if out.Searched != "" {
+			q.Words = []string{out.Searched}
+		}
+	}
+	lesson.NewTagger(cfg.Tags).Tag(&q)
+	out.Tags = append(out.Tags, q.Tags...)
+	for _, e := range book.Explain(&q) {
+		t := triedLesson{Slug: e.Lesson.Slug, Title: e.Lesson.Title, By: append([]lesson.Cause{}, e.By...)}
+		if e.Fires {
+			out.Matches = append(out.Matches, t)
+			continue
+		}
+		t.Why = e.Not
+		out.Near = append(out.Near, t)
+	}
+	return out
+}
+
+// tellTried prints the answer for people.
+func (w *world) tellTried(t *tried) {
+	const most = 200
+	for _, s := range t.Stripped {
+		fmt.Fprintf(w.out, "stripped  %s: %s\n", s.Kind, printable(shorten(s.Text, most)))
+	}
+	switch {
+	case t.Outcome != "" && t.Outcome != string(detect.Error):
+		fmt.Fprintf(w.out, "searched  nothing: precept calls this result %s, and no lesson fires on that\n", t.Outcome)
+	case t.Searched == "":
+		fmt.Fprintln(w.out, "searched  nothing: no words of a person are left")
+	default:
+		fmt.Fprintf(w.out, "searched  %s\n", printable(shorten(t.Searched, most)))
+	}
+	for _, l := range t.Matches {
+		fmt.Fprintf(w.out, "match     %s  %s  (%s)\n", printable(l.Slug), printable(l.Title), printable(causes(l.By)))
+	}
+	if len(t.Matches) == 0 {
+		fmt.Fprintln(w.out, "no lesson matches")
+	}
+	for _, l := range t.Near {
+		fmt.Fprintf(w.out, "near      %s  %s\n", printable(l.Slug), printable(l.Title))
+		if len(l.By) > 0 {
+			fmt.Fprintf(w.out, "          by %s\n", printable(causes(l.By)))
+		}
+		for _, why := range l.Why {
+			fmt.Fprintf(w.out, "          but %s\n", printable(why))
+		}
+	}
+}
+
+func causes(by []lesson.Cause) string {
+	all := make([]string, 0, len(by))
+	for _, c := range by {
+		all = append(all, fmt.Sprintf("%s %q in the %s", strings.ReplaceAll(c.Kind, "_", " "), c.Text, c.Where))
+	}
+	return strings.Join(all, ", ")
+}
+
+// shorten is the beginning of a text, on one line.
+func shorten(s string, most int) string {
+	s = strings.Join(strings.Fields(s), " ")
+	if r := []rune(s); len(r) > most {
+		return string(r[:most]) + " ..."
+	}
+	return s
+}
