@@ -11,6 +11,7 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"strings"
+	"sync/atomic"
 	"time"
 )
 
@@ -86,7 +87,7 @@ type copyBuffers struct {
 }
 
 // What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces are some hundred bytes.
-const eventPiece, mostPiece = 4 << 10, 32 << 10
+const eventPiece, mostPiece = 16 << 10, 32 << 10
 
 // Get implements httputil.BufferPool.
 func (c copyBuffers) Get() []byte {
@@ -200,37 +201,56 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 }
 
 // watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and its turn sees every
-// byte before the client does.
+// byte before the client does. The limit is the upstream's: while the client keeps us waiting it does not run. The timer is not
+// moved with each of a stream's small reads, which would cost more than they do: when it fires it looks how long the read has
+// lasted.
 type watched struct {
 	io.ReadCloser
 	turn  *turn
 	idle  *time.Timer
 	limit time.Duration
+	since atomic.Int64 // when the read that is under way began, in Unix nanoseconds; 0: none is, -1: none will be
 }
 
 // watch puts a body under the limit.
 func (w *watched) watch(t *turn, body io.ReadCloser, limit time.Duration) {
 	w.ReadCloser, w.turn, w.limit = body, t, limit
-	if body != http.NoBody {
-		w.idle = time.AfterFunc(limit, func() { _ = body.Close() })
+	if body == http.NoBody {
+		return
 	}
+	w.since.Store(t.watch.first.UnixNano())
+	w.idle = time.AfterFunc(limit, w.look)
 }
 
-// Read implements io.Reader. The limit is the upstream's: while the client keeps us waiting it does not run.
+// look ends a read that has lasted for too long.
+func (w *watched) look() {
+	left := w.limit
+	since := w.since.Load()
+	if since < 0 {
+		return
+	}
+	if since > 0 {
+		left -= w.turn.p.opts.Now().Sub(time.Unix(0, since))
+	}
+	if left > 0 {
+		w.idle.Reset(left)
+		return
+	}
+	_ = w.ReadCloser.Close()
+}
+
+// Read implements io.Reader.
 func (w *watched) Read(b []byte) (int, error) {
-	if w.idle != nil {
-		w.idle.Reset(w.limit)
-	}
+	w.since.Store(w.turn.p.opts.Now().UnixNano())
 	n, err := w.ReadCloser.Read(b)
-	if w.idle != nil {
-		w.idle.Stop()
-	}
+	w.since.Store(0)
 	w.turn.see(b[:n], err)
 	return n, err
 }
 
 // Close implements io.Closer.
 func (w *watched) Close() error {
+	w.since.Store(-1)
 	if w.idle != nil {
 		w.idle.Stop()
 	}

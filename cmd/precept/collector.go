@@ -14,7 +14,7 @@ import (
 const (
 	heapGrowth = 250       // percent
 	leastLimit = 110 << 20 // bytes
-	mostSlack  = 96 << 20
+	mostSlack  = 64 << 20
 )
 
 // heapLimit is the limit for so many bytes in use.

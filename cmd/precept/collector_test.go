@@ -49,7 +49,7 @@ func until(t *testing.T, right func(limit int64) bool) {
 
 // What may lie about is bounded by number as well.
 func TestHeapLimit(t *testing.T) {
-	for use, want := range map[int64]int64{0: 110, 40: 110, 50: 125, 64: 160, 100: 196, 300: 396, 1000: 1250} {
+	for use, want := range map[int64]int64{0: 110, 40: 110, 44: 110, 60: 124, 100: 164, 200: 264, 1000: 1250} {
 		if got := heapLimit(use << 20); got != want<<20 {
 			t.Errorf("%d MiB in use: %d, want %d", use, got>>20, want)
 		}
