@@ -46,8 +46,8 @@ func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == 
 // not here must be given a room first.
 func rooms() map[string][]string {
 	return map[string][]string{
-		"github.com/tidwall/gjson":                 {"wire"},
-		"github.com/tidwall/sjson":                 {"wire"},
+		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
+		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
 		"github.com/andybalholm/brotli":            {"wire"},
 		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
 		"github.com/cespare/xxhash/v2":             {"wire", "session", "detect"},
@@ -249,7 +249,7 @@ func TestViolationsAreFound(t *testing.T) {
 	want := []string{
 		"attic/a.go: the package attic has no floor; give it one",
 		"inject/rapid.go: imports pgregory.net/rapid, whose room is test, store/storetest",
-		"inject/room.go: imports github.com/tidwall/gjson, whose room is wire",
+		"inject/room.go: imports github.com/tidwall/gjson, whose room is wire, cmd/precept",
 		"store/nowhere.go: attic has no floor",
 		"store/own.go: imports store, which is on the same floor",
 		"store/storetest/up.go: imports store/sqlite, which is on the same floor",

@@ -94,7 +94,10 @@ func (w *world) root() *cobra.Command {
 		return misuse(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(w.serve(), w.check(), w.lessons(), w.inspect(), w.report(), w.export(), w.importVerb(), w.forget(), w.record(), w.verify(), w.doctor(), w.demo(), w.distill(), w.version())
+	root.AddCommand(
+		w.serve(), w.check(), w.lessons(), w.inspect(), w.report(), w.export(), w.importVerb(), w.forget(), w.record(), w.verify(),
+		w.runVerb(), w.feedback(), w.doctor(), w.demo(), w.distill(), w.version(),
+	)
 	return root
 }
 

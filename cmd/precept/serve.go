@@ -69,8 +69,9 @@ type server struct {
 	cfg   *configs.Config // in force; of the goroutine of run only
 	log   *logger
 
-	truth func(slug string) (float64, bool) // the demo's; nil elsewhere
-	ready func(data, admin string)          // told once, when both listeners accept; nil: nobody asks
+	truth  func(slug string) (float64, bool) // the demo's; nil elsewhere
+	ready  func(data, admin string)          // told once, when both listeners accept; nil: nobody asks
+	within bool                              // it serves one run of an agent, in the same process: no signals, no run.json
 
 	service  *service
 	admin    *admin.Server
@@ -171,8 +172,10 @@ func (s *server) adminFigures(ctx context.Context) []admin.Figure {
 // serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin, owners.
 func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-	defer signal.Stop(signals)
+	if !s.within {
+		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
+		defer signal.Stop(signals)
+	}
 
 	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOwners()
@@ -200,7 +203,9 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	err := s.untilStopped(ctx, signals, changed, failed)
 
 	cut := s.stopData(ctx, data, signals)
-	removeRunFile(s.cfg.DataDir)
+	if !s.within {
+		removeRunFile(s.cfg.DataDir)
+	}
 	err = errors.Join(err, adminServer.Close())
 	stopOwners()
 	owners.Wait()
@@ -255,8 +260,10 @@ func (s *server) announce(ctx context.Context, data, adminURL string) {
 	if s.ready == nil {
 		s.log.always(ctx, "precept ready", "data", data, "admin", adminURL)
 	}
-	if err := writeRunFile(s.cfg.DataDir, runFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
-		s.log.Warn("run.json cannot be written", "error", err)
+	if !s.within {
+		if err := writeRunFile(s.cfg.DataDir, runFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
+			s.log.Warn("run.json cannot be written", "error", err)
+		}
 	}
 	if s.ready != nil {
 		s.ready(data, adminURL)

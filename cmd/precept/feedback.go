@@ -1,0 +1,282 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+)
+
+// postLimit bounds a question to the data listener.
+const postLimit = 15 * time.Second
+
+// maxCorrection is what the data listener takes of a correction.
+const maxCorrection = 64 << 10
+
+// feedbackFlags are one feedback.
+type feedbackFlags struct {
+	at                                         dataFlags
+	session, request, response, sample         string
+	score                                      float64
+	approve, reject                            bool
+	correct, comment, source, rater, label, id string
+	asJSON, scored                             bool
+}
+
+// dataFlags say where the data listener is, and with what credential it is spoken to.
+type dataFlags struct{ url, key string }
+
+func (f *dataFlags) add(c *cobra.Command) {
+	c.Flags().StringVar(&f.url, "url", "", "precept's data listener (PRECEPT_URL, else the running precept of the data directory)")
+	c.Flags().StringVar(&f.key, "key", "", "the API key that the agent uses, where tenants go by keys (PRECEPT_KEY, else OPENAI_API_KEY or ANTHROPIC_API_KEY)")
+}
+
+func (w *world) feedback() *cobra.Command {
+	var f feedbackFlags
+	c := &cobra.Command{
+		Use:   "feedback --session|--request|--response|--sample ID --score N|--approve|--reject|--correct FILE",
+		Short: "Say what a session was worth, for scripts and CI",
+		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the id in the model's own answer (chatcmpl-, resp_, msg_); within precept run the session is PRECEPT_SESSION unless another one is named. " +
+			"--source user is a person's word and outweighs a verifier's (system), which outweighs what the traffic says.",
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c, "data_dir")
+	f.at.add(c)
+	s := c.Flags()
+	s.StringVar(&f.session, "session", "", "the session, as its client named it or as precept did")
+	s.StringVar(&f.request, "request", "", "the request (Precept-Request-Id)")
+	s.StringVar(&f.response, "response", "", "the id in the model's answer")
+	s.StringVar(&f.sample, "sample", "", "the sample")
+	s.Float64Var(&f.score, "score", 0, "what it was worth, 0 to 1")
+	s.BoolVar(&f.approve, "approve", false, "it was right")
+	s.BoolVar(&f.reject, "reject", false, "it was wrong")
+	s.StringVar(&f.correct, "correct", "", "a file with what would have been right (- for standard input)")
+	s.StringVar(&f.comment, "comment", "", "why")
+	s.StringVar(&f.source, "source", "user", "who says so: user or system")
+	s.StringVar(&f.rater, "rater", "", "the person or the program that says so")
+	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
+	s.StringVar(&f.id, "id", "", "a name of this feedback; the same name twice counts once")
+	s.BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		f.scored = c.Flags().Changed("score")
+		return w.runFeedback(c.Context(), flags, &f)
+	}
+	return c
+}
+
+func (w *world) runFeedback(ctx context.Context, flags *configFlags, f *feedbackFlags) error {
+	body, err := w.feedbackBody(f)
+	if err != nil {
+		return misuse(err)
+	}
+	cfg, err := flags.load(w, true)
+	if err != nil {
+		return err
+	}
+	base, err := w.dataListener(ctx, cfg, &f.at)
+	if err != nil {
+		return err
+	}
+	answer, err := w.postFeedback(ctx, base, w.credential(cfg, &f.at), body)
+	if err != nil {
+		return err
+	}
+	if f.asJSON {
+		return writeJSON(w.out, answer)
+	}
+	if answer.Status == "parked" {
+		_, err = fmt.Fprintln(w.out, "parked: it joins its session when that is stored")
+		return err
+	}
+	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+answer.Session))
+	return err
+}
+
+// feedbackBody makes the post, and refuses what is ambiguous before anybody is asked.
+func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
+	body := map[string]any{"source": f.source}
+	targets := 0
+	for key, value := range map[string]string{"session_id": f.session, "request_id": f.request, "response_id": f.response, "sample_id": f.sample} {
+		if value != "" {
+			body[key] = value
+			targets++
+		}
+	}
+	if targets == 0 {
+		if session, _ := w.env("PRECEPT_SESSION"); session != "" {
+			body["session_id"] = session
+			targets++
+		}
+	}
+	if targets != 1 {
+		return nil, errors.New("name one of --session, --request, --response and --sample")
+	}
+	says := 0
+	for kind, said := range map[string]bool{"score": f.scored, "approval": f.approve, "rejection": f.reject, "correction": f.correct != ""} {
+		if said {
+			body["type"] = kind
+			says++
+		}
+	}
+	if says != 1 {
+		return nil, errors.New("say one of --score N, --approve, --reject and --correct FILE")
+	}
+	if f.scored {
+		if !(f.score >= 0 && f.score <= 1) {
+			return nil, fmt.Errorf("--score is %v; write a number from 0 to 1", f.score)
+		}
+		body["score"] = f.score
+	}
+	if f.correct != "" {
+		correction, err := w.correction(f.correct)
+		if err != nil {
+			return nil, err
+		}
+		body["correction"] = correction
+	}
+	for key, value := range map[string]string{"comment": f.comment, "rater": f.rater, "quality_label": f.label, "id": f.id} {
+		if value != "" {
+			body[key] = value
+		}
+	}
+	return body, nil
+}
+
+// correction reads what would have been right: a JSON value as it is, anything else as text.
+func (w *world) correction(file string) (any, error) {
+	in := w.in
+	if file != "-" {
+		f, err := os.Open(file)
+		if err != nil {
+			return nil, fmt.Errorf("--correct: %w", err)
+		}
+		defer f.Close() //nolint:errcheck // only read
+		in = f
+	}
+	b, err := io.ReadAll(io.LimitReader(in, maxCorrection+1))
+	if err != nil {
+		return nil, fmt.Errorf("--correct: %w", err)
+	}
+	if len(b) > maxCorrection {
+		return nil, fmt.Errorf("--correct: %s has more than 64 KiB; send the part that matters", file)
+	}
+	if len(bytes.TrimSpace(b)) == 0 {
+		return nil, fmt.Errorf("--correct: %s is empty", file)
+	}
+	if json.Valid(b) {
+		return json.RawMessage(b), nil
+	}
+	return strings.ToValidUTF8(string(b), "\ufffd"), nil
+}
+
+// posted is the data listener's answer.
+type posted struct {
+	ID      string `json:"id"`
+	Session string `json:"session_id,omitempty"`
+	Status  string `json:"status"`
+}
+
+// postFeedback posts one feedback.
+func (w *world) postFeedback(ctx context.Context, base, key string, body map[string]any) (posted, error) {
+	var answer posted
+	b, err := json.Marshal(body)
+	if err != nil {
+		return answer, err
+	}
+	ctx, cancel := context.WithTimeout(ctx, postLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/feedback", bytes.NewReader(b))
+	if err != nil {
+		return answer, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if key != "" {
+		req.Header.Set("Authorization", "Bearer "+key)
+	}
+	res, err := localClient().Do(req)
+	if err != nil {
+		return answer, fmt.Errorf("precept at %s does not answer: %w", base, err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	raw, err := io.ReadAll(io.LimitReader(res.Body, 1<<20))
+	if err != nil {
+		return answer, fmt.Errorf("precept at %s: %w", base, err)
+	}
+	if res.StatusCode != http.StatusAccepted {
+		var refused struct {
+			Error struct {
+				Message string `json:"message"`
+			} `json:"error"`
+		}
+		_ = json.Unmarshal(raw, &refused)
+		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, printable(refused.Error.Message))
+	}
+	return answer, json.Unmarshal(raw, &answer)
+}
+
+// localClient speaks to precept itself, past any proxy of the environment.
+func localClient() *http.Client {
+	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+}
+
+// errNotRunning says that there is no precept to speak to.
+var errNotRunning = errors.New("no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir")
+
+// dataListener finds the data listener: the one that was named, or the running one of the data directory.
+func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataFlags) (string, error) {
+	base := at.url
+	if base == "" {
+		base, _ = w.env("PRECEPT_URL")
+	}
+	if base != "" {
+		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
+	}
+	run, err := readRunFile(cfg.DataDir)
+	if err != nil || !alive(ctx, run.Data) { // a crash leaves the file behind
+		return "", errNotRunning
+	}
+	return run.Data, nil
+}
+
+// alive says whether a precept answers there.
+func alive(ctx context.Context, base string) bool {
+	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
+	if err != nil {
+		return false
+	}
+	res, err := localClient().Do(req)
+	if err != nil {
+		return false
+	}
+	_ = res.Body.Close()
+	return res.StatusCode == http.StatusOK
+}
+
+// credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see it.
+func (w *world) credential(cfg *configs.Config, at *dataFlags) string {
+	if at.key != "" {
+		return at.key
+	}
+	names := []string{"PRECEPT_KEY"}
+	if cfg.Tenancy != "single" {
+		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
+	}
+	for _, name := range names {
+		if key, _ := w.env(name); key != "" {
+			return key
+		}
+	}
+	return ""
+}

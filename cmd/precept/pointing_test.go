@@ -1,0 +1,140 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/configs"
+)
+
+// pointed is an agent's process as precept run would start it, in a home of its own.
+func pointed(t *testing.T, command string, files map[string]string) (*pointing, *bytes.Buffer) {
+	t.Helper()
+	home := t.TempDir()
+	for name, text := range files {
+		path := filepath.Join(home, name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	var notes bytes.Buffer
+	p := &pointing{
+		cfg:  &configs.Config{Upstreams: map[string]configs.Upstream{"mine": {URL: "http://model.test/v1"}}},
+		data: "http://127.0.0.1:8080", agent: "co,der", session: "ci/42", args: strings.Fields(command),
+		env: map[string]string{"NO_PROXY": "example.test"}, home: home, work: filepath.Join(home, "repo"), notes: &notes,
+	}
+	if err := p.point(); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = os.RemoveAll(p.temp) })
+	for name, text := range files {
+		if b, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(b) != text {
+			t.Errorf("the user's %s was changed", name)
+		}
+	}
+	return p, &notes
+}
+
+const (
+	pathed = "http://127.0.0.1:8080/p/agent=co%2Cder,session=ci%2F42"
+	named  = pathed + ",upstream=mine"
+)
+
+func TestPointAnything(t *testing.T) {
+	p, _ := pointed(t, "python3 my_agent.py --fast", nil)
+	for name, want := range map[string]string{
+		"OPENAI_BASE_URL": pathed + "/v1", "OPENAI_API_BASE": pathed + "/v1", "COPILOT_PROVIDER_BASE_URL": pathed + "/v1",
+		"ANTHROPIC_BASE_URL": pathed, "NO_PROXY": "example.test,127.0.0.1", "PRECEPT_SESSION": "ci/42",
+	} {
+		if p.env[name] != want {
+			t.Errorf("%s is %q", name, p.env[name])
+		}
+	}
+}
+
+func TestPointCodex(t *testing.T) {
+	p, _ := pointed(t, "codex exec x", nil)
+	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {
+		t.Error(got)
+	}
+	p, _ = pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://model.test/v1\"\n[other]\nbase_url = \"http://no.test\"\n"})
+	if got := strings.Join(p.args, " "); got != `codex -c model_providers.m.base_url="`+named+`/v1" exec x` {
+		t.Error(got)
+	}
+	p, notes := pointed(t, "codex exec x", map[string]string{".codex/config.toml": "model_provider = \"m\"\n[model_providers.m]\nbase_url = \"http://elsewhere.test/v1\"\n"})
+	if len(p.args) != 3 || !strings.Contains(notes.String(), "no upstream of precept") {
+		t.Error(p.args, notes)
+	}
+}
+
+func TestPointOpencode(t *testing.T) {
+	p, notes := pointed(t, "opencode run x", map[string]string{
+		".config/opencode/opencode.jsonc": "// mine\n{\"provider\": {\"my.own\": {\"options\": {\"baseURL\": \"http://model.test/v1\"}}, /* x */ \"far\": {\"options\": {\"baseURL\": \"http://elsewhere.test\"}},}}",
+	})
+	var got struct {
+		Provider map[string]struct{ Options struct{ BaseURL string } }
+	}
+	if err := json.Unmarshal([]byte(p.env["OPENCODE_CONFIG_CONTENT"]), &got); err != nil {
+		t.Fatal(err, p.env["OPENCODE_CONFIG_CONTENT"])
+	}
+	if got.Provider["my.own"].Options.BaseURL != named+"/v1" || got.Provider["openai"].Options.BaseURL != pathed+"/v1" || len(got.Provider) != 3 {
+		t.Error(got)
+	}
+	if !strings.Contains(notes.String(), "far talks to http://elsewhere.test") {
+		t.Error(notes)
+	}
+}
+
+func TestPointPi(t *testing.T) {
+	p, _ := pointed(t, "/usr/bin/pi -p x", map[string]string{
+		".pi/agent/models.json": `{"providers": {"m": {"baseUrl": "http://model.test", "big": 12345678901234567890}}}`,
+		".pi/agent/auth.json":   `{}`,
+	})
+	dir := p.env["PI_CODING_AGENT_DIR"]
+	b, err := os.ReadFile(filepath.Join(dir, "models.json"))
+	if err != nil || !strings.Contains(string(b), `"baseUrl": "`+named+`"`) || !strings.Contains(string(b), "12345678901234567890") {
+		t.Errorf("%s %v", b, err)
+	}
+	if to, err := os.Readlink(filepath.Join(dir, "auth.json")); err != nil || to != filepath.Join(p.home, ".pi/agent/auth.json") {
+		t.Error(to, err)
+	}
+}
+
+func TestPointContinueAndQwen(t *testing.T) {
+	p, _ := pointed(t, "cn -p x", map[string]string{".continue/config.yaml": "models:\n  - name: a\n    apiBase: http://model.test/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"})
+	at := slices.Index(p.args, "--config")
+	if at != 1 {
+		t.Fatal(p.args)
+	}
+	b, err := os.ReadFile(p.args[2])
+	if want := "models:\n  - name: a\n    apiBase: " + named + "/v1\n  - apiBase: \"http://elsewhere.test/v1\"\n"; err != nil || string(b) != want {
+		t.Errorf("%s %v", b, err)
+	}
+	p, _ = pointed(t, "qwen -p x", nil)
+	if got := strings.Join(p.args, " "); got != "qwen --auth-type openai -p x" {
+		t.Error(got)
+	}
+	p, _ = pointed(t, "qwen --auth-type=other -p x", nil)
+	if len(p.args) != 4 {
+		t.Error(p.args)
+	}
+}
+
+func TestProgramName(t *testing.T) {
+	for command, want := range map[string]string{
+		"codex exec x": "codex", "/usr/local/bin/pi -p x": "pi", "python3.12 agents/triage.py": "triage", "npx -y cline@3 x": "cline",
+		"node ./bot.mjs": "bot", "sh -c x": "sh", "python -m pkg": "python", "uv run agent.py": "agent",
+	} {
+		if got := programName(strings.Fields(command)); got != want {
+			t.Errorf("%s: %s", command, got)
+		}
+	}
+}

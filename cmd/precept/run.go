@@ -1,0 +1,207 @@
+package main
+
+import (
+	"context"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+)
+
+// runFlags are the verb's own.
+type runFlags struct {
+	at             dataFlags
+	verify         string
+	record         bool
+	session, agent string
+}
+
+func (w *world) runVerb() *cobra.Command {
+	var f runFlags
+	c := &cobra.Command{
+		Use:   "run [flags] -- AGENT ...",
+		Short: "Run an agent through precept, and tell how it went",
+		Long: "Run starts an unmodified agent whose requests go through precept, in one session: the variables that agents read for a base URL are set for that process alone, and where an agent wants more " +
+			"(codex, opencode, pi, qwen, Continue), its own flags or an edited copy of its settings say it; nothing of yours is changed. The running precept of the data directory is used; where none runs, one is started for as long as the agent runs, and says what it has to say in run.log of the data directory. " +
+			"With --verify a shell command judges the work when the agent has ended, and the verdict is the session's feedback. The exit status is the agent's.",
+		Args: arguments(cobra.MinimumNArgs(1)),
+	}
+	flags := addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
+	c.Flags().SetInterspersed(false)
+	f.at.add(c)
+	c.Flags().StringVar(&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good")
+	c.Flags().BoolVar(&f.record, "record", false, "record what the verifier complains of in AGENT.md")
+	c.Flags().StringVar(&f.session, "session", "", "the session's name (one is made)")
+	c.Flags().StringVar(&f.agent, "agent", "", "the agent's name (the program's)")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.record && f.verify == "" {
+			return misuse(errors.New("--record records what a verifier complains of; add --verify CMD"))
+		}
+		return w.runAgent(c.Context(), flags, &f, args)
+	}
+	return c
+}
+
+// runAgent finds or starts a precept, runs the agent, and posts what the verifier says.
+func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, args []string) (err error) {
+	cfg, err := flags.load(w, true)
+	if err != nil {
+		return err
+	}
+	base, err := w.dataListener(ctx, cfg, &f.at)
+	if errors.Is(err, errNotRunning) {
+		var stop func() error
+		if base, stop, err = w.ownServer(ctx, flags); err == nil {
+			defer func() {
+				if failed := stop(); failed != nil {
+					fmt.Fprintln(w.err, "precept:", failed)
+				}
+			}()
+		}
+	} else if err == nil && !alive(ctx, base) {
+		err = fmt.Errorf("precept at %s does not answer; start it, or leave out --url", base)
+	}
+	if err != nil {
+		return err
+	}
+	p, err := w.pointing(cfg, f, base, args)
+	if err != nil {
+		return err
+	}
+	defer func() {
+		if p.temp != "" {
+			_ = os.RemoveAll(p.temp)
+		}
+	}()
+	if err := p.point(); err != nil {
+		return err
+	}
+	agent := child{args: p.args, env: environment(p.env), in: w.in, out: w.out, err: w.err}
+	o := agent.run()
+	if o.broken != nil {
+		return &codedError{code: o.code, err: fmt.Errorf("the agent cannot be run: %w", o.broken)}
+	}
+	if o.sent == 0 || o.sent == syscall.SIGUSR1 || o.sent == syscall.SIGUSR2 { // whoever stops an agent does not ask how it went
+		w.judge(ctx, cfg, f, base, p.session)
+	}
+	if o.code != 0 {
+		return &codedError{code: o.code}
+	}
+	return nil
+}
+
+// pointing says who runs, and where.
+func (w *world) pointing(cfg *configs.Config, f *runFlags, base string, args []string) (*pointing, error) {
+	p := &pointing{cfg: cfg, data: base, args: args, session: f.session, agent: f.agent, env: map[string]string{}, notes: w.err}
+	for _, pair := range os.Environ() {
+		name, value, _ := strings.Cut(pair, "=")
+		p.env[name] = value
+	}
+	if p.agent == "" {
+		p.agent = programName(args)
+	}
+	if p.session == "" {
+		var b [8]byte
+		if _, err := io.ReadFull(w.random, b[:]); err != nil {
+			return nil, fmt.Errorf("make a session's name: %w", err)
+		}
+		p.session = "run-" + hex.EncodeToString(b[:])
+	}
+	var err error
+	if p.work, err = os.Getwd(); err != nil {
+		return nil, err
+	}
+	p.home, err = os.UserHomeDir()
+	return p, err
+}
+
+func environment(env map[string]string) []string {
+	out := make([]string, 0, len(env))
+	for name, value := range env {
+		out = append(out, name+"="+value)
+	}
+	return out
+}
+
+// judge runs the verifier and posts what it says. Nothing of it changes how the agent ended.
+func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, base, session string) {
+	if f.verify == "" {
+		return
+	}
+	command := []string{"sh", "-c", f.verify}
+	v, err := w.verifyCommand(command, true)
+	if err != nil {
+		fmt.Fprintln(w.err, "precept:", err)
+		return
+	}
+	v.Command = []string{f.verify}
+	body := map[string]any{
+		"session_id": session, "source": "system", "type": "score", "score": 0.0, "rater": "precept run",
+		"details": map[string]any{"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures)},
+	}
+	if v.ExitCode == 0 {
+		body["score"] = 1.0
+	}
+	if f.record && v.ExitCode != 0 {
+		at := ledgerFlags{file: cfg.Ledger.File}
+		w.recordFailures(ctx, at.open(w), session, v)
+		w.tellVerified(v, false)
+	}
+	answer, err := w.postFeedback(ctx, base, w.credential(cfg, &f.at), body)
+	if err != nil {
+		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
+		return
+	}
+	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
+	fmt.Fprintf(w.err, "precept: the verifier %s; session %s (%s)\n", verdict, session, answer.Status)
+}
+
+// ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals (they are the agent's), and
+// leaves no run.json: another run must not rely on it.
+func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
+	cfg, err := flags.load(w, false)
+	if err != nil {
+		return "", nil, err
+	}
+	own := *cfg
+	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
+	if err := os.MkdirAll(own.DataDir, 0o700); err != nil {
+		return "", nil, fmt.Errorf("make the data directory: %w", err)
+	}
+	log, err := os.OpenFile(filepath.Join(own.DataDir, "run.log"), os.O_CREATE|os.O_WRONLY|os.O_APPEND, 0o600)
+	if err != nil {
+		return "", nil, err
+	}
+	quiet := *w
+	quiet.err = log
+	ready := make(chan string, 1)
+	s := &server{world: &quiet, flags: flags, cfg: &own, log: newLogger(log, own.Log), within: true, ready: func(data, _ string) { ready <- data }}
+	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
+	var all sync.WaitGroup
+	ended := make(chan error, 1)
+	all.Go(func() { ended <- s.run(running) })
+	stop = func() error {
+		cancel()
+		all.Wait()
+		return errors.Join(<-ended, log.Close())
+	}
+	select {
+	case base = <-ready:
+		return base, stop, nil
+	case err := <-ended:
+		cancel()
+		if errors.Is(err, errServed) {
+			err = fmt.Errorf("%w; several runs at once share a precept: start one with precept serve first", err)
+		}
+		return "", nil, errors.Join(err, log.Close())
+	}
+}

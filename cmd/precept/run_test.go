@@ -1,0 +1,199 @@
+package main
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+)
+
+// TestTalk is no test: it is the agent of TestRun, a program that knows nothing but OPENAI_BASE_URL.
+func TestTalk(t *testing.T) {
+	words := os.Getenv("TALK")
+	if words == "" {
+		t.Skip("the agent of TestRun")
+	}
+	for range 2 {
+		code, body := post(t, os.Getenv("OPENAI_BASE_URL")+"/chat/completions", http.Header{"Authorization": {"Bearer sk-test"}},
+			`{"model":"m","messages":[{"role":"user","content":"`+words+`"}]}`)
+		if code != http.StatusOK {
+			t.Fatal(code, body)
+		}
+	}
+	if os.Getenv("TALK_SIGNAL") != "" {
+		fmt.Println("waiting")
+		time.Sleep(30 * time.Second)
+	}
+	if os.Getenv("TALK_FAIL") != "" {
+		os.Exit(7)
+	}
+}
+
+// runIn runs precept run in a folder of its own, and gives its exit code and what it said.
+func runIn(t *testing.T, dir string, env []string, args ...string) (code int, out, said string) {
+	t.Helper()
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), bin, args...)
+	var o, e bytes.Buffer
+	cmd.Dir, cmd.Stdout, cmd.Stderr = dir, &o, &e
+	cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
+	err = cmd.Run()
+	if cmd.ProcessState == nil {
+		t.Fatal(err)
+	}
+	return cmd.ProcessState.ExitCode(), o.String(), e.String()
+}
+
+// An agent that knows nothing of precept goes through it: found or started for the run, in one session, judged by a verifier.
+func TestRun(t *testing.T) {
+	m := newModel(t, []step{{Text: "Done."}})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	talk := []string{self, "-test.run", "^TestTalk$"}
+	lessons := lessonDir(t)
+	for _, running := range []bool{false, true} {
+		t.Run(map[bool]string{true: "with a server", false: "without"}[running], func(t *testing.T) {
+			dir, data := t.TempDir(), t.TempDir()
+			flags := append(always(m, lessons), "--data-dir", data, "--reward-close-after", "1s")
+			if running {
+				start(t, data, append(always(m, lessons), "--reward-close-after", "1s")...)
+			}
+			args := append(append([]string{"run"}, flags...), "--session", "ci-42", "--agent", "coder", "--verify", "echo 'a.py:1:2: F401 unused thing'; exit 1", "--record", "--")
+			code, out, said := runIn(t, dir, []string{"TALK=run the build script please", "TALK_FAIL=1"}, append(args, talk...)...)
+			if code != 7 {
+				t.Fatal("the exit status is the agent's:", code, out, said)
+			}
+			m.mu.Lock()
+			last := m.asked[len(m.asked)-1]
+			m.mu.Unlock()
+			if !strings.Contains(last.raw, "[check-the-target]") {
+				t.Error("no lesson reached the model:", last.raw)
+			}
+			if !strings.Contains(said, "the verifier failed; session ci-42") || !strings.Contains(said, "1 failures recorded") {
+				t.Error(said)
+			}
+			if b, _ := os.ReadFile(filepath.Join(dir, "AGENT.md")); !strings.Contains(string(b), "F401 unused thing") || !strings.Contains(string(b), "**Intent ID:** ci-42") {
+				t.Error(string(b))
+			}
+			if _, err := os.Stat(filepath.Join(data, "run.json")); (err == nil) != running {
+				t.Error("run.json:", err)
+			}
+			if !strings.Contains(said, "(joined)") {
+				t.Error("the verdict did not find its session:", said)
+			}
+			if running {
+				verdictOf(t, dir, data)
+			}
+		})
+	}
+}
+
+// verdictOf waits until the session is closed with the verifier's word, and reads it out of the exported experiment.
+func verdictOf(t *testing.T, dir, data string) {
+	t.Helper()
+	out := ""
+	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
+		_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
+		for line := range strings.Lines(out) {
+			var row struct {
+				Outcome *float64
+				Tier    int
+				Closed  bool
+			}
+			if json.Unmarshal([]byte(line), &row) == nil && row.Closed && row.Tier == 2 && row.Outcome != nil {
+				if *row.Outcome != 0 {
+					t.Error("a failed verification is worth", *row.Outcome)
+				}
+				return
+			}
+		}
+	}
+	t.Errorf("the session never closed with a verdict: %s", out)
+}
+
+// A signal to precept run reaches the agent, and nobody asks how the work of a stopped agent went.
+func TestRunForwardsSignals(t *testing.T) {
+	m := newModel(t, []step{{Text: "Done."}})
+	bin, err := program()
+	if err != nil {
+		t.Fatal(err)
+	}
+	self, _ := os.Executable()
+	dir := t.TempDir()
+	marker := filepath.Join(dir, "verified")
+	cmd := exec.CommandContext(t.Context(), bin, append(append([]string{"run"}, always(m, lessonDir(t))...),
+		"--data-dir", filepath.Join(dir, "data"), "--verify", "touch "+marker, "--", self, "-test.run", "^TestTalk$", "-test.v")...)
+	cmd.Env = append(os.Environ(), "TALK=hello", "TALK_SIGNAL=1", "OPENAI_BASE_URL=")
+	out := &lockedBuffer{}
+	cmd.Stdout, cmd.Stderr, cmd.Dir = out, out, dir
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "waiting") && time.Now().Before(deadline); {
+		time.Sleep(20 * time.Millisecond)
+	}
+	_ = cmd.Process.Signal(syscall.SIGTERM)
+	_ = cmd.Wait()
+	if code := cmd.ProcessState.ExitCode(); code != 128+15 {
+		t.Error(code, out.String())
+	}
+	if _, err := os.Stat(marker); err == nil {
+		t.Error("the work of a stopped agent was verified")
+	}
+}
+
+// What scripts and CI say of a session reaches it; what is ambiguous is refused before anybody is asked.
+func TestFeedbackVerb(t *testing.T) {
+	m := newModel(t, []step{{Text: "Done."}})
+	dir := t.TempDir()
+	p := start(t, dir, append(always(m, lessonDir(t)), "--reward-close-after", "1s")...)
+	post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Session": {"ci-1"}}, `{"model":"m","messages":[{"role":"user","content":"run the build script"}]}`)
+	right := filepath.Join(dir, "right.txt")
+	if err := os.WriteFile(right, []byte("what would have been right"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args string
+		code int
+		out  string
+	}{
+		{"--session ci-1 --score 0.7 --rater ci --comment good --id one", 0, ""},
+		{"--session ci-1 --approve", 0, ""},
+		{"--session ci-1 --reject --source system", 0, ""},
+		{"--session ci-1 --correct " + right + " --json", 0, `"status"`},
+		{"--request req_nothing --approve", 0, "parked"},
+		{"--response chatcmpl-unknown --score 1", 0, "parked"},
+		{"--approve", 2, ""},
+		{"--session a --request b --approve", 2, ""},
+		{"--session a", 2, ""},
+		{"--session a --approve --reject", 2, ""},
+		{"--session a --score 1.5", 2, ""},
+		{"--session a --correct " + filepath.Join(dir, "nowhere"), 2, ""},
+		{"--session a --approve --source robot", 1, ""},
+	} {
+		code, out, said := runIn(t, dir, nil, append([]string{"feedback", "--data-dir", dir}, strings.Fields(c.args)...)...)
+		if code != c.code || !strings.Contains(out, c.out) || code != 0 && said == "" {
+			t.Errorf("%s: %d %s %s", c.args, code, out, said)
+		}
+	}
+	code, _, said := runIn(t, dir, nil, "feedback", "--data-dir", t.TempDir(), "--session", "a", "--approve")
+	if code != 1 || !strings.Contains(said, "precept serve") {
+		t.Error(code, said)
+	}
+	code, _, said = runIn(t, dir, []string{"PRECEPT_SESSION=ci-1"}, "feedback", "--url", p.Data, "--approve")
+	if code != 0 {
+		t.Error(code, said)
+	}
+}
