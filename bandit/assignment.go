@@ -26,6 +26,7 @@ type Candidate struct {
 	Arm        Arm
 	Confidence float64
 	Tokens     int
+	Size       int     // bytes, for Config.Room
 	Epsilon    float64 // of a trial that an operator asked for; 0: by rule
 	Until      float64 // the half-width at which that trial ends; 0: not by width
 	Trial      string  // the name of a planned trial (TrialName), which ends after so many told picks; "" none
@@ -63,6 +64,7 @@ type Assignment struct {
 	Base     float64    `json:"base"`
 	C        float64    `json:"c,omitempty"`   // what the global comparison centres on; set at the first match
 	Decided  bool       `json:"dec,omitempty"` // Control and Base are set
+	Looped   bool       `json:"lp,omitempty"`  // a loop was found before any lesson matched
 	Matched  []Match    `json:"m,omitempty"`
 	Picks    []Pick     `json:"p,omitempty"`
 	At       int64      `json:"at,omitempty"`    // when the session began, in seconds since 1970
@@ -107,6 +109,13 @@ func (a *Assignment) known(slug string) bool {
 	_, ok := a.Pick(slug)
 	return ok
 }
+
+// enters says whether the session is one of those that the control coin is about: something matched, or a loop was found. What is
+// decided by the first of them is not changed by what comes after it, which may be a consequence of a warning or of a lesson.
+func (a *Assignment) enters() bool { return a.Looped || len(a.Matched) > 0 }
+
+// Enters is enters, for an export.
+func (a *Assignment) Enters() bool { return a.enters() }
 
 // del is the match effect of a lesson in this session; ok is false for an arm that is outside the model of the session
 // (a forced one: a loop is found after the first turn and must not reach a baseline that is fixed before).

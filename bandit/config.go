@@ -37,8 +37,12 @@ type Config struct {
 	Control   float64   // share of sessions that get nothing (0.05)
 	Objective Objective // "" is Uplift
 	Salt      string    // of the coins; replicas share it
+	Room      int       // bytes that the picks of one decision may take; 0: any number, NoRoom: none
 	TokenCost float64   // price of one token in units of reward (0)
 }
+
+// NoRoom is the room of a session that has had all that it may get.
+const NoRoom = -1
 
 // TrialEpsilon is the usual holdout of a trial: it tells most from the fewest picks.
 const TrialEpsilon = 0.50

@@ -22,7 +22,7 @@ func (a *Assignment) Closing() []Delta {
 	}
 	var d deltas
 	d.add("", fClosed, a.Day, 1)
-	if len(a.Matched) > 0 {
+	if a.enters() {
 		d.add("", assigned(!a.Control, a.ControlP), 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
@@ -53,7 +53,7 @@ func (a *Assignment) listen(d *deltas) {
 	if a.First == nil {
 		return
 	}
-	if len(a.Matched) > 0 {
+	if a.enters() {
 		d.add("", heard(!a.Control, a.First.Tier, a.ControlP), 0, 1)
 	}
 	if some, p := a.anything(); p > 0 {
@@ -112,7 +112,7 @@ func (a *Assignment) global(d *deltas, y float64, tier int, del, inj float64) {
 		d.add(categoryScope(a.Category), fCN, 0, 1)
 		d.add(categoryScope(a.Category), fCS, 0, y-del-inj)
 	}
-	if len(a.Matched) == 0 {
+	if !a.enters() {
 		return
 	}
 	treated := !a.Control
@@ -136,11 +136,13 @@ func (a *Assignment) global(d *deltas, y float64, tier int, del, inj float64) {
 // anything says whether any of the first picks was injected, and with which chance none was; 0 when there was no coin. Later
 // picks are left out: whether there are any may depend on the first coins.
 func (a *Assignment) anything() (some bool, none float64) {
+	first := 0 // their turn; a warning of a loop may have come before
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		if _, inside := a.del(p.Arm); !inside || (none > 0 && p.Turn != a.Picks[0].Turn) {
+		if _, inside := a.del(p.Arm); !inside || (none > 0 && p.Turn != first) {
 			continue
 		}
+		first = p.Turn
 		if !(p.Eps > 0 && p.Eps < 1) {
 			return false, 0
 		}

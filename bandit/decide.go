@@ -1,6 +1,9 @@
 package bandit
 
-import "math"
+import (
+	"math"
+	"slices"
+)
 
 // Posterior is what the chooser believes of an arm.
 type Posterior struct {
@@ -40,8 +43,23 @@ func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candid
 	if a.Control || len(fresh)+len(forced) == 0 {
 		return nil
 	}
-	chosen := choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-a.spent()))
+	chosen := cfg.fit(choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-a.spent())))
 	return a.flip(cfg, session, append(chosen, forced...), turn)
+}
+
+// fit leaves out what does not fit into the room any more, by rank, before any coin is flipped: what is withheld takes its room.
+func (c Config) fit(chosen []considered) []considered {
+	if c.Room == 0 {
+		return chosen
+	}
+	left := c.Room
+	return slices.DeleteFunc(chosen, func(k considered) bool {
+		if k.Size > left {
+			return true
+		}
+		left -= k.Size
+		return false
+	})
 }
 
 // open flips the control coin and freezes the baseline, once.
@@ -70,7 +88,7 @@ const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
 func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
-	first := len(a.Matched) == 0
+	first := !a.enters()
 	for _, c := range cands {
 		if a.known(c.Slug) {
 			continue
@@ -88,9 +106,10 @@ func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []consid
 		fresh = append(fresh, k)
 		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match)})
 	}
-	if first && len(fresh) > 0 {
-		// Frozen at the first match: what matches later may be a consequence of what was injected, and a centre that
+	if first && len(fresh)+len(forced) > 0 {
+		// Frozen at the first match, or at the first loop: what matches later may be a consequence of what was injected, and a centre that
 		// depends on the treatment would shift the comparison of treated and control.
+		a.Looped = len(fresh) == 0
 		del, _ := a.expected()
 		a.C = micro(clip(a.Base+del, clipLo, clipHi))
 	}

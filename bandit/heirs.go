@@ -7,12 +7,12 @@ import "math"
 // tried. The caller holds mu.
 func (c *Counters) prior(k Candidate, known reading) float64 {
 	own := c.priors.mean(k.Confidence)
-	parent, floor := k.Parent, minMu0
-	if parent == "" || parent.Slug() == k.Slug {
-		floor = minPrior
-	}
+	parent, floor := c.before(k), minPrior
 	if parent == "" {
-		parent = c.before(k)
+		parent = k.Parent
+	}
+	if parent != "" && parent.Slug() != k.Slug {
+		floor = minMu0
 	}
 	if parent == "" || parent == k.Arm {
 		return own

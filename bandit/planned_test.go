@@ -169,3 +169,58 @@ func TestThePowerOfAPlannedLook(t *testing.T) {
 		}
 	}
 }
+
+// A loop that is warned of before any lesson matches takes nothing from what comes after it: the session enters the comparison of
+// all sessions at once, whatever its control coin says, and all its first picks count among the coins of "anything injected".
+func TestAWarningFirst(t *testing.T) {
+	warning := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
+	several, control := 0, 0
+	for i := range 200 {
+		c, name := NewCounters(), fmt.Sprint("warned", i)
+		cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: All, Salt: "w"}
+		a := Assignment{Category: "x"}
+		Decide(cfg, c, &a, name, []Candidate{warning}, 1)
+		if !a.Enters() || a.C == 0 {
+			t.Fatalf("%+v", a)
+		}
+		centre := a.C
+		Decide(cfg, c, &a, name, []Candidate{lesson("a"), lesson("b")}, 2)
+		c.Add(append(a.Closing(), a.Contribution(1, 1)...))
+		g := c.Global()
+		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {
+			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
+		}
+		if a.Control {
+			control++
+			continue
+		}
+		some, none := a.anything()
+		if none != 0.25 || some != (a.Picks[1].Injected || a.Picks[2].Injected) || len(g.Any) != 1 {
+			t.Fatalf("%v %v of %+v", some, none, a.Picks)
+		}
+		several++
+	}
+	if several < 50 || control < 20 {
+		t.Errorf("%d and %d sessions", several, control)
+	}
+}
+
+// What does not fit is not picked, by rank and before any coin; what is withheld takes its room.
+func TestRoom(t *testing.T) {
+	list := lessons("a", "b", "c", "d")
+	for i, size := range []int{600, 700, 500, 100} {
+		list[i].Size, list[i].Confidence = size, 1-float64(i)/10
+	}
+	for room, want := range map[int]string{0: "[a b c]", NoRoom: "[]", 99: "[]", 700: "[a]", 1300: "[a b]", 1200: "[a c]", 5000: "[a b c]"} {
+		for _, eps := range []float64{0, 1} {
+			a := Assignment{}
+			var got []string
+			for _, p := range Decide(Config{K: 3, Epsilon: eps, Objective: All, Room: room}, NewCounters(), &a, "s", list, 1) {
+				got = append(got, p.Slug)
+			}
+			if fmt.Sprint(got) != want || len(a.Matched) != 4 {
+				t.Errorf("room %d: %v, want %s", room, got, want)
+			}
+		}
+	}
+}

@@ -75,7 +75,7 @@ func (w *work) warns(size int) bool {
 		return pick.Injected
 	}
 	first := w.rec.Loops.Count == 1
-	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: bandit.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}})
+	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: bandit.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
 	pick, ok := pickOf(picks, slug)
 	seen := sample.Lesson{Slug: slug, Arm: string(bandit.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {

@@ -49,24 +49,25 @@ func (w *work) lessons() {
 		if !ok || slices.Contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
 			continue
 		}
-		all = append(all, found{line: line{w.Book.Text(h.Lesson), w.caution(h.Lesson)}, cand: w.candidate(h.Lesson), spot: at})
+		shown := w.present(h.Lesson)
+		all = append(all, found{
+			line: line{w.Book.Text(h.Lesson), shown.Caution, shown.limit}, cand: w.candidate(h.Lesson, shown.Arm), spot: at,
+		})
 	}
 	if len(all) == 0 {
 		return
 	}
-	limit, fits := w.fit(all)
 	cands := make([]bandit.Candidate, 0, len(all))
 	for i := range all {
 		f := &all[i]
 		w.rec.Matched = append(w.rec.Matched, f.cand.Slug)
 		w.plan.Matched = append(w.plan.Matched, f.cand.Slug)
-		if fits {
-			f.cand.Tokens = tokens(f.line.size(limit))
-			cands = append(cands, f.cand)
-		}
+		f.cand.Size = f.line.whole()
+		f.cand.Tokens = tokens(f.cand.Size)
+		cands = append(cands, f.cand)
 	}
-	picks := w.decide(cands)
-	w.insertPicks(all, picks, limit)
+	picks := w.decide(cands, w.room(all))
+	w.insertPicks(all, picks)
 	w.report(all, picks)
 }
 
@@ -126,62 +127,35 @@ func ends(s string, most int) string {
 	return s[:most/2] + "\n" + s[len(s)-most/2:]
 }
 
-func (w *work) candidate(l *lesson.Lesson) bandit.Candidate {
-	c := bandit.Candidate{Slug: l.Slug, Arm: arm(l), Confidence: l.Confidence}
+func (w *work) candidate(l *lesson.Lesson, arm bandit.Arm) bandit.Candidate {
+	c := bandit.Candidate{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
 		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, bandit.TrialName(l.Plan.Started, l.Plan.Picks)
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.Book.Get(s); ok {
-			c.Parent = arm(old)
+			c.Parent = w.present(old).Arm
 			break
 		}
 	}
 	return c
 }
 
-// arm is what is measured: the lesson in this text.
-func arm(l *lesson.Lesson) bandit.Arm { return bandit.Arm(l.Slug + "@" + l.Arm()) }
-
-// caution says whether the lesson stands among the cautions. What its file claims about success is not believed; what
-// the runtime counted is, when the beliefs can tell it.
-func (w *work) caution(l *lesson.Lesson) bool {
-	if l.Outcome == "failure" || l.State == lesson.Caution {
-		return true
-	}
-	if p, ok := w.Beliefs.(interface {
-		Published(bandit.Arm) (better, worse float64)
-	}); ok {
-		better, worse := p.Published(arm(l))
-		return worse > better
-	}
-	return false
+func (w *work) present(l *lesson.Lesson) Shown {
+	p, _ := w.Beliefs.(publisher)
+	return w.in.cfg.Present(l, w.Book.Text(l), p)
 }
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// fit says how many bytes of advice each lesson may show so that whatever is picked stays inside the budgets of a block
-// and of the session. The limit must not depend on how a coin falls: then withheld and injected sessions would differ in
-// more than the lesson. So it is taken from the longest that may be picked, and withheld picks use up budget as well.
-func (w *work) fit(all []found) (limit int, ok bool) {
-	slots := min(w.in.cfg.Bandit.K, len(all))
-	budget := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.BlockBytes) - w.frames(all)
-	sizes := make([]int, 0, len(all))
-	limit = maxAdvice
-	for i := range all {
-		sizes = append(sizes, all[i].line.size(limit))
+// room is how many bytes the lessons picked now may take inside the budgets of a block and of the session. It decides whether a
+// line fits, and never how it reads. It must not depend on how a coin falls: so withheld picks use up room as well.
+func (w *work) room(all []found) int {
+	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.BlockBytes) - w.frames(all)
+	if left <= 0 {
+		return bandit.NoRoom
 	}
-	if largest(sizes, slots) <= budget {
-		return limit, true
-	}
-	for i := range all {
-		l := all[i].line.limit(budget / slots)
-		if l < 0 {
-			return 0, false
-		}
-		limit = min(limit, l)
-	}
-	return limit, true
+	return left
 }
 
 // frames is the bytes of the blocks' own lines: a block for each place.
@@ -193,31 +167,17 @@ func (w *work) frames(all []found) int {
 	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
 }
 
-// largest is the sum of the n largest sizes.
-func largest(sizes []int, n int) int {
-	sum := 0
-	for range n {
-		at := 0
-		for i, s := range sizes {
-			if s > sizes[at] {
-				at = i
-			}
-		}
-		sum += sizes[at]
-		sizes[at] = 0
-	}
-	return sum
-}
-
-func (w *work) decide(cands []bandit.Candidate) []bandit.Pick {
+func (w *work) decide(cands []bandit.Candidate, room int) []bandit.Pick {
 	w.rec.Dirty = true
-	picks := bandit.Decide(w.in.cfg.Bandit, w.Beliefs, &w.rec.Assignment, w.rec.ID.String(), cands, w.rec.Turns)
+	cfg := w.in.cfg.Bandit
+	cfg.Room = room
+	picks := bandit.Decide(cfg, w.Beliefs, &w.rec.Assignment, w.rec.ID.String(), cands, w.rec.Turns)
 	w.plan.Picks = append(w.plan.Picks, picks...)
 	return picks
 }
 
 // insertPicks makes a block for each place, of what was picked and not withheld.
-func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
+func (w *work) insertPicks(all []found, picks []bandit.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
 	charged := make(map[spot]bool)
@@ -227,7 +187,7 @@ func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
 		if !ok {
 			continue
 		}
-		w.rec.BlockBytes += f.line.size(limit)
+		w.rec.BlockBytes += f.line.whole()
 		if !charged[f.spot] {
 			charged[f.spot] = true
 			w.rec.BlockBytes += w.in.cfg.Style.frame()
@@ -247,7 +207,7 @@ func (w *work) insertPicks(all []found, picks []bandit.Pick, limit int) {
 		for _, l := range lines[at] {
 			slugs = append(slugs, l.Slug)
 		}
-		text := w.in.cfg.Style.block(lines[at], limit)
+		text := w.in.cfg.Style.block(lines[at])
 		if at.item == wire.System { // it comes behind the prompt, not before the user's words
 			text = "\n\n" + strings.TrimRight(text, "\n")
 		}

@@ -28,6 +28,9 @@ func New(cfg Config) *Injector {
 	return &Injector{cfg: cfg}
 }
 
+// Config is what it was made of.
+func (in *Injector) Config() Config { return in.cfg }
+
 // Why a plan inserts nothing.
 const (
 	SkipOff      = "off"      // Precept-Inject: off

@@ -25,7 +25,11 @@ const maxAdvice = lesson.MaxAdvice
 type line struct {
 	*lesson.Text
 	caution bool
+	cut     int // how many bytes of its advice are shown
 }
+
+// whole is the bytes of the lesson in a block.
+func (l *line) whole() int { return l.size(l.cut) }
 
 // frame is the bytes of a block around its lessons.
 func (s Style) frame() int {
@@ -63,7 +67,7 @@ func (l *line) limit(size int) int {
 
 // block renders lessons in the order of their slugs, cautions apart. Nothing in it counts, scores or dates: the text of
 // a lesson must be the same for every session that gets it.
-func (s Style) block(lines []line, limit int) string {
+func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.Slug, b.Slug) })
 	head, end := adviceHead, adviceEnd
@@ -74,14 +78,14 @@ func (s Style) block(lines []line, limit int) string {
 	b.WriteString(head)
 	for i := range lines {
 		if !lines[i].caution {
-			lines[i].write(&b, limit)
+			lines[i].write(&b, lines[i].cut)
 		}
 	}
 	if slices.ContainsFunc(lines, func(l line) bool { return l.caution }) {
 		b.WriteString(cautionsHead)
 		for i := range lines {
 			if lines[i].caution {
-				lines[i].write(&b, limit)
+				lines[i].write(&b, lines[i].cut)
 			}
 		}
 	}

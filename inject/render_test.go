@@ -13,7 +13,7 @@ import (
 
 func lineOf(l *lesson.Lesson, caution bool) line {
 	t := l.Text()
-	return line{&t, caution}
+	return line{&t, caution, maxAdvice}
 }
 
 func lessons() []line {
@@ -48,17 +48,17 @@ func golden(t *testing.T, name, got string) {
 }
 
 func TestBlockGolden(t *testing.T) {
-	golden(t, "advice.txt", Advice.block(lessons(), maxAdvice))
-	golden(t, "pitfalls.txt", Pitfalls.block(lessons(), maxAdvice))
-	golden(t, "cautions.txt", Advice.block(lessons()[1:2], maxAdvice))
-	golden(t, "plain.txt", Advice.block(lessons()[:1], maxAdvice))
+	golden(t, "advice.txt", Advice.block(lessons()))
+	golden(t, "pitfalls.txt", Pitfalls.block(lessons()))
+	golden(t, "cautions.txt", Advice.block(lessons()[1:2]))
+	golden(t, "plain.txt", Advice.block(lessons()[:1]))
 }
 
 func TestBlockDoesNotDependOnOrder(t *testing.T) {
 	l := lessons()
-	want := Advice.block(l, maxAdvice)
+	want := Advice.block(l)
 	l[0], l[2] = l[2], l[0]
-	if got := Advice.block(l, maxAdvice); got != want {
+	if got := Advice.block(l); got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)
 	}
 }
@@ -79,7 +79,7 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		l := lineOf(&lesson.Lesson{Slug: "s", Title: text.Draw(t, "title"), Advice: text.Draw(t, "advice")}, rapid.Bool().Draw(t, "caution"))
 		for _, style := range []Style{Advice, Pitfalls} {
-			block := style.block([]line{l}, maxAdvice)
+			block := style.block([]line{l})
 			for part := range strings.SplitSeq(block, "\n") {
 				if !fixed[part] && !strings.HasPrefix(part, "- [s] ") && !strings.HasPrefix(part, linePrefix) {
 					t.Fatalf("%q stands free in\n%s", part, block)

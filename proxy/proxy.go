@@ -150,6 +150,9 @@ func (p *Proxy) configure(c *configs.Config) error {
 // Experiment is what the report has to know of how lessons are chosen.
 func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
 
+// Presentation is how lessons are presented at present.
+func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
+
 // Handler is the data listener: precept's own two paths, and everything else goes to the upstream.
 func (p *Proxy) Handler() http.Handler {
 	e := echo.New()

@@ -5,10 +5,16 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"precept/bandit"
 )
+
+// past says that no session gets a lesson in this state any more.
+func past(state string) bool {
+	return state == stateEdited || state == stateRemoved || state == stateShown
+}
 
 // Build makes the report. Rows are ordered by slug, then content hash.
 func Build(in Input) Report {
@@ -50,16 +56,17 @@ type builder struct {
 
 // States that no lesson of the bank has.
 const (
-	stateEdited  = "edited"  // an older text of a listed lesson
-	stateRemoved = "removed" // no longer in the bank
+	stateEdited  = "edited"          // an older text of a listed lesson
+	stateRemoved = "removed"         // no longer in the bank
+	stateShown   = "shown otherwise" // the text of a listed lesson, presented in another way than now
 )
 
 // lessons are the listed ones, and the arms that were tested but are listed no more.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
-	listed, slugs := map[bandit.Arm]bool{}, map[string]bool{}
+	listed, slugs, texts := map[bandit.Arm]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range out {
-		listed[l.Arm], slugs[l.Slug] = true, true
+		listed[l.Arm], slugs[l.Slug], texts[l.Slug+"@"+hash(l.Arm)] = true, true, true
 	}
 	for _, k := range b.in.Counters.Arms() {
 		if listed[k] {
@@ -73,6 +80,8 @@ func (b *builder) lessons() []Lesson {
 		switch {
 		case k == bandit.LoopArm:
 			l.State = "active"
+		case texts[l.Slug+"@"+hash(k)]:
+			l.State = stateShown
 		case slugs[l.Slug]:
 			l.State = stateEdited
 		}
@@ -88,7 +97,7 @@ func (b *builder) row(l Lesson) Row {
 	s := b.in.Counters.Stats(l.Arm)
 	all := holdout(s)
 	r := Row{
-		Slug: l.Slug, ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
+		Slug: l.Slug, Arm: string(l.Arm), ContentHash: cmp.Or(l.ContentHash, hash(l.Arm)), State: l.State,
 		Matched: s.Matched, Picked: s.Picked, NInjected: int64(s.M1), NWithheld: int64(s.M0), Told: int64(s.M1 + s.M0),
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success, Failure: s.Failure,
@@ -99,7 +108,7 @@ func (b *builder) row(l Lesson) Row {
 	}
 	r.show(all, tightLesson)
 	better, worse := b.in.Counters.Published(l.Arm)
-	r.Caution = Caution(l.Outcome, better, worse)
+	r.Caution = l.Caution || Caution(l.Outcome, better, worse)
 	p := b.in.Counters.Counted(candidate(l))
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
@@ -144,7 +153,8 @@ func hash(k bandit.Arm) string {
 	if len(slug) == len(k) {
 		return ""
 	}
-	return string(k[len(slug)+1:])
+	text, _, _ := strings.Cut(string(k[len(slug)+1:]), ".") // without how it is presented
+	return text
 }
 
 func mean(sum, n float64) *float64 {

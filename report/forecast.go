@@ -99,7 +99,7 @@ func (r *Report) current(slug string) *Row {
 	var found *Row
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if row.Slug == slug && (found == nil || row.State != stateEdited && row.State != stateRemoved) {
+		if row.Slug == slug && (found == nil || !past(row.State)) {
 			found = row
 		}
 	}

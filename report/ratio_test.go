@@ -105,7 +105,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 // With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the lessons' coins know it too.
 func TestLessonsTellWhoReports(t *testing.T) {
 	r := seeded("tellers")
-	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.6, 0.4) })
+	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return tellers(r, 3000, 0.6, 0.4) })
 	share(t, "40% told with a lesson, 60% without, 3,000 sessions", 200, 0.9, func() bool { return tellers(r, 3000, 0.4, 0.6) })
 	for run := range 400 {
 		told := []float64{1, 0.8, 0.5, 0.1}[run%4]

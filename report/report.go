@@ -97,6 +97,7 @@ type Reporting struct {
 type Row struct {
 	Slug           string   `json:"slug"`
 	ContentHash    string   `json:"content_hash"`
+	Arm            string   `json:"arm"` // what is measured: the lesson in this text, presented in this way
 	State          string   `json:"state"`
 	Matched        int64    `json:"matched"`    // closed sessions
 	Picked         int64    `json:"picked"`     //
@@ -186,6 +187,7 @@ type Lesson struct {
 	ContentHash string // "" takes the arm's
 	State       string
 	Outcome     string // success | failure | mixed
+	Caution     bool   // it is presented as one
 	Confidence  float64
 	Tokens      int
 	Epsilon     float64    // of a trial; 0 by rule

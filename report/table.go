@@ -227,7 +227,7 @@ func (t table) notes(r Row) {
 	if r.Note != "" {
 		notes = append(notes, r.Note)
 	}
-	gone := map[string]string{stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank"}[r.State]
+	gone := map[string]string{stateEdited: "an earlier text of this lesson", stateRemoved: "no longer in the bank", stateShown: "the same text, presented in another way"}[r.State]
 	if gone != "" {
 		notes = append(notes, gone)
 	}

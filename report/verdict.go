@@ -184,7 +184,7 @@ const (
 // reason.
 func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 	switch {
-	case l.State == stateRemoved || l.State == stateEdited || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
+	case past(l.State) || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
 		return "expired"

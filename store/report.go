@@ -7,6 +7,7 @@ import (
 
 	"precept/bandit"
 	"precept/feedback"
+	"precept/inject"
 	"precept/lesson"
 	"precept/report"
 	"precept/session"
@@ -21,6 +22,7 @@ type ReportQuery struct {
 	Bands       bool          // with the effect over time
 	Book        *lesson.Book
 	Config      bandit.Config
+	Inject      inject.Config // how lessons are presented
 }
 
 // openLimit bounds the open sessions of a provisional report.
@@ -46,7 +48,7 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 	}
 	return report.Build(report.Input{
 		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c, Config: q.Config,
-		Lessons: listed(q.Book, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands,
+		Lessons: listed(&q, c, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands,
 	}), nil
 }
 
@@ -103,7 +105,8 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
 }
 
 // listed are the lessons of a book as the report knows them.
-func listed(book *lesson.Book, now time.Time) []report.Lesson {
+func listed(q *ReportQuery, c *bandit.Counters, now time.Time) []report.Lesson {
+	book := q.Book
 	if book == nil {
 		return nil
 	}
@@ -115,8 +118,9 @@ func listed(book *lesson.Book, now time.Time) []report.Lesson {
 	}
 	var out []report.Lesson
 	for _, l := range book.Lessons() {
+		shown := q.Inject.Present(l, book.Text(l), c)
 		r := report.Lesson{
-			Slug: l.Slug, Arm: bandit.Arm(l.Slug + "@" + l.Arm()), ContentHash: l.ContentHash, State: string(l.State),
+			Slug: l.Slug, Arm: shown.Arm, Caution: shown.Caution, ContentHash: l.ContentHash, State: string(l.State),
 			Outcome: l.Outcome, Confidence: l.Confidence,
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
 		}
@@ -125,7 +129,7 @@ func listed(book *lesson.Book, now time.Time) []report.Lesson {
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {
-				r.Parent = bandit.Arm(parent.Slug + "@" + parent.Arm())
+				r.Parent = q.Inject.Present(parent, book.Text(parent), c).Arm
 				break
 			}
 		}

@@ -13,6 +13,7 @@ import (
 	"precept/admin"
 	"precept/bandit"
 	"precept/configs"
+	"precept/inject"
 	"precept/lesson"
 	"precept/report"
 	"precept/store"
@@ -112,6 +113,9 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	}
 	r, err := s.Report(ctx, store.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Book: book,
+		Inject: inject.Config{
+			Style: inject.Style(cfg.Inject.Style), Placement: inject.Placement(cfg.Inject.Placement), BudgetBytes: int(cfg.Inject.BudgetBytes),
+		},
 		Config: bandit.Config{
 			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Holdout: bandit.Holdout(cfg.Bandit.Holdout), Control: cfg.Bandit.Control,
 			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,

@@ -65,7 +65,7 @@ func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Tr
 		base.First = &as.First.Y
 	}
 	var out []sample.Trial
-	if len(as.Matched) > 0 {
+	if as.Enters() {
 		t := base
 		t.Coin, t.Assigned, t.Propensity, t.Eps, t.Center = "control", "treated", 1-as.ControlP, as.ControlP, as.C
 		if as.Control {

@@ -1,0 +1,59 @@
+package inject
+
+import (
+	"strconv"
+
+	"precept/bandit"
+	"precept/lesson"
+)
+
+// Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment: what a session sees of a
+// lesson follows from its arm alone. Where it is presented otherwise, it is another arm, which begins as an edited text does.
+type Shown struct {
+	Arm     bandit.Arm
+	Caution bool
+	limit   int // bytes of advice
+}
+
+// publisher tells what the runtime counted of an arm, above and below expectation.
+type publisher interface {
+	Published(k bandit.Arm) (better, worse float64)
+}
+
+// Present says how a lesson is presented at present. What its file claims about success is not believed; what the runtime counted
+// of it as advice is, when it can tell (p may be nil).
+//
+// The usual presentation (advice, or a caution when that is what the file is about, at its own length) has the bare arm. Whatever
+// differs stands behind it, so that no two treatments share one.
+func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown {
+	budget := c.BudgetBytes
+	if budget <= 0 {
+		budget = defaultBudget
+	}
+	s := Shown{Arm: bandit.Arm(l.Slug + "@" + l.Arm()), Caution: l.Outcome == "failure", limit: maxAdvice}
+	if c.Style == Pitfalls {
+		s.Arm += ".pitfalls"
+	}
+	if c.Placement == InSystem {
+		s.Arm += ".system"
+	}
+	// What else matched decides whether a line fits, and never how it reads: it is cut where it would not fit alone.
+	own := line{Text: text}
+	if room := budget - c.Style.frame(); own.size(maxAdvice) > room {
+		s.limit = own.limit(room)
+		s.Arm += bandit.Arm(".cut" + strconv.Itoa(max(s.limit, 0)))
+	}
+	if s.Caution {
+		return s
+	}
+	if l.State == lesson.Caution {
+		s.Caution = true
+	} else if p != nil {
+		better, worse := p.Published(s.Arm)
+		s.Caution = worse > better
+	}
+	if s.Caution {
+		s.Arm += ".caution"
+	}
+	return s
+}

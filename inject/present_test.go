@@ -1,0 +1,122 @@
+package inject
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/bandit"
+	"precept/lesson"
+)
+
+// linesOf are the lines of a block that a lesson has.
+func linesOf(block, slug string) string {
+	var out []string
+	in := false
+	for part := range strings.SplitSeq(block, "\n") {
+		if strings.HasPrefix(part, "- [") {
+			in = strings.HasPrefix(part, "- ["+slug+"] ")
+		}
+		if in && (strings.HasPrefix(part, "- [") || strings.HasPrefix(part, linePrefix)) {
+			out = append(out, part)
+		}
+	}
+	return strings.Join(out, "\n")
+}
+
+// One arm is one treatment: whatever else matched, however full the session is, a lesson that is injected reads the same. What
+// else matched decides whether it fits.
+func TestWhatElseMatchedNeverChangesALine(t *testing.T) {
+	long := strings.Repeat("Read what it says before you go on. ", 30)
+	first, injected, missing := map[string]string{}, 0, 0
+	for n := range 9 {
+		var list []*lesson.Lesson
+		for i := range n + 1 {
+			l := teach(fmt.Sprint("lesson-", i), "deploy", "x")
+			l.Title = "About " + l.Slug + ", which has a title as long as some have them that people write when they are in a hurry."
+			l.Advice = fmt.Sprint("Number ", i, ". ") + long[:600+40*i]
+			list = append(list, l)
+		}
+		r := newRun(t, plainChat, certain(), book(list...), fmt.Sprint("s", n))
+		r.a.user("deploy", false)
+		p := r.send()
+		for _, e := range p.Edits {
+			if len(e.Text) > defaultBudget {
+				t.Fatalf("a block of %d bytes", len(e.Text))
+			}
+			for _, slug := range p.Injected {
+				got := linesOf(e.Text, slug)
+				if first[slug] == "" {
+					first[slug] = got
+				}
+				if got != first[slug] || got == "" {
+					t.Errorf("%s beside %d others:\n%s\nand before:\n%s", slug, n, got, first[slug])
+				}
+				injected++
+			}
+		}
+		if len(p.Injected) < min(n+1, certain().Bandit.K) {
+			missing++
+		}
+	}
+	if injected < 10 || missing == 0 {
+		t.Errorf("%d injected, %d times one did not fit: this test tests nothing", injected, missing)
+	}
+}
+
+// Whatever changes how a lesson reads changes its arm, and nothing else does.
+func TestAnotherPresentationIsAnotherArm(t *testing.T) {
+	l := teach("a", "deploy", "x")
+	l.ContentHash = "0123456789abcdef"
+	l.Advice = strings.Repeat("Look before you leap. ", 40)
+	failed := teach("a", "deploy", "x")
+	*failed = *l
+	failed.Outcome = "failure"
+	worse := published{better: 1, worse: 2}
+	for want, c := range map[string]struct {
+		cfg Config
+		l   *lesson.Lesson
+		p   publisher
+	}{
+		"a@0123456789ab":                          {Config{}, l, nil},
+		"a@0123456789ab.caution":                  {Config{}, l, worse},
+		"a@0123456789ab.pitfalls":                 {Config{Style: Pitfalls}, l, nil},
+		"a@0123456789ab.pitfalls.system":          {Config{Style: Pitfalls, Placement: InSystem}, l, nil},
+		"a@0123456789ab.system.caution":           {Config{Placement: InSystem}, l, worse},
+		"a@0123456789ab.cut":                      {Config{BudgetBytes: 600}, l, nil},
+		"a@0123456789ab (a failure of its own)":   {Config{}, failed, nil},
+		"a@0123456789ab (whatever it did before)": {Config{}, failed, worse},
+	} {
+		text := c.l.Text()
+		got := c.cfg.Present(c.l, &text, c.p)
+		name, _, _ := strings.Cut(want, " ")
+		if string(got.Arm) != name && (name[len(name)-4:] != ".cut" || !strings.HasPrefix(string(got.Arm), name)) {
+			t.Errorf("%q, want %q", got.Arm, want)
+		}
+		if got.Arm.Slug() != "a" || got.Caution != (strings.HasSuffix(name, ".caution") || c.l == failed) {
+			t.Errorf("%+v of %q", got, want)
+		}
+	}
+}
+
+// A lesson that becomes a caution begins a new arm, with half of what was believed of the old one, and the session that has it as
+// advice keeps it so.
+func TestACautionBeginsAnew(t *testing.T) {
+	c := bandit.NewCounters()
+	l := teach("a", "deploy", "x")
+	text := l.Text()
+	advice := Config{}.Present(l, &text, c)
+	for i := range 300 { // with it the sessions go worse than expected
+		a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.6}}}
+		c.Add(a.Contribution(float64(i%2), 1))
+	}
+	caution := Config{}.Present(l, &text, c)
+	if !caution.Caution || caution.Arm == advice.Arm {
+		t.Fatalf("%+v after %+v", caution, advice)
+	}
+	k := bandit.Candidate{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
+	old := c.Posterior(bandit.Candidate{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
+	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
+		t.Errorf("believed %v of the advice, %v of the caution", old, fresh)
+	}
+}
