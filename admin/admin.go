@@ -19,6 +19,7 @@ type Query struct {
 	Window      time.Duration // 0: all that there is
 	Provisional bool          // count sessions that have not closed yet
 	WhatIf      float64       // an epsilon to project for; 0: none
+	Explain     string        // a slug whose rows are to say how they came about; "" none
 }
 
 // Figure is one line of the health table.

@@ -34,7 +34,7 @@ func (s *Server) report(c echo.Context) error {
 	return c.JSON(http.StatusOK, r)
 }
 
-// query reads tenant, window and provisional.
+// query reads tenant, window, provisional, what_if and explain.
 func query(c echo.Context) (Query, error) {
 	q := Query{Tenant: c.QueryParam("tenant")}
 	if q.Tenant == "" {
@@ -48,6 +48,9 @@ func query(c echo.Context) (Query, error) {
 		return q, echo.NewHTTPError(http.StatusBadRequest, "window: "+err.Error())
 	}
 	q.Window = window
+	if q.Explain = c.QueryParam("explain"); len(q.Explain) > 256 {
+		return q, echo.NewHTTPError(http.StatusBadRequest, "explain is longer than 256 bytes")
+	}
 	if text := c.QueryParam("provisional"); text != "" {
 		if q.Provisional, err = strconv.ParseBool(text); err != nil {
 			return q, echo.NewHTTPError(http.StatusBadRequest, "provisional is true or false")

@@ -123,6 +123,9 @@ func (b *builder) row(l Lesson) Row {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}
 	r.Retire = b.retire(&r, l, p)
+	if b.in.Explain == l.Slug {
+		b.explain(&r, s)
+	}
 	if b.in.Bands {
 		r.Days = bands(s)
 	}

@@ -95,58 +95,59 @@ type Reporting struct {
 
 // Row is one arm: a lesson in one text.
 type Row struct {
-	Slug           string   `json:"slug"`
-	ContentHash    string   `json:"content_hash"`
-	Arm            string   `json:"arm"` // what is measured: the lesson in this text, presented in this way
-	State          string   `json:"state"`
-	Matched        int64    `json:"matched"`    // closed sessions
-	Picked         int64    `json:"picked"`     //
-	NInjected      int64    `json:"n_injected"` // closed, told sessions
-	NWithheld      int64    `json:"n_withheld"` //
-	Told           int64    `json:"told"`       // their sum
-	MeanInjected   *float64 `json:"mean_injected"`
-	MeanWithheld   *float64 `json:"mean_withheld"`
-	RefusedWith    int64    `json:"refused_injected"` // closed sessions whose changed request the upstream refused; they stay in
-	RefusedWithout int64    `json:"refused_withheld"`
-	Effect         *float64 `json:"effect"`
-	Lo             *float64 `json:"lo"` // nil before it may be shown; see MarshalJSON
-	Hi             *float64 `json:"hi"`
-	Posterior      float64  `json:"posterior_mean"` // model-based
-	PHelps         float64  `json:"p_helps"`        // model-based: P(effect > 0)
-	LOODelta       *float64 `json:"loo_delta"`      // observational: sessions with it less all others
-	LOOGap         *float64 `json:"loo_gap"`        // loo_delta less effect: what observation alone would have got wrong
-	Success        int64    `json:"success_count"`  // told sessions in which it was injected, reward at least .5
-	Failure        int64    `json:"failure_count"`  // and below
-	Better         float64  `json:"better"`         // sums of reward above and below expectation in them
-	Worse          float64  `json:"worse"`
-	Caution        bool     `json:"caution"` // present it as a caution
-	Tokens         int64    `json:"tokens"`  // per injection
-	TokensTotal    int64    `json:"tokens_total"`
-	Cost           float64  `json:"cost"`            // of an injection, in units of reward: tokens at bandit.token_cost
-	InputWith      *float64 `json:"input_injected"`  // input tokens a session, as the upstream tells them, in closed sessions
-	InputWithout   *float64 `json:"input_withheld"`  //
-	CachedWith     *float64 `json:"cached_injected"` // share of them that its prompt cache had
-	CachedChange   *float64 `json:"cached_change"`   // that share less the one where it was withheld: causal, by the coins
-	Trial          string   `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after its planned look; "reached": it is measured as closely as was asked
-	Looks          []Look   `json:"looks,omitempty"` // its planned trials, the latest last
-	Next           string   `json:"next,omitempty"`  // what becomes of a lesson whose planned trial has ended
-	Variance       float64  `json:"variance"`        // of a reward around what was expected of its session: measured, once there is enough
-	Epsilon        float64  `json:"epsilon"`         // that its next picks will have
-	Verdict        Verdict  `json:"verdict"`
-	NeedsPicks     int64    `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one
-	Needs3Points   int64    `json:"needs_3_points"`    // told picks until the half-width is 3 points
-	PerWeek        float64  `json:"picks_per_week"`    // told picks, over the last four weeks
-	Weeks          *float64 `json:"weeks_to_verdict"`  // needs_picks at that rate; null: no picks come in
-	EHelps         float64  `json:"e_helps"`           // running maxima of the e-values, capped at 1e12
-	EHarms         float64  `json:"e_harms"`           //
-	WorstLo        *float64 `json:"worst_lo"`          // invalid rows: the bounds if every untold session were as bad,
-	WorstHi        *float64 `json:"worst_hi"`          // or as good, as it can be
-	SRM            SRM      `json:"srm"`               //
-	Reporting      SRM      `json:"reporting"`         // the same check on who reports, in all and by tier
-	Retire         string   `json:"retire,omitempty"`  // why an operator may want to retire it
-	Note           string   `json:"note,omitempty"`    // what the verdict does not say
-	WhatIf         *WhatIf  `json:"what_if,omitempty"` // asked for by Input.WhatIf
-	Days           []Band   `json:"days,omitempty"`    // effect over time, when Input.Bands
+	Slug           string       `json:"slug"`
+	ContentHash    string       `json:"content_hash"`
+	Arm            string       `json:"arm"` // what is measured: the lesson in this text, presented in this way
+	State          string       `json:"state"`
+	Matched        int64        `json:"matched"`    // closed sessions
+	Picked         int64        `json:"picked"`     //
+	NInjected      int64        `json:"n_injected"` // closed, told sessions
+	NWithheld      int64        `json:"n_withheld"` //
+	Told           int64        `json:"told"`       // their sum
+	MeanInjected   *float64     `json:"mean_injected"`
+	MeanWithheld   *float64     `json:"mean_withheld"`
+	RefusedWith    int64        `json:"refused_injected"` // closed sessions whose changed request the upstream refused; they stay in
+	RefusedWithout int64        `json:"refused_withheld"`
+	Effect         *float64     `json:"effect"`
+	Lo             *float64     `json:"lo"` // nil before it may be shown; see MarshalJSON
+	Hi             *float64     `json:"hi"`
+	Posterior      float64      `json:"posterior_mean"` // model-based
+	PHelps         float64      `json:"p_helps"`        // model-based: P(effect > 0)
+	LOODelta       *float64     `json:"loo_delta"`      // observational: sessions with it less all others
+	LOOGap         *float64     `json:"loo_gap"`        // loo_delta less effect: what observation alone would have got wrong
+	Success        int64        `json:"success_count"`  // told sessions in which it was injected, reward at least .5
+	Failure        int64        `json:"failure_count"`  // and below
+	Better         float64      `json:"better"`         // sums of reward above and below expectation in them
+	Worse          float64      `json:"worse"`
+	Caution        bool         `json:"caution"` // present it as a caution
+	Tokens         int64        `json:"tokens"`  // per injection
+	TokensTotal    int64        `json:"tokens_total"`
+	Cost           float64      `json:"cost"`            // of an injection, in units of reward: tokens at bandit.token_cost
+	InputWith      *float64     `json:"input_injected"`  // input tokens a session, as the upstream tells them, in closed sessions
+	InputWithout   *float64     `json:"input_withheld"`  //
+	CachedWith     *float64     `json:"cached_injected"` // share of them that its prompt cache had
+	CachedChange   *float64     `json:"cached_change"`   // that share less the one where it was withheld: causal, by the coins
+	Trial          string       `json:"trial,omitempty"` // of a lesson in trial: "running"; "ended" after its planned look; "reached": it is measured as closely as was asked
+	Looks          []Look       `json:"looks,omitempty"` // its planned trials, the latest last
+	Next           string       `json:"next,omitempty"`  // what becomes of a lesson whose planned trial has ended
+	Variance       float64      `json:"variance"`        // of a reward around what was expected of its session: measured, once there is enough
+	Epsilon        float64      `json:"epsilon"`         // that its next picks will have
+	Verdict        Verdict      `json:"verdict"`
+	NeedsPicks     int64        `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one
+	Needs3Points   int64        `json:"needs_3_points"`    // told picks until the half-width is 3 points
+	PerWeek        float64      `json:"picks_per_week"`    // told picks, over the last four weeks
+	Weeks          *float64     `json:"weeks_to_verdict"`  // needs_picks at that rate; null: no picks come in
+	EHelps         float64      `json:"e_helps"`           // running maxima of the e-values, capped at 1e12
+	EHarms         float64      `json:"e_harms"`           //
+	WorstLo        *float64     `json:"worst_lo"`          // invalid rows: the bounds if every untold session were as bad,
+	WorstHi        *float64     `json:"worst_hi"`          // or as good, as it can be
+	SRM            SRM          `json:"srm"`               //
+	Reporting      SRM          `json:"reporting"`         // the same check on who reports, in all and by tier
+	Retire         string       `json:"retire,omitempty"`  // why an operator may want to retire it
+	Note           string       `json:"note,omitempty"`    // what the verdict does not say
+	WhatIf         *WhatIf      `json:"what_if,omitempty"` // asked for by Input.WhatIf
+	Days           []Band       `json:"days,omitempty"`    // effect over time, when Input.Bands
+	Explain        *Explanation `json:"explain,omitempty"` // asked for by Input.Explain
 }
 
 // Band is the effect as it stood at the end of a day.
@@ -178,6 +179,7 @@ type Input struct {
 	Provisional      bool
 	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0 none
 	Bands            bool    // with the effect over time
+	Explain          string  // a slug whose rows are to say how they came about; "" none
 }
 
 // Lesson is what the report needs to know of a lesson.

@@ -129,3 +129,38 @@ func TestForecast(t *testing.T) {
 		t.Error("nobody has no forecast")
 	}
 }
+
+// An explanation is about ten lines, from which the row can be worked out by hand.
+func TestExplain(t *testing.T) {
+	c := bandit.NewCounters()
+	lookAt(c, "a@1", bandit.TrialName(time.Unix(9, 0), 400), 200, 130, 100)
+	r := report.Build(report.Input{Now: time.Unix(1000, 0), Counters: c, Explain: "a", Config: bandit.Config{Epsilon: 0.2}})
+	row := r.Lessons[0]
+	e := row.Explain
+	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||
+		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
+		t.Fatalf("%+v of %+v", e, row)
+	}
+	var text strings.Builder
+	if err := r.Explain(&text, "a"); err != nil {
+		t.Fatal(err)
+	}
+	if n := strings.Count(text.String(), "\n"); n < 9 || n > 13 {
+		t.Errorf("%d lines", n)
+	}
+	for _, want := range []string{
+		"a@1 (removed): proven in trial: helps", "400 told: 200 injected, 200 withheld", "at 0.5    200 injected", "sum z / n = 60.0000 / 400 = +15.00 points",
+		"standard error", "whenever you look", "evidence  E+", "coins e", "1000 is an alarm", "one look", "missing",
+	} {
+		if !strings.Contains(text.String(), want) {
+			t.Errorf("%q is missing:\n%s", want, text.String())
+		}
+	}
+	if err := r.Explain(&text, "nobody"); err == nil {
+		t.Error("nobody is explained")
+	}
+	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
+	if text.Reset(); young.Explain(&text, "b") != nil || !strings.Contains(text.String(), "not shown before 50") || strings.Contains(text.String(), "NaN") {
+		t.Error(text.String())
+	}
+}

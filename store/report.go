@@ -20,6 +20,7 @@ type ReportQuery struct {
 	Provisional bool          // count sessions that are not closed yet
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Bands       bool          // with the effect over time
+	Explain     string        // a slug whose rows are to say how they came about; "" none
 	Book        *lesson.Book
 	Config      bandit.Config
 	Inject      inject.Config // how lessons are presented
@@ -48,7 +49,7 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 	}
 	return report.Build(report.Input{
 		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c, Config: q.Config,
-		Lessons: listed(&q, c, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands,
+		Lessons: listed(&q, c, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
 	}), nil
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,7 @@ func (w *world) report() *cobra.Command {
 	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
 	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")
 	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
+	c.Flags().StringVar(&f.query.Explain, "explain", "", "tell how the row of this lesson came about")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var err error
@@ -64,12 +66,28 @@ func (w *world) report() *cobra.Command {
 		if err != nil {
 			return err
 		}
+		if f.query.Explain != "" {
+			return w.explain(r, &f)
+		}
 		if f.asJSON {
 			return writeJSON(w.out, r)
 		}
 		return r.Table(w.out)
 	}
 	return c
+}
+
+// explain tells how the rows of one lesson came about.
+func (w *world) explain(r report.Report, f *reportFlags) error {
+	slug := f.query.Explain
+	r.Lessons = slices.DeleteFunc(r.Lessons, func(row report.Row) bool { return row.Slug != slug })
+	if len(r.Lessons) == 0 {
+		return noLesson(slug)
+	}
+	if f.asJSON {
+		return writeJSON(w.out, r.Lessons)
+	}
+	return r.Explain(w.out, slug)
 }
 
 // findReport asks the running server first: what it has in memory is newer than the store. A server that refuses is told of,
@@ -86,6 +104,9 @@ func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFl
 func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
 	var r report.Report
 	q := url.Values{"tenant": {f.query.Tenant}, "window": {f.window}, "provisional": {strconv.FormatBool(f.query.Provisional)}}
+	if f.query.Explain != "" {
+		q.Set("explain", f.query.Explain)
+	}
 	if f.query.WhatIf > 0 {
 		q.Set("what_if", strconv.FormatFloat(f.query.WhatIf, 'g', -1, 64))
 	}
@@ -112,7 +133,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}
 	r, err := s.Report(ctx, store.ReportQuery{
-		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Book: book,
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: book,
 		Inject: inject.Config{
 			Style: inject.Style(cfg.Inject.Style), Placement: inject.Placement(cfg.Inject.Placement), BudgetBytes: int(cfg.Inject.BudgetBytes),
 		},

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -84,11 +85,14 @@ func (w *world) lessonsTrial() *cobra.Command {
 // planTrial tells what a planned trial costs, and begins it where it may.
 func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
 	r, err := w.findReport(ctx, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
-	if err != nil {
+	if err != nil && w.storeless(cfg) {
 		if r, err = w.blankReport(ctx, cfg); err != nil {
 			return fmt.Errorf("what the trial costs cannot be told: %w", err)
 		}
 		fmt.Fprintln(w.err, "No numbers can be read yet; the forecast is of a lesson of which nothing is known.")
+	}
+	if err != nil {
+		return fmt.Errorf("what the trial costs cannot be told: %w", err)
 	}
 	f.goal.Epsilon = f.plan.Epsilon
 	cost, err := r.Forecast(slug, f.goal)
@@ -126,6 +130,15 @@ func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string
 	}
 	_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
 	return err
+}
+
+// storeless says that nothing was ever kept here.
+func (w *world) storeless(cfg *configs.Config) bool {
+	if isRedis(cfg.StoreURL()) {
+		return false
+	}
+	_, err := os.Stat(cfg.StoreURL())
+	return errors.Is(err, fs.ErrNotExist)
 }
 
 // blankReport is that of lessons which nobody has measured.

@@ -1,0 +1,150 @@
+package report
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"strings"
+
+	"precept/bandit"
+)
+
+// Explanation is how a row came about: each number that its verdict rests on, so that it can be worked out by hand.
+type Explanation struct {
+	Propensities []Propensity `json:"propensities"`
+	N            float64      `json:"n"`       // told picks for which a coin was flipped
+	SumZ         float64      `json:"sum_z"`   // z = (y - c) (A/(1-eps) - (1-A)/eps)
+	SumZZ        float64      `json:"sum_zz"`  //
+	Mean         *float64     `json:"mean_z"`  // sum_z / n: the effect
+	Variance     *float64     `json:"s2"`      // sum_zz / n - effect^2
+	Error        *float64     `json:"error"`   // standard error: sqrt(s2 / n)
+	Score        *float64     `json:"z_score"` // effect / error
+	Half         *float64     `json:"half"`    // of the interval that may be looked at always
+	OneLook      *float64     `json:"one_look"`
+	P            *float64     `json:"p"` // at which level that interval would exclude 0
+	ProofBar     float64      `json:"proof_bar"`
+	ClaimBar     float64      `json:"claim_bar"`
+	Difference   *float64     `json:"mean_difference"` // of the plain means: injected less withheld
+}
+
+// Propensity is one chance of being withheld, with the sessions drawn at it.
+type Propensity struct {
+	Epsilon      float64  `json:"epsilon"`
+	Injected     int64    `json:"injected"` // closed
+	Withheld     int64    `json:"withheld"`
+	ToldInjected int64    `json:"told_injected"`
+	ToldWithheld int64    `json:"told_withheld"`
+	MeanInjected *float64 `json:"mean_injected"`
+	MeanWithheld *float64 `json:"mean_withheld"`
+	EValue       float64  `json:"e_value"` // of these coins alone
+}
+
+// explain collects what a row is made of.
+func (b *builder) explain(r *Row, s bandit.Stats) {
+	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ, ProofBar: math.Max(0, b.proof), ClaimBar: math.Max(0, b.claim)}
+	for _, x := range s.Strata {
+		e.Propensities = append(e.Propensities, Propensity{
+			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0], ToldInjected: x.ToldArm(1), ToldWithheld: x.ToldArm(0),
+			MeanInjected: mean(x.Y[1], float64(x.ToldArm(1))), MeanWithheld: mean(x.Y[0], float64(x.ToldArm(0))),
+			EValue: math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
+		})
+	}
+	if r.MeanInjected != nil && r.MeanWithheld != nil {
+		e.Difference = new(*r.MeanInjected - *r.MeanWithheld)
+	}
+	if all := holdout(s); all.shown() {
+		v := all.variance()
+		err := math.Sqrt(v / all.n)
+		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
+		e.Half, e.OneLook, e.P = new(halfWidth(all.n, v, tightLesson)), new(bandit.LookWidth(all.n, v)), new(all.exclusion(tightLesson))
+	}
+	r.Explain = e
+}
+
+// Explain writes how the rows of a lesson came about, in about ten lines each.
+func (r Report) Explain(w io.Writer, slug string) error {
+	found := false
+	for i := range r.Lessons {
+		row := &r.Lessons[i]
+		if row.Slug != slug || row.Explain == nil {
+			continue
+		}
+		found = true
+		for _, line := range row.explanation() {
+			if _, err := fmt.Fprintln(w, line); err != nil {
+				return fmt.Errorf("write the explanation: %w", err)
+			}
+		}
+	}
+	if !found {
+		return fmt.Errorf("%w %q", ErrNoLesson, slug)
+	}
+	return nil
+}
+
+func (r *Row) explanation() []string {
+	e := r.Explain
+	out := []string{
+		fmt.Sprintf("%s (%s): %s", printable(r.Arm), r.State, r.Verdict),
+		fmt.Sprintf("  picks     %d of %d matched; %d told: %d injected, %d withheld (upstream refused %d and %d)",
+			r.Picked, r.Matched, r.Told, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
+	}
+	for _, p := range e.Propensities {
+		out = append(out, fmt.Sprintf("  at %-6.3g %d injected, %d withheld; told %d and %d; mean reward %s and %s; e %.3g",
+			p.Epsilon, p.Injected, p.Withheld, p.ToldInjected, p.ToldWithheld, number(p.MeanInjected), number(p.MeanWithheld), p.EValue))
+	}
+	if e.Mean == nil {
+		out = append(out, fmt.Sprintf("  effect    not shown before 50 told picks, 5 in each arm; there are %.0f with a coin", e.N))
+	} else {
+		out = append(out,
+			fmt.Sprintf("  effect    sum z / n = %.4f / %.0f = %+.2f points (plain means differ by %s)", e.SumZ, e.N, 100**e.Mean, points(e.Difference)),
+			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
+			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
+				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
+			fmt.Sprintf("  helps     its p is %.3g; helps or harms takes %.3g with these lessons", *e.P, e.ClaimBar))
+	}
+	out = append(out,
+		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
+			r.EHelps, r.EHarms, math.Min(1, 1/r.EHelps), math.Min(1, 1/r.EHarms), e.ProofBar),
+		fmt.Sprintf("  checks    coins e %.3g, reporting e %.3g; %.0f is an alarm", r.SRM.EValue, r.Reporting.EValue, r.SRM.Alarm))
+	for i := range r.Looks {
+		out = append(out, "  look      "+r.Looks[i].text())
+	}
+	return append(out, "  missing   "+r.missing())
+}
+
+// missing says what a verdict waits for.
+func (r *Row) missing() string {
+	var parts []string
+	switch {
+	case past(r.State):
+		parts = append(parts, "nothing: no session gets it any more")
+	case r.NeedsPicks > 0 && r.Weeks != nil:
+		parts = append(parts, fmt.Sprintf("about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.PerWeek))
+	case r.NeedsPicks > 0:
+		parts = append(parts, fmt.Sprintf("about %d more told picks; none come in", r.NeedsPicks))
+	default:
+		parts = append(parts, "nothing")
+	}
+	if r.Note != "" {
+		parts = append(parts, r.Note)
+	}
+	if r.Next != "" {
+		parts = append(parts, r.Next)
+	}
+	return strings.Join(parts, "; ")
+}
+
+func number(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%.3f", *x)
+}
+
+func points(x *float64) string {
+	if x == nil {
+		return "-"
+	}
+	return fmt.Sprintf("%+.2f", 100**x)
+}
