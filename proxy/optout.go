@@ -16,6 +16,7 @@ func (t *turn) await(rec *session.Record) {
 		rec.Await(t.turn)
 	} else {
 		rec.Judged(t.turn, true)
+		rec.Asked = rec.Asked || t.claim.LearnOff
 	}
 }
 

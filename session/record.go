@@ -62,6 +62,7 @@ type Record struct {
 	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
 	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
+	Asked    bool  `json:"-"` // somebody asked that nothing of it be kept: the client, or a path; not the configuration alone
 	Unjudged []int `json:"-"` // turns of which it is not known yet
 
 	Dirty bool `json:"-"` // changed since it was last handed to the store

@@ -64,6 +64,7 @@ func (s *Store) judged(ses *Session, x *sample.Exchange, out bool) {
 		x.New, x.NewFrom, x.Given = x.New[n:], x.NewFrom+n, 0
 	}
 	ses.Judged(x.Turn, out)
+	ses.Asked = ses.Asked || out
 	if ses.veiled.Swap(false) { // its row was written before this was known
 		s.dirtyMu.Lock()
 		if !ses.gone.Load() && ses.dirty.CompareAndSwap(false, true) {

@@ -48,8 +48,9 @@ func (s *Store) encodeWith(r *sample.Redactor, ses *Session) (session.Row, bool)
 		return session.Row{}, false
 	}
 	ses.veiled.Store(len(ses.Unjudged) > 0)
-	ses.mute.Store(ses.Silent())
-	if ses.Silent() || !ses.Told() {
+	silent := ses.Silent()
+	ses.mute.Store(silent && !(ses.Asked && s.hushed.add(ses.ID, ses.Turns, ses.Items)))
+	if silent || !ses.Told() {
 		return session.Row{}, false
 	}
 	o := s.optOut.Load()

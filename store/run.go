@@ -51,6 +51,7 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 				s.guard("correct", func() { s.resettle(ctx) })
 			}
 			s.keepAsides(ctx)
+			s.guard("opt out", s.keepHushed)
 			s.guard("load", func() { s.tidyTenants(ctx) })
 			s.guard("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-closing.C:
@@ -87,6 +88,7 @@ func (s *Store) drain(b *batch) error {
 		})
 	}
 	s.keepAsides(ctx)
+	s.keepHushed()
 	if n := s.unwritten(b); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
 	}

@@ -25,6 +25,7 @@ type Options struct {
 	Tiers      []int
 	HoldBytes  int64  // of exchanges in memory (limits.capture_total_bytes)
 	SpoolDir   string // "": without a spool, what waits for the backend waits in memory alone
+	Secret     []byte // names the marks of sessions that opted out; none: they are not known after a restart
 	SpoolBytes int64  // at most so many wait in it
 	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at every flush.
 	DeliverEvery time.Duration
@@ -88,6 +89,7 @@ type Store struct {
 	unsampledAt time.Time
 
 	aside        asides
+	hushed       *hushed
 	early        early
 	shared       shared
 	tenantsMu    sync.RWMutex
@@ -113,10 +115,25 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
 	s.batch, s.redactor = &batch{}, sample.NewRedactor(o.Personal)
-	if err := errors.Join(s.load(ctx), s.openSpool(ctx)); err != nil {
+	err := errors.Join(s.load(ctx), s.openSpool(ctx))
+	s.openHushed()
+	if err != nil {
 		return nil, err
 	}
 	return s, nil
+}
+
+// openHushed reads the marks of sessions that opted out. They lie beside the spool; where there is none, or nothing is kept,
+// there are none either.
+func (s *Store) openHushed() {
+	dir := s.opts.SpoolDir
+	if s.spool == nil || !s.opts.Learn {
+		dir = ""
+	}
+	var err error
+	if s.hushed, err = openHushed(dir, s.opts.Secret); err != nil {
+		s.opts.Failed("opt out", err)
+	}
 }
 
 // openSpool opens the spool and hands over what the last run left in it, for as long as a start may wait. Where none can be
@@ -201,6 +218,7 @@ func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.
 
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *Store) Add(rec *session.Record) *Session {
+	s.hushed.recall(rec)
 	ses := s.live.put(rec, false, s.opts.Now(), s.delivered.Load())
 	if ses.Record == rec && rec.StandIn {
 		ses.unsure.Store(true)

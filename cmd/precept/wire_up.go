@@ -124,7 +124,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if err != nil {
 		return err
 	}
-	options.Failed, options.Panicked = p.failed, p.panicked
+	options.Failed, options.Panicked, options.Secret = p.failed, p.panicked, []byte(keys.Secret)
 	p.store, err = store.Open(ctx, options)
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)

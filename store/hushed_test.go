@@ -1,0 +1,57 @@
+package store
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"precept/session"
+)
+
+// The marks of opt-outs are found again, are bounded by number, tell nothing without the secret, and a file that was cut is
+// read as far as it goes.
+func TestMarksOfOptOuts(t *testing.T) {
+	t.Parallel()
+	dir := t.TempDir()
+	open := func(secret string) *hushed {
+		t.Helper()
+		h, err := openHushed(dir, []byte(secret))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	h := open("a")
+	id := sessionOf("quiet")
+	for turns := 1; turns <= 3; turns++ {
+		same(t, "marked", h.add(id, turns, 2*turns), true)
+	}
+	if err := h.keep(); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, hushedFile)
+	b, err := os.ReadFile(path)
+	if err != nil || len(b) != 3*hushedSize || strings.Contains(string(b), string(id[:8])) {
+		t.Errorf("%d bytes, %v", len(b), err)
+	}
+	if err := os.WriteFile(path, append(b, 1, 2, 3), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	rec := &session.Record{ID: id}
+	open("a").recall(rec)
+	same(t, "turns", rec.Turns, 3)
+	same(t, "items", rec.Items, 6)
+	same(t, "silent", rec.Silent(), true)
+	b, err = os.ReadFile(path)
+	if err != nil || len(b) != hushedSize {
+		t.Errorf("written anew: %d bytes, %v", len(b), err)
+	}
+	other := &session.Record{ID: id}
+	open("b").recall(other)
+	same(t, "by another secret", other.Turns, 0)
+	for i := range hushedMost + 10 {
+		h.set(uint64(i), hush{1, 1}) //nolint:gosec // small
+	}
+	same(t, "marks", len(h.of), hushedMost)
+}
