@@ -3,6 +3,7 @@ package sqlite
 import (
 	"bytes"
 	"fmt"
+	"slices"
 	"sync"
 
 	"github.com/klauspost/compress/s2"
@@ -15,6 +16,8 @@ const (
 	packWindow = 256 << 10 // what an encoder remembers: documents are some kilobytes, and its memory is kept
 	packedMost = 256 << 20 // what a document may become: more is damage
 	packS2     = 1         // the byte before what s2 made, which begins neither JSON nor a frame of zstd
+	packLong   = 64 << 10  // from here on by s2 again: a third of zstd's time where it counts, for a third more bytes
+	packS2Long = 2         // the byte before what s2 made without the dictionary
 )
 
 // smallDict is what small documents have in common: a third of one is the names of its fields. It is part of the file's format:
@@ -71,6 +74,14 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 		}
 		return doc, nil
 	}
+	if len(doc) >= packLong {
+		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
+		out[0] = packS2Long
+		if out = out[:1+len(s2.Encode(out[1:], doc))]; len(out) < len(doc) {
+			return slices.Clone(out), nil // without the room for what does not shrink
+		}
+		return doc, nil
+	}
 	if err := p.open(); err != nil {
 		return nil, err
 	}
@@ -85,6 +96,9 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 	if len(doc) > 0 && doc[0] == packS2 {
 		return p.unpackS2(doc[1:])
 	}
+	if len(doc) > 0 && doc[0] == packS2Long {
+		return unpackLong(doc[1:])
+	}
 	if !bytes.HasPrefix(doc, []byte{0x28, 0xb5, 0x2f, 0xfd}) {
 		return doc, nil
 	}
@@ -92,6 +106,21 @@ func (p *packer) unpack(doc []byte) ([]byte, error) {
 		return nil, err
 	}
 	out, err := p.dec.DecodeAll(doc, nil)
+	if err != nil {
+		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
+	}
+	return out, nil
+}
+
+func unpackLong(doc []byte) ([]byte, error) {
+	n, err := s2.DecodedLen(doc)
+	if err == nil && n > packedMost {
+		err = s2.ErrTooLarge
+	}
+	var out []byte
+	if err == nil {
+		out, err = s2.Decode(nil, doc)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("%w: a document in it cannot be unpacked: %w", ErrCorrupt, err)
 	}

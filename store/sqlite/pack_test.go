@@ -30,6 +30,16 @@ func TestPack(t *testing.T) {
 			t.Fatalf("%q came back as %q, %v", doc, back, err)
 		}
 	})
+	for _, size := range []int{packLong - 1, packLong, 20 * packLong} {
+		doc := bytes.Repeat([]byte(`{"some":"text, again and again"}`), size/32+1)[:size]
+		packed, err := p.pack(doc)
+		if err != nil || len(packed) > size/4 || (packed[0] == packS2Long) != (size >= packLong) {
+			t.Errorf("%d bytes became %d, %v", size, len(packed), err)
+		}
+		if back, err := p.unpack(packed); err != nil || !bytes.Equal(back, doc) {
+			t.Errorf("%d bytes came back as %d, %v", size, len(back), err)
+		}
+	}
 	noise := make([]byte, 4096)
 	r := rand.NewChaCha8([32]byte{1})
 	_, _ = r.Read(noise)
@@ -42,7 +52,7 @@ func TestPack(t *testing.T) {
 	if _, err := p.unpack([]byte{0x28, 0xb5, 0x2f, 0xfd, 1, 2, 3}); !errors.Is(err, ErrCorrupt) {
 		t.Errorf("damage: %v", err)
 	}
-	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}} {
+	for _, damaged := range [][]byte{{packS2}, {packS2, 5, 0xff}, {packS2, 0xff, 0xff, 0xff, 0xff, 0x0f}, {packS2Long}, {packS2Long, 0xff, 0xff, 0xff, 0xff, 0x0f, 1}} {
 		if _, err := p.unpack(damaged); !errors.Is(err, ErrCorrupt) {
 			t.Errorf("damage %v: %v", damaged, err)
 		}
