@@ -29,9 +29,19 @@ func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
 		m.Hash = "" // it is read again next time
 		return nil
 	}
+	if err != nil && ctx.Err() == nil && breakdown(err) {
+		w.sum.Failed++
+		m.Hash = ""
+		if w.down++; w.down < maxDown {
+			w.o.Failed("session "+s.ID, err)
+			w.broke = err
+			return nil
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("distill: the judge: %w", err)
 	}
+	w.down, w.broke = 0, nil
 	w.sum.Judged++
 	m.Said = Opinions{}
 	for slug, said := range got.Opinions {
@@ -49,4 +59,13 @@ func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
 		}
 	}
 	return nil
+}
+
+// maxDown is after how many breakdowns in a row the judge is taken to be down; before that it may be the run.
+const maxDown = 3
+
+// breakdown: the judge had no answer in time, or failed itself.
+func breakdown(err error) bool {
+	var status *errStatus
+	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.code >= 500
 }

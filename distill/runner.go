@@ -139,6 +139,9 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 	if err := w.flush(ctx); err != nil {
 		return err
 	}
+	if w.broke != nil && sum.Judged == 0 {
+		return fmt.Errorf("distill: the judge: %w", w.broke)
+	}
 	return w.conclude(ctx)
 }
 
@@ -157,6 +160,8 @@ type work struct {
 	errors        map[string][]string
 	marks         map[session.ID][]byte
 	waiting       int
+	down          int   // breakdowns of the judge in a row
+	broke         error // the last of them
 }
 
 // mark is what is noted of a session that was read, for each kind of judge.
