@@ -225,7 +225,7 @@ func TestJudgesThatMisbehave(t *testing.T) {
 			}
 			return 200, nil, good(a)
 		}, 1, 0, 0, time.Second, false},
-		"down":             {func(int, asked) (int, map[string]string, string) { return 503, nil, "away" }, 0, 0, 0, time.Second, true},
+		"down":             {func(int, asked) (int, map[string]string, string) { return 503, nil, "away" }, 0, 1, 0, time.Second, true},
 		"the wrong key":    {func(int, asked) (int, map[string]string, string) { return 401, nil, "who are you" }, 0, 0, 0, 0, true},
 		"500 at once":      {lessons(string(raw(map[string]any{"lessons": many}))), 3, 0, 0, 0, false},
 		"no slug in it":    {lessons(evil("！！！", "Do it.")), 0, 0, 0, 0, false},
