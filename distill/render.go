@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+
+	"precept/lesson"
 )
 
 // Draft is a lesson that a judge proposes, before it has a file.
@@ -47,7 +49,7 @@ func drafts(cases []*Case, list []known) []Draft {
 			continue
 		}
 		fix, refs, n, ok := conclude(c)
-		if !ok {
+		if !ok || suspicious(c) {
 			continue
 		}
 		key := c.Tool + "|" + fix.Kind + "|" + fix.Param + "|" + fix.Other + "|" + fix.How
@@ -101,6 +103,12 @@ func (d *Draft) merge(o *Draft) {
 			d.Tools = append(d.Tools, t)
 		}
 	}
+}
+
+// suspicious says whether an error reads like orders to a model: then somebody wants it in a lesson.
+func suspicious(c *Case) bool {
+	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
+	return len(lesson.Suspicious(l)) > 0
 }
 
 // conclude decides what a case teaches, if anything.

@@ -57,7 +57,7 @@ func message(text string, public, own map[string]bool) (best said) {
 // stable reads one line. special: it holds the name of an error.
 func stable(line string, public, own map[string]bool) (said, bool) {
 	l := scanner{line: line, from: -1, public: public, own: own}
-	for at := 0; at < len(line); {
+	for at := 0; at < len(line) && !l.done; {
 		if line[at] == ' ' || line[at] == '\t' {
 			at++
 			continue
@@ -82,6 +82,7 @@ type scanner struct {
 	from, to int // the run that goes on; from is -1 where none does
 	words    int
 	special  bool
+	done     bool // the first sentence that says something is over: what follows may be anything
 
 	public, own map[string]bool
 }
@@ -132,6 +133,9 @@ func (l *scanner) token(at, next int) {
 		if hi < next && strings.IndexByte(";{}[]", l.line[next-1]) >= 0 {
 			l.end()
 		}
+	}
+	if next < len(l.line) && strings.ContainsAny(l.line[hi:next], ".!?") && max(l.words, l.best.words) >= 2 {
+		l.done = true
 	}
 }
 

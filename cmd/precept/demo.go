@@ -30,6 +30,7 @@ const (
 // demoFlags are the demo's own flags.
 type demoFlags struct {
 	exit     bool
+	circle   bool
 	sessions int
 	agents   int
 	seed     uint64
@@ -43,8 +44,14 @@ func (w *world) demo() *cobra.Command {
 		Short: "See precept learn: a fleet of simulated agents against a model with known truth",
 		Long:  "Demo runs a whole precept in one process, on loopback and in a temporary directory: a built-in model, eight lessons whose true effects are known, and a fleet of simulated agents that know nothing of precept but its base URL. It shows what precept finds out beside what is true, and keeps the dashboard up until it is stopped.",
 		Args:  arguments(cobra.NoArgs),
-		RunE:  func(c *cobra.Command, _ []string) error { return w.runDemo(c.Context(), f) },
+		RunE: func(c *cobra.Command, _ []string) error {
+			if f.circle {
+				return w.runCircle(c.Context(), f)
+			}
+			return w.runDemo(c.Context(), f)
+		},
 	}
+	c.Flags().BoolVar(&f.circle, "circle", false, "see one rule's whole way instead: agents fail, a lesson is distilled, approved, injected, measured")
 	c.Flags().BoolVar(&f.exit, "exit", false, "end after the table instead of keeping the dashboard up")
 	c.Flags().IntVar(&f.sessions, "sessions", 12_000, "sessions to play")
 	c.Flags().IntVar(&f.agents, "agents", 16, "agents at work at a time")

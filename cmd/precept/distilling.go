@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"os/signal"
+	"slices"
 	"syscall"
 	"time"
 
@@ -209,7 +211,7 @@ func (p *parts) distils(cfg *configs.Config, st distillStore) error {
 			case err != nil:
 				p.failed("distill", err)
 			case s.Judged+s.Proposed+s.Merged > 0:
-				p.log.Info("distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed, "merged", s.Merged, "refused", total(s.Refused), "tokens", s.Tokens)
+				p.log.Info("distilled", "read", s.Read, "judged", s.Judged, "proposed", s.Proposed, "merged", s.Merged, "refused", total(s.Refused), "why", slices.Sorted(maps.Keys(s.Refused)), "tokens", s.Tokens)
 			}
 		})
 	})
