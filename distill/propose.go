@@ -111,7 +111,6 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	}
 	res, err := w.o.Bank.Propose(ctx, bank.Proposal{
 		Lesson: l, Source: source, By: "distill:" + w.judgeName(), Scope: lesson.Scope{Tenant: w.tenant},
-		Trial: w.o.Auto && independent(refs),
 	})
 	var refused *bank.Refused
 	switch {
@@ -122,8 +121,11 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	case err != nil:
 		return err
 	default:
+		if res.Lesson, err = w.admit(ctx, res.Lesson, refs); err != nil {
+			return err
+		}
 		w.sum.add(d, string(res.Lesson.State))
-		w.book = w.book.With(append(w.book.Lessons(), res.Lesson))
+		w.replace(res.Lesson)
 	}
 	return nil
 }
@@ -174,7 +176,7 @@ func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson
 	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
 		return l, nil
 	}
-	res, err := w.o.Bank.Act(ctx, l.Slug, lesson.StartTrial, lesson.TrialPlan{}, autoGate, false)
+	res, err := w.o.Bank.Act(ctx, l.Slug, lesson.StartTrial, autoPlan(), AutoGate, false)
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused) || errors.Is(err, bank.ErrNoLesson):
@@ -185,8 +187,11 @@ func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson
 	return res.Lesson, nil
 }
 
-// autoGate is who lets a lesson into a trial where no person does.
-const autoGate = "gate: auto"
+// AutoGate is who lets a lesson into a trial where no person does.
+const AutoGate = "gate: auto"
+
+// autoPlan is the trial that such a lesson gets: one look after so many picks, of which half are withheld.
+func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
 // sightings are the sessions in which a lesson was seen, with what tells whether they hang on each other, which a lesson's file
 // does not hold.

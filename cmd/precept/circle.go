@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -48,7 +49,7 @@ func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 	cfg, err := configs.Parse(configs.Sources{Flags: map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address, "data_dir": filepath.Join(dir, "data"), "lessons": filepath.Join(dir, "lessons"),
 		"reward.close_after": demoClose.String(), "log.level": "error", "limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint("circle-", f.seed),
-		"distill.enabled": "true", "distill.every": "1s",
+		"distill.enabled": "true", "distill.every": "1s", "distill.gate": cmp.Or(f.gate, "human"),
 	}})
 	if err != nil {
 		return err
@@ -123,8 +124,10 @@ func (c *circle) show(ctx context.Context, base string) error {
 	if err := c.poisoned(ctx, say); err != nil {
 		return err
 	}
-	if err := c.approve(ctx, client, l.Slug); err != nil {
-		return err
+	if c.flags.gate != "auto" {
+		if err := c.approve(ctx, client, l.Slug); err != nil {
+			return err
+		}
 	}
 	say("4. You read it and approve it. From now on it stands in the refusals of the tool, in most sessions; a coin withholds it in some.")
 	say("   The bank held another rule about that, which somebody wrote long ago: [%s].\n", demo.CircleHarm)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/lesson"
 )
 
 // The whole circle through the real proxy over HTTP: agents fail, the server's own distiller proposes a lesson, it is approved over
@@ -67,6 +69,52 @@ func TestCircle(t *testing.T) {
 	}
 	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "precept-circle-*")); len(left) > 0 {
 		t.Logf("left: %v", left) // another run's, perhaps
+	}
+}
+
+// With gate: auto nobody approves: the lesson goes to a planned trial after two independent sessions, and what is proven there
+// stays in force.
+func TestCircleByItself(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it plays 2,240 sessions")
+	}
+	dir := t.TempDir()
+	t.Setenv("TMPDIR", dir)
+	var out lockedBuffer
+	w := &world{in: strings.NewReader(""), out: &out, err: &out, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	done := make(chan error, 1)
+	go func() {
+		done <- w.runCircle(ctx, demoFlags{circle: true, agents: 8, seed: 1, admin: "127.0.0.1:0", gate: "auto"})
+	}()
+	var states []lesson.State
+	for !strings.Contains(out.String(), "stays up") || states[len(states)-1] == lesson.Trial {
+		select {
+		case err := <-done:
+			t.Fatalf("%v\n%s\n%v", err, out.String(), states)
+		case <-time.After(50 * time.Millisecond):
+		}
+		banks, _ := filepath.Glob(filepath.Join(dir, "precept-circle-*", "lessons"))
+		for _, b := range banks {
+			book, _, err := lesson.Load(b)
+			if err != nil {
+				continue
+			}
+			if l, ok := book.Get("give-floor-as-a-whole-number-to-book-room"); ok && (len(states) == 0 || states[len(states)-1] != l.State) {
+				states = append(states, l.State)
+				if l.State.Fires() && l.Approval.By != "gate: auto" {
+					t.Errorf("%s by %q", l.State, l.Approval.By)
+				}
+			}
+		}
+	}
+	if n := len(states); n < 2 || states[n-1] != lesson.Active || states[n-2] != lesson.Trial {
+		t.Errorf("%v\n%s", states, out.String())
+	}
+	cancel()
+	if err := <-done; err != nil {
+		t.Error(err)
 	}
 }
 

@@ -31,6 +31,7 @@ const (
 type demoFlags struct {
 	exit     bool
 	circle   bool
+	gate     string // of the circle; "" is a person's
 	sessions int
 	agents   int
 	seed     uint64

@@ -207,6 +207,9 @@ func (p *parts) distils(cfg *configs.Config, st distillStore) error {
 			return nil
 		}
 		return d.follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
+			if ended := p.endTrials(ctx, d); ended != nil {
+				p.failed("trials", ended)
+			}
 			switch {
 			case err != nil:
 				p.failed("distill", err)

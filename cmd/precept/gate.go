@@ -1,0 +1,69 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"precept/bank"
+	"precept/distill"
+	"precept/lesson"
+	"precept/report"
+	"precept/store"
+)
+
+// endTrials does what follows from the planned trials that the automatic gate has started: what is proven to help stays, and what
+// is proven neither to help nor to harm is retired, with its numbers kept. What harms is the chooser's to bench. Trials that a
+// person started are theirs.
+func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
+	defer func() {
+		if v := recover(); v != nil {
+			all = fmt.Errorf("panic: %v", v)
+		}
+	}()
+	book := p.book.Load()
+	reports := map[string]report.Report{}
+	for _, l := range book.Lessons() {
+		if l.State != lesson.Trial || l.Approval.By != distill.AutoGate || l.Plan.Picks == 0 {
+			continue
+		}
+		tenant := l.Scope.Tenant
+		if tenant == "" {
+			tenant = "default"
+		}
+		rep, ok := reports[tenant]
+		if !ok {
+			var err error
+			if rep, err = p.store.Report(ctx, store.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment()}); err != nil {
+				return fmt.Errorf("the report of %s: %w", tenant, err)
+			}
+			reports[tenant] = rep
+		}
+		for i := range rep.Lessons {
+			if r := &rep.Lessons[i]; r.Slug == l.Slug && r.Trial == "ended" {
+				all = errors.Join(all, p.endTrial(ctx, d, l.Slug, r.Verdict))
+			}
+		}
+	}
+	return all
+}
+
+// endTrial acts on one verdict.
+func (p *parts) endTrial(ctx context.Context, d *distiller, slug string, v report.Verdict) error {
+	a := lesson.Retire
+	switch v {
+	case report.TrialHelps, report.ProvenHelps, report.Helps:
+		a = lesson.Approve
+	case report.TrialHarms, report.ProvenHarms, report.Harms, report.Benched, report.Invalid:
+		return nil
+	default: // its look found nothing
+	}
+	_, err := d.o.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
+	if errors.Is(err, bank.ErrNoLesson) {
+		return nil // a person was faster
+	}
+	if err == nil {
+		p.log.Info("a trial has ended", "lesson", slug, "verdict", string(v), "action", string(a))
+	}
+	return err
+}
