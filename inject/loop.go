@@ -1,6 +1,8 @@
 package inject
 
 import (
+	"strings"
+
 	"precept/bandit"
 	"precept/detect"
 	"precept/sample"
@@ -27,6 +29,10 @@ func (w *work) loops() {
 			state.Warned = make(map[string]bool)
 		}
 		state.Warned[l.CallID] = true
+		if at.warned { // by another precept, on the way here
+			w.rec.Dirty = true
+			continue
+		}
 		state.Count++
 		w.rec.Dirty = true
 		w.plan.Loops++
@@ -54,18 +60,24 @@ func (w *work) detected(state *session.LoopState) []detect.Loop {
 }
 
 // resultOf is the place of the loop's result.
-func (w *work) resultOf(l detect.Loop) (spot, bool) {
+func (w *work) resultOf(l detect.Loop) (place, bool) {
 	if l.CallID == "" {
-		return spot{}, false
+		return place{}, false
 	}
 	for _, r := range w.Request.Item(l.Index).Results {
 		if r.CallID != l.CallID || r.Closed {
 			continue
 		}
 		anchor, ok := w.result(l.Index, r.Block, r.CallID)
-		return spot{l.Index, r.Block, anchor}, ok
+		return place{spot{l.Index, r.Block, anchor}, strings.Contains(r.Lead, "[LOOP DETECTED]")}, ok
 	}
-	return spot{}, false
+	return place{}, false
+}
+
+// place is the spot of a loop's result.
+type place struct {
+	spot
+	warned bool // a warning stands there
 }
 
 // warns says how the session's coin fell, and flips it at the first loop.

@@ -1,6 +1,7 @@
 package inject
 
 import (
+	"bytes"
 	"cmp"
 	"slices"
 	"strings"
@@ -44,7 +45,14 @@ func (w *work) lessons() {
 		return
 	}
 	var all []found
-	for _, h := range w.Book.Match(&q) {
+	var there map[string]bool
+	for i, h := range w.Book.Match(&q) {
+		if i == 0 {
+			there = elsewhere(w.Request)
+		}
+		if there[h.Lesson.Slug] {
+			continue
+		}
 		at, ok := spots[h.CallID]
 		if !ok || slices.Contains(w.rec.Matched, h.Lesson.Slug) || len(w.rec.Matched)+len(all) >= maxMatched {
 			continue
@@ -69,6 +77,33 @@ func (w *work) lessons() {
 	picks := w.decide(cands, w.room(all))
 	w.insertPicks(all, picks)
 	w.report(all, picks)
+}
+
+// elsewhere are the lessons that another precept put into the request, on its way here.
+func elsewhere(req *wire.Request) map[string]bool {
+	if !bytes.Contains(req.Body, []byte("(Advice from earlier runs")) && !bytes.Contains(req.Body, []byte("[KNOWN PITFALLS from earlier runs")) {
+		return nil
+	}
+	slugs := map[string]bool{}
+	read := func(lead string) {
+		for line := range strings.Lines(lead) {
+			if rest, ok := strings.CutPrefix(line, "- ["); ok {
+				slug, _, _ := strings.Cut(rest, "]")
+				slugs[slug] = true
+			}
+		}
+	}
+	for i := range req.Len() {
+		if role := req.Role(i); role != wire.RoleUser && role != wire.RoleTool {
+			continue
+		}
+		it := req.Item(i)
+		read(it.Lead)
+		for _, res := range it.Results {
+			read(res.Lead)
+		}
+	}
+	return slugs
 }
 
 // query is what the turn shows to the matcher, and where blocks can go: by call id, "" for the user's words.

@@ -29,7 +29,9 @@ func (r *Request) decodeChat(it *Item, at span) {
 		if callID.empty() {
 			callID = name
 		}
-		it.Results = []Result{{CallID: text(b, callID), Text: joinText(b, parts), Closed: content.empty() || b[content.start] == 'n'}}
+		res := Result{CallID: text(b, callID), Closed: content.empty() || b[content.start] == 'n'}
+		res.Lead, res.Text = cutLead(joinText(b, parts))
+		it.Results = []Result{res}
 	case RoleAssistant:
 		it.Text = joinText(b, parts)
 		it.Calls = chatCalls(b, calls, legacy)

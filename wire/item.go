@@ -13,6 +13,7 @@ type Call struct {
 type Result struct {
 	CallID  string
 	Text    string // unescaped text; parts joined with \n
+	Lead    string // the blocks that another precept put before it; they are not in Text
 	IsError int8   // -1 the wire says no error, +1 it says error, 0 it does not say
 	Block   int    // index of the tool_result block in the item's content (messages); 0 elsewhere
 	Closed  bool   // no text can be put into it (a computer's screenshot, a null content): Find does not find it
@@ -28,7 +29,8 @@ type Item struct {
 	Words   string // user only: the user's own words: the text parts after reminders, environment blocks and our own blocks are stripped; "" when the message has none
 	Calls   []Call
 	Results []Result
-	HasText bool // user: there is a text part that a block can be put before
+	Lead    string // user: the blocks that another precept put before the words
+	HasText bool   // user: there is a text part that a block can be put before
 }
 
 // ItemResult is a tool result with the index of the item that holds it.

@@ -60,7 +60,7 @@ func blockResults(b []byte, parts []part) []Result {
 				res.IsError = errorMark(kindAt(b, m))
 			}
 		}
-		res.Text = joinText(b, contentParts(b, content))
+		res.Lead, res.Text = cutLead(joinText(b, contentParts(b, content)))
 		_, open := blockPlace(b, p.at)
 		res.Closed = !open
 		out = append(out, res)

@@ -101,6 +101,8 @@ func (it *Item) userText(b []byte, parts []part) {
 		case textPart:
 			t := text(b, p.text)
 			it.HasText = true
+			lead, _ := cutLead(t)
+			it.Lead += lead
 			if t != "" || texts != nil {
 				texts = append(texts, t)
 			}

@@ -77,7 +77,8 @@ func (r *Request) decodeResponses(it *Item, at span) {
 		if id.empty() {
 			id = f.id
 		}
-		res := Result{CallID: text(b, id), Text: outputText(b, kind, f.output)}
+		res := Result{CallID: text(b, id)}
+		res.Lead, res.Text = cutLead(outputText(b, kind, f.output))
 		res.Closed = !openOutput(kind) || kindAt(b, f.output) != '"' && kindAt(b, f.output) != '['
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
