@@ -1,0 +1,59 @@
+package inject_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/detect"
+	"precept/inject"
+	"precept/lesson"
+	"precept/session"
+	"precept/wire"
+)
+
+// BenchmarkNewText is what half a megabyte costs that no turn has shown before: in a loop of calls, in one message, in one result.
+func BenchmarkNewText(b *testing.B) {
+	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i) // and so on, as code goes\n\t}\n}\n"
+	q := func(s string) string { x, _ := json.Marshal(s); return string(x) }
+	var items []string
+	items = append(items, `{"role":"user","content":"Fix the failing test."}`)
+	n := 0
+	for i := 0; n < 530_000; i++ {
+		out := q(fmt.Sprint("step ", i, "\n") + strings.Repeat(code, 1+i%30))
+		items = append(items, fmt.Sprintf(`{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"cat f%d\"}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%s}`, i, i, i, out))
+		n += len(out) + 200
+	}
+	loop := []byte(`{"messages":[` + strings.Join(items, ",") + `]}`)
+	one := []byte(`{"messages":[{"role":"user","content":` + q(strings.Repeat(code, 530_000/len(code))) + `}]}`)
+	res := []byte(`{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":null,"tool_calls":[{"id":"c","type":"function","function":{"name":"bash","arguments":"{\"command\":\"cat f\"}"}}]},{"role":"tool","tool_call_id":"c","content":` + q(strings.Repeat(code, 530_000/len(code))) + `}]}`)
+	var all []*lesson.Lesson
+	for i := range 1000 {
+		all = append(all, &lesson.Lesson{Slug: fmt.Sprintf("l-%d", i), State: lesson.Active, ContentHash: strings.Repeat("0", 64), Trigger: lesson.Trigger{Keywords: []string{fmt.Sprintf("phrase number %d", i), fmt.Sprintf("wording %d x", i), fmt.Sprintf("words like %d", i)}}})
+	}
+	book := lesson.NewBook(all)
+	in := inject.New(inject.Config{Bandit: bandit.Config{K: 3, Objective: bandit.All, Salt: "x"}})
+	now := time.Unix(1e9, 0)
+	for name, body := range map[string][]byte{"loop": loop, "one message": one, "one result": res} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			for b.Loop() {
+				m := wire.NewMemory()
+				req, err := m.Parse(1, wire.Chat, body, 20000)
+				if err != nil {
+					b.Fatal(err)
+				}
+				th := session.NewThreader(session.Options{Entropy: func() [16]byte { return [16]byte{1} }})
+				found := th.Resolve(session.Scope{Tenant: "d"}, session.Claim{Agent: "c"}, req, now, nil)
+				rec := session.NewRecord("d", session.Claim{Agent: "c"}, found, now)
+				rec.Side(req, session.Claim{}, session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools})
+				var rs detect.Results
+				in.Plan(rec, inject.Turn{Request: req, Book: book, Beliefs: bandit.NewCounters(), Results: &rs, Now: now})
+				rs.Signals(req, nil)
+			}
+		})
+	}
+}

@@ -1,0 +1,51 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// TestItemsBeyondTheLimitPassUnread: a body of more items, parts, calls, tools and keys than limits.items goes through byte for
+// byte, and is counted; one within the limit gets its lesson.
+func TestItemsBeyondTheLimitPassUnread(t *testing.T) {
+	up := newUpstream(t, nil)
+	flags := certain()
+	flags["limits.items"] = "50"
+	flags["debug_headers"] = "true"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	repeat := func(n int, piece string) string {
+		return strings.TrimSuffix(strings.Repeat(piece+",", n), ",")
+	}
+	keys := ""
+	for i := range 60 {
+		keys += fmt.Sprintf(`"k%d":1,`, i)
+	}
+	words := `{"role":"user","content":"alpha"}`
+	for name, c := range map[string]struct {
+		path, body string
+		unread     bool
+	}{
+		"few":       {chatPath, `{"messages":[` + repeat(40, words) + `]}`, false},
+		"messages":  {chatPath, `{"messages":[` + repeat(60, words) + `]}`, true},
+		"parts":     {chatPath, `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
+		"calls":     {chatPath, `{"messages":[{"role":"assistant","tool_calls":[` + repeat(60, `{}`) + `]},` + words + `]}`, true},
+		"tools":     {chatPath, `{"tools":[` + repeat(60, `{"name":"t"}`) + `],"messages":[` + words + `]}`, true},
+		"keys":      {chatPath, `{` + keys + `"messages":[` + words + `]}`, true},
+		"together":  {chatPath, `{"tools":[` + repeat(30, `{"name":"t"}`) + `],"messages":[` + repeat(30, words) + `]}`, true},
+		"blocks":    {"/v1/messages", `{"messages":[{"role":"user","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]}]}`, true},
+		"in blocks": {"/v1/messages", `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":[` + repeat(60, `{"type":"text","text":"alpha"}`) + `]},{"type":"text","text":"alpha"}]}]}`, true},
+		"input":     {"/v1/responses", `{"input":[` + repeat(60, words) + `]}`, true},
+	} {
+		res, _ := r.send(t, "POST", c.path, nil, c.body)
+		same := string(up.last(t).body) == c.body
+		if same != c.unread || (res.Header.Get("Precept-Lessons") == "one") == c.unread {
+			t.Errorf("%s: sent on unchanged %t, lessons %q", name, same, res.Header.Get("Precept-Lessons"))
+		}
+	}
+	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("items")); n != 9 {
+		t.Errorf("%v bodies counted", n)
+	}
+}
