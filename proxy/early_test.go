@@ -150,6 +150,11 @@ func TestSlowBodyEnds(t *testing.T) {
 	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
 	defer up.Close()
 	base := face(t, up.URL, "limits.client_write_timeout=300ms")
+	own := dial(t, base)
+	_, _ = io.WriteString(own, "POST /v1/feedback HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
+	if s := readReply(own.Reader, "POST"); s.status != http.StatusRequestTimeout {
+		t.Errorf("feedback: %+v", s)
+	}
 	for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
 		c := dial(t, base)
 		_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")

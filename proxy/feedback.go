@@ -38,12 +38,16 @@ func (p *Proxy) feedback(c echo.Context) error {
 	if set.nameless {
 		return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
 	}
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), r.Body, feedbackLimit))
+	w := c.Response().Writer.(*clientWriter) //nolint:errcheck,forcetypeassert // front made it
+	body, err := io.ReadAll(w.receive(r, feedbackLimit).Body)
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return refusal(wire.None, http.StatusRequestEntityTooLarge, "a feedback body may have 8 MiB; send fewer entries at once")
 		}
-		return refusal(wire.None, http.StatusBadRequest, "the request body ended early")
+		if own := w.body.fault(wire.None); own != nil {
+			return own
+		}
+		return err
 	}
 	posts, errs, bulk, err := feedback.Parse(body)
 	if err != nil {
