@@ -12,6 +12,7 @@ import (
 type Shown struct {
 	Arm     bandit.Arm
 	Caution bool
+	Tokens  int // of an injection, about
 	limit   int // bytes of advice
 }
 
@@ -43,6 +44,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 		s.limit = own.limit(room)
 		s.Arm += bandit.Arm(".cut" + strconv.Itoa(max(s.limit, 0)))
 	}
+	s.Tokens = tokens(own.size(s.limit))
 	if s.Caution {
 		return s
 	}

@@ -121,7 +121,7 @@ func listed(q *ReportQuery, c *bandit.Counters, now time.Time) []report.Lesson {
 	for _, l := range book.Lessons() {
 		shown := q.Inject.Present(l, book.Text(l), c)
 		r := report.Lesson{
-			Slug: l.Slug, Arm: shown.Arm, Caution: shown.Caution, ContentHash: l.ContentHash, State: string(l.State),
+			Slug: l.Slug, Arm: shown.Arm, Caution: shown.Caution, Tokens: shown.Tokens, ContentHash: l.ContentHash, State: string(l.State),
 			Outcome: l.Outcome, Confidence: l.Confidence,
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
 		}

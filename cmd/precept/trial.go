@@ -13,6 +13,7 @@ import (
 	"precept/admin"
 	"precept/bandit"
 	"precept/configs"
+	"precept/inject"
 	"precept/lesson"
 	"precept/report"
 )
@@ -149,7 +150,8 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 	}
 	in := report.Input{Now: w.now(), Config: bandit.Config{Epsilon: cfg.Bandit.Epsilon}}
 	for _, l := range book.Lessons() {
-		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: bandit.Arm(l.Slug + "@" + l.Arm()), State: string(l.State), Confidence: l.Confidence})
+		shown := inject.Config{}.Present(l, book.Text(l), nil)
+		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})
 	}
 	return report.Build(in), nil
 }
