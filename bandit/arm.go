@@ -76,7 +76,7 @@ type arm struct {
 	strata  []stratum   // by eps
 	any     []stratum   // global: was anything injected of what was picked, by the chance that nothing is
 
-	emaxUp, emaxDown, provenAt, settledAt int64
+	emaxUp, emaxDown, provenAt, outUp, outDown, idleAt int64
 
 	early [chosen]int64 // what open sessions have told so far: for the chooser alone
 	marks marks         // how the evidence stood earlier
@@ -259,8 +259,12 @@ func (a *arm) raise(field string, v int64) {
 		a.emaxDown = max(a.emaxDown, v)
 	case fProvenAt:
 		a.provenAt = max(a.provenAt, v)
-	case fSettledAt:
-		a.settledAt = max(a.settledAt, v)
+	case fOutUp:
+		a.outUp = max(a.outUp, v)
+	case fOutDown:
+		a.outDown = max(a.outDown, v)
+	case fIdleAt:
+		a.idleAt = max(a.idleAt, v)
 	}
 }
 

@@ -64,7 +64,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	slices.SortFunc(out, func(x, y considered) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Slug, y.Slug))
 	})
-	if !math.IsInf(best, -1) && Coin(cfg.Salt, ForProbe, session, "") < probeShare {
+	if !math.IsInf(best, -1) && Coin(cfg.Salt, ForProbe, session, "") < ProbeShare {
 		probe.probe = true
 		out = append(out[:min(len(out), slots-1)], probe)
 	}

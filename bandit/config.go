@@ -47,11 +47,13 @@ const NoRoom = -1
 // TrialEpsilon is the usual holdout of a trial: it tells most from the fewest picks.
 const TrialEpsilon = 0.50
 
+// ProbeShare is the share of the sessions in which one benched lesson may be tried.
+const ProbeShare = 0.02
+
 // Propensities that are rules, not settings.
 const (
 	leastEpsilon = 0.05 // once a lesson has its verdict, little is left to learn from withholding it
 	probeEpsilon = 0.50 // a benched lesson's few picks must tell as much as they can
-	probeShare   = 0.02 // share of the sessions in which one benched lesson may be tried
 )
 
 // uplift says that lessons are chosen by what they change.

@@ -134,7 +134,7 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 	var proven, settled, reached bool
 	if a := c.arms[k.Arm]; a != nil {
 		a.mu.Lock()
-		e, proven, settled, reached = known(a, c.clock), a.provenAt > 0, a.settledAt > 0, a.reached(k.Until)
+		e, proven, settled, reached = known(a, c.clock), a.provenAt > 0, a.settled(), a.reached(k.Until)
 		a.mu.Unlock()
 	}
 	if k.Trial != "" {

@@ -286,8 +286,8 @@ func TestMaximaRiseAndStay(t *testing.T) {
 		all = append(all, c.Maxima(now)...)
 	}
 	s := c.Stats("a@1")
-	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() || s.SettledAt != now.Unix() {
-		t.Fatalf("E+ %v, E- %v, proven at %v, settled at %v", s.LogUp, s.LogDown, s.ProvenAt, s.SettledAt)
+	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() || s.OutUp < 5 {
+		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.LogUp, s.LogDown, s.ProvenAt, s.OutUp)
 	}
 	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning || !p.Trusted || !p.Settled {
 		t.Error("a proven lesson keeps its large holdout")
@@ -303,7 +303,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 		other.Raise([]Delta{d})
 	}
 	other.Raise(all)
-	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt || o.SettledAt != s.SettledAt {
+	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt || o.OutUp != s.OutUp {
 		t.Errorf("merged maxima differ: %+v", o)
 	}
 	other.Raise(done[0]) // no maxima: not for Raise
@@ -322,7 +322,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	for _, d := range done {
 		loaded.Add(d)
 	}
-	if got := loaded.Maxima(now); len(got) != 3 || got[0].Field != fEmaxUp || got[1].Field != fProvenAt || got[2].Field != fSettledAt {
+	if got := loaded.Maxima(now); len(got) != 3 || got[0].Field != fEmaxUp || got[1].Field != fProvenAt || got[2].Field != fOutUp {
 		t.Errorf("%v", got)
 	}
 }

@@ -12,7 +12,7 @@ type Posterior struct {
 	Leaning   bool    // it is believed to help, by more than a standard deviation; Earn halves its holdout
 	Trusted   bool    // the same after 200 picks by more than 1.7; Earn makes its holdout 0.05
 	Proven    bool    // banked: E+ once reached 20; Earn makes its holdout 0.05 whatever lessons are chosen by
-	Settled   bool    // banked: its interval once excluded 0 upward, or all that matters; Prove makes its holdout 0.05
+	Settled   bool    // banked: its interval once lay above 0, or within what matters; Prove makes its holdout 0.05
 	Reached   bool    // its trial has come to the width that was asked for
 	Probe     bool    // benched: expected to harm, only the probe budget tries it
 }
@@ -212,7 +212,7 @@ func (c Config) trial(k *considered) string {
 
 // NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more data will cost.
 func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
-	return c.epsilon(&considered{Candidate: k, Posterior: p})
+	return c.epsilon(&considered{Candidate: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced})
 }
 
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.

@@ -25,7 +25,7 @@ type Delta struct {
 
 // Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes such deltas.
 func (k Key) Monotone() bool {
-	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt || k.Field == fSettledAt
+	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt || k.Field == fOutUp || k.Field == fOutDown || k.Field == fIdleAt
 }
 
 // The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in day buckets: the chooser
@@ -59,7 +59,9 @@ const (
 	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
 	fEmaxDown  = "emax-"    //
 	fProvenAt  = "proven_at"
-	fSettledAt = "settled_at"
+	fOutUp     = "out+" // micro-logarithm of 1/p, p the smallest ever at which the interval lay above 0
+	fOutDown   = "out-" // and below
+	fIdleAt    = "idle_at"
 	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
 )
 

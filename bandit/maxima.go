@@ -50,23 +50,41 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 	return a.settle(a.bank(out, k, now), k, now)
 }
 
-// settle marks an arm that has a verdict of its own: its interval excludes 0 upward, or lies within what matters. The mark stays,
-// as that of bank does, for the same reason. The caller holds mu.
+// settle keeps how far from 0 the arm's own interval has ever been, and marks an arm whose interval lay within what matters. Both
+// stay, as the mark of bank does, for the same reason: the smaller holdout that follows widens the interval again. They may,
+// because the interval holds at all times at once. The caller holds mu.
 func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
-	if a.settledAt != 0 {
+	n, z, zz := real64(a.total[iN]), real64(a.total[iZ]), real64(a.total[iZZ])
+	injected, withheld := real64(a.sum[iM1]), real64(a.sum[iM0])
+	if !Enough(n, injected, withheld) {
 		return out
 	}
-	n, z, zz := real64(a.total[iN]), real64(a.total[iZ]), real64(a.total[iZZ])
-	if !Enough(n, real64(a.sum[iM1]), real64(a.sum[iM0])) {
-		return out
+	raise := func(kept *int64, field string, v int64) {
+		if v > *kept {
+			*kept = v
+			out = append(out, Delta{Key{Scope: string(k), Field: field}, v})
+		}
 	}
 	m := z / n
-	w := HalfWidth(n, math.Max(zz/n-m*m, leastVariance), TightLesson)
-	if m-w <= 0 && (m-w < -Material || m+w > Material) {
-		return out
+	v := math.Max(zz/n-m*m, leastVariance)
+	if Claimable(injected, withheld) {
+		far := fixed(-logExclusion(m, n, v, TightLesson))
+		if m > 0 {
+			raise(&a.outUp, fOutUp, far)
+		} else {
+			raise(&a.outDown, fOutDown, far)
+		}
 	}
-	a.settledAt = max(now.Unix(), 1)
-	return append(out, Delta{Key{string(k), fSettledAt, 0}, a.settledAt})
+	if w := HalfWidth(n, v, TightLesson); a.idleAt == 0 && m-w >= -Material && m+w <= Material {
+		raise(&a.idleAt, fIdleAt, max(now.Unix(), 1))
+	}
+	return out
+}
+
+// settled says that the arm has a verdict of its own, for which it need not be withheld as often any more. The caller holds mu.
+func (a *arm) settled() bool {
+	bar := fixed(-math.Log(Alpha))
+	return a.idleAt > 0 || a.outUp >= bar && a.outDown < bar
 }
 
 // bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this lesson by itself. The

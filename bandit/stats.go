@@ -20,7 +20,8 @@ type Stats struct {
 	SumY             float64     // global: their rewards
 	LogUp, LogDown   float64     // running maxima of the e-values, as logarithms
 	ProvenAt         int64       // unix seconds; 0: not
-	SettledAt        int64       // the same
+	OutUp, OutDown   float64     // the smallest p at which its interval ever lay above and below 0, as logarithms of 1/p
+	IdleAt           int64       // when its interval first lay within what matters; 0: never
 	Recent           float64     // told picks per day over the last four weeks
 	Strata           []Stratum
 	Any              []Stratum  // global: was anything injected of what was picked, by the chance that nothing was
@@ -98,7 +99,8 @@ func (a *arm) stats(day int32) Stats {
 		N: math.Max(0, real64(a.total[iN])), Z: real64(a.total[iZ]), ZZ: math.Max(0, real64(a.total[iZZ])),
 		M1: pos(iM1), Y1: pos(iY1), M0: pos(iM0), Y0: pos(iY0), Matched: n(iMatched), Picked: n(iPicked), Tokens: n(iTokens),
 		Success: n(iSuccess), Failure: n(iFailure), Better: pos(iBetter), Worse: pos(iWorse), Told: n(iTold), SumY: pos(iSumY),
-		LogUp: math.Max(0, real64(a.emaxUp)), LogDown: math.Max(0, real64(a.emaxDown)), ProvenAt: a.provenAt, SettledAt: a.settledAt,
+		LogUp: math.Max(0, real64(a.emaxUp)), LogDown: math.Max(0, real64(a.emaxDown)), ProvenAt: a.provenAt,
+		OutUp: math.Max(0, real64(a.outUp)), OutDown: math.Max(0, real64(a.outDown)), IdleAt: a.idleAt,
 	}
 	s.Spent, s.Refused = [2]Spending{a.spending(0), a.spending(1)}, [2]int64{n(iRefused), n(iRefused + 1)}
 	s.Strata, s.Any = strata(a.strata), strata(a.any)
@@ -216,6 +218,6 @@ func (a *arm) clone() *arm {
 	return &arm{
 		buckets: append([]bucket(nil), a.buckets...), total: a.total, sum: a.sum, up: a.up, dn: a.dn,
 		strata: append([]stratum(nil), a.strata...), any: append([]stratum(nil), a.any...), emaxUp: a.emaxUp, emaxDown: a.emaxDown,
-		provenAt: a.provenAt, settledAt: a.settledAt,
+		provenAt: a.provenAt, outUp: a.outUp, outDown: a.outDown, idleAt: a.idleAt,
 	}
 }

@@ -22,6 +22,13 @@ func Enough(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinArm && withheld >= MinArm
 }
 
+// ClaimArm is how many told picks in each arm it takes before an interval may settle anything: with fewer, its variance is not known
+// well enough far out, and half of all false claims were of such rows.
+const ClaimArm = 50
+
+// Claimable says that an interval's distance from 0 counts after so many told picks in each arm.
+func Claimable(injected, withheld float64) bool { return injected >= ClaimArm && withheld >= ClaimArm }
+
 // leastVariance keeps an interval from having no width.
 const leastVariance = 1e-9
 
@@ -37,9 +44,13 @@ func HalfWidth(n, variance, tight float64) float64 {
 // Exclusion is the p-value that goes with the sequence: the smallest Alpha at which it would exclude 0, for the same tuning. It
 // may be looked at as often as the sequence itself.
 func Exclusion(effect, n, variance, tight float64) float64 {
+	return math.Exp(logExclusion(effect, n, variance, tight))
+}
+
+func logExclusion(effect, n, variance, tight float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tight
-	return math.Min(1, math.Sqrt(n*r+1)*math.Exp(-effect*effect*n*n*r/(2*variance*(n*r+1))))
+	return math.Min(0, math.Log(n*r+1)/2-effect*effect*n*n*r/(2*variance*(n*r+1)))
 }
 
 // reached says whether the arm's interval has been as narrow as a trial was to make it. The caller holds mu. It asks for the

@@ -23,7 +23,7 @@ func Build(in Input) Report {
 	}
 	r := Report{
 		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)),
-		Holdout: string(cmp.Or(in.Config.Holdout, bandit.Prove)), Tenant: in.Tenant, Provisional: in.Provisional,
+		Holdout: string(cmp.Or(in.Config.Holdout, bandit.Prove)), ClaimError: claimError, Tenant: in.Tenant, Provisional: in.Provisional,
 		Lessons: []Row{},
 	}
 	if in.Window > 0 {
@@ -119,6 +119,7 @@ func (b *builder) row(l Lesson) Row {
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
 	b.need(&r, l, s, all, p)
+	b.expect(&r, s)
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
 	}

@@ -140,7 +140,7 @@ func TestHelpsIsNotProven(t *testing.T) {
 	for i := range 20 { // others that were tested and showed nothing
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in ten") {
+	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in twenty") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
 	}
 }
@@ -154,7 +154,7 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
 	for i := range 20 {
-		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = only(t, c)
 	if r.Verdict == Helps || r.Verdict == ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
@@ -162,6 +162,33 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	}
 	if r.Verdict == Unproven && !strings.Contains(r.Note, "by chance") {
 		t.Errorf("%q", r.Note)
+	}
+}
+
+// A claim takes 50 told sessions in each arm, and stays when the smaller holdout that follows widens the interval again: the interval
+// held at all times at once. It ends where the effect has changed its sign.
+func TestAClaimStays(t *testing.T) {
+	young := bandit.NewCounters()
+	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
+	if r := only(t, young); *r.Lo <= 0 || r.Verdict == Helps || r.Verdict == Unproven && !strings.Contains(r.Note, "50 told sessions") {
+		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	c := bandit.NewCounters()
+	for i := range 20 { // no proof among so many
+		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
+	}
+	put(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
+	r := only(t, c)
+	if r.Verdict != Helps || *r.Lo <= 0 {
+		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
+	if r = only(t, c); r.Verdict != Helps || *r.Lo > 0 || !strings.Contains(r.Note, "has excluded 0") {
+		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
+	if r = only(t, c); r.Verdict == Helps || *r.Effect >= 0 {
+		t.Errorf("turned: %s %v", r.Verdict, *r.Effect)
 	}
 }
 

@@ -18,7 +18,7 @@ const (
 	ProvenHarms Verdict = "proven harms"           //
 	TrialHelps  Verdict = "proven in trial: helps" // its planned look survives the correction for all planned looks
 	TrialHarms  Verdict = "proven in trial: harms" //
-	Helps       Verdict = "helps"                  // the interval excludes 0, also after allowing for the other lessons; one such row in ten may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes 0 or once did, also after allowing for the other lessons; one such row in twenty may be wrong
 	Harms       Verdict = "harms"                  //
 	NoEffect    Verdict = "no material effect"     // the interval lies within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // the chooser's model says so; not proof
@@ -37,6 +37,7 @@ type Report struct {
 	Tenant           string    `json:"tenant,omitempty"`
 	Window           string    `json:"window,omitempty"`      // effects count sessions that started in it; "" all
 	Provisional      bool      `json:"provisional,omitempty"` // sessions that have not closed are counted
+	ClaimError       float64   `json:"claim_error"`           // of the rows called helps or harms so many may be wrong (measured)
 	Global           Global    `json:"global"`
 	SRM              SRM       `json:"srm"`
 	Reporting        Reporting `json:"reporting"`
@@ -95,6 +96,7 @@ type Reporting struct {
 
 // Row is one arm: a lesson in one text.
 type Row struct {
+	Outlook
 	Slug           string       `json:"slug"`
 	ContentHash    string       `json:"content_hash"`
 	Arm            string       `json:"arm"` // what is measured: the lesson in this text, presented in this way

@@ -237,9 +237,15 @@ func (t table) notes(r Row) {
 			n += " to show an effect"
 		}
 		if r.Weeks != nil {
-			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.PerWeek)
+			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), float64(r.NeedsPicks)/max(*r.Weeks, 1e-9))
+		}
+		if r.Expected != "" {
+			n += ", on " + r.Expected
 		}
 		notes = append(notes, n)
+		if len(r.Sooner) > 0 && (r.Weeks == nil || *r.Weeks >= 1) {
+			notes = append(notes, "sooner: "+r.Sooner[0])
+		}
 	}
 	if r.RefusedWith+r.RefusedWithout > 0 {
 		notes = append(notes, fmt.Sprintf("the upstream refused %d sessions with it, %d without", r.RefusedWith, r.RefusedWithout))
@@ -345,6 +351,7 @@ func (t table) foot(r Report) {
 	if r.Looks.Planned > 0 {
 		fmt.Fprintf(t.w, "Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.\n", r.Looks.Planned, r.Looks.Taken)
 	}
-	fmt.Fprintln(t.w, `Of the rows called "proven" one in twenty may be wrong, of those called "helps" or "harms" one in`)
-	fmt.Fprintln(t.w, `ten. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	fmt.Fprintln(t.w, `Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called`)
+	fmt.Fprintln(t.w, `"helps" or "harms" one in twenty where a fifth of the lessons help, more where hardly any does.`)
+	fmt.Fprintln(t.w, `"likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

@@ -41,12 +41,36 @@ func (b *builder) shown(r *Row, s bandit.Stats) Verdict {
 		return v
 	}
 	all := holdout(s)
-	_, lo, hi := all.interval(tightLesson)
-	v := causal(lo, hi)
-	if (v == Helps || v == Harms) && all.exclusion(tightLesson) > b.claim {
-		return Unproven
+	up, down := out(s)
+	switch bar := -math.Log(b.claim); {
+	case b.claim <= 0, up >= bar && down >= bar: // both: it has turned, and what it was says nothing of what it is
+	case up >= bar && all.effect() > 0:
+		return Helps
+	case down >= bar && all.effect() < 0:
+		return Harms
 	}
-	return v
+	if s.IdleAt > 0 {
+		return NoEffect
+	}
+	if _, lo, hi := all.interval(tightLesson); causal(lo, hi) == NoEffect {
+		return NoEffect
+	}
+	return Unproven
+}
+
+// out is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p. What was reached stays, because the
+// interval holds at all times at once: a claim that was made may stand.
+func out(s bandit.Stats) (up, down float64) {
+	up, down = s.OutUp, s.OutDown
+	if all := holdout(s); all.shown() && bandit.Claimable(s.M1, s.M0) {
+		far := -math.Log(math.Max(all.exclusion(tightLesson), math.SmallestNonzeroFloat64))
+		if all.effect() > 0 {
+			up = math.Max(up, far)
+		} else {
+			down = math.Max(down, far)
+		}
+	}
+	return up, down
 }
 
 func (b *builder) proven(s bandit.Stats) Verdict {
@@ -61,19 +85,23 @@ func (b *builder) proven(s bandit.Stats) Verdict {
 
 func holdout(s bandit.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
-// claimRate is the level at which rows are called "helps" or "harms". The sequence is wide, because it holds at all times: at
-// this level 1 in 30 of such rows was wrong, and 1 in 25 fleets in which nothing works had one (docs/decisions/0008).
-const claimRate = 0.40
+// claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide, because it holds at all times: at
+// this level one such row in 27 was wrong where a fifth of the lessons help (docs/decisions/0017).
+const claimRate = 0.50
 
-// claims is how far from 0 an interval must lie, as a p-value, before the row is called "helps" or "harms". That it excludes 0
+// claimError is what that comes to, as it was measured.
+const claimError = 0.05
+
+// claims is how far from 0 an interval must have been, as a p-value, before the row is called "helps" or "harms". That it excludes 0
 // is not enough: of many lessons that do nothing one in twenty does so, and where few lessons do anything those would be
 // most of the rows that are called something.
 func (b *builder) claims(rows []Lesson) float64 {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if all := holdout(s); all.shown() && b.proven(s) == Unproven {
-			ps = append(ps, all.exclusion(tightLesson))
+		if holdout(s).shown() && bandit.Claimable(s.M1, s.M0) && b.proven(s) == Unproven {
+			up, down := out(s)
+			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
 	}
 	slices.Sort(ps)
@@ -102,13 +130,16 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 		if open(r.Verdict) {
 			r.NeedsPicks = verdictIn(all, sigma2, eps)
 		}
-		if r.NeedsPicks > 0 && r.PerWeek > 0 {
-			r.Weeks = new(float64(r.NeedsPicks) / r.PerWeek)
+		if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
+			r.Weeks = new(float64(r.NeedsPicks) / rate)
 		}
 	}
 	switch r.Verdict {
 	case Helps, Harms:
-		r.Note = "one such row in ten may be wrong"
+		r.Note = "one such row in twenty may be wrong"
+		if r.Lo != nil && *r.Lo <= 0 && *r.Hi >= 0 {
+			r.Note += "; its interval has excluded 0, and is wider now that it is withheld less"
+		}
 	case LikelyHelps, LikelyHarms:
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
@@ -120,6 +151,9 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	case Unproven:
 		if r.Lo != nil && (*r.Lo > 0 || *r.Hi < 0) {
 			r.Note = "the interval excludes 0, but with so many lessons some do by chance"
+			if !bandit.Claimable(s.M1, s.M0) {
+				r.Note = "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
+			}
 		}
 	default: // speaks for itself
 	}
@@ -157,13 +191,14 @@ func why(r *Row) string {
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
-		return max(1, more(sessionsFor(target, sigma2*spread(eps)), all.n))
+		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(bandit.ClaimArm, eps), 1)
 	}
-	needs := more(minPicks, all.n)
-	for _, arm := range [2]struct{ n, share float64 }{{all.n1, 1 - eps}, {all.n0, eps}} {
-		needs = max(needs, int64(math.Ceil((minArm-arm.n)/arm.share)))
-	}
-	return max(needs, 1)
+	return max(more(minPicks, all.n), all.reach(minArm, eps), 1)
+}
+
+// reach is how many more picks it takes until each arm has so many.
+func (s sums) reach(arm, eps float64) int64 {
+	return int64(math.Ceil(math.Max(0, math.Max((arm-s.n1)/(1-eps), (arm-s.n0)/eps))))
 }
 
 func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }

@@ -1,0 +1,89 @@
+package report
+
+import (
+	"fmt"
+	"math"
+	"time"
+
+	"precept/bandit"
+)
+
+// Outlook is when a row's verdict is to be expected.
+type Outlook struct {
+	Expected      string   `json:"verdict_expected,omitempty"` // the day on which needs_picks have come in
+	NeedsSessions int64    `json:"needs_sessions,omitempty"`   // told sessions of the tenant until then
+	Sooner        []string `json:"sooner,omitempty"`           // what would bring it sooner
+}
+
+// What would bring a verdict sooner is worth saying where it saves at least a quarter of the time.
+const worthSaying = 0.75
+
+// A lesson that fires in fewer of the sessions than this is short of triggers rather than of traffic.
+const rare = 0.05
+
+// expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and what would bring it sooner.
+func (b *builder) expect(r *Row, s bandit.Stats) {
+	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
+		return
+	}
+	if all := float64(b.global.Told); r.Told > 0 && all > 0 {
+		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * all / float64(r.Told)))
+	}
+	if r.Weeks != nil && *r.Weeks < maxWeeks {
+		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
+	}
+	r.Sooner = b.sooner(r, s)
+}
+
+// Beyond ten years a date is no answer.
+const maxWeeks = 520
+
+func (b *builder) sooner(r *Row, s bandit.Stats) (out []string) {
+	if r.Trial != "running" {
+		if part := b.inTrial(r, s); part > 0 {
+			out = append(out, trialTakes(part, r))
+		}
+	}
+	if r.Picked > 0 && float64(r.Told) < worthSaying*float64(r.Picked) {
+		out = append(out, fmt.Sprintf("more feedback: %d%% of its picks are told of", 100*r.Told/r.Picked))
+	}
+	switch all := float64(b.global.Told); {
+	case r.Matched == 0:
+		out = append(out, "triggers that fire: it has matched in no session yet")
+	case all > 0 && float64(r.Told) < rare*all:
+		out = append(out, fmt.Sprintf("wider triggers: it is picked in %.1f%% of the sessions", 100*float64(r.Told)/all))
+	default:
+		out = append(out, "more traffic")
+	}
+	return out
+}
+
+// inTrial is which part of the time it would take with half of the picks withheld and a pick at each match. 0: nothing is known of it,
+// or little would be gained.
+func (b *builder) inTrial(r *Row, s bandit.Stats) float64 {
+	rate := b.rate(r)
+	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
+		return 0
+	}
+	needs := float64(verdictIn(holdout(s), r.Variance, bandit.TrialEpsilon))
+	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Config.Control) / float64(r.Picked))
+	if x > worthSaying {
+		return 0
+	}
+	return x
+}
+
+// rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked in few sessions from now on.
+func (b *builder) rate(r *Row) float64 {
+	if r.Verdict == Benched && r.Picked > 0 {
+		return math.Min(r.PerWeek, bandit.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
+	}
+	return r.PerWeek
+}
+
+func trialTakes(part float64, r *Row) string {
+	if r.Weeks == nil {
+		return fmt.Sprintf("a trial, in %.0f%% of the time", math.Max(1, 100*part))
+	}
+	return "a trial, in " + weeks(*r.Weeks*part)
+}
