@@ -86,7 +86,7 @@ func (b *builder) proven(s bandit.Stats) Verdict {
 func holdout(s bandit.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
 // claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide, because it holds at all times: at
-// this level one such row in 27 was wrong where a fifth of the lessons help (docs/decisions/0017).
+// this level about one such row in twenty was wrong where a fifth of the lessons help (docs/decisions/0017).
 const claimRate = 0.50
 
 // claimError is what that comes to, as it was measured.
