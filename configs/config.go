@@ -125,8 +125,9 @@ type Distill struct {
 
 // Writ switches the /lesson commands of assistants.
 type Writ struct {
-	Enabled   bool `yaml:"enabled" later:"yes"`
-	Advertise bool `yaml:"advertise" later:"yes"`
+	Enabled   bool   `yaml:"enabled" later:"yes"`
+	Advertise bool   `yaml:"advertise" later:"yes"`
+	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 
 // Ledger is the AGENT.md whose entries are offered to the bank as lessons.

@@ -39,6 +39,9 @@ type Options struct {
 	Unsure  bool      // Salt and Secret are not the fleet's: nothing may rest on them until Rekey brings those
 	Log     *slog.Logger
 	Metrics *Metrics
+
+	Bank      Bank       // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
+	Consulted *Consulted // how often each was met
 }
 
 // Proxy is the data listener's handler.
@@ -55,6 +58,7 @@ type Proxy struct {
 	set       atomic.Pointer[settings]
 	draining  atomic.Bool
 	copies    atomic.Int64 // bytes of replies held for capture
+	shelf     shelf
 }
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one it started with.
@@ -153,7 +157,7 @@ func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
 // Presentation is how lessons are presented at present.
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
 
-// Handler is the data listener: precept's own two paths, and everything else goes to the upstream.
+// Handler is the data listener: precept's own paths, and everything else goes to the upstream.
 func (p *Proxy) Handler() http.Handler {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
@@ -161,6 +165,7 @@ func (p *Proxy) Handler() http.Handler {
 	e.GET("/healthz", func(c echo.Context) error { return c.String(http.StatusOK, "ok\n") })
 	e.GET("/readyz", p.ready)
 	e.POST("/v1/feedback", p.feedback)
+	p.lessonRoutes(e)
 	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer.(*clientWriter), c.Request()) }) //nolint:errcheck,forcetypeassert // front made it
 	return p.front(e)
 }

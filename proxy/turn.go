@@ -281,6 +281,7 @@ func (t *turn) decide() {
 	t.turn, t.base = rec.Turns, rec.From
 	t.await(rec)
 	t.skip = t.plan.Skip
+	t.p.opts.Consulted.note(t.plan.Matched)
 	m := t.p.opts.Metrics
 	m.matched.Add(float64(len(t.plan.Matched)))
 	m.picked.Add(float64(len(t.plan.Picks)))

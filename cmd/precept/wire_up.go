@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -142,11 +143,37 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 			return err
 		}
 	}
+	agents, consulted, err := p.agentLessons(cfg)
+	if err != nil {
+		return err
+	}
 	p.proxy, err = proxy.New(proxy.Options{
+		Bank: agents, Consulted: consulted,
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})
 	return err
+}
+
+// agentLessons is what /v1/lessons needs: the bank, open for as long as precept runs, and the counts of consultations.
+func (p *parts) agentLessons(cfg *configs.Config) (proxy.Bank, *proxy.Consulted, error) {
+	b, closeBank, err := p.openWriter(cfg)
+	if err != nil {
+		return nil, nil, err
+	}
+	file := filepath.Join(cfg.DataDir, "consulted.json")
+	if p.notice != "" {
+		file = ""
+	}
+	consulted, err := proxy.NewConsulted(file, p.now)
+	if err != nil {
+		p.log.Warn("the counts of consulted lessons begin anew", "error", err)
+	}
+	p.follow = append(p.follow, func(ctx context.Context) error {
+		defer closeBank()
+		return consulted.Run(ctx)
+	})
+	return b, consulted, nil
 }
 
 // storeOptions are those of every verb that writes the store, but for whom to tell of failures.

@@ -1,0 +1,363 @@
+package proxy
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"io"
+	"net/http"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unicode/utf8"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/bank"
+	"precept/lesson"
+	"precept/session"
+	"precept/wire"
+)
+
+// The bounds of what an agent writes down for itself, in characters, and of a body and a page.
+const (
+	maxSignature  = 200
+	maxLessonText = 4096
+	lessonLimit   = 256 << 10
+	pageUsual     = 50
+	pageMost      = 200
+)
+
+// Bank is where the lessons of agents are kept: the one that everything else writes to.
+type Bank interface {
+	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
+	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
+	Revise(ctx context.Context, slug string, p bank.Proposal) (bank.Result, error)
+	Withdraw(ctx context.Context, slug string, scope lesson.Scope, by string) error
+}
+
+// apiLesson is a lesson as /v1/lessons speaks of it.
+type apiLesson struct {
+	ID         string       `json:"id"`
+	Signature  string       `json:"signature"`
+	LessonText string       `json:"lesson_text"`
+	HitCount   int64        `json:"hit_count"`
+	State      lesson.State `json:"state"`
+	CreatedAt  time.Time    `json:"created_at"`
+	UpdatedAt  time.Time    `json:"updated_at"`
+	LastSeenAt *time.Time   `json:"last_seen_at"` // when it last matched a turn; null when it never did
+	Keywords   []string     `json:"keywords"`
+	Targets    []apiTarget  `json:"targets,omitempty"`
+}
+
+type apiTarget struct {
+	Operator string `json:"operator,omitempty"`
+	Role     string `json:"role,omitempty"`
+	Skill    string `json:"skill,omitempty"`
+}
+
+// written is what a client may say of a lesson. Everything else in a body (counts, states, tenants) says nothing.
+type written struct {
+	Signature  *string      `json:"signature"`
+	LessonText *string      `json:"lesson_text"`
+	Keywords   *[]string    `json:"keywords"`
+	Targets    *[]apiTarget `json:"targets"`
+}
+
+// notebook is one agent's request for its own lessons.
+type notebook struct {
+	p     *Proxy
+	set   *settings
+	scope lesson.Scope
+}
+
+// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set nothing but a base URL.
+func (p *Proxy) lessonRoutes(e *echo.Echo) {
+	if p.opts.Bank == nil {
+		return
+	}
+	for _, at := range []string{"/v1/lessons", "/p/:said/v1/lessons"} {
+		e.GET(at, p.own(notebook.list))
+		e.POST(at, p.own(notebook.create))
+		e.GET(at+"/:id", p.own(notebook.get))
+		e.PATCH(at+"/:id", p.own(notebook.update))
+		e.DELETE(at+"/:id", p.own(notebook.remove))
+	}
+}
+
+// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every other request.
+func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
+	return func(c echo.Context) error {
+		r := c.Request()
+		set := p.set.Load()
+		who, ok := set.identify(r)
+		if !ok {
+			return refusal(wire.None, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
+		}
+		if set.nameless {
+			return refusal(wire.None, http.StatusServiceUnavailable, "precept has not reached its store yet; try again")
+		}
+		claim := session.Identify(r.Header, r.URL.EscapedPath(), nil)
+		who.claims(&claim)
+		writes := r.Method == http.MethodPost || r.Method == http.MethodPatch
+		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
+			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
+		}
+		return do(notebook{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}}, c)
+	}
+}
+
+// mine says whether the asker wrote a lesson; another's is as if it were not there.
+func (n notebook) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
+
+func (n notebook) find(c echo.Context) (*lesson.Book, *lesson.Lesson, error) {
+	book, err := n.p.shelf.read(c.Request().Context(), n.p.opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, ok := book.Get(c.Param("id"))
+	if !ok || !n.mine(l) {
+		return nil, nil, errNoLesson
+	}
+	return book, l, nil
+}
+
+// errNoLesson is the answer for a lesson that is not there and for one of somebody else's.
+var errNoLesson = refusal(wire.None, http.StatusNotFound, "there is no such lesson; GET /v1/lessons lists those of this agent")
+
+func (n notebook) get(c echo.Context) error {
+	book, l, err := n.find(c)
+	if err != nil {
+		return err
+	}
+	return c.JSON(http.StatusOK, n.view(book, l))
+}
+
+// view is a lesson as its author sees it.
+func (n notebook) view(book *lesson.Book, l *lesson.Lesson) apiLesson {
+	v := apiLesson{
+		ID: l.Slug, Signature: l.Title, LessonText: lessonText(l), State: l.State, CreatedAt: l.CreatedAt, UpdatedAt: l.UpdatedAt,
+		Keywords: l.Trigger.Keywords,
+	}
+	if state, ok := book.StateAt(l.Slug, n.p.opts.Now()); ok {
+		v.State = state
+	}
+	var seen time.Time
+	if v.HitCount, seen = n.p.opts.Consulted.of(l.Slug); !seen.IsZero() {
+		v.LastSeenAt = &seen
+	}
+	for _, t := range l.Trigger.Targets {
+		v.Targets = append(v.Targets, apiTarget(t))
+	}
+	return v
+}
+
+// list gives the asker's lessons, the newest-consulted first, a page at a time.
+func (n notebook) list(c echo.Context) error {
+	limit := pageUsual
+	if text := c.QueryParam("limit"); text != "" {
+		var err error
+		if limit, err = strconv.Atoi(text); err != nil || limit < 1 || limit > pageMost {
+			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is no number from 1 to 200")
+		}
+	}
+	book, err := n.p.shelf.read(c.Request().Context(), n.p.opts)
+	if err != nil {
+		return err
+	}
+	all := []apiLesson{}
+	for _, l := range book.Lessons() {
+		if n.mine(l) && matchesText(l, c.QueryParam("q")) {
+			all = append(all, n.view(book, l))
+		}
+	}
+	recent := func(v *apiLesson) time.Time {
+		if v.LastSeenAt != nil {
+			return *v.LastSeenAt
+		}
+		return time.Time{}
+	}
+	slices.SortFunc(all, func(a, b apiLesson) int {
+		return cmp.Or(recent(&b).Compare(recent(&a)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	from := 0
+	if after := c.QueryParam("after"); after != "" {
+		if from = 1 + slices.IndexFunc(all, func(v apiLesson) bool { return v.ID == after }); from == 0 {
+			return refusal(wire.None, http.StatusUnprocessableEntity, "after names no lesson of this agent; take next of the page before")
+		}
+	}
+	page := all[from:min(from+limit, len(all))]
+	answer := map[string]any{"lessons": page, "next": nil}
+	if from+limit < len(all) {
+		answer["next"] = page[len(page)-1].ID
+	}
+	return c.JSON(http.StatusOK, answer)
+}
+
+func matchesText(l *lesson.Lesson, q string) bool {
+	q = strings.ToLower(strings.TrimSpace(q))
+	return q == "" || strings.Contains(strings.ToLower(l.Title+"\n"+l.Body), q)
+}
+
+func (n notebook) create(c echo.Context) error {
+	w, err := readWritten(c)
+	if err != nil {
+		return err
+	}
+	if w.Signature == nil || w.LessonText == nil {
+		return refusal(wire.None, http.StatusUnprocessableEntity, "signature and lesson_text are needed")
+	}
+	l, err := w.onto(&lesson.Lesson{
+		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,
+		Evidence: []lesson.Evidence{{Kind: "conversation", Ref: ref(c.Request())}},
+	})
+	if err != nil {
+		return err
+	}
+	r, err := n.p.opts.Bank.Propose(c.Request().Context(), n.proposal(l))
+	if err != nil {
+		return n.refused(c, err)
+	}
+	return n.answer(c, http.StatusCreated, r.Lesson)
+}
+
+func (n notebook) update(c echo.Context) error {
+	_, old, err := n.find(c)
+	if err != nil {
+		return err
+	}
+	w, err := readWritten(c)
+	if err != nil {
+		return err
+	}
+	text := lessonText(old)
+	if w.LessonText == nil {
+		w.LessonText = &text
+	}
+	if w.Keywords == nil && w.Signature != nil && slices.Equal(old.Trigger.Keywords, []string{old.Title}) {
+		w.Keywords = &[]string{} // they were the signature, and become the new one
+	}
+	l, err := w.onto(old.Clone())
+	if err != nil {
+		return err
+	}
+	r, err := n.p.opts.Bank.Revise(c.Request().Context(), old.Slug, n.proposal(l))
+	if err != nil {
+		return n.refused(c, err)
+	}
+	return n.answer(c, http.StatusOK, r.Lesson)
+}
+
+func (n notebook) remove(c echo.Context) error {
+	_, l, err := n.find(c)
+	if err != nil {
+		return err
+	}
+	if err := n.p.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
+		return n.refused(c, err)
+	}
+	n.p.shelf.forget()
+	return c.NoContent(http.StatusNoContent)
+}
+
+// proposal asks for what an agent may ask: that it is kept, and in force for itself where the operator lets agents trust themselves.
+func (n notebook) proposal(l *lesson.Lesson) bank.Proposal {
+	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
+}
+
+func (n notebook) answer(c echo.Context, status int, l *lesson.Lesson) error {
+	n.p.shelf.forget()
+	return c.JSON(status, n.view(lesson.NewBook(nil), l))
+}
+
+// refused turns the bank's words into HTTP.
+func (n notebook) refused(c echo.Context, err error) error {
+	if r, ok := errors.AsType[*bank.Refused](err); ok {
+		status := http.StatusUnprocessableEntity
+		if len(r.Faults) > 0 && r.Faults[0].Code == lesson.CodeCollision {
+			status = http.StatusConflict
+		}
+		return refusal(wire.None, status, r.Error())
+	}
+	switch {
+	case errors.Is(err, bank.ErrNoLesson):
+		return errNoLesson
+	case errors.Is(err, bank.ErrTooMany):
+		c.Response().Header().Set("Retry-After", "600")
+		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
+	}
+	n.p.opts.Metrics.FailedOpen("lessons")
+	n.p.opts.Log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
+	c.Response().Header().Set("Retry-After", "5")
+	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
+}
+
+// ref is where a lesson came from, as far as the client says it.
+func ref(r *http.Request) string {
+	if name := session.Bounded(r.Header.Get("Precept-Session")); name != "" {
+		return name
+	}
+	return "v1/lessons"
+}
+
+func readWritten(c echo.Context) (written, error) {
+	var w written
+	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, lessonLimit))
+	if err != nil {
+		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
+			return w, refusal(wire.None, http.StatusRequestEntityTooLarge, "the body of a lesson may have 256 KiB")
+		}
+		return w, refusal(wire.None, http.StatusBadRequest, "the request body ended early")
+	}
+	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {
+		return w, refusal(wire.None, http.StatusBadRequest, `the body is no lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
+	}
+	return w, nil
+}
+
+// adviceHead stands before the text in a lesson's body.
+const adviceHead = "\n## What to do (or avoid)\n\n"
+
+// lessonText is what the author wrote, byte for byte.
+func lessonText(l *lesson.Lesson) string {
+	if text, ok := strings.CutPrefix(l.Body, adviceHead); ok {
+		return strings.TrimSuffix(text, "\n")
+	}
+	return l.Advice
+}
+
+// onto puts what was written onto a lesson, which then has no bytes of its own.
+func (w *written) onto(l *lesson.Lesson) (*lesson.Lesson, error) {
+	bounded := func(what string, text *string, most int) error {
+		if text == nil {
+			return nil
+		}
+		if n := utf8.RuneCountInString(*text); n > most || strings.TrimSpace(*text) == "" {
+			return refusal(wire.None, http.StatusUnprocessableEntity, what+" has "+strconv.Itoa(n)+" characters; write 1 to "+strconv.Itoa(most))
+		}
+		return nil
+	}
+	if err := errors.Join(bounded("signature", w.Signature, maxSignature), bounded("lesson_text", w.LessonText, maxLessonText)); err != nil {
+		return nil, err
+	}
+	if w.Signature != nil {
+		l.Title = *w.Signature
+	}
+	if w.Keywords != nil {
+		l.Trigger.Keywords = *w.Keywords
+	}
+	if len(l.Trigger.Keywords) == 0 {
+		l.Trigger.Keywords = []string{l.Title}
+	}
+	if w.Targets != nil {
+		l.Trigger.Targets = nil
+		for _, t := range *w.Targets {
+			l.Trigger.Targets = append(l.Trigger.Targets, lesson.Target(t))
+		}
+	}
+	l.Raw, l.Trigger.Description = nil, "An agent's own lesson: "+l.Title
+	l.Advice, l.Body = strings.TrimSpace(*w.LessonText), adviceHead+*w.LessonText+"\n"
+	return l, nil
+}
