@@ -304,12 +304,16 @@ func ref(r *http.Request) string {
 
 func readWritten(c echo.Context) (written, error) {
 	var w written
-	body, err := io.ReadAll(http.MaxBytesReader(c.Response(), c.Request().Body, lessonLimit))
+	from := c.Response().Writer.(*clientWriter) //nolint:errcheck,forcetypeassert // front made it
+	body, err := io.ReadAll(from.receive(c.Request(), lessonLimit).Body)
 	if err != nil {
 		if _, ok := errors.AsType[*http.MaxBytesError](err); ok {
 			return w, refusal(wire.None, http.StatusRequestEntityTooLarge, "the body of a lesson may have 256 KiB")
 		}
-		return w, refusal(wire.None, http.StatusBadRequest, "the request body ended early")
+		if own := from.body.fault(wire.None); own != nil {
+			return w, own
+		}
+		return w, err
 	}
 	if !utf8.Valid(body) || json.Unmarshal(body, &w) != nil {
 		return w, refusal(wire.None, http.StatusBadRequest, `the body is no lesson; send {"signature": "...", "lesson_text": "..."}, keywords and targets being lists`)
