@@ -5,8 +5,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-
-	"golang.org/x/text/unicode/norm"
 )
 
 // part is a text of a lesson with the field that it stands in.
@@ -67,26 +65,29 @@ func scan(s string) []string {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
 	p := orders()
-	if speaksAsRole(v) {
+	if speaksAsRole(v) || speaks(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
-	plain := strings.Join(strings.Fields(strings.ToLower(norm.NFKC.String(v))), " ")
-	if p.dataURL.MatchString(plain) {
+	if p.dataURL.MatchString(plainly(v)) {
 		out = append(out, "holds a data: URL; remove it")
 	}
-	if p.ignore.MatchString(plain) {
-		out = append(out, "orders to ignore instructions or to take another role; a lesson says what to do in a task")
+	return append(out, ordered(v)...)
+}
+
+// speaks says whether a line or a sentence begins with the label of a role in letters that only look like it.
+func speaks(v string) bool {
+	for line := range strings.Lines(v) {
+		head, _, ok := strings.Cut(line, ":")
+		head = head[strings.LastIndexAny(head, ".!?")+1:]
+		if !ok || len(head) > 64 || strings.IndexFunc(head, func(r rune) bool { return r >= 0x80 }) < 0 {
+			continue
+		}
+		switch skeleton(head) {
+		case skeleton("system"), skeleton("assistant"), skeleton("developer"), skeleton("human"):
+			return true
+		}
 	}
-	if commands(p.steal, plain) {
-		out = append(out, "orders to send secrets away; remove it")
-	}
-	if commands(p.pipe, plain) {
-		out = append(out, "orders to run what was fetched from the network; remove it")
-	}
-	if commands(p.hide, plain) {
-		out = append(out, "orders to hide something from the user; remove it")
-	}
-	return out
+	return false
 }
 
 // commands says whether the pattern stands in the text other than as something to avoid in the same sentence: "never
@@ -119,6 +120,7 @@ func hasHidden(s string) bool {
 
 // orderPatterns are the shapes of orders that no lesson gives.
 type orderPatterns struct {
+	*abroad
 	dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
 }
 
@@ -129,6 +131,7 @@ var orders = sync.OnceValue(func() *orderPatterns {
 		send    = `(?:send|post|upload|exfiltrate|forward|leak|e-?mail|transmit|curl|submit|paste)`
 	)
 	return &orderPatterns{
+		abroad:  foreign(),
 		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
 		ignore: regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b` +
 			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b` +
