@@ -69,7 +69,7 @@ func (h *maker) both(kind, name, text string) {
 }
 
 // disguises are ways to write the same words.
-func disguises() map[string]func(string) string {
+func disguises() map[string]func(string) string { //nolint:funlen // a table
 	each := func(sep string) func(string) string {
 		return func(s string) string { return strings.Join(strings.Split(s, ""), sep) }
 	}
@@ -203,7 +203,7 @@ func (h *maker) markup() {
 
 // orders are given in several languages, and in several spellings.
 func (h *maker) orders() {
-	for _, line := range strings.Split(strings.TrimSpace(orderLines), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(orderLines), "\n") {
 		h.add("order", line, "Load the fixture first.", line)
 	}
 	ways := disguises()
