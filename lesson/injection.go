@@ -65,7 +65,7 @@ func scan(s string) []string {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
 	p := orders()
-	if speaksAsRole(v) || speaks(v) {
+	if speaksAsRole(v) || p.labels.MatchString(v) || labelled(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
 	if p.dataURL.MatchString(plainly(v)) {
@@ -74,8 +74,8 @@ func scan(s string) []string {
 	return append(out, ordered(v)...)
 }
 
-// speaks says whether a line or a sentence begins with the label of a role in letters that only look like it.
-func speaks(v string) bool {
+// labelled says whether a line or a sentence begins with the label of a role in letters that only look like it.
+func labelled(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
 		head = head[strings.LastIndexAny(head, ".!?")+1:]
@@ -121,7 +121,7 @@ func hasHidden(s string) bool {
 // orderPatterns are the shapes of orders that no lesson gives.
 type orderPatterns struct {
 	*abroad
-	dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
+	labels, dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
@@ -131,7 +131,9 @@ var orders = sync.OnceValue(func() *orderPatterns {
 		send    = `(?:send|post|upload|exfiltrate|forward|leak|e-?mail|transmit|curl|submit|paste)`
 	)
 	return &orderPatterns{
-		abroad:  foreign(),
+		abroad: foreign(),
+		labels: regexp.MustCompile(`[.!?]\s+[*>_-]*\s*(?:System|SYSTEM|Assistant|ASSISTANT|Developer|Human|HUMAN)[*_]*\s*[:：]|[.!?]\s+(?:\*\*|> |- )?system\s*:\s` +
+			`|(?i:#{2,}\s*system (?:prompt|message)\b)|(?i:<+\s*/?\s*(?:sys|function_results?|invoke)\b[^<>\n]{0,80}>)`),
 		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
 		ignore: regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b` +
 			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b` +

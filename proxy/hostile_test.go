@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"encoding/json"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank/banktest"
+	"precept/lesson"
+)
+
+// Whatever a lesson holds, and though a person has approved it: what the upstream gets is one block that is closed once, by us,
+// each line of it behind our prefix, and no token in it that a chat template or a model takes for a role.
+func TestHostileLessonsThroughTheProxy(t *testing.T) {
+	for _, style := range []string{"advice", "pitfalls"} {
+		t.Run(style, func(t *testing.T) {
+			var lessons []*lesson.Lesson
+			attacks := map[string]banktest.Attack{}
+			for _, a := range banktest.Hostile() {
+				l, err := lesson.Parse("x/"+a.Kind+".md", a.Text)
+				if err != nil || attacks[l.Slug].Text != nil {
+					continue // the file never gets into a book
+				}
+				l.State, l.Trigger.Keywords, l.ExpiresAt = lesson.Active, []string{l.Slug}, time.Time{} // as if somebody had approved it
+				l.Scope = lesson.Scope{}
+				lessons, attacks[l.Slug] = append(lessons, l), a
+			}
+			up := newUpstream(t, nil)
+			flags := certain()
+			flags["inject.style"] = style
+			r := newRig(t, up, "", lesson.NewBook(lessons), flags)
+			shown := 0
+			for _, l := range lessons {
+				r.chat(t, nil, `{"model":"m","messages":[{"role":"user","content":"Please load the fixture of `+l.Slug+`"}]}`)
+				if block := inserted(t, up.last(t).body, "Please load the fixture of "); block != "" {
+					shown++
+					contained(t, style, attacks[l.Slug], block)
+				}
+			}
+			if shown < 400 {
+				t.Errorf("only %d lessons were shown", shown)
+			}
+		})
+	}
+}
+
+// inserted is what stands before the user's own words.
+func inserted(t *testing.T, body []byte, words string) string {
+	t.Helper()
+	var req struct {
+		Messages []struct{ Role, Content string }
+	}
+	if err := json.Unmarshal(body, &req); err != nil || len(req.Messages) != 1 || req.Messages[0].Role != "user" {
+		t.Fatalf("the upstream got %s", body)
+	}
+	block, _, ok := strings.Cut(req.Messages[0].Content, words)
+	if !ok {
+		t.Fatalf("the user's words are gone: %s", body)
+	}
+	return block
+}
+
+// What no block may hold, wherever it comes from.
+var (
+	templateTokens = regexp.MustCompile(`(?i)<\s*\||\|>|\[\s*/?\s*inst\s*\]|<<\s*/?\s*sys|<\s*/?\s*(?:s|system|assistant|user|human|developer|system-reminder|tool_call|tool_result|function_calls|function_results|invoke|thinking|instructions|start_of_turn|end_of_turn)\b[^>]*>|\x1b|<!--`)
+	roleLines      = regexp.MustCompile(`(?im)^[\s>*_#|+-]*(?:\[[a-z0-9-]*\]\s*)?[\s>*_#|+-]*(?:system|assistant|human|developer|user)[*_]*\s*[:：]|^[\s|]*#{2,}`)
+	hiddenRunes    = regexp.MustCompile(`[\x{200B}-\x{200F}\x{202A}-\x{202E}\x{2060}-\x{2069}\x{FEFF}\x{00AD}\x{E0000}-\x{E007F}\x{2028}\x{2029}\x{0085}\r\v\f]`)
+)
+
+func contained(t *testing.T, style string, a banktest.Attack, block string) {
+	t.Helper()
+	end := "End of lessons."
+	if style == "pitfalls" {
+		end = "[END KNOWN PITFALLS]"
+	}
+	lines := strings.Split(strings.TrimRight(block, "\n"), "\n")
+	if lines[len(lines)-1] != end || strings.Count(block, end) != 1 || strings.Count(strings.ToLower(block), strings.ToLower(end)) != 1 {
+		t.Errorf("%s: the block is not closed once, by us:\n%s", a.Name, block)
+	}
+	for _, line := range lines[2 : len(lines)-1] {
+		if !strings.HasPrefix(line, "  | ") && !strings.HasPrefix(line, "- [") && !strings.HasPrefix(line, "Cautions (") && !strings.HasPrefix(line, "(Advice") {
+			t.Errorf("%s: a line without our prefix: %q", a.Name, line)
+		}
+	}
+	for what, p := range map[string]*regexp.Regexp{"a token": templateTokens, "a role": roleLines, "a hidden character": hiddenRunes} {
+		if found := p.FindString(block); found != "" {
+			t.Errorf("%s: %s reaches the model: %q in\n%s", a.Name, what, found, block)
+		}
+	}
+}
