@@ -64,6 +64,8 @@ type Problem struct {
 	Slug   string `json:"slug,omitempty"`
 	Faults Faults `json:"faults"`
 	Kept   bool   `json:"kept"` // the previous good version of the file stays in force
+
+	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
 }
 
 // Error tells the file and its faults.

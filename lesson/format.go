@@ -115,6 +115,9 @@ func verify(l *Lesson, raw []byte, inForce bool) error {
 		return faults
 	}
 	if got.State == Quarantined && l.State.Fires() {
+		if !inForce && got.unseen() {
+			return Refusal(injection(got))
+		}
 		if !inForce {
 			return errors.New("the approval is for another text; set Approval.ContentHash to the hash of this one, or clear it")
 		}

@@ -246,6 +246,12 @@ func (b *Loader) assemble() ([]*Lesson, []Problem) {
 			continue
 		}
 		owner[e.lesson.Slug] = e.path
+		if e.lesson.State == Quarantined && e.lesson.unseen() && e.lesson.Approval.Source == "" {
+			p := problem(e.lesson, CodeInvalid, "",
+				"is quarantined, for the injection scan finds something in it (precept lessons lint tells what); correct it, or read it and approve it with --force")
+			p.Quarantined = true
+			problems = append(problems, p)
+		}
 		lessons = append(lessons, e.lesson)
 	}
 	return lessons, append(problems, links(lessons, b.put)...)

@@ -69,9 +69,18 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 // finish computes what follows from the fields: the hash, and whether an approval still holds.
 func (l *Lesson) finish() {
 	l.ContentHash = l.Hash()
-	if l.stale() {
+	if l.stale() || l.State.Fires() && l.unseen() {
 		l.State = Quarantined
 	}
+}
+
+// unseen says that what a model would be shown holds what the injection scan refuses, and that nobody has approved this very text.
+// A file is a road into a request like any other.
+func (l *Lesson) unseen() bool {
+	if l.Approval.ContentHash == l.ContentHash {
+		return false
+	}
+	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
 // stale says that the file's state was approved for another text, or for none though a program wrote it. An approval is bound
