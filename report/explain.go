@@ -21,7 +21,8 @@ type Explanation struct {
 	Score        *float64     `json:"z_score"` // effect / error
 	Half         *float64     `json:"half"`    // of the interval that may be looked at always
 	OneLook      *float64     `json:"one_look"`
-	P            *float64     `json:"p"` // at which level that interval would exclude 0
+	P            *float64     `json:"p"`          // at which level that interval would exclude 0
+	Smallest     float64      `json:"p_smallest"` // of all such levels so far, with enough told picks in each arm for a claim; 1: none
 	ProofBar     float64      `json:"proof_bar"`
 	ClaimBar     float64      `json:"claim_bar"`
 	Difference   *float64     `json:"mean_difference"` // of the plain means: injected less withheld
@@ -58,6 +59,7 @@ func (b *builder) explain(r *Row, s bandit.Stats) {
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
 		e.Half, e.OneLook, e.P = new(halfWidth(all.n, v, tightLesson)), new(bandit.LookWidth(all.n, v)), new(all.exclusion(tightLesson))
 	}
+	e.Smallest = math.Exp(-math.Max(out(s)))
 	r.Explain = e
 }
 
@@ -101,7 +103,7 @@ func (r *Row) explanation() []string {
 			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
-			fmt.Sprintf("  helps     its p is %.3g; helps or harms takes %.3g with these lessons", *e.P, e.ClaimBar))
+			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes %.3g with these lessons", *e.P, bandit.ClaimArm, e.Smallest, e.ClaimBar))
 	}
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",
