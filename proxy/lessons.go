@@ -78,12 +78,12 @@ func (p *Proxy) lessonRoutes(e *echo.Echo) {
 	if p.opts.Bank == nil {
 		return
 	}
-	for _, at := range []string{"/v1/lessons", "/p/:said/v1/lessons"} {
-		e.GET(at, p.own(notebook.list))
-		e.POST(at, p.own(notebook.create))
-		e.GET(at+"/:id", p.own(notebook.get))
-		e.PATCH(at+"/:id", p.own(notebook.update))
-		e.DELETE(at+"/:id", p.own(notebook.remove))
+	for _, g := range []*echo.Group{e.Group(""), e.Group("/p/:said")} {
+		g.GET("/v1/lessons", p.own(notebook.list))
+		g.POST("/v1/lessons", p.own(notebook.create))
+		g.GET("/v1/lessons/:id", p.own(notebook.get))
+		g.PATCH("/v1/lessons/:id", p.own(notebook.update))
+		g.DELETE("/v1/lessons/:id", p.own(notebook.remove))
 	}
 }
 
