@@ -13,6 +13,10 @@ const (
 	slowMS       = 600_000
 )
 
+// openFailures is how many failed calls wait for their repair at once: each later call is held against all of them, and a
+// body may hold ten thousand.
+const openFailures = 64
+
 // corrections finds failed calls that a different call of the same tool, with the same aim, repaired. One sample a repair:
 // the last failure before it is the one it corrects, the earlier ones are counted.
 func (h *history) corrections() []Sample {
@@ -24,7 +28,7 @@ func (h *history) corrections() []Sample {
 			continue
 		}
 		if s.failed {
-			open = append(open, s)
+			open = append(open[max(0, len(open)-openFailures+1):], s)
 			continue
 		}
 		var failed *step

@@ -55,6 +55,7 @@ type history struct {
 	items [][]message // the new items of each
 	parts []part
 	steps []step
+	open  map[string][]int // steps without an answer, by the id of their call
 	loops int
 }
 
@@ -135,22 +136,26 @@ func (h *history) call(c Call, turn int) {
 			}
 		}
 	}
+	if h.open == nil {
+		h.open = map[string][]int{}
+	}
+	h.open[c.ID] = append(h.open[c.ID], len(h.steps))
 	h.steps = append(h.steps, step{Call: c, turn: turn})
 }
 
+// result answers the latest call of its id that has no answer yet.
 func (h *history) result(r result) {
-	for i := len(h.steps) - 1; i >= 0; i-- {
-		s := &h.steps[i]
-		if s.ID != r.callID || s.answered {
-			continue
-		}
-		s.answered, s.text = true, r.text
-		if h.Failing != nil {
-			s.failed = h.Failing(s.Name, s.Args, r.text, r.isError)
-		} else {
-			s.failed = r.isError > 0
-		}
+	open := h.open[r.callID]
+	if len(open) == 0 {
 		return
+	}
+	h.open[r.callID] = open[:len(open)-1]
+	s := &h.steps[open[len(open)-1]]
+	s.answered, s.text = true, r.text
+	if h.Failing != nil {
+		s.failed = h.Failing(s.Name, s.Args, r.text, r.isError)
+	} else {
+		s.failed = r.isError > 0
 	}
 }
 
