@@ -42,6 +42,7 @@ func BenchmarkNewText(b *testing.B) {
 		return x
 	}
 	perKB := func(b *testing.B) {
+		b.Helper()
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
 	}
 	b.Run("redact", func(b *testing.B) {

@@ -118,7 +118,7 @@ func (c *circle) show(ctx context.Context, base string) error {
 		return err
 	}
 	say("2. precept distils a lesson of it, out of %d sessions, by rules. Nobody sees it yet: it is %s.\n\n   [%s] %s", len(l.Evidence), l.State, l.Slug, l.Headline())
-	for _, line := range strings.Split(strings.TrimSpace(l.Advice), "\n") {
+	for line := range strings.SplitSeq(strings.TrimSpace(l.Advice), "\n") {
 		say("     | %s", line)
 	}
 	if err := c.poisoned(ctx, say); err != nil {
