@@ -43,12 +43,15 @@ func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
 	}
 	w.down, w.broke = 0, nil
 	w.sum.Judged++
-	m.Said = Opinions{}
-	for slug, said := range got.Opinions {
-		if _, known := w.book.Get(slug); known {
-			m.Said[slug] = said
-			w.sum.Opinions++
+	m.Said, m.Texts = Opinions{}, textNames{}
+	for i, slug := range s.InForce {
+		l, known := w.book.Get(slug)
+		said := got.Opinions[slug]
+		if !known || said == "" {
+			continue
 		}
+		m.Said[slug], m.Texts[slug] = said, textOf(s.arms[i], l)
+		w.sum.Opinions++
 	}
 	for i := range got.Drafts {
 		d := &got.Drafts[i]

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/bandit"
 	"precept/bank"
 	"precept/feedback"
 	"precept/lesson"
@@ -159,6 +160,7 @@ type work struct {
 	fresh         map[string]*Case // changed since they were written down
 	errors        map[string][]string
 	marks         map[session.ID][]byte
+	sums          sums
 	waiting       int
 	down          int   // breakdowns of the judge in a row
 	broke         error // the last of them
@@ -166,10 +168,11 @@ type work struct {
 
 // mark is what is noted of a session that was read, for each kind of judge.
 type mark struct {
-	Hash  string   `json:"hash"`
-	Seen  int64    `json:"seen"`            // microseconds: a session that was not seen again has nothing new
-	Cases []string `json:"cases,omitempty"` // to which it has contributed
-	Said  Opinions `json:"said,omitempty"`  // of lessons in force
+	Hash  string    `json:"hash"`
+	Seen  int64     `json:"seen"`            // microseconds: a session that was not seen again has nothing new
+	Cases []string  `json:"cases,omitempty"` // to which it has contributed
+	Said  Opinions  `json:"said,omitempty"`  // of lessons in force
+	Texts textNames `json:"texts,omitempty"` // under which the opinions were summed
 }
 
 func (w *work) judgeName() string {
@@ -188,6 +191,9 @@ func (w *work) open(ctx context.Context) error {
 		return fmt.Errorf("distill: read the archived lessons: %w", err)
 	}
 	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
+	if w.sums.all, err = ReadOpinions(ctx, w.o.Notes, w.tenant); err != nil {
+		return fmt.Errorf("distill: read the opinions: %w", err)
+	}
 	return w.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
 		var c Case
 		if json.Unmarshal(data, &c) == nil { // what an older release wrote otherwise is begun anew
@@ -229,7 +235,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	if len(s.Content.Exchanges) == 0 {
 		return nil
 	}
-	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said}
+	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said, Texts: last.Texts}
 	if hash != last.Hash {
 		if err := w.judge(ctx, s, &next); err != nil {
 			return err
@@ -237,6 +243,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 	} else {
 		w.sum.Unchanged++
 	}
+	w.sums.recount(&last, &next)
 	old[name] = next
 	if data, err = json.Marshal(old); err != nil {
 		return err
@@ -260,6 +267,7 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 		for _, l := range x.Lessons {
 			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
 				s.InForce = append(s.InForce, l.Slug)
+				s.arms = append(s.arms, bandit.Arm(l.Arm))
 			}
 		}
 	}
@@ -355,6 +363,9 @@ func (w *work) flush(ctx context.Context) error {
 		}
 		notes["case|"+key] = data
 	}
+	if err := w.sums.write(notes); err != nil {
+		return err
+	}
 	if len(w.marks)+len(notes) == 0 {
 		return nil
 	}
@@ -369,7 +380,7 @@ func (w *work) flush(ctx context.Context) error {
 		return fmt.Errorf("distill: %w", err)
 	}
 	w.marks, w.waiting = map[session.ID][]byte{}, 0
-	w.fresh = map[string]*Case{}
+	w.fresh, w.sums.changed = map[string]*Case{}, nil
 	return nil
 }
 

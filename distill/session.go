@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"precept/bandit"
 	"precept/detect"
 	"precept/sample"
 )
@@ -33,7 +34,8 @@ type Session struct {
 	Tenant, ID, Agent string
 	At                time.Time
 	Content           sample.Session
-	InForce           []string // slugs of the lessons that were injected
+	InForce           []string     // slugs of the lessons that were injected
+	arms              []bandit.Arm // theirs
 }
 
 // Hash identifies what a session holds: it changes when turns are added.

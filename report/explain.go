@@ -112,6 +112,9 @@ func (r *Row) explanation() []string {
 	for i := range r.Looks {
 		out = append(out, "  look      "+r.Looks[i].text())
 	}
+	if r.Opinions != nil {
+		out = append(out, "  judged    "+r.Opinions.String())
+	}
 	return append(out, "  missing   "+r.missing())
 }
 

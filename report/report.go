@@ -135,21 +135,22 @@ type Row struct {
 	Variance       float64      `json:"variance"`        // of a reward around what was expected of its session: measured, once there is enough
 	Epsilon        float64      `json:"epsilon"`         // that its next picks will have
 	Verdict        Verdict      `json:"verdict"`
-	NeedsPicks     int64        `json:"needs_picks"`       // told picks until a verdict is likely; 0 when there is one
-	Needs3Points   int64        `json:"needs_3_points"`    // told picks until the half-width is 3 points
-	PerWeek        float64      `json:"picks_per_week"`    // told picks, over the last four weeks
-	Weeks          *float64     `json:"weeks_to_verdict"`  // needs_picks at that rate; null: no picks come in
-	EHelps         float64      `json:"e_helps"`           // running maxima of the e-values, capped at 1e12
-	EHarms         float64      `json:"e_harms"`           //
-	WorstLo        *float64     `json:"worst_lo"`          // invalid rows: the bounds if every untold session were as bad,
-	WorstHi        *float64     `json:"worst_hi"`          // or as good, as it can be
-	SRM            SRM          `json:"srm"`               //
-	Reporting      SRM          `json:"reporting"`         // the same check on who reports, in all and by tier
-	Retire         string       `json:"retire,omitempty"`  // why an operator may want to retire it
-	Note           string       `json:"note,omitempty"`    // what the verdict does not say
-	WhatIf         *WhatIf      `json:"what_if,omitempty"` // asked for by Input.WhatIf
-	Days           []Band       `json:"days,omitempty"`    // effect over time, when Input.Bands
-	Explain        *Explanation `json:"explain,omitempty"` // asked for by Input.Explain
+	NeedsPicks     int64        `json:"needs_picks"`        // told picks until a verdict is likely; 0 when there is one
+	Needs3Points   int64        `json:"needs_3_points"`     // told picks until the half-width is 3 points
+	PerWeek        float64      `json:"picks_per_week"`     // told picks, over the last four weeks
+	Weeks          *float64     `json:"weeks_to_verdict"`   // needs_picks at that rate; null: no picks come in
+	EHelps         float64      `json:"e_helps"`            // running maxima of the e-values, capped at 1e12
+	EHarms         float64      `json:"e_harms"`            //
+	WorstLo        *float64     `json:"worst_lo"`           // invalid rows: the bounds if every untold session were as bad,
+	WorstHi        *float64     `json:"worst_hi"`           // or as good, as it can be
+	SRM            SRM          `json:"srm"`                //
+	Reporting      SRM          `json:"reporting"`          // the same check on who reports, in all and by tier
+	Retire         string       `json:"retire,omitempty"`   // why an operator may want to retire it
+	Note           string       `json:"note,omitempty"`     // what the verdict does not say
+	WhatIf         *WhatIf      `json:"what_if,omitempty"`  // asked for by Input.WhatIf
+	Days           []Band       `json:"days,omitempty"`     // effect over time, when Input.Bands
+	Explain        *Explanation `json:"explain,omitempty"`  // asked for by Input.Explain
+	Opinions       *Opinions    `json:"opinions,omitempty"` // of judges, not measured and in no other field; nil: none (Annotate)
 }
 
 // Band is the effect as it stood at the end of a day.

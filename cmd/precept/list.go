@@ -13,6 +13,7 @@ import (
 
 	"precept/configs"
 	"precept/lesson"
+	"precept/report"
 )
 
 // listFlags choose lessons.
@@ -111,10 +112,10 @@ func (w *world) lessonsShow() *cobra.Command {
 		Use:   "show SLUG",
 		Short: "Print one lesson as its file has it",
 		Long: "Show prints a lesson's file, byte for byte. On standard error it tells what else there is to know: a companion file (knowledge/lessons/SLUG.md, which no model is ever shown), " +
-			"lessons that contradict it, and those that supersede it.",
+			"lessons that contradict it, those that supersede it, and what a judge thought became of this text in sessions (see precept distill; the store is read for it when there is one).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
 	c.RunE = func(c *cobra.Command, args []string) error {
@@ -130,13 +131,14 @@ func (w *world) lessonsShow() *cobra.Command {
 		if !ok {
 			return noLesson(args[0])
 		}
-		row, companion := w.row(book, l), companionOf(cfg, l.Slug)
+		row, companion, opinions := w.row(book, l), companionOf(cfg, l.Slug), w.opinionsOf(c.Context(), cfg, l)
 		if asJSON {
 			return writeJSON(w.out, struct {
 				lessonRow
-				Companion string `json:"companion,omitempty"`
-				Body      string `json:"body"`
-			}{row, companion, l.Body})
+				Companion string           `json:"companion,omitempty"`
+				Opinions  *report.Opinions `json:"opinions,omitempty"` // of judges, not measured
+				Body      string           `json:"body"`
+			}{row, companion, opinions, l.Body})
 		}
 		if companion != "" {
 			fmt.Fprintln(w.err, "companion:", companion)
@@ -146,6 +148,9 @@ func (w *world) lessonsShow() *cobra.Command {
 		}
 		if len(row.HeldBy) > 0 {
 			fmt.Fprintln(w.err, "superseded by:", strings.Join(row.HeldBy, ", "))
+		}
+		if opinions != nil {
+			fmt.Fprintln(w.err, opinions)
 		}
 		_, err = w.out.Write(l.Raw)
 		return err

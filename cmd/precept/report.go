@@ -142,5 +142,8 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
 		},
 	})
+	if told := annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
+		fmt.Fprintln(w.err, "precept:", printable(told.Error()))
+	}
 	return r, errors.Join(err, s.Close())
 }

@@ -35,6 +35,7 @@ type parts struct {
 	registry *prometheus.Registry
 	metrics  *proxy.Metrics
 	store    *store.Store
+	backend  store.Backend // what stands behind it
 	proxy    *proxy.Proxy
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64
@@ -54,6 +55,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 	if err != nil {
 		return nil, err
 	}
+	p.backend = backend
 	if err := p.build(ctx, cfg, backend); err != nil {
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
@@ -322,9 +324,16 @@ func (p *parts) panicked(step string, value any) {
 
 // Report implements admin.Reporter.
 func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error) {
-	return p.store.Report(ctx, store.ReportQuery{
+	r, err := p.store.Report(ctx, store.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: p.book.Load(), Config: p.proxy.Experiment(), Inject: p.proxy.Presentation(),
 	})
+	if err != nil {
+		return r, err
+	}
+	if err := annotate(ctx, &r, p.backend, q.Tenant); err != nil { // what was measured is told without them
+		p.failed("opinions", err)
+	}
+	return r, nil
 }
 
 // figures is the health of the service, for the dashboard.

@@ -1,0 +1,49 @@
+package distill_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/distill"
+	"precept/report"
+	"precept/sample"
+)
+
+// Opinions are summed by the text that was in force; a session that went on and is judged otherwise counts once, and a dry run
+// counts nothing.
+func TestOpinionsAreSummed(t *testing.T) {
+	b := newBench(t)
+	put(t, b, "old-advice")
+	inForce := []sample.Lesson{{Slug: "old-advice", Arm: "old-advice@0123456789ab.c", State: "injected"}, {Slug: "gone", Arm: "gone@0123456789ab", State: "injected"}}
+	say := func(name string, turns int) {
+		b.of("default", name, inForce, []event{user("Run the benchmark."), call("bash", `{"command":"make bench"}`, "ok"), agent("Well."), user("And again.")}[:turns]...)
+	}
+	says := func(opinion string, change ...func(*distill.Options)) {
+		t.Helper()
+		answer := routine("success", noLessons)
+		s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+			return 200, nil, strings.ReplaceAll(answer(a), `\"followed\"`, `\"`+opinion+`\"`)
+		}}
+		if _, _, err := judged(t, b, s, change...); err != nil {
+			t.Fatal(err)
+		}
+	}
+	are := func(want map[string]report.Opinions) {
+		t.Helper()
+		got, err := distill.ReadOpinions(t.Context(), b.store, "default")
+		if err != nil {
+			t.Fatal(err)
+		}
+		equal(t, "opinions", got, want)
+	}
+	say("one", 2)
+	says("ignored", func(o *distill.Options) { o.DryRun = true })
+	are(map[string]report.Opinions{})
+	say("two", 2)
+	says("ignored")
+	says("followed") // nothing is new
+	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 2}})
+	say("one", 4)
+	says("contradicted")
+	are(map[string]report.Opinions{"old-advice@0123456789ab": {Ignored: 1, Contradicted: 1}})
+}

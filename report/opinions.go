@@ -1,0 +1,63 @@
+package report
+
+import (
+	"fmt"
+
+	"precept/bandit"
+)
+
+// Opinions is what judges thought became of a lesson in the sessions in which it was in force, summed. It is nobody's
+// measurement: a report is built without it, and Annotate puts it beside the finished rows.
+type Opinions struct {
+	Followed     int64 `json:"followed"`
+	Ignored      int64 `json:"ignored"`
+	Irrelevant   int64 `json:"irrelevant"`
+	Contradicted int64 `json:"contradicted"`
+}
+
+// Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0: somebody may have lost what
+// is taken back.
+func (o *Opinions) Add(said string, n int64) {
+	var of *int64
+	switch said {
+	case "followed":
+		of = &o.Followed
+	case "ignored":
+		of = &o.Ignored
+	case "irrelevant":
+		of = &o.Irrelevant
+	case "contradicted":
+		of = &o.Contradicted
+	default:
+		return
+	}
+	*of = max(0, *of+n)
+}
+
+// Merge adds the opinions of another tenant.
+func (o *Opinions) Merge(other Opinions) {
+	o.Followed, o.Ignored = o.Followed+other.Followed, o.Ignored+other.Ignored
+	o.Irrelevant, o.Contradicted = o.Irrelevant+other.Irrelevant, o.Contradicted+other.Contradicted
+}
+
+// Total is how many opinions there are.
+func (o *Opinions) Total() int64 { return o.Followed + o.Ignored + o.Irrelevant + o.Contradicted }
+
+// String tells them, and that they are opinions.
+func (o *Opinions) String() string {
+	return fmt.Sprintf("opinion of the judge, not measured: followed %d, ignored %d, irrelevant %d, contradicted %d",
+		o.Followed, o.Ignored, o.Irrelevant, o.Contradicted)
+}
+
+// TextOf names the text of an arm, SLUG@HASH, however it was presented: opinions are of texts.
+func TextOf(arm bandit.Arm) string { return arm.Slug() + "@" + hash(arm) }
+
+// Annotate puts opinions, by TextOf, beside the rows. It changes nothing else in the report.
+func (r *Report) Annotate(opinions map[string]Opinions) {
+	for i := range r.Lessons {
+		row := &r.Lessons[i]
+		if o, ok := opinions[TextOf(bandit.Arm(row.Arm))]; ok && o.Total() > 0 {
+			row.Opinions = &o
+		}
+	}
+}
