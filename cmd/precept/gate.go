@@ -12,8 +12,8 @@ import (
 	"precept/store"
 )
 
-// endTrials does what follows from the planned trials that the automatic gate has started: what is proven to help stays, and what
-// is proven neither to help nor to harm is retired, with its numbers kept. What harms is the chooser's to bench. Trials that a
+// endTrials does what follows from the planned trials that the automatic gate has started: what is proven to help stays, and that
+// of which its look proves neither is retired, with its numbers kept. What harms is the chooser's to bench. Trials that a
 // person started are theirs.
 func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
 	defer func() {
@@ -34,7 +34,7 @@ func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
 		rep, ok := reports[tenant]
 		if !ok {
 			var err error
-			if rep, err = p.store.Report(ctx, store.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment()}); err != nil {
+			if rep, err = p.store.Report(ctx, store.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment(), Inject: p.proxy.Presentation()}); err != nil {
 				return fmt.Errorf("the report of %s: %w", tenant, err)
 			}
 			reports[tenant] = rep

@@ -1,0 +1,188 @@
+package main
+
+import (
+	"crypto/rand"
+	"fmt"
+	"io"
+	"log/slog"
+	"testing"
+	"time"
+
+	"precept/admin"
+	"precept/bandit"
+	"precept/configs"
+	"precept/distill"
+	"precept/inject"
+	"precept/lesson"
+	"precept/report"
+	"precept/session"
+	"precept/store/sqlite"
+)
+
+// A trial that the automatic gate began ends by its look, whatever the style of the block: what is found to help stays, what is
+// found to harm is left to the chooser, and of what nothing is found is retired. Its numbers stay in each case. A trial that
+// runs, and one that a person began, are left alone.
+func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
+	for _, style := range []string{"advice", "pitfalls"} {
+		for name, c := range map[string]struct {
+			with, without int // successes of 200
+			picks         int64
+			by            string
+			want          lesson.State
+		}{
+			"helps":       {150, 100, 400, distill.AutoGate, lesson.Active},
+			"harms":       {60, 110, 400, distill.AutoGate, lesson.Trial},
+			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
+			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
+		} {
+			t.Run(style+", "+name, func(t *testing.T) {
+				g := newGate(t, style)
+				l := g.begin(c.by, c.picks)
+				g.play(l, c.with, c.without)
+				p, d := g.open()
+				if err := p.endTrials(t.Context(), d); err != nil {
+					t.Fatal(err)
+				}
+				if got := g.state(); got != c.want {
+					t.Errorf("it is %s now, not %s", got, c.want)
+				}
+				book, _, err := lesson.Load(g.cfg.Lessons)
+				if err != nil {
+					t.Fatal(err)
+				}
+				p.book.Store(book)
+				row := g.row(p)
+				if row.NInjected != 200 || row.NWithheld != 200 || len(row.Looks) != 1 || row.Looks[0].Taken != (c.picks == 400) {
+					t.Errorf("the numbers: %+v", row)
+				}
+				if name == "harms" && row.Verdict != report.TrialHarms && row.Verdict != report.ProvenHarms {
+					t.Errorf("verdict: %s", row.Verdict)
+				}
+			})
+		}
+	}
+}
+
+// gate is a service that is not started, over a store that a test has filled.
+type gate struct {
+	*testing.T
+	w   *world
+	cfg *configs.Config
+}
+
+func newGate(t *testing.T, style string) *gate {
+	t.Helper()
+	cfg := configs.Default()
+	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
+	cfg.Distill.Gate = "auto"
+	w := &world{out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+	writeLesson(t, cfg.Lessons, "on-trial", "targets")
+	return &gate{T: t, w: w, cfg: cfg}
+}
+
+// begin sets the lesson in trial.
+func (g *gate) begin(by string, picks int64) *lesson.Lesson {
+	g.Helper()
+	b, done, err := g.w.openWriter(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer done()
+	r, err := b.Act(g.Context(), "on-trial", lesson.StartTrial, lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, by, false)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return r.Lesson
+}
+
+// play counts 400 told sessions of the trial, half of them withheld.
+func (g *gate) play(l *lesson.Lesson, with, without int) {
+	g.Helper()
+	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.now})
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer db.Close() //nolint:errcheck // what was settled is settled
+	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
+	steps := make([]session.Settlement, 400)
+	for i := range steps {
+		a := bandit.Assignment{At: g.w.now().Unix(), Decided: true, Picks: []bandit.Pick{{
+			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: bandit.TrialName(l.Plan.Started, l.Plan.Picks),
+		}}}
+		wins, y := without, 0.0
+		if i%2 == 0 {
+			wins = with
+		}
+		if i/2 < wins {
+			y = 1
+		}
+		s := session.Settlement{Tenant: "default", To: session.Applied{Told: true, Reward: y, Tier: 1}}
+		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes tell them apart
+		s.Deltas = append(append(a.Closing(), a.Contribution(y, 1)...), a.Looked(s.ID.String(), y)...)
+		steps[i] = s
+	}
+	if _, err := db.Settle(g.Context(), steps); err != nil {
+		g.Fatal(err)
+	}
+}
+
+// open puts the service together.
+func (g *gate) open() (*parts, *distiller) {
+	g.Helper()
+	s := &server{world: g.w, cfg: g.cfg}
+	service, err := s.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(func() { _ = service.close() })
+	p, ok := service.report.(*parts)
+	if !ok {
+		g.Fatalf("%T", service.report)
+	}
+	place, done, err := g.w.openPlace(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	g.Cleanup(done)
+	st, ok := p.backend.(distillStore)
+	if !ok {
+		g.Fatalf("%T", p.backend)
+	}
+	d, err := g.w.newDistiller(g.cfg, st, place)
+	if err != nil {
+		g.Fatal(err)
+	}
+	return p, d
+}
+
+// state is the lesson's, wherever it lies.
+func (g *gate) state() lesson.State {
+	g.Helper()
+	b, done, err := g.w.openWriter(g.cfg)
+	if err != nil {
+		g.Fatal(err)
+	}
+	defer done()
+	book, _, err := b.List(g.Context())
+	if err != nil {
+		g.Fatal(err)
+	}
+	if l, ok := book.Get("on-trial"); ok {
+		return l.State
+	}
+	gone, _, err := b.Archived(g.Context())
+	if err != nil || len(gone) != 1 {
+		g.Fatal(gone, err)
+	}
+	return gone[0].State
+}
+
+func (g *gate) row(p *parts) report.Row {
+	g.Helper()
+	r, err := p.Report(g.Context(), admin.Query{Tenant: "default"})
+	if err != nil || len(r.Lessons) != 1 {
+		g.Fatal(r.Lessons, err)
+	}
+	return r.Lessons[0]
+}
