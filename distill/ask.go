@@ -43,16 +43,7 @@ func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
 	}
 	w.down, w.broke = 0, nil
 	w.sum.Judged++
-	m.Said, m.Texts = Opinions{}, textNames{}
-	for i, slug := range s.InForce {
-		l, known := w.book.Get(slug)
-		said := got.Opinions[slug]
-		if !known || said == "" {
-			continue
-		}
-		m.Said[slug], m.Texts[slug] = said, textOf(s.arms[i], l)
-		w.sum.Opinions++
-	}
+	w.opine(s, m, got.Opinions)
 	for i := range got.Drafts {
 		d := &got.Drafts[i]
 		w.sum.Candidates++
@@ -62,6 +53,20 @@ func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
 		}
 	}
 	return nil
+}
+
+// opine notes what the judge thinks of the lessons that were in force, in place of what was thought before.
+func (w *work) opine(s *Session, m *mark, of Opinions) {
+	m.Said, m.Texts = Opinions{}, textNames{}
+	for i, slug := range s.InForce {
+		l, known := w.book.Get(slug)
+		said := of[slug]
+		if !known || said == "" {
+			continue
+		}
+		m.Said[slug], m.Texts[slug] = said, textOf(s.arms[i], l)
+		w.sum.Opinions++
+	}
 }
 
 // maxDown is after how many breakdowns in a row the judge is taken to be down; before that it may be the run.
