@@ -3,6 +3,7 @@ package bandit
 import (
 	"fmt"
 	"math"
+	"math/rand/v2"
 	"slices"
 	"sync"
 	"testing"
@@ -255,11 +256,35 @@ func TestPublishedNeedsMoreThanChance(t *testing.T) {
 		n             int
 		better, worse float64
 		caution       bool
-	}{{1, 0, 0.5, false}, {3, 0, 1.5, true}, {100, 24, 26, false}, {100, 20, 30, true}, {100, 30, 20, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
+	}{{1, 0, 0.5, false}, {3, 0, 1.5, false}, {8, 0, 4, false}, {15, 0, 7.5, true}, {100, 24, 26, false}, {100, 20, 30, false}, {100, 15, 40, true}, {100, 40, 15, false}, {0, 0, 0, false}, {-1, 0, 5, false}} {
 		b, w := publish(k.n, k.better, k.worse)
 		if (w > b) != k.caution {
 			t.Errorf("%+v: published %v %v", k, b, w)
 		}
+	}
+}
+
+// A lesson that does nothing is looked at after every session, and hardly ever becomes a caution: there it would stay.
+func TestCautionsBearBeingLookedAt(t *testing.T) {
+	const lessons, sessions, most = 400, 1000, 20
+	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
+	cautions := 0
+	for range lessons {
+		c := NewCounters()
+		for range sessions {
+			d := []Delta{{Key{"a@1", fM1, 0}, Unit}, {Key{"a@1", fBetter, 0}, Unit / 2}}
+			if r.IntN(2) == 0 {
+				d[1].Key.Field = fWorse
+			}
+			c.Add(d)
+			if better, worse := c.Published("a@1"); worse > better {
+				cautions++
+				break
+			}
+		}
+	}
+	if cautions > most {
+		t.Errorf("%d of %d lessons without effect became cautions", cautions, lessons)
 	}
 }
 

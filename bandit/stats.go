@@ -163,13 +163,15 @@ func (c *Counters) MeanAt(k Candidate, day int32) float64 {
 	return c.priors.update(evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}, mu0).m
 }
 
-// cautionSpread is how many standard errors the failures must exceed the successes by (one-sided 5%). Without it half of
-// the lessons that do nothing would stand among the cautions, and the text of new sessions would flicker.
-const cautionSpread = 1.645
+// tightCaution is at how many sessions the failures of a lesson are told from chance best: fifteen that all fail where one in two
+// would succeed make a caution.
+const tightCaution = 100
 
 // Published is what the sessions that had the lesson did above and below expectation, as it is published: both are 0 while
-// they differ by no more than chance makes them differ. A lesson is a caution when worse exceeds better. Raw counts of
-// successes and failures would not do: they measure how hard the sessions were.
+// they differ by no more than chance makes them differ, however often one looks: a lesson that does nothing, looked at after
+// every session, would soon stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson is
+// a caution when worse exceeds better. Raw counts of successes and failures would not do: they measure how hard the sessions
+// were.
 func (c *Counters) Published(k Arm) (better, worse float64) {
 	a := c.scope(string(k), false)
 	if k == "" || a == nil {
@@ -179,7 +181,7 @@ func (c *Counters) Published(k Arm) (better, worse float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, better, worse := real64(a.sum[iM1]), real64(a.sum[iBetter]), real64(a.sum[iWorse])
-	if !(n > 0) || math.Abs(worse-better) <= cautionSpread*math.Sqrt(sigma2*n) {
+	if !(n > 0) || math.Abs(worse-better) <= n*HalfWidth(n, sigma2, tightCaution) {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)

@@ -107,7 +107,7 @@ func TestACautionBeginsAnew(t *testing.T) {
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
 	for i := range 300 { // with it the sessions go worse than expected
-		a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.6}}}
+		a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
 		c.Add(a.Contribution(float64(i%2), 1))
 	}
 	caution := Config{}.Present(l, &text, c)

@@ -411,9 +411,9 @@ func TestCaution(t *testing.T) {
 		t.Error("the rule of cautions")
 	}
 	c := bandit.NewCounters()
-	put(c, "a", arm{eps: 0.2, n1: 5, n0: 1})
-	if r := only(t, c); !r.Caution || r.Failure != 5 || r.Success != 0 {
-		t.Errorf("five failures where one in two succeed: %+v", r)
+	put(c, "a", arm{eps: 0.2, n1: 20, n0: 5})
+	if r := only(t, c); !r.Caution || r.Failure != 20 || r.Success != 0 {
+		t.Errorf("twenty failures where one in two succeed: %+v", r)
 	}
 	c = bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
