@@ -25,7 +25,7 @@ func TestLockedStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	dir := t.TempDir()
 	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
-	db, err := sql.Open("sqlite", filepath.Join(dir, "precept.db"))
+	db, err := sql.Open("sqlite", "file:"+filepath.Join(dir, "precept.db")+"?_pragma=busy_timeout(5000)") // the store may be at work
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -220,7 +220,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	}
 	same("", r.Global.NTreated, r.Global.NControl, r.Global.Effect, r.Global.Lo, r.Global.Hi)
 	for _, l := range r.Lessons {
-		same(l.Slug+"@"+l.ContentHash[:12], l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
+		same(string(l.Arm), l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
 	}
 	for _, a := range again {
 		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-5 ||
