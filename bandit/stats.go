@@ -167,11 +167,20 @@ func (c *Counters) MeanAt(k Candidate, day int32) float64 {
 // would succeed make a caution.
 const tightCaution = 100
 
-// Published is what the sessions that had the lesson did above and below expectation, as it is published: both are 0 while
-// they differ by no more than chance makes them differ, however often one looks: a lesson that does nothing, looked at after
-// every session, would soon stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson is
-// a caution when worse exceeds better. Raw counts of successes and failures would not do: they measure how hard the sessions
-// were.
+// turnsCaution is the chance with which a lesson that does nothing may ever become a caution, or the opposite. It is small, because a
+// caution begins a new arm: what was counted of the advice says nothing of it.
+const turnsCaution = 0.002
+
+// aloneCaution is how many sessions must have had a lesson before it is judged with no session to compare them with: where a
+// fifth is withheld, one in a thousand lessons comes so far without any.
+const aloneCaution = 30
+
+// Published is what the sessions that had the lesson did above and below what the sessions that it matches do without it. Both are
+// 0 while they differ by no more than chance makes them differ, however often one looks: a lesson that does nothing, looked at
+// after every session, would soon stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson
+// is a caution when worse exceeds better. Raw counts of successes and failures would not do, nor what the kind of work lets expect:
+// both measure how hard the sessions are in which the lesson fires, and good lessons fire in hard ones. Where nothing is ever
+// withheld, what the kind of work lets expect is all there is.
 func (c *Counters) Published(k Arm) (better, worse float64) {
 	a := c.scope(string(k), false)
 	if k == "" || a == nil {
@@ -181,7 +190,20 @@ func (c *Counters) Published(k Arm) (better, worse float64) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	n, better, worse := real64(a.sum[iM1]), real64(a.sum[iBetter]), real64(a.sum[iWorse])
-	if !(n > 0) || math.Abs(worse-better) <= n*HalfWidth(n, sigma2, tightCaution) {
+	if !(n > 0) {
+		return 0, 0
+	}
+	looks, tight := n, float64(tightCaution)
+	e := evidence{n0: real64(a.total[iN0]), s0: real64(a.total[iS0]), nu: real64(a.total[iNU]), su: real64(a.total[iSU])}.safe()
+	switch without := e.n0 + e.nu; {
+	case without > 0:
+		mean := (e.s0 + e.su) / without
+		better, worse = better-n*math.Max(0, mean), worse+n*math.Min(0, mean)
+		looks, tight = n*without/(n+without), tight/5 // a difference of two means, the smaller of them of a fifth of the sessions
+	case n < aloneCaution:
+		return 0, 0
+	}
+	if Exclusion((worse-better)/n, looks, sigma2, tight) > turnsCaution {
 		return 0, 0
 	}
 	return math.Max(0, better), math.Max(0, worse)

@@ -106,9 +106,13 @@ func TestACautionBeginsAnew(t *testing.T) {
 	l := teach("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
-	for i := range 300 { // with it the sessions go worse than expected
+	for i := range 300 { // with it the sessions fail, without it they do not
 		a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
-		c.Add(a.Contribution(float64(i%2), 1))
+		y := 0.0
+		if !a.Picks[0].Injected {
+			y = 1
+		}
+		c.Add(a.Contribution(y, 1))
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {

@@ -411,9 +411,14 @@ func TestCaution(t *testing.T) {
 		t.Error("the rule of cautions")
 	}
 	c := bandit.NewCounters()
-	put(c, "a", arm{eps: 0.2, n1: 20, n0: 5})
-	if r := only(t, c); !r.Caution || r.Failure != 20 || r.Success != 0 {
-		t.Errorf("twenty failures where one in two succeed: %+v", r)
+	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
+	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
+		t.Errorf("sixty failures where without it most succeed: %+v", r)
+	}
+	c = bandit.NewCounters()
+	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
+	if r := only(t, c); r.Caution || r.Failure != 60 {
+		t.Errorf("sixty failures in sessions that fail without it as well: %+v", r)
 	}
 	c = bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
