@@ -305,8 +305,11 @@ func cautionsOf(match, effect float64) (cautions int) {
 				continue
 			}
 			c.Add([]Delta{
-				{Key{"a@1", fN1, 1}, Unit}, {Key{"a@1", fS1, 1}, z}, {Key{"a@1", fM1, 0}, Unit},
-				{Key{"a@1", fBetter, 0}, max(0, z)}, {Key{"a@1", fWorse, 0}, max(0, -z)},
+				{Key{"a@1", fN1, 1}, Unit},
+				{Key{"a@1", fS1, 1}, z},
+				{Key{"a@1", fM1, 0}, Unit},
+				{Key{"a@1", fBetter, 0}, max(0, z)},
+				{Key{"a@1", fWorse, 0}, max(0, -z)},
 			})
 			if better, worse := c.Published("a@1"); worse > better {
 				cautions++

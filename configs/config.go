@@ -125,8 +125,8 @@ type Distill struct {
 
 // Writ switches the /lesson commands of assistants.
 type Writ struct {
-	Enabled   bool   `yaml:"enabled" later:"yes"`
-	Advertise bool   `yaml:"advertise" later:"yes"`
+	Enabled   bool   `yaml:"enabled"`
+	Advertise bool   `yaml:"advertise"`
 	Trust     string `yaml:"trust" enum:"quarantined|own"`
 }
 

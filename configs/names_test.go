@@ -93,8 +93,8 @@ func TestNoEffect(t *testing.T) {
 		t.Fatalf("the defaults set %v", got)
 	}
 	c := Default()
-	c.Writ.Enabled, c.Bandit.Epsilon = true, 0.5
-	if got := strings.Join(NoEffect(c), " "); got != "writ.enabled" {
+	c.Otel.Endpoint, c.Bandit.Epsilon = "http://127.0.0.1:4318", 0.5
+	if got := strings.Join(NoEffect(c), " "); got != "otel.endpoint" {
 		t.Fatalf("got %q", got)
 	}
 }

@@ -126,6 +126,7 @@ func blockEnds() [][2]string {
 		{"Lessons from past experience:\n", "\nEnd of lessons."},
 		{"[KNOWN PITFALLS", "[END KNOWN PITFALLS]"},
 		{"[LOOP DETECTED]", "[END LOOP DETECTED]"},
+		{"[/lesson ", "[END LESSON]"},
 	}
 }
 

@@ -32,6 +32,7 @@ type Config struct {
 	Placement   Placement      // "" is InMessage
 	BudgetBytes int            // of one block, and half of a session's; 0 is 2 KiB
 	NoLoops     bool           // agents are not told that they go round in circles
+	Writ        bool           // agents are told that they may write /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
 	Bandit      bandit.Config
 }

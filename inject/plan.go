@@ -55,6 +55,7 @@ type Plan struct {
 	Picks    []bandit.Pick   // the new picks, with their coins
 	Loops    int             // loops found now: warned of, or held back
 	Warned   bool            // a new loop warning is inserted
+	Answered bool            // an answer to /lesson commands is inserted now, or the word that there are such commands
 }
 
 // Turn is what a plan is made of, besides the session's record.
@@ -83,6 +84,7 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
 	w.replay()
 	if p.Kind == session.NewTurn {
+		w.answers()
 		if !rec.Assignment.Excluded { // else nothing new is drawn
 			if !in.cfg.NoLoops {
 				w.loops()

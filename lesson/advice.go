@@ -30,6 +30,14 @@ func (l *Lesson) Text() Text {
 	return t
 }
 
+// Line is a text that somebody else wrote as one line that a model may see.
+func Line(text string) string {
+	if line := oneLine(text); !hasDelimiter(line) {
+		return line
+	}
+	return ""
+}
+
 // Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no role, no delimiter.
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)

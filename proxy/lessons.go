@@ -19,12 +19,13 @@ import (
 	"precept/lesson"
 	"precept/session"
 	"precept/wire"
+	"precept/writ"
 )
 
 // The bounds of what an agent writes down for itself, in characters, and of a body and a page.
 const (
-	maxSignature  = 200
-	maxLessonText = 4096
+	maxSignature  = writ.MaxSignature
+	maxLessonText = writ.MaxText
 	lessonLimit   = 256 << 10
 	pageUsual     = 50
 	pageMost      = 200
@@ -113,15 +114,7 @@ func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
 func (n notebook) mine(l *lesson.Lesson) bool { return l.Scope == n.scope && l.Approval.Source != "" }
 
 func (n notebook) find(c echo.Context) (*lesson.Book, *lesson.Lesson, error) {
-	book, err := n.p.shelf.read(c.Request().Context(), n.p.opts)
-	if err != nil {
-		return nil, nil, err
-	}
-	l, ok := book.Get(c.Param("id"))
-	if !ok || !n.mine(l) {
-		return nil, nil, errNoLesson
-	}
-	return book, l, nil
+	return n.known(c.Request().Context(), c.Param("id"))
 }
 
 // errNoLesson is the answer for a lesson that is not there and for one of somebody else's.
@@ -163,25 +156,10 @@ func (n notebook) list(c echo.Context) error {
 			return refusal(wire.None, http.StatusUnprocessableEntity, "limit is no number from 1 to 200")
 		}
 	}
-	book, err := n.p.shelf.read(c.Request().Context(), n.p.opts)
+	all, err := n.all(c.Request().Context(), c.QueryParam("q"))
 	if err != nil {
 		return err
 	}
-	all := []apiLesson{}
-	for _, l := range book.Lessons() {
-		if n.mine(l) && matchesText(l, c.QueryParam("q")) {
-			all = append(all, n.view(book, l))
-		}
-	}
-	recent := func(v *apiLesson) time.Time {
-		if v.LastSeenAt != nil {
-			return *v.LastSeenAt
-		}
-		return time.Time{}
-	}
-	slices.SortFunc(all, func(a, b apiLesson) int {
-		return cmp.Or(recent(&b).Compare(recent(&a)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
-	})
 	from := 0
 	if after := c.QueryParam("after"); after != "" {
 		if from = 1 + slices.IndexFunc(all, func(v apiLesson) bool { return v.ID == after }); from == 0 {
@@ -194,6 +172,30 @@ func (n notebook) list(c echo.Context) error {
 		answer["next"] = page[len(page)-1].ID
 	}
 	return c.JSON(http.StatusOK, answer)
+}
+
+// all are the asker's lessons that hold a text, the newest-consulted first.
+func (n notebook) all(ctx context.Context, q string) ([]apiLesson, error) {
+	book, err := n.p.shelf.read(ctx, n.p.opts)
+	if err != nil {
+		return nil, err
+	}
+	all := []apiLesson{}
+	for _, l := range book.Lessons() {
+		if n.mine(l) && matchesText(l, q) {
+			all = append(all, n.view(book, l))
+		}
+	}
+	recent := func(v *apiLesson) time.Time {
+		if v.LastSeenAt != nil {
+			return *v.LastSeenAt
+		}
+		return time.Time{}
+	}
+	slices.SortFunc(all, func(a, b apiLesson) int {
+		return cmp.Or(recent(&b).Compare(recent(&a)), b.CreatedAt.Compare(a.CreatedAt), cmp.Compare(a.ID, b.ID))
+	})
+	return all, nil
 }
 
 func matchesText(l *lesson.Lesson, q string) bool {

@@ -25,6 +25,7 @@ type Metrics struct {
 	uninspected *prometheus.CounterVec
 	rejected    prometheus.Counter
 	side        *prometheus.CounterVec
+	writs       *prometheus.CounterVec
 	tokens      *prometheus.CounterVec
 	duration    *prometheus.HistogramVec
 	usage       *prometheus.HistogramVec
@@ -61,6 +62,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
+		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
 		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
 		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
 			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},

@@ -59,6 +59,7 @@ type Proxy struct {
 	draining  atomic.Bool
 	copies    atomic.Int64 // bytes of replies held for capture
 	shelf     shelf
+	scribe    *scribe
 }
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one it started with.
@@ -89,7 +90,7 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout),
+		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), scribe: newScribe(),
 	}
 	return p, p.Configure(o.Config)
 }
@@ -132,6 +133,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 		salt, s.excluded = p.keys.salt, p.keys.unsure
 	}
 	in := inject.Config{
+		Writ:  c.Writ.Enabled && c.Writ.Advertise,
 		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,
 		Tags: lesson.NewTagger(c.Tags),
 		Bandit: bandit.Config{

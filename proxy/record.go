@@ -48,7 +48,7 @@ func (t *turn) record() {
 
 // decided says that the turn decided something which later turns have to keep to.
 func (t *turn) decided() bool {
-	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0
+	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
 }
 
 // publish lets other replicas know what was decided, before the client has the whole answer; and how far a session has come

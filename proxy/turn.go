@@ -14,6 +14,7 @@ import (
 	"precept/session"
 	"precept/store"
 	"precept/wire"
+	"precept/writ"
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves the request.
@@ -57,6 +58,8 @@ type turn struct {
 	signals   []detect.Signal // what the traffic says of the session
 	answered  []string        // arguments of the calls that the request's results answer
 	gone      bool            // the request's body was given back, and req with it
+
+	writs []writ.Command // what the reply asks precept to do
 
 	early   []session.Echo // keys that went by before the request had its id
 	offered bool           // the recorder judges the turn
@@ -268,6 +271,7 @@ func (t *turn) name() {
 // decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text that is matched is
 // bounded, and so is the history that is looked at.
 func (t *turn) decide() {
+	t.p.scribe.wait(t.r.Context(), t.ses.ID)
 	now := t.p.opts.Now()
 	rec := t.ses.Record
 	rec.Lock()

@@ -153,6 +153,7 @@ func (t *turn) settle() {
 			t.ses.Lock()
 			t.ses.Done(w.reply)
 			t.ses.Unlock()
+			t.commanded()
 		}
 	})
 	t.over()
@@ -217,6 +218,7 @@ func (t *turn) finish() {
 	if t.watch.reader != nil && !t.watch.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
+	t.p.guard("writ", t.command)
 	t.p.guard("record", t.record)
 	t.p.copies.Add(-t.watch.held)
 }

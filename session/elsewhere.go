@@ -30,4 +30,5 @@ func (r *Record) Adopt(n *Record) {
 	r.Assignment, r.Matched, r.Blocks, r.BlockBytes = n.Assignment, n.Matched, n.Blocks, n.BlockBytes
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
+	r.Answers, r.WritTold = n.Answers, n.WritTold
 }

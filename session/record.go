@@ -60,6 +60,8 @@ type Record struct {
 	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
 	Closed     bool                 `json:"closed,omitempty"`
 	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
+	Answers    []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
+	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands
 	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
 	Asked    bool  `json:"-"` // somebody asked that nothing of it be kept: the client, or a path; not the configuration alone

@@ -39,6 +39,9 @@ func (s *Store) LetGo(request string, keep bool) {
 	}
 }
 
+// OptedOut says whether nothing of an exchange may be kept, and judges it as Judge does.
+func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool { return s.optedOut(x, answered) }
+
 // Judge looks at an exchange that will not be recorded, such as one that found the queue full.
 func (s *Store) Judge(x *sample.Exchange, answered []string) { _ = s.optedOut(x, answered) }
 

@@ -8,6 +8,7 @@ const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"
 	loopOpen     = "[LOOP DETECTED] "
+	writOpen     = "[/lesson "
 )
 
 // cutLead takes the blocks of another precept off the beginning of a text.
@@ -22,6 +23,8 @@ func cutLead(text string) (lead, rest string) {
 			end = "\n[END KNOWN PITFALLS]\n"
 		case strings.HasPrefix(rest, loopOpen):
 			end = "\n[END LOOP DETECTED]\n"
+		case strings.HasPrefix(rest, writOpen):
+			end = "[END LESSON]\n"
 		default:
 			return text[:n], rest
 		}

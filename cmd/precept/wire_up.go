@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"path/filepath"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -44,6 +43,8 @@ type parts struct {
 	quiet    *limiter
 	follow   []func(context.Context) error // owners beside the recorder
 	bank     *redis.Bank                   // the fleet's lessons; nil when they lie in a directory
+
+	closeAgents func() // the bank that agents write to
 }
 
 // wireUp puts a service together and starts nothing.
@@ -59,6 +60,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 	if err := p.build(ctx, cfg, backend); err != nil {
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
+	p.follow = append(p.follow, p.proxy.Write)
 	return &service{
 		data:    p.proxy.Handler(),
 		owners:  append(p.follow, p.store.Run),
@@ -155,27 +157,6 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})
 	return err
-}
-
-// agentLessons is what /v1/lessons needs: the bank, open for as long as precept runs, and the counts of consultations.
-func (p *parts) agentLessons(cfg *configs.Config) (proxy.Bank, *proxy.Consulted, error) {
-	b, closeBank, err := p.openWriter(cfg)
-	if err != nil {
-		return nil, nil, err
-	}
-	file := filepath.Join(cfg.DataDir, "consulted.json")
-	if p.notice != "" {
-		file = ""
-	}
-	consulted, err := proxy.NewConsulted(file, p.now)
-	if err != nil {
-		p.log.Warn("the counts of consulted lessons begin anew", "error", err)
-	}
-	p.follow = append(p.follow, func(ctx context.Context) error {
-		defer closeBank()
-		return consulted.Run(ctx)
-	})
-	return b, consulted, nil
 }
 
 // storeOptions are those of every verb that writes the store, but for whom to tell of failures.
@@ -362,6 +343,9 @@ func (p *parts) close() error {
 }
 
 func (p *parts) closeBank() error {
+	if p.closeAgents != nil {
+		p.closeAgents()
+	}
 	if p.bank == nil {
 		return nil
 	}

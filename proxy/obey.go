@@ -1,0 +1,142 @@
+package proxy
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"strconv"
+
+	"precept/bank"
+	"precept/lesson"
+	"precept/session"
+	"precept/writ"
+)
+
+// maxListed is how many lessons an answer lists.
+const maxListed = 20
+
+// obey carries out one command of the agent's, and words the answer. It goes through the same door as /v1/lessons.
+func (n notebook) obey(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
+	if c.Fault != "" {
+		return writ.Answer(c.Verb, false, c.Fault+"."), "refused"
+	}
+	said, lines, err := n.command(ctx, c, from)
+	if err != nil {
+		said, result = n.excuse(err)
+		return writ.Answer(c.Verb, false, said), result
+	}
+	return writ.Answer(c.Verb, true, said, lines...), "done"
+}
+
+func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) (said string, lines []string, err error) {
+	switch c.Verb {
+	case writ.List, writ.Search:
+		return n.listed(ctx, c.Words)
+	case writ.Delete:
+		if _, l, err := n.known(ctx, c.ID); err != nil {
+			return "", nil, err
+		} else if err := n.p.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
+			return "", nil, err
+		}
+		n.p.shelf.forget()
+		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, nil
+	case writ.Create:
+	}
+	said, err = n.record(ctx, c, from)
+	return said, nil, err
+}
+
+// record writes a lesson down. The same one again is no second lesson; another text under the same signature takes its place.
+func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
+	fresh := &lesson.Lesson{
+		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: from.String()}},
+	}
+	_, old, err := n.known(ctx, bank.Slug(c.Signature, n.scope))
+	if err != nil && !errors.Is(err, errNoLesson) {
+		return "", err
+	}
+	if old != nil {
+		if lessonText(old) == c.Text {
+			return "lesson #" + old.Slug + " says so already.", nil
+		}
+		fresh = old.Clone()
+	}
+	l, err := (&written{Signature: &c.Signature, LessonText: &c.Text}).onto(fresh)
+	if err != nil {
+		return "", err
+	}
+	p := n.proposal(l)
+	p.Source = "writ"
+	r, done := bank.Result{}, "recorded"
+	if old == nil {
+		r, err = n.p.opts.Bank.Propose(ctx, p)
+	} else {
+		done = "rewrote"
+		r, err = n.p.opts.Bank.Revise(ctx, old.Slug, p)
+	}
+	if err != nil {
+		return "", err
+	}
+	n.p.shelf.forget()
+	if r.Lesson.State == lesson.Quarantined {
+		return done + " lesson #" + r.Lesson.Slug + "; it is in force when a person has approved it.", nil
+	}
+	return done + " lesson #" + r.Lesson.Slug + "; it is in force for you.", nil
+}
+
+// known finds a lesson of the asker's.
+func (n notebook) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
+	book, err := n.p.shelf.read(ctx, n.p.opts)
+	if err != nil {
+		return nil, nil, err
+	}
+	l, ok := book.Get(slug)
+	if !ok || !n.mine(l) {
+		return nil, nil, errNoLesson
+	}
+	return book, l, nil
+}
+
+// listed tells the agent's lessons. Of one that nobody has approved its name alone: another session of the agent wrote it, and it
+// may say anything.
+func (n notebook) listed(ctx context.Context, words string) (said string, lines []string, err error) {
+	all, err := n.all(ctx, words)
+	if err != nil {
+		return "", nil, err
+	}
+	for i := range all[:min(len(all), maxListed)] {
+		v := &all[i]
+		line := "#" + v.ID + " (" + string(v.State) + ")"
+		if slices.Contains([]lesson.State{lesson.Active, lesson.Trial, lesson.Caution}, v.State) {
+			line += " " + lesson.Line(v.Signature)
+		}
+		lines = append(lines, line)
+	}
+	said = strconv.Itoa(len(all)) + " lessons"
+	if len(all) == 1 {
+		said = "1 lesson"
+	}
+	if len(all) > maxListed {
+		said += ", the last 20 that were consulted"
+	}
+	if len(all) == 0 {
+		return said + ".", nil, nil
+	}
+	return said + ":", lines, nil
+}
+
+// excuse words for an agent why a command failed.
+func (n notebook) excuse(err error) (said, result string) {
+	if r, ok := errors.AsType[*bank.Refused](err); ok {
+		return lesson.Line(r.Error()) + ".", "refused"
+	}
+	switch {
+	case errors.Is(err, errNoLesson), errors.Is(err, bank.ErrNoLesson):
+		return "there is no such lesson; /lesson list tells those that there are.", "refused"
+	case errors.Is(err, bank.ErrTooMany):
+		return "you have written down too many lessons for now; delete some, or wait until they are looked at.", "refused"
+	}
+	n.p.opts.Metrics.FailedOpen("writ")
+	n.p.opts.Log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
+	return "the lessons cannot be written just now; try again later.", "failed"
+}

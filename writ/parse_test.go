@@ -1,0 +1,111 @@
+package writ_test
+
+import (
+	"reflect"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"precept/writ"
+)
+
+func TestParse(t *testing.T) {
+	create := func(signature, text string) writ.Command {
+		return writ.Command{Verb: writ.Create, Signature: signature, Text: text}
+	}
+	for name, k := range map[string]struct {
+		reply string
+		want  []writ.Command
+	}{
+		"one line":          {"Done.\n/lesson pagination: Read the page id again.\nBye.", []writ.Command{create("pagination", "Read the page id again.")}},
+		"colons in it":      {"/lesson http://x: see https://y: z", []writ.Command{create("http://x", "see https://y: z")}},
+		"a block":           {"/lesson when a page jumps\nRead the id.\n\nThen click.\n/endlesson\nend", []writ.Command{create("when a page jumps", "Read the id.\n\nThen click.")}},
+		"a block, colon":    {"/lesson when a page jumps:\nRead the id.\n/endlesson", []writ.Command{create("when a page jumps", "Read the id.")}},
+		"a fence in it":     {"/lesson x\n```\n/lesson no: no\n```\n/endlesson\n/lesson list", []writ.Command{create("x", "```\n/lesson no: no\n```"), {Verb: writ.List}}},
+		"carriage returns":  {"/lesson a: b\r\n/lesson list\r\n", []writ.Command{create("a", "b"), {Verb: writ.List}}},
+		"list":              {"/lesson list", []writ.Command{{Verb: writ.List}}},
+		"search":            {"/lesson search page ids", []writ.Command{{Verb: writ.Search, Words: "page ids"}}},
+		"delete":            {"/lesson delete #page-ids-1a2b", []writ.Command{{Verb: writ.Delete, ID: "page-ids-1a2b"}}},
+		"a verb as a topic": {"/lesson delete the cache first: it is stale", []writ.Command{create("delete the cache first", "it is stale")}},
+		"a little indented": {"  /lesson list", []writ.Command{{Verb: writ.List}}},
+		"fenced":            {"```\n/lesson a: b\n```", nil},
+		"fenced, tildes":    {"~~~~ text\n/lesson a: b\n~~~\n/lesson c: d\n~~~~", nil},
+		"fence left open":   {"```sh\n/lesson a: b", nil},
+		"quoted":            {"> /lesson a: b", nil},
+		"inline":            {"Write `/lesson a: b` to keep it.", nil},
+		"in a sentence":     {"You may use /lesson a: b", nil},
+		"program text":      {"    /lesson a: b\n\t/lesson a: b", nil},
+		"another command":   {"/lessons list\n/lesson\n/lesson ", nil},
+		"nothing":           {"", nil},
+	} {
+		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+func TestParseFaults(t *testing.T) {
+	for name, reply := range map[string]string{
+		"no end":         "/lesson when a page jumps\nRead the id.",
+		"no text":        "/lesson x\n\n/endlesson",
+		"long signature": "/lesson " + strings.Repeat("ä", 201) + ": b",
+		"long text":      "/lesson a: " + strings.Repeat("ä", 4097),
+		"no text at all": "/lesson a: \xff",
+	} {
+		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+	if got := writ.Parse("/lesson "+strings.Repeat("ä", 200)+": "+strings.Repeat("ä", 4096), false); len(got) != 1 || got[0].Fault != "" {
+		t.Error("a lesson of the greatest size")
+	}
+	if got := writ.Parse(strings.Repeat("/lesson list\n", 20), false); len(got) != writ.MaxCommands || got[7].Fault == "" || got[6].Fault != "" {
+		t.Errorf("twenty commands: %+v", got)
+	}
+	// Of a lesson without an end nothing is taken, and what stands behind it is read.
+	if got := writ.Parse("/lesson is a command\nthat I like.\n/lesson list", false); len(got) != 2 || got[1].Verb != writ.List {
+		t.Errorf("prose: %+v", got)
+	}
+}
+
+// A reply that was cut gives the commands that are whole in it.
+func TestParseCut(t *testing.T) {
+	if got := writ.Parse("/lesson list\n/lesson delete page-i", true); len(got) != 1 || got[0].Verb != writ.List {
+		t.Errorf("%+v", got)
+	}
+	if got := writ.Parse("/lesson a: half of a sent", true); got != nil {
+		t.Errorf("%+v", got)
+	}
+}
+
+func TestAnswer(t *testing.T) {
+	if got := writ.Answer(writ.Create, true, "recorded lesson #a."); got != "[/lesson create] OK: recorded lesson #a. [END LESSON]\n" {
+		t.Errorf("%q", got)
+	}
+	if got := writ.Join([]string{writ.Answer(writ.List, true, "1 lesson", "#a b")}); got != "[/lesson list] OK: 1 lesson\n#a b\n[END LESSON]\n\n" {
+		t.Errorf("%q", got)
+	}
+}
+
+func FuzzWrit(f *testing.F) {
+	for _, s := range []string{"/lesson a: b", "/lesson a\nb\n/endlesson", "```\n/lesson a: b\n```\n/lesson list", "> /lesson x: y", "~~~\n"} {
+		f.Add(s, false)
+	}
+	f.Fuzz(func(t *testing.T, reply string, cut bool) {
+		got := writ.Parse(reply, cut)
+		if len(got) > writ.MaxCommands {
+			t.Fatalf("%d commands", len(got))
+		}
+		for _, c := range got {
+			if n := utf8.RuneCountInString(c.Signature); n > writ.MaxSignature || utf8.RuneCountInString(c.Text) > writ.MaxText {
+				t.Fatalf("too long: %+v", c)
+			}
+			if c.Fault == "" && c.Verb == writ.Create && (c.Signature == "" || c.Text == "" || strings.Contains(c.Signature, "\n")) {
+				t.Fatalf("no lesson: %+v", c)
+			}
+		}
+		if fenced := "````````\n" + reply + "\n"; !strings.Contains(reply, "````````") && len(writ.Parse(fenced, cut)) != 0 {
+			t.Fatal("fenced, and read")
+		}
+	})
+}
