@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"fmt"
+	"log/slog"
 	"net/http"
 	"net/url"
 	"strings"
+	"sync"
 
 	"precept/wire"
 )
@@ -15,6 +17,8 @@ type target struct {
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
+
+	unknown sync.Once // it was told that the upstream does not know a path
 }
 
 // newTarget reads an upstream's URL.
@@ -26,11 +30,59 @@ func newTarget(name, raw string) (*target, error) {
 	if (u.Scheme != "http" && u.Scheme != "https") || u.Host == "" {
 		return nil, fmt.Errorf("upstream %s: %q is no http or https URL; write it like https://api.openai.com/v1", name, raw)
 	}
-	t := &target{name: name, base: u, path: strings.TrimRight(u.EscapedPath(), "/")}
+	t := &target{name: name, base: u, path: withoutEndpoint(strings.TrimRight(u.EscapedPath(), "/"))}
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
 	return t, nil
+}
+
+// withoutEndpoint takes off the endpoint that somebody has copied with the base URL.
+func withoutEndpoint(path string) string {
+	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
+		if base, ok := strings.CutSuffix(path, e); ok {
+			return base
+		}
+	}
+	return path
+}
+
+// undoubled takes off what a client's path says twice because its base URL holds too much: the version (/v1/v1/models), the endpoint
+// (/v1/chat/completions/chat/completions). No API has such paths of its own.
+func undoubled(p string) string {
+	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
+		p = rest
+	}
+	for _, e := range []string{"/chat/completions", "/responses", "/messages"} {
+		for strings.HasSuffix(p, e+e) {
+			p = strings.TrimSuffix(p, e)
+		}
+	}
+	return p
+}
+
+// place is where a client's path lies at the upstream. One /v1/X goes to the upstream's own version, where it has one; what begins
+// with the upstream's whole path is there already; every other is appended as it is.
+func (t *target) place(p string) string {
+	p = undoubled(p)
+	if rest := strings.TrimPrefix(p, "/openai/deployments/"); rest != p { // Azure: beside /openai/v1, not below it
+		return strings.TrimSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai") + p
+	}
+	if t.versioned && strings.HasPrefix(p, t.path+"/") {
+		return p
+	}
+	if rest, ok := cutVersion(p); ok && t.versioned {
+		p = rest
+	}
+	return t.path + p
+}
+
+// tell tells once in the log that the upstream does not know a path, and what may be wrong.
+func (t *target) tell(log *slog.Logger, asked, sent string) {
+	t.unknown.Do(func() {
+		log.Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
+			"upstream", t.name, "asked", asked, "sent", sent)
+	})
 }
 
 // isVersion tells v1, v2, v1beta from other path segments.
@@ -38,15 +90,10 @@ func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// resolve maps a client's escaped path and raw query onto the upstream. A client path /v1/X goes to the upstream's own
-// version, where it has one; every other path is appended as it is.
+// resolve maps a client's escaped path and raw query onto the upstream.
 func (t *target) resolve(escapedPath, rawQuery string) *url.URL {
-	p := escapedPath
-	if rest, ok := cutVersion(p); ok && t.versioned {
-		p = rest
-	}
 	u := *t.base
-	full := t.path + p
+	full := t.place(escapedPath)
 	if full == "" {
 		full = "/"
 	}

@@ -24,7 +24,8 @@ type turn struct {
 	w       *clientWriter
 	r       *http.Request
 	forward *forwarding // nil for what is passed on
-	id      string      // Precept-Request-Id
+	target  *target
+	id      string // Precept-Request-Id
 	who     identity
 	claim   session.Claim
 	dialect wire.Dialect
@@ -92,7 +93,7 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
 		return refusal(shape, http.StatusRequestEntityTooLarge, tooLarge)
 	}
-	t := &turn{p: p, set: set, w: w, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
+	t := &turn{p: p, set: set, target: tgt, w: w, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
 	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, came: came}
 	if dialect != wire.None {
 		if err := t.read(f); err != nil {

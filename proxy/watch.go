@@ -36,6 +36,9 @@ func (t *turn) response(res *http.Response) error {
 	if err := strange(res, t.r); err != nil {
 		return err
 	}
+	if res.StatusCode == http.StatusNotFound && t.forward != nil {
+		t.target.tell(t.p.opts.Log, t.r.URL.EscapedPath(), t.forward.url.EscapedPath())
+	}
 	t.watch.status, t.watch.first, t.watch.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	t.watch.events = strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
 	if t.id != "" {

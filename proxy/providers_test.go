@@ -1,0 +1,127 @@
+package proxy
+
+import (
+	"io"
+	"log/slog"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// provider is one that speaks one of the three APIs: what is set as the upstream, what agents ask for, and where that is there.
+type provider struct {
+	name, upstream string
+	asks           map[string]string // an agent's path -> the provider's
+}
+
+func providers() []provider {
+	openai := map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/v1/responses": "/v1/responses", "/v1/models": "/v1/models"}
+	below := func(path string) map[string]string {
+		return map[string]string{"/v1/chat/completions": path + "/chat/completions", "/v1/models": path + "/models"}
+	}
+	bare := func(path string) map[string]string {
+		return map[string]string{"/chat/completions": path + "/chat/completions", "/models": path + "/models"}
+	}
+	return []provider{
+		{"OpenAI", "/v1", openai},
+		{"Anthropic", "", map[string]string{"/v1/messages": "/v1/messages", "/v1/messages/count_tokens": "/v1/messages/count_tokens", "/v1/models": "/v1/models"}},
+		{"Anthropic with its version", "/v1", map[string]string{"/v1/messages": "/v1/messages", "/v1/models": "/v1/models"}},
+		{"Azure OpenAI, deployments", "", map[string]string{"/openai/deployments/gpt/chat/completions?api-version=2024-10-21": "/openai/deployments/gpt/chat/completions?api-version=2024-10-21"}},
+		{"Azure OpenAI, v1", "/openai/v1", map[string]string{
+			"/v1/chat/completions": "/openai/v1/chat/completions", "/openai/v1/responses?api-version=preview": "/openai/v1/responses?api-version=preview",
+			"/openai/deployments/gpt/chat/completions?api-version=1": "/openai/deployments/gpt/chat/completions?api-version=1",
+		}},
+		{"OpenRouter", "/api/v1", map[string]string{"/v1/chat/completions": "/api/v1/chat/completions", "/api/v1/chat/completions": "/api/v1/chat/completions", "/v1/messages": "/api/v1/messages", "/api/v1/models": "/api/v1/models"}},
+		{"Gemini", "/v1beta/openai", below("/v1beta/openai")},
+		{"Vertex AI", "/v1/projects/p/locations/l/endpoints/openapi", below("/v1/projects/p/locations/l/endpoints/openapi")},
+		{"Bedrock", "/openai/v1", below("/openai/v1")},
+		{"Groq", "/openai/v1", below("/openai/v1")},
+		{"Mistral", "/v1", below("/v1")},
+		{"DeepSeek", "", map[string]string{"/v1/chat/completions": "/v1/chat/completions", "/chat/completions": "/chat/completions"}},
+		{"DeepSeek, Messages API", "/anthropic", map[string]string{"/v1/messages": "/anthropic/v1/messages"}},
+		{"Fireworks", "/inference/v1", below("/inference/v1")},
+		{"Together, xAI, Cerebras, vLLM, Ollama, LM Studio, LiteLLM", "/v1", below("/v1")},
+		{"Z.ai", "/api/paas/v4", below("/api/paas/v4")},
+		{"GitHub Models", "/inference", bare("/inference")},
+		{"Databricks", "/serving-endpoints", bare("/serving-endpoints")},
+		{"Perplexity", "", bare("")},
+	}
+}
+
+// Each provider has paths of its own, and nothing else: what an agent asks for arrives there, with a lesson where precept rewrites.
+func TestProviders(t *testing.T) {
+	for _, p := range providers() {
+		t.Run(p.name, func(t *testing.T) {
+			var got string
+			var body []byte
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				got = r.RequestURI
+				body, _ = io.ReadAll(r.Body)
+				_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+			})
+			flags := certain()
+			flags["upstream"] = up.URL + p.upstream
+			r := newRig(t, up, t.TempDir(), bookOf(t, "one: mend the build"), flags)
+			for ask, want := range p.asks {
+				method, sent := "POST", `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}],"input":"Please mend the build"}`
+				rewritten := !strings.Contains(ask, "models") && !strings.Contains(ask, "count_tokens")
+				if !rewritten {
+					method, sent = "GET", ""
+				}
+				if strings.Contains(ask, "responses") {
+					sent = `{"input":"Please mend the build"}`
+				} else if rewritten {
+					sent = `{"max_tokens":9,"messages":[{"role":"user","content":"Please mend the build"}]}`
+				}
+				r.send(t, method, ask, http.Header{"Precept-Session": {p.name + ask}}, sent)
+				if got != want {
+					t.Errorf("%s arrives at %s, want %s", ask, got, want)
+				}
+				if rewritten != strings.Contains(string(body), "[one]") {
+					t.Errorf("%s: %s", ask, body)
+				}
+			}
+		})
+	}
+}
+
+// A base URL that holds too much is mended.
+func TestDoubledPaths(t *testing.T) {
+	for _, c := range []struct{ upstream, ask, want string }{
+		{"https://a/v1", "/v1/v1/models", "/v1/models"},
+		{"https://a/v1", "/v1/v1/v1/chat/completions", "/v1/chat/completions"},
+		{"https://a", "/v1/v1/messages", "/v1/messages"},
+		{"https://a/v1", "/v1/chat/completions/chat/completions", "/v1/chat/completions"},
+		{"https://a/v1/chat/completions", "/v1/chat/completions", "/v1/chat/completions"},
+		{"https://a/v1/messages/", "/v1/messages", "/v1/messages"},
+		{"https://a/api/v1", "/api/v1/models", "/api/v1/models"},
+		{"https://a/openai", "/openai/deployments/x/chat/completions", "/openai/deployments/x/chat/completions"},
+		{"https://a/api", "/api/models", "/api/api/models"}, // who knows
+		{"https://a/v1", "/v1/v1beta/x", "/v1/v1beta/x"},
+		{"https://a/v1", "/v1/v1", "/v1/v1"},
+		{"https://a/v1", "/v1/files/responses/responses/content", "/v1/files/responses/responses/content"},
+	} {
+		tg, err := newTarget("x", c.upstream)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := tg.resolve(c.ask, "").EscapedPath(); got != c.want {
+			t.Errorf("%s and %s: %s, want %s", c.upstream, c.ask, got, c.want)
+		}
+	}
+}
+
+// A provider that does not know a path is told of once, with what to mend.
+func TestUnknownPathIsTold(t *testing.T) {
+	var log strings.Builder
+	tg, err := newTarget("x", "https://a/inference")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 3 {
+		tg.tell(slog.New(slog.NewTextHandler(&log, nil)), "/v1/chat/completions", "/inference/v1/chat/completions")
+	}
+	if n := strings.Count(log.String(), "mend the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
+		t.Errorf("told %d times: %s", n, &log)
+	}
+}
