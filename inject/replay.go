@@ -23,6 +23,19 @@ func (w *work) replay() {
 	}
 }
 
+// Replay inserts what stands in a session into a request that is beside it and shows its history: its cached beginning is the same
+// then. Nothing is drawn, and the request is no turn. The caller has locked the record.
+func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
+	p := Plan{Kind: session.Repeat}
+	if p.Skip = idle(rec, t.Claim); p.Skip != "" {
+		return p
+	}
+	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	w.replay()
+	w.finish()
+	return p
+}
+
 // due says whether the block belongs into this request. Where the provider keeps the history it has the block, except
 // when the request that brought it is sent again. A full list brings back everything, wherever it was inserted.
 func (w *work) due(b *session.Block) bool {

@@ -217,6 +217,7 @@ func (t *turn) identify() {
 		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
 		t.moved = t.ses != nil
 	}
+	t.apart(now)
 	t.waited = t.p.opts.Now().Sub(now)
 	if t.echoed() {
 		defer t.notePast()
@@ -237,6 +238,23 @@ func (t *turn) identify() {
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
 	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
+}
+
+// apart gives a request a session of its own that shares nothing with the one that is stored under its name: the name is that of an
+// application, and what the threader knew of it went with a restart.
+func (t *turn) apart(now time.Time) {
+	if t.ses == nil || !t.found.Loose {
+		return
+	}
+	t.ses.Lock()
+	shares := t.ses.Shares(t.req)
+	t.ses.Unlock()
+	if shares {
+		return
+	}
+	t.p.opts.Store.Release(t.ses, store.Unchanged)
+	t.ses, t.moved = nil, false
+	t.found = t.p.threads.Apart(t.found, t.claim, now)
 }
 
 // catchUp reads a session anew that is in memory and has gone on at another replica meanwhile: because what it sends back did not
@@ -278,6 +296,9 @@ func (t *turn) decide() {
 	rec.Lock()
 	defer rec.Unlock()
 	if t.beside(rec) {
+		if (t.side == session.SideNoTools || t.side == session.SideTools) && rec.GoesOn(t.req) {
+			t.plan = t.set.injector.Replay(rec, inject.Turn{Request: t.req, Claim: t.claim, Now: now})
+		}
 		return
 	}
 	t.plan = t.set.injector.Plan(rec, inject.Turn{

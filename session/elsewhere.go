@@ -1,6 +1,10 @@
 package session
 
-import "precept/wire"
+import (
+	"slices"
+
+	"precept/wire"
+)
 
 // Elsewhere says that the conversation seems to have gone on without this record: another replica served turns of it. Then
 // more than one answer stands behind the list that was seen last, or an answer where none went by here, or the list does not
@@ -19,6 +23,19 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 		}
 	}
 	return answers > 1 || answers == 1 && !r.Replied
+}
+
+// Shares says whether the request goes on with what the record holds. Lock the record.
+func (r *Record) Shares(req *wire.Request) bool {
+	if r.Turns == 0 || req.Delta || len(r.Tail.Keys) == 0 || r.ListHash == req.ListHash {
+		return true
+	}
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+		if slices.Contains(r.Tail.Keys, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
+			return true
+		}
+	}
+	return false
 }
 
 // Adopt takes over what another replica has made of the session since. What is this process' own stays. Lock the record.

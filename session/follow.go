@@ -24,7 +24,7 @@ func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 	if c.Previous != "" {
 		t.pending, t.named = []EchoKey{keyIn(r.scope, "r:"+c.Previous, 0)}, true
 	}
-	if c.Session != "" { // named by its conversation: only a reply id is stronger
+	if c.Space == SpaceConversation { // the provider keeps the history: only a reply id is stronger
 		t.item, t.begun = -1, true
 	}
 	return t

@@ -60,6 +60,23 @@ func (x *head) extended(req *wire.Request) bool {
 	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
 }
 
+// continued says whether the request goes on with what the session's newest one showed, or is that one again, which failed. A
+// window over the history may have moved.
+func (x *head) continued(req *wire.Request, retry bool) bool {
+	if x.items == 0 || req.Delta {
+		return true
+	}
+	if x.list == req.ListHash {
+		return retry || x.flying == 0 && !x.taken || x.flying == 0 && x.replies == 0
+	}
+	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
+		if itemKey(req, i) == x.last {
+			return true
+		}
+	}
+	return false
+}
+
 // againWithin is how long a failed first request is waited for.
 const againWithin = 60 * time.Second
 

@@ -74,6 +74,25 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
+// loose says that the name may stand for more than one conversation: applications set one key for the provider's cache, or one
+// session for a whole process. Agents that are known to name their conversations so are believed.
+func (c *Claim) loose() bool {
+	switch c.Space {
+	case SpaceMetadata, SpaceConversation:
+		return true
+	case SpaceCacheKey:
+		for _, known := range [...]string{"codex", "opencode", "pi"} {
+			if rest, ok := strings.CutPrefix(c.Product, known); ok && (rest == "" || strings.ContainsAny(rest[:1], "-_.")) {
+				return false
+			}
+		}
+		return true
+	case SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity, SpaceHelicone,
+		SpaceLiteLLM, SpaceAgent, SpaceUserID:
+	}
+	return false
+}
+
 // claim finds the name, in the order of what a client meant most.
 func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	if name := Bounded(h.Get("Precept-Session")); name != "" {

@@ -47,6 +47,7 @@ type Resolved struct {
 	Name   string // the client's own where it gave one, else ours
 	Method Method
 	New    bool      // a name of ours was just made: nothing is stored under it
+	Loose  bool      // the name may stand for other conversations, too: compare with what is stored under it (Record.Shares)
 	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
 
 	scope   Scope
@@ -79,15 +80,14 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	if r.items = req.Len(); r.items > 0 {
 		r.last = itemKey(req, r.items-1)
 	}
+	loose := c.loose()
 	switch {
-	case c.Session != "" && c.Space != SpaceConversation:
+	case c.Session != "" && !loose:
 		r.named(sc, c)
 		t.take(&r)
 	case t.follow(&r, c, newTrail(&r, c, req), look):
-	case c.Session == "" && t.shortened(&r, req, look):
-	case c.Session != "":
-		r.named(sc, c)
-		t.take(&r)
+	case loose && t.fits(&r, c, req):
+	case t.shortened(&r, req, look):
 	default:
 		t.begin(&r, c, now)
 	}
@@ -117,6 +117,30 @@ func (r *Resolved) LetGo() {
 
 func (r *Resolved) named(sc Scope, c Claim) {
 	r.ID, r.Name, r.Method = Key(sc.Tenant, c), c.Session, c.Method
+}
+
+// fits names the session by a name that may stand for a whole application, where the request goes on with what the name stood for
+// last, or where nothing is known of it. Lists that share nothing are conversations of their own.
+func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
+	id := Key(r.scope.Tenant, c)
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if h := t.heads.get(id); h != nil && !h.continued(req, c.Retry) {
+		return false
+	}
+	r.named(r.scope, c)
+	r.Loose = true
+	t.heads.take(r)
+	return true
+}
+
+// Apart is the session of its own of a request that shares nothing with what is stored under its loose name.
+func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
+	t.Ended(r, false, now)
+	r.Loose = false
+	t.begin(&r, c, now)
+	r.Echoes = t.note(&r, r.req)
+	return r
 }
 
 // begin opens a session, or finds the one that the same first request opened when it failed a moment ago.

@@ -328,7 +328,73 @@ func TestThreadPreviousResponse(t *testing.T) {
 	}
 	claim.Session, claim.Space, claim.Method = "k", SpaceCacheKey, ByBody
 	claim.Previous = "resp_1"
-	w.other("prompt_cache_key goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	w.same("goes before prompt_cache_key", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+	claim.Product = "codex_exec"
+	w.other("prompt_cache_key of an agent that names its sessions so goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
+}
+
+// A name that a whole application shares names none of its conversations but the first: each is a session, in every turn.
+func TestThreadSharedName(t *testing.T) {
+	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
+		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
+			"calls": func(n int) (wire.Reply, []obj) {
+				id := fmt.Sprintf("call_01A09q90qw90lq91%04d", n)
+				return calls(id), []obj{called(id, "{}"), result(id, "x")}
+			},
+			"words": func(n int) (wire.Reply, []obj) {
+				text := fmt.Sprintf("An answer about the matter number %d, in some words.", n)
+				return texts(text), []obj{said(text), user(fmt.Sprint("and then? ", n))}
+			},
+		} {
+			w := newWorld(t)
+			claim := Claim{Session: "my-app", Space: space, Method: ByBody}
+			lists := make([][]obj, 20)
+			first := make([]Resolved, 20)
+			seen := map[ID]bool{}
+			for i := range lists { // all are under way at once
+				lists[i] = []obj{user(fmt.Sprint("task ", i/2))} // in pairs of equal words
+				first[i] = w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+				seen[first[i].ID] = true
+			}
+			if len(seen) != 20 {
+				t.Fatalf("%s, %s: %d sessions of 20 conversations", space, name, len(seen))
+			}
+			for turn := range 3 {
+				for i := range lists {
+					rep, more := reply(turn*100 + i)
+					w.answer(first[i], rep)
+					lists[i] = append(lists[i], more...)
+				}
+				for i := range lists {
+					r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+					if r.ID != first[i].ID {
+						t.Errorf("%s, %s: turn %d of conversation %d is another session (by %s)", space, name, turn, i, r.Method)
+					}
+					first[i] = r
+				}
+			}
+		}
+	}
+}
+
+// One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at the front.
+func TestThreadNameOfOne(t *testing.T) {
+	w := newWorld(t)
+	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}
+	ask := func(list ...obj) Resolved { return w.th.Resolve(w.sc, claim, chat(t, list...), w.now, nil) }
+	a := ask(user("with context 1: hello"))
+	w.th.Ended(a, false, w.now)
+	w.same("retried", a, ask(user("with context 1: hello")))
+	w.answer(a, texts("hi"))
+	list := []obj{user("with context 1: hello"), said("hi"), user("more")}
+	w.same("goes on", a, ask(list...))
+	w.answer(a, texts("ok"))
+	w.same("a window over it", a, ask(user("more"), said("ok"), user("still")))
+	w.answer(a, texts("yes"))
+	w.same("its first words rewritten", a, ask(user("with context 2: hello"), said("hi"), user("more"), said("ok"), user("still"), said("yes"), user("end")))
+	if a.Name != "chat-1" {
+		t.Errorf("%+v", a)
+	}
 }
 
 func TestThreadAsksTheStoreOnce(t *testing.T) {

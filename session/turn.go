@@ -51,7 +51,7 @@ func (r *Record) meetTools(req *wire.Request) {
 		return
 	}
 	names := shortNames(req.Tools)
-	if !r.HasTools {
+	if !r.HasTools || r.answers(req) { // the first, or another agent that has taken the conversation over
 		r.SystemHash = req.SystemHash
 	} else if len(names) < len(r.ToolNames) {
 		return // a mode with fewer tools: it will end
@@ -111,6 +111,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 			return reason, true
 		}
 	}
+	if r.answers(req) {
+		return "", false
+	}
 	if len(req.Tools) == 0 {
 		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
 			return SideNoTools, true
@@ -123,21 +126,35 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 	return "", false
 }
 
-// sameAgent says that other tools are offered and yet the agent is the same one: a server of tools came up late or went
-// away, or a mode was switched. The tools are then more, or fewer, but not others; and either the conversation goes on
-// or the system text is still the same (for fewer, both). A memory keeper or a sub-agent has its own tools or its own system text.
-func (r *Record) sameAgent(req *wire.Request) bool {
-	now := shortNames(req.Tools)
-	system := req.SystemHash == r.SystemHash
-	switch {
-	case len(r.ToolNames) == 0:
+// answers says whether something new in the request is the result of a call that the session's newest reply made: then it goes on
+// with the session, whatever its tools and its system text are now. A memory keeper answers calls of its own alone.
+func (r *Record) answers(req *wire.Request) bool {
+	if len(r.Calls) == 0 {
 		return false
-	case holds(now, r.ToolNames):
-		return system || r.continues(req)
-	case holds(r.ToolNames, now):
-		return system && r.continues(req)
+	}
+	for i := max(req.New(), 0); i < req.Len(); i++ {
+		for _, res := range req.Item(i).Results {
+			if _, ok := r.Calls[res.CallID]; ok {
+				return true
+			}
+		}
 	}
 	return false
+}
+
+// GoesOn says whether a request beside the conversation shows it, under the same system text: what was inserted in it stands in such
+// a request as well. Lock the record.
+func (r *Record) GoesOn(req *wire.Request) bool {
+	return req.SystemHash == r.SystemHash && !req.Delta && r.continues(req)
+}
+
+// sameAgent says that other tools are offered and yet the agent is the same one: the conversation goes on under the same system
+// text, with the tools of this step; or a server of tools came up late, and there are more of them. A memory keeper or a sub-agent
+// has its own system text.
+func (r *Record) sameAgent(req *wire.Request) bool {
+	system, goesOn := req.SystemHash == r.SystemHash, r.continues(req)
+	more := len(r.ToolNames) > 0 && holds(shortNames(req.Tools), r.ToolNames)
+	return system && goesOn || more && (system || goesOn)
 }
 
 // holds says whether all of few are in many; both are sorted.

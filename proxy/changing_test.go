@@ -1,0 +1,86 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A conversation whose tools, or whose whole agent, change on the way is one session: the block stands at its place in every turn.
+func TestChangingTools(t *testing.T) {
+	tool := func(names ...string) (out []obj) {
+		for _, n := range names {
+			out = append(out, obj{"type": "function", "function": obj{"name": n}})
+		}
+		return out
+	}
+	type step struct {
+		system string
+		tools  []obj
+		words  string // the user goes on with them, else with the result of a call
+	}
+	for name, k := range map[string]struct {
+		steps []step
+		again string // words that get a lesson of their own, in the last step
+	}{
+		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
+		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
+		"handed over":              {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, again: "[two]"},
+		"no tools at the end":      {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
+		"a question without tools": {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			n := 0
+			up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+				b, _ := io.ReadAll(r.Body)
+				n++
+				if strings.Contains(string(b), `"want_text":true`) {
+					_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, in its own words.", n)))
+					return
+				}
+				_, _ = io.WriteString(w, whole(r.URL.Path, int64(n), fmt.Sprintf("call_%024x", n*7919)))
+			})
+			r := newRig(t, up, "", bookOf(t, "one: mend the build", "two: test the parser"), certain())
+			var list []obj
+			previous, session := "", ""
+			for i, s := range k.steps {
+				if i == 0 {
+					list = []obj{{"role": "user", "content": "Please mend the build"}}
+				} else if s.words != "" {
+					list = append(list, obj{"role": "assistant", "content": fmt.Sprintf("This is the answer number %d, in its own words.", n)}, obj{"role": "user", "content": s.words})
+				} else {
+					id := fmt.Sprintf("call_%024x", n*7919)
+					list = append(list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": fmt.Sprintf(`{"n":%d}`, i)}}}}, obj{"role": "tool", "tool_call_id": id, "content": fmt.Sprint("done ", i)})
+				}
+				body := obj{"messages": append([]obj{{"role": "system", "content": s.system}}, list...), "want_text": i+1 < len(k.steps) && k.steps[i+1].words != ""}
+				if s.tools != nil {
+					body["tools"] = s.tools
+				}
+				text, _ := json.Marshal(body)
+				res, _ := r.send(t, "POST", chatPath, nil, string(text))
+				got := string(up.last(t).body)
+				if c := strings.Count(got, "[one]"); c != 1 {
+					t.Errorf("step %d: %d blocks: %s", i, c, got)
+				}
+				var sent struct{ Messages []json.RawMessage }
+				_ = json.Unmarshal([]byte(got), &sent)
+				if first := string(sent.Messages[1]); previous != "" && first != previous {
+					t.Errorf("step %d: the block moved: %s, before %s", i, first, previous)
+				} else {
+					previous = first
+				}
+				if name := res.Header.Get("Precept-Session"); session != "" && name != session {
+					t.Errorf("step %d is of another session", i)
+				} else {
+					session = name
+				}
+				if i == len(k.steps)-1 && k.again != "" && strings.Count(got, k.again) != 1 {
+					t.Errorf("the new agent got no lesson: %s", got)
+				}
+			}
+		})
+	}
+}

@@ -1,0 +1,46 @@
+package proxy
+
+import (
+	"fmt"
+	"strings"
+	"sync"
+	"testing"
+)
+
+// An application gives one prompt_cache_key to all its conversations: each gets its lesson, at once and after a restart.
+func TestOneKeyForAnApplication(t *testing.T) {
+	up := newUpstream(t, model(t))
+	dir, book := t.TempDir(), bookOf(t, "one: mend the build")
+	r := newRig(t, up, dir, book, certain())
+	names := func(from int) map[string]bool {
+		var mu sync.Mutex
+		var wg sync.WaitGroup
+		out := map[string]bool{}
+		for i := range 20 {
+			wg.Go(func() {
+				body := fmt.Sprintf(`{"prompt_cache_key":"my-app","messages":[{"role":"system","content":"You build."},{"role":"user","content":"Please mend the build %d"}],"tools":[{"type":"function","function":{"name":"bash"}}]}`, from+i)
+				res, _ := r.send(t, "POST", chatPath, nil, body)
+				mu.Lock()
+				defer mu.Unlock()
+				out[res.Header.Get("Precept-Session")] = true
+			})
+		}
+		wg.Wait()
+		return out
+	}
+	if got := names(0); len(got) != 20 || !got["my-app"] {
+		t.Fatalf("%d sessions: %v", len(got), got)
+	}
+	r.stop()
+	r = newRig(t, up, dir, book, certain())
+	if got := names(100); len(got) != 20 || got["my-app"] {
+		t.Errorf("after a restart %d sessions: %v", len(got), got)
+	}
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	for _, s := range up.got {
+		if strings.Count(string(s.body), "[one]") != 1 {
+			t.Errorf("%s", s.body)
+		}
+	}
+}
