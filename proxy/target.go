@@ -65,7 +65,7 @@ func undoubled(p string) string {
 // with the upstream's whole path is there already; every other is appended as it is.
 func (t *target) place(p string) string {
 	p = undoubled(p)
-	if rest := strings.TrimPrefix(p, "/openai/deployments/"); rest != p { // Azure: beside /openai/v1, not below it
+	if strings.HasPrefix(p, "/openai/deployments/") { // Azure: beside /openai/v1, not below it
 		return strings.TrimSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai") + p
 	}
 	if t.versioned && strings.HasPrefix(p, t.path+"/") {

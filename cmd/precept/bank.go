@@ -81,7 +81,10 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		return err
 	}
 	if place == nil {
-		watcher := lesson.NewWatcher(cfg.Lessons, p.lessons)
+		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) {
+			p.lessons(b, problems)
+			p.reindex(cfg)
+		})
 		watcher.Panicked = p.panicked
 		book, problems, err := watcher.Load()
 		if err != nil {

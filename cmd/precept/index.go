@@ -1,0 +1,46 @@
+package main
+
+import (
+	"context"
+	"math"
+	"time"
+
+	"precept/bank"
+	"precept/bandit"
+	"precept/configs"
+	"precept/lesson"
+)
+
+// indexLimit is how long writing the index may take.
+const indexLimit = 10 * time.Second
+
+// reindex writes the index of a directory of lessons anew when somebody has changed the lessons by hand, with what was counted of
+// them. A directory that cannot be written has no index, and works without.
+func (p *parts) reindex(cfg *configs.Config) {
+	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
+	defer cancel()
+	b := bank.New(bank.Options{Place: bank.Directory(cfg.Lessons), Now: p.now, Checks: lesson.Checks{Secrets: secrets}, Counts: p.counts})
+	if err := b.Reindex(ctx); err != nil {
+		p.log.Debug("the index of the lessons could not be written", "error", err)
+	}
+}
+
+// counts are the successes and failures of the sessions that had a lesson as it stands now, in the default tenant or its own.
+func (p *parts) counts(slug string) lesson.Counts {
+	l, ok := p.book.Load().Get(slug)
+	if !ok || p.proxy == nil {
+		return lesson.Counts{}
+	}
+	tenant := l.Scope.Tenant
+	if tenant == "" {
+		tenant = "default"
+	}
+	text, counters := l.Text(), p.store.Beliefs(tenant)
+	arm := p.proxy.Presentation().Present(l, &text, counters).Arm
+	return rounded(counters, arm)
+}
+
+func rounded(c *bandit.Counters, arm bandit.Arm) lesson.Counts {
+	good, bad := c.RawCounts(arm)
+	return lesson.Counts{Success: int(math.Round(good)), Failure: int(math.Round(bad))}
+}
