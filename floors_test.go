@@ -60,6 +60,8 @@ func rooms() map[string][]string {
 		"golang.org/x/text":                        {"lesson"},
 		"github.com/google/uuid":                   {"sample"},
 		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
+		"github.com/prometheus/common":             {"cmd/precept"},
+		"github.com/prometheus/client_model":       {"cmd/precept"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
 		"github.com/parquet-go/parquet-go":         {"cmd/precept"},

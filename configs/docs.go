@@ -1,7 +1,8 @@
 package configs
 
 import (
-	_ "embed" // precept.yaml
+	"embed"
+	"io/fs"
 	"strings"
 
 	"github.com/goccy/go-yaml/ast"
@@ -10,6 +11,18 @@ import (
 
 //go:embed precept.yaml
 var reference string
+
+//go:embed lessons
+var starter embed.FS
+
+// Starter are the lessons that come with precept, for those who ask for them.
+func Starter() fs.FS {
+	sub, err := fs.Sub(starter, "lessons")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
 
 // Reference is precept.yaml: every key with its comment and its default.
 func Reference() string { return reference }

@@ -90,22 +90,29 @@ func Names() []Name {
 
 // RestartKeys lists the keys that differ between two configurations and cannot be taken over by a running server.
 func RestartKeys(old, now *Config) []string {
-	var out []string
-	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
-	for _, f := range leaves() {
-		if f.tag.Get("restart") == "yes" && !reflect.DeepEqual(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
-			out = append(out, f.path)
-		}
-	}
-	return out
+	return differing(old, now, func(f field) bool { return f.tag.Get("restart") == "yes" })
 }
 
 // NoEffect lists the keys that were set and that this release does nothing with: silence would be taken for consent.
 func NoEffect(c *Config) []string {
+	return differing(Default(), c, func(f field) bool { return f.tag.Get("later") == "yes" })
+}
+
+// Changed lists the keys that are not at their defaults.
+func Changed(c *Config) []string {
+	return differing(Default(), c, func(field) bool { return true })
+}
+
+// differing lists the keys in which two configurations differ.
+func differing(old, now *Config, asked func(field) bool) []string {
 	var out []string
-	a, b := reflect.ValueOf(Default()).Elem(), reflect.ValueOf(c).Elem()
+	a, b := reflect.ValueOf(old).Elem(), reflect.ValueOf(now).Elem()
 	for _, f := range leaves() {
-		if f.tag.Get("later") == "yes" && !reflect.DeepEqual(a.FieldByIndex(f.index).Interface(), b.FieldByIndex(f.index).Interface()) {
+		x, y := a.FieldByIndex(f.index), b.FieldByIndex(f.index)
+		if x.Kind() == reflect.Slice && x.Len()+y.Len() == 0 { // none is none, however it is written
+			continue
+		}
+		if asked(f) && !reflect.DeepEqual(x.Interface(), y.Interface()) {
 			out = append(out, f.path)
 		}
 	}

@@ -28,6 +28,11 @@ var errNoServer = errors.New("no server runs on this data directory")
 // askAdmin gets a JSON answer from the admin listener of the server that run.json names. The error is errNoServer where
 // nobody answers; everything else is the server's own word, which reading the store instead would only hide.
 func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, into any) error {
+	return w.readAdmin(ctx, cfg, path, func(r io.Reader) error { return json.NewDecoder(r).Decode(into) })
+}
+
+// readAdmin is askAdmin for an answer of any form.
+func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := readRunFile(cfg.DataDir)
 	if err != nil {
 		return errNoServer
@@ -49,7 +54,7 @@ func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, 
 	if res.StatusCode != http.StatusOK {
 		return refusal(at.Admin, res)
 	}
-	return json.NewDecoder(io.LimitReader(res.Body, maxAnswer)).Decode(into)
+	return read(io.LimitReader(res.Body, maxAnswer))
 }
 
 // refusal says what a server's answer means to the person who asked, and what to do.

@@ -81,7 +81,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		return err
 	}
 	if place == nil {
-		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) {
+		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
 			p.lessons(b, problems)
 			p.reindex(cfg)
 		})

@@ -40,13 +40,25 @@ func (w *world) check() *cobra.Command {
 			return err
 		}
 		if print {
-			text, err := cfg.Effective()
-			fmt.Fprint(w.out, text)
-			return err
+			return w.printConfig(cfg)
 		}
 		return w.checkLessons(cfg, asJSON)
 	}
 	return c
+}
+
+// printConfig prints the configuration in force, without secrets, and which keys of it are not at their defaults.
+func (w *world) printConfig(cfg *configs.Config) error {
+	text, err := cfg.Effective()
+	if err != nil {
+		return err
+	}
+	changed := "none"
+	if keys := configs.Changed(cfg); len(keys) > 0 {
+		changed = strings.Join(keys, " ")
+	}
+	_, err = fmt.Fprintf(w.out, "%s# not at their defaults: %s\n", text, changed)
+	return err
 }
 
 // checkLessons reads the bank and answers.

@@ -5,8 +5,8 @@ import (
 	"math"
 	"time"
 
-	"precept/bank"
 	"precept/bandit"
+	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
 )

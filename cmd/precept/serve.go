@@ -51,10 +51,14 @@ func (w *world) serve() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	flags := addConfigFlags(c)
+	show := c.Flags().Bool("print-config", false, "print the configuration in force, without secrets, and end")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := flags.load(w, false)
 		if err != nil {
 			return err
+		}
+		if *show {
+			return w.printConfig(cfg)
 		}
 		s := &server{world: w, flags: flags, cfg: cfg, log: newLogger(w.err, cfg.Log)}
 		return s.run(c.Context())
