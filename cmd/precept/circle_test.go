@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -51,7 +52,7 @@ func TestCircle(t *testing.T) {
 		}
 		found := false
 		for _, v := range want {
-			found = found || r.Verdict == v
+			found = found || slices.Contains(r.Verdicts, v)
 		}
 		if !found || r.NInjected == 0 {
 			t.Errorf("%s: %+v", slug, r)
@@ -124,6 +125,7 @@ type circleRow struct {
 	Matched   int64  `json:"matched"`
 	Picked    int64  `json:"picked"`
 	NInjected int64  `json:"n_injected"`
+	Verdicts  []string
 }
 
 func circleReport(t *testing.T, admin, token string) map[string]circleRow {
@@ -145,8 +147,11 @@ func circleReport(t *testing.T, admin, token string) map[string]circleRow {
 		t.Fatal(err)
 	}
 	rows := map[string]circleRow{}
-	for _, r := range rep.Lessons {
-		rows[r.Slug] = r
+	for _, r := range rep.Lessons { // a lesson that became a caution has one row for each way in which it was shown
+		all := rows[r.Slug]
+		all.Slug, all.Verdicts = r.Slug, append(all.Verdicts, r.Verdict)
+		all.Matched, all.Picked, all.NInjected = all.Matched+r.Matched, all.Picked+r.Picked, all.NInjected+r.NInjected
+		rows[r.Slug] = all
 	}
 	return rows
 }
