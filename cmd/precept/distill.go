@@ -123,7 +123,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		return fmt.Errorf("somebody else is distilling %s; what is new there is read by them", printable(strings.Join(sum.Busy, ", ")))
+		return fmt.Errorf("somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then", printable(strings.Join(sum.Busy, ", ")))
 	}
 	return nil
 }

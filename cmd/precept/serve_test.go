@@ -83,6 +83,16 @@ func (p *process) eventually(what string, ok func() bool) {
 	p.t.Fatalf("%s does not come\n%s", what, p.log.String())
 }
 
+// eventually waits for something that takes a moment, whoever does it.
+func eventually(t *testing.T, what string, ok func() bool) {
+	t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatalf("%s does not come", what)
+		}
+	}
+}
+
 // exit waits for the process's end and gives its code.
 func (p *process) exit() int {
 	p.t.Helper()

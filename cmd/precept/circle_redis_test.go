@@ -1,0 +1,182 @@
+package main
+
+import (
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/store/storetest"
+)
+
+// Two servers share their store and their lessons in Redis. What an agent writes at one of them, by API or by writ, is there at
+// the other; what it deletes is gone at both; the writ is answered at whichever of them has its next turn.
+func TestAgentLessonsInRedis(t *testing.T) {
+	t.Parallel()
+	const note = "/lesson parser deadlock: Close the parser first."
+	up := newTeller(t, false, note, "Fine.")
+	shared := []string{
+		"--upstream", up.URL + "/v1", "--store-url", storetest.StartRedis(t).URL(), "--lessons", "redis://", "--bandit-objective", "all", "--bandit-epsilon", "0",
+		"--bandit-control", "0", "--writ-enabled", "--writ-trust", "own",
+	}
+	one, two := start(t, t.TempDir(), shared...), start(t, t.TempDir(), shared...)
+	here, there := lessonsOf{t, one.Data, "coder", "sk-one"}, lessonsOf{t, two.Data, "coder", "sk-one"}
+	lists := func(n int) func() bool {
+		return func() bool { ids, _ := there.list(""); return len(ids) == n }
+	}
+
+	l := here.create("build cache is stale", "Clear the cache first.")
+	eventually(t, "the other server to list it", lists(1))
+	if code, b := there.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Clear the build cache first."}); code != http.StatusOK {
+		t.Fatalf("%d %s", code, b)
+	}
+	eventually(t, "the first server to see the change", func() bool {
+		_, b := here.do("GET", "/"+l.ID, nil)
+		return strings.Contains(string(b), "Clear the build cache first.")
+	})
+	for _, o := range []lessonsOf{{t, two.Data, "reviewer", "sk-one"}, {t, one.Data, "reviewer", "sk-one"}} {
+		if code, _ := o.do("GET", "/"+l.ID, nil); code != http.StatusNotFound {
+			t.Errorf("another agent's lesson: %d", code)
+		}
+	}
+	eventually(t, "it to be injected at the other server", func() bool {
+		a := &writer{t: t, base: two.Data, dialect: "chat"}
+		a.user("The build cache is stale, they say.")
+		a.send(false)
+		return strings.Contains(up.texts(t)[0], "Clear the build cache first.")
+	})
+
+	a := &writer{t: t, base: one.Data, dialect: "chat", header: map[string]string{"Precept-Session": "moving"}}
+	up.mu.Lock()
+	up.asked, up.says = nil, []string{note, "Fine."}
+	up.mu.Unlock()
+	a.user("Mend the parser.")
+	a.send(false)
+	eventually(t, "the writ to be carried out", lists(2))
+	a.said(note)
+	a.user("Go on.")
+	a.base = two.Data
+	a.send(false)
+	if got := up.texts(t); !strings.HasPrefix(got[len(got)-1], "[/lesson create] OK: recorded lesson #parser-deadlock-") {
+		t.Errorf("the other server does not answer: %q", got)
+	}
+
+	ids, _ := there.list("")
+	for _, id := range ids {
+		if code, b := there.do("DELETE", "/"+id, nil); code != http.StatusNoContent {
+			t.Errorf("%d %s", code, b)
+		}
+	}
+	eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
+}
+
+// A distiller that is killed while a model judges leaves nothing half done: the next one goes on behind the last session that was
+// judged, so that at most one is judged, and paid, twice. While somebody else is at it nobody begins.
+func TestDistilGoesOnAfterAKill(t *testing.T) {
+	t.Parallel()
+	for _, kind := range []string{"sqlite", "redis"} {
+		t.Run(kind, func(t *testing.T) {
+			t.Parallel()
+			const sessions = 40
+			var asked atomic.Int64
+			hold := make(chan struct{})
+			judge := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				data, _ := io.ReadAll(r.Body)
+				content := `{"lessons":[]}`
+				if strings.Contains(string(data), "Say how it ended") {
+					if content = `{"outcome":"success","reason":"r"}`; asked.Add(1) > sessions/2 {
+						select {
+						case <-hold:
+						case <-r.Context().Done():
+						}
+					}
+				}
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprintf(w, `{"choices":[{"finish_reason":"stop","message":{"content":%q}}],"usage":{"prompt_tokens":9,"completion_tokens":1}}`, content)
+			}))
+			t.Cleanup(judge.Close)
+			dir := t.TempDir()
+			at := []string{"--data-dir", dir}
+			var server *storetest.Redis
+			if kind == "redis" {
+				server = storetest.StartRedis(t)
+				at = append(at, "--store-url", server.URL())
+			}
+			past := filepath.Join(dir, "past.jsonl")
+			if err := os.WriteFile(past, []byte(transcripts(sessions)), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			mustVerb(t, append([]string{"import", past}, at...)...)
+			distil := append([]string{"distill", "--json", "--judge", judge.URL + "/v1", "--model", "m", "--lessons", t.TempDir()}, at...)
+
+			first := exec.Command("precept", distil...) //nolint:noctx // it is killed below
+			if err := first.Start(); err != nil {
+				t.Fatal(err)
+			}
+			eventually(t, "half of them to be judged", func() bool { return asked.Load() > sessions/2 })
+			if _, told, code := verb(t, "", distil...); code != 1 || !strings.Contains(told, "somebody else is distilling default") {
+				t.Errorf("a second one beside the first: %d %s", code, told)
+			}
+			if err := first.Process.Kill(); err != nil {
+				t.Fatal(err)
+			}
+			_ = first.Wait()
+			close(hold)
+			before := asked.Load()
+			later := time.Now
+			if kind == "redis" {
+				expire(t, server, "claim:distill:")
+			} else {
+				later = func() time.Time { return time.Now().Add(3 * time.Minute) }
+			}
+			var sum struct{ Read, Unchanged, Judged int }
+			var out, told lockedBuffer
+			w := &world{in: strings.NewReader(""), out: &out, err: &told, env: func(string) (string, bool) { return "", false }, now: later, random: rand.Reader}
+			if code := w.execute(t.Context(), distil); code != 0 || json.Unmarshal([]byte(out.String()), &sum) != nil {
+				t.Fatalf("%d %s%s", code, out.String(), told.String())
+			}
+			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+1 {
+				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())
+			}
+		})
+	}
+}
+
+// expire ends the time of the one key that has this in its name, as if it had passed.
+func expire(t *testing.T, server *storetest.Redis, part string) {
+	t.Helper()
+	keys, _ := server.Must(t, "KEYS", "*"+part+"*").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("keys %v", keys)
+	}
+	name, _ := keys[0].(string)
+	if left, _ := server.Must(t, "PTTL", name).(int64); left <= 0 || left > 2*60*1000 {
+		t.Errorf("%s lives for %d ms", name, left)
+	}
+	server.Must(t, "PEXPIRE", name, "0")
+}
+
+// transcripts are past sessions, each with a tool that fails.
+func transcripts(n int) string {
+	var b strings.Builder
+	for i := range n {
+		line, _ := json.Marshal(map[string]any{"source": "s", "id": fmt.Sprint("run-", i), "messages": []map[string]any{
+			{"role": "user", "content": fmt.Sprint("build target ", i)},
+			{"role": "assistant", "tool_calls": []any{map[string]any{"id": fmt.Sprint("c", i), "type": "function", "function": map[string]any{"name": "make", "arguments": "{}"}}}},
+			{"role": "tool", "tool_call_id": fmt.Sprint("c", i), "content": "error: no rule"},
+			{"role": "assistant", "content": "done"},
+		}})
+		b.Write(slices.Concat(line, []byte("\n")))
+	}
+	return b.String()
+}
