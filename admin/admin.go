@@ -3,6 +3,7 @@ package admin
 import (
 	"context"
 	"errors"
+	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
@@ -60,6 +61,8 @@ type Server struct {
 	access   atomic.Pointer[access]
 	sessions *sessions
 	throttle *throttle
+	terms    []term
+	pages    map[string]*template.Template
 }
 
 // ErrNoToken is returned for an Access that would leave the door without a lock, or with one that anybody opens.
@@ -67,7 +70,10 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now)}
+	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary()}
+	if err := s.parse(); err != nil {
+		return nil, err
+	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
 	}
@@ -95,7 +101,9 @@ func (s *Server) open(e *echo.Echo) {
 
 // locked registers what needs one.
 func (s *Server) locked(g *echo.Group) {
-	g.GET("/", s.index)
+	for _, p := range s.dashboard() {
+		g.GET(p.Path, p.Serve)
+	}
 	g.POST("/logout", s.logout)
 	g.GET("/api/report", s.report)
 	g.POST("/api/forget", s.forget)

@@ -181,7 +181,7 @@ func TestTokenOpens(t *testing.T) {
 func TestOpenPaths(t *testing.T) {
 	notReady := errors.New("draining")
 	f := newFixture(t, func(o *Options) { o.Ready = func() error { return notReady } })
-	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/refresh.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
+	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
 		}

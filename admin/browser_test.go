@@ -106,7 +106,7 @@ func TestBrowser(t *testing.T) {
 		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`: "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
 		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:        "true",
 		`document.querySelector("caption").textContent.length > 40`:                      "true",
-		`document.images.length`: "0",
+		`document.images.length`: "1",
 		`document.querySelector("tbody tr:nth-child(4) th").textContent`:                                f.reports.report.Lessons[0].Slug,
 		`document.querySelector(".figures td").textContent`:                                             "<b>12</b>",
 		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet is in force

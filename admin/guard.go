@@ -124,7 +124,7 @@ func (s *Server) refuse(c echo.Context) error {
 // unknown answers who brings nothing (or nothing of use): people get the login page, programs a sentence.
 func (s *Server) unknown(c echo.Context) error {
 	if c.Request().Method == http.MethodGet && wantsHTML(c.Request()) {
-		return s.render(c, http.StatusUnauthorized, "login.html", nil)
+		return s.render(c, http.StatusUnauthorized, "login", "login.html", nil)
 	}
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized, "wants an admin token: Authorization: Bearer ..., or log in at /login")
@@ -175,7 +175,7 @@ func ownOrigin(r *http.Request) bool {
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		return s.render(c, http.StatusOK, "login.html", nil)
+		return s.render(c, http.StatusOK, "login", "login.html", nil)
 	}
 	a := s.access.Load()
 	i := a.find(token)

@@ -5,73 +5,61 @@ import (
 	"embed"
 	"fmt"
 	"html/template"
+	"io/fs"
+	"mime"
 	"net/http"
+	"path"
 	"strings"
 
 	"github.com/labstack/echo/v4"
 )
 
-//go:embed pages/*.html static/*
+//go:embed pages/*.html static
 var files embed.FS
 
-// pages parses the templates; at every use, which costs less than a millisecond and spares a package variable.
-func pages() (*template.Template, error) {
-	return template.ParseFS(files, "pages/*.html")
+// parse reads the templates: each page for itself, with the layout and the parts, so that every page can have a "main" of its own.
+func (s *Server) parse() error {
+	names, err := fs.Glob(files, "pages/*.html")
+	if err != nil {
+		return fmt.Errorf("list the pages: %w", err)
+	}
+	s.pages = make(map[string]*template.Template, len(names))
+	for _, name := range names {
+		t, err := template.New(path.Base(name)).Funcs(s.functions()).ParseFS(files, "pages/layout.html", "pages/parts.html", name)
+		if err != nil {
+			return fmt.Errorf("parse the page %s: %w", name, err)
+		}
+		s.pages[strings.TrimSuffix(path.Base(name), ".html")] = t
+	}
+	return nil
 }
 
 // render answers a page: rendered whole before the first byte goes out, so that a fault never gives half a page.
-func (s *Server) render(c echo.Context, status int, name string, data any) error {
-	t, err := pages()
-	if err != nil {
-		return fmt.Errorf("parse the pages: %w", err)
+func (s *Server) render(c echo.Context, status int, page, name string, data any) error {
+	t, ok := s.pages[page]
+	if !ok {
+		return fmt.Errorf("there is no page %q", page)
 	}
 	var b bytes.Buffer
 	if err := t.ExecuteTemplate(&b, name, data); err != nil {
-		return fmt.Errorf("render %s: %w", name, err)
+		return fmt.Errorf("render %s: %w", page, err)
 	}
 	return c.HTMLBlob(status, b.Bytes())
 }
 
-// static answers the style sheet and the refresher.
+// static answers style sheets, scripts and icons.
 func static(c echo.Context) error {
 	name := c.Param("name")
+	if !fs.ValidPath(name) {
+		return echo.ErrNotFound
+	}
 	b, err := files.ReadFile("static/" + name)
 	if err != nil {
 		return echo.ErrNotFound
 	}
-	kind := "text/css; charset=utf-8"
-	if strings.HasSuffix(name, ".js") {
-		kind = "text/javascript; charset=utf-8"
+	kind := mime.TypeByExtension(path.Ext(name))
+	if kind == "" {
+		kind = "text/plain; charset=utf-8" // licences
 	}
 	return c.Blob(http.StatusOK, kind, b)
-}
-
-// index is the first page: the effect table.
-func (s *Server) index(c echo.Context) error {
-	q, err := query(c)
-	if err != nil {
-		return err
-	}
-	v := view{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional}
-	if one, ok := c.Get(sessionKey).(*session); ok {
-		v.CSRF = one.csrf
-	}
-	if s.options.Figures != nil {
-		v.Figures = s.options.Figures(c.Request().Context())
-	}
-	switch {
-	case s.options.Report == nil:
-		v.Problem = "There is no report yet."
-	default:
-		r, err := s.options.Report.Report(c.Request().Context(), q)
-		if err != nil {
-			if s.options.Log != nil {
-				s.options.Log.Error("report failed", "tenant", q.Tenant, "error", err)
-			}
-			v.Problem = "The report cannot be read right now; the log says why. Requests are not affected."
-			break
-		}
-		v.fill(r, s.options.Truth)
-	}
-	return s.render(c, http.StatusOK, "index.html", v)
 }

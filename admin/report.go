@@ -34,6 +34,21 @@ func (s *Server) report(c echo.Context) error {
 	return c.JSON(http.StatusOK, r)
 }
 
+// readReport makes the report for a page; without one it says why, in a sentence for the page.
+func (s *Server) readReport(c echo.Context, q Query) (r report.Report, problem string) {
+	if s.options.Report == nil {
+		return r, "There is no report yet."
+	}
+	r, err := s.options.Report.Report(c.Request().Context(), q)
+	if err != nil {
+		if s.options.Log != nil {
+			s.options.Log.Error("report failed", "tenant", q.Tenant, "error", err)
+		}
+		return r, "The report cannot be read right now; the log says why. Requests are not affected."
+	}
+	return r, ""
+}
+
 // query reads tenant, window, provisional, what_if and explain.
 func query(c echo.Context) (Query, error) {
 	q := Query{Tenant: c.QueryParam("tenant")}

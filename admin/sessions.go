@@ -21,6 +21,7 @@ type session struct {
 	csrf  string
 	token [sha256.Size]byte // digest of the token it came with: when that is taken away, the session ends
 	until time.Time
+	said  string // what the last action did, for the next page; under the lock of sessions
 }
 
 // sessions is kept in memory only: after a restart people log in again. The key is the digest of the cookie.
@@ -87,6 +88,22 @@ func (s *sessions) end(id string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.byID, sha256.Sum256([]byte(id)))
+}
+
+// tell keeps a sentence for the next page that the browser is shown.
+func (s *sessions) tell(one *session, notice string) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	one.said = notice
+}
+
+// notice is the sentence that was kept, once.
+func (s *sessions) notice(one *session) string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	said := one.said
+	one.said = ""
+	return said
 }
 
 // vouches says that a CSRF token is the session's.

@@ -16,8 +16,6 @@ import (
 type view struct {
 	Tenant, Window string
 	Provisional    bool
-	CSRF           string
-	Problem        string   // why there is no table
 	Warnings       []string // what makes the table doubtful
 	Notes          []string // what it leaves out
 	Caption        string

@@ -1,0 +1,120 @@
+package admin
+
+import (
+	"net/http"
+	"net/url"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+)
+
+// page is one page of the dashboard.
+type page struct {
+	Name  string // in the navigation; "" stands not in it
+	Path  string // as echo routes it
+	Serve echo.HandlerFunc
+}
+
+// dashboard lists the pages in the order of the navigation. What is not there yet has no line.
+func (s *Server) dashboard() []page {
+	return []page{
+		{Name: "Overview", Path: "/", Serve: s.overview},
+	}
+}
+
+// link is an entry of the navigation.
+type link struct {
+	Name, Href, Badge string
+	Here              bool
+}
+
+// shown is what a handler gives to be shown.
+type shown struct {
+	Page    string // the template's name, without .html
+	Title   string
+	Live    bool   // the page keeps itself new
+	Problem string // why there is nothing, or not all
+	Status  int    // 0: 200
+	Data    any
+}
+
+// frame is what every page is rendered with: the page's own data, and what stands around it.
+type frame struct {
+	shown
+	Nav    []link
+	Terms  []term
+	Tenant string
+	CSRF   string // "" for a program with a token: no forms that write
+	Notice string // what the last action did
+
+	path  string
+	query url.Values
+}
+
+// show answers with a page inside the frame.
+func (s *Server) show(c echo.Context, v shown) error {
+	f := frame{shown: v, Terms: s.terms, path: c.Request().URL.Path, query: c.QueryParams()}
+	f.Tenant = f.query.Get("tenant")
+	if f.Tenant == "" {
+		f.Tenant = "default"
+	}
+	if one, ok := c.Get(sessionKey).(*session); ok {
+		f.CSRF, f.Notice = one.csrf, s.sessions.notice(one)
+	}
+	for _, p := range s.dashboard() {
+		if p.Name == "" {
+			continue
+		}
+		here := f.path == p.Path || (p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/"))
+		f.Nav = append(f.Nav, link{Name: p.Name, Href: f.Link(p.Path), Here: here})
+	}
+	if v.Status == 0 {
+		v.Status = http.StatusOK
+	}
+	return s.render(c, v.Status, v.Page, "layout", f)
+}
+
+// Link is another page for the same tenant; further arguments are keys and values of its query.
+func (f frame) Link(path string, query ...string) string {
+	q := url.Values{}
+	if t := f.query.Get("tenant"); t != "" {
+		q.Set("tenant", t)
+	}
+	for i := 0; i+1 < len(query); i += 2 {
+		q.Set(query[i], query[i+1])
+	}
+	return address(path, q)
+}
+
+// With is this page with another query; an empty value takes a key away. Another order or filter begins with the first rows.
+func (f frame) With(query ...string) string {
+	q := url.Values{}
+	for k, v := range f.query {
+		if k != "page" {
+			q[k] = v
+		}
+	}
+	for i := 0; i+1 < len(query); i += 2 {
+		q.Set(query[i], query[i+1])
+		if query[i+1] == "" {
+			q.Del(query[i])
+		}
+	}
+	return address(f.path, q)
+}
+
+func address(path string, q url.Values) string {
+	u := url.URL{Path: path, RawQuery: q.Encode()}
+	return u.String()
+}
+
+// seeOther leads a browser away from a form that it has sent, to a page of ours; notice is shown there, once.
+func (s *Server) seeOther(c echo.Context, path, notice string) error {
+	if one, ok := c.Get(sessionKey).(*session); ok {
+		s.sessions.tell(one, notice)
+	}
+	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+		path = "/"
+	}
+	return c.Redirect(http.StatusSeeOther, path)
+}

@@ -1,0 +1,27 @@
+package admin
+
+// term is a word of the dashboard with its definition.
+type term struct {
+	Key  string
+	Name string
+	Unit string // of the number that it heads; "" for words, and for counts that need none
+	Text string
+}
+
+// glossary defines every number and every word of the dashboard that is not plain English.
+func glossary() []term {
+	return []term{
+		{"effect", "Effect", "points", "How much the lesson changes the reward of a session: the mean where it was injected less the mean where a coin withheld it. 1 point is 0.01 of reward."},
+		{"interval", "95% interval", "points", "Where the effect lies, with 95% certainty, however often you look (a confidence sequence)."},
+		{"injected", "Injected", "sessions", "Closed sessions with a reward in which the agent saw the lesson."},
+		{"withheld", "Withheld", "sessions", "Closed sessions with a reward in which the lesson was picked and a coin kept it back: what the effect is measured against."},
+		{"told", "Told", "sessions", "Closed sessions of which somebody or something told the outcome: injected and withheld together."},
+		{"matched", "Matched", "sessions", "Closed sessions in which a trigger of the lesson fired."},
+		{"picked", "Picked", "sessions", "Closed sessions in which the lesson was chosen, be it injected or withheld."},
+		{"refused", "Refused upstream", "sessions", "Closed sessions whose changed request the upstream refused, with the lesson and without it. They stay in the comparison."},
+		{"p-helps", "P(helps), model", "percent", "How likely the chooser's model holds it that the lesson helps. It decides what is picked; it is no proof."},
+		{"tokens", "Tokens", "tokens", "What one injection of the lesson adds to a request, estimated."},
+		{"state", "State", "", "candidate or quarantined: waits for approval. trial: withheld often, to be measured. active: in force. caution: presented as a warning. benched, superseded, expired, archived, rejected: out of force."},
+		{"verdict", "Verdict", "", "What may be said of the lesson today. Only proven and helps/harms are measured; likely is the chooser's model."},
+	}
+}

@@ -1,0 +1,89 @@
+package admin
+
+import (
+	"fmt"
+	"html/template"
+	"strings"
+	"time"
+)
+
+// stat is a figure with its unit and its definition, which are its term's.
+type stat struct {
+	Term  term
+	Value string
+	Note  string // what it is measured against, or since when
+	Tone  string // good, bad, warn or nothing
+}
+
+// sorter is a column's head that sorts.
+type sorter struct{ Name, Href, Label, Arrow string }
+
+// Sorter sorts this page by a column: first as it is most wanted (down is largest first), the second time the other way.
+func (f frame) Sorter(key, name string, down bool) sorter {
+	one, other, words := key, "-"+key, [2]string{"smallest first", "largest first"}
+	if down {
+		one, other, words = other, one, [2]string{words[1], words[0]}
+	}
+	out := sorter{Name: name, Href: f.With("sort", one), Label: "Sort by " + name + ", " + words[0]}
+	switch f.query.Get("sort") {
+	case one:
+		out.Href, out.Label = f.With("sort", other), "Sort by "+name+", "+words[1]
+		out.Arrow = arrow(one)
+	case other:
+		out.Arrow = arrow(other)
+	}
+	return out
+}
+
+func arrow(key string) string {
+	if strings.HasPrefix(key, "-") {
+		return "▼"
+	}
+	return "▲"
+}
+
+// pager is which rows are shown.
+type pager struct {
+	First, Last, Total int
+	Prev, Next         string
+}
+
+// rowsPerPage is how many rows of a table a page shows.
+const rowsPerPage = 100
+
+// pageOf cuts the rows that the query's page names out of total; from and to are their bounds. A page beyond the last is the last.
+func (f frame) pageOf(total, size int) (p pager, from, to int) {
+	n := 1
+	if _, err := fmt.Sscanf(f.query.Get("page"), "%d", &n); err != nil || n < 1 {
+		n = 1
+	}
+	n = min(n, max(1, (total+size-1)/size))
+	from, to = (n-1)*size, min(n*size, total)
+	p = pager{First: from + 1, Last: to, Total: total}
+	if n > 1 {
+		p.Prev = f.With("page", fmt.Sprint(n-1))
+	}
+	if to < total {
+		p.Next = f.With("page", fmt.Sprint(n+1))
+	}
+	return p, from, to
+}
+
+// functions are what templates may call.
+func (s *Server) functions() template.FuncMap {
+	return template.FuncMap{
+		"term":    s.term,
+		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
+		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	}
+}
+
+// term finds a word of the glossary. A page that names one that is not there is a fault of ours, and told.
+func (s *Server) term(key string) (term, error) {
+	for _, t := range s.terms {
+		if t.Key == key {
+			return t, nil
+		}
+	}
+	return term{}, fmt.Errorf("the glossary has no %q", key)
+}
