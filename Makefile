@@ -47,7 +47,7 @@ race: ## Every test, shuffled, with the race detector
 fuzz: ## Every fuzz target on FUZZRUNS inputs
 	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)
 
-chaos: ## The whole program killed, starved and damaged, for minutes (make test does most of it for seconds)
+chaos: ## The whole program killed, starved and damaged, for minutes (make test does it for seconds)
 	PRECEPT_CHAOS=1 $(GO) test -run Chaos -count=1 -timeout 30m -v ./cmd/precept
 
 bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)

@@ -221,7 +221,6 @@ func (s *Store) closing(row *session.Row) *session.Record {
 	defer ses.pins.Add(-1)
 	ses.Lock()
 	defer ses.Unlock()
-	ses.Closed = true
 	if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
 		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
 			rec = c

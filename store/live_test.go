@@ -81,17 +81,6 @@ func TestAcquireLate(t *testing.T) {
 	}
 }
 
-func TestAcquireTellsClosed(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, nil)
-	id := r.played("s", picked(true))
-	r.age()
-	r = r.again(nil)
-	ses, _ := r.Acquire(r.ctx(), us, id)
-	same(t, "closed", ses.Closed, true)
-	r.Release(ses, Unchanged)
-}
-
 func TestConcurrentAddGivesOneRecord(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

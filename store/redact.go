@@ -65,5 +65,6 @@ func (s *Store) encodeWith(r *sample.Redactor, ses *Session) (session.Row, bool)
 		s.opts.Failed("encode", err)
 		return session.Row{}, false
 	}
+	row.Closed = false // a settlement closes a session, nothing else: a row that says so before it would never be looked at again
 	return row, true
 }

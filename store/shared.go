@@ -238,7 +238,6 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) {
 		s.opts.Failed("decode", err)
 		return
 	}
-	rec.Closed = rec.Closed || row.Closed
 	ses.Lock()
 	defer ses.Unlock()
 	ses.unsure.Store(false)

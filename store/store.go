@@ -206,7 +206,6 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		s.opts.Failed("decode", err)
 		return nil, true
 	}
-	rec.Closed = rec.Closed || row.Closed
 	return s.live.put(rec, true, s.opts.Now(), s.delivered.Load()), false
 }
 

@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -87,7 +86,6 @@ func hurt(t *testing.T, p *process, harm func()) {
 
 // The database is locked by another program, for longer than a write waits, while sessions close.
 func TestChaosLockedWhileSessionsClose(t *testing.T) {
-	onlyInChaos(t)
 	t.Parallel()
 	dir := t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--reward-close-after", "1s")
@@ -105,7 +103,6 @@ func TestChaosLockedWhileSessionsClose(t *testing.T) {
 
 // Redis stands still while sessions close.
 func TestChaosFrozenWhileSessionsClose(t *testing.T) {
-	onlyInChaos(t)
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
@@ -124,7 +121,6 @@ func TestChaosFrozenWhileSessionsClose(t *testing.T) {
 
 // precept is killed again and again while sessions close. Of turns that were under way a stub is there.
 func TestChaosKilledWhileSessionsClose(t *testing.T) {
-	onlyInChaos(t)
 	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
 	for range longer(3, 20) {
@@ -166,13 +162,4 @@ func TestTurnsAfterTheClosing(t *testing.T) {
 	}
 	slices.Sort(ids)
 	t.Log(len(ids), "samples")
-}
-
-// onlyInChaos leaves a test to make chaos: beside everything else, under the race detector, the two minutes that it gives the last
-// sample are not always enough, and why is not known yet.
-func onlyInChaos(t *testing.T) {
-	t.Helper()
-	if os.Getenv("PRECEPT_CHAOS") == "" {
-		t.Skip("make chaos runs it")
-	}
 }

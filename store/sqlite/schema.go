@@ -6,7 +6,9 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 5
+	schemaVersion = 6
+	// lateVersion is the first schema that notes which exchanges came after their session was settled.
+	lateVersion = 4
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -82,8 +84,24 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`}
+`, reopen}
 }
+
+// reopen makes those sessions due again, with their exchanges, that a release before called closed although they were never
+// settled, because the store or the program failed in between. What was taken in from elsewhere is closed and counts nowhere.
+const reopen = `
+UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
+  AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
+`
+
+// late marks the sessions of a store whose schema did not note it yet: to which exchanges came after their samples were built. A
+// sample's time is the end of its last exchange, to the millisecond.
+const late = `
+INSERT INTO unsettled(sid, n, x)
+  SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
+  WHERE e.at > (SELECT coalesce(max(m.at), 0) + 1000 FROM samples m WHERE m.sid = e.sid) GROUP BY e.sid
+  ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
+`
 
 // version reads whose file it is and what schema it has. A fresh file has neither.
 func version(c *conn) (int, error) {
@@ -116,6 +134,9 @@ func migrate(c *conn) error {
 		return err
 	}
 	for i, step := range migrations()[from:] {
+		if 0 < from && from < lateVersion && from+i+1 == schemaVersion {
+			step += late
+		}
 		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;",
 			step, applicationID, from+i+1)
 		if err := c.script(script); err != nil {
