@@ -16,6 +16,7 @@ type Config struct {
 	DataDir      string              `yaml:"data_dir" restart:"yes"`
 	Lessons      string              `yaml:"lessons" restart:"yes"`
 	Tags         map[string][]string `yaml:"tags"`
+	Match        Match               `yaml:"match"`
 	Inject       Inject              `yaml:"inject"`
 	Bandit       Bandit              `yaml:"bandit"`
 	Detect       Detect              `yaml:"detect"`
@@ -65,6 +66,25 @@ type Key struct {
 // Store says where evidence and samples are kept; see Config.StoreURL.
 type Store struct {
 	URL Secret `yaml:"url" restart:"yes"`
+}
+
+// Match says which further words are searched for the lessons' phrases.
+type Match struct {
+	System []string `yaml:"system"`
+}
+
+// SystemAgents are the patterns of the agents whose system prompts are searched: true stands for every agent, false for none.
+func (m *Match) SystemAgents() []string {
+	var out []string
+	for _, a := range m.System {
+		switch b, err := parseBool(a); {
+		case err != nil:
+			out = append(out, a)
+		case b:
+			return []string{"*"}
+		}
+	}
+	return out
 }
 
 // Inject bounds and words the block.

@@ -4,6 +4,7 @@ import (
 	"encoding/hex"
 	"fmt"
 	"net/url"
+	pathpkg "path"
 	"slices"
 	"strconv"
 	"strings"
@@ -180,6 +181,11 @@ func (v *validator) patterns() {
 			if p == "" || !doublestar.ValidatePattern(p) {
 				v.fault(fmt.Sprintf("%s[%d]", path, i), p, "is no pattern; write one such as *.env or secrets/**")
 			}
+		}
+	}
+	for i, p := range v.config.Match.System {
+		if _, err := pathpkg.Match(p, ""); p == "" || err != nil {
+			v.fault(fmt.Sprintf("match.system[%d]", i), p, "is no pattern; write true, or an agent's name such as crew-*")
 		}
 	}
 	v.tags()

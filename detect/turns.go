@@ -67,6 +67,7 @@ func Synthetic(words string) (string, bool) {
 		{"codex-compact", "Another language model started to solve this problem"},
 		{"qwen-resume", "Please continue."},
 		{"gemini-resume", "System: Please continue."},
+		{"smolagents-plan", "Now proceed and carry out this plan."},
 		{"cline-nudge", "[ERROR] You did not use a tool in your previous response"},
 		{"cline-resume", "[TASK RESUMPTION]"},
 		{"swe-nudge", "Please continue working on the task on whatever approach you think is suitable"},

@@ -14,7 +14,7 @@ import (
 // It is cheap for the many turns that repeat nothing: the history is searched for the call's own words in the raw bytes,
 // and only what holds them is decoded.
 func (r *Results) Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
-	return r.loopsIn(req, req.New(), req.Len(), warned, mem)
+	return r.loopsIn(req, req.New(), req.End(), warned, mem)
 }
 
 // loopsIn judges the results of items [from, to).

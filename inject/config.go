@@ -34,6 +34,7 @@ type Config struct {
 	NoLoops     bool           // agents are not told that they go round in circles
 	Writ        bool           // agents are told that they may write /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
+	System      []string       // patterns of the agents whose tasks stand in the system prompt: it is searched as a session begins
 	Bandit      bandit.Config
 }
 

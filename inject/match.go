@@ -115,7 +115,6 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	spots := make(map[string]spot)
 	if item, anchor, ok := w.words(); ok {
 		spots[""] = spot{item, -1, anchor}
-		q.Tags = c.Tags
 		for i := w.Request.New(); i < w.Request.Len(); i++ {
 			if w.Request.Role(i) != wire.RoleUser || !w.rec.Fresh(w.Request, i) {
 				continue
@@ -124,6 +123,12 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 				q.Words = append(q.Words, ends(words, maxSearched))
 			}
 		}
+	}
+	if w.rec.Turns == 1 {
+		w.task(&q, spots)
+	}
+	if _, ok := spots[""]; ok {
+		q.Tags = c.Tags
 	}
 	for _, r := range w.Request.NewResults() {
 		if r.Closed {

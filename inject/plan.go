@@ -134,6 +134,8 @@ type work struct {
 	Turn
 	plan *Plan
 	live map[string]bool // slugs that stand in the request
+
+	moved *bool // the list of the turn before does not stand at its place in this one; nil: nobody has asked
 }
 
 // put inserts a block, now and from now on.

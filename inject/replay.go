@@ -14,6 +14,9 @@ func (w *work) replay() {
 		}
 		item, block, ok := w.find(b)
 		if !ok {
+			item, block, ok = w.rewritten(b)
+		}
+		if !ok {
 			w.setGone(b, true)
 			continue
 		}
@@ -69,6 +72,28 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 		}
 	}
 	return w.Request.Find(b.Anchor)
+}
+
+// rewritten finds the place of a block before words that the agent writes anew in every turn, as one does that puts what it has retrieved
+// into its first message: everything else stands where it stood, and so does the block.
+func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
+	i, req := b.Anchor.Index, w.Request
+	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
+		return 0, 0, false
+	}
+	if i < 0 || i >= min(w.rec.From, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
+		return 0, 0, false
+	}
+	if w.moved == nil {
+		moved := !w.rec.InPlace(req)
+		w.moved = &moved
+	}
+	anchor := req.AnchorAt(i, "")
+	if *w.moved || !w.holds(i, -1, anchor) {
+		return 0, 0, false
+	}
+	b.Anchor, w.rec.Dirty = anchor, true
+	return i, -1, true
 }
 
 func (w *work) setGone(b *session.Block, gone bool) {

@@ -135,7 +135,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 	in := inject.Config{
 		Writ:  c.Writ.Enabled && c.Writ.Advertise,
 		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,
-		Tags: lesson.NewTagger(c.Tags),
+		Tags: lesson.NewTagger(c.Tags), System: c.Match.SystemAgents(),
 		Bandit: bandit.Config{
 			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Holdout: bandit.Holdout(c.Bandit.Holdout), Control: c.Bandit.Control,
 			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,

@@ -147,7 +147,7 @@ func (t *turn) newItems(x *sample.Exchange) (size int) {
 	from := t.base
 	if t.turn <= 1 {
 		from = 0
-	} else if n := t.req.New(); n < from { // the history was cut or rewritten: what follows the last reply is new
+	} else if n := t.req.New(); n < from && t.req.End() == t.req.Len() { // the history was cut or rewritten: what follows the last reply is new
 		from = n
 	}
 	if t.req.Delta || from > t.req.Len() {

@@ -16,7 +16,8 @@ type trail struct {
 	item    int  // the next to be looked at
 	oldest  int
 	given   int
-	begun   bool // the summary's keys were given
+	begun   bool // the summary's keys were given,
+	lone    bool // and now come those that must be one session's alone
 }
 
 func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
@@ -33,11 +34,16 @@ func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 func (t *trail) next() (EchoKey, bool) {
 	for len(t.pending) == 0 {
 		if t.item < t.oldest || t.given >= maxTrail {
-			if t.begun {
+			switch {
+			case t.lone:
 				return 0, false
+			case t.begun:
+				t.lone = true
+				t.pending = t.answer()
+			default:
+				t.begun = true
+				t.pending = begunBy(t.r.scope, t.req)
 			}
-			t.begun = true
-			t.pending = begunBy(t.r.scope, t.req)
 			continue
 		}
 		echoes := t.req.Echo(t.item)
@@ -50,6 +56,54 @@ func (t *trail) next() (EchoKey, bool) {
 	t.pending = t.pending[1:]
 	t.given++
 	return k, true
+}
+
+// longAnswer is how many bytes of text, or of a call's arguments, are taken for one conversation's own.
+const longAnswer = 64
+
+// answer are the keys of the newest answer without what the conversation began with: a program may write its first message anew in every
+// turn (retrieved documents, a plan made before), and give ids of its own to calls that had none.
+func (t *trail) answer() []EchoKey {
+	if t.req.Delta {
+		return nil
+	}
+	for i := t.req.End() - 1; i >= max(t.oldest, t.req.New()-maxBack); i-- {
+		if t.req.Role(i) != wire.RoleAssistant {
+			continue
+		}
+		it := t.req.Item(i)
+		if keys := answerKeys(t.r.scope, it.Text, it.Calls); len(keys) > 0 {
+			return keys
+		}
+	}
+	return nil
+}
+
+// answerKeys are the keys of an answer by its text, or by what its calls ask for; of short ones there are none.
+func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
+	var keys []EchoKey
+	if len(calls) == 0 && len(text) >= longAnswer {
+		keys = append(keys, echoKey(sc, "a:"+wire.EchoText(text), 0))
+	}
+	for n := range calls[:min(len(calls), 4)] {
+		if len(calls[n].Args) >= longAnswer {
+			keys = append(keys, echoKey(sc, "a:"+wire.EchoCall(&calls[n]), 0))
+		}
+	}
+	return keys
+}
+
+// alone is the only owner whose newest reply this is and which nobody has continued.
+func (t *Threader) alone(r *Resolved, c Claim, found []owner) []owner {
+	if len(found) == 0 {
+		return nil
+	}
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if rank, tied := t.best(found, r.list, c.Retry); rank >= rankOpen && len(tied) == 1 {
+		return tied
+	}
+	return nil
 }
 
 // rest gives what has not been walked yet.
@@ -67,6 +121,9 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 	var unknown []EchoKey
 	for k, ok := tr.next(); ok; k, ok = tr.next() {
 		found := t.believed(t.index.owners(buf[:0], k), tr.req)
+		if tr.lone {
+			found = t.alone(r, c, found)
+		}
 		if len(found) == 0 {
 			unknown = append(unknown, k)
 			continue

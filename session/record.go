@@ -76,6 +76,7 @@ type Tail struct {
 	From  int      `json:"f"`
 	Keys  []uint64 `json:"k,omitempty"` // of the items
 	Calls []uint64 `json:"c,omitempty"` // of the ids of the calls that were answered in it
+	Reply []uint64 `json:"r,omitempty"` // of what the reply to it is known by, when it comes back
 }
 
 // LoopState is what the loop detector carries from turn to turn where the history is not in the request, and which results were warned of.

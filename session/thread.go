@@ -57,7 +57,8 @@ type Resolved struct {
 	list    uint64
 	items   int
 	last    uint64
-	start   bool // the request stands in the table of first requests
+	start   bool   // the request stands in the table of first requests
+	begun   string // what the client has begun of the answer
 }
 
 // Lookup asks the store which sessions own the keys, newest first. It is called at most once a request, without any lock
@@ -77,9 +78,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 		return r
 	}
 	r.list, r.req = req.ListHash, req
-	if r.items = req.Len(); r.items > 0 {
+	if r.items = req.End(); r.items > 0 {
 		r.last = itemKey(req, r.items-1)
 	}
+	r.begun = req.Prefilled()
 	loose := c.loose()
 	switch {
 	case c.Session != "" && !loose:
@@ -248,13 +250,20 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	}
 	var news []EchoKey
 	named := r.Method.named()
-	for _, k := range wire.EchoReply(rep) {
+	for _, k := range wire.EchoReply(rep, r.begun) {
 		if named && k[0] == 't' {
 			continue // it comes back with its name; a text alone is the weakest of echoes
 		}
 		key := r.key(k)
 		if t.index.add(key, owner{r.ID, kind}) {
 			news = append(news, key)
+		}
+	}
+	if main && !named && rep.Complete && !rep.Cut {
+		for _, key := range answerKeys(r.scope, r.begun+rep.Text, rep.Calls) {
+			if t.index.add(key, owner{r.ID, kind}) {
+				news = append(news, key)
+			}
 		}
 	}
 	if !main && !named && rep.Complete {

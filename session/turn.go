@@ -177,6 +177,33 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Tail.Keys) > 0
 }
 
+// InPlace says whether the list of the turn before stands at its place in this one, whatever has become of single items: its reply, or
+// what was new in it, is where it was. Call it between Begin and Mark. Lock the record.
+func (r *Record) InPlace(req *wire.Request) bool {
+	if req.Delta || r.Turns <= 1 || r.From > req.Len() {
+		return false
+	}
+	for i := max(r.From-1, 0); i < min(r.From+replyItems, req.Len()); i++ {
+		if req.Role(i) != wire.RoleAssistant {
+			continue
+		}
+		for _, k := range req.Echo(i) {
+			if slices.Contains(r.Tail.Reply, hashText(k)) {
+				return true
+			}
+		}
+	}
+	return r.continues(req)
+}
+
+func upTo(keys []string, most int) []string { return keys[:min(len(keys), most)] }
+
+// Bounds of what is kept of a reply to know it by.
+const (
+	maxReplyKeys = 8
+	replyItems   = 4 // a reply of the Responses API is several
+)
+
 // Bounds of the remembered calls.
 const (
 	maxCalls    = 512
@@ -189,6 +216,10 @@ const (
 func (r *Record) Done(rep *wire.Reply) {
 	r.Dirty = true
 	r.Replied = r.Replied || rep.Complete
+	r.Tail.Reply = r.Tail.Reply[:0]
+	for _, k := range upTo(wire.EchoReply(rep, ""), maxReplyKeys) {
+		r.Tail.Reply = append(r.Tail.Reply, hashText(k))
+	}
 	r.Used.Input += int64(max(rep.Usage.Input, 0))
 	r.Used.Cached += int64(max(rep.Usage.Cached, 0))
 	for _, c := range rep.Calls {
@@ -258,9 +289,10 @@ const maxTail = 64
 
 // Mark remembers the new part of the request as sent. Lock the record.
 func (r *Record) Mark(req *wire.Request) {
-	from := max(req.New(), req.Len()-maxTail)
-	r.Tail = Tail{From: from, Keys: make([]uint64, 0, req.Len()-from)}
-	for i := from; i < req.Len(); i++ {
+	end := req.End()
+	from := max(min(req.New(), end), end-maxTail)
+	r.Tail = Tail{From: from, Keys: make([]uint64, 0, end-from)}
+	for i := from; i < end; i++ {
 		r.Tail.Keys = append(r.Tail.Keys, itemKey(req, i))
 		for _, res := range req.Item(i).Results {
 			if len(r.Tail.Calls) < maxTail {
@@ -274,7 +306,7 @@ func (r *Record) Mark(req *wire.Request) {
 // itemKey tells items of a new part apart: results by the call they answer, the rest by content.
 func itemKey(req *wire.Request, i int) uint64 {
 	it := req.Item(i)
-	if len(it.Results) == 0 || it.Words != "" {
+	if len(it.Results) == 0 || it.Words != "" || wire.Unnamed(it.Results[0].CallID) {
 		return req.Hash(i)
 	}
 	var sum uint64

@@ -24,7 +24,7 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		return Anchor{Role: RoleSystem, Index: System}
 	}
-	if callID != "" {
+	if callID != "" && !Unnamed(callID) {
 		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
 	return Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
@@ -41,7 +41,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		return System, -1, ok
 	}
 	if i := a.Index; r.stands(a, i) && r.equalsBefore(i) == a.Nth {
-		return i, -1, r.Item(i).HasText
+		return r.open(i)
 	}
 	nth := 0
 	for i := range r.list {
@@ -49,11 +49,20 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 			continue
 		}
 		if nth == a.Nth {
-			return i, -1, r.Item(i).HasText
+			return r.open(i)
 		}
 		nth++
 	}
 	return 0, 0, false
+}
+
+// open is where text goes in item i: before the words, or at the top of its result.
+func (r *Request) open(i int) (item, block int, ok bool) {
+	it := r.Item(i)
+	if it.Role == RoleTool && len(it.Results) > 0 {
+		return i, it.Results[0].Block, !it.Results[0].Closed
+	}
+	return i, -1, it.HasText
 }
 
 // stands says whether item i is what the anchor names, but for its Nth.
@@ -64,8 +73,15 @@ func (r *Request) stands(a Anchor, i int) bool {
 // equalsBefore counts the items before i that are equal to it. One with tool results has no equal: the call ids are in
 // its hash; leaving those out spares hashing the whole history of a tool loop.
 func (r *Request) equalsBefore(i int) int {
-	if len(r.resultsOf(i)) > 0 {
+	if r.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
 		return 0
+	}
+	if r.list[i].role == RoleTool {
+		if r.isNamed(i) {
+			return 0
+		}
+		n, _ := slices.BinarySearch(r.unnamedLike(i), i)
+		return n
 	}
 	n := 0
 	for j := range i {
@@ -74,6 +90,19 @@ func (r *Request) equalsBefore(i int) int {
 		}
 	}
 	return n
+}
+
+// unnamedLike are the results without a call's id that are equal to item i, in the order of the list.
+func (r *Request) unnamedLike(i int) []int {
+	if r.unnamed == nil {
+		r.unnamed = make(map[uint64][]int)
+		for j := range r.list {
+			if r.list[j].role == RoleTool && !r.isNamed(j) {
+				r.unnamed[r.Hash(j)] = append(r.unnamed[r.Hash(j)], j)
+			}
+		}
+	}
+	return r.unnamed[r.Hash(i)]
 }
 
 // resultsBefore counts the results of a call in the items before i. Ids should be unique; some servers count from
@@ -125,11 +154,11 @@ func (it *Item) result(block int) *Result {
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
-	for _, c := range it.Calls {
-		keys = appendKey(keys, "c:", c.ID)
+	for n := range it.Calls {
+		keys = appendCall(keys, &it.Calls[n])
 	}
 	for _, res := range it.Results {
-		keys = appendKey(keys, "c:", res.CallID)
+		keys = appendKey(keys, "c:", wireID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
 	if it.Role == RoleAssistant && len(it.Calls) == 0 {
@@ -154,6 +183,20 @@ func appendWritten(keys []string, text string) []string {
 		}
 	}
 	return keys
+}
+
+// EchoText is the key of an assistant's text: the same in a reply and in the requests behind it.
+func EchoText(text string) string { return textKey(text) }
+
+// EchoCall is the key of a call by what it asks for, as EchoText is.
+func EchoCall(c *Call) string { return callKey(c) }
+
+// appendCall appends the key of a call: its id, or what it asks for where it has none, which counts as little as a text.
+func appendCall(keys []string, c *Call) []string {
+	if c.ID == "" || Unnamed(c.ID) {
+		return append(keys, "t:"+callKey(c))
+	}
+	return append(keys, "c:"+c.ID)
 }
 
 func appendKey(keys []string, prefix, id string) []string {

@@ -128,7 +128,7 @@ func TestEcho(t *testing.T) {
 		want    []string
 	}{
 		{"user", Chat, `{"role":"user","content":"a"}`, nil},
-		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b"}},
+		{"calls", Chat, `{"role":"assistant","content":"x","tool_calls":[{"id":"a"},{"id":"b"},{"id":""}]}`, []string{"c:a", "c:b", "t:" + callKey(&Call{})}},
 		{"result", Chat, `{"role":"tool","tool_call_id":"a","content":"x"}`, []string{"c:a"}},
 		{"call item", Responses, `{"type":"function_call","id":"fc_1","call_id":"a"}`, []string{"c:a", "i:fc_1"}},
 		{"reference", Responses, `{"type":"item_reference","id":"msg_1"}`, []string{"i:msg_1"}},

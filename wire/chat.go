@@ -30,11 +30,15 @@ func (r *Request) decodeChat(it *Item, at span) {
 			callID = name
 		}
 		res := Result{CallID: text(b, callID), Closed: content.empty() || b[content.start] == 'n'}
+		if res.CallID == "" {
+			res.CallID = unnamed(it.Index)
+		}
 		res.Lead, res.Text = cutLead(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
 		it.Text = joinText(b, parts)
 		it.Calls = chatCalls(b, calls, legacy)
+		nameCalls(it.Calls, it.Index)
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}

@@ -69,7 +69,7 @@ func (r *Request) hash(i int) uint64 {
 		_, _ = d.WriteString(s)
 	}
 	for _, res := range it.Results {
-		put('r', res.CallID)
+		put('r', wireID(res.CallID))
 		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))
 	}
 	switch it.Role {
@@ -99,7 +99,7 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 		put('i', it.ID)
 	case len(it.Calls) > 0:
 		for _, c := range it.Calls {
-			put('c', c.ID)
+			put('c', wireID(c.ID))
 			put('n', c.Name)
 			put('a', c.Args)
 		}

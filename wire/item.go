@@ -1,6 +1,9 @@
 package wire
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Call is a tool call.
 type Call struct {
@@ -65,19 +68,48 @@ func (r *Request) decode(it *Item, at span) {
 }
 
 // New is the index of the first item after the last thing that the model said (assistant message, call, reasoning,
-// reference to one of these): the new part of the turn. In a delta request it is 0.
+// reference to one of these): the new part of the turn. What the client has begun of the next answer, at the end of the list, is not
+// said yet. In a delta request it is 0.
 func (r *Request) New() int { return r.fresh }
 
 func (r *Request) firstNew() int {
 	if r.Delta {
 		return 0
 	}
-	for i, e := range slices.Backward(r.list) {
+	for i, e := range slices.Backward(r.list[:r.End()]) {
 		if e.role == RoleAssistant {
 			return i + 1
 		}
 	}
 	return 0
+}
+
+// prefills says whether item i, at the end of the list, is the beginning of the answer: what the model is to go on with.
+func (r *Request) prefills(i int) bool {
+	if r.list[i].role != RoleAssistant {
+		return false
+	}
+	it := r.Item(i)
+	return it.Text != "" && len(it.Calls) == 0 && !it.Ref
+}
+
+// End is the index behind the last item that is not the beginning of the answer.
+func (r *Request) End() int {
+	end := len(r.list)
+	for end > 0 && r.prefills(end-1) {
+		end--
+	}
+	return end
+}
+
+// Prefilled is the beginning of the answer that the list ends with, "" for none. The client may send it back before the rest or
+// leave it out.
+func (r *Request) Prefilled() string {
+	end := r.End()
+	if end == len(r.list) {
+		return ""
+	}
+	return strings.Clone(r.Item(end).Text)
 }
 
 // LastUser is the index of the newest user item of the new part that has words of the user and a place for a block

@@ -67,11 +67,12 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// EchoReply lists the keys by which this reply will be recognised in a later request (see Request.Echo), plus "r:"+reply id.
-func EchoReply(rep *Reply) []string {
+// EchoReply lists the keys by which this reply will be recognised in a later request (see Request.Echo), plus "r:"+reply id. begun is
+// what the client had begun of it (Request.Prefilled): it comes back with that or without.
+func EchoReply(rep *Reply, begun string) []string {
 	var keys []string
-	for _, c := range rep.Calls {
-		keys = appendKey(keys, "c:", c.ID)
+	for n := range rep.Calls {
+		keys = appendCall(keys, &rep.Calls[n])
 	}
 	for _, id := range rep.ItemIDs {
 		keys = appendKey(keys, "i:", id)
@@ -83,6 +84,9 @@ func EchoReply(rep *Reply) []string {
 		}
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", textKey(t))
+		}
+		if begun != "" {
+			keys = appendKey(keys, "t:", textKey(begun+texts[0]))
 		}
 	}
 	keys = append(keys, rep.others...)

@@ -186,16 +186,16 @@ func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
 			if len(keys) == 0 || !strings.HasPrefix(keys[0], c.want) {
 				t.Fatalf("the request's keys are %q", keys)
 			}
-			replied := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5))
+			replied := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
 			if !reflect.DeepEqual(intersection(keys, replied), keys[:1]) {
 				t.Errorf("the reply's keys are %q, the request's %q", replied, keys)
 			}
 		})
 	}
-	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
+	if got := EchoReply(&Reply{ID: "resp_1", Text: "x", Cut: true}, ""); !reflect.DeepEqual(got, []string{"r:resp_1"}) {
 		t.Errorf("a text that was cut is no key: %q", got)
 	}
-	if got := EchoReply(&Reply{Text: " "}); len(got) != 0 {
+	if got := EchoReply(&Reply{Text: " "}, ""); len(got) != 0 {
 		t.Errorf("an empty text is no key: %q", got)
 	}
 }
@@ -268,7 +268,7 @@ data: [DONE]
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {
 		t.Errorf("the first choice: %+v", rep)
 	}
-	keys := EchoReply(rep)
+	keys := EchoReply(rep, "")
 	for _, want := range []string{"t:" + textKey("one"), "t:" + textKey("three"), "c:call_b1", "r:chatcmpl-1"} {
 		if !slices.Contains(keys, want) {
 			t.Errorf("%s is not among %q", want, keys)

@@ -1,6 +1,9 @@
 package wire
 
-import "bytes"
+import (
+	"bytes"
+	"strings"
+)
 
 // System is the Edit.Item of the system prompt, for those who want text there although it costs the provider's cache: the
 // text goes to its end. Where there is no prompt, one is made.
@@ -14,6 +17,23 @@ const (
 	newInstructions = `"instructions" :"`
 	newMessage      = `{"role":"system","content" :"`
 )
+
+// SystemText is the system prompt: instructions or system, and the system messages that the list begins with.
+func (r *Request) SystemText() string {
+	texts := make([]string, 0, 2)
+	if t := joinText(r.Body, contentParts(r.Body, r.system)); t != "" {
+		texts = append(texts, t)
+	}
+	for i := range r.list {
+		if r.list[i].role != RoleSystem {
+			break
+		}
+		if t := r.Item(i).Text; t != "" {
+			texts = append(texts, t)
+		}
+	}
+	return strings.TrimSpace(withoutBlocks(strings.Join(texts, "\n"), nil))
+}
 
 // systemPlace is the place at the end of the system prompt.
 func (r *Request) systemPlace() (place, bool) {

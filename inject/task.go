@@ -1,0 +1,107 @@
+package inject
+
+import (
+	"path"
+	"strings"
+
+	"precept/detect"
+	"precept/lesson"
+	"precept/wire"
+)
+
+// task looks further for the words of a task when a session begins: a program may hand over a list that holds a call and its result
+// already, put a plan of its own behind the task, or say everything in the system prompt. The block then goes to what is new all the
+// same: what stands before it may be in the provider's cache.
+func (w *work) task(q *lesson.Query, spots map[string]spot) {
+	var found []string
+	if w.Request.New() > 0 && w.wordless(q.Words) {
+		if words := w.earlier(); words != "" {
+			found = append(found, words)
+		}
+	}
+	if w.in.readsSystem(w.Claim.Agent) {
+		if words := w.Request.SystemText(); words != "" {
+			found = append(found, words)
+		}
+	}
+	if len(found) == 0 {
+		return
+	}
+	if _, ok := spots[""]; !ok {
+		at, ok := w.anywhere()
+		if !ok {
+			return
+		}
+		spots[""] = at
+	}
+	for _, words := range found {
+		q.Words = append(q.Words, ends(words, maxSearched))
+	}
+}
+
+// wordless says that no person speaks in what is new.
+func (w *work) wordless(words []string) bool {
+	for _, s := range words {
+		if _, synthetic := detect.Synthetic(s); !synthetic {
+			return false
+		}
+	}
+	return true
+}
+
+// earlier are the newest words of a person before what is new, as far as it is looked for them.
+func (w *work) earlier() string {
+	for i := w.Request.New() - 1; i >= max(0, w.Request.New()-maxEarlier); i-- {
+		if w.Request.Role(i) != wire.RoleUser {
+			continue
+		}
+		words := w.Request.Item(i).Words
+		if _, synthetic := detect.Synthetic(words); words != "" && !synthetic {
+			return words
+		}
+	}
+	return ""
+}
+
+// maxEarlier is how many items before what is new are looked at for the task.
+const maxEarlier = 64
+
+// anywhere is a place for words that have none: at the top of a new result, or, in a list that is nothing but a system prompt, at its
+// end.
+func (w *work) anywhere() (spot, bool) {
+	for i := w.Request.New(); i < w.Request.End(); i++ {
+		for _, r := range w.Request.Item(i).Results {
+			if r.Closed {
+				continue
+			}
+			if anchor, ok := w.result(i, r.Block, r.CallID); ok {
+				return spot{i, r.Block, anchor}, true
+			}
+		}
+		if it := w.Request.Item(i); it.Role == wire.RoleUser && it.HasText {
+			if anchor := w.Request.AnchorAt(i, ""); w.holds(i, -1, anchor) {
+				return spot{i, -1, anchor}, true
+			}
+		}
+	}
+	for i := range w.Request.Len() {
+		if w.Request.Role(i) != wire.RoleSystem {
+			return spot{}, false
+		}
+	}
+	anchor := w.Request.AnchorAt(wire.System, "")
+	return spot{wire.System, -1, anchor}, w.holds(wire.System, -1, anchor)
+}
+
+// readsSystem says whether the operator wants the system prompts of that agent to be searched.
+func (in *Injector) readsSystem(agent string) bool {
+	for _, pattern := range in.cfg.System {
+		if pattern == "*" {
+			return true
+		}
+		if ok, err := path.Match(strings.ToLower(pattern), strings.ToLower(agent)); ok && err == nil {
+			return true
+		}
+	}
+	return false
+}

@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"maps"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// scene plays an agent's requests against a scripted model, and keeps what the upstream was sent.
+type scene struct {
+	*rig
+	t       *testing.T
+	path    string
+	reply   string // what the model answers next, as the dialect has it
+	session string // of the newest answer
+	sent    []json.RawMessage
+}
+
+func newScene(t *testing.T, lessons []string, more map[string]string) *scene {
+	t.Helper()
+	p := &scene{t: t, path: chatPath}
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, p.reply)
+	})
+	flags := certain()
+	maps.Copy(flags, more)
+	p.rig = newRig(t, up, "", bookOf(t, lessons...), flags)
+	return p
+}
+
+// ask sends a list and returns the one that the upstream got.
+func (p *scene) ask(reply string, list []obj, more ...obj) []string {
+	p.t.Helper()
+	p.reply = reply
+	body := obj{"model": "m", "messages": list}
+	for _, m := range more {
+		maps.Copy(body, m)
+	}
+	text, err := json.Marshal(body)
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	res, got := p.send(p.t, "POST", p.path, http.Header{"Content-Type": {"application/json"}}, string(text))
+	if res.StatusCode != http.StatusOK {
+		p.t.Fatalf("status %d: %s", res.StatusCode, got)
+	}
+	p.session = res.Header.Get("Precept-Session")
+	var there struct{ Messages []json.RawMessage }
+	if err := json.Unmarshal(p.up.last(p.t).body, &there); err != nil {
+		p.t.Fatal(err)
+	}
+	p.sent = there.Messages
+	out := make([]string, 0, len(there.Messages))
+	for _, m := range there.Messages {
+		out = append(out, string(m))
+	}
+	return out
+}
+
+// callReply is a reply with calls of the tool f: pairs of an id and of arguments.
+func callReply(calls ...string) string {
+	var list []obj
+	for i := 0; i+1 < len(calls); i += 2 {
+		list = append(list, obj{"id": calls[i], "type": "function", "index": i / 2, "function": obj{"name": "f", "arguments": calls[i+1]}})
+	}
+	text, _ := json.Marshal(obj{"id": "chatcmpl-c", "object": "chat.completion", "model": "m", "choices": []obj{{
+		"index": 0, "finish_reason": "tool_calls", "message": obj{"role": "assistant", "content": nil, "tool_calls": list},
+	}}})
+	return string(text)
+}
+
+func called(id, args string) obj {
+	return obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "f", "arguments": args}}}}
+}
+
+func says(role, text string) obj { return obj{"role": role, "content": text} }
+
+func result(id, text string) obj { return obj{"role": "tool", "tool_call_id": id, "content": text} }
+
+func tools(names ...string) obj {
+	var out []obj
+	for _, n := range names {
+		out = append(out, obj{"type": "function", "function": obj{"name": n}})
+	}
+	return obj{"tools": out}
+}
+
+// holds checks in which items of a list a text stands.
+func (p *scene) holds(what string, list []string, text string, want ...int) {
+	p.t.Helper()
+	var got []int
+	for i, m := range list {
+		if strings.Contains(m, text) {
+			got = append(got, i)
+		}
+	}
+	if fmt.Sprint(got) != fmt.Sprint(want) {
+		p.t.Errorf("%s: %s stands in the items %v, want %v: %s", what, text, got, want, list)
+	}
+}
+
+// extends checks that a list begins with all items of the one before.
+func (p *scene) extends(what string, before, now []string) {
+	p.t.Helper()
+	for i, m := range before {
+		if i >= len(now) || now[i] != m {
+			p.t.Errorf("%s: item %d was sent as\n%s\nand is not there any more: %s", what, i, m, now)
+			return
+		}
+	}
+}
+
+// The client begins the answer: its last message is the model's.
+func TestPrefill(t *testing.T) {
+	for _, merged := range []bool{true, false} {
+		t.Run(fmt.Sprint("merged ", merged), func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build", "two: the parser"}, nil)
+			first := []obj{says("user", "Please mend the build"), says("assistant", `{"plan": `)}
+			a := p.ask(chatReply("c1", `"look at the log"}`), first)
+			p.holds("the first turn", a, "[one]", 0)
+			name, answer := p.session, `"look at the log"}`
+			if merged {
+				answer = `{"plan": ` + answer
+			}
+			b := p.ask(chatReply("c2", `"done"}`), []obj{first[0], says("assistant", answer), says("user", "Now the parser"), says("assistant", `{"plan": `)})
+			if p.session != name {
+				t.Error("the second turn is of another session")
+			}
+			p.holds("the second turn", b, "[one]", 0)
+			p.holds("the second turn", b, "[two]", 2)
+			p.extends("the second turn", a[:1], b)
+		})
+	}
+}
+
+// A list that is first seen with a call and its result has its task in an old turn. The block goes to what is new.
+func TestSeededList(t *testing.T) {
+	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
+	list := []obj{says("system", "S"), says("user", "Shown before."), says("assistant", "Yes."), says("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
+	a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+	p.holds("the first turn", a, "[one]", 5)
+	p.holds("the first turn", a, "[two]")
+	name := p.session
+	b := p.ask(chatReply("c2", "Done."), append(list, called("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+	p.extends("the second turn", a, b)
+	p.holds("the second turn", b, "[one]", 5)
+	if p.session != name {
+		t.Error("the second turn is of another session")
+	}
+
+	// Examples before a person's own words are no task.
+	c := p.ask(chatReply("c3", "Fine."), []obj{says("user", "Please mend the build"), says("assistant", "I did."), says("user", "Which day is it?")})
+	p.holds("examples", c, "[one]")
+}
+
+// smolagents asks for a plan, and puts it between the task and words of its own.
+func TestPlanBeforeTheTask(t *testing.T) {
+	p := newScene(t, []string{"one: mend the build"}, nil)
+	part := func(role, text string) obj {
+		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
+	}
+	plan := "Here are the facts I know and the plan of action that I will follow to solve the task:\n```\n1. Look at the log of the build.\n```"
+	list := []obj{part("system", "You are an expert assistant who can solve any task using code blobs."), part("user", "New task:\nPlease mend the build"), part("assistant", plan), part("user", "Now proceed and carry out this plan.")}
+	a := p.ask(chatReply("c1", "Thought: I look.\n<code>\nprint(1)\n</code>"), list)
+	p.holds("after the plan", a, "[one]", 3)
+	name := p.session
+	b := p.ask(chatReply("c2", "ok"), append(list, part("assistant", "Thought: I look.\n<code>\nprint(1)\n</code>"), part("user", "Observation:\nExecution logs:\n1\nLast output from code snippet:\nNone")))
+	p.extends("the next step", a, b)
+	if p.session != name {
+		t.Error("the next step is of another session")
+	}
+}
+
+// The task stands in the system prompt alone; it is searched where the operator says so.
+func TestTaskInTheSystemPrompt(t *testing.T) {
+	list := []obj{says("system", "You are a builder. Your task: mend the build of the shop."), says("user", "Begin!")}
+	for said, want := range map[string][]int{"false": nil, "true": {1}, "crew-*": {1}, "other": nil} {
+		t.Run(said, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": said})
+			p.path = "/p/agent=crew-a/v1/chat/completions"
+			a := p.ask(callReply("call_9a5b6c7d8e9fa1", `{"n":2}`), list, tools("f"))
+			p.holds("the first turn", a, "[one]", want...)
+			b := p.ask(chatReply("c2", "Done."), append(list, called("call_9a5b6c7d8e9fa1", `{"n":2}`), result("call_9a5b6c7d8e9fa1", "two files")), tools("f"))
+			p.extends("the second turn", a, b)
+		})
+	}
+	p := newScene(t, []string{"one: mend the build"}, map[string]string{"match.system": "true"})
+	a := p.ask(chatReply("c1", "I begin to mend the build of the shop, and tell you of each step that I take."), list[:1])
+	p.holds("nothing but a system prompt", a, "[one]", 0)
+	b := p.ask(chatReply("c2", "Done."), append(list[:1:1], says("assistant", "I begin to mend the build of the shop, and tell you of each step that I take."), says("user", "Go on.")))
+	p.extends("nothing but a system prompt", a, b)
+}
+
+// Some servers give their calls no ids.
+func TestCallsWithoutIDs(t *testing.T) {
+	for _, kept := range []string{"", "call_%d_0f1e2d3c4b5a"} { // the agent sends none back, or makes its own
+		t.Run("ids "+kept, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			list := []obj{says("system", "S"), says("user", "Please mend the build")}
+			args := `{"command":"make","comment":"a longer comment of what is done here, in words"}`
+			var before []string
+			name := ""
+			for i := range 5 {
+				got := p.ask(callReply("", args), list, tools("f"))
+				p.extends(fmt.Sprint("turn ", i), before, got)
+				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
+				if before = got; name != "" && p.session != name {
+					t.Errorf("turn %d is of another session", i)
+				}
+				name = p.session
+				id := kept
+				if id != "" {
+					id = fmt.Sprintf(kept, i)
+				}
+				list = append(list, called(id, strings.ReplaceAll(args, `":"`, `": "`)), result(id, "Error: no such module: shop\nexit code 1"))
+			}
+			p.holds("all", before, "[two]", 3)
+			p.holds("all", before, "[LOOP DETECTED]", 5)
+		})
+	}
+}
+
+// A program that puts what it has retrieved into its first message writes that anew in every turn. The session holds by what follows,
+// and the block stays where it was.
+func TestRewrittenFirstMessage(t *testing.T) {
+	said := func(i int) string {
+		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)
+	}
+	for _, way := range []string{"text", "calls"} {
+		t.Run(way, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build", "two: question 3"}, nil)
+			var rest []obj
+			name := ""
+			for i := range 5 {
+				first := says("user", fmt.Sprintf("Documents:\nabout thing number %d\n\nPlease mend the build.", i))
+				reply := chatReply("c", said(i))
+				if way == "calls" {
+					reply = callReply(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}")
+				}
+				got := p.ask(reply, append([]obj{says("system", "S"), first}, rest...))
+				p.holds(fmt.Sprint("turn ", i), got, "[one]", 1)
+				if !strings.HasPrefix(got[1], `{"content":"Lessons from past experience:`) {
+					t.Errorf("turn %d: the block is not before the words: %s", i, got[1])
+				}
+				if name != "" && p.session != name {
+					t.Errorf("turn %d is of another session", i)
+				}
+				name = p.session
+				if way == "calls" {
+					rest = append(rest, called(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "{}"), result(fmt.Sprintf("call_%02d_0f1e2d3c4b5a69", i), "fine"))
+				} else {
+					rest = append(rest, says("assistant", said(i)), says("user", fmt.Sprint("Then question ", i+1)))
+				}
+			}
+			if way == "text" {
+				p.holds("all", []string{string(p.sent[2*3+1])}, "[two]", 0)
+			}
+		})
+	}
+}
