@@ -10,7 +10,7 @@ import (
 	"precept/bank"
 	"precept/bank/banktest"
 	"precept/lesson"
-	"precept/sample"
+	"precept/redact"
 )
 
 func now() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
@@ -21,7 +21,7 @@ func openDesk(t *testing.T) *bank.Bank {
 		Place: bank.Directory(filepath.Join(t.TempDir(), "lessons")), Now: now,
 		Limits: bank.Limits{AgentHour: 1 << 30, TenantHour: 1 << 30, Waiting: 1 << 30},
 		Checks: lesson.Checks{Resolve: func(lesson.Evidence) bool { return true }, Secrets: func(text string) []string {
-			r := sample.NewRedactor(true)
+			r := redact.New(true)
 			r.Text(text)
 			return slices.Collect(maps.Keys(r.Counts()))
 		}},

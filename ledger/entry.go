@@ -15,7 +15,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
-	"precept/sample"
+	"precept/redact"
 )
 
 // The types of a failure.
@@ -166,7 +166,7 @@ func (e *Entry) Validate() error {
 
 // folded is the entry as it is written: one line a field, without secrets, the error no longer than it may be.
 func (e *Entry) folded() Entry {
-	redact := sample.NewRedactor(true)
+	redact := redact.New(true)
 	clean := func(s string) string { return line(redact.Text(s)) }
 	// A placeholder is numbered as it appears: what names the failure comes first, so that it is the same next time.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redact.Text(e.Error))}
@@ -184,7 +184,7 @@ func Summary(text string) string {
 }
 
 // redacted is a text without secrets and personal data.
-func redacted(s string) string { return sample.NewRedactor(true).Text(s) }
+func redacted(s string) string { return redact.New(true).Text(s) }
 
 // signature names a failure: the same file and the same error summary are the same failure.
 func (e *Entry) signature() string {

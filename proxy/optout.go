@@ -4,7 +4,7 @@ import (
 	"net/http"
 	"strings"
 
-	"precept/sample"
+	"precept/redact"
 	"precept/session"
 	"precept/store"
 )
@@ -79,5 +79,5 @@ func (s *settings) cleanName(agent string) string {
 	if len(agent) < shortestKey && !strings.Contains(agent, "@") {
 		return agent
 	}
-	return sample.NewRedactor(s.cfg.Learning.AnonymizePII).Text(agent)
+	return redact.New(s.cfg.Learning.AnonymizePII).Text(agent)
 }

@@ -2,50 +2,20 @@ package sample
 
 import (
 	"encoding/json"
-	"fmt"
 	"strings"
 	"testing"
 	"time"
 )
 
-// codeText is n bytes of what agents send most: source code, listings, logs, in a chat message.
-func codeText(n int) []byte {
-	var b strings.Builder
-	for i := 0; b.Len() < n; i++ {
-		fmt.Fprintf(&b, "func (s *Server) handle%d(w http.ResponseWriter, r *http.Request) error {\n", i)
-		fmt.Fprintf(&b, "\tif err := s.store.Get(r.Context(), %q); err != nil {\n\t\treturn fmt.Errorf(\"get %%s: %%w\", id, err)\n\t}\n", "key-"+fmt.Sprint(i))
-		fmt.Fprintf(&b, "\ttoken := r.Header.Get(\"X-Token\") // see RFC 7235, line %d\n\treturn nil\n}\n\n", i*37)
-		fmt.Fprintf(&b, "-rw-r--r-- 1 root root %d Nov 21 09:56 internal/server/handler_%d.go\n", i*1031, i)
-		fmt.Fprintf(&b, "ok  \texample/internal/server\t%d.%03ds  coverage: 81.%d%% of statements\n", i%9, i%1000, i%10)
-	}
-	text, _ := json.Marshal(b.String()[:n])
+// sourceText is n bytes of source code in a chat message, which is what agents send most.
+func sourceText(n int) []byte {
+	line := "func (s *Server) handle(w http.ResponseWriter, r *http.Request) error {\n\treturn fmt.Errorf(\"get %s: %w\", id, err) // 7235\n}\n"
+	text, _ := json.Marshal(strings.Repeat(line, n/len(line)+1)[:n])
 	return []byte(`{"role":"user","content":` + string(text) + `}`)
 }
 
-func BenchmarkRedact(b *testing.B) {
-	for _, size := range []int{1 << 10, 32 << 10} {
-		b.Run(fmt.Sprintf("%dK", size>>10), func(b *testing.B) {
-			raw := codeText(size)
-			r := NewRedactor(true)
-			b.SetBytes(int64(len(raw)))
-			b.ReportAllocs()
-			for b.Loop() {
-				r.JSON(nil, raw)
-			}
-		})
-	}
-	b.Run("prose1K", func(b *testing.B) {
-		raw := []byte(`{"content":"` + strings.Repeat("The quick brown fox jumps over the lazy dog and back again, twice. ", 15) + `"}`)
-		r := NewRedactor(true)
-		b.SetBytes(int64(len(raw)))
-		for b.Loop() {
-			r.JSON(nil, raw)
-		}
-	})
-}
-
 func BenchmarkAppendJSON(b *testing.B) {
-	e := Exchange{ID: "a", At: time.Unix(1, 0), New: []json.RawMessage{codeText(32 << 10)}, Reply: Reply{Text: strings.Repeat("an answer\n", 100)}}
+	e := Exchange{ID: "a", At: time.Unix(1, 0), New: []json.RawMessage{sourceText(32 << 10)}, Reply: Reply{Text: strings.Repeat("an answer\n", 100)}}
 	b.SetBytes(32 << 10)
 	b.ReportAllocs()
 	var buf []byte
@@ -59,7 +29,7 @@ func BenchmarkOptOut(b *testing.B) {
 	if err != nil {
 		b.Fatal(err)
 	}
-	args, _ := json.Marshal(map[string]string{"file_path": "/home/u/p/internal/server.go", "content": string(codeText(16 << 10))})
+	args, _ := json.Marshal(map[string]string{"file_path": "/home/u/p/internal/server.go", "content": string(sourceText(16 << 10))})
 	b.SetBytes(int64(len(args)))
 	for b.Loop() {
 		if o.Hits(string(args)) {

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"time"
 	"unicode/utf8"
+
+	"precept/redact"
 )
 
 // Limits of what a sample holds of a text; the whole of it stands in the exchanges.
@@ -193,7 +195,7 @@ func cut(s string, n int) string {
 	for n > 0 && !utf8.RuneStart(s[n]) {
 		n--
 	}
-	if open := strings.LastIndexByte(s[:n], '['); open >= 0 && strings.HasPrefix(s[open:], placeholderStart) && !strings.Contains(s[open:n], "]") {
+	if open := strings.LastIndexByte(s[:n], '['); open >= 0 && strings.HasPrefix(s[open:], redact.Placeholder) && !strings.Contains(s[open:n], "]") {
 		n = open
 	}
 	return s[:n] + "…"

@@ -3,6 +3,7 @@ package sample
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // Thresholds from which a session is worth a plan_optimization sample.
@@ -98,7 +99,7 @@ func argWords(s string) map[string]bool {
 	const most = 200
 	words := map[string]bool{}
 	for w := range strings.FieldsFuncSeq(strings.ToLower(s), func(r rune) bool {
-		return r < 0x80 && !isAlnum(byte(r)) && r != '_'
+		return r < 0x80 && !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_'
 	}) {
 		if len(words) == most {
 			break

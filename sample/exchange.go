@@ -6,6 +6,8 @@ import (
 	"io"
 	"time"
 
+	"precept/redact"
+
 	"github.com/google/uuid"
 )
 
@@ -97,7 +99,7 @@ func DecodeExchange(data []byte) (Exchange, error) {
 
 // Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items of New that are
 // untouched keep their bytes; the others get bytes of their own.
-func (e *Exchange) Redact(r *Redactor) {
+func (e *Exchange) Redact(r *redact.Redactor) {
 	r.TakeCounts()
 	for i, item := range e.New {
 		e.New[i] = r.JSON(nil, item)

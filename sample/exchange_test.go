@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"precept/redact"
+
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
 )
@@ -122,7 +124,7 @@ func TestExchangeRedact(t *testing.T) {
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
 		Reply: Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
 	}
-	e.Redact(NewRedactor(true))
+	e.Redact(redact.New(true))
 	got := string(e.AppendJSON(nil))
 	if strings.Contains(got, "example.com") || strings.Contains(got, "hunter2") {
 		t.Errorf("left over: %s", got)
@@ -132,5 +134,16 @@ func TestExchangeRedact(t *testing.T) {
 	}
 	if e.Redacted["email"] != 3 || e.Redacted["secret"] != 1 {
 		t.Errorf("counts %v", e.Redacted)
+	}
+}
+
+// A reply that was cut may end in the middle of anything; a whole one ends where it ends.
+func TestExchangeRedactsACutReply(t *testing.T) {
+	for outcome, want := range map[string]string{Incomplete: "card [REDACTED:cut:1]", Aborted: "card [REDACTED:cut:1]", Complete: "card 4111 1111"} {
+		e := Exchange{Outcome: outcome, Reply: Reply{Text: "card 4111 1111", Calls: []Call{{Args: "card 4111 1111"}}}}
+		e.Redact(redact.New(true))
+		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
+			t.Errorf("%s: %q, %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args)
+		}
 	}
 }

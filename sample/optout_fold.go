@@ -26,7 +26,11 @@ func equalLower(s, low string) bool {
 		return false
 	}
 	for i := range len(s) {
-		if lower(s[i]) != low[i] {
+		c := s[i]
+		if c >= 'A' && c <= 'Z' {
+			c += 'a' - 'A'
+		}
+		if c != low[i] {
 			return false
 		}
 	}

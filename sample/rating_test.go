@@ -153,7 +153,7 @@ func TestExecutedUnchanged(t *testing.T) {
 		s.s.Failing = func(_, _, text string, _ int8) bool { return text == "failed" }
 		s.turn(calls("c1", "sh", `{"cmd":"npm test"}`), say("user", "Run the tests"))
 		s.turn(calls("c2", "sh", `{"cmd":"npm test -- -w"}`), answer("c1", "failed"))
-		s.echo[0] = strings.Replace(s.echo[0], key(`{\"cmd\":\"npm test -- -w\"}`), strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
+		s.echo[0] = strings.Replace(s.echo[0], `{\"cmd\":\"npm test -- -w\"}`, strings.ReplaceAll(c.sentBack, `"`, `\"`), 1)
 		s.turn(Reply{Text: "They pass."}, answer("c2", "ok"))
 		s.s.Ratings = c.ratings
 		found := false

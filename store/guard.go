@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"sync"
 
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -94,7 +95,7 @@ func (s *Store) setAside(step string, of touch, exchange string, why any) {
 
 // cleanWhy takes out of a panic's text what must not reach a disk: it may quote what was being read.
 func (s *Store) cleanWhy(text string) (clean string) {
-	if !s.guard("redact", func() { clean = sample.NewRedactor(s.opts.Personal).Text(text) }) {
+	if !s.guard("redact", func() { clean = redact.New(s.opts.Personal).Text(text) }) {
 		return "(not told)"
 	}
 	return clean

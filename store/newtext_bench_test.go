@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"testing"
 
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -46,7 +47,7 @@ func BenchmarkNewText(b *testing.B) {
 		b.ReportMetric(float64(b.Elapsed().Microseconds())/float64(b.N)/(float64(size)/1024), "us/KB")
 	}
 	b.Run("redact", func(b *testing.B) {
-		r := sample.NewRedactor(true)
+		r := redact.New(true)
 		for n := 0; b.Loop(); n++ {
 			whole(n).Redact(r)
 		}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -26,7 +27,7 @@ func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string, wai
 	if s.optedOut(x, answered) {
 		return
 	}
-	row, ok := s.encodeWith(sample.NewRedactor(s.opts.Personal), ses) // the recorder has its own
+	row, ok := s.encodeWith(redact.New(s.opts.Personal), ses) // the recorder has its own
 	if !ok {
 		return
 	}

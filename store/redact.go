@@ -5,12 +5,13 @@ import (
 	"encoding/hex"
 
 	"precept/feedback"
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
 
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
-func (s *Store) redact(r *sample.Redactor, x *sample.Exchange) {
+func (s *Store) redact(r *redact.Redactor, x *sample.Exchange) {
 	r.Fresh()
 	x.SessionName = r.Text(x.SessionName)
 	x.Redact(r)
@@ -21,7 +22,7 @@ func (s *Store) redact(r *sample.Redactor, x *sample.Exchange) {
 
 // cleanEntry takes secrets and personal data out of what a person wrote with a feedback.
 func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
-	r := sample.NewRedactor(s.opts.Personal)
+	r := redact.New(s.opts.Personal)
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)
 	if r.Text(e.ID) != e.ID { // the sender's own key, with a secret in it: equal ones must stay equal, and others apart
 		sum := sha256.Sum256([]byte("feedback id " + e.ID))
@@ -41,7 +42,7 @@ func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
 // arguments stay equal, which is all that is asked of them.
 func (s *Store) encode(ses *Session) (session.Row, bool) { return s.encodeWith(s.redactor, ses) }
 
-func (s *Store) encodeWith(r *sample.Redactor, ses *Session) (session.Row, bool) {
+func (s *Store) encodeWith(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	ses.Lock()
 	defer ses.Unlock()
 	if ses.gone.Load() {

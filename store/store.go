@@ -8,6 +8,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -59,7 +60,7 @@ type Store struct {
 
 	spool     *spool           // nil without one
 	batch     *batch           // the recorder's
-	redactor  *sample.Redactor // of whoever has batch.mu, made fresh for each sample
+	redactor  *redact.Redactor // of whoever has batch.mu, made fresh for each sample
 	delivered atomic.Int64
 	lagging   atomic.Bool // something of what was said in sessions is in the spool alone
 	blind     atomic.Bool // the same, and the sessions are not in memory either
@@ -114,7 +115,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
-	s.batch, s.redactor = &batch{}, sample.NewRedactor(o.Personal)
+	s.batch, s.redactor = &batch{}, redact.New(o.Personal)
 	err := errors.Join(s.load(ctx), s.openSpool(ctx))
 	s.openHushed()
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/lesson"
-	"precept/sample"
+	"precept/redact"
 )
 
 // linted is the answer of lessons lint --json.
@@ -86,7 +86,7 @@ func (w *world) tellLint(l linted) {
 
 // secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass through.
 func secrets(text string) []string {
-	r := sample.NewRedactor(true)
+	r := redact.New(true)
 	r.Text(text)
 	return slices.Sorted(maps.Keys(r.Counts()))
 }

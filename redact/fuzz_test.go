@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import (
 	"bytes"
@@ -22,7 +22,7 @@ func grown(in, out []byte) bool {
 // checkJSON holds the redactor to its contract on one valid document.
 func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	before := bytes.Clone(raw)
-	out := NewRedactor(true).JSON(nil, raw)
+	out := New(true).JSON(nil, raw)
 	if !bytes.Equal(before, raw) {
 		t.Fatalf("the input was written to: %s", before)
 	}
@@ -32,7 +32,7 @@ func checkJSON(t interface{ Fatalf(string, ...any) }, raw []byte) {
 	if grown(raw, out) {
 		t.Fatalf("placeholder in a placeholder\n in %s\nout %s", raw, out)
 	}
-	if again := NewRedactor(true).JSON(nil, out); !bytes.Equal(again, out) {
+	if again := New(true).JSON(nil, out); !bytes.Equal(again, out) {
 		t.Fatalf("not idempotent\n in   %s\nonce  %s\ntwice %s", raw, out, again)
 	}
 }
@@ -50,7 +50,7 @@ func FuzzRedactJSON(f *testing.F) {
 		f.Add([]byte(s))
 	}
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		r := NewRedactor(true)
+		r := New(true)
 		if !json.Valid(raw) {
 			r.JSON(nil, raw) // must not panic
 			r.Text(string(raw))
@@ -76,15 +76,15 @@ func TestRedactAnyMixture(t *testing.T) {
 			t.Fatalf("%v", err)
 		}
 		checkJSON(t, raw)
-		once := NewRedactor(true).Text(text)
-		if twice := NewRedactor(true).Text(once); twice != once {
+		once := New(true).Text(text)
+		if twice := New(true).Text(once); twice != once {
 			t.Fatalf("text not idempotent\n in   %q\nonce  %q\ntwice %q", text, once, twice)
 		}
 	})
 }
 
 func TestRedactorRemembers(t *testing.T) {
-	r := NewRedactor(true)
+	r := New(true)
 	if got := r.Text("a@b.io 4111111111111111"); got != "[REDACTED:email:1] [REDACTED:card:1]" {
 		t.Errorf("first: %s", got)
 	}
@@ -98,7 +98,7 @@ func TestRedactorRemembers(t *testing.T) {
 	if left := r.Counts(); left != nil {
 		t.Errorf("counts after taking: %v", left)
 	}
-	if got := NewRedactor(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
+	if got := New(true).Text("c@d.io"); got != "[REDACTED:email:1]" {
 		t.Errorf("another redactor must not know the first one's numbers: %s", got)
 	}
 }
@@ -106,7 +106,7 @@ func TestRedactorRemembers(t *testing.T) {
 func TestRedactorLeavesPersonalData(t *testing.T) {
 	in := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=hunter2"}`
 	want := `{"m":"bob@example.com +14155550100 4111111111111111 203.0.113.7 password=[REDACTED:secret:1]"}`
-	if got := string(NewRedactor(false).JSON(nil, []byte(in))); got != want {
+	if got := string(New(false).JSON(nil, []byte(in))); got != want {
 		t.Errorf("got %s", got)
 	}
 }
@@ -114,7 +114,7 @@ func TestRedactorLeavesPersonalData(t *testing.T) {
 func TestRedactCopiesNothingWhenClean(t *testing.T) {
 	raw := codeText(4 << 10)
 	dst := []byte("kept")
-	r := NewRedactor(true)
+	r := New(true)
 	if out := r.JSON(dst, raw); &out[0] != &raw[0] || string(dst) != "kept" {
 		t.Error("a clean text must come back as it is")
 	}
@@ -129,7 +129,7 @@ func TestRedactCutText(t *testing.T) {
 		"use sk-" + "proj-a1B2c3D4e5F6g7H8", "x ghp" + "_a1B2c3D4e5F6", `{"password":"correct ho`, "AKIA" + "IOSFODNN7ABC",
 		"-----BEGIN RSA PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabcdef", "Authorization: Bearer a1B2c3D4e5",
 	} {
-		if got := NewRedactor(true).Text(text); !strings.Contains(got, placeholderStart) {
+		if got := New(true).Text(text); !strings.Contains(got, Placeholder) {
 			t.Errorf("%q stays", got)
 		}
 	}
@@ -138,7 +138,7 @@ func TestRedactCutText(t *testing.T) {
 func TestRedactSkipsImages(t *testing.T) {
 	image := strings.Repeat("iVBORw0KGgo/4111111111111111+AKIAIOSFODNN7ABCDEFG/", 100)
 	raw := []byte(`{"url":"data:image/png;base64,` + image + `","data":"` + image + `"}`)
-	if out := NewRedactor(true).JSON(nil, raw); !bytes.Equal(out, raw) {
+	if out := New(true).JSON(nil, raw); !bytes.Equal(out, raw) {
 		t.Error("base64 was altered")
 	}
 }

@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import (
 	"encoding/json"
@@ -31,7 +31,7 @@ func TestFalseRedactionsInCode(t *testing.T) {
 		if err != nil {
 			return err
 		}
-		r := NewRedactor(true)
+		r := New(true)
 		if out := r.JSON(nil, item); !json.Valid(out) {
 			t.Errorf("%s: no JSON any more", path)
 		}

@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import "bytes"
 
@@ -11,7 +11,7 @@ type shape struct {
 // judge decides whether the value s[start:end] of a telling name is a secret.
 func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
 	v := m.s[start:end]
-	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(placeholderStart)) || !bareword(v) || v[0] == '(' || v[0] == '[' {
+	if start < m.last || len(v) < 4 || bytes.Contains(v, []byte(Placeholder)) || !bareword(v) || v[0] == '(' || v[0] == '[' {
 		return hit{}
 	}
 	ok := false
@@ -29,20 +29,7 @@ func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
 // vendorOf names the vendor of a key that was found by its surroundings, or returns k.
 func (m *matcher) vendorOf(start, end int, k kind) kind {
 	for i := start; i < min(end, start+12); i++ {
-		var h hit
-		switch m.s[i] {
-		case '-':
-			if i > start && isAlnum(m.s[i-1]) { // a flag would look for its value, which may be this one
-				h = m.dash(i)
-			}
-		case '_':
-			h = m.underscore(i)
-		case 'A', 'S':
-			h = m.capital(i)
-		case 'J':
-			h = m.jwt(i - 2)
-		}
-		if h.kind != none && h.start == start {
+		if h := m.within(i); h.kind != none && h.start == start {
 			return h.kind
 		}
 	}

@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import (
 	"bytes"
@@ -6,8 +6,9 @@ import (
 )
 
 // jwt matches three (signed) or five (encrypted) dotted parts that begin with {" in base64.
-func (m *matcher) jwt(start int) hit {
+func (m *matcher) jwt(i int) hit {
 	const least = 8
+	start := i - 2
 	if start < m.last || !startsWith(m.s, start, "eyJ") || !bounded(m.s, start) {
 		return hit{}
 	}
@@ -137,6 +138,9 @@ func basicCredentials(v []byte) bool {
 func (m *matcher) url(i int) hit {
 	const longest = 512
 	s := m.s
+	if !startsWith(s, i, "://") {
+		return hit{}
+	}
 	start := i + len("://")
 	if startsWith(s, start, "hooks.slack.com/services/") {
 		p := start + len("hooks.slack.com/services/")

@@ -1,4 +1,4 @@
-package sample
+package redact
 
 // Words that tell what the number behind them is, separated by spaces; the first byte of each is looked at first.
 const (

@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import "strings"
 
@@ -10,7 +10,7 @@ const longestFragment = 256
 func (r *Redactor) CutText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
-	if strings.HasSuffix(s[:start], placeholderStart) || !isFragment(s[start:]) {
+	if strings.HasSuffix(s[:start], Placeholder) || !isFragment(s[start:]) {
 		return s
 	}
 	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))

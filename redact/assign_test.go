@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import "testing"
 
@@ -9,7 +9,7 @@ func TestNumberedNames(t *testing.T) {
 		"p3: hunter22xyz": false, "17: hunter22xyz": false, "d12345678901234567890123456789012345678901234567890: hunter22xyz": false,
 		"ab12=hunter22xyz": false, "word 12: hunter22xyz": false, "1=hunter22xyz": false,
 	} {
-		if got := NewRedactor(false).Text(text) != text; got != want {
+		if got := New(false).Text(text) != text; got != want {
 			t.Errorf("%q redacted: %v, want %v", text, got, want)
 		}
 	}

@@ -1,45 +1,37 @@
-package sample
+package redact
 
-// number looks at a run of digits that begins at i. next is where the scan goes on when it is nothing.
-func (m *matcher) number(i int) (h hit, next int) {
+// digits looks at a run of digits that begins at i, behind no word.
+func (m *matcher) digits(i int) hit {
 	s := m.s
-	if i > 0 && isAlnum(s[i-1]) {
-		if i >= 2 && isUpper(s[i-1]) && isUpper(s[i-2]) {
-			if h = m.iban(i - 2); h.kind != none {
-				return h, 0
-			}
-		}
-		return hit{}, span(s, i, digitByte)
-	}
 	end := span(s, i, digitByte)
 	run := end - i
 	c := at(s, end)
 	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
-		return hit{}, end // most numbers: nothing goes on behind them
+		return hit{end: end} // most numbers: nothing goes on behind them
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
-		return hit{}, end // a later group of something that was nothing
+		return hit{end: end} // a later group of something that was nothing
 	}
 	if c == '.' && run <= 3 {
-		if h = m.ipv4(i); h.kind != none {
-			return h, 0
+		if h := m.ipv4(i); h.kind != none {
+			return h
 		}
 	}
 	if c == '.' && run < 3 {
-		return hit{}, end // a fraction
+		return hit{end: end} // a fraction
 	}
 	if (c == '-' || c == ' ' || run == 9) && (run == 3 || run == 9) {
-		if h = m.ssn(i, end); h.kind != none {
-			return h, 0
+		if h := m.ssn(i, end); h.kind != none {
+			return h
 		}
 	}
-	if h = m.card(i, end); h.kind != none {
-		return h, 0
+	if h := m.card(i, end); h.kind != none {
+		return h
 	}
-	if h = m.phone(i); h.kind != none {
-		return h, 0
+	if h := m.phone(i); h.kind != none {
+		return h
 	}
-	return hit{}, end
+	return hit{end: end}
 }
 
 // closed reports whether no word or number goes on at end.
@@ -223,15 +215,20 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches a country, two check digits and the country's number of characters, in blocks of four or in one piece.
+// iban matches a country, two check digits (the first stands at i) and the country's number of characters, in blocks of four or in
+// one piece.
 func (m *matcher) iban(i int) hit {
 	s := m.s
+	after := hit{end: span(s, i, digitByte)} // digits behind a letter are nothing else
+	if i -= 2; i < 0 || !isUpper(s[i]) {
+		return after
+	}
 	if i < m.last || !bounded(s, i) || !isDigit(at(s, i+3)) {
-		return hit{}
+		return after
 	}
 	want := ibanLength(string(s[i : i+2]))
 	if want == 0 {
-		return hit{}
+		return after
 	}
 	var d [34]byte
 	n, end := 0, i
@@ -242,14 +239,14 @@ func (m *matcher) iban(i int) hit {
 			c = s[end]
 		}
 		if !isUpper(c) && !isDigit(c) {
-			return hit{}
+			return after
 		}
 		d[n] = c
 		n++
 		end++
 	}
 	if n < want || (end < len(s) && isAlnum(s[end])) || !mod97(d[:n]) {
-		return hit{}
+		return after
 	}
 	return hit{i, end, iban}
 }

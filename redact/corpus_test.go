@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import (
 	"encoding/base64"
@@ -19,7 +19,6 @@ type maker struct {
 }
 
 const (
-	digits = "0123456789"
 	lowers = "abcdefghijklmnopqrstuvwxyz"
 	uppers = "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
 	alnum  = digits + lowers + uppers
@@ -280,7 +279,7 @@ func TestRecall(t *testing.T) {
 		for i := range each {
 			text, value := draw()
 			raw := wrap(r, i%places, text)
-			out := NewRedactor(true).JSON(nil, raw)
+			out := New(true).JSON(nil, raw)
 			if !json.Valid(out) {
 				t.Fatalf("invalid JSON out of %s\n%s", raw, out)
 			}
@@ -352,7 +351,7 @@ func TestFalseRedactions(t *testing.T) {
 		b.WriteString(harmless(r) + "\n")
 	}
 	text := b.String()
-	red := NewRedactor(true)
+	red := New(true)
 	red.Text(text)
 	total := 0
 	for k, n := range red.Counts() {
@@ -361,7 +360,7 @@ func TestFalseRedactions(t *testing.T) {
 	}
 	if testing.Verbose() {
 		for line := range strings.Lines(text[:1<<16]) {
-			if out := NewRedactor(true).Text(line); out != line {
+			if out := New(true).Text(line); out != line {
 				t.Logf("%q", out)
 			}
 		}

@@ -1,12 +1,23 @@
-package sample
+package redact
 
 import (
 	"bytes"
 	"net/netip"
 )
 
-// email matches an address around an @ (or its %40 in a URL, width 3).
-func (m *matcher) email(i, width int) hit {
+// email matches an address around an @.
+func (m *matcher) email(i int) hit { return m.address(i, 1) }
+
+// escapedEmail matches an address around the %40 that stands for its @ in a URL.
+func (m *matcher) escapedEmail(i int) hit {
+	if !startsWith(m.s, i, "%40") {
+		return hit{}
+	}
+	return m.address(i, len("%40"))
+}
+
+// address matches an address around the width bytes at i.
+func (m *matcher) address(i, width int) hit {
 	s := m.s
 	start := i
 	for start > m.last && i-start < 64 && classOf[s[start-1]]&localByte != 0 {

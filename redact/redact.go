@@ -1,4 +1,4 @@
-package sample
+package redact
 
 import (
 	"bytes"
@@ -28,14 +28,14 @@ type Redactor struct {
 	ints    []byte
 	seed    maphash.Seed
 	numbers map[uint64]int
-	next    [kinds]int
-	counts  [kinds]int
+	next    [kindCount]int
+	counts  [kindCount]int
 }
 
-// NewRedactor makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards, IBANs, SSN-like
+// New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards, IBANs, SSN-like
 // numbers and IP addresses.
-func NewRedactor(personal bool) *Redactor {
-	return &Redactor{m: matcher{personal: personal}, seed: maphash.MakeSeed()}
+func New(personal bool) *Redactor {
+	return &Redactor{m: matcher{t: standard, personal: personal}, seed: maphash.MakeSeed()}
 }
 
 // Fresh makes the redactor forget what it has seen, for the next sample; its buffers stay.
@@ -44,7 +44,7 @@ func (r *Redactor) Fresh() {
 		r.numbers = nil
 	}
 	clear(r.numbers)
-	r.next, r.counts = [kinds]int{}, [kinds]int{}
+	r.next, r.counts = [kindCount]int{}, [kindCount]int{}
 }
 
 // Text returns s redacted; s itself when nothing was found.
@@ -80,7 +80,7 @@ func (r *Redactor) Counts() map[string]int {
 // TakeCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of a session.
 func (r *Redactor) TakeCounts() map[string]int {
 	m := maps.Clone(r.Counts())
-	r.counts = [kinds]int{}
+	r.counts = [kindCount]int{}
 	return m
 }
 
@@ -129,7 +129,7 @@ func (r *Redactor) replace(buf int, s, deep []byte, hits []hit, depth int) []byt
 // placeholder appends the placeholder of a value.
 func (r *Redactor) placeholder(dst []byte, k kind, value []byte) []byte {
 	r.counts[k]++
-	dst = append(dst, placeholderStart...)
+	dst = append(dst, Placeholder...)
 	dst = append(dst, k.String()...)
 	dst = append(dst, ':')
 	dst = strconv.AppendInt(dst, int64(r.number(k, value)), 10)

@@ -1,0 +1,95 @@
+package redact
+
+// anchor is a byte at which something can hang, and the check of what is there. It is worth a look only between the right
+// neighbours: most dashes, digits and colons of ordinary text fall at this test, which costs three look-ups and no branch for
+// each. The byte 0 stands for the text's ends.
+type anchor struct {
+	name       string // anchors of one name are one anchor: a run of digits may be one of four kinds
+	bytes      string
+	prev, next func(b byte) bool
+	check      func(m *matcher, i int) hit
+	vendors    bool // it knows a key wherever it stands, also as the value of a telling name
+}
+
+// prefix is how a vendor marks its keys: a text that ends in a dash or an underscore, at least so many bytes of a class behind it.
+type prefix struct {
+	text, then string // then is more that must follow, and counts among the least bytes
+	class      uint8
+	least      int
+	digit      bool // a digit must be among them
+	kind       kind // filled in by compile
+}
+
+// table is the kinds, made ready for the scan: a bit for each anchor.
+type table struct {
+	self, prev, next [256]uint32
+	checks           [32]func(m *matcher, i int) hit
+	prefixes         [256][]prefix // by the byte before their last
+	personal         uint32        // anchors of personal data alone
+	vendors          uint32
+}
+
+//nolint:gochecknoglobals // written once here, read only
+var standard = compile(kindTable())
+
+// compile gives each anchor its bit. Where two share a byte, the earlier kind is asked first.
+func compile(kinds [kindCount]rule) *table {
+	t := &table{}
+	bit := map[string]uint32{}
+	add := func(a anchor, personal bool) {
+		b, known := bit[a.name]
+		if !known {
+			t.checks[len(bit)] = a.check
+			b = 1 << len(bit)
+			bit[a.name] = b
+		}
+		if personal {
+			t.personal |= b
+		}
+		if a.vendors {
+			t.vendors |= b
+		}
+		for i := range len(a.bytes) {
+			t.self[a.bytes[i]] |= b
+		}
+		for i := range 256 {
+			if a.prev(byte(i)) {
+				t.prev[i] |= b
+			}
+			if a.next(byte(i)) {
+				t.next[i] |= b
+			}
+		}
+	}
+	add(anchor{name: "a placeholder", bytes: Placeholder[:1], prev: anything, next: in(Placeholder[1:2]), check: (*matcher).skipPlaceholder}, false)
+	for k, row := range kinds {
+		for _, a := range row.anchors {
+			add(a, row.personal)
+		}
+		for _, p := range row.prefixes {
+			before, sign := p.text[len(p.text)-2], p.text[len(p.text)-1]
+			next := isAlnum
+			if sign == '-' {
+				next = isKeyByte
+			}
+			add(anchor{name: "a prefix with " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			p.kind = kind(k)
+			t.prefixes[before] = append(t.prefixes[before], p)
+		}
+	}
+	return t
+}
+
+func anything(byte) bool { return true }
+
+func edge(b byte) bool { return !isAlnum(b) }
+
+func isKeyByte(b byte) bool { return classOf[b]&(tokenByte|base64Byte) != 0 }
+
+func in(list string) func(byte) bool {
+	var set [256]bool
+	for i := range len(list) {
+		set[list[i]] = true
+	}
+	return func(b byte) bool { return set[b] }
+}

@@ -1,0 +1,75 @@
+package redact
+
+// Classes of bytes, as bits of classOf.
+const (
+	alnumByte uint8 = 1 << iota
+	digitByte
+	hexByte
+	tokenByte  // [A-Za-z0-9_-]
+	base64Byte // [A-Za-z0-9+/=]
+	localByte  // local part of an e-mail address
+	upperByte
+)
+
+//nolint:gochecknoglobals // written once here, read only
+var classOf = func() (t [256]uint8) {
+	set := func(s string, class uint8) {
+		for i := range len(s) {
+			t[s[i]] |= class
+		}
+	}
+	const digits, lowers, uppers = "0123456789", "abcdefghijklmnopqrstuvwxyz", "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	const alnum = digits + lowers + uppers
+	set(alnum, alnumByte|tokenByte|base64Byte|localByte)
+	set(digits, digitByte)
+	set(digits+"abcdefABCDEF", hexByte)
+	set("_-", tokenByte)
+	set("+/=", base64Byte)
+	set("._%+-'", localByte)
+	set(uppers, upperByte)
+	for b := 0x80; b <= 0xff; b++ {
+		t[b] |= localByte
+	}
+	return t
+}()
+
+func isDigit(b byte) bool { return b-'0' <= 9 }
+func isAlnum(b byte) bool { return classOf[b]&alnumByte != 0 }
+func isUpper(b byte) bool { return b-'A' <= 'Z'-'A' }
+func isLower(b byte) bool { return b-'a' <= 'z'-'a' }
+
+func lower(b byte) byte {
+	if isUpper(b) {
+		return b + 'a' - 'A'
+	}
+	return b
+}
+
+// span returns the end of the run of bytes of the class that starts at i.
+func span(s []byte, i int, class uint8) int {
+	for i < len(s) && classOf[s[i]]&class != 0 {
+		i++
+	}
+	return i
+}
+
+// startsWith reports whether s has p at i.
+func startsWith(s []byte, i int, p string) bool {
+	return i >= 0 && len(s)-i >= len(p) && string(s[i:i+len(p)]) == p
+}
+
+// startsFold is startsWith without regard to ASCII case; p is lower case.
+func startsFold(s []byte, i int, p string) bool {
+	if i < 0 || len(s)-i < len(p) {
+		return false
+	}
+	for j := range len(p) {
+		if lower(s[i+j]) != p[j] {
+			return false
+		}
+	}
+	return true
+}
+
+// bounded reports whether no word goes on to the left of i.
+func bounded(s []byte, i int) bool { return i == 0 || !isAlnum(s[i-1]) }

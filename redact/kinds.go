@@ -1,0 +1,285 @@
+package redact
+
+// Placeholder opens every placeholder; text that holds it is never matched across.
+const Placeholder = "[REDACTED:"
+
+// kind is the number of a row of kindTable.
+type kind uint8
+
+const (
+	none kind = iota
+	email
+	phone
+	card
+	iban
+	ssn
+	ip
+	anthropicKey // before openAIKey, whose prefix it has
+	openAIKey
+	awsKey
+	githubToken
+	gitlabToken
+	slackToken
+	stripeKey
+	googleKey
+	azureKey
+	npmToken
+	pypiToken
+	huggingFaceToken
+	sendgridKey
+	twilioKey
+	jwt
+	privateKey
+	authorization
+	urlCredentials
+	secret
+	fragment
+	kindCount // how many there are
+)
+
+// rule is a kind of things to redact: its name in placeholders, counts and metrics, what it hangs on, and examples.
+type rule struct {
+	name     string
+	what     string // what is checked, for people
+	personal bool   // replaced only where personal data is to be
+	examples []example
+	anchors  []anchor
+	prefixes []prefix
+}
+
+// example is a text and what becomes of it; out is empty where it stays as it is.
+type example struct{ in, out string }
+
+// String is the kind's name.
+func (k kind) String() string { return names[k] }
+
+//nolint:gochecknoglobals // written once here, read only
+var names = func() (out [kindCount]string) {
+	for k, row := range kindTable() {
+		out[k] = row.name
+	}
+	return out
+}()
+
+// kindTable holds all that is redacted, one row a kind. A new kind is a constant above, a row here, and examples that need it.
+func kindTable() [kindCount]rule {
+	t := [kindCount]rule{none: {name: "none"}, fragment: {
+		name: "cut", what: "the last word of a text that was cut, if it may be the beginning of something above",
+	}}
+	personalData(&t)
+	vendors(&t)
+	moreVendors(&t)
+	others(&t)
+	return t
+}
+
+// personalData stands first: the colon of an address is asked before that of an assignment.
+func personalData(t *[kindCount]rule) {
+	// Four kinds hang on a run of digits, which is read once.
+	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".- "), check: (*matcher).digits}
+	local := func(b byte) bool { return classOf[b]&localByte != 0 }
+	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
+	t[email] = rule{name: "email", what: "an address with a domain", personal: true, anchors: []anchor{
+		{name: "@", bytes: "@", prev: local, next: func(b byte) bool { return isAlnum(b) || b >= 0x80 }, check: (*matcher).email},
+		{name: "%40", bytes: "%", prev: local, next: in("4"), check: (*matcher).escapedEmail},
+	}, examples: emailExamples()}
+	t[phone] = rule{name: "phone", what: "a number with `+`, in North American shape, or behind a word that says so", personal: true, anchors: []anchor{
+		{name: "+", bytes: "+", prev: edge, next: in(digits[1:]), check: (*matcher).phone},
+		{name: "(", bytes: "(", prev: edge, next: isDigit, check: (*matcher).phone},
+		run,
+	}, examples: phoneExamples()}
+	t[card] = rule{name: "card", what: "a payment card's range and length; Luhn's check digit", personal: true, anchors: []anchor{run}, examples: []example{
+		{"card 4111 1111 1111 1111 exp 12/27", "card [REDACTED:card:1] exp 12/27"},
+		{"card 4111111111111112", ""}, // one digit is wrong
+		{"x := -4576982950128230565", ""},
+	}}
+	t[iban] = rule{name: "iban", what: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
+		{name: "a country's digits", bytes: digits, prev: isUpper, next: isDigit, check: (*matcher).iban},
+	}, examples: []example{
+		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
+		{"DE88370400440532013000", ""}, // one digit is wrong
+	}}
+	t[ssn] = rule{name: "ssn", what: "3-2-4 digits as they are given out; without dashes behind a word that says so", personal: true, anchors: []anchor{run}, examples: []example{
+		{"ssn 078-05-1120", "ssn [REDACTED:ssn:1]"},
+		{"550e8400-e29b-41d4-a716-446655440000", ""},
+	}}
+	t[ip] = rule{name: "ip", what: "an address, version 4 or 6, that is neither loopback nor a mask nor a version", personal: true, anchors: []anchor{
+		{
+			name: "groups of hex", bytes: ":", prev: func(b byte) bool { return edge(b) || isHex(b) },
+			next: func(b byte) bool { return b == ':' || isHex(b) }, check: (*matcher).ipv6,
+		}, run,
+	}, examples: ipExamples()}
+}
+
+func emailExamples() []example {
+	return []example{
+		{"mail bob.smith+x@corp.example.com, please", "mail [REDACTED:email:1], please"},
+		{"?q=bob%40example.com&x=1", "?q=[REDACTED:email:1]&x=1"},
+		{"Ask bob@example.com.", "Ask [REDACTED:email:1]."},
+		{`{\"to\":\"bob\u0040example.com\"}`, `{\"to\":\"[REDACTED:email:1]\"}`},
+		{`x\nbob@example.com\n`, `x\n[REDACTED:email:1]\n`},
+		{"git@github.com:a/b.git", ""},
+		{"logo@2x.png", ""},
+		{"left-pad@1.3.0 and @types/node@18", ""},
+	}
+}
+
+func phoneExamples() []example {
+	return []example{
+		{"+1 (415) 555-0100, (415) 555-0100, 415-555-0100", "[REDACTED:phone:1], [REDACTED:phone:2], [REDACTED:phone:2]"},
+		{"555-123-4567 or 123-456-7890", "[REDACTED:phone:1] or [REDACTED:phone:2]"},
+		{"+33 6 12 34 56 78, +44 (0)20 7946 0958, +49-30-901820", "[REDACTED:phone:1], [REDACTED:phone:2], [REDACTED:phone:3]"},
+		{"My number is 415 555 0100, thanks", "My number is [REDACTED:phone:1], thanks"},
+		{"tel. 030 901820 or 00493090182012", "tel. [REDACTED:phone:1] or 00493090182012"},
+		{`"id":"call_1234567890123", call_0049309018 and call 0049309018`, `"id":"call_1234567890123", call_0049309018 and call [REDACTED:phone:1]`},
+		{"300 415 555 0100 12 and 200  300 4000", ""},
+		{"21:00:57 +1130 2010, m=+123.456789000", ""},
+		{"2026-01-31 10:20:30 1700000000", ""},
+	}
+}
+
+func ipExamples() []example {
+	return []example{
+		{"host 203.0.113.7:8080 and 10.1.2.3/24", "host [REDACTED:ip:1]:8080 and [REDACTED:ip:2]/24"},
+		{"from 2001:db8::8a2e:370:7334 and ::1", "from [REDACTED:ip:1] and ::1"},
+		{"127.0.0.1 0.0.0.0 1.2.3.4 v10.20.30.40 Chrome/120.0.12.9 1.10.20.30.40", ""},
+		{"std::vec a::b 12:30:45 aa:bb:cc:dd:ee:ff", ""},
+		{"see 31.7.8.1 and 2.5.4.10", ""},
+	}
+}
+
+// Keys in examples are put together, so that scanners of this repository find none in it.
+const (
+	hex32   = "0a1b2c3d4e5f60718293a4b5c6d7e8f9"
+	alnum36 = "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
+)
+
+func vendors(t *[kindCount]rule) {
+	t[anthropicKey] = rule{name: "anthropic_key", what: "`sk-ant-` and what makes 16 bytes", examples: []example{
+		{"sk-" + "ant-api03-" + alnum36, "[REDACTED:anthropic_key:1]"},
+	}, prefixes: []prefix{{text: "sk-", then: "ant-", class: tokenByte, least: 16, digit: true}}}
+	// CSS has classes such as sk-fading-circle, so a key needs a digit.
+	t[openAIKey] = rule{name: "openai_key", what: "`sk-` and 16 bytes, a digit among them", examples: []example{
+		{"k=" + "sk-" + "proj-" + alnum36, "k=[REDACTED:openai_key:1]"},
+		{"sk-fading-circle-before", ""},
+	}, prefixes: []prefix{{text: "sk-", class: tokenByte, least: 16, digit: true}}}
+	t[awsKey] = rule{name: "aws_key", what: "20 capitals and digits from `AKIA` or `ASIA`; the value of a secret access key or session token", examples: []example{
+		{"id " + "AKIA" + "IOSFODNN7ABCDEFG" + ".", "id [REDACTED:aws_key:1]."},
+		{"aws_secret_access_key = " + "wJalrXUtnFEMI/K7MDENG/" + "bPxRfiCYzzzzzzKEY", "aws_secret_access_key = [REDACTED:aws_key:1]"},
+	}, anchors: []anchor{{name: "AKIA", bytes: "A", prev: edge, next: in("KS"), check: (*matcher).awsID, vendors: true}}}
+	t[githubToken] = rule{name: "github_token", what: "`ghp_` and its sisters, `github_pat_`", examples: []example{
+		{"token=" + "ghp" + "_" + alnum36, "token=[REDACTED:github_token:1]"},
+	}, prefixes: append(allOf(prefix{class: alnumByte, least: 20}, "ghp_", "gho_", "ghu_", "ghs_", "ghr_"),
+		prefix{text: "github_pat_", class: tokenByte, least: 20})}
+	t[gitlabToken] = rule{name: "gitlab_token", what: "`glpat-` and its sisters", examples: []example{
+		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
+	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-")}
+	t[slackToken] = rule{name: "slack_token", what: "`xoxb-` and its sisters, `xapp-`; the path of a webhook", examples: []example{
+		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
+		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
+	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
+		prefix{text: "xapp-", class: tokenByte, least: 16})}
+	t[stripeKey] = rule{name: "stripe_key", what: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
+		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
+	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_"),
+		prefix{text: "whsec_", class: base64Byte, least: 20})}
+	t[googleKey] = rule{
+		name: "google_key", what: "`AIza` and 30 bytes, `GOCSPX-` and 20", examples: []example{
+			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
+		}, anchors: []anchor{{name: "AIza", bytes: "A", prev: edge, next: in("I"), check: (*matcher).googleID, vendors: true}},
+		prefixes: []prefix{{text: "GOCSPX-", class: tokenByte, least: 20}},
+	}
+}
+
+func moreVendors(t *[kindCount]rule) {
+	t[azureKey] = rule{name: "azure_key", what: "a secret with `Q~` inside; the value of an account key or a signature", examples: []example{
+		{"AccountName=x;AccountKey=Ab1/Cd2+Ef3gHi4jKl5mNo6pQr7sTu8v==;End", "AccountName=x;AccountKey=[REDACTED:azure_key:1];End"},
+		{"https://x.blob.example/c?sv=2024&sig=a1B2c3D4%2Fe5F6g7H8%3D&se=1", "https://x.blob.example/c?sv=2024&sig=[REDACTED:azure_key:1]&se=1"},
+		{"id abc8" + "Q~" + alnum36[:34], "id [REDACTED:azure_key:1]"},
+	}, anchors: []anchor{{name: "Q~", bytes: "~", prev: in("Q"), next: isKeyByte, check: (*matcher).azureSecret}}}
+	t[npmToken] = rule{name: "npm_token", what: "`npm_` and 24 bytes", examples: []example{
+		{"npm" + "_" + alnum36, "[REDACTED:npm_token:1]"},
+	}, prefixes: []prefix{{text: "npm_", class: alnumByte, least: 24}}}
+	t[pypiToken] = rule{name: "pypi_token", what: "`pypi-AgE` and what makes 16 bytes, `pypi-` and 50", examples: []example{
+		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
+		{"pypi-attestations-and-publishers is a package", ""},
+	}, prefixes: []prefix{{text: "pypi-", then: "AgE", class: tokenByte, least: 16}, {text: "pypi-", class: tokenByte, least: 50}}}
+	t[huggingFaceToken] = rule{name: "huggingface_token", what: "`hf_` and 20 bytes", examples: []example{
+		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
+	}, prefixes: []prefix{{text: "hf_", class: alnumByte, least: 20}}}
+	t[sendgridKey] = rule{name: "sendgrid_key", what: "`SG.` and two parts of 16 bytes", examples: []example{
+		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
+	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: edge, next: in("G"), check: (*matcher).sendgrid, vendors: true}}}
+	t[twilioKey] = rule{name: "twilio_key", what: "`AC` or `SK` and 32 hex digits", examples: []example{
+		{"sid " + "AC" + hex32, "sid [REDACTED:twilio_key:1]"},
+	}, anchors: []anchor{{name: "AC", bytes: "AS", prev: edge, next: in("CK"), check: (*matcher).twilio, vendors: true}}}
+}
+
+// authority is the "://" of a URL.
+func authority() anchor {
+	return anchor{name: "://", bytes: ":", prev: isAlnum, next: in("/"), check: (*matcher).url}
+}
+
+func others(t *[kindCount]rule) {
+	named := func(b byte) bool {
+		return telling(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']'
+	}
+	flag := anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
+	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
+		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
+	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
+	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body", examples: []example{
+		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
+		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
+	}, anchors: []anchor{flag}}
+	t[authorization] = rule{name: "authorization", what: "what stands behind Bearer, or behind Basic if it decodes to `user:password`", examples: []example{
+		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
+		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
+		{"Authorization: Bearer $TOKEN", ""},
+		{"Basic authentication is", ""},
+	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: edge, next: in("eEaA"), check: (*matcher).scheme}}}
+	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host", examples: []example{
+		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
+		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
+		{"postgres://app:${PW}@db/x", ""},
+	}, anchors: []anchor{authority()}}
+	t[secret] = rule{
+		name: "secret", what: "the value of a telling name, and the keys of Docker Hub, Groq, Perplexity, Shopify and xAI", examples: secretExamples(),
+		anchors: []anchor{
+			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
+			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
+			flag,
+		},
+		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"),
+			prefix{text: "shpat_", class: alnumByte, least: 20}, prefix{text: "dckr_pat_", class: tokenByte, least: 20}),
+	}
+}
+
+func secretExamples() []example {
+	return []example{
+		{`password = "hunter2"`, `password = "[REDACTED:secret:1]"`},
+		{"DB_PASSWORD=hunter2 run", "DB_PASSWORD=[REDACTED:secret:1] run"},
+		{"  password: hunter2\n", "  password: [REDACTED:secret:1]\n"},
+		{"mysql --password hunter2 -u x", "mysql --password [REDACTED:secret:1] -u x"},
+		{`{"password":"hun\"ter2","x":1}`, `{"password":"[REDACTED:secret:1]","x":1}`},
+		{
+			"gsk" + "_" + alnum36 + " xai" + "-" + alnum36 + " shpat" + "_" + hex32,
+			"[REDACTED:secret:1] [REDACTED:secret:2] [REDACTED:secret:3]",
+		},
+		{"password := os.Getenv(\"X\")", ""},
+		{"--- PASS: TestA1_b2_c3_d4_e5 (0.00s)", ""},
+		{`env("PWD=" + dir1 + "x")`, ""},
+	}
+}
+
+// allOf are prefixes that differ in their text alone.
+func allOf(like prefix, texts ...string) []prefix {
+	out := make([]prefix, len(texts))
+	for i, text := range texts {
+		out[i] = like
+		out[i].text = text
+	}
+	return out
+}
+
+const digits = "0123456789"

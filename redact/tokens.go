@@ -1,0 +1,106 @@
+package redact
+
+import "slices"
+
+// token matches a vendor's key: a prefix of the given length at start, then at least least bytes of the class. Where the
+// text itself ends inside the key (a capture that was cut) half of it is enough.
+func (m *matcher) token(start, prefix int, class uint8, least int, k kind) hit {
+	if start < m.last || !bounded(m.s, start) {
+		return hit{}
+	}
+	end := span(m.s, start+prefix, class)
+	if end == len(m.s) {
+		least = max(least/2, min(least, 10))
+	}
+	if end-start-prefix < least {
+		return hit{}
+	}
+	return hit{start, end, k}
+}
+
+// prefixed matches the vendors' prefixes that end in the dash or the underscore at i.
+func (m *matcher) prefixed(i int) hit {
+	if i == 0 {
+		return hit{}
+	}
+	for _, p := range m.t.prefixes[m.s[i-1]] {
+		start := i + 1 - len(p.text)
+		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.then) {
+			continue
+		}
+		h := m.token(start, len(p.text), p.class, p.least, p.kind)
+		if h.kind != none && (!p.digit || slices.ContainsFunc(m.s[h.start:h.end], isDigit)) {
+			return h
+		}
+	}
+	return hit{}
+}
+
+func (m *matcher) googleID(i int) hit {
+	if !startsWith(m.s, i, "AIza") {
+		return hit{}
+	}
+	return m.token(i, 4, tokenByte, 30, googleKey)
+}
+
+func (m *matcher) awsID(i int) hit {
+	const length = 20
+	if i < m.last || !bounded(m.s, i) || !startsWith(m.s, i+2, "IA") {
+		return hit{}
+	}
+	end := i
+	for end < len(m.s) && (isUpper(m.s[end]) || isDigit(m.s[end])) {
+		end++
+	}
+	if n := end - i; (n != length && (end != len(m.s) || n < length*2/3)) || (end < len(m.s) && isAlnum(m.s[end])) {
+		return hit{}
+	}
+	return hit{i, end, awsKey}
+}
+
+func (m *matcher) twilio(i int) hit {
+	const digits = 32
+	if !startsWith(m.s, i, "AC") && !startsWith(m.s, i, "SK") {
+		return hit{}
+	}
+	h := m.token(i, 2, hexByte, digits, twilioKey)
+	if h.kind == none || h.end-h.start > digits+2 || (h.end < len(m.s) && isAlnum(m.s[h.end])) {
+		return hit{}
+	}
+	return h
+}
+
+func (m *matcher) sendgrid(i int) hit {
+	const half = 16
+	if !startsWith(m.s, i, "SG.") {
+		return hit{}
+	}
+	h := m.token(i, 3, tokenByte, half, sendgridKey)
+	if h.kind == none || h.end == len(m.s) {
+		return h
+	}
+	if m.s[h.end] != '.' {
+		return hit{}
+	}
+	end := span(m.s, h.end+1, tokenByte)
+	if end-h.end-1 < half && end != len(m.s) {
+		return hit{}
+	}
+	return hit{h.start, end, sendgridKey}
+}
+
+// azureSecret matches an application secret of Entra ID: three bytes, a digit, Q~, then 31 to 34 more.
+func (m *matcher) azureSecret(i int) hit {
+	start := i - 5
+	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !bounded(m.s, start) {
+		return hit{}
+	}
+	end := i + 1
+	for end < len(m.s) && (classOf[m.s[end]]&tokenByte != 0 || m.s[end] == '~' || m.s[end] == '.') {
+		end++
+	}
+	if n := end - i - 1; n < 31 && (end != len(m.s) || n < 12) {
+		return hit{}
+	}
+	return hit{start, end, azureKey}
+}
