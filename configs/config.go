@@ -136,6 +136,7 @@ type Distill struct {
 	Model       string        `yaml:"model" restart:"yes"`
 	APIKey      Secret        `yaml:"api_key" restart:"yes"`
 	Prompts     string        `yaml:"prompts" restart:"yes"`
+	Parallel    int           `yaml:"parallel" min:"1" max:"64" restart:"yes"`
 	MaxTokens   int           `yaml:"max_tokens" min:"0" restart:"yes"`
 	MaxCost     float64       `yaml:"max_cost" min:"0" restart:"yes"`
 	PriceInput  float64       `yaml:"price_input" min:"0" restart:"yes"`

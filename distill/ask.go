@@ -4,54 +4,129 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"runtime/debug"
 
 	"precept/lesson"
+	"precept/session"
 )
 
-// ask has a judge read a session.
-func (w *work) ask(ctx context.Context, s *Session, m *mark) error {
-	if why := w.o.Budget.spent(w.sum); why != "" {
+// question is a session that a judge reads, and what is to be noted of it. The judge's own goroutine writes got and err, and closes
+// done; all else is of the goroutine that walks over the sessions.
+type question struct {
+	row        session.Row
+	session    *Session
+	marks      map[string]mark
+	last, next mark
+	done       chan struct{}
+	got        Judgement
+	err        error
+}
+
+// put has the judge read a session while the walk goes on. Where as many are being read as may be, it waits for the oldest: what is
+// learned comes in the order of the sessions, however fast each answer is.
+func (w *work) put(ctx context.Context, q *question) error {
+	if why := w.o.Budget.spent(w.sum, len(w.asked)); why != "" {
 		w.sum.Stopped = why
 		return errEnough
 	}
 	var inForce []*lesson.Lesson
-	for _, slug := range s.InForce {
+	for _, slug := range q.session.InForce {
 		if l, ok := w.book.Get(slug); ok {
 			inForce = append(inForce, l)
 		}
 	}
-	got, err := w.o.Judge.Judge(ctx, s, inForce)
-	w.sum.Tokens += got.Usage.Input + got.Usage.Output
-	w.sum.Cost += w.o.Budget.cost(got.Usage)
-	if errors.Is(err, ErrUnusable) {
-		w.sum.Failed++
-		w.o.Failed("session "+s.ID, err)
-		m.Hash = "" // it is read again next time
+	q.done = make(chan struct{})
+	w.asked = append(w.asked, q)
+	go func() {
+		defer close(q.done)
+		defer func() {
+			if v := recover(); v != nil {
+				q.err = &panicked{v, debug.Stack()}
+			}
+		}()
+		q.got, q.err = w.o.Judge.Judge(ctx, q.session, inForce)
+	}()
+	if len(w.asked) < w.o.Parallel {
 		return nil
 	}
-	if err != nil && ctx.Err() == nil && breakdown(err) {
-		w.sum.Failed++
-		m.Hash = ""
-		if w.down++; w.down < maxDown {
-			w.o.Failed("session "+s.ID, err)
-			w.broke = err
-			return nil
-		}
+	return w.take(ctx)
+}
+
+// take waits for the oldest question, and notes its answer.
+func (w *work) take(ctx context.Context) error {
+	q := w.asked[0]
+	<-q.done
+	w.asked = w.asked[1:]
+	if err := w.answered(ctx, q); err != nil {
+		return err
 	}
-	if err != nil {
-		return fmt.Errorf("distill: the judge: %w", err)
+	return w.keep(ctx, q.row.ID, q.marks, &q.last, &q.next)
+}
+
+// drain waits for all that is being read. After an error nothing more is noted: its sessions are read again next time.
+func (w *work) drain(ctx context.Context, err error) error {
+	for len(w.asked) > 0 {
+		if err == nil || errors.Is(err, errEnough) {
+			if failed := w.take(ctx); failed != nil {
+				err = failed
+			}
+			continue
+		}
+		<-w.asked[0].done
+		w.asked = w.asked[1:]
+	}
+	return err
+}
+
+// panicked is what a judge did instead of answering.
+type panicked struct {
+	what  any
+	stack []byte
+}
+
+func (e *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", e.what, e.stack) }
+
+// answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is this session's alone.
+func (w *work) answered(ctx context.Context, q *question) (err error) {
+	defer func() {
+		if v := recover(); v != nil {
+			err = w.unread(q, &panicked{v, debug.Stack()})
+		}
+	}()
+	w.sum.Tokens += q.got.Usage.Input + q.got.Usage.Output
+	w.sum.Cost += w.o.Budget.cost(q.got.Usage)
+	var broke *panicked
+	switch {
+	case q.err == nil:
+	case errors.As(q.err, &broke):
+		return w.unread(q, q.err)
+	case errors.Is(q.err, ErrUnusable):
+		q.next.Hash = "" // it is read again next time
+		return w.unread(q, q.err)
+	case ctx.Err() == nil && breakdown(q.err) && w.down+1 < maxDown:
+		w.down, w.broke = w.down+1, q.err
+		q.next.Hash = ""
+		return w.unread(q, q.err)
+	default:
+		return fmt.Errorf("distill: the judge: %w", q.err)
 	}
 	w.down, w.broke = 0, nil
 	w.sum.Judged++
-	w.opine(s, m, got.Opinions)
-	for i := range got.Drafts {
-		d := &got.Drafts[i]
+	w.opine(q.session, &q.next, q.got.Opinions)
+	for i := range q.got.Drafts {
+		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings = []Ref{read(s).ref}, 1
+		d.Refs, d.Sightings = []Ref{read(q.session).ref}, 1
 		if err := w.propose(ctx, d); err != nil {
 			return err
 		}
 	}
+	return nil
+}
+
+func (w *work) unread(q *question, err error) error {
+	w.sum.Failed++
+	w.o.Failed("session "+q.session.ID, err)
 	return nil
 }
 

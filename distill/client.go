@@ -11,6 +11,8 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -30,7 +32,8 @@ type ClientOptions struct {
 // client asks an OpenAI-compatible API for JSON of a schema.
 type client struct {
 	o     ClientOptions
-	plain bool // the server knows no response_format: the schema stands in the prompt
+	dice  sync.Mutex  // of Random
+	plain atomic.Bool // the server knows no response_format: the schema stands in the prompt
 }
 
 // The bounds of a reply, and of a wait that a server asks for.
@@ -69,7 +72,8 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 			}
 			pause = min(2*pause, time.Minute)
 		}
-		text, u, err := c.once(ctx, system, user, name, schema)
+		plain := c.plain.Load()
+		text, u, err := c.once(ctx, plain, system, user, name, schema)
 		used.Input, used.Output = used.Input+u.Input, used.Output+u.Output
 		if err == nil {
 			if err = decode(text, out); err == nil {
@@ -81,8 +85,9 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		switch {
 		case ctx.Err() != nil:
 			return used, ctx.Err()
-		case errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnprocessableEntity) && !c.plain:
-			c.plain, pause = true, 0 // perhaps it is the response_format that it does not know
+		case errors.As(err, &status) && (status.code == http.StatusBadRequest || status.code == http.StatusUnprocessableEntity) && !plain:
+			c.plain.Store(true)
+			pause = 0 // perhaps it is the response_format that it does not know
 		case errors.As(err, &status) && !status.again():
 			return used, fmt.Errorf("%w; check distill.judge, distill.model and distill.api_key", err)
 		case errors.As(err, &status) && status.after > 0:
@@ -98,6 +103,8 @@ func (c *client) spread(d time.Duration) time.Duration {
 	if c.o.Random == nil || d == 0 {
 		return d
 	}
+	c.dice.Lock()
+	defer c.dice.Unlock()
 	return d + time.Duration(c.o.Random.Int64N(int64(d)/4+1))
 }
 
@@ -117,7 +124,7 @@ type chatReply struct {
 }
 
 // once sends one request.
-func (c *client) once(ctx context.Context, system, user, name string, schema any) (string, Usage, error) {
+func (c *client) once(ctx context.Context, plain bool, system, user, name string, schema any) (string, Usage, error) {
 	timeout := c.o.Timeout
 	if timeout <= 0 {
 		timeout = 2 * time.Minute
@@ -125,7 +132,7 @@ func (c *client) once(ctx context.Context, system, user, name string, schema any
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
 	body := map[string]any{"model": c.o.Model, "temperature": 0}
-	if c.plain {
+	if plain {
 		text, err := json.Marshal(schema)
 		if err != nil {
 			return "", Usage{}, err

@@ -7,7 +7,7 @@ import (
 	"precept/lesson"
 )
 
-// Judge reads a session for what can be learned from it.
+// Judge reads a session for what can be learned from it. It may be asked by several goroutines at once.
 type Judge interface {
 	Name() string // of the kind and model, as it is noted
 	Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error)
@@ -39,12 +39,17 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// spent says why no more may be asked, "" while it may.
-func (b *Budget) spent(s *Summary) string {
+// spent says why no more may be asked, "" while it may. Each of the questions that are open is taken to cost what the answered
+// ones did on average.
+func (b *Budget) spent(s *Summary, open int) string {
+	share := 1.0
+	if n := s.Judged + s.Failed; n > 0 {
+		share += float64(open) / float64(n)
+	}
 	switch {
-	case b.Tokens > 0 && s.Tokens >= b.Tokens:
+	case b.Tokens > 0 && float64(s.Tokens)*share >= float64(b.Tokens):
 		return "distill.max_tokens is used up; the rest is read next time"
-	case b.Cost > 0 && s.Cost >= b.Cost:
+	case b.Cost > 0 && s.Cost*share >= b.Cost:
 		return "distill.max_cost is used up; the rest is read next time"
 	}
 	return ""

@@ -16,7 +16,7 @@ type model struct {
 	prompts Prompts
 }
 
-// NewModel makes a judge that asks a model. It is for one goroutine.
+// NewModel makes a judge that asks a model.
 func NewModel(o ClientOptions, p Prompts) Judge { return &model{client: &client{o: o}, prompts: p} }
 
 // Name implements Judge.

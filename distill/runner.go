@@ -59,6 +59,7 @@ type Options struct {
 	Now      func() time.Time
 	Owner    string // unique among processes
 	Budget   Budget
+	Parallel int // sessions that a judge reads at a time; 0: one
 	Progress func(read int)
 	Failed   func(step string, err error) // told of what went wrong with one session; nil: nobody
 }
@@ -133,7 +134,13 @@ func (d *Distiller) tenant(ctx context.Context, tenant string, sum *Summary) (er
 	if err := w.open(ctx); err != nil {
 		return err
 	}
-	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.row(ctx, r) })
+	judging, stop := context.WithCancel(ctx)
+	defer stop()
+	err = d.o.Source.EachSession(ctx, tenant, d.o.Since, time.Time{}, func(r session.Row, _ session.Applied) error { return w.row(judging, r) })
+	if err != nil && !errors.Is(err, errEnough) {
+		stop()
+	}
+	err = w.drain(judging, err)
 	if err != nil && !errors.Is(err, errEnough) {
 		return errors.Join(fmt.Errorf("distill: %w", err), w.flush(context.WithoutCancel(ctx)))
 	}
@@ -164,6 +171,7 @@ type work struct {
 	waiting       int
 	down          int   // breakdowns of the judge in a row
 	broke         error // the last of them
+	asked         []*question
 }
 
 // mark is what is noted of a session that was read, for each kind of judge.
@@ -221,8 +229,7 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 		return err
 	}
 	_ = json.Unmarshal(data, &old) // nothing, or nothing that is understood: it is read
-	name := w.judgeName()
-	last := old[name]
+	last := old[w.judgeName()]
 	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
 		w.sum.Unchanged++
 		return nil
@@ -236,19 +243,26 @@ func (w *work) row(ctx context.Context, r session.Row) error {
 		return nil
 	}
 	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said, Texts: last.Texts}
-	if hash != last.Hash {
-		if err := w.judge(ctx, s, &next); err != nil {
-			return err
-		}
-	} else {
+	switch {
+	case hash == last.Hash:
 		w.sum.Unchanged++
+	case w.o.Judge != nil:
+		return w.put(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
+	default:
+		w.read(s, &next)
 	}
-	w.sums.recount(&last, &next)
-	old[name] = next
-	if data, err = json.Marshal(old); err != nil {
+	return w.keep(ctx, r.ID, old, &last, &next)
+}
+
+// keep notes what was made of a session.
+func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
+	w.sums.recount(last, next)
+	marks[w.judgeName()] = *next
+	data, err := json.Marshal(marks)
+	if err != nil {
 		return err
 	}
-	w.marks[r.ID] = data
+	w.marks[id] = data
 	if w.waiting++; w.waiting >= batch || w.o.Judge != nil {
 		return w.flush(ctx)
 	}
@@ -282,18 +296,14 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 	return s, err
 }
 
-// judge reads a session by the rules, or has it read. A panic is this session's alone.
-func (w *work) judge(ctx context.Context, s *Session, m *mark) (err error) {
+// read reads a session by the rules. A panic is this session's alone.
+func (w *work) read(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.sum.Failed++
 			w.o.Failed("session "+s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
-			err = nil
 		}
 	}()
-	if w.o.Judge != nil {
-		return w.ask(ctx, s, m)
-	}
 	r := read(s)
 	w.sum.Judged++
 	for _, c := range append(r.failures(w.known), r.taught()...) {
@@ -302,7 +312,6 @@ func (w *work) judge(ctx context.Context, s *Session, m *mark) (err error) {
 			w.errors[c.Key] = append(w.errors[c.Key], c.seen)
 		}
 	}
-	return nil
 }
 
 // note adds what a session says to a case. A session that is read again because it went on counts once, and what is new in it

@@ -81,7 +81,7 @@ func TestAgentLessonsInRedis(t *testing.T) {
 }
 
 // A distiller that is killed while a model judges leaves nothing half done: the next one goes on behind the last session that was
-// judged, so that at most one is judged, and paid, twice. While somebody else is at it nobody begins.
+// judged, so that at most the four that were being judged are paid twice. While somebody else is at it nobody begins.
 func TestDistilGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -145,7 +145,7 @@ func TestDistilGoesOnAfterAKill(t *testing.T) {
 			if code := w.execute(t.Context(), distil); code != 0 || json.Unmarshal([]byte(out.String()), &sum) != nil {
 				t.Fatalf("%d %s%s", code, out.String(), told.String())
 			}
-			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+1 {
+			if sum.Read != sessions || sum.Judged != sessions-sum.Unchanged || asked.Load()-before != int64(sum.Judged) || asked.Load() > sessions+4 {
 				t.Errorf("%+v; %d judged before the kill, %d in all", sum, before, asked.Load())
 			}
 		})

@@ -36,7 +36,7 @@ func (w *world) distill() *cobra.Command {
 			"--follow goes on until it is stopped. Exit code 1: the store, the lessons or the judge could not be reached.",
 		Args: arguments(cobra.NoArgs),
 	}
-	shown := append(storeKeys(), "lessons", "distill.gate", "distill.max_tokens", "distill.max_cost", "distill.prompts", "distill.api_key", "distill.every")
+	shown := append(storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens", "distill.max_cost", "distill.prompts", "distill.api_key", "distill.every")
 	flags := addConfigFlags(c, shown...)
 	c.Flags().BoolVar(&f.once, "once", false, "read what is new and end (the default)")
 	c.Flags().BoolVar(&f.follow, "follow", false, "do so every distill.every until stopped, for sessions that are closed")

@@ -140,7 +140,7 @@ func (w *world) newDistiller(cfg *configs.Config, st distillStore, place bank.Pl
 	}
 	resolve := func(e lesson.Evidence) bool { return resolves(st, e) }
 	return &distiller{distill.Options{
-		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto", Now: w.now, Owner: hex.EncodeToString(id[:]),
+		Source: st, Notes: st, Judge: judge, Auto: cfg.Distill.Gate == "auto", Parallel: cfg.Distill.Parallel, Now: w.now, Owner: hex.EncodeToString(id[:]),
 		Bank: bank.New(bank.Options{Place: place, Now: w.now, Checks: lesson.Checks{Secrets: secrets, Resolve: resolve}}),
 		Budget: distill.Budget{
 			Tokens: int64(cfg.Distill.MaxTokens), Cost: cfg.Distill.MaxCost, PerInput: cfg.Distill.PriceInput, PerOut: cfg.Distill.PriceOutput,

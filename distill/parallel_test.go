@@ -1,0 +1,99 @@
+package distill_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/distill"
+)
+
+// A judge reads several sessions at a time, never more than it may, and what is learned is what one after the other would have
+// brought: a later session's lesson does not come before that of an earlier one, however fast the answer is.
+func TestSeveralAtATime(t *testing.T) {
+	run := func(parallel int) (distill.Summary, []string, int) {
+		b := newBench(t)
+		for i := range 12 {
+			b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Run the benchmark number ", i)), call("bash", `{"command":"make bench"}`, "ok"))
+		}
+		var mu sync.Mutex
+		open, most := 0, 0
+		all := make(chan struct{})
+		answer := func(_ int, a asked) (int, map[string]string, string) {
+			mu.Lock()
+			open++
+			if most = max(most, open); open == parallel && most == parallel {
+				select {
+				case <-all:
+				default:
+					close(all)
+				}
+			}
+			mu.Unlock()
+			<-all // nobody is answered until as many are asked as may be
+			number := a.User[strings.Index(a.User, "number ")+7:]
+			if len(number) > 1 && number[1] < '0' || number[0]%2 == 0 { // some are slow
+				time.Sleep(5 * time.Millisecond)
+			}
+			mu.Lock()
+			open--
+			mu.Unlock()
+			lesson := fmt.Sprintf(`{"lessons":[{"title":"Take care of thing %c.","applies_when":"It is run.","advice":["Do %c."],"error_patterns":[],"keywords":["thing %c of the bench"]}]}`, number[0], number[0], number[0])
+			return 200, nil, routine("success", lesson)(a)
+		}
+		sum, _, err := judged(t, b, &scripted{answer: answer}, func(o *distill.Options) { o.Parallel = parallel })
+		if err != nil {
+			t.Fatal(err)
+		}
+		var slugs []string
+		for _, l := range b.lessons() {
+			slugs = append(slugs, fmt.Sprint(l.Slug, " ", len(l.Evidence)))
+		}
+		slices.Sort(slugs)
+		return sum, slugs, most
+	}
+	one, wanted, _ := run(1)
+	four, got, most := run(4)
+	if most != 4 || one.Judged != 12 {
+		t.Errorf("%d at a time, %+v", most, one)
+	}
+	equal(t, "lessons", got, wanted)
+	equal(t, "summary", four, one)
+}
+
+// What is being read when the budget ends is paid and kept; a judge that ends the run leaves no question behind.
+func TestSeveralAndABudget(t *testing.T) {
+	b := newBench(t)
+	for i := range 20 {
+		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+	}
+	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		return 200, nil, routine("success", noLessons)(a)
+	}}
+	four := func(o *distill.Options) { o.Parallel, o.Budget = 4, distill.Budget{Tokens: 20_000} }
+	sum, _, err := judged(t, b, s, four)
+	if err != nil || sum.Stopped == "" || sum.Tokens > 20_000+4*2000 || int64(sum.Judged)*2000 != sum.Tokens || len(s.asked) != 2*sum.Judged {
+		t.Errorf("%+v, %v", sum, err)
+	}
+	before := sum.Judged
+	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err != nil || sum.Judged != 20-before || len(s.asked) != 40 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+
+	b = newBench(t)
+	for i := range 20 {
+		b.session(fmt.Sprintf("s%02d", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+	}
+	s = &scripted{answer: func(n int, a asked) (int, map[string]string, string) {
+		if n > 10 {
+			return 401, nil, "no"
+		}
+		return 200, nil, routine("success", noLessons)(a)
+	}}
+	if sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 4 }); err == nil || !strings.Contains(err.Error(), "distill.api_key") || sum.Judged > 5 {
+		t.Errorf("%+v, %v", sum, err)
+	}
+}
