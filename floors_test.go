@@ -22,7 +22,7 @@ func floor(pkg string) (int, bool) {
 	switch pkg {
 	case "lesson", "wire", "writ", "redact", "bandit", "configs":
 		return 0, true
-	case "sample":
+	case "sample", "trace":
 		return 1, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true
@@ -61,7 +61,7 @@ func rooms() map[string][]string {
 		"github.com/google/uuid":                   {"sample"},
 		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
 		"github.com/prometheus/common":             {"cmd/precept"},
-		"github.com/prometheus/client_model":       {"cmd/precept"},
+		"github.com/prometheus/client_model":       {"cmd/precept", "test"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
 		"github.com/parquet-go/parquet-go":         {"cmd/precept"},
@@ -69,6 +69,8 @@ func rooms() map[string][]string {
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},
 		"github.com/santhosh-tekuri/jsonschema/v6": {"test"},
+		"go.opentelemetry.io":                      {"trace", "test"},
+		"google.golang.org/protobuf":               {"trace", "test"},
 		"go.uber.org/goleak":                       {"test"},
 		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},

@@ -1,9 +1,14 @@
 package configs
 
-import "time"
+import (
+	"fmt"
+	"net/http"
+	"strings"
+	"time"
+)
 
 // Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words, min and max its bounds,
-// restart says that a running server cannot take a change over, later that this release reads the key and does nothing with it.
+// restart says that a running server cannot take a change over.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -189,5 +194,20 @@ type Metrics struct {
 
 // Otel is where traces go.
 type Otel struct {
-	Endpoint string `yaml:"endpoint" restart:"yes" later:"yes"`
+	Endpoint string   `yaml:"endpoint" restart:"yes"`
+	Headers  []Secret `yaml:"headers" restart:"yes"`
+	Sample   float64  `yaml:"sample" restart:"yes" min:"0" max:"1"`
+}
+
+// Header reads the headers, each written "Name: value".
+func (o Otel) Header() (http.Header, error) {
+	h := http.Header{}
+	for i, line := range o.Headers {
+		name, value, ok := strings.Cut(line.Reveal(), ":")
+		if name = strings.TrimSpace(name); !ok || name == "" || strings.ContainsAny(name, " \t") || strings.ContainsAny(value, "\r\n") {
+			return nil, fmt.Errorf("has no header in entry %d; write \"Name: value\"", i+1)
+		}
+		h.Add(name, strings.TrimSpace(value))
+	}
+	return h, nil
 }

@@ -88,17 +88,6 @@ func TestUsageIsTheCommentAbove(t *testing.T) {
 	}
 }
 
-func TestNoEffect(t *testing.T) {
-	if got := NoEffect(Default()); len(got) != 0 {
-		t.Fatalf("the defaults set %v", got)
-	}
-	c := Default()
-	c.Otel.Endpoint, c.Bandit.Epsilon = "http://127.0.0.1:4318", 0.5
-	if got := strings.Join(NoEffect(c), " "); got != "otel.endpoint" {
-		t.Fatalf("got %q", got)
-	}
-}
-
 func TestRestartKeys(t *testing.T) {
 	a, b := Default(), Default()
 	if got := RestartKeys(a, b); len(got) != 0 {

@@ -93,11 +93,6 @@ func RestartKeys(old, now *Config) []string {
 	return differing(old, now, func(f field) bool { return f.tag.Get("restart") == "yes" })
 }
 
-// NoEffect lists the keys that were set and that this release does nothing with: silence would be taken for consent.
-func NoEffect(c *Config) []string {
-	return differing(Default(), c, func(f field) bool { return f.tag.Get("later") == "yes" })
-}
-
 // Changed lists the keys that are not at their defaults.
 func Changed(c *Config) []string {
 	return differing(Default(), c, func(field) bool { return true })

@@ -110,14 +110,23 @@ func (v *validator) places() {
 		v.fault("lessons", "", "is empty; name a directory of LESSON.md files")
 	}
 	v.place("store.url", c.Store.URL.Reveal(), true)
-	if c.Otel.Endpoint != "" {
-		v.httpURL("otel.endpoint", c.Otel.Endpoint)
-	}
+	v.otel()
 	if c.Distill.Judge != "rules" {
 		v.httpURL("distill.judge", c.Distill.Judge)
 		if c.Distill.Model == "" {
 			v.fault("distill.model", "", "is missing, and distill.judge is an API: name the model that judges")
 		}
+	}
+}
+
+// otel checks where traces go.
+func (v *validator) otel() {
+	o := v.config.Otel
+	if o.Endpoint != "" {
+		v.httpURL("otel.endpoint", o.Endpoint)
+	}
+	if _, err := o.Header(); err != nil {
+		v.fault("otel.headers", "", err.Error())
 	}
 }
 

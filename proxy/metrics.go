@@ -26,10 +26,23 @@ type Metrics struct {
 	rejected    prometheus.Counter
 	side        *prometheus.CounterVec
 	writs       *prometheus.CounterVec
-	tokens      *prometheus.CounterVec
-	duration    *prometheus.HistogramVec
-	usage       *prometheus.HistogramVec
+	tokens      [tokenKinds]prometheus.Counter
+	operations  [wire.Messages + 1]operation
 }
+
+// operation is what the GenAI conventions measure of a dialect.
+type operation struct {
+	duration prometheus.Observer
+	usage    [2]prometheus.Observer // input, output
+}
+
+// The kinds of tokens, in the order of the label's words.
+const (
+	inputTokens = iota
+	outputTokens
+	cachedTokens
+	tokenKinds
+)
 
 // NewMetrics registers the data face's metrics.
 func NewMetrics(reg prometheus.Registerer) *Metrics {
@@ -63,18 +76,47 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
-		tokens:      vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type"),
-		duration: hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
-			[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
-			"gen_ai_operation_name", "gen_ai_system"),
-		usage: hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
-			[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
-			"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type"),
 	}
 	for p := range phaseCount {
 		m.phases[p] = overhead.WithLabelValues(p.String())
 	}
+	tokens := vec("precept_upstream_tokens_total", "Tokens as the upstream reports them.", "type")
+	duration := hist("gen_ai_client_operation_duration_seconds", "Duration of an upstream operation.",
+		[]float64{.01, .02, .04, .08, .16, .32, .64, 1.28, 2.56, 5.12, 10.24, 20.48, 40.96, 81.92},
+		"gen_ai_operation_name", "gen_ai_system")
+	usage := hist("gen_ai_client_token_usage", "Tokens of an upstream operation.",
+		[]float64{1, 4, 16, 64, 256, 1024, 4096, 16384, 65536, 262144, 1048576, 4194304, 16777216, 67108864},
+		"gen_ai_operation_name", "gen_ai_system", "gen_ai_token_type")
+	for kind, word := range [tokenKinds]string{"input", "output", "cached"} {
+		m.tokens[kind] = tokens.WithLabelValues(word)
+	}
+	for _, d := range [...]wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+		m.operations[d] = operation{
+			duration: duration.WithLabelValues("chat", vendor(d)),
+			usage: [2]prometheus.Observer{
+				usage.WithLabelValues("chat", vendor(d), "input"), usage.WithLabelValues("chat", vendor(d), "output"),
+			},
+		}
+	}
 	return m
+}
+
+// operation observes an answer of an upstream; rep is nil where nobody read it.
+func (m *Metrics) operation(d wire.Dialect, took time.Duration, rep *wire.Reply) {
+	o := &m.operations[d]
+	o.duration.Observe(took.Seconds())
+	if rep == nil {
+		return
+	}
+	for kind, n := range [tokenKinds]int{rep.Usage.Input, rep.Usage.Output, rep.Usage.Cached} {
+		if n <= 0 { // -1: not told
+			continue
+		}
+		m.tokens[kind].Add(float64(n))
+		if kind < len(o.usage) {
+			o.usage[kind].Observe(float64(n))
+		}
+	}
 }
 
 // phase is a part of precept's own work on a request.
@@ -93,8 +135,14 @@ func (p phase) String() string { return [...]string{"read", "decide", "splice"}[
 // FailedOpen counts a step that failed without the request noticing.
 func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
 
-// phase observes how long a phase took.
-func (m *Metrics) phase(p phase, d time.Duration) { m.phases[p].Observe(d.Seconds()) }
+// phase observes how long a phase took; of a turn whose trace is sampled with the trace as an exemplar.
+func (m *Metrics) phase(p phase, d time.Duration, trace string) {
+	if e, ok := m.phases[p].(prometheus.ExemplarObserver); ok && trace != "" {
+		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": trace})
+		return
+	}
+	m.phases[p].Observe(d.Seconds())
+}
 
 // request counts a request that is over. Its counter is kept: finding it by its labels takes longer than counting.
 func (m *Metrics) request(d wire.Dialect, code int) {

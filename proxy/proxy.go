@@ -24,6 +24,7 @@ import (
 	"precept/sample"
 	"precept/session"
 	"precept/store"
+	"precept/trace"
 	"precept/wire"
 )
 
@@ -39,6 +40,7 @@ type Options struct {
 	Unsure  bool      // Salt and Secret are not the fleet's: nothing may rest on them until Rekey brings those
 	Log     *slog.Logger
 	Metrics *Metrics
+	Tracer  *trace.Tracer // nil: no traces
 
 	Bank      Bank       // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
 	Consulted *Consulted // how often each was met

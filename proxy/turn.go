@@ -13,6 +13,7 @@ import (
 	"precept/sample"
 	"precept/session"
 	"precept/store"
+	"precept/trace"
 	"precept/wire"
 	"precept/writ"
 )
@@ -30,6 +31,8 @@ type turn struct {
 	claim   session.Claim
 	dialect wire.Dialect
 	started time.Time
+	span    *trace.Span // nil: not sampled
+	model   string      // as asked for
 
 	body  *payload // as the client sent it
 	plain []byte   // the client's body, decoded where it was compressed
@@ -96,6 +99,8 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	t := &turn{p: p, set: set, target: tgt, w: w, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
 	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, came: came}
 	if dialect != wire.None {
+		t.span = p.opts.Tracer.Begin(r.Context(), r.Header, t.started)
+		defer t.observe()
 		if err := t.read(f); err != nil {
 			return err
 		}
@@ -135,7 +140,7 @@ func (t *turn) read(f *forwarding) error {
 	if len(f.came.Trailer) > 0 {
 		f.length = -1
 	}
-	t.p.opts.Metrics.phase(phaseRead, t.p.opts.Now().Sub(t.started))
+	t.p.opts.Metrics.phase(phaseRead, t.p.opts.Now().Sub(t.started), t.span.TraceID())
 	return nil
 }
 
@@ -163,7 +168,7 @@ func (t *turn) prepare(f *forwarding) {
 	if !t.p.guard("decide", t.decide) {
 		t.plan = inject.Plan{}
 	}
-	t.p.opts.Metrics.phase(phaseDecide, t.p.opts.Now().Sub(begin))
+	t.p.opts.Metrics.phase(phaseDecide, t.p.opts.Now().Sub(begin), t.span.TraceID())
 	if len(t.plan.Edits) == 0 {
 		return
 	}
@@ -194,7 +199,7 @@ func (t *turn) parse() {
 	case err != nil:
 		t.uninspected("invalid_json")
 	default:
-		t.req = req
+		t.req, t.model = req, req.Model
 	}
 }
 
@@ -351,7 +356,7 @@ func (t *turn) splice(f *forwarding) {
 	}
 	f.decoded = len(t.plain) > 0 && &t.plain[0] != &t.body.data[0]
 	f.rejected = t.rejected
-	t.p.opts.Metrics.phase(phaseSplice, t.p.opts.Now().Sub(begin))
+	t.p.opts.Metrics.phase(phaseSplice, t.p.opts.Now().Sub(begin), t.span.TraceID())
 }
 
 // rejected notes that the upstream took the original where it had refused ours.

@@ -15,7 +15,6 @@ type checked struct {
 	OK      bool             `json:"ok"`
 	Config  string           `json:"config,omitempty"` // its hash
 	Faults  configs.Faults   `json:"faults,omitempty"`
-	Idle    []string         `json:"no_effect,omitempty"` // keys that were set and do nothing in this release
 	Lessons int              `json:"lessons"`
 	Broken  []lesson.Problem `json:"broken_lessons,omitempty"`
 }
@@ -63,7 +62,7 @@ func (w *world) printConfig(cfg *configs.Config) error {
 
 // checkLessons reads the bank and answers.
 func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
-	answer := checked{Config: cfg.Hash(), Idle: configs.NoEffect(cfg)}
+	answer := checked{Config: cfg.Hash()}
 	if isDirectory(cfg.Lessons) {
 		book, problems, err := lesson.Load(cfg.Lessons)
 		if err != nil {
@@ -80,9 +79,6 @@ func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 		return w.answer(answer, code)
 	}
 	fmt.Fprintf(w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config, cfg.Lessons, answer.Lessons, len(answer.Broken))
-	if len(answer.Idle) > 0 {
-		fmt.Fprintf(w.err, "without effect in this release: %s\n", strings.Join(answer.Idle, " "))
-	}
 	for _, p := range answer.Broken {
 		fmt.Fprintln(w.err, p.Error())
 	}

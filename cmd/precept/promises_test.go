@@ -169,6 +169,7 @@ func metricNames(t *testing.T) map[string]bool {
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
 	proxy.WatchStore(d, &store.Store{})
+	countSpans(d, nil)
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
 	}

@@ -11,7 +11,6 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -96,9 +95,6 @@ func (s *server) run(ctx context.Context) error {
 		return err
 	}
 	defer closeQuietly(adminListener)
-	if keys := configs.NoEffect(s.cfg); len(keys) > 0 {
-		s.log.Warn("these keys are set and have no effect in this release", "keys", strings.Join(keys, " "))
-	}
 	if s.service, err = s.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
 		return err
 	}

@@ -25,6 +25,7 @@ import (
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
+	"precept/trace"
 )
 
 // parts is what a service is put together from.
@@ -33,6 +34,7 @@ type parts struct {
 	log      *slog.Logger
 	registry *prometheus.Registry
 	metrics  *proxy.Metrics
+	tracer   *trace.Tracer // nil: no traces
 	store    *store.Store
 	backend  store.Backend // what stands behind it
 	proxy    *proxy.Proxy
@@ -61,6 +63,9 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
 	}
 	p.follow = append(p.follow, p.proxy.Write)
+	if p.tracer != nil {
+		p.follow = append(p.follow, p.tracer.Run)
+	}
 	return &service{
 		data:    p.proxy.Handler(),
 		owners:  append(p.follow, p.store.Run),
@@ -72,7 +77,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		close:   p.close,
 		report:  p,
 		figures: p.figures,
-		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{}),
+		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
 	}, nil
 }
 
@@ -147,12 +152,15 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 			return err
 		}
 	}
+	if err := p.traces(cfg); err != nil {
+		return err
+	}
 	agents, consulted, err := p.agentLessons(cfg)
 	if err != nil {
 		return err
 	}
 	p.proxy, err = proxy.New(proxy.Options{
-		Bank: agents, Consulted: consulted,
+		Bank: agents, Consulted: consulted, Tracer: p.tracer,
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.now, Rand: p.random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})

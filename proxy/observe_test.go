@@ -1,0 +1,243 @@
+package proxy
+
+import (
+	"context"
+	"encoding/hex"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+	otlp "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/proto"
+
+	"precept/trace"
+)
+
+// spans collects what a tracer sends.
+type spans struct {
+	mu  sync.Mutex
+	all []*otlp.Span
+	raw string
+}
+
+// traced gives a rig a tracer with a collector behind it; the func waits for what was begun, and gives it.
+func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
+	t.Helper()
+	got := &spans{}
+	c := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, req *http.Request) {
+		body, _ := io.ReadAll(req.Body)
+		var data otlp.TracesData
+		if err := proto.Unmarshal(body, &data); err != nil {
+			t.Error(err)
+		}
+		got.mu.Lock()
+		defer got.mu.Unlock()
+		got.raw += string(body)
+		for _, rs := range data.GetResourceSpans() {
+			for _, ss := range rs.GetScopeSpans() {
+				got.all = append(got.all, ss.GetSpans()...)
+			}
+		}
+	}))
+	t.Cleanup(c.Close)
+	tr, err := trace.New(trace.Options{Endpoint: c.URL, Sample: sample, Failed: func(err error) { t.Error(err) }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r.opts.Tracer = tr
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = tr.Run(ctx) })
+	stop := sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return func() []*otlp.Span {
+		r.stop() // handlers end their spans after their clients have the answer
+		stop()
+		if strings.Contains(got.raw, "canary") {
+			t.Errorf("a span holds content: %q", got.raw)
+		}
+		return got.all
+	}
+}
+
+func values(s *otlp.Span) map[string]string {
+	out := map[string]string{}
+	for _, kv := range s.GetAttributes() {
+		v := kv.GetValue()
+		out[kv.GetKey()] = v.GetStringValue()
+		for _, e := range v.GetArrayValue().GetValues() {
+			out[kv.GetKey()] += e.GetStringValue() + ";"
+		}
+		if n := v.GetIntValue(); n != 0 {
+			out[kv.GetKey()] = strconv.FormatInt(n, 10)
+		}
+	}
+	return out
+}
+
+const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// A turn is one span: whose child it is, what was picked, what it cost, and not a word of what was said.
+func TestSpanOfATurn(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = io.WriteString(w, chatReply("chatcmpl-7", "canary in the reply"))
+	})
+	r := newRig(t, up, "", bookOf(t, "try-again: flaky", "read-first: flaky"), certain())
+	spans := traced(t, r, 0)
+	header := http.Header{
+		"Traceparent": {tracedParent}, "Tracestate": {"vendor=x"}, "Precept-Session": {"canary-session"}, "User-Agent": {"coder/1"},
+		"Authorization": {"Bearer canary-key"},
+	}
+	r.chat(t, header, `{"model":"m-large","messages":[{"role":"user","content":"the canary test is flaky"}]}`)
+	forwarded := up.last(t).header
+	r.chat(t, http.Header{"Traceparent": {strings.TrimSuffix(tracedParent, "1") + "0"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	if got := up.last(t).header.Get("Traceparent"); got != strings.TrimSuffix(tracedParent, "1")+"0" {
+		t.Errorf("a trace that is not sampled was forwarded as %q", got)
+	}
+	all := spans()
+	if len(all) != 1 {
+		t.Fatalf("%d spans", len(all))
+	}
+	s, got := all[0], values(all[0])
+	if want := "00-0af7651916cd43dd8448eb211c80319c-" + hex.EncodeToString(s.GetSpanId()) + "-01"; forwarded.Get("Traceparent") != want || forwarded.Get("Tracestate") != "vendor=x" ||
+		hex.EncodeToString(s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetName() != "chat m-large" {
+		t.Errorf("forwarded %q, span %s child of %x", forwarded.Get("Traceparent"), s.GetName(), s.GetParentSpanId())
+	}
+	for k, want := range map[string]string{
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m-large", "gen_ai.response.model": "m",
+		"gen_ai.response.id": "chatcmpl-7", "gen_ai.response.finish_reasons": "stop;", "gen_ai.usage.input_tokens": "3", "gen_ai.usage.output_tokens": "2",
+		"server.address": "127.0.0.1", "http.response.status_code": "200", "gen_ai.agent.name": "coder", "precept.lessons.injected": "read-first;try-again;",
+		"precept.lessons.withheld": "", "precept.api": "chat", "precept.turn": "1",
+	} {
+		if got[k] != want {
+			t.Errorf("%s = %q, want %q", k, got[k], want)
+		}
+	}
+	if len(got["gen_ai.conversation.id"]) != 32 || !strings.HasPrefix(got["precept.request_id"], "req_") || got["error.type"] != "" {
+		t.Errorf("attributes %q", got)
+	}
+}
+
+// A turn that is opted out tells what a meter could, and a client without a trace gets none forwarded.
+func TestSpanOfAnOptedOutTurn(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", nil, certain())
+	spans := traced(t, r, 1)
+	r.chat(t, http.Header{"Precept-Learn": {"off"}, "Precept-Session": {"s"}}, `{"model":"m","messages":[{"role":"user","content":"x"}]}`)
+	if h := up.last(t).header; h.Get("Traceparent") != "" {
+		t.Errorf("a traceparent was made up: %q", h)
+	}
+	all := spans()
+	if len(all) != 1 {
+		t.Fatalf("%d spans", len(all))
+	}
+	got := values(all[0])
+	for _, k := range []string{"gen_ai.conversation.id", "gen_ai.agent.name", "gen_ai.response.id", "precept.request_id", "precept.lessons.injected"} {
+		if v, there := got[k]; there {
+			t.Errorf("%s = %q", k, v)
+		}
+	}
+	if got["gen_ai.usage.input_tokens"] != "3" {
+		t.Errorf("attributes %q", got)
+	}
+}
+
+// How a turn failed is the span's error.type.
+func TestSpanOfAFailure(t *testing.T) {
+	for _, tc := range []struct {
+		name, body, want string
+		then             http.HandlerFunc
+	}{
+		{"the upstream refuses", `{"messages":[]}`, "429", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) }},
+		{"the upstream cuts", `{"messages":[{"role":"user","content":"x"}]}`, "incomplete", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Type", "text/event-stream")
+			_, _ = io.WriteString(w, "data: {\"id\":\"c\",\"choices\":[{\"index\":0,\"delta\":{\"content\":\"canary\"}}]}\n\n")
+			w.(http.Flusher).Flush()
+			panic(http.ErrAbortHandler)
+		}},
+		{"nobody understands it", `canary`, "", nil},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			r := newRig(t, newUpstream(t, tc.then), "", nil, nil)
+			spans := traced(t, r, 1)
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(tc.body))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if res, err := client(t).Do(req); err == nil {
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+			all := spans()
+			if len(all) != 1 || values(all[0])["error.type"] != tc.want || (all[0].GetStatus().GetCode() == otlp.Status_STATUS_CODE_ERROR) != (tc.want != "") {
+				t.Errorf("%v", all)
+			}
+		})
+	}
+}
+
+// What the upstream reports is counted, and a sampled trace is the exemplar of what precept took.
+func TestOperationMetrics(t *testing.T) {
+	r := newRig(t, newUpstream(t, nil), "", nil, certain())
+	reg := prometheus.NewRegistry()
+	r.opts.Metrics = NewMetrics(reg)
+	spans := traced(t, r, 0)
+	body := `{"model":"m","messages":[{"role":"user","content":"x"}]}`
+	r.chat(t, nil, body)
+	if e := exemplars(t, reg); len(e) != 0 {
+		t.Errorf("exemplars of a trace that is not sampled: %v", e)
+	}
+	r.chat(t, http.Header{"Traceparent": {tracedParent}}, body)
+	spans()
+	e := exemplars(t, reg)
+	if len(e) != 2 || e[0] != "0af7651916cd43dd8448eb211c80319c" {
+		t.Errorf("exemplars %v", e)
+	}
+	got := gathered(t, reg)
+	if n := got["precept_upstream_tokens_total"][0].GetCounter().GetValue() + got["precept_upstream_tokens_total"][1].GetCounter().GetValue() +
+		got["precept_upstream_tokens_total"][2].GetCounter().GetValue(); n != 10 {
+		t.Errorf("%v tokens of two answers of 3 and 2", n)
+	}
+	for name, want := range map[string]uint64{"gen_ai_client_operation_duration_seconds": 2, "gen_ai_client_token_usage": 4} {
+		var n uint64
+		for _, m := range got[name] {
+			n += m.GetHistogram().GetSampleCount()
+		}
+		if n != want {
+			t.Errorf("%s has %d observations, want %d", name, n, want)
+		}
+	}
+}
+
+func gathered(t *testing.T, reg *prometheus.Registry) map[string][]*dto.Metric {
+	t.Helper()
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string][]*dto.Metric{}
+	for _, f := range families {
+		out[f.GetName()] = f.GetMetric()
+	}
+	return out
+}
+
+// exemplars are the traces that the phases name.
+func exemplars(t *testing.T, reg *prometheus.Registry) (out []string) {
+	t.Helper()
+	for _, m := range gathered(t, reg)["precept_overhead_seconds"] {
+		for _, b := range m.GetHistogram().GetBucket() {
+			for _, l := range b.GetExemplar().GetLabel() {
+				out = append(out, l.GetValue())
+			}
+		}
+	}
+	return out
+}

@@ -1,0 +1,206 @@
+package trace
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	wire "go.opentelemetry.io/proto/otlp/trace/v1"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+)
+
+// How a batch is tried again that the collector could not take at the moment.
+const (
+	attempts    = 4
+	firstPause  = time.Second
+	mostAnswer  = 64 << 10 // bytes of an answer that are read
+	mostMessage = 200      // bytes of a collector's words that are told
+)
+
+// client sends batches. The SDK's own one for HTTP brings gRPC along, 1.8 MB that nobody calls; encoding and batching are the
+// SDK's.
+type client struct {
+	url     string
+	headers http.Header
+	http    *http.Client
+	life    context.Context // ends when nothing may be sent any more
+	cut     context.CancelFunc
+	hurried chan struct{} // closed: nothing is tried again
+}
+
+func newClient(endpoint string, headers http.Header) (*client, error) {
+	u, err := url.Parse(endpoint)
+	if err != nil || u.Host == "" || (u.Scheme != "http" && u.Scheme != "https") {
+		return nil, fmt.Errorf("the endpoint for traces is no http or https URL: %q", endpoint)
+	}
+	if u.Path = strings.TrimRight(u.Path, "/"); !strings.HasSuffix(u.Path, "/v1/traces") {
+		u.Path += "/v1/traces"
+	}
+	life, cut := context.WithCancel(context.Background())
+	return &client{
+		url: u.String(), headers: headers, life: life, cut: cut, hurried: make(chan struct{}),
+		http: &http.Client{
+			Timeout:       sendTimeout / 2,
+			Transport:     &http.Transport{Proxy: http.ProxyFromEnvironment, MaxIdleConns: 2, IdleConnTimeout: 90 * time.Second},
+			CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse },
+		},
+	}, nil
+}
+
+// hurry ends all trying again: precept stops.
+func (c *client) hurry() { close(c.hurried) }
+
+func (c *client) close() {
+	c.cut()
+	c.http.CloseIdleConnections()
+}
+
+// Start implements otlptrace.Client.
+func (c *client) Start(context.Context) error { return nil }
+
+// Stop implements otlptrace.Client.
+func (c *client) Stop(context.Context) error { return nil }
+
+// UploadTraces implements otlptrace.Client.
+func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) error {
+	// ExportTraceServiceRequest and TracesData are the same on the wire; the first stands in a package that imports gRPC.
+	body, err := proto.Marshal(&wire.TracesData{ResourceSpans: spans})
+	if err != nil {
+		return fmt.Errorf("encode spans: %w", err)
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	stop := context.AfterFunc(c.life, cancel)
+	defer stop()
+	pause := firstPause
+	for n := 1; ; n++ {
+		err := c.post(ctx, body)
+		later, ok := errors.AsType[*busy](err)
+		if !ok || n == attempts || !c.pause(ctx, max(later.after, pause)) {
+			return err
+		}
+		pause *= 2
+	}
+}
+
+// pause waits before another attempt, and says whether there is to be one.
+func (c *client) pause(ctx context.Context, d time.Duration) bool {
+	timer := time.NewTimer(d)
+	defer timer.Stop()
+	select {
+	case <-timer.C:
+		return true
+	case <-c.hurried:
+	case <-ctx.Done():
+	}
+	return false
+}
+
+// busy is a failure that may be over in a while.
+type busy struct {
+	err   error
+	after time.Duration // as the collector asks for, or 0
+}
+
+func (b *busy) Error() string { return b.err.Error() }
+func (b *busy) Unwrap() error { return b.err }
+
+// rejection is a batch of which the collector took a part.
+type rejection struct {
+	spans   int64
+	message string
+}
+
+func (r *rejection) Error() string {
+	return fmt.Sprintf("the collector rejected %d spans: %s", r.spans, r.message)
+}
+
+// post sends one batch once.
+func (c *client) post(ctx context.Context, body []byte) error {
+	r, err := http.NewRequestWithContext(ctx, http.MethodPost, c.url, bytes.NewReader(body))
+	if err != nil {
+		return fmt.Errorf("send spans: %w", err)
+	}
+	for name, values := range c.headers {
+		r.Header[name] = values
+	}
+	r.Header.Set("Content-Type", "application/x-protobuf")
+	r.Header.Set("User-Agent", "precept")
+	res, err := c.http.Do(r)
+	if err != nil {
+		return &busy{err: fmt.Errorf("send spans: %w", err)}
+	}
+	defer func() { _ = res.Body.Close() }()
+	answer, err := io.ReadAll(io.LimitReader(res.Body, mostAnswer))
+	switch {
+	case res.StatusCode/100 == 2 && err == nil:
+		return partial(answer)
+	case res.StatusCode/100 == 2:
+		return nil // taken, and the words about it were cut
+	}
+	err = fmt.Errorf("the collector answers %s; check otel.endpoint and otel.headers", res.Status)
+	switch res.StatusCode {
+	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
+		seconds, _ := strconv.Atoi(res.Header.Get("Retry-After"))
+		return &busy{err: err, after: time.Duration(max(seconds, 0)) * time.Second}
+	}
+	return err
+}
+
+// partial reads an ExportTraceServiceResponse: 1 partial_success {1 rejected_spans, 2 error_message}. What cannot be read says
+// nothing.
+func partial(answer []byte) error {
+	r := &rejection{}
+	for _, inner := range fieldsOf(answer, 1) {
+		for _, n := range fieldsOf(inner.bytes, 1) {
+			r.spans = int64(n.number)
+		}
+		for _, m := range fieldsOf(inner.bytes, 2) {
+			r.message = string(m.bytes[:min(len(m.bytes), mostMessage)])
+		}
+	}
+	if r.spans <= 0 {
+		return nil
+	}
+	return r
+}
+
+type value struct {
+	bytes  []byte
+	number uint64
+}
+
+// fieldsOf finds the values of a field in a message.
+func fieldsOf(b []byte, want protowire.Number) (out []value) {
+	for len(b) > 0 {
+		number, kind, n := protowire.ConsumeTag(b)
+		if n < 0 {
+			return out
+		}
+		b = b[n:]
+		var v value
+		switch kind {
+		case protowire.BytesType:
+			v.bytes, n = protowire.ConsumeBytes(b)
+		case protowire.VarintType:
+			v.number, n = protowire.ConsumeVarint(b)
+		default:
+			n = protowire.ConsumeFieldValue(number, kind, b)
+		}
+		if n < 0 {
+			return out
+		}
+		if b = b[n:]; number == want {
+			out = append(out, v)
+		}
+	}
+	return out
+}

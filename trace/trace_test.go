@@ -1,0 +1,335 @@
+package trace
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+	"google.golang.org/protobuf/encoding/protowire"
+	"google.golang.org/protobuf/proto"
+
+	common "go.opentelemetry.io/proto/otlp/common/v1"
+	wire "go.opentelemetry.io/proto/otlp/trace/v1"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// collector takes spans over OTLP/HTTP, as an OpenTelemetry collector does.
+type collector struct {
+	*httptest.Server
+	mu       sync.Mutex
+	spans    []*wire.Span
+	resource []*common.KeyValue
+	headers  http.Header
+	requests int
+	answer   func(n int, w http.ResponseWriter) // n counts from 1; nil: 200
+}
+
+func newCollector(t *testing.T, answer func(n int, w http.ResponseWriter)) *collector {
+	t.Helper()
+	c := &collector{answer: answer}
+	c.Server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		body, err := io.ReadAll(r.Body)
+		var data wire.TracesData
+		if err != nil || r.URL.Path != "/v1/traces" || r.Header.Get("Content-Type") != "application/x-protobuf" || proto.Unmarshal(body, &data) != nil {
+			t.Errorf("not OTLP: %s %s %v", r.URL.Path, r.Header, err)
+		}
+		c.mu.Lock()
+		c.requests++
+		n := c.requests
+		c.mu.Unlock()
+		code := http.StatusOK
+		if c.answer != nil {
+			rec := &status{ResponseWriter: w, code: http.StatusOK}
+			c.answer(n, rec)
+			code = rec.code
+		}
+		if code != http.StatusOK {
+			return
+		}
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.headers = r.Header
+		for _, rs := range data.GetResourceSpans() {
+			c.resource = rs.GetResource().GetAttributes()
+			for _, ss := range rs.GetScopeSpans() {
+				c.spans = append(c.spans, ss.GetSpans()...)
+			}
+		}
+	}))
+	t.Cleanup(c.Close)
+	return c
+}
+
+type status struct {
+	http.ResponseWriter
+	code int
+}
+
+func (s *status) WriteHeader(code int) {
+	s.code = code
+	s.ResponseWriter.WriteHeader(code)
+}
+
+// running starts a tracer; stop ends it and sends what is left.
+func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
+	t.Helper()
+	tr, err := New(o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() { _ = tr.Run(ctx) })
+	for tr.queue.batches.Load() == nil {
+		time.Sleep(time.Millisecond)
+	}
+	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
+	t.Cleanup(stop)
+	return tr, stop
+}
+
+func attributes(all []*common.KeyValue) map[string]string {
+	out := map[string]string{}
+	for _, kv := range all {
+		v := kv.GetValue()
+		switch {
+		case v.GetArrayValue() != nil:
+			var parts []string
+			for _, e := range v.GetArrayValue().GetValues() {
+				parts = append(parts, e.GetStringValue())
+			}
+			out[kv.GetKey()] = "[" + strings.Join(parts, " ") + "]"
+		case v.GetStringValue() != "":
+			out[kv.GetKey()] = v.GetStringValue()
+		default:
+			out[kv.GetKey()] = fmt.Sprint(v.GetIntValue())
+		}
+	}
+	return out
+}
+
+const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
+
+// A collector sees the span as the conventions want it, a child of the client's, with the headers that it was to get.
+func TestSpanArrives(t *testing.T) {
+	c := newCollector(t, nil)
+	tr, stop := running(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
+	begun := time.UnixMilli(1_700_000_000_123)
+	h := http.Header{"Traceparent": {parentLine}, "Tracestate": {"a=b"}}
+	span := tr.Begin(t.Context(), h, begun)
+	out := h.Clone()
+	span.Forward(out)
+	span.End(begun.Add(1500*time.Millisecond), &Turn{
+		Provider: "anthropic", Model: "m1", Server: "api.example", Port: 443, Status: 200, ReplyModel: "m1-2026", ReplyID: "msg_1", Finish: "end_turn",
+		Input: 7, Cached: 0, Output: -1, Known: true, Session: "beef", Agent: "coder", Number: 2, Injected: []string{"a", "b"},
+	})
+	stop()
+	if len(c.spans) != 1 || tr.Sent() != 1 || tr.Dropped() != 0 {
+		t.Fatalf("%d spans, sent %d, dropped %d", len(c.spans), tr.Sent(), tr.Dropped())
+	}
+	s := c.spans[0]
+	id := fmt.Sprintf("%x", s.GetSpanId())
+	if s.GetName() != "chat m1" || s.GetKind() != wire.Span_SPAN_KIND_CLIENT || fmt.Sprintf("%x", s.GetTraceId()) != "0af7651916cd43dd8448eb211c80319c" ||
+		fmt.Sprintf("%x", s.GetParentSpanId()) != "b7ad6b7169203331" || s.GetTraceState() != "a=b" {
+		t.Errorf("span %v", s)
+	}
+	if s.GetStartTimeUnixNano() != uint64(begun.UnixNano()) || s.GetEndTimeUnixNano()-s.GetStartTimeUnixNano() != 1_500_000_000 {
+		t.Errorf("from %d to %d", s.GetStartTimeUnixNano(), s.GetEndTimeUnixNano())
+	}
+	if got, want := out.Get("Traceparent"), "00-0af7651916cd43dd8448eb211c80319c-"+id+"-01"; got != want || out.Get("Tracestate") != "a=b" {
+		t.Errorf("forwarded %q, want %q", got, want)
+	}
+	got := attributes(s.GetAttributes())
+	for k, want := range map[string]string{
+		"gen_ai.operation.name": "chat", "gen_ai.provider.name": "anthropic", "gen_ai.request.model": "m1", "gen_ai.response.model": "m1-2026",
+		"gen_ai.response.id": "msg_1", "gen_ai.response.finish_reasons": "[end_turn]", "gen_ai.usage.input_tokens": "7",
+		"gen_ai.usage.cache_read.input_tokens": "0", "server.address": "api.example", "server.port": "443", "gen_ai.conversation.id": "beef",
+		"gen_ai.agent.name": "coder", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[]",
+	} {
+		if got[k] != want {
+			t.Errorf("%s = %q, want %q", k, got[k], want)
+		}
+	}
+	if _, there := got["gen_ai.usage.output_tokens"]; there || c.headers.Get("Authorization") != "Bearer k" {
+		t.Errorf("attributes %v, headers %v", got, c.headers)
+	}
+	if r := attributes(c.resource); r["service.name"] != "precept" || r["service.version"] != "v9" {
+		t.Errorf("resource %v", r)
+	}
+}
+
+// Whether a trace is sampled is said by who began it.
+func TestSampling(t *testing.T) {
+	never, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 0})
+	if err != nil {
+		t.Fatal(err)
+	}
+	always, err := New(Options{Endpoint: "http://127.0.0.1:1", Sample: 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	unsampled := strings.TrimSuffix(parentLine, "01") + "00"
+	for _, tc := range []struct {
+		name    string
+		tracer  *Tracer
+		parent  string
+		sampled bool
+		changed bool
+	}{
+		{"off", nil, parentLine, false, false},
+		{"no parent, none wanted", never, "", false, false},
+		{"no parent, all wanted", always, "", true, false},
+		{"the client samples", never, parentLine, true, true},
+		{"the client does not", always, unsampled, false, false},
+		{"no trace context", always, "00-zz-yy-01", true, false},
+	} {
+		h := http.Header{}
+		if tc.parent != "" {
+			h.Set("Traceparent", tc.parent)
+		}
+		span := tc.tracer.Begin(t.Context(), h, time.Unix(1, 0))
+		if (span != nil) != tc.sampled || (span.TraceID() != "") != tc.sampled {
+			t.Errorf("%s: sampled %v", tc.name, span != nil)
+		}
+		span.Forward(h)
+		if (h.Get("Traceparent") != tc.parent) != tc.changed || len(h.Values("Traceparent")) > 1 {
+			t.Errorf("%s: forwarded %q", tc.name, h)
+		}
+		span.End(time.Unix(2, 0), &Turn{})
+	}
+	if always.Dropped() != 2 {
+		t.Errorf("nobody runs the tracer, and %d spans were dropped", always.Dropped())
+	}
+}
+
+// A collector that hangs holds nobody up: what the queue has no room for is dropped at once, every span is counted, and the stop is
+// bounded.
+func TestHangingCollector(t *testing.T) {
+	free := make(chan struct{})
+	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
+	defer close(free)
+	var mu sync.Mutex
+	var told []string
+	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1, Failed: func(err error) {
+		mu.Lock()
+		defer mu.Unlock()
+		told = append(told, err.Error())
+	}})
+	const all = 3 * mostSpans
+	for range all {
+		tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+	}
+	if d := tr.Dropped(); d < all-mostSpans {
+		t.Errorf("%d of %d spans were dropped, and %d have room", d, all, mostSpans)
+	}
+	stop()
+	if tr.Sent() != 0 || tr.Dropped() != all || len(told) == 0 {
+		t.Errorf("sent %d, dropped %d of %d, told %q", tr.Sent(), tr.Dropped(), all, told)
+	}
+}
+
+// Nobody listens: the stop does not wait for it.
+func TestNoCollector(t *testing.T) {
+	c := newCollector(t, nil)
+	c.Close()
+	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+	stop()
+	if tr.Dropped() != 1 {
+		t.Errorf("dropped %d", tr.Dropped())
+	}
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+	if tr.Dropped() != 2 {
+		t.Errorf("after the stop: dropped %d", tr.Dropped())
+	}
+}
+
+// A collector that is busy is asked again; one that refuses is not; what it takes in part is counted in part.
+func TestAnswers(t *testing.T) {
+	var inner []byte
+	inner = protowire.AppendVarint(protowire.AppendTag(inner, 1, protowire.VarintType), 2)
+	inner = protowire.AppendString(protowire.AppendTag(inner, 2, protowire.BytesType), "too old")
+	partly := protowire.AppendBytes(protowire.AppendTag(nil, 1, protowire.BytesType), inner)
+	for _, tc := range []struct {
+		name          string
+		answer        func(n int, w http.ResponseWriter)
+		requests      int
+		sent, dropped int64
+		told          string
+		wait          bool // for what is tried again, which a stop ends
+	}{
+		{name: "busy once", requests: 2, sent: 3, wait: true, answer: func(n int, w http.ResponseWriter) {
+			if n == 1 {
+				w.Header().Set("Retry-After", "1")
+				w.WriteHeader(http.StatusServiceUnavailable)
+			}
+		}},
+		{name: "refused", requests: 1, dropped: 3, told: "401 Unauthorized", answer: func(_ int, w http.ResponseWriter) {
+			w.WriteHeader(http.StatusUnauthorized)
+		}},
+		{name: "elsewhere", requests: 1, dropped: 3, told: "307", answer: func(_ int, w http.ResponseWriter) {
+			w.Header().Set("Location", "http://127.0.0.1:1/")
+			w.WriteHeader(http.StatusTemporaryRedirect)
+		}},
+		{name: "in part", requests: 1, sent: 1, dropped: 2, told: "rejected 2 spans: too old", answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write(partly) }},
+		{name: "no message", requests: 1, sent: 3, answer: func(_ int, w http.ResponseWriter) { _, _ = w.Write([]byte("fine")) }},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := newCollector(t, tc.answer)
+			var told []string
+			tr, stop := running(t, Options{Endpoint: c.URL + "/v1/traces", Sample: 1, Failed: func(err error) { told = append(told, err.Error()) }})
+			for range 3 {
+				tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
+			}
+			if tc.wait {
+				for tr.Sent() == 0 && tr.Dropped() == 0 {
+					time.Sleep(10 * time.Millisecond)
+				}
+			}
+			stop()
+			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
+				t.Errorf("%d requests, sent %d, dropped %d, told %q", c.requests, tr.Sent(), tr.Dropped(), told)
+			}
+			if (tc.told == "") != (len(told) == 0) || !strings.Contains(strings.Join(told, " "), tc.told) {
+				t.Errorf("told %q", told)
+			}
+		})
+	}
+}
+
+// What a client chooses is bounded, and can spoil no batch.
+func TestBounded(t *testing.T) {
+	c := newCollector(t, nil)
+	tr, stop := running(t, Options{Endpoint: c.URL, Sample: 1})
+	tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{Model: strings.Repeat("ä", 300), Finish: "\xff", Status: 503, Failure: "503"})
+	stop()
+	if len(c.spans) != 1 {
+		t.Fatalf("%d spans", len(c.spans))
+	}
+	got := attributes(c.spans[0].GetAttributes())
+	if got["gen_ai.request.model"] != strings.Repeat("ä", mostText/2) || got["gen_ai.response.finish_reasons"] != `["\xff"]` {
+		t.Errorf("%q", got)
+	}
+	if c.spans[0].GetStatus().GetCode() != wire.Status_STATUS_CODE_ERROR || got["error.type"] != "503" {
+		t.Errorf("status %v, attributes %v", c.spans[0].GetStatus(), got)
+	}
+	if _, there := got["gen_ai.conversation.id"]; there {
+		t.Error("a turn that is not known has a session")
+	}
+}
+
+func TestEndpoint(t *testing.T) {
+	for _, bad := range []string{"", "127.0.0.1:4318", "grpc://h:4317", "http://", "http://%"} {
+		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
+			t.Errorf("%q: %v", bad, err)
+		}
+	}
+}

@@ -1,0 +1,161 @@
+package trace
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"sync/atomic"
+	"time"
+
+	"go.opentelemetry.io/otel"
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/exporters/otlp/otlptrace"
+	"go.opentelemetry.io/otel/propagation"
+	"go.opentelemetry.io/otel/sdk/resource"
+	sdk "go.opentelemetry.io/otel/sdk/trace"
+	api "go.opentelemetry.io/otel/trace"
+)
+
+// The bounds of what waits for the collector.
+const (
+	mostSpans   = 2048 // in the queue and under way
+	sendEvery   = 2 * time.Second
+	sendTimeout = 20 * time.Second // of one batch, with what is tried again
+	stopTimeout = 3 * time.Second  // of everything, at a stop
+)
+
+// Options say where spans go.
+type Options struct {
+	Endpoint string      // of OTLP over HTTP, such as http://127.0.0.1:4318
+	Headers  http.Header // sent along, to authenticate
+	Sample   float64     // share of the traces begun here; one that a client began is the client's to sample
+	Version  string      // of precept
+	Failed   func(error) // is told of spans that the collector did not take
+}
+
+// Tracer makes spans. It is safe for concurrent use.
+type Tracer struct {
+	provider *sdk.TracerProvider
+	tracer   api.Tracer
+	client   *client
+	queue    *queue
+}
+
+// New makes a tracer. It starts nothing.
+func New(o Options) (*Tracer, error) {
+	c, err := newClient(o.Endpoint, o.Headers)
+	if err != nil {
+		return nil, err
+	}
+	if o.Failed != nil {
+		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed)) // the SDK's own prints to standard error
+	}
+	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), client: c, failed: o.Failed}}
+	t.provider = sdk.NewTracerProvider(
+		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))),
+		sdk.WithResource(resource.NewSchemaless(
+			attribute.String("service.name", "precept"), attribute.String("service.version", o.Version),
+		)),
+		sdk.WithSpanProcessor(t.queue),
+	)
+	t.tracer = t.provider.Tracer("precept", api.WithInstrumentationVersion(o.Version))
+	return t, nil
+}
+
+// Run sends spans until ctx ends, and then what is left, for as long as a stop may take.
+func (t *Tracer) Run(ctx context.Context) error {
+	batches := sdk.NewBatchSpanProcessor(t.queue,
+		sdk.WithMaxQueueSize(mostSpans), sdk.WithBatchTimeout(sendEvery), sdk.WithExportTimeout(sendTimeout))
+	t.queue.open(batches)
+	<-ctx.Done()
+	t.queue.open(nil)
+	t.client.hurry()
+	last := time.AfterFunc(stopTimeout, t.client.cut) // from then on everything fails at once, and is counted
+	defer last.Stop()
+	within, cancel := context.WithTimeout(context.WithoutCancel(ctx), 2*stopTimeout)
+	defer cancel()
+	err := batches.Shutdown(within)
+	t.client.close()
+	return err
+}
+
+// Sent is how many spans the collector took.
+func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
+
+// Dropped is how many spans were dropped: they found the queue full, or the collector did not take them.
+func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
+
+// Begin begins the span of a turn. The parent is the client's, if its headers name one. It is nil where none is sampled.
+func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
+	if t == nil {
+		return nil
+	}
+	ctx = propagation.TraceContext{}.Extract(ctx, propagation.HeaderCarrier(h))
+	parent := api.SpanContextFromContext(ctx)
+	_, span := t.tracer.Start(ctx, "chat", api.WithTimestamp(at), api.WithSpanKind(api.SpanKindClient))
+	if !span.IsRecording() {
+		return nil
+	}
+	return &Span{span: span, child: parent.IsValid()}
+}
+
+// queue stands before and behind the SDK's batches and keeps account: what went in and has not come out is under way.
+type queue struct {
+	inner  sdk.SpanExporter
+	client *client
+	failed func(error)
+
+	batches atomic.Pointer[sdk.SpanProcessor]
+	waiting atomic.Int64
+	sent    atomic.Int64
+	dropped atomic.Int64
+}
+
+func (q *queue) open(p sdk.SpanProcessor) {
+	if p == nil {
+		q.batches.Store(nil)
+		return
+	}
+	q.batches.Store(&p)
+}
+
+// OnStart implements sdk.SpanProcessor.
+func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
+
+// OnEnd implements sdk.SpanProcessor. It lets no more through than the SDK's own queue holds, which drops without a word.
+func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
+	batches := q.batches.Load()
+	if batches == nil || q.waiting.Add(1) > mostSpans {
+		if batches != nil {
+			q.waiting.Add(-1)
+		}
+		q.dropped.Add(1)
+		return
+	}
+	(*batches).OnEnd(s)
+}
+
+// ExportSpans implements sdk.SpanExporter. What fails has been told when it returns: the SDK would print it.
+func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
+	err := q.inner.ExportSpans(ctx, spans)
+	n := int64(len(spans))
+	q.waiting.Add(-n)
+	lost := n
+	if partial, ok := errors.AsType[*rejection](err); ok {
+		lost = min(partial.spans, n)
+	} else if err == nil {
+		lost = 0
+	}
+	q.sent.Add(n - lost)
+	q.dropped.Add(lost)
+	if err != nil && q.failed != nil {
+		q.failed(err)
+	}
+	return nil
+}
+
+// Shutdown implements sdk.SpanProcessor and sdk.SpanExporter. Run does what there is to do.
+func (q *queue) Shutdown(context.Context) error { return nil }
+
+// ForceFlush implements sdk.SpanProcessor.
+func (q *queue) ForceFlush(context.Context) error { return nil }
