@@ -120,7 +120,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		}
 	}
 	f.turn.who.present(out.Header, out.URL)
-	f.turn.span.Forward(out.Header)
+	f.turn.span.Forward(out.Context(), out.Header)
 	if f.identity {
 		out.Header.Set("Accept-Encoding", "identity")
 	}

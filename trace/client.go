@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/url"
 	"strconv"
@@ -78,7 +79,7 @@ func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) 
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	stop := context.AfterFunc(c.life, cancel)
+	stop := context.AfterFunc(c.life, cancel) //nolint:contextcheck // whichever ends first
 	defer stop()
 	pause := firstPause
 	for n := 1; ; n++ {
@@ -129,9 +130,7 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	if err != nil {
 		return fmt.Errorf("send spans: %w", err)
 	}
-	for name, values := range c.headers {
-		r.Header[name] = values
-	}
+	maps.Copy(r.Header, c.headers)
 	r.Header.Set("Content-Type", "application/x-protobuf")
 	r.Header.Set("User-Agent", "precept")
 	res, err := c.http.Do(r)

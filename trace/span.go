@@ -32,11 +32,11 @@ func (s *Span) TraceID() string {
 
 // Forward puts the span into the headers that go to the upstream, in place of its parent. A client that told of no trace has its
 // headers forwarded as they came.
-func (s *Span) Forward(h http.Header) {
+func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
 	}
-	propagation.TraceContext{}.Inject(api.ContextWithSpan(context.Background(), s.span), propagation.HeaderCarrier(h))
+	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
 // Turn is what a span tells. Zero values are left out, but for the lists of lessons and the numbers of tokens, where -1 is what
