@@ -67,7 +67,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		p.follow = append(p.follow, p.tracer.Run)
 	}
 	return &service{
-		data:    p.proxy.Handler(),
+		data:    p.proxy.Handler(), //nolint:contextcheck // each request brings its own
 		owners:  append(p.follow, p.store.Run),
 		reload:  p.configure,
 		forget:  p,
