@@ -85,7 +85,7 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	w.replay()
 	if p.Kind == session.NewTurn {
 		w.answers()
-		if !rec.Assignment.Excluded { // else nothing new is drawn
+		if !rec.Assignment.Excluded || rec.Doubted { // else nothing new is drawn
 			if !in.cfg.NoLoops {
 				w.loops()
 			}
@@ -104,7 +104,7 @@ func idle(rec *session.Record, c session.Claim) string {
 	switch {
 	case rec.Refused:
 		return SkipRefused
-	case rec.Assignment.Excluded && len(rec.Blocks) == 0:
+	case rec.Assignment.Excluded && !rec.Doubted && len(rec.Blocks) == 0:
 		return SkipExcluded
 	case c.InjectOff:
 		return SkipOff

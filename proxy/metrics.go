@@ -21,6 +21,7 @@ type Metrics struct {
 	loops       prometheus.Counter
 	feedback    *prometheus.CounterVec
 	sessions    *prometheus.CounterVec
+	excluded    *prometheus.CounterVec
 	failOpen    *prometheus.CounterVec
 	uninspected *prometheus.CounterVec
 	rejected    prometheus.Counter
@@ -71,6 +72,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		loops:       counter("precept_loops_total", "Loops noticed in tool results."),
 		feedback:    vec("precept_feedback_total", "Feedback taken in.", "source", "type", "status"),
 		sessions:    vec("precept_sessions_total", "New sessions, by how they were recognised.", "method"),
+		excluded:    vec("precept_sessions_excluded_total", "Sessions left out of the experiment, by why.", "reason"),
 		failOpen:    vec("precept_fail_open_total", "Steps of learning that failed; the request went on without them.", "step"),
 		uninspected: vec("precept_uninspected_total", "Requests on a rewritten path that were forwarded as they came.", "reason"),
 		rejected:    counter("precept_injection_rejected_total", "Changed requests that the upstream rejected and took in their original form."),

@@ -227,6 +227,7 @@ func (t *turn) identify() {
 	if t.echoed() {
 		defer t.notePast()
 	}
+	defer t.doubt()
 	if t.ses != nil {
 		return
 	}
@@ -238,6 +239,12 @@ func (t *turn) identify() {
 		return
 	}
 	rec.Assignment.Excluded = late || t.set.excluded
+	switch {
+	case late:
+		t.p.opts.Metrics.excluded.WithLabelValues(excludedLate).Inc()
+	case t.set.excluded:
+		t.p.opts.Metrics.excluded.WithLabelValues(excludedKeys).Inc()
+	}
 	rec.StandIn = late
 	rec.NoLearn = !t.learn
 	t.ses = t.p.opts.Store.Add(rec)

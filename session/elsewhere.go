@@ -48,4 +48,6 @@ func (r *Record) Adopt(n *Record) {
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
 	r.Answers, r.WritTold = n.Answers, n.WritTold
+	r.Doubted = r.Doubted || n.Doubted
+	r.Assignment.Excluded = r.Assignment.Excluded || r.Doubted
 }

@@ -2,6 +2,7 @@ package session
 
 import (
 	"slices"
+	"strconv"
 
 	"precept/wire"
 )
@@ -11,7 +12,7 @@ import (
 type trail struct {
 	r       *Resolved
 	req     *wire.Request
-	pending []EchoKey
+	pending []trailKey
 	named   bool // the first key is that of previous_response_id
 	item    int  // the next to be looked at
 	oldest  int
@@ -20,10 +21,24 @@ type trail struct {
 	lone    bool // and now come those that must be one session's alone
 }
 
+// trailKey is one of them.
+type trailKey struct {
+	EchoKey
+	weak bool // the thing comes again in every run
+}
+
+func strong(keys ...EchoKey) []trailKey {
+	var out []trailKey
+	for _, k := range keys {
+		out = append(out, trailKey{EchoKey: k})
+	}
+	return out
+}
+
 func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 	t := &trail{r: r, req: req, item: req.Len() - 1, oldest: max(0, req.Len()-maxLook)}
 	if c.Previous != "" {
-		t.pending, t.named = []EchoKey{keyIn(r.scope, "r:"+c.Previous, 0)}, true
+		t.pending, t.named = strong(keyIn(r.scope, "r:"+c.Previous, 0)), true
 	}
 	if c.Space == SpaceConversation { // the provider keeps the history: only a reply id is stronger
 		t.item, t.begun = -1, true
@@ -31,24 +46,24 @@ func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
 	return t
 }
 
-func (t *trail) next() (EchoKey, bool) {
+func (t *trail) next() (trailKey, bool) {
 	for len(t.pending) == 0 {
 		if t.item < t.oldest || t.given >= maxTrail {
 			switch {
 			case t.lone:
-				return 0, false
+				return trailKey{}, false
 			case t.begun:
 				t.lone = true
-				t.pending = t.answer()
+				t.pending = strong(t.answer()...)
 			default:
 				t.begun = true
-				t.pending = begunBy(t.r.scope, t.req)
+				t.pending = strong(begunBy(t.r.scope, t.req)...)
 			}
 			continue
 		}
 		echoes := t.req.Echo(t.item)
 		for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
-			t.pending = append(t.pending, t.r.key(k))
+			t.pending = append(t.pending, trailKey{t.r.key(k), repeats(k)})
 		}
 		t.item--
 	}
@@ -110,25 +125,44 @@ func (t *Threader) alone(r *Resolved, c Claim, found []owner) []owner {
 func (t *trail) rest() []EchoKey {
 	var keys []EchoKey
 	for k, ok := t.next(); ok; k, ok = t.next() {
-		keys = append(keys, k)
+		keys = append(keys, k.EchoKey)
 	}
 	return keys
 }
+
+// details are the keys of what tells runs apart whose ids are counted, newest first: what was called, what came back, what the
+// user said. An agent may word them anew, so they are asked only where several sessions are left.
+func (t *trail) details() []EchoKey {
+	var keys []EchoKey
+	for i := t.req.Len() - 1; i >= t.oldest && len(keys) < maxTrail; i-- {
+		it := t.req.Item(i)
+		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
+			keys = append(keys, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
+		}
+		if it.Role == wire.RoleUser || it.Role == wire.RoleTool {
+			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
+		}
+	}
+	return keys
+}
+
+// detail is the key of such a thing.
+func (r *Resolved) detail(what string) EchoKey { return echoKey(r.scope, what, r.about()) }
 
 // follow finds the session that owns the newest known key of the trail.
 func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 	var buf [maxOwners]owner
 	var unknown []EchoKey
 	for k, ok := tr.next(); ok; k, ok = tr.next() {
-		found := t.believed(t.index.owners(buf[:0], k), tr.req)
+		found := t.believed(t.index.owners(buf[:0], k.EchoKey), tr.req)
 		if tr.lone {
 			found = t.alone(r, c, found)
 		}
 		if len(found) == 0 {
-			unknown = append(unknown, k)
+			unknown = append(unknown, k.EchoKey)
 			continue
 		}
-		r.Method = tr.method(len(unknown))
+		r.Method, r.weak = tr.method(len(unknown)), k.weak
 		return t.choose(r, c, found, tr)
 	}
 	if look == nil || len(unknown) == 0 {
@@ -199,7 +233,9 @@ func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
 	if len(tied) > 1 {
 		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is judged again.
 		t.mu.Unlock()
-		tied = t.narrow(tied, tr.rest())
+		if tied = t.narrow(tied, tr.rest()); len(tied) > 1 {
+			tied = t.narrow(tied, tr.details())
+		}
 		t.mu.Lock()
 		best, tied = t.best(tied, r.list, c.Retry)
 	}
@@ -207,15 +243,29 @@ func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
 	if best == 0 {
 		return false
 	}
+	r.set(t.likeliest(tied).id)
+	if len(tied) > 1 {
+		for _, o := range tied {
+			r.Doubt = append(r.Doubt, o.id)
+		}
+	}
+	t.heads.take(r)
+	return true
+}
+
+// likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment ago it is the one that came first;
+// else it is the newest, since the others were left.
+func (t *Threader) likeliest(tied []owner) owner {
 	pick := tied[0]
-	for _, o := range tied[1:] { // the least advanced; of equals the oldest, which is the last
-		if o.stamp <= pick.stamp {
+	for _, o := range tied[1:] { // from the newest to the oldest
+		h, best := t.heads.get(o.id), t.heads.get(pick.id)
+		switch {
+		case h == nil || best == nil || h.at.Add(againWithin).Before(best.at):
+		case o.stamp <= pick.stamp:
 			pick = o
 		}
 	}
-	r.set(pick.id)
-	t.heads.take(r)
-	return true
+	return pick
 }
 
 // Ranks of a candidate.
@@ -224,6 +274,7 @@ const (
 	rankBusy         // its newest reply is being continued right now, differently
 	rankOpen         // its newest reply was continued, and that failed
 	rankFree         // nobody has continued its newest reply
+	rankHeld         // exactly this request is under way in it, and is said to be sent again
 	rankAgain        // exactly this request failed in it
 )
 
@@ -235,8 +286,10 @@ func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied 
 		case h == nil, !o.current(h):
 		case !h.taken:
 			r = rankFree
-		case h.list == list && (h.flying == 0 || retry):
+		case h.list == list && h.flying == 0:
 			r = rankAgain
+		case h.list == list && retry:
+			r = rankHeld
 		case h.flying == 0:
 			r = rankOpen
 		case h.list != list:

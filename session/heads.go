@@ -8,12 +8,13 @@ import (
 
 // head is how far a session is: which of two that began alike a request continues.
 type head struct {
-	list    uint64 // of the newest request that continued the newest reply
-	items   int    // how many items that had,
-	last    uint64 // and what the last one was
-	replies stamp  // completed, as a number
-	flying  int32  // how many requests with that list are under way
-	taken   bool   // a request has continued the newest reply
+	list    uint64    // of the newest request that continued the newest reply
+	items   int       // how many items that had,
+	last    uint64    // and what the last one was
+	at      time.Time // when a request of it ended last
+	replies stamp     // completed, as a number
+	flying  int32     // how many requests with that list are under way
+	taken   bool      // a request has continued the newest reply
 }
 
 // heads remembers a bounded number of sessions; the oldest is forgotten.
@@ -106,19 +107,26 @@ type starts struct {
 
 func newStarts(n int) starts { return starts{of: make(map[startKey][]*start), cap: n} }
 
-// again finds the failed first request that this one repeats. A library that says that it repeats is believed even while
-// the first one seems to be under way: its end may not have been noticed yet.
-func (s *starts) again(k startKey, retry bool, now time.Time) *start {
+// again finds the failed first request that this one repeats, and says whether it is sure of it. A library that says that it repeats is
+// believed even while the first one seems to be under way: its end may not have been noticed yet.
+func (s *starts) again(k startKey, retry bool, now time.Time) (found *start, sure bool) {
+	waiting := 0
 	for _, x := range s.of[k] {
-		if !x.replied && (x.flying == 0 || retry) && now.Sub(x.at) <= againWithin {
-			return x
+		switch {
+		case x.replied || now.Sub(x.at) > againWithin:
+		case x.flying == 0:
+			return x, true
+		case retry:
+			if waiting++; found == nil {
+				found = x
+			}
 		}
 	}
-	return nil
+	return found, waiting == 1
 }
 
 // maxTwins is how many first requests that are equal are told apart at a time.
-const maxTwins = 64
+const maxTwins = maxOwners
 
 func (s *starts) add(k startKey, x *start) {
 	twins := s.of[k]

@@ -120,8 +120,8 @@ type indexEntry struct {
 	older uint32 // slot + 1 of the same key's entry before this one, 0: none; verified on use, the slot may be reused
 }
 
-// maxOwners is how many sessions of one key are looked at.
-const maxOwners = 32
+// maxOwners is how many sessions of one key are looked at: as many runs may begin alike at once.
+const maxOwners = 128
 
 func newIndex(entries int) *index {
 	x := &index{}

@@ -80,8 +80,8 @@ func TestIndexKeepsTheNewest(t *testing.T) {
 }
 
 func TestIndexSharedKey(t *testing.T) {
-	x := newIndex(64 * 100)
-	for n := range 40 {
+	x := newIndex(64 * 300)
+	for n := range maxOwners + 8 {
 		x.add(7, owner{idOf(n), stampReply})
 	}
 	got := x.owners(nil, 7)
@@ -89,11 +89,11 @@ func TestIndexSharedKey(t *testing.T) {
 		t.Fatalf("%d owners", len(got))
 	}
 	for i, o := range got {
-		if o.id != idOf(39-i) {
+		if o.id != idOf(maxOwners+7-i) {
 			t.Fatalf("owner %d is %v: not newest first", i, o.id)
 		}
 	}
-	if x.add(7, owner{idOf(39), stampRequest}) {
+	if x.add(7, owner{idOf(maxOwners + 7), stampRequest}) {
 		t.Error("the same again was news")
 	}
 	if x.owners(nil, 7)[0].stamp != stampReply {

@@ -59,6 +59,7 @@ type Record struct {
 	NoLearn    bool                 `json:"nolearn,omitempty"`
 	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
 	Closed     bool                 `json:"closed,omitempty"`
+	Doubted    bool                 `json:"db,omitempty"` // its requests may be another session's: lessons go on, and nothing of it counts
 	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
 	Answers    []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
 	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands

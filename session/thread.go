@@ -2,6 +2,7 @@ package session
 
 import (
 	"encoding/hex"
+	"strconv"
 	"sync"
 	"time"
 
@@ -49,11 +50,13 @@ type Resolved struct {
 	New    bool      // a name of ours was just made: nothing is stored under it
 	Loose  bool      // the name may stand for other conversations, too: compare with what is stored under it (Record.Shares)
 	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
+	Doubt  []ID      // sessions of which this may be any, itself among them: their histories are equal byte for byte
 
 	scope   Scope
 	req     *wire.Request // until LetGo
 	context uint64        // what the conversation is about, once known
 	told    bool          // context is known
+	weak    bool          // it was found by what comes again in every run
 	list    uint64
 	items   int
 	last    uint64
@@ -103,17 +106,20 @@ func (r *Resolved) key(k string) EchoKey {
 	if !repeats(k) {
 		return echoKey(r.scope, k, 0)
 	}
+	return echoKey(r.scope, k, r.about())
+}
+
+// about is a hash of what the conversation is about.
+func (r *Resolved) about() uint64 {
 	if !r.told && r.req != nil {
 		r.context, r.told = firstWords(r.req), true
 	}
-	return echoKey(r.scope, k, r.context)
+	return r.context
 }
 
 // LetGo takes out of the request what Replied may ask for. Its bytes are not read any more.
 func (r *Resolved) LetGo() {
-	if !r.told && r.req != nil {
-		r.context, r.told = firstWords(r.req), true
-	}
+	r.about()
 	r.req = nil
 }
 
@@ -152,7 +158,10 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 	key := startKey{r.scope, r.list}
 	r.start = r.list != 0
 	if r.start {
-		if s := t.starts.again(key, c.Retry, now); s != nil {
+		if s, sure := t.starts.again(key, c.Retry, now); s != nil {
+			if !sure {
+				r.Doubt = []ID{s.id}
+			}
 			s.flying++
 			s.at = now
 			r.ID, r.Name, r.Method = s.id, s.name, ByNew
@@ -229,7 +238,19 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 			news = append(news, key)
 		}
 	}
+	if r.weak {
+		t.noteDetails(r, req)
+	}
 	return news
+}
+
+// noteDetails indexes what is new in a request and tells its run from others whose ids are counted as well.
+func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
+	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
+		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
+			t.index.add(r.detail("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
+		}
+	}
 }
 
 // spoke says whether a reply of the session went by here.
@@ -280,8 +301,10 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.heads.get(r.ID); h != nil && h.list == r.list && h.flying > 0 {
-		h.flying--
+	if h := t.heads.get(r.ID); h != nil {
+		if h.at = now; h.list == r.list && h.flying > 0 {
+			h.flying--
+		}
 	}
 	if r.start {
 		t.starts.ended(startKey{r.scope, r.list}, r.ID, complete, now)

@@ -1,0 +1,34 @@
+package proxy
+
+import (
+	"precept/session"
+	"precept/store"
+)
+
+// Why a session is no part of the experiment.
+const (
+	excludedTwin = "twin"   // its history is equal to another one's byte for byte
+	excludedLate = "late"   // the store did not say in time what was decided before
+	excludedKeys = "secret" // the coins would fall otherwise on another replica
+)
+
+// doubt leaves the sessions out of the experiment that nothing tells apart: the request may be any one's, so the draws of one may have
+// gone to another. They keep what they have and get what others get; it only counts for nothing. A session that has closed was
+// counted with what it had until then, and one that has a name of its own is in no doubt.
+func (t *turn) doubt() {
+	for _, id := range t.found.Doubt {
+		ses := t.p.opts.Store.Resident(id)
+		if ses == nil {
+			continue
+		}
+		changed := store.Unchanged
+		ses.Lock()
+		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && !ses.Closed && !ses.Assignment.Excluded {
+			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
+			changed = store.Decided
+			t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+		}
+		ses.Unlock()
+		t.p.opts.Store.Release(ses, changed)
+	}
+}

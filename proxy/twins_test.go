@@ -1,0 +1,145 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// twins is a model that holds its answers to first requests back until so many are under way, and calls with ids of the test's.
+func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
+	var waiting atomic.Int64
+	all := make(chan struct{})
+	return func(w http.ResponseWriter, r *http.Request) {
+		body, _ := io.ReadAll(r.Body)
+		turn := strings.Count(string(body), `"role":"tool"`)
+		if turn == 0 {
+			if waiting.Add(1) == int64(n) {
+				close(all)
+			}
+			select {
+			case <-all:
+			case <-r.Context().Done():
+			}
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"sh build.sh\"}"}}]}}]}`, id(turn, r.Header.Get("X-Who")))
+	}
+}
+
+// play lets so many agents with the same words work at once, three turns each, and returns the names that each turn of each was told.
+func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string {
+	t.Helper()
+	names := make([][]string, n)
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			a := newAgent("Please mend the build")
+			for range 3 {
+				res, body := r.send(t, http.MethodPost, chatPath, http.Header{"X-Who": {fmt.Sprintf("%03d", i)}}, a.body())
+				names[i] = append(names[i], res.Header.Get("Precept-Session"))
+				a.next(callOf(t, body), "sh build.sh", result(i))
+			}
+		})
+	}
+	wg.Wait()
+	return names
+}
+
+// Fifty conversations with the same words at once are fifty sessions, whatever ids the upstream gives: with drawn ids each is told apart
+// from its second request on; with counted ones from the request on that shows something of its own, and until then nothing is
+// counted of them; each has its lesson and its warning, at the same place in every turn.
+func TestFiftyTwinsAtOnce(t *testing.T) {
+	const n = 50
+	for _, c := range []struct {
+		name     string
+		id       func(turn int, who string) string
+		result   func(who int) string
+		excluded float64
+		from     int // the first turn from which on the names of a conversation are the same
+	}{
+		{"drawn", func(turn int, who string) string { return fmt.Sprintf("call_A09q90qw90lq9178%s%d", who, turn) }, func(int) string { return "failed\nExit code 1" }, 0, 0},
+		{"counted", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(who int) string { return fmt.Sprintf("failed at %d\nExit code 1", who) }, n, 1},
+		{"equal", func(turn int, _ string) string { return fmt.Sprintf("functions.bash:%d", turn) }, func(int) string { return "failed\nExit code 1" }, n, 3},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			up := newUpstream(t, twins(n, c.id))
+			r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
+			distinct := map[string]bool{}
+			for i, turns := range r.play(t, n, c.result) {
+				for _, name := range turns {
+					distinct[name] = true
+				}
+				for k := c.from; k < len(turns)-1; k++ {
+					if turns[k] != turns[k+1] {
+						t.Errorf("conversation %d is %v", i, turns)
+					}
+				}
+			}
+			lessons, loops := 0, 0
+			up.mu.Lock()
+			for _, s := range up.got {
+				lessons += strings.Count(string(s.body), "[one]")
+				loops += strings.Count(string(s.body), "[LOOP DETECTED]")
+			}
+			up.mu.Unlock()
+			if len(distinct) != n || lessons != 3*n || loops != n {
+				t.Errorf("%d sessions, %d lessons, %d warnings", len(distinct), lessons, loops)
+			}
+			m := r.opts.Metrics
+			if got := testutil.ToFloat64(m.sessions.WithLabelValues("new")); got != n {
+				t.Errorf("%v sessions counted", got)
+			}
+			if got := testutil.ToFloat64(m.injected); got != 2*n {
+				t.Errorf("%v injections counted", got)
+			}
+			if got := testutil.ToFloat64(m.excluded.WithLabelValues(excludedTwin)); got != c.excluded {
+				t.Errorf("%v sessions left out of the experiment, not %v", got, c.excluded)
+			}
+		})
+	}
+}
+
+// A tree of answers over one beginning is one session: each branch keeps the blocks at their places, whatever was drawn.
+func TestBranchesOfOnePrefix(t *testing.T) {
+	const n = 20
+	up := newUpstream(t, caller())
+	r := newRig(t, up, "", bookOf(t, "one: mend the build"), certain())
+	root := newAgent("Please mend the build")
+	res, body := r.send(t, http.MethodPost, chatPath, nil, root.body())
+	name, call := res.Header.Get("Precept-Session"), callOf(t, body)
+	root.next(call, "ls", "a.c")
+	var wg sync.WaitGroup
+	for i := range n {
+		wg.Go(func() {
+			a := &agent{list: append([]any{}, root.list...)}
+			if i%2 == 1 {
+				a.say(fmt.Sprintf("Please mend the build, way %d", i)) // a branch that is told something of its own
+			}
+			for turn := range 4 {
+				res, body := r.send(t, http.MethodPost, chatPath, nil, a.body())
+				if got := res.Header.Get("Precept-Session"); got != name {
+					t.Errorf("branch %d, turn %d is session %s, not %s", i, turn, got, name)
+				}
+				a.next(callOf(t, body), fmt.Sprintf("cat %d-%d", i, turn), "fine")
+			}
+		})
+	}
+	wg.Wait()
+	up.mu.Lock()
+	defer up.mu.Unlock()
+	for _, s := range up.got {
+		if strings.Count(string(s.body), "[one]") != 1 {
+			t.Fatalf("not one block: %s", s.body)
+		}
+	}
+	if got := testutil.ToFloat64(r.opts.Metrics.sessions.WithLabelValues("new")); got != 1 {
+		t.Errorf("%v sessions counted", got)
+	}
+}
