@@ -37,11 +37,16 @@ func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
-	var wg sync.WaitGroup
+	var wg, answered sync.WaitGroup
+	answered.Add(n)
 	for i := range n {
 		wg.Go(func() {
 			a := newAgent("Please mend the build")
-			for range 3 {
+			for turn := range 3 {
+				if turn == 1 { // nobody goes on before all have their first answers
+					answered.Done()
+					answered.Wait()
+				}
 				res, body := r.send(t, http.MethodPost, chatPath, http.Header{"X-Who": {fmt.Sprintf("%03d", i)}}, a.body())
 				names[i] = append(names[i], res.Header.Get("Precept-Session"))
 				a.next(callOf(t, body), "sh build.sh", result(i))

@@ -19,6 +19,8 @@ type trail struct {
 	given   int
 	begun   bool // the summary's keys were given,
 	lone    bool // and now come those that must be one session's alone
+	older   []EchoKey
+	walked  bool // older is what had not been walked
 }
 
 // trailKey is one of them.
@@ -163,7 +165,7 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 			continue
 		}
 		r.Method, r.weak = tr.method(len(unknown)), k.weak
-		return t.choose(r, c, found, tr)
+		return t.choose(r, c, k.EchoKey, found, tr)
 	}
 	if look == nil || len(unknown) == 0 {
 		return false
@@ -221,36 +223,64 @@ func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 
 // choose decides among the owners of the newest known key. Several own it when two runs began alike. The request belongs
 // to the one whose newest reply it continues and which nobody has continued yet; where none is, it is a branch of
-// a shared past, and gets a session of its own.
-func (t *Threader) choose(r *Resolved, c Claim, found []owner, tr *trail) bool {
-	if len(found) == 1 {
-		r.set(found[0].id)
-		t.take(r)
-		return true
+// a shared past, and gets a session of its own. An equal request may have taken the one that was left for this one, and left its own,
+// which was answered meanwhile: so who owns the key is asked again as long as that changes.
+func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *trail) bool {
+	for {
+		if len(found) == 1 {
+			r.set(found[0].id)
+			t.take(r)
+			return true
+		}
+		if t.pick(r, c, found, tr) {
+			return true
+		}
+		again := t.believed(t.index.owners(nil, k), tr.req)
+		if len(again) == 0 || slices.Equal(again, found) {
+			return false
+		}
+		found = again
 	}
+}
+
+// pick takes the one of several owners that the request belongs to, if there is one.
+func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
 	t.mu.Lock()
 	best, tied := t.best(found, r.list, c.Retry)
+	alike := tied
 	if len(tied) > 1 {
 		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is judged again.
 		t.mu.Unlock()
-		if tied = t.narrow(tied, tr.rest()); len(tied) > 1 {
-			tied = t.narrow(tied, tr.details())
-		}
+		alike = t.alike(tied, tr)
 		t.mu.Lock()
-		best, tied = t.best(tied, r.list, c.Retry)
+		if best, tied = t.best(alike, r.list, c.Retry); best == rankNone {
+			best, tied = t.best(found, r.list, c.Retry)
+		}
 	}
 	defer t.mu.Unlock()
-	if best == 0 {
+	if best == rankNone {
 		return false
 	}
 	r.set(t.likeliest(tied).id)
-	if len(tied) > 1 {
-		for _, o := range tied {
+	r.Doubt = nil
+	for _, o := range alike {
+		if len(alike) > 1 {
 			r.Doubt = append(r.Doubt, o.id)
 		}
 	}
 	t.heads.take(r)
 	return true
+}
+
+// alike are those that older keys do not tell apart either, nor the details.
+func (t *Threader) alike(tied []owner, tr *trail) []owner {
+	if !tr.walked {
+		tr.older, tr.walked = tr.rest(), true
+	}
+	if tied = t.narrow(tied, tr.older); len(tied) > 1 {
+		tied = t.narrow(tied, tr.details())
+	}
+	return tied
 }
 
 // likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment ago it is the one that came first;

@@ -271,6 +271,12 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	}
 	var news []EchoKey
 	named := r.Method.named()
+	// These first: whoever finds the call's id finds them as well.
+	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
+		if c := &rep.Calls[i]; !named && c.ID != "" && !random("c:"+c.ID) {
+			t.index.add(r.detail("d:"+wire.EchoCall(c)), owner{r.ID, kind})
+		}
+	}
 	for _, k := range wire.EchoReply(rep, r.begun) {
 		if named && k[0] == 't' {
 			continue // it comes back with its name; a text alone is the weakest of echoes
