@@ -53,8 +53,13 @@ type (
 		Readmit(ctx context.Context, most int) (int, error)
 		Unsampled(ctx context.Context) (int64, error)
 	}
+	lister interface {
+		Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
+		NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
+	}
 	sampleReader interface {
 		keeper
+		lister
 		surgeon
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)

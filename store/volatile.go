@@ -104,6 +104,16 @@ func (Volatile) Exchanges(context.Context, string, session.ID) ([]sample.Exchang
 	return nil, nil
 }
 
+// Newest knows none.
+func (Volatile) Newest(context.Context, string, session.Stretch) (session.Page[session.Listed], error) {
+	return session.Page[session.Listed]{}, nil
+}
+
+// NewestSamples knows none.
+func (Volatile) NewestSamples(context.Context, string, session.Stretch) (session.Page[session.StoredSample], error) {
+	return session.Page[session.StoredSample]{}, nil
+}
+
 // SampleSession knows none.
 func (Volatile) SampleSession(context.Context, string, string) (session.ID, bool, error) {
 	return session.ID{}, false, nil

@@ -148,13 +148,17 @@ func (s *Store) stream(ctx context.Context, c goredis.UniversalClient, tenant, n
 		from = "(" + after.String()
 	}
 	entries, err := c.XRangeN(ctx, s.base(tenant)+name, from, "+", pageRefs).Result()
+	return streamRefs(tenant, entries), err
+}
+
+func streamRefs(tenant string, entries []goredis.XMessage) []ref {
 	refs := make([]ref, len(entries))
 	for i, e := range entries {
 		major, minor, _ := strings.Cut(e.ID, "-")
 		p := place{integer(major), integer(minor)}
 		refs[i] = ref{tenant: tenant, place: p, at: integer(e.Values["at"]), fields: e.Values}
 	}
-	return refs, err
+	return refs
 }
 
 // EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
@@ -195,25 +199,28 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		list: func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
 			return s.stream(ctx, c, tenant, "samples", after)
 		},
-		load: func(ctx context.Context, c goredis.UniversalClient, refs []ref) (list []session.StoredSample, err error) {
-			docs, err := docs(ctx, c, refs, func(r ref) (key, field string) {
-				id, _ := r.fields["session"].(string)
-				name, _ := r.fields["sample_id"].(string)
-				return s.base(r.tenant) + "m:" + id, name
-			})
-			for i, d := range docs {
-				if d == "" || err != nil {
-					continue
-				}
-				var m session.StoredSample
-				if m, err = toSample(refs[i].fields, d); err == nil {
-					list = append(list, m)
-				}
-			}
-			return list, err
-		},
+		load: s.sampleDocs,
 	}
 	return w.walk(ctx, tenant, since, until, fn)
+}
+
+// sampleDocs reads the samples of references.
+func (s *Store) sampleDocs(ctx context.Context, c goredis.UniversalClient, refs []ref) (list []session.StoredSample, err error) {
+	docs, err := docs(ctx, c, refs, func(r ref) (key, field string) {
+		id, _ := r.fields["session"].(string)
+		name, _ := r.fields["sample_id"].(string)
+		return s.base(r.tenant) + "m:" + id, name
+	})
+	for i, d := range docs {
+		if d == "" || err != nil {
+			continue
+		}
+		var m session.StoredSample
+		if m, err = toSample(refs[i].fields, d); err == nil {
+			list = append(list, m)
+		}
+	}
+	return list, err
 }
 
 // docs reads one field of a hash for each reference; "" is one that is gone.

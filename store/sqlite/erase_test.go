@@ -237,7 +237,7 @@ func TestParkedBeforeTenantsWereNoted(t *testing.T) {
 	}
 	err := s.update(t.Context(), "test", func(x *tx) error {
 		_, err := x.exec("ALTER TABLE parked DROP COLUMN tenant")
-		for _, undo := range []string{"ALTER TABLE sessions DROP COLUMN standin", "DROP TABLE unsettled", "DROP TABLE aside", "DROP TABLE marks", "DROP TABLE notes", "PRAGMA user_version = 1"} {
+		for _, undo := range []string{"ALTER TABLE sessions DROP COLUMN standin", "DROP TABLE unsettled", "DROP TABLE aside", "DROP TABLE marks", "DROP TABLE notes", "DROP INDEX sessions_newest", "DROP INDEX samples_newest", "PRAGMA user_version = 1"} {
 			if err == nil {
 				_, err = x.exec(undo)
 			}

@@ -6,9 +6,10 @@ const (
 	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 6
-	// lateVersion is the first schema that notes which exchanges came after their session was settled.
-	lateVersion = 4
+	schemaVersion = 7
+	// lateVersion is the first schema that notes which exchanges came after their session was settled; reopenVersion the first
+	// that has looked for those.
+	lateVersion, reopenVersion = 4, 6
 )
 
 // migrations returns the steps from each schema version to the next. A released step is never edited: add one.
@@ -22,7 +23,7 @@ const (
 //
 // k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since 1970.
 // state is 0 before the row, then 1 open, 2 closed, 3 open and set aside; only those that are 1 are in sessions_open, and an
-// update of seen and data leaves both indexes alone. A session that has exchanges and no row is open, too: the program may
+// update of seen and data leaves all indexes alone. A session that has exchanges and no row is open, too: the program may
 // have died between the two, and what was said is a sample all the same.
 func migrations() []string {
 	return []string{`
@@ -84,7 +85,11 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopen}
+`, reopen, `
+-- For lists, newest first. Both are appended to: neither the start of a session nor the time of a sample moves.
+CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
+CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
+`}
 }
 
 // reopen makes those sessions due again, with their exchanges, that a release before called closed although they were never
@@ -134,7 +139,7 @@ func migrate(c *conn) error {
 		return err
 	}
 	for i, step := range migrations()[from:] {
-		if 0 < from && from < lateVersion && from+i+1 == schemaVersion {
+		if 0 < from && from < lateVersion && from+i+1 == reopenVersion {
 			step += late
 		}
 		script := fmt.Sprintf("BEGIN IMMEDIATE;\n%s\nPRAGMA application_id = %d;\nPRAGMA user_version = %d;\nCOMMIT;",

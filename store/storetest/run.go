@@ -31,6 +31,7 @@ func Run(t *testing.T, open func(t *testing.T) Store) {
 		{"settle", settleCases()},
 		{"models", modelCases()},
 		{"samples", sampleCases()},
+		{"listing", listingCases()},
 		{"keeping", keepingCases()},
 		{"aside", asideCases()},
 		{"jottings", jottingCases()},

@@ -68,6 +68,12 @@ type Samples interface {
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }
 
+// Listings are pages of what is kept, newest first.
+type Listings interface {
+	Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
+	NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
+}
+
 // Asides is what a step panicked at, and what no sample knows.
 type Asides interface {
 	SetAside(ctx context.Context, list []session.Aside) error
@@ -100,6 +106,7 @@ type Jottings interface {
 type Records interface {
 	Sessions
 	Samples
+	Listings
 	Feedbacks
 	Parking
 }

@@ -1,0 +1,135 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/session"
+)
+
+// However many sessions and samples a store holds, of however many tenants, a page reads its own rows and no others: the plans
+// name the index, and sort nothing.
+func TestListsAreIndexed(t *testing.T) {
+	n := 100_000
+	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {
+		n, _ = strconv.Atoi(text)
+	}
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s := openTest(t, path)
+	crowd(t, s, n)
+	began := time.Now()
+	p, err := s.Newest(t.Context(), "many", session.Stretch{Most: 50})
+	t.Logf("the newest 50 of %d sessions: %v", n, time.Since(began))
+	if err != nil || len(p.List) != 50 || p.Next == "" {
+		t.Fatalf("%d sessions, %v", len(p.List), err)
+	}
+	for i := range p.List {
+		if want := micros(crowdStart) + int64(n-1-i)*1e6; micros(p.List[i].Started) != want {
+			t.Fatalf("session %d began at %v", i, p.List[i].Started)
+		}
+	}
+	began = time.Now()
+	of := session.Stretch{Until: crowdStart.Add(time.Duration(n/2) * time.Second), Most: 50}
+	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Started.Equal(of.Until.Add(-time.Second)) {
+		t.Fatalf("from the middle: %d sessions, %v", len(p.List), err)
+	}
+	t.Logf("50 from the middle: %v", time.Since(began))
+	if p, err = s.Newest(t.Context(), "few", session.Stretch{Most: 50}); err != nil || len(p.List) != 1 || p.Next != "" {
+		t.Fatalf("the only one of its tenant: %d sessions, %v", len(p.List), err)
+	}
+	for query, index := range map[string]string{
+		"SELECT sid FROM sessions s WHERE s.tenant = 1 AND s.started >= 0 AND s.started < 9 AND (s.started, s.sid) < (9, 9) AND s.data IS NOT NULL ORDER BY s.started DESC, s.sid DESC LIMIT 5": "sessions_newest",
+		"SELECT rid FROM samples m WHERE m.tenant = 1 AND m.at >= 0 AND m.at < 9 AND (m.at, m.rid) < (9, 9) ORDER BY m.at DESC, m.rid DESC LIMIT 5":                                             "samples_newest",
+	} {
+		plan := planOf(t, s, query)
+		if !strings.Contains(plan, "USING INDEX "+index) && !strings.Contains(plan, "USING COVERING INDEX "+index) || strings.Contains(plan, "TEMP B-TREE") {
+			t.Errorf("%s: %s", query, plan)
+		}
+	}
+}
+
+var crowdStart = time.Unix(1_900_000_000, 0)
+
+// crowd fills a store with sessions of one tenant, a second apart, and one of another.
+func crowd(t *testing.T, s *Store, n int) {
+	t.Helper()
+	err := s.update(t.Context(), "test", func(x *tx) error {
+		many, err := x.tenant("many")
+		if err != nil {
+			return err
+		}
+		few, err := x.tenant("few")
+		if err != nil {
+			return err
+		}
+		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
+			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
+			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart), micros(crowdStart))
+		if _, err = x.exec(insert, int64(n), many); err != nil {
+			return err
+		}
+		_, err = x.exec("INSERT INTO sessions(tenant, started, seen, state, id, data) VALUES(?, 0, 0, 2, randomblob(16), '{}')", few)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func planOf(t *testing.T, s *Store, query string) string {
+	t.Helper()
+	plan, err := read(t.Context(), s, func(c *conn) (out string, err error) {
+		err = c.query("EXPLAIN QUERY PLAN "+query, func(row []driver.Value) error {
+			out += text(row[3]) + "; "
+			return nil
+		})
+		return out, err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return plan
+}
+
+// A store of the schema before lists were indexed keeps what it holds.
+func TestListsOfAnOlderStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "precept.db")
+	s := openTest(t, path)
+	crowd(t, s, 300)
+	err := s.update(t.Context(), "test", func(x *tx) (err error) {
+		for _, undo := range []string{"DROP INDEX sessions_newest", "DROP INDEX samples_newest", "PRAGMA user_version = 5"} {
+			if err == nil {
+				_, err = x.exec(undo)
+			}
+		}
+		return err
+	})
+	if err == nil {
+		err = s.Close()
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	s = openTest(t, path)
+	total, of := 0, session.Stretch{Most: 100}
+	for more := true; more; {
+		p, err := s.Newest(t.Context(), "many", of)
+		if err != nil {
+			t.Fatal(err)
+		}
+		total += len(p.List)
+		of.After, more = p.Next, p.Next != ""
+	}
+	if total != 300 {
+		t.Errorf("%d sessions after the upgrade", total)
+	}
+	if plan := planOf(t, s, "SELECT sid FROM sessions WHERE tenant = 1 ORDER BY started DESC LIMIT 5"); !strings.Contains(plan, "sessions_newest") {
+		t.Error(plan)
+	}
+}

@@ -1,0 +1,161 @@
+package storetest
+
+import (
+	"errors"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+func listingCases() map[string]func(tester, Store) {
+	return map[string]func(tester, Store){
+		"sessions come newest first, page by page": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 7 {
+				b.Rows = append(b.Rows, row(us, n, n), row(them, n, n))
+			}
+			write(t, s, b)
+			first := newest(t, s, us, session.Stretch{Most: 3})
+			equal(t, "first page", ids(first.List), []int{6, 5, 4})
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 7, 7)}}) // what comes meanwhile moves nothing
+			second := newest(t, s, us, session.Stretch{Most: 3, After: first.Next})
+			equal(t, "second page", ids(second.List), []int{3, 2, 1})
+			third := newest(t, s, us, session.Stretch{Most: 3, After: second.Next})
+			equal(t, "third page", ids(third.List), []int{0})
+			equal(t, "its end", third.Next, "")
+			equal(t, "row", first.List[0].Row, row(us, 6, 6))
+			equal(t, "an unknown tenant", newest(t, s, "nobody", session.Stretch{Most: 3}), session.Page[session.Listed]{})
+		},
+		"a page that fits exactly leads to an end": func(t tester, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
+			p := newest(t, s, us, session.Stretch{Most: 2})
+			equal(t, "page", ids(p.List), []int{2, 1})
+			if p.Next != "" {
+				p = newest(t, s, us, session.Stretch{Most: 2, After: p.Next})
+				equal(t, "the rest", len(p.List), 0)
+				equal(t, "its end", p.Next, "")
+			}
+		},
+		"sessions of a stretch of time": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 9 {
+				b.Rows = append(b.Rows, row(us, n, n))
+			}
+			write(t, s, b)
+			of := session.Stretch{Since: at(2), Until: at(6), Most: 3}
+			var have []int
+			for {
+				p := newest(t, s, us, of)
+				have = append(have, ids(p.List)...)
+				if of.After = p.Next; p.Next == "" {
+					break
+				}
+			}
+			equal(t, "sessions", have, []int{5, 4, 3, 2})
+		},
+		"a session comes with what the counters hold": func(t tester, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1), row(us, 2, 2)}})
+			to := session.Applied{Version: 1, Told: true, Reward: 0.75, Tier: 2, Frozen: []byte(`{"x":1}`)}
+			got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(1), To: to}}))
+			list := newest(t, s, us, session.Stretch{Most: 5}).List
+			equal(t, "settled", list[1].Applied, to)
+			equal(t, "closed", list[1].Closed, true)
+			equal(t, "open", list[0].Applied.Version, int64(0))
+		},
+		"what was forgotten is in no list, and a place beside it stays one": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 4 {
+				b.Rows, b.Samples = append(b.Rows, row(us, n, n)), append(b.Samples, stored(us, n, n))
+			}
+			write(t, s, b)
+			page := newest(t, s, us, session.Stretch{Most: 2})
+			samples := newestSamples(t, s, us, session.Stretch{Most: 2})
+			got[bool](t)(s.Forget(t.Context(), us, id(2)))
+			equal(t, "behind it", ids(newest(t, s, us, session.Stretch{Most: 9, After: page.Next}).List), []int{1, 0})
+			equal(t, "all", ids(newest(t, s, us, session.Stretch{Most: 9}).List), []int{3, 1, 0})
+			equal(t, "samples behind it", sampleIDs(newestSamples(t, s, us, session.Stretch{Most: 9, After: samples.Next}).List), []string{"sample-default-1", "sample-default-0"})
+			equal(t, "all samples", sampleIDs(newestSamples(t, s, us, session.Stretch{Most: 9}).List), []string{"sample-default-3", "sample-default-1", "sample-default-0"})
+		},
+		"samples come newest first, page by page": func(t tester, s Store) {
+			for n := range 5 {
+				write(t, s, session.Batch{Samples: []session.StoredSample{stored(us, 1, n), stored(them, 1, n)}})
+			}
+			first := newestSamples(t, s, us, session.Stretch{Most: 2})
+			equal(t, "first page", first.List, []session.StoredSample{stored(us, 1, 4), stored(us, 1, 3)})
+			second := newestSamples(t, s, us, session.Stretch{Most: 9, After: first.Next})
+			equal(t, "second page", sampleIDs(second.List), []string{"sample-default-2", "sample-default-1", "sample-default-0"})
+			equal(t, "its end", second.Next, "")
+			rated := stored(us, 1, 4)
+			rated.Feedback = sample.Feedback{Source: "user", Type: "approval", QualityLabel: "good", Details: map[string]any{"rated": true}}
+			write(t, s, session.Batch{Samples: []session.StoredSample{rated}})
+			equal(t, "rated since", newestSamples(t, s, us, session.Stretch{Most: 1}).List, []session.StoredSample{rated})
+			equal(t, "of a time", sampleIDs(newestSamples(t, s, us, session.Stretch{Since: at(1), Until: at(3), Most: 9}).List), []string{"sample-default-2", "sample-default-1"})
+		},
+		"a place that is none is refused": func(t tester, s Store) {
+			write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Samples: []session.StoredSample{stored(us, 1, 1)}})
+			for _, place := range []string{"x y", "1;2", "-", "'"} {
+				if _, err := s.Newest(t.Context(), us, session.Stretch{After: place, Most: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("sessions after %q: %v", place, err)
+				}
+				if _, err := s.NewestSamples(t.Context(), us, session.Stretch{After: place, Most: 1}); !errors.Is(err, session.ErrPlace) {
+					t.Errorf("samples after %q: %v", place, err)
+				}
+			}
+		},
+		"a page is bounded, whatever is asked for": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 600 {
+				b.Rows = append(b.Rows, row(us, n, n))
+			}
+			write(t, s, b)
+			total, pages, of := 0, 0, session.Stretch{Most: 1 << 30}
+			for more := true; more; pages++ {
+				p := newest(t, s, us, of)
+				if total += len(p.List); len(p.List) > 500 {
+					t.Errorf("a page of %d", len(p.List))
+				}
+				of.After, more = p.Next, p.Next != ""
+			}
+			equal(t, "sessions", total, 600)
+			if pages < 2 {
+				t.Errorf("%d pages", pages)
+			}
+			if _, err := s.Newest(ended(t), us, session.Stretch{Most: 1}); !isEnded(err) {
+				t.Errorf("a list that nobody waits for: %v", err)
+			}
+			equal(t, "of no time", len(newest(t, s, us, session.Stretch{Since: time.Now().AddDate(100, 0, 0), Most: 1}).List), 0)
+		},
+	}
+}
+
+func newest(t tester, s Store, tenant string, of session.Stretch) session.Page[session.Listed] {
+	t.Helper()
+	return got[session.Page[session.Listed]](t)(s.Newest(t.Context(), tenant, of))
+}
+
+func newestSamples(t tester, s Store, tenant string, of session.Stretch) session.Page[session.StoredSample] {
+	t.Helper()
+	return got[session.Page[session.StoredSample]](t)(s.NewestSamples(t.Context(), tenant, of))
+}
+
+// ids are the numbers of listed sessions.
+func ids(list []session.Listed) []int {
+	out := []int{}
+	for _, l := range list {
+		for n := range 1000 {
+			if l.ID == id(n) {
+				out = append(out, n)
+			}
+		}
+	}
+	return out
+}
+
+func sampleIDs(list []session.StoredSample) []string {
+	out := []string{}
+	for i := range list {
+		out = append(out, list[i].Sample.ID)
+	}
+	return out
+}
