@@ -15,31 +15,46 @@ type Outcome struct {
 // Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the highest tier present among
 // tiers wins; inside a tier the mean over raters, the latest of one rater. No tiers given: all three count.
 func Reward(entries []Entry, tiers []int) Outcome {
+	top, byRater := decisive(entries, tiers)
+	if top == 0 {
+		return Outcome{}
+	}
+	return Outcome{Reward: mean(byRater), Tier: top, OK: true}
+}
+
+// Decisive are the ids of the entries that make up the reward.
+func Decisive(entries []Entry, tiers []int) map[string]bool {
+	_, byRater := decisive(entries, tiers)
+	out := make(map[string]bool, len(byRater))
+	for _, e := range byRater {
+		out[e.ID] = true
+	}
+	return out
+}
+
+// decisive is the highest tier present, 0 for none, and the latest entry of each rater in it.
+func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) {
 	byID := make(map[string]Entry, len(entries))
 	for _, e := range entries {
 		if have, ok := byID[e.ID]; !ok || later(e, have) {
 			byID[e.ID] = e
 		}
 	}
-	top := 0
 	for _, e := range byID {
 		if e.Tier > 0 && (len(tiers) == 0 || slices.Contains(tiers, e.Tier)) && (top == 0 || e.Tier < top) {
 			top = e.Tier
 		}
 	}
-	if top == 0 {
-		return Outcome{}
-	}
-	byRater := map[string]Entry{}
+	byRater = map[string]Entry{}
 	for _, e := range byID {
-		if e.Tier != top {
+		if top == 0 || e.Tier != top {
 			continue
 		}
 		if have, ok := byRater[e.Rater]; !ok || later(e, have) {
 			byRater[e.Rater] = e
 		}
 	}
-	return Outcome{Reward: mean(byRater), Tier: top, OK: true}
+	return top, byRater
 }
 
 // later orders entries by time, then by content: two that are equal in both say the same.

@@ -88,12 +88,8 @@ func (r *Rating) label() string {
 		return r.Label
 	case r.Type == "rejection":
 		return Poor
-	case r.score() >= goodFrom:
-		return Good
-	case r.score() >= acceptableFrom:
-		return Acceptable
 	default:
-		return Poor
+		return LabelOf(r.score())
 	}
 }
 

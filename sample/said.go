@@ -1,0 +1,115 @@
+package sample
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+)
+
+// Said is one thing of a turn, as a person reads it: somebody's words, a call, or the answer to one.
+type Said struct {
+	Role    string // system, user, assistant, call or result
+	Text    string // what was said; of a result, the tool's answer
+	Words   string // of a user: their own words in it, without the blocks that agents put around them
+	Call    Call   // of a call; of a result, the call that it answers as far as it is known
+	IsError int8   // of a result: +1 the wire says error, -1 it says none, 0 it does not say
+}
+
+// The further roles of what was said, beside those of an Event.
+const (
+	SaidSystem = "system"
+	SaidResult = "result"
+)
+
+// Reading follows a session from exchange to exchange, in their order, and tells what each of them brought.
+type Reading struct {
+	calls map[string]Call // by id
+	last  *Reply
+}
+
+// NewReading begins at a session's first exchange.
+func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
+
+// Request tells what the agent sent anew. What it gives back of the reply before is left out: that was told with the reply.
+// Items that carry neither words nor calls are told as they came.
+func (r *Reading) Request(e *Exchange) []Said {
+	var out []Said
+	for _, raw := range e.New {
+		m, ok := decodeItem(raw)
+		if !ok {
+			if text := strings.TrimSpace(string(raw)); !isReference(raw) {
+				out = append(out, Said{Role: "other", Text: text})
+			}
+			continue
+		}
+		for _, res := range m.results {
+			out = append(out, Said{Role: SaidResult, Text: res.text, Call: r.call(res.callID), IsError: res.isError})
+		}
+		out = append(out, r.message(&m)...)
+	}
+	return out
+}
+
+// message tells what a message says, but for its results.
+func (r *Reading) message(m *message) []Said {
+	var out []Said
+	switch m.role {
+	case "user", "system":
+		if m.text != "" {
+			out = append(out, Said{Role: m.role, Text: m.text, Words: m.words})
+		}
+	case "assistant":
+		if m.text != "" && (r.last == nil || strings.TrimSpace(m.text) != strings.TrimSpace(r.last.Text)) {
+			out = append(out, Said{Role: EventAssistant, Text: m.text})
+		}
+	}
+	for _, c := range m.calls {
+		if known, ok := r.calls[c.ID]; ok && c.ID != "" && known.Name == c.Name && sameArgs(known.Args, c.Args) {
+			continue
+		}
+		r.calls[c.ID] = c
+		out = append(out, Said{Role: EventCall, Call: c})
+	}
+	return out
+}
+
+// Reply tells what the model answered.
+func (r *Reading) Reply(e *Exchange) []Said {
+	r.last = &e.Reply
+	var out []Said
+	if e.Reply.Text != "" {
+		out = append(out, Said{Role: EventAssistant, Text: e.Reply.Text})
+	}
+	for _, c := range e.Reply.Calls {
+		r.calls[c.ID] = c
+		out = append(out, Said{Role: EventCall, Call: c})
+	}
+	return out
+}
+
+func (r *Reading) call(id string) Call {
+	if c, ok := r.calls[id]; ok {
+		return c
+	}
+	return Call{ID: id}
+}
+
+// isReference says that an item only points at something that went by, or is the model's own thinking, which nobody else reads.
+func isReference(raw json.RawMessage) bool {
+	var it struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(raw, &it) != nil || slices.Contains([]string{"item_reference", "reasoning", ""}, it.Type)
+}
+
+// LabelOf is the quality label that a score from 0 to 1 stands for.
+func LabelOf(score float64) string {
+	switch {
+	case score >= goodFrom:
+		return Good
+	case score >= acceptableFrom:
+		return Acceptable
+	default:
+		return Poor
+	}
+}

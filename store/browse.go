@@ -1,0 +1,224 @@
+package store
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// What one question about sessions or samples may look at. Who wants more asks again with Next.
+const (
+	DefaultRows = 50
+	MaxRows     = 200
+	maxScan     = 10_000          // sessions, by what their rows say
+	maxRead     = 1_000           // of them, sessions of which what was said is read
+	maxSearch   = 2 * time.Second // and no new page is begun behind it
+)
+
+// SessionQuery says which sessions are asked for, newest first. What is empty asks for nothing.
+type SessionQuery struct {
+	Tenant       string
+	Since, Until time.Time // of the start
+	After        string    // Next of the answer before
+	Limit        int       // 0: DefaultRows; at most MaxRows
+
+	Agent, Model string   // the whole name
+	Lesson       string   // a slug that matched in it
+	Verdict      string   // one of Verdicts
+	Loops        bool     // with a loop only
+	MinReward    *float64 // told, and at least this
+	MaxReward    *float64 // told, and at most this
+
+	Words string // said by anybody, or in an answer of a tool; case does not count
+	Tool  string // called in it, the name or a part of it
+	Error string // in a failed call's answer, or in an error of the upstream
+}
+
+// Verdicts are what a session's reward comes to; StillOpen is one that is not closed yet, Unrated one of which nobody told.
+func Verdicts() []string {
+	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
+}
+
+// The verdicts on sessions beside the quality labels.
+const (
+	Unrated   = "unrated"
+	StillOpen = "open"
+)
+
+// SessionItem is a session in a list.
+type SessionItem struct {
+	ID       string    `json:"session_id"`
+	Name     string    `json:"name"`
+	Tenant   string    `json:"tenant"`
+	Agent    string    `json:"agent"`
+	Model    string    `json:"model,omitempty"`
+	Dialect  string    `json:"dialect,omitempty"`
+	Method   string    `json:"method,omitempty"` // how it was recognised
+	Started  time.Time `json:"started"`
+	Seen     time.Time `json:"seen"`
+	Closed   bool      `json:"closed"`
+	Turns    int       `json:"turns"`
+	Loops    int       `json:"loops"`
+	Matched  []string  `json:"matched"`
+	Injected []string  `json:"injected"`
+	Withheld []string  `json:"withheld"`
+	Control  bool      `json:"control"`  // it gets nothing, by the coin
+	Excluded bool      `json:"excluded"` // no part of the experiment
+	Refused  bool      `json:"refused"`  // the upstream took its requests only unchanged
+	Reward   *float64  `json:"reward"`   // null: nobody told, or it is not closed
+	Tier     int       `json:"tier,omitempty"`
+	Verdict  string    `json:"verdict"`
+	Input    int64     `json:"input_tokens"`
+	Cached   int64     `json:"cached_tokens"`
+	Found    *Found    `json:"found,omitempty"` // of a search: where
+}
+
+// Found is where a search hit.
+type Found struct {
+	Turn int    `json:"turn"`
+	Role string `json:"role"`
+	Text string `json:"text"` // around the hit
+}
+
+// SessionList is the answer to a SessionQuery.
+type SessionList struct {
+	Sessions []SessionItem `json:"sessions"`
+	Next     string        `json:"next,omitempty"` // asks for what comes behind; there may be more although this page is short
+	Looked   int           `json:"looked_at"`      // how many sessions were looked at for it
+	Back     *time.Time    `json:"back_to"`        // the start of the oldest of them
+}
+
+// Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be shown, and a turn appears
+// when it has been delivered.
+func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
+	out := SessionList{Sessions: []SessionItem{}}
+	limit := rows(q.Limit)
+	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
+	reads, began := 0, s.opts.Now()
+	for {
+		of.Most = limit - len(out.Sessions)
+		if q.filters() {
+			of.Most = MaxRows // most of them are not wanted
+		}
+		if q.searches() {
+			of.Most = DefaultRows
+		}
+		page, err := s.be.Newest(ctx, q.Tenant, of)
+		if err != nil {
+			return out, err
+		}
+		for i := range page.List {
+			l := &page.List[i]
+			out.Looked++
+			out.Back = &l.Started
+			item, ok := s.item(l)
+			if ok && q.wants(&item) {
+				if q.searches() {
+					reads++
+					if item.Found, ok, err = s.search(ctx, &q, l); err != nil {
+						return out, err
+					}
+				}
+				if ok {
+					out.Sessions = append(out.Sessions, item)
+				}
+			}
+			if len(out.Sessions) == limit && i < len(page.List)-1 {
+				// The rest of the page is asked for again: a place is known of its last entry only.
+				out.Next, err = s.behindEntry(ctx, &q, of, i+1)
+				return out, err
+			}
+		}
+		out.Next, of.After = page.Next, page.Next
+		over := out.Looked >= maxScan || reads >= maxRead || s.opts.Now().Sub(began) > maxSearch
+		if page.Next == "" || over || len(out.Sessions) >= limit {
+			return out, nil
+		}
+	}
+}
+
+// behindEntry is the place behind the nth entry of a stretch.
+func (s *Store) behindEntry(ctx context.Context, q *SessionQuery, of session.Stretch, n int) (string, error) {
+	of.Most = n
+	page, err := s.be.Newest(ctx, q.Tenant, of)
+	return page.Next, err
+}
+
+func rows(limit int) int {
+	if limit <= 0 {
+		return DefaultRows
+	}
+	return min(limit, MaxRows)
+}
+
+// filters says that the answer may leave sessions out.
+func (q *SessionQuery) filters() bool {
+	return q.Agent+q.Model+q.Lesson+q.Verdict != "" || q.Loops || q.MinReward != nil || q.MaxReward != nil || q.searches()
+}
+
+// searches says that what was said has to be read.
+func (q *SessionQuery) searches() bool { return q.Words+q.Tool+q.Error != "" }
+
+// wants says whether a session is asked for, as far as its row tells.
+func (q *SessionQuery) wants(x *SessionItem) bool {
+	switch {
+	case q.Agent != "" && !strings.EqualFold(q.Agent, x.Agent),
+		q.Model != "" && !strings.EqualFold(q.Model, x.Model),
+		q.Lesson != "" && !slices.Contains(x.Matched, q.Lesson),
+		q.Verdict != "" && q.Verdict != x.Verdict,
+		q.Loops && x.Loops == 0:
+		return false
+	}
+	if q.MinReward != nil && (x.Reward == nil || *x.Reward < *q.MinReward) {
+		return false
+	}
+	return q.MaxReward == nil || x.Reward != nil && *x.Reward <= *q.MaxReward
+}
+
+// item tells a session; ok is false for one of which nothing may be shown.
+func (s *Store) item(l *session.Listed) (x SessionItem, ok bool) {
+	rec, err := session.Decode(l.ID, l.Data)
+	if err != nil { // by another version, or damaged: that there is one can be told
+		rec = &session.Record{Name: l.ID.String()}
+	}
+	if s.hides(l.Tenant, rec.Agent) {
+		return x, false
+	}
+	return itemOf(l, rec), true
+}
+
+// hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
+func (s *Store) hides(tenant, agent string) bool {
+	o := s.optOut.Load()
+	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
+}
+
+func itemOf(l *session.Listed, rec *session.Record) SessionItem {
+	x := SessionItem{
+		ID: l.ID.String(), Name: rec.Name, Tenant: l.Tenant, Agent: rec.Agent, Model: rec.Model, Dialect: rec.Dialect.String(), Method: string(rec.Method),
+		Started: l.Started, Seen: l.Seen, Closed: l.Closed || l.Applied.Version > 0, Turns: rec.Turns, Loops: rec.Loops.Count,
+		Matched: append([]string{}, rec.Matched...), Injected: []string{}, Withheld: []string{},
+		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.Refused,
+		Input: rec.Used.Input, Cached: rec.Used.Cached, Verdict: StillOpen,
+	}
+	for i := range rec.Assignment.Picks {
+		p := &rec.Assignment.Picks[i]
+		if p.Injected {
+			x.Injected = append(x.Injected, p.Slug)
+		} else {
+			x.Withheld = append(x.Withheld, p.Slug)
+		}
+	}
+	if x.Closed {
+		x.Verdict = Unrated
+	}
+	if l.Applied.Told {
+		reward := l.Applied.Reward
+		x.Reward, x.Tier, x.Verdict = &reward, l.Applied.Tier, sample.LabelOf(reward)
+	}
+	return x
+}

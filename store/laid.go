@@ -1,0 +1,91 @@
+package store
+
+import (
+	"slices"
+
+	"precept/bandit"
+	"precept/detect"
+	"precept/sample"
+	"precept/session"
+	"precept/wire"
+)
+
+// told makes entries of what was said.
+func told(list []sample.Said) []Entry {
+	var out []Entry
+	for i := range list {
+		out = append(out, entryOf(&list[i]))
+	}
+	return out
+}
+
+func entryOf(x *sample.Said) Entry {
+	e := Entry{Kind: x.Role, Text: x.Text, Tool: x.Call.Name, CallID: x.Call.ID}
+	switch x.Role {
+	case sample.EventCall:
+		e.Text = x.Call.Args
+	case sample.SaidResult:
+		v := detect.Classify(x.Call.Name, x.Call.Args, x.Text, x.IsError)
+		e.Outcome, e.Rule = string(v.Outcome), v.Rule
+	}
+	return e
+}
+
+// laid puts what precept inserted in the turn, and what its coins kept back, to the place where it stood or would have stood:
+// before the user's words, at the top of a tool's answer, or behind the prompt.
+func laid(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *sample.Redactor) []Entry {
+	list := told(request)
+	words := -1 // the newest of the user's words
+	for i := range list {
+		if list[i].Kind == sample.EventUser {
+			words = i
+		}
+	}
+	before := map[int][]Entry{}
+	for i := range blocks {
+		if b := &blocks[i]; b.Turn == e.Turn {
+			at := placeOf(b, list, words)
+			before[at] = append(before[at], blockEntry(b, r))
+		}
+	}
+	for _, l := range e.Lessons {
+		if l.State != "withheld" && l.State != "control" {
+			continue
+		}
+		at := words
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult }); at < 0 || l.Slug == bandit.LoopArm.Slug() && i >= 0 {
+			at = i
+		}
+		before[at] = append(before[at], Entry{
+			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == bandit.LoopArm.Slug(), Chance: l.Propensity, Why: l.State,
+		})
+	}
+	out := before[-1]
+	for i := range list {
+		out = append(append(out, before[i]...), list[i])
+	}
+	return out
+}
+
+// placeOf is the entry before which a block stood, -1 for the top.
+func placeOf(b *session.Block, list []Entry, words int) int {
+	switch {
+	case b.Anchor.CallID != "":
+		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult && e.CallID == b.Anchor.CallID })
+	case b.Anchor.Role == wire.RoleSystem:
+		return slices.IndexFunc(list, func(e Entry) bool { return e.Kind != sample.SaidSystem })
+	default:
+		return words
+	}
+}
+
+// blockEntry shows a block. A loop warning quotes the agent's own call, which is redacted like everything that it said.
+func blockEntry(b *session.Block, r *sample.Redactor) Entry {
+	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Again}
+	if b.Loop {
+		r.Fresh()
+		e.Text = r.Text(b.Text)
+		e.Slugs = []string{bandit.LoopArm.Slug()}
+	}
+	return e
+}

@@ -1,0 +1,231 @@
+package store
+
+import (
+	"context"
+	"errors"
+	"time"
+	"unicode/utf8"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+)
+
+// What one answer shows of a session: so many turns, of each text so much, and of all of them together.
+const (
+	maxTurns = 100
+	maxText  = 32 << 10
+	maxShown = 2 << 20
+)
+
+// ErrNoSession means that nothing is kept of a session, or that it is not to be shown.
+var ErrNoSession = errors.New("nothing is kept of this session")
+
+// Transcript is a session as a person reads it.
+type Transcript struct {
+	SessionItem
+	Rewarded  Rewarded   `json:"rewarded"`
+	Picks     []PickItem `json:"picks"`      // the coins of the session
+	Said      []TurnItem `json:"transcript"` // its exchanges, oldest first
+	From      int        `json:"from"`       // how many exchanges stand before them
+	Next      int        `json:"next"`       // from where it goes on, also when there is nothing yet
+	Exchanges int        `json:"exchanges"`  // how many there are
+	OptedOut  []int      `json:"opted_out"`  // turns of which nothing was kept
+}
+
+// Rewarded is what a session was worth, and who said so.
+type Rewarded struct {
+	Value      *float64     `json:"value"` // of what was told so far; null: nobody told
+	Tier       int          `json:"tier,omitempty"`
+	Definition string       `json:"definition"` // of reward, as it is in force
+	Counted    *float64     `json:"counted"`    // what the counters hold; null: the session is open, or nobody told
+	Sources    []SourceItem `json:"sources"`
+}
+
+// SourceItem is one feedback.
+type SourceItem struct {
+	feedback.Entry
+	Decides bool `json:"decides"` // it is of the highest tier that is there, and its rater's latest
+}
+
+// PickItem is a lesson that was chosen, and how its coin fell.
+type PickItem struct {
+	Slug       string  `json:"slug"`
+	Arm        string  `json:"arm"`
+	Injected   bool    `json:"injected"`
+	Propensity float64 `json:"propensity"` // the chance of being injected
+	Turn       int     `json:"turn"`
+	Trial      string  `json:"trial,omitempty"`
+}
+
+// TurnItem is one exchange.
+type TurnItem struct {
+	Turn      int             `json:"turn"`
+	ID        string          `json:"exchange_id"`
+	RequestID string          `json:"request_id"`
+	At        time.Time       `json:"at"`
+	Model     string          `json:"model"`
+	Status    int             `json:"status"`
+	Outcome   string          `json:"outcome"`
+	Finish    string          `json:"finish,omitempty"`
+	LatencyMS float64         `json:"latency_ms"`
+	FirstMS   float64         `json:"first_byte_ms"`
+	Input     int             `json:"input_tokens"`
+	Cached    int             `json:"cached_tokens"`
+	Output    int             `json:"output_tokens"`
+	Choices   int             `json:"choices,omitempty"`
+	Loops     int             `json:"loops"`
+	Lessons   []sample.Lesson `json:"lessons"` // that matched for the first time
+	Redacted  map[string]int  `json:"redacted,omitempty"`
+	Truncated bool            `json:"truncated"` // the copy of the reply hit its limit
+	Hidden    bool            `json:"hidden"`    // it names a path that has opted out since
+	Entries   []Entry         `json:"entries"`
+}
+
+// Entry is one thing of an exchange: in the order in which the model read it, then what it answered.
+type Entry struct {
+	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
+	Text    string   `json:"text,omitempty"`    // of a call, its arguments
+	Cut     int      `json:"cut,omitempty"`     // so many bytes of the text are left out
+	Tool    string   `json:"tool,omitempty"`    // of a call or a result
+	CallID  string   `json:"call_id,omitempty"` //
+	Outcome string   `json:"outcome,omitempty"` // of a result: ok, error, pending or refusal
+	Rule    string   `json:"rule,omitempty"`    // by which that was seen
+	Slugs   []string `json:"slugs,omitempty"`   // of a block, or of what was withheld
+	Loop    bool     `json:"loop,omitempty"`    // a loop warning
+	Again   bool     `json:"again,omitempty"`   // inserted anew: the agent had compacted its history
+	Chance  float64  `json:"chance,omitempty"`  // of what was withheld: the chance that it was inserted
+	Why     string   `json:"why,omitempty"`     // of what was withheld: withheld (by its coin) or control (by the session's)
+}
+
+// The kinds of an Entry beside the roles of what was said.
+const (
+	KindBlock    = "block"
+	KindWithheld = "withheld"
+	KindError    = "error"
+)
+
+// Transcript reads one session, from an exchange on: its name is the client's, ours, or its id. Like Browse it reads what is
+// stored.
+func (s *Store) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
+	l, rec, err := s.find(ctx, tenant, name)
+	if err != nil {
+		return Transcript{}, err
+	}
+	if s.hides(tenant, rec.Agent) {
+		return Transcript{}, ErrNoSession
+	}
+	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptedOut...)}
+	entries, err := s.be.Feedback(ctx, tenant, l.ID)
+	if err != nil {
+		return t, err
+	}
+	t.Rewarded = s.rewarded(&l, entries)
+	ex, err := s.be.Exchanges(ctx, tenant, l.ID)
+	if err != nil {
+		return t, err
+	}
+	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
+	s.say(&t, rec, ex)
+	return t, nil
+}
+
+// find reads the row of the session that a name means.
+func (s *Store) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
+	ids, err := Named(ctx, s.be, tenant, name)
+	if err != nil {
+		return session.Listed{}, nil, err
+	}
+	for _, id := range ids {
+		row, ok, err := s.be.Session(ctx, tenant, id)
+		if err != nil {
+			return session.Listed{}, nil, err
+		}
+		if !ok {
+			continue
+		}
+		rec, err := session.Decode(id, row.Data)
+		if err != nil {
+			return session.Listed{}, nil, err
+		}
+		applied, err := s.be.Applied(ctx, tenant, id)
+		return session.Listed{Row: row, Applied: applied}, rec, err
+	}
+	return session.Listed{}, nil, ErrNoSession
+}
+
+func (s *Store) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
+	out := Rewarded{Definition: s.reward, Sources: []SourceItem{}}
+	if o := feedback.Reward(entries, s.opts.Tiers); o.OK {
+		out.Value, out.Tier = &o.Reward, o.Tier
+	}
+	if l.Applied.Told {
+		out.Counted = &l.Applied.Reward
+	}
+	decides := feedback.Decisive(entries, s.opts.Tiers)
+	for _, e := range entries {
+		out.Sources = append(out.Sources, SourceItem{Entry: e, Decides: decides[e.ID]})
+	}
+	return out
+}
+
+func picks(a *bandit.Assignment) []PickItem {
+	out := make([]PickItem, 0, len(a.Picks))
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		out = append(out, PickItem{Slug: p.Slug, Arm: string(p.Arm), Injected: p.Injected, Propensity: p.Propensity, Turn: p.Turn, Trial: p.Trial})
+	}
+	return out
+}
+
+// say tells the exchanges from t.From on, as many as one answer holds. Those before are read as well: a result is known by the
+// call that it answers.
+func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
+	reading, shown, r := sample.NewReading(), 0, sample.NewRedactor(s.opts.Personal)
+	t.Next = t.From
+	for i := range ex {
+		e := &ex[i]
+		request, reply := reading.Request(e), reading.Reply(e)
+		if i < t.From {
+			continue
+		}
+		if len(t.Said) == maxTurns || shown >= maxShown {
+			return
+		}
+		x := s.turnItem(e)
+		if !x.Hidden {
+			x.Entries = append(x.Entries, laid(request, rec.Blocks, e, r)...)
+			x.Entries = append(x.Entries, told(reply)...)
+			if e.Reply.Error != "" {
+				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})
+			}
+		}
+		for k := range x.Entries {
+			x.Entries[k].cut()
+			shown += len(x.Entries[k].Text)
+		}
+		t.Said, t.Next = append(t.Said, x), i+1
+	}
+}
+
+func (s *Store) turnItem(e *sample.Exchange) TurnItem {
+	return TurnItem{
+		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
+		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
+		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
+		Hidden: s.veiledNow(e), Entries: []Entry{},
+	}
+}
+
+// cut shortens a text that is too long for a page, at the end of a character.
+func (e *Entry) cut() {
+	if len(e.Text) <= maxText {
+		return
+	}
+	n := maxText
+	for n > 0 && !utf8.RuneStart(e.Text[n]) {
+		n--
+	}
+	e.Cut, e.Text = len(e.Text)-n, e.Text[:n]
+}
