@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"slices"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ type SessionQuery struct {
 	Since, Until time.Time // of the start
 	After        string    // Next of the answer before
 	Limit        int       // 0: DefaultRows; at most MaxRows
+	Session      string    // the one session of this name or id; what else is asked for is not looked at
 
 	Agent, Model string   // the whole name
 	Lesson       string   // a slug that matched in it
@@ -96,6 +98,9 @@ type SessionList struct {
 // when it has been delivered.
 func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
+	if q.Session != "" {
+		return s.one(ctx, q.Tenant, q.Session)
+	}
 	limit := rows(q.Limit)
 	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
 	reads, began := 0, s.opts.Now()
@@ -139,6 +144,19 @@ func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error)
 			return out, nil
 		}
 	}
+}
+
+// one lists the session of a name, if there is one.
+func (s *Store) one(ctx context.Context, tenant, name string) (SessionList, error) {
+	out := SessionList{Sessions: []SessionItem{}}
+	l, rec, err := s.find(ctx, tenant, name)
+	if errors.Is(err, ErrNoSession) {
+		return out, nil
+	}
+	if err == nil && !s.hides(tenant, rec.Agent) {
+		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
+	}
+	return out, err
 }
 
 // behindEntry is the place behind the nth entry of a stretch.
