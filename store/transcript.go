@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit"
 	"precept/feedback"
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -182,7 +183,7 @@ func picks(a *bandit.Assignment) []PickItem {
 // say tells the exchanges from t.From on, as many as one answer holds. Those before are read as well: a result is known by the
 // call that it answers.
 func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
-	reading, shown, r := sample.NewReading(), 0, sample.NewRedactor(s.opts.Personal)
+	reading, shown, r := sample.NewReading(), 0, redact.New(s.opts.Personal)
 	t.Next = t.From
 	for i := range ex {
 		e := &ex[i]
