@@ -97,53 +97,78 @@ type SessionList struct {
 // Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be shown, and a turn appears
 // when it has been delivered.
 func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
-	out := SessionList{Sessions: []SessionItem{}}
 	if q.Session != "" {
 		return s.one(ctx, q.Tenant, q.Session)
 	}
-	limit := rows(q.Limit)
+	b := browsing{s: s, q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
 	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
-	reads, began := 0, s.opts.Now()
+	began := s.opts.Now()
 	for {
-		of.Most = limit - len(out.Sessions)
-		if q.filters() {
-			of.Most = MaxRows // most of them are not wanted
-		}
-		if q.searches() {
-			of.Most = DefaultRows
-		}
+		of.Most = b.most()
 		page, err := s.be.Newest(ctx, q.Tenant, of)
 		if err != nil {
-			return out, err
+			return b.out, err
 		}
-		for i := range page.List {
-			l := &page.List[i]
-			out.Looked++
-			out.Back = &l.Started
-			item, ok := s.item(l)
-			if ok && q.wants(&item) {
-				if q.searches() {
-					reads++
-					if item.Found, ok, err = s.search(ctx, &q, l); err != nil {
-						return out, err
-					}
-				}
-				if ok {
-					out.Sessions = append(out.Sessions, item)
-				}
-			}
-			if len(out.Sessions) == limit && i < len(page.List)-1 {
-				// The rest of the page is asked for again: a place is known of its last entry only.
-				out.Next, err = s.behindEntry(ctx, &q, of, i+1)
-				return out, err
-			}
+		left, err := b.take(ctx, page.List)
+		if err != nil {
+			return b.out, err
 		}
-		out.Next, of.After = page.Next, page.Next
-		over := out.Looked >= maxScan || reads >= maxRead || s.opts.Now().Sub(began) > maxSearch
-		if page.Next == "" || over || len(out.Sessions) >= limit {
-			return out, nil
+		if left > 0 { // the page is asked for again: a place is known of its last entry only
+			of.Most = len(page.List) - left
+			page, err = s.be.Newest(ctx, q.Tenant, of)
+			b.out.Next = page.Next
+			return b.out, err
+		}
+		b.out.Next, of.After = page.Next, page.Next
+		over := b.out.Looked >= maxScan || b.reads >= maxRead || s.opts.Now().Sub(began) > maxSearch
+		if page.Next == "" || over || len(b.out.Sessions) >= b.limit {
+			return b.out, nil
 		}
 	}
+}
+
+// browsing is a list that is being made.
+type browsing struct {
+	s     *Store
+	q     *SessionQuery
+	limit int
+	out   SessionList
+	reads int // sessions of which what was said was read
+}
+
+// most is how many sessions to ask for: more than are wanted, where most of them are not.
+func (b *browsing) most() int {
+	switch {
+	case b.q.searches():
+		return DefaultRows
+	case b.q.filters():
+		return MaxRows
+	default:
+		return b.limit - len(b.out.Sessions)
+	}
+}
+
+// take looks at a page's sessions, and says how many of them it left when the list was full.
+func (b *browsing) take(ctx context.Context, list []session.Listed) (left int, err error) {
+	for i := range list {
+		l := &list[i]
+		b.out.Looked++
+		b.out.Back = &l.Started
+		item, ok := b.s.item(l)
+		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
+			b.reads++
+			if item.Found, ok, err = b.s.search(ctx, b.q, l); err != nil {
+				return 0, err
+			}
+		}
+		if ok {
+			b.out.Sessions = append(b.out.Sessions, item)
+		}
+		if rest := len(list) - 1 - i; rest > 0 && len(b.out.Sessions) == b.limit {
+			return rest, nil
+		}
+	}
+	return 0, nil
 }
 
 // one lists the session of a name, if there is one.
@@ -157,13 +182,6 @@ func (s *Store) one(ctx context.Context, tenant, name string) (SessionList, erro
 		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
 	}
 	return out, err
-}
-
-// behindEntry is the place behind the nth entry of a stretch.
-func (s *Store) behindEntry(ctx context.Context, q *SessionQuery, of session.Stretch, n int) (string, error) {
-	of.Most = n
-	page, err := s.be.Newest(ctx, q.Tenant, of)
-	return page.Next, err
 }
 
 func rows(limit int) int {

@@ -13,9 +13,10 @@ import (
 	"precept/session"
 )
 
-// What one answer shows of a session: so many turns, of each text so much, and of all of them together.
+// What one answer shows of a session: TurnsShown exchanges, of each text so much, and of all of them together.
 const (
-	maxTurns = 100
+	TurnsShown = 100
+
 	maxText  = 32 << 10
 	maxShown = 2 << 20
 )
@@ -191,7 +192,7 @@ func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 		if i < t.From {
 			continue
 		}
-		if len(t.Said) == maxTurns || shown >= maxShown {
+		if len(t.Said) == TurnsShown || shown >= maxShown {
 			return
 		}
 		x := s.turnItem(e)

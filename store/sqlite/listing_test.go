@@ -30,12 +30,12 @@ func TestListsAreIndexed(t *testing.T) {
 		t.Fatalf("%d sessions, %v", len(p.List), err)
 	}
 	for i := range p.List {
-		if want := micros(crowdStart) + int64(n-1-i)*1e6; micros(p.List[i].Started) != want {
+		if want := micros(crowdStart()) + int64(n-1-i)*1e6; micros(p.List[i].Started) != want {
 			t.Fatalf("session %d began at %v", i, p.List[i].Started)
 		}
 	}
 	began = time.Now()
-	of := session.Stretch{Until: crowdStart.Add(time.Duration(n/2) * time.Second), Most: 50}
+	of := session.Stretch{Until: crowdStart().Add(time.Duration(n/2) * time.Second), Most: 50}
 	if p, err = s.Newest(t.Context(), "many", of); err != nil || len(p.List) != 50 || !p.List[0].Started.Equal(of.Until.Add(-time.Second)) {
 		t.Fatalf("from the middle: %d sessions, %v", len(p.List), err)
 	}
@@ -54,7 +54,7 @@ func TestListsAreIndexed(t *testing.T) {
 	}
 }
 
-var crowdStart = time.Unix(1_900_000_000, 0)
+func crowdStart() time.Time { return time.Unix(1_900_000_000, 0) }
 
 // crowd fills a store with sessions of one tenant, a second apart, and one of another.
 func crowd(t *testing.T, s *Store, n int) {
@@ -70,7 +70,7 @@ func crowd(t *testing.T, s *Store, n int) {
 		}
 		insert := fmt.Sprintf(`INSERT INTO sessions(tenant, started, seen, state, id, data)
 			WITH RECURSIVE n(i) AS (SELECT 0 UNION ALL SELECT i + 1 FROM n WHERE i < ? - 1)
-			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart), micros(crowdStart))
+			SELECT ?, %d + i * 1000000, %d + i * 1000000, 2, randomblob(16), '{"agent":"coder","turns":3}' FROM n`, micros(crowdStart()), micros(crowdStart()))
 		if _, err = x.exec(insert, int64(n), many); err != nil {
 			return err
 		}

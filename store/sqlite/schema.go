@@ -85,11 +85,7 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopen, `
--- For lists, newest first. Both are appended to: neither the start of a session nor the time of a sample moves.
-CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
-CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
-`}
+`, reopen, newest}
 }
 
 // reopen makes those sessions due again, with their exchanges, that a release before called closed although they were never
@@ -106,6 +102,12 @@ INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
   WHERE e.at > (SELECT coalesce(max(m.at), 0) + 1000 FROM samples m WHERE m.sid = e.sid) GROUP BY e.sid
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
+`
+
+// newest is for lists, newest first. Both indexes are appended to: neither the start of a session nor the time of a sample moves.
+const newest = `
+CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
+CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
 `
 
 // version reads whose file it is and what schema it has. A fresh file has neither.

@@ -1,0 +1,47 @@
+package configs
+
+import (
+	"fmt"
+	"reflect"
+	"strings"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Setting is one key of a configuration, as people are shown it.
+type Setting struct {
+	Path    string `json:"key"`
+	Value   string `json:"value"`   // as YAML; a secret is hidden
+	Default string `json:"default"` // likewise
+	Changed bool   `json:"changed"` // Value is not Default
+	Restart bool   `json:"restart"` // a running server does not take a change over
+	Usage   string `json:"usage"`
+}
+
+// Settings lists every key with its value, in the order of the file. No secret is in it.
+func Settings(c *Config) ([]Setting, error) {
+	changed := map[string]bool{}
+	for _, path := range Changed(c) {
+		changed[path] = true
+	}
+	now, std, docs := reflect.ValueOf(c).Elem(), reflect.ValueOf(Default()).Elem(), readDocs()
+	var out []Setting
+	for _, f := range leaves() {
+		s := Setting{Path: f.path, Changed: changed[f.path], Restart: f.tag.Get("restart") == "yes", Usage: docs[f.path].usage}
+		var err error
+		if s.Value, err = shown(now.FieldByIndex(f.index)); err != nil {
+			return nil, fmt.Errorf("show %s: %w", f.path, err)
+		}
+		if s.Default, err = shown(std.FieldByIndex(f.index)); err != nil {
+			return nil, fmt.Errorf("show the default of %s: %w", f.path, err)
+		}
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+// shown writes a value as the file would; Secret hides itself.
+func shown(v reflect.Value) (string, error) {
+	b, err := yaml.Marshal(v.Interface())
+	return strings.TrimSpace(string(b)), err
+}

@@ -1,0 +1,53 @@
+package configs
+
+import (
+	"encoding/json"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Settings shows every key, what differs from its default, and no secret.
+func TestSettings(t *testing.T) {
+	const canary = "s3cret-canary"
+	c, err := Parse(Sources{Offline: true, FileName: "f", File: []byte(`
+admin: {tokens: [` + canary + `]}
+bandit: {epsilon: 0.25, salt: ` + canary + `}
+store: {url: "redis://user:` + canary + `@127.0.0.1:6379/0"}
+limits: {capture_bytes: 2MiB}
+`)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	list, err := Settings(c)
+	if err != nil || len(list) != len(Names()) {
+		t.Fatalf("%d settings, %v", len(list), err)
+	}
+	b, err := json.Marshal(list)
+	if err != nil || strings.Contains(string(b), canary) {
+		t.Errorf("a secret is shown: %s, %v", b, err)
+	}
+	var changed []string
+	for _, s := range list {
+		if s.Changed {
+			changed = append(changed, s.Path)
+		}
+		switch s.Path {
+		case "bandit.epsilon":
+			if s.Value != "0.25" || s.Default == s.Value || s.Usage == "" {
+				t.Errorf("%+v", s)
+			}
+		case "limits.capture_bytes":
+			if s.Value != "2MiB" || s.Default != "1MiB" {
+				t.Errorf("%+v", s)
+			}
+		case "store.url", "bandit.salt":
+			if !strings.Contains(s.Value, "hidden") {
+				t.Errorf("%+v", s)
+			}
+		}
+	}
+	if want := Changed(c); !slices.Equal(changed, want) {
+		t.Errorf("changed: %v, want %v", changed, want)
+	}
+}
