@@ -1,4 +1,4 @@
-# make check   what a person runs before a commit: tidy, format, vet, lint, static build
+# make check   what a person runs before a commit: tidy, format, vet, lint, dead code, clones, static build
 # make test    all that decides: check, fuzz, every test with the race detector
 # The other targets are told by make help.
 
@@ -7,13 +7,14 @@ LINT     := $(GO) tool -modfile=tools/go.mod golangci-lint
 FUZZRUNS ?= 3000
 BENCH    ?= .
 COUNT    ?= 1
+CLONE    ?= 70
 
 # The race detector wants a C compiler on Linux. Without one the tests run all the same, and say what they did not look for.
 HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint test race fuzz chaos bench demo real agents e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo real agents e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,7 +22,7 @@ help: ## Tell the targets
 build: ## Build bin/precept, static
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags="-s -w" -o bin/precept ./cmd/precept
 
-check: tidy fmt vet lint build ## Tidy, format, vet, lint, static build
+check: tidy fmt vet lint dead clones build ## Tidy, format, vet, lint, no dead code, no clones, static build
 
 tidy:
 	$(GO) mod tidy -diff
@@ -37,6 +38,13 @@ vet:
 
 lint:
 	$(LINT) run
+
+dead: ## Functions that the program never reaches
+	@GO="$(GO)" tools/dead.sh
+
+clones: ## The same code twice, from CLONE syntax nodes on; tests may repeat themselves
+	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|bank/banktest)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
+		[ -z "$$found" ] || { echo "clones, make one of them:"; echo "$$found"; exit 1; }
 
 test: check fuzz race ## All that decides
 

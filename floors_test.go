@@ -47,10 +47,10 @@ func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == 
 func rooms() map[string][]string {
 	return map[string][]string{
 		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
-		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
+		"github.com/tidwall/sjson":                 {"cmd/precept"},
 		"github.com/andybalholm/brotli":            {"wire"},
 		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
-		"github.com/cespare/xxhash/v2":             {"wire", "session", "detect"},
+		"github.com/cespare/xxhash/v2":             {"wire", "detect"},
 		"modernc.org/sqlite":                       {"store/sqlite"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
@@ -72,7 +72,6 @@ func rooms() map[string][]string {
 		"go.opentelemetry.io":                      {"trace", "test"},
 		"google.golang.org/protobuf":               {"trace", "test"},
 		"go.uber.org/goleak":                       {"test"},
-		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},
 	}
 }
@@ -97,6 +96,33 @@ func TestFloors(t *testing.T) {
 	for _, v := range violations(sources) {
 		t.Error(v)
 	}
+	for _, v := range empty(sources) {
+		t.Error(v)
+	}
+}
+
+// empty lists the rooms that nobody uses.
+func empty(sources []source) []string {
+	used := map[string]bool{} // library and package, or library and "test"
+	for _, s := range sources {
+		for _, imported := range s.imports {
+			for library := range rooms() {
+				if imported == library || strings.HasPrefix(imported, library+"/") {
+					used[library+" "+s.pkg] = true
+					used[library+" test"] = used[library+" test"] || s.test
+				}
+			}
+		}
+	}
+	var out []string
+	for library, where := range rooms() {
+		for _, pkg := range where {
+			if !used[library+" "+pkg] {
+				out = append(out, pkg+" has a room for "+library+", which nothing there imports")
+			}
+		}
+	}
+	return out
 }
 
 // read parses every Go file of the module: other modules, hidden folders and test data are not the house.

@@ -1,6 +1,7 @@
 package bandit
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"math"
@@ -248,14 +249,14 @@ func TestSumsForgetTheirHistory(t *testing.T) {
 		}
 		for i, s := range rapid.Permutation(steps).Draw(t, "order") {
 			crooked.Add(s)
-			[]*Counters{left, right}[i%2].Add(Merge(s))
+			[]*Counters{left, right}[i%2].Add(merge(s))
 		}
 		want := dump(straight)
 		if got := dump(drop(crooked)); got != want {
 			t.Fatalf("permuted:\n%s\nstraight:\n%s", got, want)
 		}
 		union := NewCounters()
-		union.Add(Merge(raw(left), raw(right)))
+		union.Add(merge(raw(left), raw(right)))
 		union.touch(straight)
 		if got := dump(union); got != want {
 			t.Fatalf("merged:\n%s\nstraight:\n%s", got, want)
@@ -333,13 +334,13 @@ func (c *Counters) touch(other *Counters) {
 func TestMergeAndNegate(t *testing.T) {
 	a := sampleAssignment()
 	ds := a.Contribution(1, 1)
-	if got := Merge(ds, Negate(ds)); len(got) != 0 {
+	if got := merge(ds, Negate(ds)); len(got) != 0 {
 		t.Errorf("an undone contribution leaves %v", got)
 	}
-	if got := Told(Merge(ds, ds)); got != 2 {
+	if got := Told(merge(ds, ds)); got != 2 {
 		t.Errorf("%d rewards, want 2", got)
 	}
-	change := Merge(Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
+	change := merge(Negate(a.Contribution(1, 1)), a.Contribution(0, 1))
 	if got := Told(change); got != 0 {
 		t.Errorf("a correction is %d rewards", got)
 	}
@@ -388,4 +389,24 @@ func TestAssignmentJSON(t *testing.T) {
 	if string(b[:len(want)]) != want {
 		t.Errorf("%s", b)
 	}
+}
+
+// merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same effect.
+func merge(sets ...[]Delta) []Delta {
+	sum := map[Key]int64{}
+	for _, ds := range sets {
+		for _, d := range ds {
+			sum[d.Key] += d.Value
+		}
+	}
+	out := make([]Delta, 0, len(sum))
+	for k, v := range sum {
+		if v != 0 {
+			out = append(out, Delta{k, v})
+		}
+	}
+	slices.SortFunc(out, func(x, y Delta) int {
+		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Day, y.Day))
+	})
+	return out
 }

@@ -1,7 +1,6 @@
 package bandit
 
 import (
-	"cmp"
 	"math"
 	"slices"
 	"strconv"
@@ -124,27 +123,6 @@ func Negate(ds []Delta) []Delta {
 	for i := range out {
 		out[i].Value = -out[i].Value
 	}
-	return out
-}
-
-// Merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same effect. Do not pass
-// monotone deltas.
-func Merge(sets ...[]Delta) []Delta {
-	sum := map[Key]int64{}
-	for _, ds := range sets {
-		for _, d := range ds {
-			sum[d.Key] += d.Value
-		}
-	}
-	out := make([]Delta, 0, len(sum))
-	for k, v := range sum {
-		if v != 0 {
-			out = append(out, Delta{k, v})
-		}
-	}
-	slices.SortFunc(out, func(x, y Delta) int {
-		return cmp.Or(cmp.Compare(x.Scope, y.Scope), cmp.Compare(x.Field, y.Field), cmp.Compare(x.Day, y.Day))
-	})
 	return out
 }
 

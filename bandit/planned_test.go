@@ -68,7 +68,7 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 		}
 		if round == 4 { // what two replicas wrote, read by a third
 			c = NewCounters()
-			c.Add(Merge(parts[0], parts[1]))
+			c.Add(merge(parts[0], parts[1]))
 		}
 		l := c.Looks()
 		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||

@@ -6,7 +6,6 @@ import (
 	"encoding/hex"
 	"errors"
 	"slices"
-	"strings"
 	"time"
 
 	"precept/lesson"
@@ -224,17 +223,7 @@ func (b *Bank) references(l *lesson.Lesson) int {
 // Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a collision what another one has.
 func Slug(title string, scope lesson.Scope) string {
 	const words, digits = 60, 8
-	var s strings.Builder
-	for _, r := range strings.ToLower(title) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && s.Len() > 0:
-			s.WriteRune(r)
-		case s.Len() > 0 && !strings.HasSuffix(s.String(), "-"):
-			s.WriteByte('-')
-		}
-	}
-	base := s.String()
-	base = strings.Trim(base[:min(len(base), words)], "-")
+	base := lesson.Hyphenated(title, words)
 	if base == "" {
 		base = "lesson"
 	}

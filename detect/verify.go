@@ -2,14 +2,9 @@ package detect
 
 import "strings"
 
-// Verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build". ok is false when the call
+// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build". ok is false when the call
 // is no such run, when the run did not come about (no such command, refused, still running), or when a pipe hides how it
 // ended.
-func Verification(tool, args, text string) (kind string, passed, ok bool) {
-	call := lookAt(tool, args)
-	return verification(&call, classify(&call, text, 0), text)
-}
-
 func verification(call *toolCall, v Verdict, text string) (kind string, passed, ok bool) {
 	kind = call.verifies()
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || v.Code == 126 || v.Code == 127 || v.Code == 130 || v.Code == 137 || v.Code == 143 {

@@ -62,17 +62,7 @@ func (e *Entry) lesson() *lesson.Lesson {
 
 // slug is readable, and the same for the same failure.
 func slug(rule, signature string) string {
-	var b strings.Builder
-	for _, r := range strings.ToLower(rule) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-	}
-	words := b.String()
-	words = strings.Trim(words[:min(len(words), slugWords)], "-")
+	words := lesson.Hyphenated(rule, slugWords)
 	if words == "" {
 		words = "ledger"
 	}

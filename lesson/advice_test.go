@@ -185,7 +185,7 @@ func TestNoVariantOfTheClosingMarkerSurvives(t *testing.T) {
 			t.Errorf("%q is not seen", v)
 		}
 		l := &Lesson{Slug: "a-b", Title: "Do it", Advice: v, Body: v, State: Active, Trigger: Trigger{Keywords: []string{"alpha beta"}}}
-		if Refusal(Lint(NewBook([]*Lesson{l}))) == nil {
+		if Refusal(lint(NewBook([]*Lesson{l}))) == nil {
 			t.Errorf("%q passes the checks", v)
 		}
 	}

@@ -67,9 +67,6 @@ const (
 	deadSessions  = 100 // in so many sessions a live trigger has fired once
 )
 
-// Lint runs all checks that need nothing but the book.
-func Lint(b *Book) []Finding { return Checks{}.Book(b) }
-
 // Book checks every lesson of a book, and each against the others; sorted by slug.
 func (c Checks) Book(b *Book) []Finding {
 	var out []Finding

@@ -57,11 +57,6 @@ func cell(s string) string {
 	return strings.NewReplacer(`\`, `\\`, "|", `\|`, "<", "&lt;", "\n", " ").Replace(s)
 }
 
-// WriteIndex regenerates the index of a bank directory.
-func WriteIndex(dir string, b *Book, counts func(slug string) Counts) error {
-	return WriteFile(filepath.Join(dir, IndexFile), Index(b, counts))
-}
-
 // WriteFile replaces a file in one step: a reader sees the old bytes or the new ones, never half of them, also after a
 // crash. Missing folders are made.
 func WriteFile(path string, data []byte) (err error) {

@@ -113,6 +113,21 @@ func split(raw []byte) (front, body string, ok bool) {
 	return "", "", false
 }
 
+// Hyphenated is what a slug says in words: the ASCII letters and digits of a text in lower case, hyphens for what is between them,
+// at most so many bytes, a letter first. It is empty where the text has no such letter.
+func Hyphenated(text string, most int) string {
+	var b strings.Builder
+	for _, r := range strings.ToLower(text) {
+		switch {
+		case r >= 'a' && r <= 'z', r >= '0' && r <= '9' && b.Len() > 0:
+			b.WriteRune(r)
+		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
+			b.WriteByte('-')
+		}
+	}
+	return strings.Trim(b.String()[:min(b.Len(), most)], "-")
+}
+
 // slugFromPath makes a slug out of a file name: lower case, everything else a dash.
 func slugFromPath(file string) string {
 	name := path.Base(strings.ReplaceAll(file, "\\", "/"))

@@ -24,7 +24,7 @@ func starter(t *testing.T) *Book {
 }
 
 func TestStarterLessonsLintClean(t *testing.T) {
-	for _, f := range Lint(starter(t)) {
+	for _, f := range lint(starter(t)) {
 		t.Errorf("%+v", f)
 	}
 }

@@ -63,7 +63,7 @@ func put(c *bandit.Counters, slug string, a arm) {
 	}
 	side(true, a.n1, a.mute1, a.y1, a.tier1)
 	side(false, a.n0, a.mute0, a.y0, 1)
-	c.Add(bandit.Merge(all))
+	c.Add(all)
 }
 
 func listed(slugs ...string) (out []Lesson) {

@@ -25,9 +25,6 @@ func NewExporter(w io.Writer) *Exporter {
 	return &Exporter{w: buf, enc: enc}
 }
 
-// Lines returns how many lines were written.
-func (x *Exporter) Lines() int { return x.lines }
-
 // Flush writes out what is buffered.
 func (x *Exporter) Flush() error {
 	if x.err == nil {

@@ -61,8 +61,8 @@ func TestExportGolden(t *testing.T) {
 			if err := x.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines || x.Lines() != n {
-				t.Errorf("%d lines, Lines() %d, want %d", n, x.Lines(), tt.lines)
+			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines || x.lines != n {
+				t.Errorf("%d lines, Lines() %d, want %d", n, x.lines, tt.lines)
 			}
 			file := "testdata/export/" + tt.name + ".jsonl"
 			if *update {
@@ -153,8 +153,8 @@ func TestChatWithoutAnswer(t *testing.T) {
 	c.turn(Reply{Error: "boom"}, say("user", "go")).Outcome = Failed
 	var out bytes.Buffer
 	x := NewExporter(&out)
-	if err := x.Chat(&c.s); err != nil || x.Lines() != 0 {
-		t.Errorf("%v, %d lines", err, x.Lines())
+	if err := x.Chat(&c.s); err != nil || x.lines != 0 {
+		t.Errorf("%v, %d lines", err, x.lines)
 	}
 }
 
@@ -201,7 +201,7 @@ func TestExporterKeepsItsError(t *testing.T) {
 	if err := x.Chat(&exported().s); err == nil {
 		t.Error("the error was forgotten")
 	}
-	if err := x.Flush(); err == nil || x.Lines() != 0 {
-		t.Errorf("flush %v, %d lines", err, x.Lines())
+	if err := x.Flush(); err == nil || x.lines != 0 {
+		t.Errorf("flush %v, %d lines", err, x.lines)
 	}
 }

@@ -181,15 +181,7 @@ func (p *pointing) opencode() error {
 			fmt.Fprintf(p.notes, "precept: %s cannot be read as JSON; what it says of base URLs is left as it is\n", file)
 			continue
 		}
-		gjson.GetBytes(plain, "provider").ForEach(func(name, provider gjson.Result) bool {
-			if base := provider.Get("options.baseURL").String(); base != "" {
-				delete(over, name.String())
-				if to, ok := p.redirect("opencode's provider "+name.String(), base); ok {
-					over[name.String()] = to
-				}
-			}
-			return true
-		})
+		p.redirectAll(over, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL")
 	}
 	var err error
 	for name, to := range over {
@@ -250,15 +242,7 @@ func (p *pointing) pi() error {
 		return fmt.Errorf("%s is not valid JSON; mend it", filepath.Join(from, "models.json"))
 	}
 	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
-	gjson.GetBytes(text, "providers").ForEach(func(name, provider gjson.Result) bool {
-		if base := provider.Get("baseUrl").String(); base != "" {
-			delete(over, name.String())
-			if to, ok := p.redirect("pi's provider "+name.String(), base); ok {
-				over[name.String()] = to
-			}
-		}
-		return true
-	})
+	p.redirectAll(over, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
 	for name, to := range over {
 		if text, err = sjson.SetBytes(text, "providers."+escapePath(name)+".baseUrl", to); err != nil {
 			return err
@@ -266,6 +250,19 @@ func (p *pointing) pi() error {
 	}
 	p.env["PI_CODING_AGENT_DIR"] = dir
 	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
+}
+
+// redirectAll notes in over where each provider's base URL, if it has one, is to point.
+func (p *pointing) redirectAll(over map[string]string, kind string, providers gjson.Result, path string) {
+	providers.ForEach(func(name, provider gjson.Result) bool {
+		if base := provider.Get(path).String(); base != "" {
+			delete(over, name.String())
+			if to, ok := p.redirect(kind+name.String(), base); ok {
+				over[name.String()] = to
+			}
+		}
+		return true
+	})
 }
 
 var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable

@@ -171,12 +171,6 @@ func (a *address) places(list []string) error {
 	return err
 }
 
-// CheckURL says whether the address can be used. Its error does not hold the address.
-func CheckURL(text string) error {
-	_, err := parseURL(text)
-	return err
-}
-
 // connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten seconds for a server that
 // has frozen. fresh is told of every new connection.
 func connect(a address, timeout time.Duration, fresh func()) goredis.UniversalClient {
