@@ -105,6 +105,7 @@ func (s *Server) locked(g *echo.Group) {
 		g.GET(p.Path, p.Serve)
 	}
 	g.POST("/logout", s.logout)
+	g.GET("/api/openapi.yaml", describe)
 	g.GET("/api/report", s.report)
 	g.POST("/api/forget", s.forget)
 	g.POST("/api/lessons/:slug/:action", s.act)

@@ -162,7 +162,9 @@ func (p *Proxy) Experiment() bandit.Config { return p.set.Load().experiment }
 func (p *Proxy) Presentation() inject.Config { return p.set.Load().injector.Config() }
 
 // Handler is the data listener: precept's own paths, and everything else goes to the upstream.
-func (p *Proxy) Handler() http.Handler {
+func (p *Proxy) Handler() http.Handler { return p.front(p.router()) }
+
+func (p *Proxy) router() *echo.Echo {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = p.fault
@@ -171,7 +173,7 @@ func (p *Proxy) Handler() http.Handler {
 	e.POST("/v1/feedback", p.feedback)
 	p.lessonRoutes(e)
 	e.RouteNotFound("/*", func(c echo.Context) error { return p.pass(c.Response().Writer.(*clientWriter), c.Request()) }) //nolint:errcheck,forcetypeassert // front made it
-	return p.front(e)
+	return e
 }
 
 // front stands before echo: it counts every request however it ends, answers for a panic, and refuses CONNECT, whose target is

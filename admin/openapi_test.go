@@ -1,0 +1,45 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Every route for programs is described, and nothing is described that is not there. Pages and the profiler are for people.
+func TestOpenAPIRoutes(t *testing.T) {
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(description, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var described, there []string
+	for path, item := range doc.Paths {
+		for method := range item {
+			if ours := method != "servers" && method != "parameters"; ours && !strings.HasPrefix(path, "/v1/") {
+				described = append(described, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	s := newFixture(t, nil).Server
+	for _, r := range s.echo.Routes() {
+		words := strings.Split(r.Path, "/")
+		for i, w := range words {
+			if name, ok := strings.CutPrefix(w, ":"); ok {
+				words[i] = "{" + name + "}"
+			}
+		}
+		switch path := strings.Join(words, "/"); {
+		case strings.HasPrefix(path, "/api/"), path == "/healthz", path == "/readyz", path == "/login", path == "/metrics":
+			there = append(there, r.Method+" "+path)
+		}
+	}
+	slices.Sort(described)
+	slices.Sort(there)
+	if len(there) < 8 || !slices.Equal(described, there) {
+		t.Errorf("described:\n%s\nthere:\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
+	}
+}

@@ -1,0 +1,47 @@
+package proxy
+
+import (
+	"os"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/goccy/go-yaml"
+)
+
+// Every route of the data listener that is precept's own is described, and nothing is described that is not there.
+func TestOpenAPIRoutes(t *testing.T) {
+	text, err := os.ReadFile("../admin/openapi.yaml")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var doc struct {
+		Paths map[string]map[string]any
+	}
+	if err := yaml.Unmarshal(text, &doc); err != nil {
+		t.Fatal(err)
+	}
+	var described, there []string
+	for path, item := range doc.Paths {
+		for method := range item {
+			both := path == "/healthz" || path == "/readyz"
+			if method != "servers" && method != "parameters" && (both || strings.HasPrefix(path, "/v1/")) {
+				described = append(described, strings.ToUpper(method)+" "+path)
+			}
+		}
+	}
+	r := newRig(t, newUpstream(t, nil), "", nil, nil)
+	r.opts.Bank = struct{ Bank }{} // nobody asks it
+	for _, route := range r.router().Routes() {
+		path := strings.TrimPrefix(route.Path, "/p/:said") // the same, behind a path form
+		if path != "/*" {
+			there = append(there, route.Method+" "+strings.ReplaceAll(path, ":id", "{id}"))
+		}
+	}
+	slices.Sort(described)
+	slices.Sort(there)
+	there = slices.Compact(there)
+	if len(there) < 8 || !slices.Equal(described, there) {
+		t.Errorf("described:\n%s\nthere:\n%s", strings.Join(described, "\n"), strings.Join(there, "\n"))
+	}
+}
