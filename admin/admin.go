@@ -21,6 +21,7 @@ type Query struct {
 	Provisional bool          // count sessions that have not closed yet
 	WhatIf      float64       // an epsilon to project for; 0: none
 	Explain     string        // a slug whose rows are to say how they came about; "" none
+	Bands       bool          // with the effect over time, which pages draw
 }
 
 // Figure is one line of the health table.

@@ -102,12 +102,12 @@ func TestBrowser(t *testing.T) {
 		`location.href`:  server.URL + "/", // the token is gone from the address
 		`document.title`: "precept: which lesson helped",
 		`document.querySelector("table").tBodies[0].rows.length`:                         "4",
-		`document.querySelector("tbody tr:nth-child(2) th").textContent`:                 "helpful",
+		`document.querySelector("tbody tr:nth-child(2) th a").textContent`:               "helpful",
 		`document.querySelector("tbody tr:nth-child(2) svg").getAttribute("aria-label")`: "effect +6.2 points, from +3.1 to +9.3; true effect +5.0",
 		`[...document.querySelectorAll("thead th")].every(h => h.scope == "col")`:        "true",
 		`document.querySelector("caption").textContent.length > 40`:                      "true",
 		`document.images.length`: "1",
-		`document.querySelector("tbody tr:nth-child(4) th").textContent`:                                f.reports.report.Lessons[0].Slug,
+		`document.querySelector("tbody tr:nth-child(4) th a").textContent`:                              f.reports.report.Lessons[0].Slug,
 		`document.querySelector(".figures td").textContent`:                                             "<b>12</b>",
 		`getComputedStyle(document.querySelector("caption")).textAlign`:                                 "left", // the style sheet is in force
 		`[...document.querySelectorAll("input:not([type=hidden])")].every(i => i.labels.length > 0)`:    "true",

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"net/http"
 	"net/url"
 	"strings"
@@ -19,6 +20,7 @@ type page struct {
 func (s *Server) dashboard() []page {
 	return []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
+		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
 	}
 }
 
@@ -51,13 +53,16 @@ type frame struct {
 	query url.Values
 }
 
+// frame is what stands around a page. A handler asks for it to make links.
+func (s *Server) frame(c echo.Context, v shown) frame {
+	f := frame{shown: v, Terms: s.terms, path: c.Request().URL.Path, query: c.QueryParams()}
+	f.Tenant = cmp.Or(f.query.Get("tenant"), "default")
+	return f
+}
+
 // show answers with a page inside the frame.
 func (s *Server) show(c echo.Context, v shown) error {
-	f := frame{shown: v, Terms: s.terms, path: c.Request().URL.Path, query: c.QueryParams()}
-	f.Tenant = f.query.Get("tenant")
-	if f.Tenant == "" {
-		f.Tenant = "default"
-	}
+	f := s.frame(c, v)
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		f.CSRF, f.Notice = one.csrf, s.sessions.notice(one)
 	}

@@ -22,6 +22,9 @@ func glossary() []term {
 		{"p-helps", "P(helps), model", "percent", "How likely the chooser's model holds it that the lesson helps. It decides what is picked; it is no proof."},
 		{"tokens", "Tokens", "tokens", "What one injection of the lesson adds to a request, estimated."},
 		{"state", "State", "", "candidate or quarantined: waits for approval. trial: withheld often, to be measured. active: in force. caution: presented as a warning. benched, superseded, expired, archived, rejected: out of force."},
+		{"needs", "Progress", "picks", "How many of the sessions that a verdict takes have been told; an estimate out of what was measured so far."},
+		{"truth", "True effect", "points", "What the demo's world gives the lesson, known because it is made up. The green or red interval should hold it."},
+		{"over-time", "Over time", "points", "The effect as it stood at the end of each of the last 60 days; the dashes are 0."},
 		{"verdict", "Verdict", "", "What may be said of the lesson today. Only proven and helps/harms are measured; likely is the chooser's model."},
 	}
 }

@@ -25,7 +25,7 @@ func (s *Server) parse() error {
 	}
 	s.pages = make(map[string]*template.Template, len(names))
 	for _, name := range names {
-		t, err := template.New(path.Base(name)).Funcs(s.functions()).ParseFS(files, "pages/layout.html", "pages/parts.html", name)
+		t, err := template.New(path.Base(name)).Funcs(s.functions()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/table.html", name)
 		if err != nil {
 			return fmt.Errorf("parse the page %s: %w", name, err)
 		}

@@ -73,9 +73,41 @@ func (f frame) pageOf(total, size int) (p pager, from, to int) {
 func (s *Server) functions() template.FuncMap {
 	return template.FuncMap{
 		"term":    s.term,
+		"effects": effects,
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 	}
+}
+
+// effectTable is what the part "effects" takes: a table, and the heads that sort it.
+type effectTable struct {
+	Table table
+	Sorts *sorts
+}
+
+func effects(t table, s ...*sorts) effectTable {
+	out := effectTable{Table: t}
+	if len(s) > 0 {
+		out.Sorts = s[0]
+	}
+	return out
+}
+
+// sorts are the heads of an effect table that sort it.
+type sorts struct{ Name, Verdict, Effect, Told, Needs, Tokens sorter }
+
+// Sorts are the heads of this page's effect table.
+func (f frame) Sorts() *sorts {
+	by := func(key, name string, down bool) sorter {
+		s := f.Sorter(key, name, down)
+		if s.Arrow == "" {
+			s.Arrow = "↕"
+		}
+		s.Name = ""
+		return s
+	}
+	first := f.Sorter("name", "Lesson", false)
+	return &sorts{first, by("verdict", "verdict", false), by("effect", "effect", true), by("told", "told sessions", true), by("needs", "missing picks", true), by("tokens", "tokens", true)}
 }
 
 // term finds a word of the glossary. A page that names one that is not there is a fault of ours, and told.

@@ -1,107 +1,142 @@
 package admin
 
 import (
-	"cmp"
 	"fmt"
 	"math"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"precept/report"
 )
 
-// view is what the first page shows, as text.
-type view struct {
-	Tenant, Window string
-	Provisional    bool
-	Warnings       []string // what makes the table doubtful
-	Notes          []string // what it leaves out
-	Caption        string
-	Axis           string
-	Generated      string
-	Definition     string
-	Demo           bool
-	Rows           []row
-	Figures        []Figure
+// table is an effect table with its forest plot.
+type table struct {
+	Caption  string
+	Axis     axis
+	Ticks    []tick
+	Demo     bool // true effects are known
+	Refusals bool // the upstream refused some: it has a column then
+	Rows     []row
 }
 
 // row is one line of the effect table.
 type row struct {
-	Name, Verdict, Tone      string // Tone: good, bad or nothing
-	All                      bool   // all lessons together
+	Slug, Name, Href, State  string
+	All                      bool // all lessons together
+	Advice                   advice
 	Effect, Truth, Interval  string
 	Plot                     *plot
+	Spark                    *sparkline
 	Injected, Withheld, Told string
-	Matched, Picked, Refused string
-	Helps, Tokens, State     string
+	Refused, Helps, Tokens   string
+	Needs                    *progress
+}
+
+// progress is how much of the picks that a verdict takes there is.
+type progress struct {
+	Done, Wanted int64
+	Text         string
 }
 
 // none stands where there is nothing to show yet.
 const none = "–"
 
-// fill lays a report out.
-func (v *view) fill(r report.Report, truth func(string) (float64, bool)) {
-	v.Demo = truth != nil
-	v.Generated = r.GeneratedAt.UTC().Format(time.DateTime) + " UTC"
-	v.Definition = r.RewardDefinition
-	for _, e := range r.Elsewhere {
-		v.Notes = append(v.Notes, fmt.Sprintf("Not in these numbers: %d sessions that closed when the reward was %s.", e.Sessions, e.RewardDefinition))
-	}
-	if len(r.Lessons) == 0 && r.Global.NTreated+r.Global.NControl == 0 {
-		return
-	}
-	v.Caption = "Effect on the reward of a session, measured against sessions in which the lesson was withheld by a coin; largest first."
-	if v.Provisional {
-		v.Caption += " Sessions that have not closed are counted: provisional."
-	}
+// doubts are what makes a report's effects doubtful.
+func doubts(r *report.Report) (out []string) {
 	if !r.SRM.OK {
-		v.Warnings = append(v.Warnings, fmt.Sprintf("The coins do not fall as they should (e-value %.3g): no effect below can be trusted.", r.SRM.EValue))
+		out = append(out, fmt.Sprintf("The coins do not fall as they should (e-value %.3g): no effect below can be trusted.", r.SRM.EValue))
 	}
 	if !r.Reporting.OK {
-		v.Warnings = append(v.Warnings, "Sessions with and without lessons do not report equally often: effects below may come from who reports.")
-	}
-	a := scale(r, truth)
-	v.Axis = a.text()
-	v.Rows = append(v.Rows, globalRow(r, a))
-	lessons := slices.Clone(r.Lessons)
-	slices.SortStableFunc(lessons, func(x, y report.Row) int {
-		return cmp.Or(cmp.Compare(known(y.Effect), known(x.Effect)), cmp.Compare(value(y.Effect), value(x.Effect)), strings.Compare(x.Slug, y.Slug))
-	})
-	for i := range lessons {
-		v.Rows = append(v.Rows, lessonRow(&lessons[i], a, truth))
-	}
-}
-
-func globalRow(r report.Report, a axis) row {
-	g := r.Global
-	out := row{
-		Name: "all lessons together", All: true, Verdict: string(g.Verdict), Tone: tone(g.Lo, g.Hi),
-		Effect: points(g.Effect), Truth: none, Interval: interval(g.Effect, g.Lo, g.Hi), Plot: a.plot(g.Effect, g.Lo, g.Hi, nil),
-		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Matched: none, Picked: none, Helps: none, Tokens: none,
-		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl), Refused: refused(g.RefusedTreated, g.RefusedControl),
+		out = append(out, "Sessions with and without lessons do not report equally often: effects below may come from who reports.")
 	}
 	return out
 }
 
-func lessonRow(l *report.Row, a axis, truth func(string) (float64, bool)) row {
+// leftOut is what a report does not count.
+func leftOut(r *report.Report) (out []string) {
+	for _, e := range r.Elsewhere {
+		out = append(out, fmt.Sprintf("Not in these numbers: %d sessions that closed when the reward was %s.", e.Sessions, e.RewardDefinition))
+	}
+	return out
+}
+
+// tableOf lays rows out on one axis, in the order in which they come; with all, the row of all lessons together is first.
+func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth func(string) (float64, bool), link func(string) string) table {
+	t := table{Demo: truth != nil}
+	t.Caption = "Effect on the reward of a session, measured against sessions in which the lesson was withheld by a coin."
+	if r.Provisional {
+		t.Caption += " Sessions that have not closed are counted: provisional."
+	}
+	var spans []span
+	var truths []float64
+	if s, ok := spanOf(r.Global.Effect, r.Global.Lo, r.Global.Hi); ok && all {
+		spans = append(spans, s)
+	}
+	for _, l := range rows {
+		if s, ok := spanOf(shownOf(l)); ok {
+			spans = append(spans, s)
+		}
+		if x := actual(l, truth); x != nil {
+			truths = append(truths, *x)
+		}
+		t.Refusals = t.Refusals || l.RefusedWith+l.RefusedWithout > 0
+	}
+	t.Axis = fit(spans, truths, zoom)
+	t.Ticks = t.Axis.Ticks()
+	if all {
+		t.Rows = append(t.Rows, t.global(r))
+	}
+	for _, l := range rows {
+		t.Rows = append(t.Rows, t.lesson(l, truth, link))
+	}
+	return t
+}
+
+// shownOf is the effect that may be read: an invalid row has none.
+func shownOf(l *report.Row) (effect, lo, hi *float64) {
+	if l.Verdict == report.Invalid {
+		return nil, nil, nil
+	}
+	return l.Effect, l.Lo, l.Hi
+}
+
+func actual(l *report.Row, truth func(string) (float64, bool)) *float64 {
+	if truth == nil {
+		return nil
+	}
+	x, ok := truth(l.Slug)
+	if !ok {
+		return nil
+	}
+	return &x
+}
+
+func (t *table) global(r *report.Report) row {
+	g := r.Global
+	if g.Verdict == report.Invalid {
+		g.Effect, g.Lo, g.Hi = nil, nil, nil
+	}
+	return row{
+		Name: "all lessons together", All: true, Advice: advice{Words: string(g.Verdict), Tone: tone(g.Lo, g.Hi), Next: "Sessions that may get lessons against those that may get none."},
+		Effect: points(g.Effect), Truth: none, Interval: interval(g.Effect, g.Lo, g.Hi), Plot: t.Axis.plot(t.Ticks, g.Effect, g.Lo, g.Hi, nil),
+		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Helps: none, Tokens: none,
+		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl), Refused: refused(g.RefusedTreated, g.RefusedControl),
+	}
+}
+
+func (t *table) lesson(l *report.Row, truth func(string) (float64, bool), link func(string) string) row {
+	effect, lo, hi := shownOf(l)
+	x := actual(l, truth)
 	out := row{
-		Name: l.Slug, Verdict: string(l.Verdict), Tone: tone(l.Lo, l.Hi), State: l.State,
-		Effect: points(l.Effect), Interval: interval(l.Effect, l.Lo, l.Hi), Truth: none,
-		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Matched: count(l.Matched), Picked: count(l.Picked), Refused: refused(l.RefusedWith, l.RefusedWithout),
+		Slug: l.Slug, Name: l.Slug, State: l.State, Advice: advise(l), Href: link(l.Slug),
+		Effect: points(effect), Interval: interval(effect, lo, hi), Truth: points(x),
+		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Refused: refused(l.RefusedWith, l.RefusedWithout),
 		Helps: strconv.FormatFloat(l.PHelps*100, 'f', 0, 64) + "%", Tokens: count(l.Tokens),
+		Plot: t.Axis.plot(t.Ticks, effect, lo, hi, x), Spark: spark(l.Days),
 	}
 	if l.NeedsPicks > 0 {
-		out.Verdict += ", needs " + count(l.NeedsPicks) + " more picks"
+		out.Needs = &progress{Done: l.Told, Wanted: l.Told + l.NeedsPicks, Text: count(l.Told) + " of " + count(l.Told+l.NeedsPicks) + " picks"}
 	}
-	var actual *float64
-	if truth != nil {
-		if x, ok := truth(l.Slug); ok {
-			actual, out.Truth = &x, points(&x)
-		}
-	}
-	out.Plot = a.plot(l.Effect, l.Lo, l.Hi, actual)
 	return out
 }
 
@@ -113,7 +148,11 @@ func points(x *float64) string {
 	if x == nil {
 		return none
 	}
-	return strings.Replace(fmt.Sprintf("%+.1f", *x*100), "-", "−", 1)
+	text := strings.Replace(fmt.Sprintf("%+.1f", *x*100), "-", "−", 1)
+	if text == "−0.0" {
+		return "+0.0"
+	}
+	return text
 }
 
 // interval writes one; without an effect there is none to show.
@@ -137,7 +176,7 @@ func tone(lo, hi *float64) string {
 }
 
 func known(x *float64) int {
-	if x == nil {
+	if x == nil || math.IsNaN(*x) {
 		return 0
 	}
 	return 1
@@ -150,72 +189,18 @@ func value(x *float64) float64 {
 	return *x
 }
 
-func count[N int | int64](n N) string { return strconv.FormatInt(int64(n), 10) }
-
-// The forest plot: numbers of the SVG's own units, so that no style attribute is needed.
-const (
-	plotWidth  = 220.0
-	plotMargin = 8.0
-)
-
-// axis maps effects onto the plot's width, symmetrical about zero.
-type axis struct{ reach float64 }
-
-// plot is one line of the forest plot.
-type plot struct {
-	Tone, Label      string
-	Zero, Lo, Hi, At string
-	Shown, HasTruth  bool
-	Truth            string
-}
-
-// scale finds an axis that holds every interval, in steps that read well.
-func scale(r report.Report, truth func(string) (float64, bool)) axis {
-	reach := 0.0
-	grow := func(xs ...*float64) {
-		for _, x := range xs {
-			if x != nil && !math.IsNaN(*x) {
-				reach = max(reach, math.Abs(*x))
-			}
+// count writes a number of things, in groups of three digits from five digits on.
+func count[N int | int64](n N) string {
+	text := strconv.FormatInt(int64(n), 10)
+	if len(text) < 5 {
+		return text
+	}
+	var b strings.Builder
+	for i, r := range text {
+		if left := len(text) - i; i > 0 && left%3 == 0 && text[i-1] != '-' {
+			b.WriteRune('\u202f') // a thin space that does not break
 		}
+		b.WriteRune(r)
 	}
-	grow(r.Global.Lo, r.Global.Hi)
-	for i := range r.Lessons {
-		grow(r.Lessons[i].Lo, r.Lessons[i].Hi)
-		if truth != nil {
-			if x, ok := truth(r.Lessons[i].Slug); ok {
-				grow(&x)
-			}
-		}
-	}
-	for _, step := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
-		if reach <= step {
-			return axis{step}
-		}
-	}
-	return axis{1}
-}
-
-func (a axis) text() string {
-	return fmt.Sprintf("−%.0f to +%.0f points", a.reach*100, a.reach*100)
-}
-
-// at is the place of an effect; what lies beyond the axis is drawn at its end.
-func (a axis) at(x float64) string {
-	half := plotWidth/2 - plotMargin
-	shown := max(-a.reach, min(a.reach, x))
-	return strconv.FormatFloat(plotWidth/2+shown/a.reach*half, 'f', 1, 64)
-}
-
-func (a axis) plot(effect, lo, hi, truth *float64) *plot {
-	p := &plot{Zero: a.at(0), Tone: tone(lo, hi), Label: "no effect is shown yet"}
-	if effect != nil && lo != nil && hi != nil {
-		p.Shown, p.At, p.Lo, p.Hi = true, a.at(*effect), a.at(*lo), a.at(*hi)
-		p.Label = fmt.Sprintf("effect %s points, from %s to %s", points(effect), points(lo), points(hi))
-	}
-	if truth != nil {
-		p.HasTruth, p.Truth = true, a.at(*truth)
-		p.Label += "; true effect " + points(truth)
-	}
-	return p
+	return b.String()
 }

@@ -17,14 +17,14 @@ func TestPage(t *testing.T) {
 	f := newFixture(t, nil)
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
 	for _, want := range []string{
-		"<caption>", `scope="row">helpful<`, `scope="col"`, "+6.2", "+3.1 to +9.3", "−4.0", "proven helps", "needs 40 more picks",
-		"not enough data", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
+		"<caption>", `href="/lessons/helpful">helpful<`, `scope="col"`, "+6.2", "+3.1 to +9.3", "−4.0", "proven helps", "needs 40 more picks",
+		"not enough data", "Pause it and read it", "all lessons together", "50 control", `aria-label="effect +6.2 points, from +3.1 to +9.3"`, "Reward: user, verifier, implicit.",
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if strings.Contains(page, "True effect") {
+	if strings.Contains(page, `popovertarget="def-truth"`) {
 		t.Error("a true effect is shown where none is known")
 	}
 	if strings.Index(page, ">helpful<") > strings.Index(page, ">harmful<") || strings.Index(page, ">harmful<") > strings.Index(page, ">no-data-yet<") {
@@ -42,7 +42,7 @@ func TestPageOfADemo(t *testing.T) {
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
-	if !strings.Contains(page, "True effect") || !strings.Contains(page, "<td>+5.0</td>") || strings.Count(page, `class="truth"`) != 1 {
+	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, "<td>+5.0</td>") || strings.Count(page, `class="truth"`) != 1 {
 		t.Error("the true effect of one lesson is not beside its estimate")
 	}
 }
@@ -114,20 +114,25 @@ func TestEscaping(t *testing.T) {
 func TestPlotStaysInside(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := report.Report{}
+		var rows []*report.Row
 		for range rapid.IntRange(0, 4).Draw(t, "rows") {
 			effect := rapid.Float64Range(-1, 1).Draw(t, "effect")
 			half := rapid.Float64Range(0, 3).Draw(t, "half")
-			r.Lessons = append(r.Lessons, report.Row{Effect: new(effect), Lo: new(effect - half), Hi: new(effect + half)})
+			rows = append(rows, &report.Row{Effect: new(effect), Lo: new(effect - half), Hi: new(effect + half)})
 		}
-		a := scale(r, nil)
-		if len(r.Lessons) > 0 && !strings.Contains(a.text(), "points") {
-			t.Fatal(a.text())
+		zoom := rapid.SampledFrom([]float64{0, -1, 5, 100}).Draw(t, "zoom")
+		a := tableOf(&r, rows, false, zoom, nil, func(string) string { return "" }).Axis
+		if a.lo > 0 || a.hi < 0 || a.hi-a.lo <= 0 || len(a.Ticks()) < 3 || len(a.Ticks()) > 12 {
+			t.Fatalf("%+v, %d ticks", a, len(a.Ticks()))
 		}
-		for _, l := range r.Lessons {
-			p := a.plot(l.Effect, l.Lo, l.Hi, new(rapid.Float64Range(-9, 9).Draw(t, "truth")))
+		for _, l := range rows {
+			p := a.plot(nil, l.Effect, l.Lo, l.Hi, new(rapid.Float64Range(-9, 9).Draw(t, "truth")))
 			lo, at, hi := number(t, p.Lo), number(t, p.At), number(t, p.Hi)
 			if lo > at || at > hi || lo < 0 || hi > plotWidth || number(t, p.Truth) < 0 || number(t, p.Truth) > plotWidth {
 				t.Fatalf("%+v", p)
+			}
+			if zoom <= 0 && (p.OffLow || p.OffHigh) {
+				t.Fatalf("an effect of %v lies beyond %+v", *l.Effect, a)
 			}
 		}
 	})
@@ -141,14 +146,29 @@ func number(t *rapid.T, s string) float64 {
 	return x
 }
 
-func TestScale(t *testing.T) {
-	for reach, want := range map[float64]float64{0: 0.05, 0.05: 0.05, 0.06: 0.1, 0.15: 0.2, 0.4: 0.5, 0.7: 1, 2: 1} {
-		r := report.Report{Lessons: []report.Row{{Lo: new(-reach), Hi: new(0.0)}}}
-		if got := scale(r, nil); got.reach != want {
-			t.Errorf("an interval down to %v: axis of %v, want %v", -reach, got.reach, want)
-		}
+// One lesson with hardly any data does not press the others to a point: the scale fits the most, and says what it cuts.
+func TestScaleFits(t *testing.T) {
+	var rows []*report.Row
+	for i := range 19 {
+		e := 0.01 * float64(i%5)
+		rows = append(rows, &report.Row{Effect: new(e), Lo: new(e - 0.03), Hi: new(e + 0.03)})
 	}
-	if got := scale(report.Report{Lessons: []report.Row{{Slug: "a"}}}, func(string) (float64, bool) { return 0.3, true }); got.reach != 0.3 {
-		t.Errorf("the true effect does not fit: %v", got)
+	rows = append(rows, &report.Row{Effect: new(0.02), Lo: new(-0.9), Hi: new(0.9)})
+	link := func(string) string { return "" }
+	fitted := tableOf(&report.Report{}, rows, false, 0, nil, link)
+	if a := fitted.Axis; a.lo < -0.1 || a.hi > 0.1 {
+		t.Errorf("the scale is %s", a.Text())
+	}
+	if p := fitted.Rows[19].Plot; !p.CutLow || !p.CutHigh || p.OffLow || p.OffHigh {
+		t.Errorf("the wide interval: %+v", p)
+	}
+	if whole := tableOf(&report.Report{}, rows, false, -1, nil, link); whole.Axis.hi < 0.9 || whole.Rows[19].Plot.CutHigh {
+		t.Errorf("whole intervals: %s", whole.Axis.Text())
+	}
+	if zoomed := tableOf(&report.Report{}, rows, false, 1, nil, link); zoomed.Axis.hi != 0.01 || !zoomed.Rows[4].Plot.OffHigh {
+		t.Errorf("zoomed: %s", zoomed.Axis.Text())
+	}
+	if far := tableOf(&report.Report{}, rows[:1], false, 0, func(string) (float64, bool) { return 0.3, true }, link); far.Axis.hi < 0.3 {
+		t.Errorf("the true effect does not fit: %s", far.Axis.Text())
 	}
 }

@@ -314,7 +314,7 @@ func (p *parts) panicked(step string, value any) {
 // Report implements admin.Reporter.
 func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error) {
 	r, err := p.store.Report(ctx, store.ReportQuery{
-		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: p.book.Load(), Config: p.proxy.Experiment(), Inject: p.proxy.Presentation(),
+		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Bands: q.Bands, Book: p.book.Load(), Config: p.proxy.Experiment(), Inject: p.proxy.Presentation(),
 	})
 	if err != nil {
 		return r, err

@@ -1,0 +1,131 @@
+package admin
+
+import (
+	"fmt"
+	"html"
+	"net/http/httptest"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+
+	"precept/report"
+)
+
+// many is a report of n lessons with effects of every kind.
+func many(n int) report.Report {
+	r := sampleReport()
+	verdicts := []report.Verdict{report.ProvenHelps, report.Unproven, report.ProvenHarms, report.NoEffect, report.Benched}
+	for i := range n {
+		e := float64(i%41-20) / 200
+		l := report.Row{
+			Slug: fmt.Sprintf("a-lesson-with-a-name-of-some-length-%04d", i), Arm: fmt.Sprintf("a@%d", i), State: "active", Verdict: verdicts[i%5], NInjected: int64(100 + i), NWithheld: 50, Told: int64(150 + i),
+			Effect: new(e), Lo: new(e - 0.04), Hi: new(e + 0.04), Tokens: 40,
+		}
+		if l.Verdict == report.Unproven {
+			l.NeedsPicks = int64(i)
+		}
+		for d := range 60 {
+			l.Days = append(l.Days, report.Band{Date: fmt.Sprintf("2026-03-%02d", d%30+1), Effect: e + 1/float64(d+5), Lo: e - 0.1, Hi: e + 0.1})
+		}
+		r.Lessons = append(r.Lessons, l)
+	}
+	return r
+}
+
+var slugLink = regexp.MustCompile(`href="/lessons/([^"?]+)`)
+
+func slugsOf(page string) (out []string) {
+	for _, m := range slugLink.FindAllStringSubmatch(page, -1) {
+		out = append(out, m[1])
+	}
+	return out
+}
+
+// A page of 2,000 lessons is a hundred of them, in the order and under the filter that were asked for.
+func TestLessonsPage(t *testing.T) {
+	f := newFixture(t, nil)
+	f.reports.report = many(2000)
+	f.reports.report.Lessons[7].State = "edited"
+	get := func(query string) string {
+		t.Helper()
+		res := f.do(t, "GET", "/lessons"+query, bearer(token))
+		if res.StatusCode != 200 {
+			t.Fatalf("%s: %d", query, res.StatusCode)
+		}
+		return html.UnescapeString(body(t, res))
+	}
+	first := get("")
+	if got := slugsOf(first); len(got) != rowsPerPage || !strings.Contains(first, "1 to 100 of 2002") {
+		t.Errorf("%d rows on the first page", len(got))
+	}
+	if !f.reports.asked.Bands {
+		t.Error("the sparklines have no data")
+	}
+	if len(first) > 600_000 {
+		t.Errorf("a page has %d bytes", len(first))
+	}
+	for query, want := range map[string]string{
+		"?sort=name":                             "a-lesson-with-a-name-of-some-length-0000",
+		"?sort=-name":                            "no-data-yet",
+		"?sort=-told":                            "a-lesson-with-a-name-of-some-length-1999",
+		"?sort=-needs":                           "a-lesson-with-a-name-of-some-length-1996",
+		"?q=0042+LESSON":                         "a-lesson-with-a-name-of-some-length-0042",
+		"?sort=name&page=2":                      "a-lesson-with-a-name-of-some-length-0101",
+		"?sort=name&page=9999":                   "a-lesson-with-a-name-of-some-length-1999",
+		"?verdict=harms&sort=name":               "a-lesson-with-a-name-of-some-length-0002",
+		"?state=edited&old=1":                    "a-lesson-with-a-name-of-some-length-0004",
+		"?sort=effect":                           "a-lesson-with-a-name-of-some-length-0000",
+		"?sort=nonsense&page=x&zoom=<b>&state=":  "a-lesson-with-a-name-of-some-length-1967",
+		"?sort=name&verdict=open&q=length-000&x": "a-lesson-with-a-name-of-some-length-0001",
+	} {
+		page := get(strings.ReplaceAll(query, "<b>", "%3Cb%3E"))
+		if got := slugsOf(page); len(got) == 0 || got[0] != want && query != "?sort=name&page=9999" || query == "?sort=name&page=9999" && !strings.Contains(page, "2001 to 2002 of 2002") {
+			t.Errorf("%s begins with %q, want %s", query, got[:min(3, len(got))], want)
+		}
+	}
+	if page := get("?q=nobody"); !strings.Contains(page, "No lesson fits the filter") {
+		t.Error("an empty filter teaches nothing")
+	}
+	f.reports.report = report.Report{}
+	if page := get(""); !strings.Contains(page, "precept lessons new") {
+		t.Error("a newcomer is not told how to get a lesson")
+	}
+}
+
+// At 1,280 px nothing of the table falls out of the screen, and at 360 px the table scrolls, not the page.
+func TestBrowserLessons(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	f.reports.report = many(300)
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("table")))
+	for _, width := range []int{360, 1280, 2560} {
+		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+			t.Fatal(err)
+		}
+		b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("table")))
+		if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+			t.Errorf("at %d px the page is %s wide", width, got)
+		}
+		if got := b.js(t, `(e => e.scrollWidth - e.clientWidth)(document.querySelector(".scroll"))`); width >= 1280 && got != "0" {
+			t.Errorf("at %d px %s px of the table fall out of the screen", width, got)
+		}
+	}
+	b.do(t, chromedp.Click(chromedp.CSS(`th a.sort[aria-label^="Sort by told"]`)), chromedp.WaitVisible(chromedp.CSS("table")))
+	if got := b.js(t, `new URL(location.href).searchParams.get("sort") + document.querySelector("tbody th a").textContent.slice(-4)`); got != "-told0299" {
+		t.Errorf("sorted by told: %s", got)
+	}
+	b.do(t, chromedp.Click(chromedp.CSS(`thead button.term`)))
+	if got := b.js(t, `document.querySelector(":popover-open").textContent.includes("Verdict")`); got != "true" {
+		t.Error("the definition does not open")
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
