@@ -5,6 +5,7 @@ import (
 	"strings"
 	"sync"
 	"unicode"
+	"unicode/utf8"
 )
 
 // clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and nothing reads as a role,
@@ -20,6 +21,22 @@ func clean(s string) []string {
 		}
 	}
 	return kept
+}
+
+// Quoted makes a text that somebody else wrote safe to stand within a line of a block, cleaned like a lesson's: one line, without
+// the brackets that our delimiters begin and end with, of at most n bytes and three dots.
+func Quoted(s string, n int) string {
+	const read = 16 // times n: what is dropped makes room, and a call may be as long as a file
+	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
+	s = round(strings.ToValidUTF8(s[:min(len(s), read*n)], ""))
+	s = round(strings.Join(clean(s), " ")) // again: an unusual form of one may have become a plain one
+	if len(s) <= n {
+		return s
+	}
+	for n > 0 && !utf8.RuneStart(s[n]) {
+		n--
+	}
+	return s[:n] + "..."
 }
 
 // stripANSI removes terminal escape sequences whole, so that no "[31m" stays behind.

@@ -3,7 +3,6 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
-	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -11,7 +10,7 @@ import (
 )
 
 // errUnasked is a response that was there before its request.
-var errUnasked = errors.New("the upstream sent more than it was asked for; its connection was closed")
+const errUnasked = oddAnswer("the upstream sent more than it was asked for; its connection was closed")
 
 // attempts follows what net/http does for one forwarding.
 type attempts struct {

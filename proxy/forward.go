@@ -86,8 +86,9 @@ type copyBuffers struct {
 	turn *turn
 }
 
-// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces are some hundred bytes.
-const eventPiece, mostPiece = 16 << 10, 32 << 10
+// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces are some hundred bytes: four
+// kilobytes are what net/http reads of a connection at once.
+const eventPiece, mostPiece = 4 << 10, 32 << 10
 
 // Get implements httputil.BufferPool.
 func (c copyBuffers) Get() []byte {
@@ -258,17 +259,38 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// statusOf says which status precept answers with when the upstream could not be asked.
+// statusOf says which status precept answers with when the upstream gave no answer that a client could be given, and why.
 func statusOf(err error) (int, string) {
 	var ne net.Error
 	var op *net.OpError
+	var odd oddAnswer
 	switch {
-	case errors.As(err, &op) && op.Op == "dial":
+	case errors.As(err, &odd):
+		return http.StatusBadGateway, string(odd)
+	case errors.As(err, &op) && (op.Op == "dial" || op.Op == "proxyconnect"):
+		return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
 	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &ne) && ne.Timeout():
 		return http.StatusGatewayTimeout, "the upstream did not answer within limits.upstream_header_timeout"
+	case untrusted(err):
+		return http.StatusBadGateway, "the upstream was reached, and TLS with it failed; check its certificate, and that upstreams names https or http as it speaks"
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op):
+		return http.StatusBadGateway, "the upstream was reached, and closed the connection before it answered"
 	}
-	return http.StatusBadGateway, "the upstream could not be reached; check upstreams in the configuration and that it is up"
+	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
 }
+
+// untrusted says that TLS failed.
+func untrusted(err error) bool {
+	var verify *tls.CertificateVerificationError
+	var record tls.RecordHeaderError
+	var alert tls.AlertError
+	return errors.Is(err, http.ErrSchemeMismatch) || errors.As(err, &verify) || errors.As(err, &record) || errors.As(err, &alert)
+}
+
+// oddAnswer is an answer that HTTP allows nobody to pass on.
+type oddAnswer string
+
+func (e oddAnswer) Error() string { return string(e) }
 
 // discardLog silences ReverseProxy's own lines: what it reports reaches the client and our metrics.
 func discardLog() *log.Logger { return log.New(io.Discard, "", 0) }

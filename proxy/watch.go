@@ -69,9 +69,9 @@ func (t *turn) response(res *http.Response) error {
 func strange(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode < 100 || res.StatusCode > 999:
-		return errors.New("the upstream answers with a status that is none")
+		return oddAnswer("the upstream answered with a status that is none")
 	case res.StatusCode == http.StatusSwitchingProtocols && r.Header.Get("Upgrade") == "":
-		return errors.New("the upstream switches protocols, which nobody asked for")
+		return oddAnswer("the upstream switched protocols, which nobody asked for")
 	}
 	return nil
 }

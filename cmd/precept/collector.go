@@ -12,9 +12,9 @@ import (
 // cheap for a few streams, and makes the collector take half of the processor from some thousand on. What may lie about is no more
 // than mostSlack, or a quarter of what is in use where that is very much.
 const (
-	heapGrowth = 250       // percent
-	leastLimit = 110 << 20 // bytes
-	mostSlack  = 64 << 20
+	heapGrowth = 250      // percent
+	leastLimit = 96 << 20 // bytes
+	mostSlack  = 32 << 20
 )
 
 // heapLimit is the limit for so many bytes in use.

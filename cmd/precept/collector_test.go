@@ -49,7 +49,7 @@ func until(t *testing.T, right func(limit int64) bool) {
 
 // What may lie about is bounded by number as well.
 func TestHeapLimit(t *testing.T) {
-	for use, want := range map[int64]int64{0: 110, 40: 110, 44: 110, 60: 124, 100: 164, 200: 264, 1000: 1250} {
+	for use, want := range map[int64]int64{0: 96, 38: 96, 60: 96, 70: 102, 100: 132, 200: 250, 1000: 1250} {
 		if got := heapLimit(use << 20); got != want<<20 {
 			t.Errorf("%d MiB in use: %d, want %d", use, got>>20, want)
 		}
