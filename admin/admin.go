@@ -38,6 +38,8 @@ type Options struct {
 	Report  Reporter                          // nil: no report yet
 	Forget  Forgetter                         // nil: nothing can be forgotten
 	Keep    Keeper                            // nil: lessons cannot be changed
+	Library Library                           // nil: no pages of single lessons, and no queue
+	Survey  Surveyor                          // nil: nothing of single sessions
 	Figures func(context.Context) []Figure    // health; nil: none
 	Ready   func() error                      // nil: ready as soon as it serves
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
@@ -106,6 +108,7 @@ func (s *Server) locked(g *echo.Group) {
 		g.GET(p.Path, p.Serve)
 	}
 	g.POST("/logout", s.logout)
+	g.POST("/lessons/:slug/:action", s.actOnPage)
 	g.GET("/api/openapi.yaml", describe)
 	g.GET("/api/report", s.report)
 	g.POST("/api/forget", s.forget)

@@ -21,6 +21,7 @@ func (s *Server) dashboard() []page {
 	return []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
 		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
+		{Path: "/lessons/:slug", Serve: s.lessonPage},
 	}
 }
 

@@ -109,10 +109,11 @@ func (a axis) Ticks() []tick {
 	var out []tick
 	for i := math.Round(a.lo / a.step); i <= math.Round(a.hi/a.step); i++ {
 		x := i * a.step
-		text := strings.Replace(strconv.FormatFloat(x*100, 'f', -1, 64), "-", "−", 1)
+		places := 0
 		if a.step < 0.01 {
-			text = strings.Replace(fmt.Sprintf("%.1f", x*100), "-", "−", 1)
+			places = 1
 		}
+		text := strings.Replace(strconv.FormatFloat(x*100, 'f', places, 64), "-", "−", 1)
 		if i > 0 {
 			text = "+" + text
 		}

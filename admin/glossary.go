@@ -19,12 +19,16 @@ func glossary() []term {
 		{"matched", "Matched", "sessions", "Closed sessions in which a trigger of the lesson fired."},
 		{"picked", "Picked", "sessions", "Closed sessions in which the lesson was chosen, be it injected or withheld."},
 		{"refused", "Refused upstream", "sessions", "Closed sessions whose changed request the upstream refused, with the lesson and without it. They stay in the comparison."},
-		{"p-helps", "P(helps), model", "percent", "How likely the chooser's model holds it that the lesson helps. It decides what is picked; it is no proof."},
+		{"p-helps", "P(helps), model", "", "How likely the chooser's model holds it that the lesson helps. It decides what is picked; it is no proof."},
 		{"tokens", "Tokens", "tokens", "What one injection of the lesson adds to a request, estimated."},
 		{"state", "State", "", "candidate or quarantined: waits for approval. trial: withheld often, to be measured. active: in force. caution: presented as a warning. benched, superseded, expired, archived, rejected: out of force."},
 		{"needs", "Progress", "picks", "How many of the sessions that a verdict takes have been told; an estimate out of what was measured so far."},
 		{"truth", "True effect", "points", "What the demo's world gives the lesson, known because it is made up. The green or red interval should hold it."},
 		{"over-time", "Over time", "points", "The effect as it stood at the end of each of the last 60 days; the dashes are 0."},
+		{"cost", "Cost", "points", "What one injection costs in units of reward: its tokens at the price that bandit.token_cost gives a token."},
+		{"cached", "Prompt cache", "", "The share of input tokens that the provider's prompt cache had, as the upstream tells it. The change by the lesson is causal: by the coins."},
+		{"input", "Input", "tokens a session", "Input tokens of a session in which the lesson was injected, as the upstream tells them."},
+		{"reward", "reward", "", "What a session was worth, from 0 to 1: what a user said, else how its last test ended, else what its traffic implies; reward.tiers says which count."},
 		{"verdict", "Verdict", "", "What may be said of the lesson today. Only proven and helps/harms are measured; likely is the chooser's model."},
 	}
 }

@@ -74,8 +74,21 @@ func (s *Server) functions() template.FuncMap {
 	return template.FuncMap{
 		"term":    s.term,
 		"effects": effects,
+		"points":  anyPoints,
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
+	}
+}
+
+// anyPoints writes an effect, be it there for sure or not.
+func anyPoints(x any) string {
+	switch x := x.(type) {
+	case float64:
+		return points(&x)
+	case *float64:
+		return points(x)
+	default:
+		return none
 	}
 }
 

@@ -135,7 +135,7 @@ func (t *table) lesson(l *report.Row, truth func(string) (float64, bool), link f
 		Plot: t.Axis.plot(t.Ticks, effect, lo, hi, x), Spark: spark(l.Days),
 	}
 	if l.NeedsPicks > 0 {
-		out.Needs = &progress{Done: l.Told, Wanted: l.Told + l.NeedsPicks, Text: count(l.Told) + " of " + count(l.Told+l.NeedsPicks) + " picks"}
+		out.Needs = &progress{Done: l.Told, Wanted: l.Told + l.NeedsPicks, Text: count(l.Told) + " of " + count(l.Told+l.NeedsPicks)}
 	}
 	return out
 }

@@ -59,3 +59,12 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	}
 	return s
 }
+
+// Block is the text that a session gets of which this lesson is the only one, byte for byte; "" when not even its title fits.
+func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p publisher) string {
+	s := c.Present(l, text, p)
+	if s.limit < 0 {
+		return ""
+	}
+	return c.Style.block([]line{{Text: text, caution: s.Caution, cut: s.limit}})
+}

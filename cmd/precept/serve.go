@@ -37,6 +37,7 @@ type service struct {
 	report  admin.Reporter
 	forget  admin.Forgetter
 	keep    admin.Keeper
+	library *library
 	figures func(context.Context) []admin.Figure
 	ready   func() error
 	metrics http.Handler
@@ -138,7 +139,7 @@ func (s *server) openAdmin(l net.Listener) error {
 	}
 	var err error
 	s.admin, err = admin.New(admin.Options{
-		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Figures: s.adminFigures,
+		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
 		Ready: s.service.ready, Truth: s.truth, Metrics: s.service.metrics,
 		Random: s.random, Now: s.now, Log: s.log.Logger,
 	})

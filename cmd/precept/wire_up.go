@@ -72,6 +72,7 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		reload:  p.configure,
 		forget:  p,
 		keep:    keeper{p.world, cfg},
+		library: newLibrary(p, cfg),
 		drain:   p.proxy.Drain,
 		ready:   p.proxy.Ready,
 		close:   p.close,

@@ -1,0 +1,418 @@
+package admin
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/labstack/echo/v4"
+
+	"precept/backtest"
+	"precept/lesson"
+	"precept/report"
+)
+
+// lessonView is what the page of one lesson shows.
+type lessonView struct {
+	Slug, Title, State string
+	Lesson             *lesson.Lesson // nil: it is in the bank no more
+	Advice             advice
+	Note               string
+	Block              string // as the model sees it
+	Trigger            []facet
+	Stats              []stat
+	Cost               []stat
+	Plot               *plot
+	Ticks              []tick
+	Chart              string // JSON for chart.js; "" without one
+	Bands              []report.Band
+	Looks              []report.Look
+	Gap                string
+	Opinions           *report.Opinions
+	Rewards            []bar
+	RewardsNote        string
+	Findings           []lesson.Finding
+	Texts              []oldText
+	Events             []lesson.Event
+	Actions            []action
+	Backtest           *backtest.Result
+	BacktestNote       string
+}
+
+// facet is one field of a trigger, with its values.
+type facet struct {
+	Name   string
+	Values []string
+}
+
+// bar is one tenth of the rewards, as shares of each arm.
+type bar struct {
+	Range                                 string
+	Injected, Withheld                    int64
+	InjectedShare, WithheldShare          string
+	InjectedWidth, WithheldWidth, Y, Text string
+}
+
+// oldText is an older text of the lesson, or the same presented in another way, with what was measured of it.
+type oldText struct{ Arm, State, Verdict, Effect, Interval, Told string }
+
+// action is what a person may do, with what happens then.
+type action struct {
+	Key, Name, Effect string
+	Danger            bool
+}
+
+// eventsRead is how far back the audit log is searched for a lesson.
+const eventsRead = 2000
+
+// lessonPage shows one lesson.
+func (s *Server) lessonPage(c echo.Context) error {
+	q, err := query(c)
+	if err != nil {
+		return err
+	}
+	slug := c.Param("slug")
+	q.Bands = true
+	r, problem := s.readReport(c, q)
+	v := lessonView{Slug: slug, Title: slug}
+	var rows []*report.Row
+	for i := range r.Lessons {
+		if r.Lessons[i].Slug == slug {
+			rows = append(rows, &r.Lessons[i])
+		}
+	}
+	v.read(c.Request().Context(), s, q.Tenant)
+	if v.Lesson == nil && len(rows) == 0 {
+		if problem != "" {
+			return s.show(c, shown{Page: "lesson", Title: slug, Problem: problem, Data: v})
+		}
+		return s.show(c, shown{Page: "lesson", Title: "no such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one.", Data: v})
+	}
+	if row := v.current(rows); row != nil {
+		v.measure(row, s.options.Truth)
+	}
+	v.survey(c, s, q.Tenant)
+	return s.show(c, shown{Page: "lesson", Title: v.Title, Problem: problem, Data: v})
+}
+
+// read fills in what the bank says.
+func (v *lessonView) read(ctx context.Context, s *Server, tenant string) {
+	lib := s.options.Library
+	if lib == nil {
+		return
+	}
+	if events, err := lib.Log(ctx, eventsRead); err == nil {
+		for i := range events {
+			if events[i].Slug == v.Slug {
+				v.Events = append(v.Events, events[i])
+			}
+		}
+		slices.Reverse(v.Events)
+	}
+	l, ok := lib.Book().Get(v.Slug)
+	if !ok {
+		return
+	}
+	v.Lesson, v.Title, v.State = l, cmp.Or(l.Title, l.Slug), string(l.State)
+	v.Block, v.Findings = lib.Block(tenant, l), lib.Findings(l)
+	v.Trigger = facets(l)
+	if s.options.Keep != nil {
+		v.Actions = actionsOf(l.State)
+	}
+}
+
+// facets are the fields of a trigger that say something.
+func facets(l *lesson.Lesson) (out []facet) {
+	t := &l.Trigger
+	var targets []string
+	for _, one := range t.Targets {
+		var parts []string
+		for _, p := range [][2]string{{"agent", one.Operator}, {"role", one.Role}, {"skill", one.Skill}} {
+			if p[1] != "" {
+				parts = append(parts, p[0]+" "+p[1])
+			}
+		}
+		targets = append(targets, strings.Join(parts, " and "))
+	}
+	for _, f := range []facet{
+		{"fires on the words", t.Keywords}, {"or on the tags", t.Tags}, {"or on errors like", t.ErrorPatterns}, {"not on", t.NotKeywords},
+		{"only with the tools", t.Tools}, {"only for the models", t.Models}, {"only for", targets},
+	} {
+		if len(f.Values) > 0 {
+			out = append(out, f)
+		}
+	}
+	return out
+}
+
+// current is the row of the text that is in the bank now, and keeps the others as older texts.
+func (v *lessonView) current(rows []*report.Row) (now *report.Row) {
+	for _, r := range rows {
+		if past := r.State == "edited" || r.State == "removed" || r.State == "shown otherwise"; !past && now == nil {
+			now = r
+			continue
+		}
+		effect, lo, hi := shownOf(r)
+		v.Texts = append(v.Texts, oldText{r.Arm, r.State, string(r.Verdict), points(effect), interval(effect, lo, hi), count(r.Told)})
+	}
+	if now == nil && len(rows) > 0 {
+		now = rows[len(rows)-1]
+	}
+	return now
+}
+
+// measure fills in what the report says of the text.
+func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) {
+	v.Advice, v.Note, v.Opinions, v.Looks = advise(r), r.Note, r.Opinions, r.Looks
+	v.State = cmp.Or(v.State, r.State)
+	effect, lo, hi := shownOf(r)
+	x := actual(r, truth)
+	term := func(key string) term { return find(glossary(), key) }
+	of := func(key, value, note, tone string) stat {
+		return stat{Term: term(key), Value: value, Note: note, Tone: tone}
+	}
+	v.Stats = []stat{
+		of("effect", points(effect), interval(effect, lo, hi), v.Advice.Tone),
+		of("injected", count(r.NInjected), "mean reward "+mean(r.MeanInjected), ""),
+		of("withheld", count(r.NWithheld), "mean reward "+mean(r.MeanWithheld), ""),
+		of("matched", count(r.Matched), count(r.Picked)+" of them picked", ""),
+		of("p-helps", strconv.FormatFloat(r.PHelps*100, 'f', 0, 64)+"%", "a model, no proof", ""),
+	}
+	if x != nil {
+		v.Stats = append(v.Stats, of("truth", points(x), "this is the demo", ""))
+	}
+	if r.NeedsPicks > 0 {
+		v.Stats = append(v.Stats, of("needs", count(r.Told)+" of "+count(r.Told+r.NeedsPicks), missing(r), ""))
+	}
+	v.Cost = []stat{
+		of("tokens", count(r.Tokens), count(r.TokensTotal)+" in all", ""),
+		of("cost", points(&r.Cost), "of one injection, at bandit.token_cost", ""),
+	}
+	if r.CachedWith != nil {
+		note := "of the input tokens of sessions with it"
+		if r.CachedChange != nil {
+			note += ", " + points(r.CachedChange) + " points by it"
+		}
+		v.Cost = append(v.Cost, of("cached", percent(r.CachedWith), note, ""))
+	}
+	if r.InputWith != nil && r.InputWithout != nil {
+		v.Cost = append(v.Cost, of("input", fmt.Sprintf("%.0f", *r.InputWith), fmt.Sprintf("%.0f where it was withheld", *r.InputWithout), ""))
+	}
+	v.Gap = gap(r)
+	a := fit(nil, nil, 0)
+	if one, ok := spanOf(effect, lo, hi); ok {
+		var truths []float64
+		if x != nil {
+			truths = []float64{*x}
+		}
+		a = fit([]span{one}, truths, -1)
+	}
+	v.Ticks = a.Ticks()
+	v.Plot = a.plot(v.Ticks, effect, lo, hi, x)
+	if r.Verdict != report.Invalid {
+		v.Bands = r.Days
+		v.Chart = bandChart(r)
+	}
+}
+
+// find is a word of the glossary; an empty one where there is none, which term tells of when it is shown.
+func find(terms []term, key string) term {
+	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
+	if i < 0 {
+		return term{Key: key, Name: key}
+	}
+	return terms[i]
+}
+
+func mean(x *float64) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x, 'f', 3, 64)
+}
+
+func percent(x *float64) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x*100, 'f', 0, 64) + "%"
+}
+
+// gap explains by how much observation alone would have been wrong.
+func gap(r *report.Row) string {
+	if r.LOODelta == nil {
+		return ""
+	}
+	text := fmt.Sprintf("Sessions that had the lesson ended %s points away from all others.", points(r.LOODelta))
+	if r.LOOGap == nil {
+		return text + " That is no effect: where a lesson fires, tasks are harder or easier than elsewhere. Only the coin tells what the lesson adds."
+	}
+	return text + fmt.Sprintf(" Against the coin's answer of %s points that is off by %s: so far observation alone would have misled you, because a lesson fires where tasks are harder or easier than elsewhere.", points(r.Effect), points(r.LOOGap))
+}
+
+// chart is what chart.js draws: values over time, some with a band around them.
+type chart struct {
+	Label  string   `json:"label"`
+	Unit   string   `json:"unit"`
+	Days   []int64  `json:"days"` // Unix seconds
+	Series []series `json:"series"`
+	Marks  []marker `json:"marks,omitempty"`
+}
+
+type series struct {
+	Name   string     `json:"name"`
+	Colour string     `json:"colour"` // a custom property of style.css
+	Values []*float64 `json:"values"`
+	Lo     []*float64 `json:"lo,omitempty"`
+	Hi     []*float64 `json:"hi,omitempty"`
+}
+
+// marker is a moment worth a line: a planned look.
+type marker struct {
+	At   int64  `json:"at"`
+	Text string `json:"text"`
+}
+
+func (c chart) json() string {
+	if len(c.Days) < 2 {
+		return ""
+	}
+	b, err := json.Marshal(c)
+	if err != nil { // there is nothing in it that cannot be written
+		return ""
+	}
+	return string(b)
+}
+
+func unixDay(date string) int64 {
+	at, err := time.Parse(time.DateOnly, date)
+	if err != nil {
+		return 0
+	}
+	return at.Unix()
+}
+
+// inPoints is a value in points.
+func inPoints(x float64) *float64 { return new(x * 100) }
+
+// bandChart is the effect over time with its narrowing band.
+func bandChart(r *report.Row) string {
+	c := chart{Label: "Effect over time", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
+	one := &c.Series[0]
+	for _, d := range r.Days {
+		c.Days = append(c.Days, unixDay(d.Date))
+		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
+	}
+	for i := range r.Looks {
+		if l := &r.Looks[i]; l.Taken {
+			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
+		}
+	}
+	return c.json()
+}
+
+// actionsOf are what a person may do with a lesson in a state.
+func actionsOf(state lesson.State) (out []action) {
+	approve := action{string(lesson.Approve), "Approve", "It is in force in the text above from the next turn on: sessions whose words fire its trigger may get it, and a coin keeps withholding it from some, so that it stays measured.", false}
+	trial := action{string(lesson.StartTrial), "Put on trial", "It is in force, and withheld from half of the sessions that pick it, so that the verdict comes as soon as it can.", false}
+	pause := action{string(lesson.Pause), "Pause", "No new session gets it until it is approved again. Sessions that already have its block keep it, so that their history stays the same.", false}
+	retire := action{string(lesson.Retire), "Retire", "It is out of force for good. Its file and its numbers stay.", true}
+	reject := action{string(lesson.Reject), "Reject", "It is refused for good, and never speaks. Its file stays, so that it is not proposed again.", true}
+	switch state {
+	case lesson.Candidate, lesson.Quarantined:
+		return []action{approve, trial, reject}
+	case lesson.Trial:
+		return []action{approve, pause, retire}
+	case lesson.Active, lesson.Caution, lesson.Benched:
+		return []action{trial, pause, retire}
+	default:
+		return []action{approve}
+	}
+}
+
+// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson would have fired.
+func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
+	if s.options.Survey == nil {
+		v.RewardsNote = "Sessions are not stored here, so the spread of their rewards is not known."
+		return
+	}
+	ctx := c.Request().Context()
+	sv, err := s.options.Survey.Survey(ctx, tenant)
+	switch {
+	case err != nil:
+		v.RewardsNote = "The stored sessions cannot be read: " + err.Error() + "."
+	case sv.Rewards(v.Slug) == nil:
+		v.RewardsNote = "None of the stored sessions that closed with a reward picked this lesson."
+	default:
+		v.Rewards = bars(sv.Rewards(v.Slug))
+		v.RewardsNote = fmt.Sprintf("Of %s stored sessions since %s, all texts of the lesson together.", count(sv.Sessions), sv.Since.UTC().Format(time.DateOnly))
+	}
+	if c.QueryParam("backtest") == "" || v.Lesson == nil {
+		return
+	}
+	b, err := s.options.Survey.Backtest(ctx, tenant, v.Lesson)
+	if err != nil {
+		v.BacktestNote = "The captured sessions cannot be read: " + err.Error() + "."
+		return
+	}
+	v.Backtest = &b
+}
+
+// barWidth is the longest bar of the spread of rewards, in units of its SVG.
+const barWidth = 200.0
+
+// bars are the tenths of both arms, as shares, so that arms of different sizes can be compared.
+func bars(r *report.Rewards) (out []bar) {
+	total := func(arm [10]int64) (n int64) {
+		for _, x := range arm {
+			n += x
+		}
+		return n
+	}
+	share := func(n, of int64) float64 {
+		if of == 0 {
+			return 0
+		}
+		return float64(n) / float64(of)
+	}
+	with, without := total(r.Injected), total(r.Withheld)
+	for i := range r.Injected {
+		a, b := share(r.Injected[i], with), share(r.Withheld[i], without)
+		out = append(out, bar{
+			Range: fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), Injected: r.Injected[i], Withheld: r.Withheld[i],
+			InjectedShare: percent(&a), WithheldShare: percent(&b), InjectedWidth: coordinate(a * barWidth), WithheldWidth: coordinate(b * barWidth),
+		})
+	}
+	return out
+}
+
+// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when nothing was done.
+func (s *Server) actOnPage(c echo.Context) error {
+	a, slug := lesson.Action(c.Param("action")), c.Param("slug")
+	if !a.Valid() {
+		return echo.ErrNotFound
+	}
+	if s.options.Keep == nil {
+		return echo.NewHTTPError(http.StatusServiceUnavailable, "the lessons cannot be changed here")
+	}
+	back := c.FormValue("back")
+	if back == "" {
+		back = "/lessons/" + url.PathEscape(slug)
+	}
+	l, err := s.options.Keep.Act(c.Request().Context(), slug, a, lesson.TrialPlan{}, "admin")
+	switch {
+	case errors.Is(err, ErrNoLesson):
+		return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")
+	case err != nil:
+		return s.seeOther(c, back, slug+" stays as it is: "+err.Error())
+	}
+	return s.seeOther(c, back, fmt.Sprintf("%s is %s now. It is in the audit log, and in force within two seconds.", l.Slug, l.State))
+}

@@ -1,0 +1,208 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"precept/backtest"
+	"precept/bandit"
+	"precept/lesson"
+	"precept/report"
+)
+
+// fakeLibrary holds lessons for the pages about them.
+type fakeLibrary struct {
+	book   *lesson.Book
+	events []lesson.Event
+	survey *report.Survey
+}
+
+func (f *fakeLibrary) Book() *lesson.Book { return f.book }
+
+func (f *fakeLibrary) Block(_ string, l *lesson.Lesson) string {
+	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
+}
+
+func (f *fakeLibrary) Findings(l *lesson.Lesson) []lesson.Finding {
+	return lesson.Checks{}.Lesson(l, f.book)
+}
+
+func (f *fakeLibrary) Log(context.Context, int) ([]lesson.Event, error) { return f.events, nil }
+
+func (f *fakeLibrary) Survey(context.Context, string) (*report.Survey, error) {
+	if f.survey == nil {
+		return nil, errors.New("nothing is stored")
+	}
+	return f.survey, nil
+}
+
+func (f *fakeLibrary) Backtest(_ context.Context, _ string, l *lesson.Lesson) (backtest.Result, error) {
+	return backtest.Result{Slug: l.Slug, Sessions: 812, Fired: 41, Words: []backtest.Word{{Word: "flaky test", Sessions: 41}}, Silent: []string{"never said"}}, nil
+}
+
+// libraryOf holds a lesson in force and two that wait, one of which supersedes the first.
+func libraryOf(t *testing.T) *fakeLibrary {
+	t.Helper()
+	text := func(slug, title, more string) *lesson.Lesson {
+		raw := fmt.Sprintf("---\nschema: learning/v1\nslug: %s\ntitle: %s\ntrigger:\n  description: When a test is flaky.\n  tags: [testing]\n  metadata:\n    precept:\n      keywords: [flaky test, <b>bold</b>]\n"+
+			"outcome: success\nevidence:\n  - kind: run\n    ref: s-1\nconfidence: 0.5\nsuccess_count: 0\nfailure_count: 0\n%s---\n# %s\n\n## What to do (or avoid)\n\nRun it alone, <script>alert(1)</script> ten times.\n", slug, title, more, title)
+		l, err := lesson.Parse(slug+".md", []byte(raw))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return l
+	}
+	f := &fakeLibrary{book: lesson.NewBook([]*lesson.Lesson{
+		text("helpful", "Run a flaky test alone", ""), text("newer", "Run a flaky test alone, ten times", "supersedes: [helpful]\nmetadata:\n  precept:\n    state: quarantined\n    source: distill\n"), text("waiting", "Read the log first", "metadata:\n  precept:\n    state: candidate\n    source: distill\n"),
+	})}
+	f.events = []lesson.Event{
+		{Time: time.Date(2026, 4, 1, 8, 0, 0, 0, time.UTC), Action: "propose", Slug: "helpful", By: "distill", To: lesson.Quarantined, Hash: "0123456789abcdef"},
+		{Time: time.Date(2026, 4, 2, 9, 0, 0, 0, time.UTC), Action: "approve", Slug: "helpful", By: "anna", From: lesson.Quarantined, To: lesson.Active},
+		{Time: time.Date(2026, 4, 2, 9, 0, 0, 0, time.UTC), Action: "approve", Slug: "another", By: "nobody-else"},
+	}
+	f.survey = report.NewSurvey(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
+	for i := range 600 {
+		agent := []string{"coder", "writer", "rare"}[min(i%3, i%100)]
+		f.survey.Add(&bandit.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []bandit.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, C: 0.5}}}, float64(i%7)/6)
+	}
+	return f
+}
+
+// withLessons is a server that has them.
+func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *fakeKeeper) {
+	t.Helper()
+	lib, keeper := libraryOf(t), &fakeKeeper{}
+	f := newFixture(t, func(o *Options) {
+		o.Library, o.Survey, o.Keep = lib, lib, keeper
+		if change != nil {
+			change(o)
+		}
+	})
+	row := &f.reports.report.Lessons[2]
+	row.Opinions, row.LOODelta, row.LOOGap = &report.Opinions{Followed: 9, Ignored: 3}, new(-0.02), new(-0.082)
+	for i := range 30 {
+		h := 0.2 / float64(i+2)
+		row.Days = append(row.Days, report.Band{Date: time.Date(2026, 3, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly), Effect: 0.06, Lo: 0.06 - h, Hi: 0.06 + h})
+	}
+	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@old", State: "edited", Verdict: report.Unproven, Told: 77})
+	return f, lib, keeper
+}
+
+// The page of a lesson holds all that is known of it, and says so where something is not.
+func TestLessonPage(t *testing.T) {
+	f, lib, _ := withLessons(t, nil)
+	cookie, _ := f.browser(t)
+	get := func(path string) string {
+		t.Helper()
+		return body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) }))
+	}
+	raw := get("/lessons/helpful")
+	if strings.Contains(raw, "<script>alert") || strings.Contains(raw, "<b>bold") {
+		t.Error("the text of a lesson is markup")
+	}
+	page := html.UnescapeString(raw)
+	for _, want := range []string{
+		"Run a flaky test alone", "As the model sees it", "- [helpful] Run a flaky test alone", "<code>flaky test</code>", "+6.2", "followed 9 times", "off by −8.2", "0.9 to 1.0", "Of 600 stored sessions",
+		"helpful@old", "anna", "Put on trial", "Pause", "Retire", "No new session gets it until it is approved again", `data-chart="{"label":"Effect over time"`, "2026-03-30",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(page, "nobody-else") || strings.Contains(page, ">Approve<") {
+		t.Error("another lesson's history, or an action that changes nothing")
+	}
+	if page := get("/lessons/helpful?backtest=1"); !strings.Contains(page, "<strong>41</strong> of the <strong>812</strong>") || !strings.Contains(page, "never said") {
+		t.Error("the backtest is not told")
+	}
+	lib.survey = nil
+	if page := get("/lessons/harmful"); !strings.Contains(page, "The stored sessions cannot be read") || !strings.Contains(page, "No judge has said anything") {
+		t.Error("what is missing is not said")
+	}
+	if res := f.do(t, "GET", "/lessons/nobody", bearer(token)); res.StatusCode != 404 || !strings.Contains(body(t, res), "There is no lesson of this name") {
+		t.Errorf("no such lesson: %d", res.StatusCode)
+	}
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); strings.Contains(page, "csrf_token") || strings.Contains(page, "Put on trial") {
+		t.Error("a program with a token gets forms that it cannot send")
+	}
+}
+
+// A button asks the keeper once, with the CSRF token alone, and leads back with a sentence.
+func TestActOnPage(t *testing.T) {
+	f, _, keeper := withLessons(t, nil)
+	cookie, csrf := f.browser(t)
+	post := func(path, csrf, back string) *http.Response {
+		return f.do(t, "POST", path, func(r *http.Request) {
+			r.AddCookie(cookie)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Body = io.NopCloser(strings.NewReader(url.Values{"csrf_token": {csrf}, "back": {back}}.Encode()))
+		})
+	}
+	if res := post("/lessons/helpful/pause", "wrong", ""); res.StatusCode != 403 || keeper.asked != "" {
+		t.Errorf("without the CSRF token: %d", res.StatusCode)
+	}
+	if res := post("/lessons/helpful/eat", csrf, ""); res.StatusCode != 404 {
+		t.Errorf("an unknown action: %d", res.StatusCode)
+	}
+	for back, want := range map[string]string{"": "/lessons/helpful", "/queue": "/queue", "//evil.example/": "/", "https://evil.example/": "/"} {
+		if res := post("/lessons/helpful/pause", csrf, back); res.StatusCode != 303 || res.Header.Get("Location") != want {
+			t.Errorf("back to %q: %d %s", back, res.StatusCode, res.Header.Get("Location"))
+		}
+	}
+	if keeper.asked != "helpful pause 0 0 admin" {
+		t.Errorf("asked %q", keeper.asked)
+	}
+	see := func() string {
+		return html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) })))
+	}
+	if page := see(); !strings.Contains(page, `role="status">`) || !strings.Contains(page, "It is in the audit log") {
+		t.Error("nothing is said of what was done")
+	}
+	if strings.Contains(see(), `role="status">`) {
+		t.Error("it is said twice")
+	}
+	keeper.err = errors.New("it expired")
+	post("/lessons/helpful/approve", csrf, "")
+	if !strings.Contains(see(), "helpful stays as it is: it expired") {
+		t.Error("a refusal is not told")
+	}
+}
+
+// The chart is drawn under the policy, in both themes, and a person pauses a lesson by hand.
+func TestBrowserLesson(t *testing.T) {
+	b := newTab(t)
+	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/lessons/helpful"), chromedp.WaitVisible(chromedp.CSS(".chart canvas")))
+	const painted = `(c => { const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data; let n = 0; for (let i = 3; i < d.length; i += 4) if (d[i]) n++; return n > 1000 })(document.querySelector(".chart canvas"))`
+	if b.js(t, painted) != "true" {
+		t.Error("the chart is empty")
+	}
+	before := b.js(t, `getComputedStyle(document.body).backgroundColor`)
+	b.js(t, `(s => { s.value = s.value == "dark" ? "light" : "dark"; s.dispatchEvent(new Event("change")) })(document.getElementById("theme"))`)
+	if after := b.js(t, `getComputedStyle(document.body).backgroundColor`); after == before || b.js(t, painted) != "true" {
+		t.Errorf("the switch of themes: %s", after)
+	}
+	b.do(t, chromedp.Click(chromedp.CSS(`form[action="/lessons/helpful/pause"] button`)), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
+	if keeper.asked != "helpful pause 0 0 admin" {
+		t.Errorf("asked %q", keeper.asked)
+	}
+	if got := b.js(t, `getComputedStyle(document.body).backgroundColor`); got == before {
+		t.Error("the theme is forgotten by the next page")
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}

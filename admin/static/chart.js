@@ -1,0 +1,76 @@
+// Draws each .chart with uPlot out of the JSON in its data-chart: values over days, some with a band around them.
+"use strict";
+
+// A custom property may hold light-dark(); what an element really has is a colour that canvas understands.
+function colour(name, alpha) {
+  const probe = document.createElement("span");
+  probe.style.color = "var(" + name + ")";
+  document.body.append(probe);
+  const found = getComputedStyle(probe).color;
+  probe.remove();
+  return alpha ? found.replace("rgb(", "rgba(").replace(")", ", " + alpha + ")") : found;
+}
+
+function columns(chart) {
+  const data = [chart.days], series = [{}], bands = [];
+  for (const s of chart.series) {
+    const stroke = colour(s.colour);
+    data.push(s.values);
+    series.push({ label: s.name, stroke, width: 2, points: { show: chart.days.length < 40, size: 5 }, spanGaps: true, value: (u, v) => v == null ? "–" : v.toFixed(1) + " " + chart.unit });
+    if (!s.hi) continue;
+    const at = data.length;
+    data.push(s.hi, s.lo);
+    for (const label of ["to", "from"]) series.push({ label, stroke: colour(s.colour, 0.5), width: 1, dash: [3, 3], points: { show: false }, spanGaps: true, value: (u, v) => v == null ? "–" : v.toFixed(1) });
+    bands.push({ series: [at, at + 1], fill: colour(s.colour, 0.14) });
+  }
+  return { data, series, bands };
+}
+
+function draw(box) {
+  const chart = JSON.parse(box.dataset.chart), { data, series, bands } = columns(chart);
+  const ink = colour("--quiet"), line = colour("--line");
+  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui, sans-serif" };
+  box.replaceChildren();
+  const u = new uPlot({
+    width: Math.max(box.clientWidth, 280), height: Math.min(320, Math.max(200, box.clientWidth * 0.32)), series, bands,
+    axes: [axis, { ...axis, size: 56, label: chart.label + ", " + chart.unit, labelSize: 22, labelFont: "12px system-ui, sans-serif" }],
+    scales: { x: { time: true }, y: { range: (self, lo, hi) => chart.zero === false ? [lo, hi] : [Math.min(lo, 0), Math.max(hi, 0)] } },
+    tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
+    hooks: { draw: [(self) => marks(self, chart, ink)] },
+  }, data, box);
+  box.chart = u;
+}
+
+// The zero line, and the planned looks.
+function marks(u, chart, ink) {
+  const c = u.ctx, { left, top, width, height } = u.bbox;
+  c.save();
+  c.strokeStyle = c.fillStyle = ink;
+  c.setLineDash([4, 4]);
+  const zero = u.valToPos(0, "y", true);
+  if (zero >= top && zero <= top + height) line(c, left, zero, left + width, zero);
+  for (const m of chart.marks || []) {
+    const x = u.valToPos(m.at, "x", true);
+    line(c, x, top, x, top + height);
+    c.fillText(m.text, x + 4, top + 14);
+  }
+  c.restore();
+}
+
+function line(c, x0, y0, x1, y1) {
+  c.beginPath();
+  c.moveTo(x0, y0);
+  c.lineTo(x1, y1);
+  c.stroke();
+}
+
+function drawAll() {
+  for (const box of document.querySelectorAll(".chart[data-chart]")) draw(box);
+}
+
+let waiting;
+addEventListener("resize", () => { clearTimeout(waiting); waiting = setTimeout(drawAll, 150); });
+matchMedia("(prefers-color-scheme: dark)").addEventListener("change", drawAll);
+document.addEventListener("precept:theme", drawAll);
+document.addEventListener("precept:swap", drawAll);
+drawAll();
