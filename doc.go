@@ -7,5 +7,5 @@
 //	3  backtest  inject  report  store/sqlite  store/redis
 //	2  bank  detect  session  feedback  ledger
 //	1  sample
-//	0  lesson  wire  writ  redact  bandit  configs
+//	0  lesson  wire  writ  redact  bandit  configs  file
 package precept

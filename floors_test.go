@@ -20,7 +20,7 @@ const module = "precept"
 // floor says on which floor a package lives; a package that is not here must be given a place first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
-	case "lesson", "wire", "writ", "redact", "bandit", "configs":
+	case "file", "lesson", "wire", "writ", "redact", "bandit", "configs":
 		return 0, true
 	case "sample", "trace":
 		return 1, true

@@ -9,6 +9,8 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+
+	"precept/file"
 )
 
 // TokenFile is the name of the generated token's file in the data directory.
@@ -31,7 +33,7 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 	if token, err = randomHex(random); err != nil {
 		return "", false, err
 	}
-	if err := keepToken(path, token); err != nil {
+	if err := file.Write(path, 0o600, []byte(token+"\n")); err != nil {
 		return token, true, fmt.Errorf("keep the admin token: %w; it will be another one at the next start", err)
 	}
 	return token, true, nil
@@ -44,26 +46,6 @@ func tighten(path string) error {
 		return err
 	}
 	return os.Chmod(path, 0o600)
-}
-
-// keepToken writes a whole file or none: the name appears when the token is in it.
-func keepToken(path, token string) error {
-	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(filepath.Dir(path), TokenFile+".*") // mode 0600
-	if err != nil {
-		return err
-	}
-	_, err = f.WriteString(token + "\n")
-	err = errors.Join(err, f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
 }
 
 // LoginLink is the address that logs a browser in with a token.

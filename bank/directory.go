@@ -12,8 +12,12 @@ import (
 	"path/filepath"
 	"strings"
 
+	"precept/file"
 	"precept/lesson"
 )
+
+// lessonMode is for reading: lessons are no secret.
+const lessonMode = 0o644
 
 // Directory is a place on disk: LESSON.md files, with _index.md, _log.jsonl and _archive beside them.
 type Directory string
@@ -44,7 +48,9 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // it was only locked
-	lock(dir)
+	// Other writers wait until the file is closed. A file system that knows no locks goes without: then two writers at once may leave an
+	// index that is one change behind.
+	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
 		return errors.Join(ErrChanged, err)
 	}
@@ -55,7 +61,7 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	}
 	for _, e := range c.Edits {
 		if e.New != nil {
-			if err := lesson.WriteFile(d.file(e.Name), e.New); err != nil {
+			if err := file.Write(d.file(e.Name), lessonMode, e.New); err != nil {
 				return err
 			}
 		}
@@ -82,7 +88,7 @@ func (d Directory) beside(c Change) error {
 			return errors.Join(err, rerr)
 		}
 		if index := c.Index(old); !bytes.Equal(index, old) {
-			err = errors.Join(err, lesson.WriteFile(d.path(lesson.IndexFile), index))
+			err = errors.Join(err, file.Write(d.path(lesson.IndexFile), lessonMode, index))
 		}
 	}
 	if err != nil {

@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"time"
+
+	"precept/file"
 )
 
 // FileName is the ledger of a project.
@@ -150,7 +152,7 @@ func target(path string) (string, error) {
 }
 
 // replace writes a file in one step, with the mode that it has: a reader sees the old bytes or the new ones.
-func replace(path string, parts ...[]byte) (err error) {
+func replace(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	switch info, err := os.Stat(path); {
 	case err == nil && !info.Mode().IsRegular():
@@ -161,23 +163,5 @@ func replace(path string, parts ...[]byte) (err error) {
 	if mode&0o200 == 0 {
 		return fmt.Errorf("%s is read-only: %w", path, fs.ErrPermission)
 	}
-	f, err := os.CreateTemp(filepath.Dir(path), "."+filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	defer func() {
-		if err != nil {
-			_ = os.Remove(f.Name())
-		}
-	}()
-	for _, part := range parts {
-		if _, err = f.Write(part); err != nil {
-			return errors.Join(err, f.Close())
-		}
-	}
-	err = errors.Join(f.Chmod(mode), own(f, path), f.Sync(), f.Close())
-	if err == nil {
-		err = os.Rename(f.Name(), path)
-	}
-	return err
+	return file.Write(path, mode, parts...)
 }

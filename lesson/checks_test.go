@@ -230,20 +230,5 @@ func TestIndexAndLog(t *testing.T) {
 	}
 }
 
-func TestWriteFileReplacesInOneStep(t *testing.T) {
-	path := filepath.Join(t.TempDir(), "new", "x.md")
-	for _, content := range []string{"one", "two"} {
-		if err := WriteFile(path, []byte(content)); err != nil {
-			t.Fatal(err)
-		}
-		if got, err := os.ReadFile(path); err != nil || string(got) != content {
-			t.Fatalf("%q %v", got, err)
-		}
-	}
-	if err := WriteFile(filepath.Join(path, "below-a-file.md"), nil); err == nil {
-		t.Error("a file for a folder: accepted")
-	}
-}
-
 // lint runs all checks that need nothing but the book.
 func lint(b *Book) []Finding { return Checks{}.Book(b) }

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"precept/file"
 	"precept/lesson"
 	"precept/wire"
 )
@@ -106,7 +107,7 @@ func (c *Consulted) save() error {
 	c.dirty = err != nil
 	c.mu.Unlock()
 	if err == nil {
-		err = lesson.WriteFile(c.file, text)
+		err = file.Write(c.file, 0o644, text)
 	}
 	if err != nil {
 		c.mu.Lock()

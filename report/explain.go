@@ -87,7 +87,7 @@ func (r Report) Explain(w io.Writer, slug string) error {
 func (r *Row) explanation() []string {
 	e := r.Explain
 	out := []string{
-		fmt.Sprintf("%s (%s): %s", printable(r.Arm), r.State, r.Verdict),
+		fmt.Sprintf("%s (%s): %s", Printable(r.Arm), r.State, r.Verdict),
 		fmt.Sprintf("  picks     %d of %d matched; %d told: %d injected, %d withheld (upstream refused %d and %d)",
 			r.Picked, r.Matched, r.Told, r.NInjected, r.NWithheld, r.RefusedWith, r.RefusedWithout),
 	}

@@ -7,6 +7,7 @@ import (
 	"io"
 	"math"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -125,7 +126,7 @@ func holdouts() map[string]string {
 
 // line writes one row. A name that is too long gets a line of its own: cut short, two names may look like one.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
-	name = printable(name)
+	name = Printable(name)
 	if utf8.RuneCountInString(name) > nameWidth {
 		fmt.Fprintln(t.w, name)
 		name = ""
@@ -142,11 +143,11 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, name, verdictWidth, v, effectWidth, numbers, t.plot(effect, lo, hi), countWidth, counts)
 }
 
-// printable keeps what others named from steering the terminal.
-func printable(s string) string {
+// Printable keeps what others named from steering a terminal: control characters become spaces.
+func Printable(s string) string {
 	return strings.Map(func(r rune) rune {
-		if r < ' ' || (r >= 0x7f && r < 0xa0) || (r >= 0x200e && r <= 0x202e) || (r >= 0x2066 && r <= 0x2069) {
-			return '?'
+		if !strconv.IsPrint(r) {
+			return ' '
 		}
 		return r
 	}, s)

@@ -12,6 +12,7 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
+	"precept/report"
 )
 
 // actions are the verbs of lessons that change a lesson's state.
@@ -53,7 +54,7 @@ const forceHelp = "whatever the checks say: you have read the lesson and want it
 func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
 	r, err := w.act(ctx, cfg, slug, a, plan, w.who(), force)
 	for _, f := range r.Findings {
-		fmt.Fprintln(w.err, printable(f.String()))
+		fmt.Fprintln(w.err, report.Printable(f.String()))
 	}
 	var refused *bank.Refused
 	switch {

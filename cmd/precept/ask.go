@@ -1,6 +1,7 @@
 package main
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,8 +13,11 @@ import (
 	"strings"
 	"time"
 
+	"github.com/tidwall/gjson"
+
 	"precept/admin"
 	"precept/configs"
+	"precept/report"
 )
 
 // askLimit bounds the question to a running server; the store can be read all the same.
@@ -40,19 +44,27 @@ func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string,
 	token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
 	ctx, cancel := context.WithTimeout(ctx, askLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, at.Admin+path, nil)
+	return adminClient{at.Admin, token}.do(ctx, http.MethodGet, path, nil, read)
+}
+
+// adminClient speaks to an admin listener.
+type adminClient struct{ base, token string }
+
+// do sends a request, with a body where there is one, and hands on the answer. The error is errNoServer where nobody answers.
+func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
+	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {
 		return err
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	client := &http.Client{Transport: &http.Transport{DisableKeepAlives: true}} // no proxy: the address is this machine's own
-	res, err := client.Do(req)
+	req.Header.Set("Authorization", "Bearer "+a.token)
+	req.Header.Set("Content-Type", "application/json")
+	res, err := localClient().Do(req)
 	if err != nil {
 		return errNoServer // a crash leaves run.json behind
 	}
 	defer res.Body.Close() //nolint:errcheck // only read
 	if res.StatusCode != http.StatusOK {
-		return refusal(at.Admin, res)
+		return refusal(a.base, res)
 	}
 	return read(io.LimitReader(res.Body, maxAnswer))
 }
@@ -65,10 +77,12 @@ func refusal(server string, res *http.Response) error {
 			server, res.Status)
 	case http.StatusTooManyRequests:
 		return fmt.Errorf("the server at %s has had too many wrong tokens (%s): try again in a minute", server, res.Status)
-	default:
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
-		return fmt.Errorf("the server at %s answers %s: %s", server, res.Status, strings.TrimSpace(string(text)))
 	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+	if why := gjson.GetBytes(text, "error"); why.Type == gjson.String {
+		text = []byte(why.String())
+	}
+	return fmt.Errorf("the server at %s answers %s: %s", server, res.Status, report.Printable(strings.TrimSpace(string(text))))
 }
 
 // adminToken finds a token in clear: a configured one, or the one that precept made for itself.

@@ -18,6 +18,7 @@ import (
 	"precept/configs"
 	"precept/feedback"
 	"precept/lesson"
+	"precept/report"
 	"precept/sample"
 	"precept/session"
 )
@@ -149,10 +150,10 @@ func captured(cfg *configs.Config) bool {
 func (w *world) tellBacktest(r backtest.Result) {
 	fmt.Fprintf(w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions, share(r.Fired, r.Sessions))
 	for _, word := range r.Words {
-		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, printable(word.Word))
+		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))
 	}
 	for _, word := range r.Silent {
-		fmt.Fprintf(w.out, "  %6d  %s\n", 0, printable(word))
+		fmt.Fprintf(w.out, "  %6d  %s\n", 0, report.Printable(word))
 	}
 	mean := func(m *float64, n int) string {
 		if m == nil {
@@ -162,7 +163,7 @@ func (w *world) tellBacktest(r backtest.Result) {
 	}
 	fmt.Fprintf(w.out, "  mean reward: there %s, elsewhere %s; this is no effect of the lesson\n", mean(r.Worth.Fired, r.Worth.ToldFired), mean(r.Worth.Rest, r.Worth.ToldRest))
 	if len(r.Examples) > 0 {
-		fmt.Fprintf(w.out, "  such as %s\n", printable(strings.Join(r.Examples, ", ")))
+		fmt.Fprintf(w.out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
 }
 

@@ -11,6 +11,7 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
+	"precept/report"
 	"precept/store/redis"
 )
 
@@ -153,7 +154,7 @@ func (w *world) lessonsPush() *cobra.Command {
 		defer cancel()
 		changed, findings, err := w.writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
 		for _, f := range findings {
-			fmt.Fprintln(w.err, printable(f.String()))
+			fmt.Fprintln(w.err, report.Printable(f.String()))
 		}
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
@@ -220,7 +221,7 @@ func (w *world) readTexts(dir string) (map[string][]byte, error) {
 	}
 	texts, _, problems, err := lesson.ReadDir(dir)
 	for i := range problems {
-		fmt.Fprintln(w.err, printable(problems[i].Error()))
+		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
 	}
 	if err == nil && len(problems) > 0 {
 		err = fmt.Errorf("%d lessons cannot be read", len(problems))

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -125,7 +124,7 @@ func (c *circle) show(ctx context.Context, base string) error {
 		return err
 	}
 	if c.flags.gate != "auto" {
-		if err := c.approve(ctx, client, l.Slug); err != nil {
+		if err := c.approve(ctx, l.Slug); err != nil {
 			return err
 		}
 	}
@@ -181,20 +180,10 @@ func (c *circle) poisoned(ctx context.Context, say func(string, ...any)) error {
 }
 
 // approve is what a person does on the dashboard.
-func (c *circle) approve(ctx context.Context, client *http.Client, slug string) error {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, c.admin+"/api/lessons/"+slug+"/approve", bytes.NewReader(nil))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+c.server.token)
-	res, err := client.Do(req)
-	if err != nil {
-		return err
-	}
-	defer res.Body.Close() //nolint:errcheck // only read
-	if res.StatusCode != http.StatusOK {
-		text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
-		return fmt.Errorf("approving %s: %s: %s", slug, res.Status, text)
+func (c *circle) approve(ctx context.Context, slug string) error {
+	asked := adminClient{c.admin, c.server.token}
+	if err := asked.do(ctx, http.MethodPost, "/api/lessons/"+slug+"/approve", nil, func(io.Reader) error { return nil }); err != nil {
+		return fmt.Errorf("approving %s: %w", slug, err)
 	}
 	return nil
 }

@@ -16,6 +16,7 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
+	"precept/report"
 	"precept/store/redis"
 )
 
@@ -102,7 +103,7 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 	}
 	book, problems, _ := lesson.NewTexts(at).Load(texts)
 	for i := range problems {
-		fmt.Fprintln(w.err, printable(problems[i].Error()))
+		fmt.Fprintln(w.err, report.Printable(problems[i].Error()))
 	}
 	return book, nil
 }
@@ -199,9 +200,9 @@ func (w *world) tellChange(c *change) {
 		fmt.Fprintln(w.out, "  its approval was for another text: it is out of force until somebody approves it")
 	}
 	for _, f := range c.Findings {
-		fmt.Fprintln(w.out, " ", printable(f.String()))
+		fmt.Fprintln(w.out, " ", report.Printable(f.String()))
 	}
 	for line := range strings.Lines(c.Diff) {
-		fmt.Fprintln(w.out, "  "+printable(strings.TrimRight(line, "\n")))
+		fmt.Fprintln(w.out, "  "+report.Printable(strings.TrimRight(line, "\n")))
 	}
 }

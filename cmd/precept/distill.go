@@ -12,6 +12,7 @@ import (
 
 	"precept/configs"
 	"precept/distill"
+	"precept/report"
 )
 
 // distillFlags are the verb's own.
@@ -100,7 +101,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	}
 	defer closeStore()
 	d.o.Tenant, d.o.Since, d.o.DryRun, d.o.Settled = f.tenant, since, f.dryRun, f.follow
-	d.o.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", printable(step+": "+err.Error())) }
+	d.o.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", report.Printable(step+": "+err.Error())) }
 	if f.follow {
 		ctx, stop := stoppable(ctx)
 		defer stop()
@@ -123,7 +124,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		return err
 	}
 	if len(sum.Busy) > 0 {
-		return fmt.Errorf("somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then", printable(strings.Join(sum.Busy, ", ")))
+		return fmt.Errorf("somebody else is distilling %s, and reads what is new there; if that one was killed, its claim ends within two minutes: try again then", report.Printable(strings.Join(sum.Busy, ", ")))
 	}
 	return nil
 }
@@ -135,21 +136,21 @@ func (w *world) tellDistill(s *distill.Summary, f *distillFlags) error {
 	}
 	for i := range s.Drafts {
 		d := &s.Drafts[i]
-		fmt.Fprintf(w.out, "%-11s %s\n            %s\n", d.State, printable(d.Slug), printable(d.Title))
+		fmt.Fprintf(w.out, "%-11s %s\n            %s\n", d.State, report.Printable(d.Slug), report.Printable(d.Title))
 		for _, a := range d.Advice {
-			fmt.Fprintf(w.out, "            | %s\n", printable(a))
+			fmt.Fprintf(w.out, "            | %s\n", report.Printable(a))
 		}
 		if d.Reason != "" {
-			fmt.Fprintf(w.out, "            %s\n", printable(d.Reason))
+			fmt.Fprintf(w.out, "            %s\n", report.Printable(d.Reason))
 		}
 		if d.Contradicts != "" {
-			fmt.Fprintf(w.out, "            says the opposite of %s; both are kept\n", printable(d.Contradicts))
+			fmt.Fprintf(w.out, "            says the opposite of %s; both are kept\n", report.Printable(d.Contradicts))
 		}
 	}
 	fmt.Fprintf(w.out, "read %d sessions, %d of them new; judged %d, %d could not be; %d candidates: %d proposed, %d merged into lessons that are there, %d refused\n",
 		s.Read, s.Read-s.Unchanged, s.Judged, s.Failed, s.Candidates, s.Proposed, s.Merged, total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
-		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], printable(why))
+		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
 	if s.Opinions > 0 {
 		fmt.Fprintf(w.out, "%d opinions on lessons in force\n", s.Opinions)

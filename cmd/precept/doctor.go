@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/report"
 	"precept/store"
 )
 
@@ -123,10 +124,10 @@ func (w *world) tell(d diagnosis) error {
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]
 		fmt.Fprintf(w.out, "set aside: %s session %s %s, step %s, %d times, last %s: %s\n",
-			printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), printable(a.Why))
+			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
 	}
 	if d.Trouble != "" {
-		fmt.Fprintf(w.out, "the store cannot be read: %s\n", printable(d.Trouble))
+		fmt.Fprintf(w.out, "the store cannot be read: %s\n", report.Printable(d.Trouble))
 	}
 	if d.Running != nil {
 		fmt.Fprintf(w.out, "running: pid %d, data %s, admin %s (unless it crashed)\n", d.Running.PID, d.Running.Data, d.Running.Admin)

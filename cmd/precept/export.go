@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -15,6 +14,7 @@ import (
 	"golang.org/x/term"
 
 	"precept/detect"
+	"precept/file"
 	"precept/sample"
 	"precept/session"
 )
@@ -80,26 +80,10 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 	if f.output == "" {
 		return x.run(ctx, f)
 	}
-	return replaceFile(f.output, func(out io.Writer) error {
+	return file.Replace(f.output, 0o600, func(out io.Writer) error {
 		x.out = out
 		return x.run(ctx, f)
 	})
-}
-
-// replaceFile writes a file whole, or leaves what was there.
-func replaceFile(path string, write func(io.Writer) error) error {
-	tmp, err := os.CreateTemp(filepath.Dir(path), filepath.Base(path)+".*")
-	if err != nil {
-		return err
-	}
-	err = write(tmp)
-	if err = errors.Join(err, tmp.Close()); err == nil {
-		err = os.Rename(tmp.Name(), path)
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(tmp.Name()))
-	}
-	return nil
 }
 
 // filter checks the flags.

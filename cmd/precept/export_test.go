@@ -245,21 +245,6 @@ func TestExportMisuse(t *testing.T) {
 			t.Errorf("%s: %d %q %q", flags, code, out.String(), complaints.String())
 		}
 	}
-	// What was there stays when an export fails.
-	path := filepath.Join(t.TempDir(), "kept")
-	if err := os.WriteFile(path, []byte("old"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	fails := errors.New("no")
-	if err := replaceFile(path, func(w io.Writer) error { _, _ = io.WriteString(w, "half"); return fails }); !errors.Is(err, fails) {
-		t.Error(err)
-	}
-	if b, err := os.ReadFile(path); err != nil || string(b) != "old" {
-		t.Errorf("%q, %v", b, err)
-	}
-	if list, err := os.ReadDir(filepath.Dir(path)); err != nil || len(list) != 1 {
-		t.Errorf("left behind: %v, %v", list, err)
-	}
 }
 
 // many is a walk over more samples than fit into memory, made up as it goes.

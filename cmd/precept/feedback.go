@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/configs"
+	"precept/report"
 )
 
 // postLimit bounds a question to the data listener.
@@ -219,7 +220,7 @@ func (w *world) postFeedback(ctx context.Context, base, key string, body map[str
 			} `json:"error"`
 		}
 		_ = json.Unmarshal(raw, &refused)
-		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, printable(refused.Error.Message))
+		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, report.Printable(refused.Error.Message))
 	}
 	return answer, json.Unmarshal(raw, &answer)
 }

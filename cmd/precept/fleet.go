@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"precept/configs"
+	"precept/file"
 	"precept/session"
 	"precept/store"
 	"precept/store/redis"
@@ -147,10 +148,7 @@ func (f *fleet) keep(p *parts) {
 		if old, e := os.ReadFile(f.path); e == nil && bytes.Equal(old, b) {
 			return
 		}
-		temp := f.path + ".new"
-		if err = os.WriteFile(temp, b, 0o600); err == nil {
-			err = os.Rename(temp, f.path)
-		}
+		err = file.Write(f.path, 0o600, b)
 	}
 	if err != nil {
 		p.log.Warn("no copy of the fleet's keys can be kept; the next start needs the store", "error", err)

@@ -2,7 +2,6 @@ package main
 
 import (
 	"bufio"
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -15,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/configs"
+	"precept/report"
 )
 
 // forgetLimit bounds what a running server may take: a tenant of a million sessions is some minutes' work.
@@ -60,7 +60,7 @@ func (w *world) runForget(ctx context.Context, flags *configFlags, f *forgetFlag
 		}
 		what = "the session " + f.session + " of the tenant " + f.tenant
 	}
-	if err := w.sure(f, printable(what)); err != nil {
+	if err := w.sure(f, report.Printable(what)); err != nil {
 		return err
 	}
 	n, err := w.forgetOffline(ctx, cfg, f)
@@ -68,16 +68,16 @@ func (w *world) runForget(ctx context.Context, flags *configFlags, f *forgetFlag
 		n, err = w.forgetOnline(ctx, cfg, f)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not forgotten: %w", printable(what), err)
+		return fmt.Errorf("%s is not forgotten: %w", report.Printable(what), err)
 	}
 	if f.asJSON {
 		return writeJSON(w.out, map[string]int{"forgotten": n})
 	}
 	if n == 0 {
-		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", printable(strings.TrimPrefix(what, "everything of ")))
+		_, err = fmt.Fprintf(w.out, "nothing was kept of %s\n", report.Printable(strings.TrimPrefix(what, "everything of ")))
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "forgotten: %s (%d sessions)\n", printable(what), n)
+	_, err = fmt.Fprintf(w.out, "forgotten: %s (%d sessions)\n", report.Printable(what), n)
 	return err
 }
 
@@ -127,24 +127,12 @@ func (w *world) forgetOnline(ctx context.Context, cfg *configs.Config, f *forget
 	}
 	ctx, cancel := context.WithTimeout(ctx, forgetLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, at.Admin+"/api/forget", bytes.NewReader(body))
-	if err != nil {
-		return 0, err
+	var answer struct {
+		Forgotten int `json:"forgotten"`
 	}
-	req.Header.Set("Authorization", "Bearer "+token)
-	req.Header.Set("Content-Type", "application/json")
-	client := &http.Client{Transport: &http.Transport{}} // no proxy: the address is this machine's own
-	res, err := client.Do(req)
+	err = adminClient{at.Admin, token}.do(ctx, http.MethodPost, "/api/forget", body, func(r io.Reader) error { return json.NewDecoder(r).Decode(&answer) })
 	if err != nil {
 		return 0, fmt.Errorf("ask the running server: %w", err)
-	}
-	defer res.Body.Close() //nolint:errcheck // only read
-	var answer struct {
-		Forgotten int    `json:"forgotten"`
-		Error     string `json:"error"`
-	}
-	if err := json.NewDecoder(io.LimitReader(res.Body, 1<<20)).Decode(&answer); err != nil || res.StatusCode != http.StatusOK {
-		return 0, fmt.Errorf("the running server answers %s: %s", res.Status, printable(answer.Error))
 	}
 	return answer.Forgotten, nil
 }

@@ -11,6 +11,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/detect"
+	"precept/report"
 	"precept/store"
 )
 
@@ -133,7 +134,7 @@ func (w *world) tellImport(f *importFlags, sum imported) error {
 			fmt.Fprintf(w.out, "%d exchanges were left out, as the opt-outs of the configuration say\n", sum.OptedOut)
 		}
 		for _, fault := range sum.Faults {
-			fmt.Fprintln(w.err, "precept:", printable(fault))
+			fmt.Fprintln(w.err, "precept:", report.Printable(fault))
 		}
 	}
 	if len(sum.Faults) > 0 {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/detect"
+	"precept/report"
 )
 
 func (w *world) inspect() *cobra.Command {
@@ -57,6 +58,6 @@ func (w *world) tellFinding(f detect.Finding) error {
 	if f.Rule != "" {
 		text += " (" + f.Rule + ")"
 	}
-	_, err := fmt.Fprintln(w.out, printable(text))
+	_, err := fmt.Fprintln(w.out, report.Printable(text))
 	return err
 }

@@ -11,7 +11,9 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/bank"
+	"precept/file"
 	"precept/lesson"
+	"precept/report"
 )
 
 func (w *world) lessonsArchive() *cobra.Command {
@@ -127,7 +129,7 @@ func (w *world) lessonsLog() *cobra.Command {
 				}
 			}
 			hash := e.Hash[:min(12, len(e.Hash))]
-			rows = append(rows, []string{e.Time.UTC().Format(time.RFC3339), e.Action, e.Slug, string(e.From), string(e.To), printable(e.By), hash})
+			rows = append(rows, []string{e.Time.UTC().Format(time.RFC3339), e.Action, e.Slug, string(e.From), string(e.To), report.Printable(e.By), hash})
 		}
 		if asJSON {
 			return nil
@@ -184,13 +186,13 @@ func (w *world) lessonsExport() *cobra.Command {
 func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row lessonRow) error {
 	switch format {
 	case "aip11":
-		return lesson.WriteFile(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), l.Raw)
+		return file.Write(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, l.Raw)
 	case "gptme":
 		text, err := gptmeText(l)
 		if err != nil {
 			return err
 		}
-		return lesson.WriteFile(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), text)
+		return file.Write(filepath.Join(args[0], filepath.FromSlash(l.Category), l.Slug+".md"), 0o644, text)
 	default:
 		return json.NewEncoder(w.out).Encode(struct {
 			lessonRow

@@ -10,6 +10,7 @@ import (
 
 	"precept/lesson"
 	"precept/redact"
+	"precept/report"
 )
 
 // linted is the answer of lessons lint --json.
@@ -72,10 +73,10 @@ func (w *world) lessonsLint() *cobra.Command {
 // tellLint prints findings for people, a line each.
 func (w *world) tellLint(l linted) {
 	for _, p := range l.Broken {
-		fmt.Fprintln(w.out, printable(p.Error()))
+		fmt.Fprintln(w.out, report.Printable(p.Error()))
 	}
 	for _, f := range l.Findings {
-		fmt.Fprintln(w.out, printable(f.String()))
+		fmt.Fprintln(w.out, report.Printable(f.String()))
 	}
 	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken), len(l.Findings))
 	if l.Sessions > 0 {

@@ -71,7 +71,7 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 		if len(r.Conflicts) > 0 {
 			mark = "!"
 		}
-		rows = append(rows, []string{r.Slug, string(r.State) + mark, r.Outcome, strconv.FormatFloat(r.Confidence, 'g', 3, 64), printable(r.Title)})
+		rows = append(rows, []string{r.Slug, string(r.State) + mark, r.Outcome, strconv.FormatFloat(r.Confidence, 'g', 3, 64), report.Printable(r.Title)})
 	}
 	if len(problems) > 0 {
 		fmt.Fprintf(w.err, "%d files have faults: precept lessons lint tells them\n", len(problems))

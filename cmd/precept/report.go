@@ -143,7 +143,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 		},
 	})
 	if told := annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
-		fmt.Fprintln(w.err, "precept:", printable(told.Error()))
+		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))
 	}
 	return r, errors.Join(err, s.Close())
 }

@@ -2,12 +2,13 @@ package main
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net"
 	"net/netip"
 	"os"
 	"path/filepath"
+
+	"precept/file"
 )
 
 // runFile is <data_dir>/run.json: where the precept of this data directory is reached.
@@ -25,21 +26,7 @@ func writeRunFile(dataDir string, r runFile) error {
 	if err != nil {
 		return err
 	}
-	if err := os.MkdirAll(dataDir, 0o700); err != nil {
-		return err
-	}
-	f, err := os.CreateTemp(dataDir, "run.json.*")
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(b, '\n'))
-	if err = errors.Join(err, f.Close()); err == nil {
-		err = os.Rename(f.Name(), runFilePath(dataDir))
-	}
-	if err != nil {
-		return errors.Join(err, os.Remove(f.Name()))
-	}
-	return nil
+	return file.Write(runFilePath(dataDir), 0o600, b, []byte("\n"))
 }
 
 // removeRunFile is for a clean stop; a file that is not there was not ours to remove.

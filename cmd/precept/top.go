@@ -211,7 +211,7 @@ func points(effect, lo, hi *float64) string {
 
 // fit cuts a text that is too long for its column.
 func fit(s string, width int) string {
-	s = printable(s)
+	s = report.Printable(s)
 	if utf8.RuneCountInString(s) <= width {
 		return s
 	}

@@ -11,6 +11,7 @@ import (
 	"precept/configs"
 	"precept/detect"
 	"precept/lesson"
+	"precept/report"
 	"precept/wire"
 )
 
@@ -157,7 +158,7 @@ func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text st
 func (w *world) tellTried(t *tried) {
 	const most = 200
 	for _, s := range t.Stripped {
-		fmt.Fprintf(w.out, "stripped  %s: %s\n", s.Kind, printable(shorten(s.Text, most)))
+		fmt.Fprintf(w.out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))
 	}
 	switch {
 	case t.Outcome != "" && t.Outcome != string(detect.Error):
@@ -165,21 +166,21 @@ func (w *world) tellTried(t *tried) {
 	case t.Searched == "":
 		fmt.Fprintln(w.out, "searched  nothing: no words of a person are left")
 	default:
-		fmt.Fprintf(w.out, "searched  %s\n", printable(shorten(t.Searched, most)))
+		fmt.Fprintf(w.out, "searched  %s\n", report.Printable(shorten(t.Searched, most)))
 	}
 	for _, l := range t.Matches {
-		fmt.Fprintf(w.out, "match     %s  %s  (%s)\n", printable(l.Slug), printable(l.Title), printable(causes(l.By)))
+		fmt.Fprintf(w.out, "match     %s  %s  (%s)\n", report.Printable(l.Slug), report.Printable(l.Title), report.Printable(causes(l.By)))
 	}
 	if len(t.Matches) == 0 {
 		fmt.Fprintln(w.out, "no lesson matches")
 	}
 	for _, l := range t.Near {
-		fmt.Fprintf(w.out, "near      %s  %s\n", printable(l.Slug), printable(l.Title))
+		fmt.Fprintf(w.out, "near      %s  %s\n", report.Printable(l.Slug), report.Printable(l.Title))
 		if len(l.By) > 0 {
-			fmt.Fprintf(w.out, "          by %s\n", printable(causes(l.By)))
+			fmt.Fprintf(w.out, "          by %s\n", report.Printable(causes(l.By)))
 		}
 		for _, why := range l.Why {
-			fmt.Fprintf(w.out, "          but %s\n", printable(why))
+			fmt.Fprintf(w.out, "          but %s\n", report.Printable(why))
 		}
 	}
 }

@@ -19,6 +19,7 @@ import (
 
 	"precept/bank"
 	"precept/lesson"
+	"precept/report"
 )
 
 // draftFlags are what a new lesson says.
@@ -122,7 +123,7 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 
 func (w *world) tellFindings(findings []lesson.Finding) {
 	for _, f := range findings {
-		fmt.Fprintln(w.err, printable(f.String()))
+		fmt.Fprintln(w.err, report.Printable(f.String()))
 	}
 }
 
@@ -174,7 +175,7 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 	for _, name := range slices.Sorted(maps.Keys(texts)) {
 		l, err := adopt(name, texts[name])
 		if err != nil {
-			fmt.Fprintln(w.err, printable(fmt.Sprintf("%s: %v", name, err)))
+			fmt.Fprintln(w.err, report.Printable(fmt.Sprintf("%s: %v", name, err)))
 			failed++
 			continue
 		}
@@ -190,7 +191,7 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 			_, r.Err = b.Act(ctx, r.Lesson.Slug, lesson.Approve, lesson.TrialPlan{}, w.who(), false)
 		}
 		if r.Err != nil {
-			fmt.Fprintln(w.err, printable(fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err)))
+			fmt.Fprintln(w.err, report.Printable(fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err)))
 			failed++
 			continue
 		}
