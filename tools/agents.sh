@@ -30,12 +30,45 @@ packages() { # the npm packages of a folder
 
 distributions() { # the PyPI packages of a folder
   case $1 in
-  langgraph) echo langgraph==1.2.22 langchain==1.4.7 langchain-openai==1.7.3 ;;
+  langgraph) echo langgraph==1.2.22 langchain==1.4.7 langchain-openai==1.7.3 langchain-anthropic==1.7.7 ;;
   pydantic-ai) echo 'pydantic-ai-slim[openai,anthropic]==2.68.0' ;;
   llamaindex) echo llama-index-core==0.14.25 llama-index-llms-openai==0.8.3 ;;
   smolagents) echo 'smolagents[openai]==1.26.0' ;;
+  sdks) echo openai==3.54.0 anthropic==2.12.0 ;;
+  openai-agents) echo openai-agents==0.24.0 ;;
+  deepagents) echo deepagents==0.7.32 langchain-openai==1.7.3 ;;
+  autogen) echo autogen-agentchat==0.7.5 'autogen-ext[openai]==0.7.5' ;;
+  ag2) echo 'ag2[openai]==1.2.1' ;;
+  agno) echo agno==3.1.10 openai==3.54.0 anthropic==2.12.0 ;;
+  litellm) echo litellm==1.106.2 mcp==2.3.0 ;; # it imports mcp, and does not ask for it
+  strands) echo 'strands-agents[openai,anthropic]==1.62.0' ;;
+  haystack) echo haystack-ai==3.4.0 ;;
+  semantic-kernel) echo semantic-kernel==1.45.0 ;;
+  google-adk) echo google-adk==2.13.0 litellm==1.106.2 mcp==2.3.0 ;;
+  agent-framework) echo agent-framework-core==1.23.0 agent-framework-openai==1.17.0 ;;
+  crewai) echo crewai==1.15.30 ;;
+  openhands) echo openhands-sdk==1.58.0 openhands-tools==1.58.0 ;;
+  claude-agent-sdk) echo claude-agent-sdk==0.2.187 ;;
+  mini-swe) echo mini-swe-agent==2.4.6 litellm==1.106.2 mcp==2.3.0 ;;
+  aider) echo aider-chat==0.86.2 ;;
+  dspy) echo dspy==3.4.1 ;;
   *) return 1 ;;
   esac
+}
+
+# python_of is the interpreter of a folder: most take any from 3.10 on, some want a certain one.
+python_of() {
+  local wanted=
+  case $1 in
+  openhands) wanted='3.13 3.12' ;;
+  aider) wanted='3.12 3.11 3.10' ;;
+  esac
+  for v in $wanted; do
+    for python in "python$v" "$HOME/.pyenv/versions/$v".*/bin/python3; do
+      "$python" -c '' 2>/dev/null && { echo "$python"; return; }
+    done
+  done
+  echo python3
 }
 
 # present says whether a folder holds all that it should: the version must begin with the one that is asked for.
@@ -53,10 +86,14 @@ install() {
   if list=$(distributions "$1"); then
     [ "$(cat "$dir/.installed" 2>/dev/null)" = "$list" ] && return 0
     echo "installing $list into $dir" >&2
-    python3 -m venv --clear "$dir"
+    rm -rf "$dir"
     # shellcheck disable=SC2086 # a word a package
-    "$dir/bin/pip" install --quiet --disable-pip-version-check $list
-    echo "$list" >"$dir/.installed"
+    if "$(python_of "$1")" -m venv "$dir" && "$dir/bin/pip" install --quiet --disable-pip-version-check $list; then
+      echo "$list" >"$dir/.installed"
+    else
+      echo "skipped: $1 cannot be installed here ($list); its rows are left out" >&2
+      rm -rf "$dir"
+    fi
     return 0
   fi
   present "$1" && return 0
@@ -64,20 +101,37 @@ install() {
   mkdir -p "$dir"
   [ -f "$dir/package.json" ] || echo '{"private": true}' >"$dir/package.json"
   # shellcheck disable=SC2046 # a word a package
-  npm install --prefix "$dir" --save-exact --legacy-peer-deps --loglevel=error $(packages "$1")
+  npm install --prefix "$dir" --save-exact --legacy-peer-deps --loglevel=error $(packages "$1") ||
+    echo "skipped: $1 cannot be installed here ($(packages "$1")); its rows fail" >&2
 }
 
+folder_of() { # the folder of a row
+  local folder
+  for folder in "${known[@]}"; do
+    case $1 in "$folder" | "$folder"-*) echo "$folder"; return ;; esac
+  done
+  case $1 in
+  openai-python*) echo sdks ;;
+  mini-swe-agent*) echo mini-swe ;;
+  *) echo "$1" ;;
+  esac
+}
+
+known=(opencode qwen pi codex claude-agent-sdk claude cline copilot continue oai aisdk langchain langgraph pydantic-ai llamaindex smolagents
+  sdks openai-agents deepagents autogen ag2 agno litellm strands haystack semantic-kernel google-adk agent-framework crewai openhands
+  mini-swe aider dspy)
 only=
 if [ "${1:-}" = -i ]; then only=1 && shift; fi
 folders=()
 for word in "$@"; do
   case $word in
+  openai-agents* | openai-python*) folders+=("$(folder_of "$word")") ;;
   openai* | agents*) folders+=(oai) ;;
   python*) ;;
-  *) packages "$word" >/dev/null || distributions "$word" >/dev/null || { echo "no agent $word" >&2; exit 2; }; folders+=("$word") ;;
+  *) word=$(folder_of "$word"); packages "$word" >/dev/null || distributions "$word" >/dev/null || { echo "no agent $word" >&2; exit 2; }; folders+=("$word") ;;
   esac
 done
-[ $# -gt 0 ] || folders=(opencode qwen pi codex claude cline copilot continue oai aisdk langchain langgraph pydantic-ai llamaindex smolagents)
+[ $# -gt 0 ] || folders=("${known[@]}")
 install node22
 export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
 for folder in "${folders[@]}"; do install "$folder"; done

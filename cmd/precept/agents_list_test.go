@@ -14,16 +14,19 @@ type agent struct {
 	// ask is the command of a turn; again resumes the last conversation. With inProcess one command holds both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
-	single    bool   // a conversation cannot be resumed without a terminal
-	textual   bool   // its calls and their results are text: nothing can be said of an error or a loop
-	compacts  string // what a person says to have the history shortened, "" where the agent does it by itself
-	overflows bool   // its history is shortened when the API says that it is too long
-	upgrades  bool   // it tries a websocket first
-	delta     bool   // the provider keeps the history: a request holds only what is new
+	program   string                            // without it the row is skipped
+	single    bool                              // a conversation cannot be resumed without a terminal
+	textual   bool                              // its calls and their results are text: nothing can be said of an error or a loop
+	form      func(command, text string) string // how its model writes a call, or an answer (command "")
+	compacts  string                            // what a person says to have the history shortened, "" where the agent does it by itself
+	overflows bool                              // its history is shortened when the API says that it is too long
+	upgrades  bool                              // it tries a websocket first
+	forgets   bool                              // of a turn that failed it keeps nothing: what follows is a conversation of its own
+	delta     bool                              // the provider keeps the history: a request holds only what is new
 }
 
 // agents are all rows, those first that matter most.
-func agents() []agent {
+func agents(home string) []agent {
 	rows := []agent{
 		openCode("chat", "@ai-sdk/openai-compatible"), openCode("responses", "@ai-sdk/openai"), openCode("messages", "@ai-sdk/anthropic"),
 		qwen(),
@@ -32,7 +35,7 @@ func agents() []agent {
 	}
 	rows = append(rows, otherAgents()...)
 	rows = append(rows, programs()...)
-	return append(rows, pythonAgents()...)
+	return append(rows, pythonAgents(home)...)
 }
 
 func openCode(wire, provider string) agent {

@@ -35,15 +35,10 @@ func newBox(t *testing.T, base string) *box {
 	t.Cleanup(func() { _ = os.RemoveAll(dir) })
 	b := &box{
 		t: t, home: filepath.Join(dir, "home"), work: workDir(t), base: base,
-		programs: os.Getenv("AGENTS_HOME"), limit: 90 * time.Second,
+		programs: agentsHome(t), limit: 90 * time.Second,
 	}
 	if d, err := time.ParseDuration(os.Getenv("AGENTS_LIMIT")); err == nil {
 		b.limit = d
-	}
-	if b.programs == "" {
-		if b.programs, err = filepath.Abs("../../.cache/agents"); err != nil {
-			t.Fatal(err)
-		}
 	}
 	b.env = []string{
 		"PATH=" + b.path("node22", "node/bin") + ":" + os.Getenv("PATH"), "HOME=" + b.home, "WORK=" + b.work,
@@ -55,6 +50,19 @@ func newBox(t *testing.T, base string) *box {
 		t.Fatal(err)
 	}
 	return b
+}
+
+// agentsHome is where tools/agents.sh installs.
+func agentsHome(t *testing.T) string {
+	t.Helper()
+	if dir := os.Getenv("AGENTS_HOME"); dir != "" {
+		return dir
+	}
+	dir, err := filepath.Abs("../../.cache/agents")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return dir
 }
 
 // path is a file below a program's node_modules.

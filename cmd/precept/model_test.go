@@ -53,6 +53,7 @@ type fault struct {
 type model struct {
 	*httptest.Server
 	steps []step
+	form  func(command, text string) string // how calls stand in the answers of an agent that offers no tools
 
 	mu     sync.Mutex
 	asked  []asked
@@ -63,6 +64,9 @@ type model struct {
 	long   int          // what the last of them said
 	most   int          // items in the longest list
 	short  bool         // the agent has done something about its length
+
+	wait  int           // how many first requests are still to come before the first is answered
+	ready chan struct{} // closed when they have
 
 	hung chan struct{}  // gets a value when a stream begins to hang
 	gone chan time.Time // and when its client is gone
@@ -105,12 +109,32 @@ func (m *model) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	a := answer{kind: kind, body: body, text: "The user wants the build script run and its result told; nothing was changed so far (" + random(4) + ").", mark: random(12), tokens: 100, hang: func() { m.hang(r.Context()) }}
 	f := m.note(&a, r, string(raw))
+	m.held(r.Context(), &a)
 	if f != nil && f.status != 0 {
 		w.Header().Set("Retry-After", "1")
 		replyJSON(w, f.status, f.said(kind))
 		return
 	}
 	a.write(w, f)
+}
+
+// gather has the first requests wait for each other, so many of them.
+func (m *model) gather(n int) { m.wait, m.ready = n, make(chan struct{}) }
+
+func (m *model) held(ctx context.Context, a *answer) {
+	if m.ready == nil || !strings.HasPrefix(a.mark, "step_0_") {
+		return
+	}
+	m.mu.Lock()
+	if m.wait--; m.wait == 0 {
+		close(m.ready)
+	}
+	m.mu.Unlock()
+	select {
+	case <-m.ready:
+	case <-ctx.Done():
+	case <-time.After(time.Minute):
+	}
 }
 
 // said is the body of a refusal, in the API's own words where agents read them.
@@ -147,7 +171,7 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 		a.text, a.sealed = "", random(40)
 		return nil
 	}
-	if len(tools) == 0 || a.summarises() {
+	if len(tools) == 0 && m.form == nil || a.summarises() {
 		m.short = true
 		a.tokens = max(a.tokens, m.long) // the summary of a long history was asked for with a long prompt
 		return nil
@@ -168,7 +192,9 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	if s.Tokens > 0 && !m.told[rec.step] { // once, or an agent would shorten its history for ever
 		m.told[rec.step], a.tokens, m.long = true, s.Tokens, s.Tokens
 	}
-	if tool, ok := shellOf(tools); ok && s.Command != "" {
+	if m.form != nil {
+		a.text = m.form(s.Command, s.Text+" ("+mark+")")
+	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.fill(s.Command)
 	} else {
@@ -267,9 +293,9 @@ func toolsOf(body map[string]any) []tool {
 
 // shellOf finds the tool that runs a command, by the names that agents give it.
 func shellOf(tools []tool) (tool, bool) {
-	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command"} {
+	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
 		for _, t := range tools {
-			if t.name == name && t.schema != nil {
+			if (t.name == name || strings.HasSuffix(t.name, "-"+name)) && t.schema != nil {
 				return t, true
 			}
 		}
