@@ -68,7 +68,7 @@ real: build ## A real model of 270M parameters: the truth beside the report (a q
 	bash tools/real/setup.sh
 	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
 
-agents: ## Real agents, from npm, directly and through precept; prints the matrix (takes half an hour)
+agents: ## Real agents, from npm and PyPI, directly and through precept; prints the matrix (takes an hour and more)
 	GO="$(GO)" bash tools/agents.sh
 
 e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clients of the end-to-end tests, into .cache

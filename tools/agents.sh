@@ -2,8 +2,9 @@
 # agents.sh [-i] [AGENT...]   real agents against a scripted model, directly and through precept; -i only installs them.
 #
 # What is missing is installed from npm and PyPI, at the versions below, into AGENTS_HOME (default: .cache/agents of this
-# clone), a folder an agent. Then TestAgents runs every row whose name begins with one of the words and prints the matrix; without words
-# it runs all. Everything talks over loopback; homes and projects are temporary folders.
+# clone), a folder an agent, each of Python's with an environment of its own. What cannot be installed is told, and skipped. Then TestAgents
+# runs every row whose name begins with one of the words and prints the matrix, and TestAgentsLoad fifty conversations of each of
+# Python's at once; without words they run all. Everything talks over loopback; homes and projects are temporary folders.
 # AGENTS_LIMIT is how long a call of an agent may last (90s). AGENTS_KEEP=DIR keeps what was sent there.
 set -euo pipefail
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -51,7 +52,6 @@ distributions() { # the PyPI packages of a folder
   claude-agent-sdk) echo claude-agent-sdk==0.2.187 ;;
   mini-swe) echo mini-swe-agent==2.4.6 litellm==1.106.2 mcp==2.3.0 ;;
   aider) echo aider-chat==0.86.2 ;;
-  dspy) echo dspy==3.4.1 ;;
   *) return 1 ;;
   esac
 }
@@ -119,7 +119,7 @@ folder_of() { # the folder of a row
 
 known=(opencode qwen pi codex claude-agent-sdk claude cline copilot continue oai aisdk langchain langgraph pydantic-ai llamaindex smolagents
   sdks openai-agents deepagents autogen ag2 agno litellm strands haystack semantic-kernel google-adk agent-framework crewai openhands
-  mini-swe aider dspy)
+  mini-swe aider)
 only=
 if [ "${1:-}" = -i ]; then only=1 && shift; fi
 folders=()

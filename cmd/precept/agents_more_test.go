@@ -153,7 +153,6 @@ func frameworks() []framework {
 		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, form: miniForm},
 		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
 		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, form: func(_, text string) string { return "It is as it was. " + text }},
-		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: reactForm},
 	}
 }
 
@@ -171,13 +170,4 @@ func codeForm(command, text string) string {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
 	}
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
-}
-
-// reactForm is how DSPy's models fill their fields in.
-func reactForm(command, text string) string {
-	tool, args := "bash", `{"command": `+strconv.Quote(command)+`}`
-	if command == "" {
-		tool, args = "finish", "{}"
-	}
-	return "[[ ## next_thought ## ]]\n" + text + "\n\n[[ ## next_tool_name ## ]]\n" + tool + "\n\n[[ ## next_tool_args ## ]]\n" + args + "\n\n[[ ## reasoning ## ]]\n" + text + "\n\n[[ ## answer ## ]]\nIt is told.\n\n[[ ## completed ## ]]"
 }
