@@ -54,6 +54,7 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the rule that read it
 	Turn       int             `json:"turn,omitempty"`
+	Via        string          `json:"via,omitempty"` // what it was said of, where that is another one than whose it is: a member of the run, or its run
 	Hash       string          `json:"hash,omitempty"` // of the content, see ContentHash; breaks ties between entries of one id and one time
 }
 
@@ -68,6 +69,9 @@ func (e *Entry) ContentHash() string {
 		h.Write(n[:])
 		h.Write([]byte(s))
 	}
+	if e.Via != "" {
+		h.Write([]byte(e.Via))
+	}
 	h.Write(fmt.Appendf(nil, "%d/%d/%d/%d", e.At.UnixNano(), math.Float64bits(e.Score), e.Tier, e.Turn))
 	return hex.EncodeToString(h.Sum(nil)[:16])
 }
@@ -75,7 +79,7 @@ func (e *Entry) ContentHash() string {
 // Post is one body of POST /v1/feedback, checked.
 type Post struct {
 	Entry
-	SessionID, RequestID, ResponseID, SampleID string // exactly one is set
+	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
 }
 
 // Take completes a checked post: the time it was received, an id where the sender gave none (made by newID), the hash.
@@ -101,6 +105,34 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 	}
 	e.Hash = e.ContentHash()
 	return e
+}
+
+// OfMember is what an entry of a member says to its unit's reward: the score and its weight, and nothing of what was written. Entries
+// of several members differ by their ids, and each member is a rater of its own.
+func (e *Entry) OfMember(member string) Entry {
+	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Via: member}
+	if e.Rater != "" {
+		out.Rater = shortHash("rater", e.Rater)
+	}
+	out.ID = "mb-" + shortHash("member", member, e.ID)
+	out.Hash = out.ContentHash()
+	return out
+}
+
+// OfUnit is what an entry of a run says of one of its members.
+func (e *Entry) OfUnit(unit string) Entry {
+	out := *e
+	out.Turn, out.Via, out.ID = 0, unit, "ru-"+shortHash("run", unit, e.ID)
+	out.Hash = out.ContentHash()
+	return out
+}
+
+func shortHash(parts ...string) string {
+	h := sha256.New()
+	for _, p := range parts {
+		_, _ = fmt.Fprintf(h, "%d:%s", len(p), p)
+	}
+	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
 // ScoreOf is the reward that a type stands for: approval 1, correction 0.5, rejection 0. A score stands for itself; for it

@@ -19,7 +19,7 @@ const (
 )
 
 // keys are the keys of a post, in the order of the documentation.
-const keys = "id session_id request_id response_id sample_id source type score quality_label comment correction rater details"
+const keys = "id session_id run_id request_id response_id sample_id source type score quality_label comment correction rater details"
 
 // Parse reads one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores outside [0,1] are errors
 // that say what to do; in bulk each entry has its own error, posts[i] and errs[i] belong to the i-th entry, and a bad entry
@@ -76,6 +76,7 @@ func parseOne(raw []byte) (Post, error) {
 	var p Post
 	p.ID = f.text("id", MaxID)
 	p.SessionID, p.RequestID = f.text("session_id", MaxID), f.text("request_id", MaxID)
+	p.RunID = f.text("run_id", MaxJSON) // as long as its client named the run
 	p.ResponseID, p.SampleID = f.text("response_id", MaxID), f.text("sample_id", MaxID)
 	p.Source, p.Type = f.oneOf("source", SourceUser, SourceSystem), f.oneOf("type", TypeApproval, TypeRejection, TypeCorrection, TypeScore)
 	p.Label = f.oneOf("quality_label", LabelGood, LabelAcceptable, LabelPoor)
@@ -105,7 +106,7 @@ func parseOne(raw []byte) (Post, error) {
 func (p *Post) target() error {
 	var named []string
 	for _, t := range []struct{ key, id string }{
-		{"session_id", p.SessionID}, {"request_id", p.RequestID}, {"response_id", p.ResponseID}, {"sample_id", p.SampleID},
+		{"session_id", p.SessionID}, {"run_id", p.RunID}, {"request_id", p.RequestID}, {"response_id", p.ResponseID}, {"sample_id", p.SampleID},
 	} {
 		if t.id != "" {
 			named = append(named, t.key)
@@ -113,7 +114,7 @@ func (p *Post) target() error {
 	}
 	switch len(named) {
 	case 0:
-		return errors.New("say what the feedback is about: exactly one of session_id, request_id, response_id, sample_id")
+		return errors.New("say what the feedback is about: exactly one of session_id, run_id, request_id, response_id, sample_id")
 	case 1:
 		return nil
 	}

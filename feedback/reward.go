@@ -13,7 +13,8 @@ type Outcome struct {
 }
 
 // Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the highest tier present among
-// tiers wins; inside a tier the mean over raters, the latest of one rater. No tiers given: all three count.
+// tiers wins; inside a tier the mean over raters, the latest of one rater. Each member of a unit is rated by itself: what a rater says
+// of one does not replace what it says of another. No tiers given: all three count.
 func Reward(entries []Entry, tiers []int) Outcome {
 	top, byRater := decisive(entries, tiers)
 	if top == 0 {
@@ -50,8 +51,9 @@ func decisive(entries []Entry, tiers []int) (top int, byRater map[string]Entry) 
 		if top == 0 || e.Tier != top {
 			continue
 		}
-		if have, ok := byRater[e.Rater]; !ok || later(e, have) {
-			byRater[e.Rater] = e
+		rater := e.Rater + "\x00" + e.Via
+		if have, ok := byRater[rater]; !ok || later(e, have) {
+			byRater[rater] = e
 		}
 	}
 	return top, byRater

@@ -83,12 +83,15 @@ type place struct {
 // warns says how the session's coin fell, and flips it at the first loop.
 func (w *work) warns(size int) bool {
 	slug := bandit.LoopArm.Slug()
-	if pick, ok := w.rec.Assignment.Pick(slug); ok {
+	first := w.rec.Loops.Count == 1
+	var pick bandit.Pick
+	var ok bool
+	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
+	if ok && (!first || w.Unit == nil) {
 		return pick.Injected
 	}
-	first := w.rec.Loops.Count == 1
 	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: bandit.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
-	pick, ok := pickOf(picks, slug)
+	pick, ok = pickOf(picks, slug)
 	seen := sample.Lesson{Slug: slug, Arm: string(bandit.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {
 	case !ok:

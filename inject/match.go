@@ -211,7 +211,20 @@ func (w *work) decide(cands []bandit.Candidate, room int) []bandit.Pick {
 	w.rec.Dirty = true
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
-	picks := bandit.Decide(cfg, w.Beliefs, &w.rec.Assignment, w.rec.ID.String(), cands, w.rec.Turns)
+	var picks []bandit.Pick
+	w.drawn(func(u *session.Record) {
+		if u == w.rec && !u.Shared() {
+			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.ID.String(), cands, u.Turns)
+			return
+		}
+		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.ID.String(), cands, w.rec.Spent)
+		picks, u.Dirty = append(given, fresh...), true
+	})
+	for i := range picks {
+		if picks[i].Slug != bandit.LoopArm.Slug() {
+			w.rec.Spent++
+		}
+	}
 	w.plan.Picks = append(w.plan.Picks, picks...)
 	return picks
 }
@@ -264,8 +277,14 @@ func pickOf(picks []bandit.Pick, slug string) (bandit.Pick, bool) {
 	return bandit.Pick{}, false
 }
 
+func (w *work) control() (yes bool) {
+	w.drawn(func(u *session.Record) { yes = u.Assignment.Control })
+	return yes
+}
+
 // report says of each lesson that matched now what became of it.
 func (w *work) report(all []found, picks []bandit.Pick) {
+	control := w.control()
 	for i := range all {
 		c := &all[i].cand
 		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}
@@ -274,7 +293,7 @@ func (w *work) report(all []found, picks []bandit.Pick) {
 			if pick.Injected {
 				l.State = "injected"
 			}
-		} else if w.rec.Assignment.Control {
+		} else if control {
 			l.State = "control"
 		}
 		w.plan.Lessons = append(w.plan.Lessons, l)

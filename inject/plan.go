@@ -65,6 +65,7 @@ type Turn struct {
 	Book    *lesson.Book
 	Beliefs bandit.Beliefs
 	Results *detect.Results // what was judged of the turn's tool results so far; nil: nothing is remembered
+	Unit    *session.Record // what the session draws through; nil: itself. It is locked inside of the session's lock
 	Now     time.Time
 }
 
@@ -72,20 +73,18 @@ type Turn struct {
 // locked and holds for as long as it takes.
 func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
-	if rec.Turns == 1 && p.Kind == session.NewTurn {
-		in.open(rec, t)
-	}
-	if p.Skip = idle(rec, t.Claim); p.Skip != "" {
+	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	w.open()
+	if p.Skip = w.idle(); p.Skip != "" {
 		if p.Kind == session.NewTurn {
 			rec.Mark(t.Request)
 		}
 		return p
 	}
-	w := work{in: in, rec: rec, Turn: t, plan: &p}
 	w.replay()
 	if p.Kind == session.NewTurn {
 		w.answers()
-		if !rec.Assignment.Excluded || rec.Doubted { // else nothing new is drawn
+		if !w.excluded() { // else nothing new is drawn
 			if !in.cfg.NoLoops {
 				w.loops()
 			}
@@ -100,22 +99,47 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 
 // idle says why nothing at all is inserted, old or new. A session that is no part of the experiment gets no lessons; what it had
 // before is repeated, where that is known.
-func idle(rec *session.Record, c session.Claim) string {
+func (w *work) idle() string {
 	switch {
-	case rec.Refused:
+	case w.rec.Refused:
 		return SkipRefused
-	case rec.Assignment.Excluded && !rec.Doubted && len(rec.Blocks) == 0:
+	case len(w.rec.Blocks) == 0 && w.excluded():
 		return SkipExcluded
-	case c.InjectOff:
+	case w.Claim.InjectOff:
 		return SkipOff
 	}
 	return ""
 }
 
-// open freezes what is known of a session before anything in it is random.
-func (in *Injector) open(rec *session.Record, t Turn) {
-	rec.Assignment.Category = category(rec, t.Request)
-	rec.Assignment.Day, rec.Assignment.At = bandit.Day(rec.Started), rec.Started.Unix()
+// open freezes what is known of a session before anything in it is random; of a unit, of its first one.
+func (w *work) open() {
+	w.drawn(func(u *session.Record) {
+		first := w.rec.Turns == 1 && w.plan.Kind == session.NewTurn
+		if u != w.rec {
+			first = u.Assignment.Category == "" && !u.Assignment.Decided
+		}
+		if first {
+			u.Assignment.Category = category(w.rec, w.Request)
+			u.Assignment.Day, u.Assignment.At = bandit.Day(u.Started), u.Started.Unix()
+		}
+	})
+}
+
+// drawn gives what the session draws through, locked.
+func (w *work) drawn(use func(u *session.Record)) {
+	if w.Unit == nil || w.Unit == w.rec {
+		use(w.rec)
+		return
+	}
+	w.Unit.Lock()
+	defer w.Unit.Unlock()
+	use(w.Unit)
+}
+
+// excluded says that nothing may be drawn for the session: it, or its unit, is no part of the experiment.
+func (w *work) excluded() (yes bool) {
+	w.drawn(func(u *session.Record) { yes = u.Assignment.Excluded })
+	return (yes || w.rec.Assignment.Excluded) && !w.rec.Doubted
 }
 
 // Refused tells that the upstream took the request only without what the plan had put into it. Nothing is inserted in
@@ -165,13 +189,15 @@ func (w *work) finish() {
 	if len(p.Edits) > 0 {
 		return
 	}
-	a := &w.rec.Assignment
-	switch {
-	case a.Control && a.Decided:
-		p.Skip = SkipControl
-	case len(w.rec.Matched) == 0 && len(a.Picks) == 0:
-		p.Skip = SkipNoMatch
-	default:
-		p.Skip = SkipHeld
-	}
+	p.Skip = SkipHeld
+	w.drawn(func(u *session.Record) {
+		a := &u.Assignment
+		own := u == w.rec && len(a.Picks) > 0 || w.rec.Loops.Count > 0
+		switch {
+		case a.Control && a.Decided:
+			p.Skip = SkipControl
+		case len(w.rec.Matched) == 0 && !own:
+			p.Skip = SkipNoMatch
+		}
+	})
 }

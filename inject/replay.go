@@ -30,10 +30,10 @@ func (w *work) replay() {
 // then. Nothing is drawn, and the request is no turn. The caller has locked the record.
 func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: session.Repeat}
-	if p.Skip = idle(rec, t.Claim); p.Skip != "" {
+	w := work{in: in, rec: rec, Turn: t, plan: &p}
+	if p.Skip = w.idle(); p.Skip != "" {
 		return p
 	}
-	w := work{in: in, rec: rec, Turn: t, plan: &p}
 	w.replay()
 	w.finish()
 	return p

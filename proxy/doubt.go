@@ -14,7 +14,7 @@ const (
 
 // doubt leaves the sessions out of the experiment that nothing tells apart: the request may be any one's, so the draws of one may have
 // gone to another. They keep what they have and get what others get; it only counts for nothing. A session that has closed was
-// counted with what it had until then, and one that has a name of its own is in no doubt.
+// counted with what it had until then, one that has a name of its own is in no doubt, and the draws of a run's sessions are the same.
 func (t *turn) doubt() {
 	for _, id := range t.found.Doubt {
 		ses := t.p.opts.Store.Resident(id)
@@ -23,7 +23,7 @@ func (t *turn) doubt() {
 		}
 		changed := store.Unchanged
 		ses.Lock()
-		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && !ses.Closed && !ses.Assignment.Excluded {
+		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
 			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
 			changed = store.Decided
 			t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()

@@ -22,6 +22,7 @@ const feedbackLimit = 8 << 20
 type answer struct {
 	ID      string `json:"id,omitempty"`
 	Session string `json:"session_id,omitempty"`
+	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
 	Error   string `json:"error,omitempty"`
 	code    int
@@ -80,10 +81,15 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 	}
 	var ids []session.ID
 	var key session.EchoKey
+	var otherwise []session.ID
 	switch {
 	case f.SessionID != "":
 		ids = session.Candidates(who.tenant, f.SessionID)
 		key = session.EchoKeyOf(who.tenant, 0, "s:"+f.SessionID)
+		otherwise = []session.ID{session.RunKey(who.tenant, f.SessionID)}
+	case f.RunID != "":
+		ids = []session.ID{session.RunKey(who.tenant, f.RunID)}
+		key = session.RunEcho(who.tenant, f.RunID)
 	case f.RequestID != "":
 		key = session.EchoKeyOf(who.tenant, 0, "q:"+f.RequestID)
 		if id, ok := ofRequest(f.RequestID); ok {
@@ -98,12 +104,12 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 		}
 		ids = []session.ID{id}
 	}
-	done, err := p.opts.Store.Post(c.Request().Context(), who.tenant, ids, key, f.Entry)
+	done, err := p.opts.Store.Post(c.Request().Context(), who.tenant, ids, key, f.Entry, otherwise...)
 	if err != nil {
 		return p.lost(f, err)
 	}
 	m.feedback.WithLabelValues(f.Source, f.Type, string(done.Status)).Inc()
-	return answer{ID: f.ID, Session: done.Session, Status: string(done.Status)}
+	return answer{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
 // lost answers for an entry that could not be taken in.

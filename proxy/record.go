@@ -13,6 +13,9 @@ import (
 // record hands what is worth keeping to the recorder, and gives the session back. It copies only what is new in the turn.
 func (t *turn) record() {
 	if t.ses == nil {
+		if t.unit != nil {
+			t.p.opts.Store.Release(t.unit, store.Unchanged)
+		}
 		return
 	}
 	defer t.p.opts.Store.Abandon(t.begun) // nothing to do when it was offered
@@ -23,6 +26,9 @@ func (t *turn) record() {
 	defer func() { // also when what follows panics
 		t.unoffered()
 		t.p.opts.Store.Release(t.ses, changed)
+		if t.unit != nil {
+			t.p.opts.Store.Release(t.unit, changed)
+		}
 	}()
 	if !t.learn {
 		t.p.opts.Store.Tally.OptedOut.Add(1)
@@ -59,7 +65,7 @@ func (t *turn) publish() {
 	}
 	t.p.guard("publish", func() {
 		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(t.ses, t.kept, t.answered, t.waited)
+		t.p.opts.Store.Publish(t.ses, t.unit, t.kept, t.answered, t.waited)
 	})
 }
 
@@ -73,7 +79,7 @@ func (t *turn) begin() {
 		return
 	}
 	t.kept = &sample.Exchange{
-		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name,
+		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
 		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
@@ -81,14 +87,17 @@ func (t *turn) begin() {
 }
 
 // note keeps keys under which the session is known.
-func (t *turn) note(keys ...session.EchoKey) {
+func (t *turn) note(keys ...session.EchoKey) { t.noteOf(t.ses.ID, keys...) }
+
+// noteOf keeps keys under which another one is known because of this turn.
+func (t *turn) noteOf(id session.ID, keys ...session.EchoKey) {
 	if !t.learn || len(keys) == 0 {
 		return
 	}
 	now := t.p.opts.Now()
 	out := make([]session.Echo, len(keys))
 	for i, k := range keys {
-		out[i] = session.Echo{Tenant: t.who.tenant, Key: k, ID: t.ses.ID, At: now}
+		out[i] = session.Echo{Tenant: t.who.tenant, Key: k, ID: id, At: now}
 	}
 	t.early = append(t.early, out...)
 	t.hold()

@@ -43,6 +43,8 @@ type turn struct {
 
 	found  session.Resolved
 	ses    *store.Session
+	unit   *store.Session // what the session draws through; nil: itself
+	above  *store.Session // the named session whose sub-agent speaks
 	isNew  bool
 	waited time.Duration // for the store, to learn whose turn it is
 	moved  bool          // the session was at another replica before, as far as can be told
@@ -211,26 +213,44 @@ func (t *turn) identify() {
 	t.claim.Agent = t.set.cleanName(t.claim.Agent)
 	now := t.p.opts.Now()
 	asked := false
-	t.found = t.p.threads.Resolve(t.who.scope(), t.claim, t.req, now, func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
+	look := func(keys []session.EchoKey) map[session.EchoKey][]session.ID {
 		asked = true
 		return t.p.opts.Store.Echoes(t.r.Context(), t.who.tenant, keys)
-	})
-	late := false
-	if t.ses = t.p.opts.Store.Resident(t.found.ID); t.ses != nil {
-		t.catchUp(asked)
-	} else if !t.found.New {
-		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
-		t.moved = t.ses != nil
 	}
+	scope := t.who.scope()
+	scope.Run = t.claim.Run
+	t.found = t.p.threads.Resolve(scope, t.claim, t.req, now, look)
+	late := t.find(asked)
 	t.apart(now)
+	if t.below(now, look) {
+		defer t.leave()
+		late = t.find(asked)
+	}
 	t.waited = t.p.opts.Now().Sub(now)
 	if t.echoed() {
 		defer t.notePast()
 	}
 	defer t.doubt()
 	if t.ses != nil {
+		t.join(now)
 		return
 	}
+	t.open(now, late)
+}
+
+// find pins the session that was found, where it is known. late says that the store could not be asked in time.
+func (t *turn) find(asked bool) (late bool) {
+	if t.ses = t.p.opts.Store.Resident(t.found.ID); t.ses != nil {
+		t.catchUp(asked)
+	} else if !t.found.New {
+		t.ses, late = t.p.opts.Store.Acquire(t.r.Context(), t.who.tenant, t.found.ID)
+		t.moved = t.ses != nil
+	}
+	return late
+}
+
+// open begins a session.
+func (t *turn) open(now time.Time, late bool) {
 	t.isNew = true
 	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
 	if t.found.New && t.beside(rec) { // of a conversation that is not known: no session begins with it
@@ -247,8 +267,10 @@ func (t *turn) identify() {
 	}
 	rec.StandIn = late
 	rec.NoLearn = !t.learn
+	t.enlist(rec, now)
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
+	t.keysOfUnit()
 	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
 }
 
@@ -309,13 +331,15 @@ func (t *turn) decide() {
 	defer rec.Unlock()
 	if t.beside(rec) {
 		if (t.side == session.SideNoTools || t.side == session.SideTools) && rec.GoesOn(t.req) {
-			t.plan = t.set.injector.Replay(rec, inject.Turn{Request: t.req, Claim: t.claim, Now: now})
+			t.plan = t.set.injector.Replay(rec, inject.Turn{Request: t.req, Claim: t.claim, Now: now, Unit: t.drawsThrough()})
 		}
 		return
 	}
 	t.plan = t.set.injector.Plan(rec, inject.Turn{
 		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Results: &t.results, Now: now,
+		Unit: t.drawsThrough(),
 	})
+	t.met(now)
 	t.turn, t.base = rec.Turns, rec.From
 	t.await(rec)
 	t.skip = t.plan.Skip
@@ -372,4 +396,5 @@ func (t *turn) rejected(int) {
 	t.ses.Lock()
 	defer t.ses.Unlock()
 	t.set.injector.Refused(t.ses.Record)
+	t.ofUnit(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
 }

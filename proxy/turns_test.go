@@ -93,7 +93,7 @@ func TestSideRequests(t *testing.T) {
 		{"an empty list of tools", obj{"messages": []obj{system, user("alpha?")}, "tools": []obj{}}, true},
 		{"compaction with every tool", obj{"messages": append(main[:2:2], user("CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.\n\nSummarise alpha.")), "tools": work}, true},
 		{"a memory keeper with tools of its own", obj{"messages": append([]obj{{"role": "system", "content": "Keep notes."}}, main[1], user("Write down what matters of alpha.")), "tools": tools("remember", "forget", "recall")}, true},
-		{"a sub-agent with fewer tools and another system prompt", obj{"messages": []obj{{"role": "system", "content": "You only read."}, user("find alpha")}, "tools": tools("read")}, true},
+		{"a memory keeper that shows the conversation as it began", obj{"messages": []obj{{"role": "system", "content": "Keep notes."}, main[1], {"role": "assistant", "content": "I look."}, user("Write down what matters of alpha.")}, "tools": tools("remember")}, true},
 		{"the second turn", obj{"messages": append(main[:2:2], obj{"role": "assistant", "content": "done"}, user("more")), "tools": work}, false},
 	} {
 		if skip := send(c.body); strings.HasPrefix(skip, "side:") != c.side {

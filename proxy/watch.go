@@ -79,8 +79,11 @@ func strange(res *http.Response, r *http.Request) error {
 // sessionName is what feedback may call the session. One is made up for a request that is beside a conversation which is not
 // known.
 func (t *turn) sessionName() string {
-	if t.ses == nil {
+	switch {
+	case t.ses == nil:
 		return t.found.Name
+	case t.above != nil: // a sub-agent's: the client's own name is the one that it gave
+		return t.above.Name
 	}
 	return t.ses.Name
 }
@@ -156,6 +159,7 @@ func (t *turn) settle() {
 			t.ses.Lock()
 			t.ses.Done(w.reply)
 			t.ses.Unlock()
+			t.ofUnit(func(u *session.Record) { u.Spend(w.reply.Usage) })
 			t.commanded()
 		}
 	})

@@ -113,6 +113,9 @@ func (h *history) sample(family string, n int, of []*Exchange, f Feedback, label
 	if h.Name != "" {
 		s.Meta["session_name"] = h.Name
 	}
+	if last.Run != "" {
+		s.Meta["run"] = last.Run
+	}
 	if flow := last.Config; flow != "" {
 		s.Meta["source_flow_id"] = flow
 	}

@@ -22,6 +22,7 @@ func (e *Exchange) AppendJSON(dst []byte) []byte {
 	o.str("agent", e.Agent)
 	o.str("session", e.Session)
 	o.str("session_name", e.SessionName)
+	o.strIf("run", e.Run)
 	o.str("request_id", e.RequestID)
 	o.num("turn", e.Turn)
 	o.time("at", e.At)

@@ -24,8 +24,9 @@ type Exchange struct {
 	ID          string            `json:"id"` // UUID v4
 	Tenant      string            `json:"tenant"`
 	Agent       string            `json:"agent"`
-	Session     string            `json:"session"`      // hex of session.ID
-	SessionName string            `json:"session_name"` // the client's own name, or ours
+	Session     string            `json:"session"`       // hex of session.ID
+	SessionName string            `json:"session_name"`  // the client's own name, or ours
+	Run         string            `json:"run,omitempty"` // the name of the run, or of the session above, that it belongs to
 	RequestID   string            `json:"request_id"`
 	Turn        int               `json:"turn"`
 	At          time.Time         `json:"at"`

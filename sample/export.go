@@ -84,7 +84,8 @@ func (x *Exporter) Preferences(s *Session) error {
 // Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what came of it. From these
 // lines anyone can compute the report again (examples/experiment).
 type Trial struct {
-	Session    string   `json:"session"`
+	Session    string   `json:"session"`       // the unit of the draw: a session, or a run
+	Run        string   `json:"run,omitempty"` // its name, where it is a run
 	Tenant     string   `json:"tenant,omitempty"`
 	Coin       string   `json:"coin"`               // holdout: of one lesson; control: of the whole session
 	Arm        string   `json:"arm"`                // of a session's own line: ""

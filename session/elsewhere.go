@@ -38,13 +38,36 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
+// Shows says whether a request with other tools shows something of the conversation, as a memory keeper's does. A sub-agent's does
+// not. Lock the record.
+func (r *Record) Shows(req *wire.Request) bool {
+	if r.Shares(req) {
+		return true
+	}
+	if r.First == 0 || firstWords(req) != r.First {
+		return false
+	}
+	for i := range min(req.Len(), maxLook) {
+		if req.Role(i) == wire.RoleAssistant {
+			return true
+		}
+	}
+	return false
+}
+
 // Adopt takes over what another replica has made of the session since. What is this process' own stays. Lock the record.
 func (r *Record) Adopt(n *Record) {
+	if r.Shared() || n.Shared() {
+		r.merge(n)
+	} else {
+		r.Assignment = n.Assignment
+	}
 	r.Tenant, r.Agent, r.Name, r.Method = n.Tenant, n.Agent, n.Name, n.Method
 	r.Started, r.Seen, r.Model, r.Dialect = n.Started, n.Seen, n.Model, n.Dialect
 	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
 	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
-	r.Assignment, r.Matched, r.Blocks, r.BlockBytes = n.Assignment, n.Matched, n.Blocks, n.BlockBytes
+	r.Matched, r.Blocks, r.BlockBytes = n.Matched, n.Blocks, n.BlockBytes
+	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.First = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.First
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
 	r.Answers, r.WritTold = n.Answers, n.WritTold

@@ -36,6 +36,7 @@ type Claim struct {
 	LearnOff           bool // Precept-Learn: off
 	Retry              bool // the client's library says that it sends this again
 
+	Run      string // the name of the run that the request belongs to, bounded; "" when there is none
 	Session  string // the claimed name, bounded; "" when there is none
 	Space    Space
 	Method   Method
@@ -66,6 +67,7 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 		Retry:     retried(h.Get("X-Stainless-Retry-Count")),
 		Path:      rest,
 		Upstream:  form.Upstream,
+		Run:       first(Bounded(h.Get("Precept-Run")), form.Run),
 	}
 	if req != nil {
 		c.Previous = Bounded(req.Hints.PreviousID)
@@ -92,6 +94,9 @@ func (c *Claim) loose() bool {
 	}
 	return false
 }
+
+// Named says that the claimed name is one of a conversation, as far as names can be believed.
+func (c *Claim) Named() bool { return c.Session != "" && !c.loose() }
 
 // claim finds the name, in the order of what a client meant most.
 func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {

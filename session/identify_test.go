@@ -155,6 +155,7 @@ func BenchmarkIdentify(b *testing.B) {
 	req := hinted(wire.Hints{PromptCacheKey: "ses_0123456789abcdef"})
 	b.ReportAllocs()
 	for b.Loop() {
-		Key("default", Identify(h, "/v1/chat/completions", req))
+		c := Identify(h, "/v1/chat/completions", req)
+		KeyOf("default", c.Space, c.Session)
 	}
 }

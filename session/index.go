@@ -7,15 +7,17 @@ import (
 	"sync"
 )
 
-// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw.
+// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw. Of a run, names and what comes
+// again in every conversation are the run's own.
 type Scope struct {
 	Tenant     string
 	Credential uint64 // hash of the client's key
+	Run        string // its name, bounded; "" outside of one
 }
 
 // EchoKeyOf is the key by which a thing that went by (see wire.Request.Echo and wire.EchoReply) is looked up.
 func EchoKeyOf(tenant string, credential uint64, key string) EchoKey {
-	return echoKey(Scope{tenant, credential}, key, 0)
+	return echoKey(Scope{Tenant: tenant, Credential: credential}, key, 0)
 }
 
 // echoKey makes the key; context tells apart what repeats from run to run, 0 where the thing is unique by itself.

@@ -40,7 +40,7 @@ func TestEchoKeyScopes(t *testing.T) {
 	if len(keys) != 8 {
 		t.Errorf("%d keys of 8", len(keys))
 	}
-	sc := Scope{"a", 1}
+	sc := Scope{Tenant: "a", Credential: 1}
 	if keyIn(sc, "c:call_1", 7) == keyIn(sc, "c:call_1", 8) {
 		t.Error("a counted id is known without its conversation")
 	}

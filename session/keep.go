@@ -33,6 +33,7 @@ type Row struct {
 	Seen    time.Time
 	Closed  bool
 	StandIn bool
+	Unit    bool // others draw through it: where it is written at several places at once, Merged is what stands
 	Data    []byte
 }
 

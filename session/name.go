@@ -53,6 +53,9 @@ const (
 	SpaceConversation Space = "conversation"
 )
 
+// SpaceRun is the kind of name that a run has. It is none of a session: equal names of both are different things.
+const SpaceRun Space = "run"
+
 // spaces lists all of them.
 func spaces() [14]Space {
 	return [...]Space{
@@ -75,8 +78,20 @@ func KeyOf(tenant string, space Space, name string) ID {
 	return ID(sum[:16])
 }
 
-// Key is the ID of the session that a claim names.
-func Key(tenant string, c Claim) ID { return KeyOf(tenant, c.Space, c.Session) }
+// RunKey is the ID of the run of that name inside a tenant.
+func RunKey(tenant, name string) ID { return KeyOf(tenant, SpaceRun, name) }
+
+// idOf is the ID of the session that a name means to this client. Inside a run it is a name of the run: agents that are called
+// the same in every run ("reviewer") are not one session.
+func (sc Scope) idOf(space Space, name string) ID {
+	if sc.Run == "" {
+		return KeyOf(sc.Tenant, space, name)
+	}
+	b := binary.AppendUvarint(nil, uint64(len(sc.Run)))
+	b = append(append(b, sc.Run...), Bounded(name)...)
+	sum := sha256.Sum256(b)
+	return KeyOf(sc.Tenant, "in a run: "+space, hex.EncodeToString(sum[:]))
+}
 
 // Candidates are the IDs that a name may stand for, one a space: feedback says only the name. The hex form of an ID is a
 // name as well.

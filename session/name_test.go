@@ -74,7 +74,7 @@ func TestKeyOfKeepsApart(t *testing.T) {
 
 func TestCandidatesHoldEverySpace(t *testing.T) {
 	for _, space := range spaces() {
-		id := Key("t", Claim{Space: space, Session: "ses_1"})
+		id := KeyOf("t", space, "ses_1")
 		found := false
 		for _, c := range Candidates("t", "ses_1") {
 			found = found || c == id

@@ -6,9 +6,9 @@ import (
 )
 
 // PathForm is what a client says in the path, when a base URL is all that it can set:
-// /p/agent=coder,session=ci-42,role=reviewer,upstream=x/v1/...
+// /p/agent=coder,run=ci-42,session=one,role=reviewer,upstream=x/v1/...
 type PathForm struct {
-	Agent, Session, Role, Skill, Upstream string
+	Agent, Run, Session, Role, Skill, Upstream string
 }
 
 // ParsePath splits the escaped path into what it says and the path without the /p/ segment. A path that is not of this
@@ -43,6 +43,8 @@ func (f *PathForm) set(key, value string) bool {
 	switch strings.ToLower(unescape(key)) {
 	case "agent":
 		field = &f.Agent
+	case "run":
+		field = &f.Run
 	case "session":
 		field = &f.Session
 	case "role":

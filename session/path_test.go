@@ -13,8 +13,8 @@ func TestParsePath(t *testing.T) {
 	}{
 		{"none", "/v1/chat/completions", "/v1/chat/completions", PathForm{}, false},
 		{
-			"all", "/p/agent=coder,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
-			PathForm{"coder", "ci-42", "reviewer", "go", "x"},
+			"all", "/p/agent=coder,run=ci,session=ci-42,role=reviewer,skill=go,upstream=x/v1/messages", "/v1/messages",
+			PathForm{"coder", "ci", "ci-42", "reviewer", "go", "x"},
 			true,
 		},
 		{"no rest", "/p/agent=coder", "/", PathForm{Agent: "coder"}, true},

@@ -65,8 +65,19 @@ type Record struct {
 	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands
 	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
+	// A session may draw through another record, its unit: a run's, or that of the named session whose sub-agent it is. Its own
+	// Assignment then stays empty, and counts nothing.
+	Unit    string `json:"unit,omitempty"` // the unit's ID, as text
+	RunName string `json:"rn,omitempty"`   // the unit's name
+	Seat    int    `json:"seat,omitempty"` // its number among the unit's members, from 1
+	Members int    `json:"mem,omitempty"`  // of a unit: how many sessions draw through it
+	IsRun   bool   `json:"isrun,omitempty"`
+	Spent   int    `json:"sp,omitempty"` // picks that this session has had, withheld ones among them
+	First   uint64 `json:"fw,omitempty"` // what the conversation is about: a hash of its first words
+
 	Asked    bool  `json:"-"` // somebody asked that nothing of it be kept: the client, or a path; not the configuration alone
 	Unjudged []int `json:"-"` // turns of which it is not known yet
+	Kept     bool  `json:"-"` // of a run: something that was said in it may be kept
 
 	Dirty bool `json:"-"` // changed since it was last handed to the store
 }
@@ -117,7 +128,7 @@ func Decode(id ID, data []byte) (*Record, error) {
 	if err := json.Unmarshal(data, r); err != nil {
 		return nil, fmt.Errorf("session: decode record of %s (written by another version, or damaged; it is treated as unknown): %w", id, err)
 	}
-	r.ID = id
+	r.ID, r.Kept = id, r.IsRun
 	return r, nil
 }
 
@@ -125,6 +136,8 @@ func Decode(id ID, data []byte) (*Record, error) {
 type storedRecord struct {
 	*Record
 	Name      string               `json:"name"`
+	RunName   string               `json:"rn,omitempty"`
+	First     uint64               `json:"fw,omitempty"`
 	ListHash  uint64               `json:"list,omitempty"`
 	Tail      Tail                 `json:"tail,omitzero"`
 	Blocks    []Block              `json:"blocks,omitempty"`
@@ -136,8 +149,9 @@ type storedRecord struct {
 // Row is the record as the stores keep it: clean takes out of the client's own texts what must not reach a disk, and says
 // which of the remembered calls may not reach it at all. Lock the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
-	stored := storedRecord{Record: r, ListHash: r.ListHash, Tail: r.Tail, Blocks: r.Blocks, Loops: r.Loops}
+	stored := storedRecord{Record: r, First: r.First, ListHash: r.ListHash, Tail: r.Tail, Blocks: r.Blocks, Loops: r.Loops}
 	stored.Name, _ = clean(r.Name)
+	stored.RunName, _ = clean(r.RunName)
 	for _, id := range r.CallOrder {
 		c := r.Calls[id]
 		args, ok := clean(c.Args)
@@ -156,5 +170,5 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 	if err != nil {
 		return Row{}, err
 	}
-	return Row{Tenant: r.Tenant, ID: r.ID, Started: r.Started, Seen: r.Seen, Closed: r.Closed, StandIn: r.StandIn, Data: data}, nil
+	return Row{Tenant: r.Tenant, ID: r.ID, Started: r.Started, Seen: r.Seen, Closed: r.Closed, StandIn: r.StandIn, Unit: r.Shared(), Data: data}, nil
 }

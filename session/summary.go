@@ -81,7 +81,7 @@ func noticed(req *wire.Request) bool {
 // beginning is the key under which a session is known by its first words, 0 where they are not shown.
 func beginning(sc Scope, req *wire.Request) (EchoKey, bool) {
 	words := firstWords(req)
-	return echoKey(sc, "w:"+strconv.FormatUint(words, 16), 0), words != 0
+	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }
 
 // shortened finds the session whose history the agent has cut: it began with the same words. Of several that did, it is the

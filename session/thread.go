@@ -112,7 +112,7 @@ func (r *Resolved) key(k string) EchoKey {
 // about is a hash of what the conversation is about.
 func (r *Resolved) about() uint64 {
 	if !r.told && r.req != nil {
-		r.context, r.told = firstWords(r.req), true
+		r.context, r.told = r.scope.about(r.req), true
 	}
 	return r.context
 }
@@ -124,13 +124,13 @@ func (r *Resolved) LetGo() {
 }
 
 func (r *Resolved) named(sc Scope, c Claim) {
-	r.ID, r.Name, r.Method = Key(sc.Tenant, c), c.Session, c.Method
+	r.ID, r.Name, r.Method = sc.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
 // fits names the session by a name that may stand for a whole application, where the request goes on with what the name stood for
 // last, or where nothing is known of it. Lists that share nothing are conversations of their own.
 func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
-	id := Key(r.scope.Tenant, c)
+	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if h := t.heads.get(id); h != nil && !h.continued(req, c.Retry) {
@@ -171,11 +171,35 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
-	r.ID, r.Method, r.New = KeyOf(r.scope.Tenant, SpaceName, r.Name), ByNew, true
+	r.ID, r.Method, r.New = r.scope.idOf(SpaceName, r.Name), ByNew, true
 	t.heads.take(r)
 	if r.start {
 		t.starts.add(key, &start{id: r.ID, name: r.Name, at: now, flying: 1})
 	}
+}
+
+// Below finds the session of a request that came under the name of another conversation and is none of it: a sub-agent's. It is known
+// by its echo, and where first says that nothing ties it to the other one, it may be new. ok is false where neither holds; parent then
+// stays what the request is beside of.
+func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
+	req := parent.req
+	c.Session, c.Space, c.Method = "", "", ""
+	r = Resolved{scope: parent.scope, req: req, list: parent.list, items: parent.items, last: parent.last}
+	r.scope.Run = parent.ID.String()
+	switch {
+	case t.follow(&r, c, newTrail(&r, c, req), look):
+		if r.ID == parent.ID {
+			t.Ended(r, false, now)
+			return r, false
+		}
+	case first:
+		t.begin(&r, c, now)
+	default:
+		return r, false
+	}
+	t.Ended(parent, false, now)
+	r.Echoes = t.note(&r, req)
+	return r, true
 }
 
 // Bounds of the work on one request.
@@ -204,6 +228,15 @@ func firstWords(req *wire.Request) uint64 {
 		return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 	}
 	return 0
+}
+
+// about is what a conversation is about, in whose run.
+func (sc Scope) about(req *wire.Request) uint64 {
+	words := firstWords(req)
+	if sc.Run == "" {
+		return words
+	}
+	return addText(words^noText, sc.Run)
 }
 
 // note indexes what the request shows of the session, newest first, up to what is known already. It returns what looks

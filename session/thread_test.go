@@ -225,7 +225,7 @@ func TestThreadScopes(t *testing.T) {
 	w := newWorld(t)
 	a := w.ask(chat(t, user("go")), calls("toolu_01A09q90qw90lq917835"))
 	next := chat(t, user("go"), called("toolu_01A09q90qw90lq917835", "{}"), result("toolu_01A09q90qw90lq917835", "x"))
-	for _, sc := range []Scope{{"default", 2}, {"other", 1}} {
+	for _, sc := range []Scope{{Tenant: "default", Credential: 2}, {Tenant: "other", Credential: 1}} {
 		w.other("another key or tenant", a, w.th.Resolve(sc, Claim{}, next, w.now, nil))
 	}
 	w.same("the same", a, w.open(next))
@@ -295,7 +295,7 @@ func TestThreadNamed(t *testing.T) {
 	claim := Claim{Session: "ci-42", Space: SpaceName, Method: ByHeader}
 	a := w.th.Resolve(w.sc, claim, chat(t, user("go")), w.now, nil)
 	w.answer(a, calls(id))
-	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != Key("default", claim) {
+	if a.Name != "ci-42" || a.Method != ByHeader || a.New || a.ID != KeyOf("default", claim.Space, claim.Session) {
 		t.Errorf("named: %+v", a)
 	}
 	next := chat(t, user("go"), called(id, "{}"), result(id, "x"))

@@ -40,6 +40,9 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	if !req.Delta {
 		r.Calls, r.CallOrder = nil, nil // the history holds them
 	}
+	if r.Turns == 0 {
+		r.First = firstWords(req)
+	}
 	r.Turns++
 	r.From = r.Items
 	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false

@@ -116,10 +116,11 @@ func (s *Store) closeAll(ctx context.Context) bool {
 			return false
 		}
 		waiting := s.undelivered(s.batch)
+		units := s.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
 			at := touch{rows[i].Tenant, rows[i].ID}
-			if waiting[at] || s.isAside(at.tenant, at.id) {
+			if waiting[at] || s.isAside(at.tenant, at.id) || units[at] && s.inGrace(&rows[i]) {
 				continue
 			}
 			s.guardOn("close", at, "", func() {
@@ -176,6 +177,13 @@ type settling struct {
 // prepare makes the first settlement of a session.
 func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 	rec := s.closing(row)
+	if rec.Unit != "" {
+		if err := s.exchangeWithUnit(ctx, rec); err != nil {
+			s.opts.Failed("close", err)
+			return nil
+		}
+		rec.Assignment = bandit.Assignment{Excluded: true} // what was drawn for it is its unit's
+	}
 	entries, heard, err := s.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
 		s.opts.Failed("close", err)
@@ -223,6 +231,9 @@ func (s *Store) closing(row *session.Row) *session.Record {
 	defer ses.Unlock()
 	if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
 		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
+			if c.Shared() && c.StandIn == rec.StandIn && len(row.Data) > 0 {
+				c.Join(rec)
+			}
 			rec = c
 		}
 	}
@@ -280,6 +291,9 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		return nil
 	}
 	entries, heard, err := s.be.Heard(ctx, tenant, id)
+	if err == nil {
+		err = s.tellMembers(ctx, tenant, id, entries)
+	}
 	if err != nil {
 		s.opts.Failed("correct", err)
 		s.touch(tenant, id)

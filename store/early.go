@@ -83,11 +83,14 @@ func (s *Store) inMemory(tenant string, id session.ID) *session.Record {
 	}
 	ses.Lock() // not held any longer: requests of the session wait for it
 	defer ses.Unlock()
-	return &session.Record{ID: id, Tenant: tenant, Started: ses.Started, Turns: ses.Turns, Assignment: ses.Assignment.Clone()}
+	return &session.Record{ID: id, Tenant: tenant, Started: ses.Started, Turns: ses.Turns, Unit: ses.Unit, Assignment: ses.Assignment.Clone()}
 }
 
 // foreseen puts a session's reward of this moment in the place of the one before.
 func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
+	if rec.Unit != "" { // its unit was told as well
+		return
+	}
 	at := touch{rec.Tenant, rec.ID}
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()

@@ -57,6 +57,13 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 		if err != nil {
 			return 0, err
 		}
+		for _, id := range slices.Clone(ids) { // a run goes with all of its sessions
+			members, err := s.membersOf(ctx, tenant, id)
+			if err != nil {
+				return 0, err
+			}
+			ids = append(ids, members...)
+		}
 		e := session.Erasure{Tenant: tenant, IDs: ids, At: s.opts.Now()}
 		if err := s.announce(ctx, b, e); err != nil {
 			return 0, err
@@ -94,7 +101,7 @@ func Named(ctx context.Context, be interface {
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 }, tenant, name string,
 ) ([]session.ID, error) {
-	ids := session.Candidates(tenant, name)
+	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, 0, "s:"+name)
 	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})
 	if err != nil {

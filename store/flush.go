@@ -123,7 +123,7 @@ func (s *Store) stub(x *sample.Exchange) stub {
 	r := s.redactor
 	r.Fresh()
 	head := sample.Exchange{
-		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), RequestID: x.RequestID,
+		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), Run: r.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
 	return stub{ID: x.ID, Doc: head.AppendJSON(nil)}

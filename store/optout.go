@@ -68,6 +68,9 @@ func (s *Store) judged(ses *Session, x *sample.Exchange, out bool) {
 	}
 	ses.Judged(x.Turn, out)
 	ses.Asked = ses.Asked || out
+	if !out {
+		s.keepUnit(ses)
+	}
 	if ses.veiled.Swap(false) { // its row was written before this was known
 		s.dirtyMu.Lock()
 		if !ses.gone.Load() && ses.dirty.CompareAndSwap(false, true) {

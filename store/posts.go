@@ -29,17 +29,18 @@ const (
 // Posted is the answer to one feedback.
 type Posted struct {
 	Session string // the session's name; "" while parked
+	Run     string // the same of the run, where it is one that was rated
 	Status  Status
 }
 
 // Post takes one feedback in: joined to its session, or parked until what it speaks of lands. It is durable in the backend
-// when Post returns without an error. scope makes the echo key of what the post names.
-func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry) (Posted, error) {
+// when Post returns without an error. park is the echo key of what the post names; otherwise is tried when nobody has that.
+func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	e = s.cleanEntry(e)
 	for {
-		p, err := s.post(ctx, tenant, candidates, park, e)
+		p, err := s.post(ctx, tenant, candidates, park, e, otherwise)
 		if !errors.Is(err, session.ErrUnavailable) || s.down.Load() {
 			return p, err
 		}
@@ -52,21 +53,29 @@ func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID
 	}
 }
 
-func (s *Store) post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry) (Posted, error) {
+func (s *Store) post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise []session.ID) (Posted, error) {
 	for _, id := range candidates {
 		if len(candidates) > 1 && !s.live.has(id) {
 			continue // one of many things that a name may mean: past memory, the key below knows
 		}
-		name, ok, err := s.nameOf(ctx, tenant, id)
+		of, ok, err := s.known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err
 		}
 		if ok {
-			return s.join(ctx, tenant, id, name, e)
+			return s.join(ctx, tenant, of, e)
 		}
 	}
 	if p, ok, err := s.joinByKey(ctx, tenant, park, e); ok || err != nil {
 		return p, err
+	}
+	for _, id := range otherwise {
+		if of, ok, err := s.known(ctx, tenant, id); ok || err != nil {
+			if err != nil {
+				return Posted{}, err
+			}
+			return s.join(ctx, tenant, of, e)
+		}
 	}
 	if err := s.be.Park(ctx, tenant, park, e); err != nil {
 		return Posted{}, err
@@ -92,12 +101,12 @@ func (s *Store) joinByKey(ctx context.Context, tenant string, key session.EchoKe
 		ids = found[key]
 	}
 	for _, id := range ids {
-		name, ok, err := s.nameOf(ctx, tenant, id)
+		of, ok, err := s.known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, false, err
 		}
 		if ok {
-			p, err := s.join(ctx, tenant, id, name, e)
+			p, err := s.join(ctx, tenant, of, e)
 			return p, true, err
 		}
 	}
@@ -159,33 +168,24 @@ func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 	}
 }
 
-// nameOf tells a session's name, and whether the tenant has it.
-func (s *Store) nameOf(ctx context.Context, tenant string, id session.ID) (string, bool, error) {
-	if ses := s.live.peek(id); ses != nil {
-		defer ses.pins.Add(-1)
-		return ses.Name, ses.Tenant == tenant, nil
-	}
-	row, ok, err := s.be.Session(ctx, tenant, id)
-	if err != nil || !ok {
-		return "", false, err
-	}
-	rec, err := session.Decode(id, row.Data)
-	if err != nil {
-		return "", false, err
-	}
-	return rec.Name, true, nil
-}
-
 // join adds a feedback to a session, and lets its reward be looked at again.
-func (s *Store) join(ctx context.Context, tenant string, id session.ID, name string, e feedback.Entry) (Posted, error) {
-	if _, silent := s.unheard(ctx, tenant, id); silent {
-		return Posted{Session: name, Status: Ignored}, nil
+func (s *Store) join(ctx context.Context, tenant string, of member, e feedback.Entry) (Posted, error) {
+	p := Posted{Session: of.name, Run: of.run, Status: Joined}
+	if _, silent := s.unheard(ctx, tenant, of.id); silent {
+		p.Status = Ignored
+		return p, nil
 	}
-	if _, err := s.be.AddFeedback(ctx, tenant, id, []feedback.Entry{e}); err != nil {
+	entries := map[session.ID][]feedback.Entry{of.id: {e}}
+	if of.unit != (session.ID{}) {
+		entries[of.unit] = []feedback.Entry{e.OfMember(of.id.String())}
+	}
+	if _, err := s.be.AddFeedbackAll(ctx, tenant, entries); err != nil {
 		return Posted{}, err
 	}
-	s.touch(tenant, id)
-	return Posted{Session: name, Status: Joined}, nil
+	for id := range entries {
+		s.touch(tenant, id)
+	}
+	return p, nil
 }
 
 // unpark joins what waited for replies that have landed. It asks each time: what waits may have been parked by an earlier
@@ -226,6 +226,9 @@ func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.E
 	}
 	for id := range joined {
 		s.touch(tenant, id)
+		if err == nil {
+			err = s.tellUnit(ctx, tenant, id)
+		}
 	}
 	return err
 }

@@ -16,10 +16,10 @@ const (
 )
 
 // Publish lets the other replicas find a session in which something was decided, before the client has the whole answer: its
-// next turn may reach one of them at once. It judges the exchange as the recorder will, so that of what opted out nothing is
-// written. What fails comes with the next batch as ever. waited is what the request has waited for the backend before. On a
-// backend that is this process' own there is nothing to do.
-func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string, waited time.Duration) {
+// next turn may reach one of them at once. unit is what it draws through, nil: itself. It judges the exchange as the recorder will,
+// so that of what opted out nothing is written. What fails comes with the next batch as ever. waited is what the request has waited
+// for the backend before. On a backend that is this process' own there is nothing to do.
+func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !s.Shared() || s.down.Load() || s.overdue.Load() > mostOverdue {
 		return
 	}
@@ -27,9 +27,16 @@ func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string, wai
 	if s.optedOut(x, answered) {
 		return
 	}
-	row, ok := s.encodeWith(redact.New(s.opts.Personal), ses) // the recorder has its own
+	redactor := redact.New(s.opts.Personal) // the recorder has its own
+	row, ok := s.encodeWith(redactor, ses)
 	if !ok {
 		return
+	}
+	rows := []session.Row{row}
+	if unit != nil {
+		if row, ok := s.encodeWith(redactor, unit); ok {
+			rows = append(rows, row)
+		}
 	}
 	there := make(chan struct{})
 	s.publishing.Go(func() {
@@ -41,7 +48,7 @@ func (s *Store) Publish(ses *Session, x *sample.Exchange, answered []string, wai
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
-		if err := s.be.Write(ctx, session.Batch{Rows: []session.Row{row}, Echoes: keys}); err != nil {
+		if err := s.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys}); err != nil {
 			s.opts.Failed("publish", err)
 		}
 	})

@@ -97,6 +97,7 @@ func cutText(b []byte) (text, rest []byte, err error) {
 const (
 	rowClosed  = 1
 	rowStandIn = 2
+	rowUnit    = 4
 )
 
 func appendRow(b []byte, r *session.Row) []byte {
@@ -110,6 +111,9 @@ func appendRow(b []byte, r *session.Row) []byte {
 	if r.StandIn {
 		flag |= rowStandIn
 	}
+	if r.Unit {
+		flag |= rowUnit
+	}
 	return append(append(b, flag), r.Data...)
 }
 
@@ -121,7 +125,7 @@ func readRow(b []byte) (r session.Row, err error) {
 	r.Tenant = string(tenant)
 	b = b[copy(r.ID[:], b):]
 	r.Started, r.Seen, r.Closed = readTime(b), readTime(b[8:]), b[16]&rowClosed != 0
-	r.StandIn = b[16]&rowStandIn != 0
+	r.StandIn, r.Unit = b[16]&rowStandIn != 0, b[16]&rowUnit != 0
 	r.Data = append([]byte(nil), b[17:]...)
 	return r, nil
 }

@@ -13,7 +13,7 @@ import (
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
 func (s *Store) redact(r *redact.Redactor, x *sample.Exchange) {
 	r.Fresh()
-	x.SessionName = r.Text(x.SessionName)
+	x.SessionName, x.Run = r.Text(x.SessionName), r.Text(x.Run)
 	x.Redact(r)
 	for _, n := range x.Redacted {
 		s.Tally.Redactions.Add(int64(n))
@@ -49,6 +49,10 @@ func (s *Store) encodeWith(r *redact.Redactor, ses *Session) (session.Row, bool)
 		return session.Row{}, false
 	}
 	ses.veiled.Store(len(ses.Unjudged) > 0)
+	if ses.IsRun && !ses.Kept { // all that was said in it so far opted out, or is not judged
+		ses.mute.Store(true)
+		return session.Row{}, false
+	}
 	silent := ses.Silent()
 	ses.mute.Store(silent && !(ses.Asked && s.hushed.add(ses.ID, ses.Turns, ses.Items)))
 	if silent || !ses.Told() {

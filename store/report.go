@@ -92,6 +92,9 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
 	if err != nil {
 		return nil
 	}
+	if rec.Unit != "" { // its unit counts
+		return nil
+	}
 	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return nil

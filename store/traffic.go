@@ -55,6 +55,9 @@ func (s *Store) tell(ctx context.Context, signals []signal) error {
 		byTenant[sg.tenant][sg.id] = append(byTenant[sg.tenant][sg.id], sg.entry)
 	}
 	for tenant, entries := range byTenant {
+		s.tellUnits(ctx, tenant, entries)
+	}
+	for tenant, entries := range byTenant {
 		err := s.guardErr("implicit", func() error { _, err := s.be.AddFeedbackAll(ctx, tenant, entries); return err })
 		if poisoned(err) {
 			err = s.tellEach(ctx, tenant, entries)

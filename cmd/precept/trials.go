@@ -21,7 +21,9 @@ func exportTrials(ctx context.Context, e evidence, x *sample.Exporter, f *sample
 		if err != nil {
 			return err
 		}
+		run := runOf(r)
 		for _, t := range trials(r, a, as) {
+			t.Run = run
 			if f.Lesson != "" && t.Slug != f.Lesson {
 				continue
 			}
@@ -47,6 +49,14 @@ func assignmentOf(r session.Row, a session.Applied) (*bandit.Assignment, error) 
 		return nil, err
 	}
 	return &record.Assignment, nil
+}
+
+// runOf is the name of a run, "" of a session.
+func runOf(r session.Row) string {
+	if rec, err := session.Decode(r.ID, r.Data); err == nil && rec.IsRun {
+		return rec.Name
+	}
+	return ""
 }
 
 // trials are a session's coins. A session outside of the experiment, or in which nothing matched, has none.

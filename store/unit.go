@@ -1,0 +1,292 @@
+package store
+
+import (
+	"context"
+	"maps"
+	"slices"
+	"time"
+
+	"precept/feedback"
+	"precept/session"
+)
+
+// A unit is what is randomised where several sessions belong together: a run, or a named session with its sub-agents. Its row has
+// the draws and one reward. What is said of a member counts for the unit, and what is said of the unit is said of each member:
+//
+//   - an entry of a member goes into the unit's set in the same step, without its words;
+//   - an entry of the unit goes to the members when they close, and to those that have closed when it is corrected.
+//
+// Both may be repeated at will: the ids follow from what is copied.
+
+// memberStep is how many members are told in one step.
+const memberStep = 256
+
+// mostSignals is how many of a unit's members let it know what the traffic says of them; of all, what people say.
+const mostSignals = 1024
+
+// member is who a session is, for feedback.
+type member struct {
+	id      session.ID
+	unit    session.ID // none: its own
+	seat    int
+	members int
+	name    string
+	run     string // its name, of a run's own row
+	started time.Time
+}
+
+// known says who a session is, and whether the tenant has it.
+func (s *Store) known(ctx context.Context, tenant string, id session.ID) (member, bool, error) {
+	if ses := s.live.peek(id); ses != nil {
+		defer ses.pins.Add(-1)
+		ses.Lock()
+		defer ses.Unlock()
+		return memberOf(ses.Record), ses.Tenant == tenant, nil
+	}
+	row, ok, err := s.be.Session(ctx, tenant, id)
+	if err != nil || !ok {
+		return member{}, false, err
+	}
+	rec, err := session.Decode(id, row.Data)
+	if err != nil {
+		return member{}, false, err
+	}
+	return memberOf(rec), true, nil
+}
+
+func memberOf(rec *session.Record) member {
+	m := member{id: rec.ID, seat: rec.Seat, members: rec.Members, name: rec.Name, started: rec.Started}
+	m.unit, _ = rec.UnitID()
+	if rec.IsRun {
+		m.name, m.run = "", rec.Name
+	}
+	return m
+}
+
+// Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is nobody else's yet.
+func (s *Store) Enlist(unit *Session, rec *session.Record) {
+	unit.Lock()
+	defer unit.Unlock()
+	unit.Enlist(rec)
+}
+
+// keepUnit notes that something of the session's run may be kept, so that the run has a row. The caller has locked the session.
+func (s *Store) keepUnit(ses *Session) {
+	id, ok := ses.UnitID()
+	if !ok {
+		return
+	}
+	unit := s.live.peek(id)
+	if unit == nil {
+		return
+	}
+	defer unit.pins.Add(-1)
+	unit.Lock()
+	news := unit.IsRun && !unit.Kept
+	unit.Kept = unit.Kept || news
+	unit.Unlock()
+	if !news {
+		return
+	}
+	unit.mute.Store(false)
+	s.dirtyMu.Lock()
+	defer s.dirtyMu.Unlock()
+	if !unit.gone.Load() && unit.dirty.CompareAndSwap(false, true) {
+		s.dirty = append(s.dirty, unit)
+	}
+}
+
+// tellUnits adds to what the traffic says of members what it says of their units. Of those that cannot be asked just now the closing
+// will tell.
+func (s *Store) tellUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
+	for _, id := range slices.Collect(maps.Keys(entries)) {
+		of, ok, err := s.known(ctx, tenant, id)
+		if err != nil || !ok || of.unit == (session.ID{}) {
+			continue
+		}
+		if list := ofMember(&of, entries[id]); len(list) > 0 {
+			entries[of.unit] = append(entries[of.unit], list...)
+		}
+	}
+}
+
+// ofMember are a member's own entries as its unit counts them.
+func ofMember(of *member, entries []feedback.Entry) (list []feedback.Entry) {
+	for i := range entries {
+		if e := &entries[i]; e.Via == "" && (e.Rule == "" || of.seat <= mostSignals) {
+			list = append(list, e.OfMember(of.id.String()))
+		}
+	}
+	return list
+}
+
+// tellUnit lets the unit of a session know what the session was told, where it has one.
+func (s *Store) tellUnit(ctx context.Context, tenant string, id session.ID) error {
+	of, ok, err := s.known(ctx, tenant, id)
+	if err != nil || !ok || of.unit == (session.ID{}) {
+		return err
+	}
+	return s.addToUnit(ctx, tenant, &of)
+}
+
+func (s *Store) addToUnit(ctx context.Context, tenant string, of *member) error {
+	entries, err := s.be.Feedback(ctx, tenant, of.id)
+	if err != nil {
+		return err
+	}
+	list := ofMember(of, entries)
+	if len(list) == 0 {
+		return nil
+	}
+	changed, err := s.be.AddFeedback(ctx, tenant, of.unit, list)
+	if changed > 0 {
+		s.touch(tenant, of.unit)
+	}
+	return err
+}
+
+// exchangeWithUnit is done when a member closes: its unit hears what it was told, in case it has not, and it hears what was said of
+// the unit.
+func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
+	of := memberOf(rec)
+	if err := s.addToUnit(ctx, rec.Tenant, &of); err != nil {
+		return err
+	}
+	said, err := s.be.Feedback(ctx, rec.Tenant, of.unit)
+	if err != nil {
+		return err
+	}
+	list := ofUnit(of.unit, said)
+	if len(list) == 0 {
+		return nil
+	}
+	_, err = s.be.AddFeedback(ctx, rec.Tenant, of.id, list)
+	return err
+}
+
+// ofUnit are the entries that speak of a unit as a whole, as its members have them.
+func ofUnit(unit session.ID, entries []feedback.Entry) (list []feedback.Entry) {
+	for i := range entries {
+		if e := &entries[i]; e.Via == "" && e.Rule == "" {
+			list = append(list, e.OfUnit(unit.String()))
+		}
+	}
+	return list
+}
+
+// tellMembers lets the members of a closed unit know what was said of it. Those that have not closed will ask.
+func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) error {
+	list := ofUnit(id, entries)
+	if len(list) == 0 {
+		return nil
+	}
+	of, ok, err := s.known(ctx, tenant, id)
+	if err != nil || !ok || of.members == 0 {
+		return err
+	}
+	return s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
+		told := make(map[session.ID][]feedback.Entry, len(ids))
+		for _, one := range ids {
+			told[one] = list
+		}
+		changed, err := s.be.AddFeedbackAll(ctx, tenant, told)
+		for one := range changed {
+			s.touch(tenant, one)
+		}
+		return err
+	})
+}
+
+// unitGrace is how long a unit that is due waits for what its members are saying: there may always be one.
+const unitGrace = 5 * time.Second
+
+// unitsOf are the units of sessions of which something is on its way to the backend.
+func (s *Store) unitsOf(waiting map[touch]bool) map[touch]bool {
+	units := map[touch]bool{}
+	for at := range waiting {
+		if ses := s.live.peek(at.id); ses != nil {
+			if id, ok := ses.UnitID(); ok {
+				units[touch{at.tenant, id}] = true
+			}
+			ses.pins.Add(-1)
+		}
+	}
+	return units
+}
+
+// inGrace says whether a session that is due may still wait for what its members are saying.
+func (s *Store) inGrace(row *session.Row) bool {
+	return s.opts.Now().Sub(row.Started) < s.opts.CloseAfter+unitGrace
+}
+
+// eachMember goes through a unit's members, some at a time.
+func (s *Store) eachMember(ctx context.Context, tenant string, of *member, use func(ids []session.ID) error) error {
+	for from := 1; from <= of.members; from += memberStep {
+		keys := make([]session.EchoKey, 0, memberStep)
+		for seat := from; seat < from+memberStep && seat <= of.members; seat++ {
+			keys = append(keys, session.SeatKey(tenant, of.id, seat))
+		}
+		found, err := s.be.FindEcho(ctx, tenant, keys)
+		if err != nil {
+			return err
+		}
+		var ids []session.ID
+		for _, key := range keys {
+			ids = append(ids, found[key]...)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := use(ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// membersOf are the sessions that draw through a session.
+func (s *Store) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
+	of, ok, err := s.known(ctx, tenant, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	err = s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
+		all = append(all, ids...)
+		return nil
+	})
+	return all, err
+}
+
+// Rejoin reads a unit anew where other replicas may draw for it as well: what one of them has decided holds here, too. When the
+// backend does not answer in time, what is in memory has to do; the coins are the same.
+func (s *Store) Rejoin(ctx context.Context, unit *Session) {
+	if !s.Shared() && !unit.Unsure() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+	defer cancel()
+	row, ok, err := s.be.Session(ctx, unit.Tenant, unit.ID)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return
+	}
+	if !ok {
+		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
+		return
+	}
+	rec, err := session.Decode(unit.ID, row.Data)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		return
+	}
+	rec.Closed = rec.Closed || row.Closed
+	unit.Lock()
+	defer unit.Unlock()
+	unit.unsure.Store(false)
+	if unit.StandIn && !rec.StandIn {
+		unit.Adopt(rec)
+		unit.Assignment.Excluded, unit.Dirty, unit.Kept = true, true, true
+		return
+	}
+	unit.Join(rec)
+}
