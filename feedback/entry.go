@@ -54,7 +54,7 @@ type Entry struct {
 	Details    json.RawMessage `json:"details,omitempty"`
 	Rule       string          `json:"rule,omitempty"` // implicit: the rule that read it
 	Turn       int             `json:"turn,omitempty"`
-	Via        string          `json:"via,omitempty"` // what it was said of, where that is another one than whose it is: a member of the run, or its run
+	Via        string          `json:"via,omitempty"`  // what it was said of, where that is another one than whose it is: a member of the run, or its run
 	Hash       string          `json:"hash,omitempty"` // of the content, see ContentHash; breaks ties between entries of one id and one time
 }
 

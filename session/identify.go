@@ -89,7 +89,7 @@ func (c *Claim) loose() bool {
 			}
 		}
 		return true
-	case SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity, SpaceHelicone,
+	case SpaceRun, SpaceName, SpaceClaude, SpaceCodexSession, SpaceCodexThread, SpaceXSession, SpaceUnderscore, SpaceAffinity, SpaceHelicone,
 		SpaceLiteLLM, SpaceAgent, SpaceUserID:
 	}
 	return false
