@@ -275,16 +275,19 @@ func (t *turn) open(now time.Time, late bool) {
 }
 
 // apart gives a request a session of its own that shares nothing with the one that is stored under its name: the name is that of an
-// application, and what the threader knew of it went with a restart.
+// application, and what the threader knew of it went with a restart. So it does where the conversation goes on in another run: what
+// was drawn for one says nothing of the other.
 func (t *turn) apart(now time.Time) {
-	if t.ses == nil || !t.found.Loose {
+	if t.ses == nil || !t.found.Loose && !t.elsewhere() {
 		return
 	}
-	t.ses.Lock()
-	shares := t.ses.Shares(t.req)
-	t.ses.Unlock()
-	if shares {
-		return
+	if t.found.Loose {
+		t.ses.Lock()
+		shares := t.ses.Shares(t.req)
+		t.ses.Unlock()
+		if shares {
+			return
+		}
 	}
 	t.p.opts.Store.Release(t.ses, store.Unchanged)
 	t.ses, t.moved = nil, false

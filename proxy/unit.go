@@ -38,6 +38,11 @@ func (t *turn) leave() {
 	}
 }
 
+// elsewhere says that the session that was found is one of another run than the request says.
+func (t *turn) elsewhere() bool {
+	return t.claim.Run != "" && t.ses.Unit != "" && t.ses.Unit != session.RunKey(t.who.tenant, t.claim.Run).String()
+}
+
 // join pins the unit of a session that is known.
 func (t *turn) join(now time.Time) {
 	id, ok := t.ses.UnitID()

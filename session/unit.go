@@ -115,6 +115,9 @@ func Merged(old, row Row) (Row, error) {
 		return old, nil
 	}
 	rec.Join(was)
+	if rec.Seen.Before(old.Seen) {
+		rec.Seen = old.Seen
+	}
 	data, err := rec.Encode()
 	if err != nil {
 		return row, err

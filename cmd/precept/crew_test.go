@@ -15,6 +15,7 @@ import (
 	"time"
 
 	"precept/report"
+	"precept/store/storetest"
 )
 
 // crewModel is a model that notes which lessons each agent of each run was shown.
@@ -211,24 +212,38 @@ func TestARunIsOneUnit(t *testing.T) {
 	for i := runs - 24; i < runs; i++ {
 		goOn(i)
 	}
-	for i := range runs {
+	rateCrews(t, func(int) string { return p.Data }, agents)
+	again(func() { _ = p.cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // everything is older than that
+	closedCrews(t, p, m, agents, "--data-dir", dir)
+	if len(m.fields) > 0 {
+		t.Error("precept's own headers went upstream:", m.fields)
+	}
+}
+
+// rateCrews rates every second run as a whole, and of the others the agents, by the same rater.
+func rateCrews(t *testing.T, at func(i int) string, agents [][2]*crewAgent) {
+	t.Helper()
+	for i := range agents {
 		run := agents[i][0].run
 		bodies := []string{fmt.Sprintf(`{"id":"f","run_id":%q,"source":"user","type":"score","score":0.75}`, run)}
 		if i%2 == 1 { // the members are rated, each by the same rater
 			bodies = nil
 			for k, score := range []string{"1", "0"} {
-				name := sessionOf(t, p.Data, agents[i][k])
+				name := sessionOf(t, at(i+k), agents[i][k])
 				bodies = append(bodies, fmt.Sprintf(`{"id":"f","session_id":%q,"source":"user","type":"score","score":%s,"rater":"ann"}`, name, score))
 			}
 		}
 		for _, body := range bodies {
-			if status, answer := post(t, p.Data+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
+			if status, answer := post(t, at(i)+"/v1/feedback", nil, body); status != http.StatusAccepted || !strings.Contains(answer, "joined") {
 				t.Fatal(status, answer)
 			}
 		}
 	}
-	again(func() { _ = p.cmd.Process.Signal(os.Interrupt) }, "--reward-close-after", "1s") // everything is older than that
-	verb := []string{"--data-dir", dir}
+}
+
+// closedCrews waits until all runs are closed and counted, and checks everything.
+func closedCrews(t *testing.T, p *process, m *crewModel, agents [][2]*crewAgent, verb ...string) {
+	t.Helper()
 	var r report.Report
 	p.eventually("all runs to be closed", func() bool {
 		closed := 0
@@ -237,7 +252,7 @@ func TestARunIsOneUnit(t *testing.T) {
 				closed++
 			}
 		}
-		return closed == runs
+		return closed == len(agents)
 	})
 	p.eventually("the report to count them", func() bool {
 		req, _ := http.NewRequestWithContext(t.Context(), http.MethodGet, p.Admin+"/api/report", http.NoBody)
@@ -251,13 +266,51 @@ func TestARunIsOneUnit(t *testing.T) {
 		if err := json.NewDecoder(res.Body).Decode(&r); err != nil {
 			t.Fatal(err)
 		}
-		return r.Global.NTreated+r.Global.NControl == runs
+		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
 	checkCrews(t, m, agents, crewTrials(t, verb...), &r)
-	checkCrewSamples(t, mustVerb(t, append([]string{"export"}, verb...)...), runs)
-	if len(m.fields) > 0 {
-		t.Error("precept's own headers went upstream:", m.fields)
+	checkCrewSamples(t, mustVerb(t, append([]string{"export"}, verb...)...), len(agents))
+}
+
+// Agents of a run on two replicas, by turns and at the same moment: they are one unit all the same.
+func TestARunOverReplicas(t *testing.T) {
+	t.Parallel()
+	server := storetest.StartRedis(t)
+	m, lessons := newCrewModel(t), crewLessons(t)
+	const runs = 60
+	begin := func(flags ...string) (fleet []*process) {
+		for range 2 {
+			dir := t.TempDir()
+			flags := append(crewFlags(m, lessons, "--store-url", server.URL()), flags...)
+			fleet = append(fleet, launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, flags...).ready(dir))
+		}
+		return fleet
 	}
+	fleet := begin()
+	agents := make([][2]*crewAgent, runs)
+	for i := range runs {
+		run := fmt.Sprintf("ci-%d", i)
+		agents[i] = [2]*crewAgent{newCrewAgent(run, "writer"), newCrewAgent(run, "reader")}
+		a, b := fleet[i%2].Data, fleet[(i+1)%2].Data
+		if i%3 == 0 { // at the same moment
+			var both sync.WaitGroup
+			both.Go(func() { agents[i][0].says(t, a, topics(i, i+12), false) })
+			both.Go(func() { agents[i][1].says(t, b, topics(i+6, i+18), false) })
+			both.Wait()
+		} else {
+			agents[i][0].says(t, a, topics(i, i+12), i%2 == 0)
+			agents[i][1].says(t, b, topics(i+6, i+18), i%2 == 0)
+		}
+		agents[i][0].says(t, b, topics(i+12, i+20), i%2 == 0)
+		agents[i][1].says(t, a, topics(i, i+6), i%2 == 0)
+	}
+	rateCrews(t, func(i int) string { return fleet[i%2].Data }, agents)
+	for _, p := range fleet {
+		_ = p.cmd.Process.Signal(os.Interrupt)
+		<-p.end
+	}
+	p := begin("--reward-close-after", "1s")[0]
+	closedCrews(t, p, m, agents, "--store-url", server.URL())
 }
 
 // sessionOf asks what an agent's session is called, by going on with it.

@@ -27,7 +27,7 @@ const maxCorrection = 64 << 10
 // feedbackFlags are one feedback.
 type feedbackFlags struct {
 	at                                         dataFlags
-	session, request, response, sample         string
+	session, run, request, response, sample    string
 	score                                      float64
 	approve, reject                            bool
 	correct, comment, source, rater, label, id string
@@ -45,9 +45,9 @@ func (f *dataFlags) add(c *cobra.Command) {
 func (w *world) feedback() *cobra.Command {
 	var f feedbackFlags
 	c := &cobra.Command{
-		Use:   "feedback --session|--request|--response|--sample ID --score N|--approve|--reject|--correct FILE",
-		Short: "Say what a session was worth, for scripts and CI",
-		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the id in the model's own answer (chatcmpl-, resp_, msg_); within precept run the session is PRECEPT_SESSION unless another one is named. " +
+		Use:   "feedback --session|--run|--request|--response|--sample ID --score N|--approve|--reject|--correct FILE",
+		Short: "Say what a session or a run was worth, for scripts and CI",
+		Long: "Feedback posts to /v1/feedback of a running precept. A response is named by the id in the model's own answer (chatcmpl-, resp_, msg_); within precept run it is the run (PRECEPT_RUN), or the session that it was given (PRECEPT_SESSION), unless something else is named. " +
 			"--source user is a person's word and outweighs a verifier's (system), which outweighs what the traffic says.",
 		Args: arguments(cobra.NoArgs),
 	}
@@ -55,6 +55,7 @@ func (w *world) feedback() *cobra.Command {
 	f.at.add(c)
 	s := c.Flags()
 	s.StringVar(&f.session, "session", "", "the session, as its client named it or as precept did")
+	s.StringVar(&f.run, "run", "", "the run, as its client named it: all of its sessions")
 	s.StringVar(&f.request, "request", "", "the request (Precept-Request-Id)")
 	s.StringVar(&f.response, "response", "", "the id in the model's answer")
 	s.StringVar(&f.sample, "sample", "", "the sample")
@@ -96,10 +97,10 @@ func (w *world) runFeedback(ctx context.Context, flags *configFlags, f *feedback
 		return writeJSON(w.out, answer)
 	}
 	if answer.Status == "parked" {
-		_, err = fmt.Fprintln(w.out, "parked: it joins its session when that is stored")
+		_, err = fmt.Fprintln(w.out, "parked: it joins what it is about when that is stored")
 		return err
 	}
-	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+answer.Session))
+	_, err = fmt.Fprintln(w.out, strings.TrimSpace(answer.Status+" "+answer.Session+answer.Run))
 	return err
 }
 
@@ -107,20 +108,17 @@ func (w *world) runFeedback(ctx context.Context, flags *configFlags, f *feedback
 func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 	body := map[string]any{"source": f.source}
 	targets := 0
-	for key, value := range map[string]string{"session_id": f.session, "request_id": f.request, "response_id": f.response, "sample_id": f.sample} {
+	for key, value := range map[string]string{"session_id": f.session, "run_id": f.run, "request_id": f.request, "response_id": f.response, "sample_id": f.sample} {
 		if value != "" {
 			body[key] = value
 			targets++
 		}
 	}
 	if targets == 0 {
-		if session, _ := w.env("PRECEPT_SESSION"); session != "" {
-			body["session_id"] = session
-			targets++
-		}
+		targets = w.withinRun(body)
 	}
 	if targets != 1 {
-		return nil, errors.New("name one of --session, --request, --response and --sample")
+		return nil, errors.New("name one of --session, --run, --request, --response and --sample")
 	}
 	says := 0
 	for kind, said := range map[string]bool{"score": f.scored, "approval": f.approve, "rejection": f.reject, "correction": f.correct != ""} {
@@ -151,6 +149,19 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 		}
 	}
 	return body, nil
+}
+
+// withinRun names what precept run has started, where the verb runs within it.
+func (w *world) withinRun(body map[string]any) (targets int) {
+	if run, _ := w.env("PRECEPT_RUN"); run != "" {
+		body["run_id"] = run
+		return 1
+	}
+	if session, _ := w.env("PRECEPT_SESSION"); session != "" {
+		body["session_id"] = session
+		return 1
+	}
+	return 0
 }
 
 // correction reads what would have been right: a JSON value as it is, anything else as text.
@@ -184,6 +195,7 @@ func (w *world) correction(file string) (any, error) {
 type posted struct {
 	ID      string `json:"id"`
 	Session string `json:"session_id,omitempty"`
+	Run     string `json:"run_id,omitempty"`
 	Status  string `json:"status"`
 }
 

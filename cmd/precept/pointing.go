@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +24,8 @@ type pointing struct {
 	cfg     *configs.Config
 	data    string // precept's data listener
 	agent   string
-	session string
+	run     string // the run that all of the command's agents belong to; "" none
+	session string // the one session that they all are; "" they are told apart
 	args    []string
 	env     map[string]string // as the agent will have it
 	home    string
@@ -35,7 +37,13 @@ type pointing struct {
 // base is the address that says who speaks. An upstream is named where the routes would choose another one.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
-	said := "agent=" + escape(p.agent) + ",session=" + escape(p.session)
+	said := "agent=" + escape(p.agent)
+	if p.run != "" {
+		said += ",run=" + escape(p.run)
+	}
+	if p.session != "" {
+		said += ",session=" + escape(p.session)
+	}
 	if upstream != "" {
 		said += ",upstream=" + escape(upstream)
 	}
@@ -57,7 +65,10 @@ func (p *pointing) point() error {
 			p.env[name] = strings.TrimPrefix(p.env[name]+","+at.Hostname(), ",")
 		}
 	}
-	p.env["PRECEPT_SESSION"], p.env["PRECEPT_URL"] = p.session, p.data
+	p.env["PRECEPT_SESSION"], p.env["PRECEPT_URL"] = cmp.Or(p.session, p.run), p.data
+	if p.run != "" {
+		p.env["PRECEPT_RUN"] = p.run
+	}
 	switch programName(p.args) {
 	case "codex":
 		return p.codex()

@@ -60,6 +60,23 @@ func TestPointAnything(t *testing.T) {
 	}
 }
 
+// A run and a session have places of their own in the path and in the environment.
+func TestPointRun(t *testing.T) {
+	for _, c := range []struct{ run, session, base, inSession string }{
+		{"ci/7", "", "http://h/p/agent=a,run=ci%2F7", "ci/7"},
+		{"r", "s,1", "http://h/p/agent=a,run=r,session=s%2C1", "s,1"},
+		{"", "s", "http://h/p/agent=a,session=s", "s"},
+	} {
+		p := &pointing{data: "http://h", agent: "a", run: c.run, session: c.session, args: []string{"x"}, env: map[string]string{}, cfg: &configs.Config{}}
+		if err := p.point(); err != nil {
+			t.Fatal(err)
+		}
+		if p.env["OPENAI_BASE_URL"] != c.base+"/v1" || p.env["PRECEPT_RUN"] != c.run || p.env["PRECEPT_SESSION"] != c.inSession {
+			t.Errorf("%+v: %v", c, p.env)
+		}
+	}
+}
+
 func TestPointCodex(t *testing.T) {
 	p, _ := pointed(t, "codex exec x", nil)
 	if got := strings.Join(p.args, " "); got != `codex -c openai_base_url="`+pathed+`/v1" exec x` {

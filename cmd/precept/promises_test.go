@@ -129,7 +129,7 @@ func gatherPromises(t *testing.T) *promises {
 		}
 		p.sections[parts[0]] = true
 	}
-	for _, extra := range []string{"PRECEPT_CONFIG", "PRECEPT_ADMIN_TOKEN", "PRECEPT_SESSION", "PRECEPT_URL", "PRECEPT_KEY"} {
+	for _, extra := range []string{"PRECEPT_CONFIG", "PRECEPT_ADMIN_TOKEN", "PRECEPT_SESSION", "PRECEPT_RUN", "PRECEPT_URL", "PRECEPT_KEY"} {
 		p.env[extra] = true
 	}
 	for _, chaos := range []string{"PRECEPT_CHAOS"} { // of make chaos

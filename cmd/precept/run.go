@@ -19,10 +19,10 @@ import (
 
 // runFlags are the verb's own.
 type runFlags struct {
-	at             dataFlags
-	verify         string
-	record         bool
-	session, agent string
+	at                  dataFlags
+	verify              string
+	record              bool
+	run, session, agent string
 }
 
 func (w *world) runVerb() *cobra.Command {
@@ -30,9 +30,9 @@ func (w *world) runVerb() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "run [flags] -- AGENT ...",
 		Short: "Run an agent through precept, and tell how it went",
-		Long: "Run starts an unmodified agent whose requests go through precept, in one session: the variables that agents read for a base URL are set for that process alone, and where an agent wants more " +
+		Long: "Run starts an unmodified agent whose requests go through precept, in one run: each agent of the command has a session of its own, and what is drawn for one is drawn for all of them. The variables that agents read for a base URL are set for that process alone, and where an agent wants more " +
 			"(codex, opencode, pi, qwen, Continue), its own flags or an edited copy of its settings say it; nothing of yours is changed. The running precept of the data directory is used; where none runs, one is started for as long as the agent runs, and says what it has to say in run.log of the data directory. " +
-			"With --verify a shell command judges the work when the agent has ended, and the verdict is the session's feedback. The exit status is the agent's.",
+			"With --verify a shell command judges the work when the agent has ended, and the verdict is the run's feedback. The exit status is the agent's.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	flags := addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
@@ -40,7 +40,8 @@ func (w *world) runVerb() *cobra.Command {
 	f.at.add(c)
 	c.Flags().StringVar(&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good")
 	c.Flags().BoolVar(&f.record, "record", false, "record what the verifier complains of in AGENT.md")
-	c.Flags().StringVar(&f.session, "session", "", "the session's name (one is made)")
+	c.Flags().StringVar(&f.run, "run", "", "the run's name (one is made, unless the session has one)")
+	c.Flags().StringVar(&f.session, "session", "", "one session's name for all that the command asks; its sub-agents are told apart by their tools")
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent's name (the program's)")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if f.record && f.verify == "" {
@@ -91,7 +92,7 @@ func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, a
 		return &codedError{code: o.code, err: fmt.Errorf("the agent cannot be run: %w", o.broken)}
 	}
 	if o.sent == 0 || o.sent == syscall.SIGUSR1 || o.sent == syscall.SIGUSR2 { // whoever stops an agent does not ask how it went
-		w.judge(ctx, cfg, f, base, p.session)
+		w.judge(ctx, cfg, f, p)
 	}
 	if o.code != 0 {
 		return &codedError{code: o.code}
@@ -101,7 +102,7 @@ func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, a
 
 // pointing says who runs, and where.
 func (w *world) pointing(cfg *configs.Config, f *runFlags, base string, args []string) (*pointing, error) {
-	p := &pointing{cfg: cfg, data: base, args: args, session: f.session, agent: f.agent, env: map[string]string{}, notes: w.err}
+	p := &pointing{cfg: cfg, data: base, args: args, run: f.run, session: f.session, agent: f.agent, env: map[string]string{}, notes: w.err}
 	for _, pair := range os.Environ() {
 		name, value, _ := strings.Cut(pair, "=")
 		p.env[name] = value
@@ -109,12 +110,12 @@ func (w *world) pointing(cfg *configs.Config, f *runFlags, base string, args []s
 	if p.agent == "" {
 		p.agent = programName(args)
 	}
-	if p.session == "" {
+	if p.run == "" && p.session == "" {
 		var b [8]byte
 		if _, err := io.ReadFull(w.random, b[:]); err != nil {
-			return nil, fmt.Errorf("make a session's name: %w", err)
+			return nil, fmt.Errorf("make a run's name: %w", err)
 		}
-		p.session = "run-" + hex.EncodeToString(b[:])
+		p.run = "run-" + hex.EncodeToString(b[:])
 	}
 	var err error
 	if p.work, err = os.Getwd(); err != nil {
@@ -133,7 +134,7 @@ func environment(env map[string]string) []string {
 }
 
 // judge runs the verifier and posts what it says. Nothing of it changes how the agent ended.
-func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, base, session string) {
+func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *pointing) {
 	if f.verify == "" {
 		return
 	}
@@ -145,24 +146,29 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, bas
 	}
 	v.Command = []string{f.verify}
 	body := map[string]any{
-		"session_id": session, "source": "system", "type": "score", "score": 0.0, "rater": "precept run",
+		"source": "system", "type": "score", "score": 0.0, "rater": "precept run",
 		"details": map[string]any{"verifier": f.verify, "exit_code": v.ExitCode, "failures": len(v.Failures)},
 	}
 	if v.ExitCode == 0 {
 		body["score"] = 1.0
 	}
+	what, name := "run", p.run
+	if name == "" {
+		what, name = "session", p.session
+	}
+	body[what+"_id"] = name
 	if f.record && v.ExitCode != 0 {
 		at := ledgerFlags{file: cfg.Ledger.File}
-		w.recordFailures(ctx, at.open(w), session, v)
+		w.recordFailures(ctx, at.open(w), name, v)
 		w.tellVerified(v, false)
 	}
-	answer, err := w.postFeedback(ctx, base, w.credential(cfg, &f.at), body)
+	answer, err := w.postFeedback(ctx, p.data, w.credential(cfg, &f.at), body)
 	if err != nil {
 		fmt.Fprintln(w.err, "precept: the verdict could not be posted:", err)
 		return
 	}
 	verdict := map[bool]string{true: "passed", false: "failed"}[v.ExitCode == 0]
-	fmt.Fprintf(w.err, "precept: the verifier %s; session %s (%s)\n", verdict, session, answer.Status)
+	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, what, name, answer.Status)
 }
 
 // ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals (they are the agent's), and

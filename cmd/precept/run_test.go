@@ -100,6 +100,32 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// Without a session's name the command's agents are one run: each conversation is a session of its own, and the verdict is the run's.
+func TestRunIsARun(t *testing.T) {
+	m := newModel(t, []step{{Text: "Done."}})
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir, data := t.TempDir(), t.TempDir()
+	flags := append(always(m, lessonDir(t)), "--reward-close-after", "1s")
+	start(t, data, flags...)
+	args := append(append([]string{"run"}, flags...), "--data-dir", data, "--run", "ci-7", "--verify", "exit 1", "--", self, "-test.run", "^TestTalk$")
+	code, out, said := runIn(t, dir, []string{"TALK=run the build script please"}, args...)
+	if code != 0 || !strings.Contains(said, "the verifier failed; run ci-7 (joined)") {
+		t.Fatal(code, out, said)
+	}
+	verdictOf(t, dir, data)
+	_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
+	if n := strings.Count(out, `"run":"ci-7"`); n == 0 || n != strings.Count(out, "\n") {
+		t.Errorf("not all draws are the run's: %s", out)
+	}
+	_, out, _ = runIn(t, dir, nil, "export", "--data-dir", data)
+	if strings.Count(out, `"run":"ci-7"`) != strings.Count(out, "\n") || strings.Count(out, `"quality_label":"poor"`) != strings.Count(out, "\n") || out == "" {
+		t.Errorf("the verdict is not in the samples: %s", out)
+	}
+}
+
 // verdictOf waits until the session is closed with the verifier's word, and reads it out of the exported experiment.
 func verdictOf(t *testing.T, dir, data string) {
 	t.Helper()
@@ -171,6 +197,8 @@ func TestFeedbackVerb(t *testing.T) {
 	}{
 		{"--session ci-1 --score 0.7 --rater ci --comment good --id one", 0, ""},
 		{"--session ci-1 --approve", 0, ""},
+		{"--run nobody --approve", 0, "parked"},
+		{"--run a --session b --approve", 2, ""},
 		{"--session ci-1 --reject --source system", 0, ""},
 		{"--session ci-1 --correct " + right + " --json", 0, `"status"`},
 		{"--request req_nothing --approve", 0, "parked"},

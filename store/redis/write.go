@@ -3,9 +3,12 @@ package redis
 import (
 	"bytes"
 	"context"
+	"crypto/sha1" //nolint:gosec // the digest that Redis' scripts have
 	"encoding/binary"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -27,8 +30,14 @@ const maxDocument = 64 << 20
 // With ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
+	b, units := apart(b)
 	if err := w.encode(b); err != nil {
 		return fmt.Errorf("redis: write: %w", err)
+	}
+	for i := range units {
+		if err := s.writeUnit(ctx, units[i]); err != nil {
+			return err
+		}
 	}
 	if len(w.items) == 0 {
 		return ctx.Err()
@@ -52,6 +61,70 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 		}
 		return run(ctx, c, w.plan.calls)
 	})
+}
+
+// apart takes the rows of units out of a batch.
+func apart(b session.Batch) (session.Batch, []session.Row) {
+	if !slices.ContainsFunc(b.Rows, func(r session.Row) bool { return r.Unit }) {
+		return b, nil
+	}
+	var rows, units []session.Row
+	for i := range b.Rows {
+		if b.Rows[i].Unit {
+			units = append(units, b.Rows[i])
+		} else {
+			rows = append(rows, b.Rows[i])
+		}
+	}
+	b.Rows = rows
+	return b, units
+}
+
+// unitTries is how often a unit's row is merged anew because another replica was faster.
+const unitTries = 32
+
+// writeUnit writes the row of a unit for which several replicas may draw at once: what stands there is merged with it, and if
+// another one writes meanwhile, that is merged, too.
+func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
+	return s.do(ctx, "write unit", func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, r.Tenant); err != nil {
+			return err
+		}
+		for range unitTries {
+			if done, err := s.tryUnit(ctx, c, r); done || err != nil {
+				return err
+			}
+		}
+		return fmt.Errorf("%w: the row of a run is written by too many at once", ErrBusy)
+	})
+}
+
+// tryUnit does so once, and says whether nobody came in between.
+func (s *Store) tryUnit(ctx context.Context, c goredis.UniversalClient, r session.Row) (done bool, err error) {
+	v, err := c.HMGet(ctx, s.sessionKey(r.Tenant, r.ID), "h", "d", "i").Result()
+	if err != nil {
+		return false, err
+	}
+	was := ""
+	if old, ok := toRow(r.Tenant, r.ID, v); ok {
+		sum := sha1.Sum(old.Data) //nolint:gosec // what Lua has; the same row, or another one
+		was = hex.EncodeToString(sum[:])
+		if both, err := session.Merged(old, r); err == nil { // what does not parse gives way, as any row does
+			r = both
+		}
+	}
+	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
+	if err := w.row(&r); err != nil {
+		return false, err
+	}
+	place, err := c.Incr(ctx, s.shared("seq")).Result()
+	if err != nil {
+		return false, err
+	}
+	args := append([]any{"u", was}, w.items[0].args[1:]...)
+	k := w.plan.add(w.items[0].base, append(args, strconv.FormatInt(place, 10))...)
+	err = run(ctx, c, w.plan.calls)
+	return k.number() == 1, err
 }
 
 // writing is a batch on its way.

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -21,6 +22,7 @@ func togetherCases() map[string]func(tester, Store) {
 		"corrections from many":    manyCorrect,
 		"every raise counts":       manyRaise,
 		"feedback from many sides": manyAdd,
+		"draws of a run merge":     unitsMerge,
 	}
 }
 
@@ -89,6 +91,41 @@ func oneSettles(t tester, s Store) {
 	})
 	equal(t, "taken", taken.Load(), int64(10))
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 10)})
+}
+
+// unitsMerge: each worker writes the row of one run with a draw of its own, as replicas do that have not met.
+func unitsMerge(t tester, s Store) {
+	if _, ok := s.(interface {
+		Moved(ctx context.Context) (map[string]session.Stand, error)
+	}); !ok {
+		return // one process writes it, and has the whole of it
+	}
+	together(t, func(w int) error {
+		for i := range 5 {
+			rec := session.NewRun(us, session.Claim{Agent: "a"}, "ci-1", session.RunKey(us, "ci-1"), at(10))
+			rec.Assignment.Decided, rec.Members, rec.Turns = true, w+1, 1
+			slug := fmt.Sprintf("l%d-%d", w, i)
+			rec.Assignment.Picks = []bandit.Pick{{Slug: slug, Arm: bandit.Arm(slug + "@1"), Eps: .5}}
+			row, err := rec.Row(func(text string) (string, bool) { return text, true })
+			if err == nil {
+				err = s.Write(t.Context(), session.Batch{Rows: []session.Row{row}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	row, ok, err := s.Session(t.Context(), us, session.RunKey(us, "ci-1"))
+	if err != nil || !ok {
+		t.Fatalf("the run: %v, %v", ok, err)
+	}
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		t.Fatalf("%v", err)
+	}
+	equal(t, "draws", len(rec.Assignment.Picks), 5*workers)
+	equal(t, "members", rec.Members, workers)
 }
 
 // manyCorrect: every worker adds one to the same session until it got through, from whatever version stands.

@@ -37,6 +37,16 @@ local function row()
   if closed == '0' and begun ~= was.begun then call('ZADD', P .. 'due', 0, begun .. id) end
 end
 
+-- A unit's row is written by several: only over the one that it was merged with.
+local taken = 1
+local function unit()
+  local was = arg()
+  local d = call('HGET', key('s', ARGV[at + 1]), 'd')
+  if (d and redis.sha1hex(d) or '') == was then return row() end
+  taken = 0
+  for _ = 1, 8 do arg() end
+end
+
 -- An echo's value is up to four times (8 bytes) with session (16), newest first, each session once.
 local function echo()
   local id, k, time, score = arg(), arg(), arg(), arg()
@@ -132,6 +142,7 @@ end
 while more() do
   local kind = arg()
   if kind == 'r' then row()
+  elseif kind == 'u' then unit()
   elseif kind == 'e' then echo()
   elseif kind == 'x' then exchange()
   elseif kind == 'm' then sample()
@@ -139,4 +150,4 @@ while more() do
   else return redis.error_reply('ERR precept: unknown operation') end
 end
 done()
-return 1
+return taken

@@ -1,0 +1,238 @@
+package bandit
+
+import (
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"slices"
+	"testing"
+)
+
+// crewWorld is a fleet of runs of a few agents each. What they do goes well or badly together: share is the part of a session's
+// variance that is the run's.
+type crewWorld struct {
+	runs, agents int
+	share        float64
+	effect       float64 // of the lesson, on an agent that is shown it,
+	spills       bool    // or on all agents of a run in which one is
+}
+
+// estimate plays the world once. coins is what is randomised: runs, or sessions; counted is what counts as one observation.
+func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
+	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
+	cfg := Config{K: 3, Epsilon: 0.5, Objective: All, Salt: fmt.Sprint("world ", seed)}
+	var n, z, zz float64
+	take := func(a *Assignment, y float64) {
+		for _, d := range a.Contribution(y, 1) {
+			if d.Scope != "l@1" {
+				continue
+			}
+			switch d.Field {
+			case fN:
+				n += float64(d.Value) / Unit
+			case fZ:
+				z += float64(d.Value) / Unit
+			case fZZ:
+				zz += float64(d.Value) / Unit
+			}
+		}
+	}
+	for run := range w.runs {
+		common := r.NormFloat64() * 0.2 * math.Sqrt(w.share)
+		unit := fmt.Sprint("run ", run)
+		as := make([]Assignment, w.agents)
+		shown := make([]bool, w.agents)
+		for i := range as {
+			name := unit
+			if !coinsByRun {
+				name = fmt.Sprint(unit, "/", i)
+			}
+			Decide(cfg, believe{}, &as[i], name, lessons("l"), 1)
+			shown[i] = as[i].Picks[0].Injected
+		}
+		ys, sum := make([]float64, w.agents), 0.0
+		for i := range ys {
+			ys[i] = 0.5 + common + r.NormFloat64()*0.2*math.Sqrt(1-w.share)
+			if shown[i] || w.spills && slices.Contains(shown, true) {
+				ys[i] += w.effect
+			}
+			ys[i] = clip(ys[i], 0, 1)
+			sum += ys[i]
+		}
+		if countedByRun {
+			take(&as[0], sum/float64(w.agents))
+			continue
+		}
+		for i := range as {
+			take(&as[i], ys[i])
+		}
+	}
+	effect = z / n
+	return effect, math.Sqrt((zz/n - effect*effect) / n)
+}
+
+// spread is the standard deviation of the estimates over many plays, and how often 0 lay outside of two standard errors.
+func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
+	var s, ss float64
+	for seed := range uint64(plays) { //nolint:gosec // not negative
+		e, se := w.estimate(seed+1, coinsByRun, countedByRun)
+		s, ss = s+e, ss+e*e
+		if math.Abs(e) > 1.96*se {
+			outside++
+		}
+	}
+	k := float64(plays)
+	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
+}
+
+// What docs/EXPERIMENT.md says of runs: sessions that share a run and not its coin measure nothing where what one agent learns helps the
+// others; sessions that share the coin and count one by one claim too much; a run as one unit does neither, and costs what the design
+// effect says.
+func TestRunsAsUnits(t *testing.T) {
+	const plays = 200
+	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
+	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
+		t.Errorf("with coins by session, 10 points that spill over read as %+.1f", 100*mean)
+	} else {
+		t.Logf("10 points that spill over: coins by session read %+.1f", 100*mean)
+	}
+	if mean, _, _ := spilling.spread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
+		t.Errorf("with coins by run they read as %+.1f", 100*mean)
+	} else {
+		t.Logf("coins by run read %+.1f", 100*mean)
+	}
+	for _, share := range []float64{0, 0.3, 0.7} {
+		nothing := crewWorld{runs: 250, agents: 4, share: share}
+		_, apart, _ := crewWorld{runs: 1000, agents: 1, share: share}.spread(plays, true, true)
+		_, sd, right := nothing.spread(plays, true, true)
+		_, _, wrong := nothing.spread(plays, true, false)
+		deff := sd * sd / (apart * apart)
+		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); outside of 95%%: as runs %.1f%%, one by one %.1f%%", share, deff, 1+3*share, 100*right, 100*wrong)
+		if want := 1 + 3*share; deff < 0.65*want || deff > 1.5*want {
+			t.Errorf("share %.1f: design effect %.2f, want about %.1f", share, deff, want)
+		}
+		if right > 0.1 {
+			t.Errorf("share %.1f: as units %.0f%% lie outside of a 95%% interval", share, 100*right)
+		}
+		if share >= 0.7 && wrong < 0.15 {
+			t.Errorf("share %.1f: one by one only %.0f%% lie outside: nothing is shown", share, 100*wrong)
+		}
+	}
+}
+
+// Share gives every member what the unit has drawn, whatever each of them meets first, within the bounds of each.
+func TestShare(t *testing.T) {
+	cfg := Config{K: 2, Epsilon: 0.5, Objective: Random, Salt: "s"}
+	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
+	for run := range 300 {
+		unit := fmt.Sprint("run ", run)
+		var a Assignment
+		r := rand.New(rand.NewPCG(uint64(run), 1)) //nolint:gosec // a simulation
+		told := map[string]bool{}
+		for range 6 { // members, each with two decisions
+			spent := 0
+			for range 2 {
+				var some []Candidate
+				for _, s := range all {
+					if r.IntN(2) == 0 {
+						some = append(some, lesson(s))
+					}
+				}
+				before := len(a.Picks)
+				given, fresh := Share(cfg, believe{}, &a, unit, some, spent)
+				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
+					t.Fatalf("%d given, %d new, %d before", len(given), len(fresh), spent)
+				}
+				spent += len(given) + len(fresh)
+				for _, p := range append(given, fresh...) {
+					if was, ok := told[p.Slug]; ok && was != p.Injected {
+						t.Fatalf("%s: %s is given to one and withheld from another", unit, p.Slug)
+					}
+					told[p.Slug] = p.Injected
+				}
+			}
+		}
+		seen := map[string]bool{}
+		for _, p := range a.Picks {
+			if seen[p.Slug] {
+				t.Fatalf("%s counts twice", p.Slug)
+			}
+			seen[p.Slug] = true
+		}
+		if a.Picks != nil && a.Picks[0].Turn == a.Picks[len(a.Picks)-1].Turn && len(a.Picks) > cfg.K {
+			t.Fatal("decisions of several moments look like one")
+		}
+	}
+}
+
+// An edited lesson is another arm: what the unit has drawn of the old text is not given with the new one.
+func TestShareOfAnEditedLesson(t *testing.T) {
+	cfg := Config{K: 3, Objective: All, Salt: "s"}
+	var a Assignment
+	Share(cfg, believe{}, &a, "u", lessons("x"), 0)
+	given, fresh := Share(cfg, believe{}, &a, "u", []Candidate{{Slug: "x", Arm: "x@2"}}, 0)
+	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
+		t.Errorf("%v %v", given, fresh)
+	}
+	given, _ = Share(cfg, believe{}, &a, "u", lessons("x"), 0)
+	if len(given) != 1 || given[0].Arm != "x@1" {
+		t.Errorf("%v", given)
+	}
+}
+
+// What withheld picks take of a member's room is what injected ones take.
+func TestShareKeepsRoom(t *testing.T) {
+	cfg := Config{K: 3, Epsilon: 1, Objective: All, Salt: "s"}
+	var a Assignment
+	sized := func(slug string, size int) Candidate {
+		return Candidate{Slug: slug, Arm: Arm(slug + "@1"), Size: size, Confidence: 0.5}
+	}
+	Share(cfg, believe{}, &a, "u", []Candidate{sized("x", 60)}, 0)
+	cfg.Room = 100
+	given, fresh := Share(cfg, believe{}, &a, "u", []Candidate{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
+	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
+		t.Errorf("%v %v", given, fresh)
+	}
+}
+
+// A unit has bounds of its own: beyond them nothing new is drawn, and nothing old is lost.
+func TestShareIsBounded(t *testing.T) {
+	cfg := Config{K: 3, Objective: All, Salt: "s"}
+	var a Assignment
+	for i := range 2 * maxShared {
+		Share(cfg, believe{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
+	}
+	if len(a.Matched) != maxShared || len(a.Picks) != maxShared {
+		t.Errorf("%d matched, %d picked", len(a.Matched), len(a.Picks))
+	}
+	if given, _ := Share(cfg, believe{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
+		t.Error("the first draw is lost")
+	}
+}
+
+// Whoever merges two copies, and however often: the same comes of it, and nothing that either drew is lost.
+func TestMergeIsOne(t *testing.T) {
+	cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: Random, Salt: "s"}
+	for run := range 200 {
+		unit := fmt.Sprint("run ", run)
+		a, b := Assignment{Category: "a", Day: 1}, Assignment{Category: "b", Day: 1}
+		Share(cfg, believe{}, &a, unit, lessons("p", "q", "r", "s"), 0)
+		if run%5 > 0 {
+			Share(cfg, believe{}, &b, unit, lessons("r", "s", "t", "u"), 0)
+		}
+		ab, ba := a.Clone(), b.Clone()
+		ab.Merge(&b, true)
+		ba.Merge(&a, false)
+		twice := ab.Clone()
+		twice.Merge(&b, true)
+		twice.Merge(&a, true)
+		if text := fmt.Sprintf("%+v", ab); text != fmt.Sprintf("%+v", ba) || text != fmt.Sprintf("%+v", twice) {
+			t.Fatalf("run %d:\n%+v\n%+v\n%+v", run, ab, ba, twice)
+		}
+		for _, p := range append(slices.Clone(a.Picks), b.Picks...) {
+			if q, ok := ab.Pick(p.Slug); !ok || q.Injected != p.Injected {
+				t.Fatalf("run %d: %s is lost", run, p.Slug)
+			}
+		}
+	}
+}

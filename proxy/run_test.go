@@ -1,0 +1,265 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/session"
+)
+
+// counting answers every request with a call of its own.
+func counting(n *int) http.HandlerFunc {
+	return func(w http.ResponseWriter, r *http.Request) {
+		*n++
+		_, _ = io.WriteString(w, whole(r.URL.Path, int64(*n), fmt.Sprintf("call_%024x", *n*7919)))
+	}
+}
+
+// talk is a conversation as an agent keeps it.
+type talk struct {
+	system string
+	tools  []string
+	list   []obj
+}
+
+func (k *talk) body() string {
+	var tools []obj
+	for _, n := range k.tools {
+		tools = append(tools, obj{"type": "function", "function": obj{"name": n}})
+	}
+	b, _ := json.Marshal(obj{"messages": append([]obj{{"role": "system", "content": k.system}}, k.list...), "tools": tools})
+	return string(b)
+}
+
+// ran adds the call that the model has just made, and its result.
+func (k *talk) ran(n int, args, output string) {
+	id := fmt.Sprintf("call_%024x", n*7919)
+	k.list = append(k.list, obj{"role": "assistant", "content": nil, "tool_calls": []obj{{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
+		obj{"role": "tool", "tool_call_id": id, "content": output})
+}
+
+// unitOf waits for a unit's row to have so many members.
+func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
+	t.Helper()
+	var rec *session.Record
+	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if ses := r.opts.Store.Resident(id); ses != nil {
+			ses.Lock()
+			data, _ := ses.Encode()
+			ses.Unlock()
+			r.opts.Store.Release(ses, 0)
+			if rec, _ = session.Decode(id, data); rec != nil && rec.Members == members {
+				return rec
+			}
+		}
+	}
+	t.Fatalf("no unit with %d members: %+v", members, rec)
+	return nil
+}
+
+// Sub-agents that speak under the name of a session are sessions of their own, with lessons and warnings of their own, before and
+// after a restart; what is drawn for them is drawn through the named session. Its side calls stay side calls.
+func TestSubAgentsOfANamedSession(t *testing.T) {
+	n := 0
+	up := newUpstream(t, counting(&n))
+	dir, book, flags := t.TempDir(), bookOf(t, "one: mend the build", "two: find the parser"), certain()
+	flags["debug_headers"] = "true"
+	r := newRig(t, up, dir, book, flags)
+	h := http.Header{"X-Claude-Code-Session-Id": {"uuid-1"}, "Authorization": {"Bearer k"}}
+	send := func(body string) (skip, sent string) {
+		t.Helper()
+		res, _ := r.send(t, "POST", chatPath, h, body)
+		if name := res.Header.Get("Precept-Session"); name != "uuid-1" {
+			t.Errorf("the session is called %q", name)
+		}
+		return res.Header.Get("Precept-Skip"), string(up.last(t).body)
+	}
+	main := &talk{system: "You build.", tools: []string{"bash", "task"}, list: []obj{{"role": "user", "content": "Please mend the build"}}}
+	sub := &talk{system: "You search.", tools: []string{"bash"}, list: []obj{{"role": "user", "content": "Please find the parser"}}}
+	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
+		t.Fatal(sent)
+	}
+	main.ran(n, `{"command":"ls"}`, "README.md")
+	if skip, sent := send(sub.body()); skip != "" || strings.Count(sent, "[two]") != 1 || strings.Contains(sent, "[one]") {
+		t.Fatalf("the sub-agent: skip %q: %s", skip, sent)
+	}
+	sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
+	if title, sent := send(`{"messages":[{"role":"system","content":"You are a title generator."},{"role":"user","content":"find the parser"}]}`); !strings.HasPrefix(title, "side:") || strings.Contains(sent, "[two]") {
+		t.Errorf("a title: skip %q: %s", title, sent)
+	}
+	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 {
+		t.Fatal(sent)
+	}
+	main.ran(n, `{"command":"cat README.md"}`, "text")
+	keeper := &talk{system: "Keep notes.", tools: []string{"remember"}, list: append(main.list[:3:3], obj{"role": "user", "content": "Write down what matters to find the parser."})}
+	if skip, _ := send(keeper.body()); skip != "side:other_tools" {
+		t.Errorf("a memory keeper: skip %q", skip)
+	}
+	for i := range 4 { // the sub-agent goes round in circles
+		skip, sent := send(sub.body())
+		if strings.Count(sent, "[two]") != 1 || (i > 0) != strings.Contains(sent, "[LOOP DETECTED]") || strings.Contains(sent, "[one]") {
+			t.Errorf("turn %d of the sub-agent: skip %q: %s", i, skip, sent)
+		}
+		sub.ran(n, `{"command":"sh build.sh"}`, "Error: no rule to make target\nexit status 2")
+		if i == 1 {
+			r.stop()
+			r = newRig(t, up, dir, book, flags)
+		}
+	}
+	if _, sent := send(main.body()); strings.Count(sent, "[one]") != 1 || strings.Contains(sent, "[two]") {
+		t.Errorf("the session itself goes on: %s", sent)
+	}
+	unit := unitOf(t, r, session.KeyOf("default", session.SpaceClaude, "uuid-1"), 1)
+	if a := unit.Assignment; len(a.Picks) != 3 || len(a.Matched) != 2 { // two lessons and the loop
+		t.Errorf("the named session has drawn %+v", a)
+	}
+	if x := keptIn(t, r, session.SpaceClaude, "uuid-1")["default"]; len(x) != 3 {
+		t.Errorf("%d exchanges of the named session", len(x))
+	}
+}
+
+// Names of runs are text: whatever they hold, they name one run inside of a tenant, and reach neither a header nor the upstream.
+func TestHostileNamesOfRuns(t *testing.T) {
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	long := strings.Repeat("a", 10<<10)
+	for i, c := range []struct{ header, path, name string }{
+		{long, "", long},
+		{"", "/p/run=" + long, long},
+		{"../../etc/passwd", "", "../../etc/passwd"},
+		{"", "/p/run=..%2F..%2Fetc%2Fpasswd", "../../etc/passwd"},
+		{"a,b=c;{}*:$(id)'\"<img>", "", "a,b=c;{}*:$(id)'\"<img>"},
+		{"", "/p/run=a%0d%0aX-Evil:%201", "a\r\nX-Evil: 1"},
+		{"", "/p/run=%00", "\x00"},
+		{"\xff\xfe", "", "\xff\xfe"},
+		{"", "/p/RUN=x,run=y", "x"},
+	} {
+		h := http.Header{"Authorization": {"Bearer k"}}
+		if c.header != "" {
+			h["Precept-Run"] = []string{c.header}
+		}
+		before := 0
+		if ses := r.opts.Store.Resident(session.RunKey("default", c.name)); ses != nil {
+			before = ses.Members
+			r.opts.Store.Release(ses, 0)
+		}
+		res, _ := r.send(t, "POST", c.path+chatPath, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %d"}]}`, i))
+		if res.StatusCode != http.StatusOK || res.Header.Get("X-Evil") != "" {
+			t.Errorf("%d: %s", i, res.Status)
+		}
+		got := up.last(t)
+		for k := range got.header {
+			if strings.HasPrefix(k, "Precept-") || k == "X-Evil" {
+				t.Errorf("%d: %s went upstream", i, k)
+			}
+		}
+		if got.uri != chatPath {
+			t.Errorf("%d: the upstream was asked for %s", i, got.uri)
+		}
+		unit := unitOf(t, r, session.RunKey("default", c.name), before+1)
+		if len(unit.Name) > session.MaxName || strings.ContainsAny(unit.Name, "\r\n\x00") {
+			t.Errorf("%d: it is called %q", i, unit.Name)
+		}
+		body, _ := json.Marshal(obj{"run_id": c.name, "type": "approval"})
+		if strings.Contains(c.name, "\xff") {
+			continue
+		}
+		if res, answer := r.send(t, "POST", "/v1/feedback", h, string(body)); res.StatusCode != http.StatusAccepted || !strings.Contains(string(answer), "joined") {
+			t.Errorf("%d: feedback on it: %s %s", i, res.Status, answer)
+		}
+	}
+	if ses := r.opts.Store.Resident(session.RunKey("other", "x")); ses != nil {
+		t.Error("a run of one tenant is known in another one")
+	}
+}
+
+// Agents of equal names in two runs are two sessions, a conversation that goes on in another run is a session of that run, and a
+// failed first request of one run is not taken up by another.
+func TestRunsKeepApart(t *testing.T) {
+	n, fail := 0, true
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		n++
+		if fail {
+			w.WriteHeader(http.StatusInternalServerError)
+			return
+		}
+		_, _ = io.WriteString(w, chatReply(fmt.Sprint("chatcmpl-", n), fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", n)))
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	send := func(run, name, body string) string {
+		t.Helper()
+		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
+		if name != "" {
+			h.Set("Precept-Session", name)
+		}
+		res, _ := r.send(t, "POST", chatPath, h, body)
+		return res.Header.Get("Precept-Session")
+	}
+	first := `{"messages":[{"role":"user","content":"alpha"}]}`
+	failed := send("a", "", first)
+	fail = false
+	if other := send("b", "", first); other == failed {
+		t.Error("a retry of one run's request is another run's session")
+	}
+	if again := send("a", "", first); again != failed {
+		t.Error("a retry within the run is not known")
+	}
+	for _, run := range []string{"a", "b"} {
+		if got := send(run, "reviewer", first); got != "reviewer" {
+			t.Error(got)
+		}
+	}
+	unitOf(t, r, session.RunKey("default", "a"), 2)
+	unitOf(t, r, session.RunKey("default", "b"), 2)
+	said := fmt.Sprintf("This is the answer number %d, which is long enough to be one conversation's own.", 3)
+	next := fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha"},{"role":"assistant","content":%q},{"role":"user","content":"go on"}]}`, said)
+	if own := send("a", "", next); own != failed {
+		t.Errorf("the conversation goes on as %s, was %s", own, failed)
+	}
+	if elsewhere := send("c", "", next); elsewhere == failed {
+		t.Error("a conversation that goes on in another run is the first run's")
+	}
+	unitOf(t, r, session.RunKey("default", "c"), 1)
+}
+
+// Of a member that opts out nothing is kept; of a run in which all do, not even that there was one.
+func TestOptOutWithinARun(t *testing.T) {
+	up := newUpstream(t, model(t))
+	dir := t.TempDir()
+	r := newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	send := func(run, learn, words string) {
+		h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {run}}
+		if learn != "" {
+			h.Set("Precept-Learn", learn)
+		}
+		r.chat(t, h, fmt.Sprintf(`{"messages":[{"role":"user","content":"alpha %s"}]}`, words))
+		if !strings.Contains(string(up.last(t).body), "[one]") {
+			t.Error("who opts out of learning gets lessons all the same")
+		}
+	}
+	send("silent-canary-1", "off", "x")
+	send("mixed", "off", "secret-canary-2")
+	send("mixed", "", "open")
+	send("silent-canary-1", "off", "y")
+	r.stop()
+	r = newRig(t, up, dir, bookOf(t, "one: alpha"), certain())
+	row := func(run string) *session.Record {
+		ses, _ := r.opts.Store.Acquire(t.Context(), "default", session.RunKey("default", run))
+		if ses == nil {
+			return nil
+		}
+		defer r.opts.Store.Release(ses, 0)
+		return ses.Record
+	}
+	if rec := row("silent-canary-1"); rec != nil {
+		t.Errorf("a run of which nothing may be kept has a row: %+v", rec)
+	}
+	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Members != 2 {
+		t.Errorf("the other run: %+v", rec)
+	}
+}
