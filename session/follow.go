@@ -21,6 +21,7 @@ type trail struct {
 	lone    bool // and now come those that must be one session's alone
 	older   []EchoKey
 	walked  bool // older is what had not been walked
+	except  ID   // whose request it is not: what a request shows is noted under its name before this is known
 }
 
 // trailKey is one of them.
@@ -160,6 +161,9 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 		if tr.lone {
 			found = t.alone(r, c, found)
 		}
+		if tr.except != (ID{}) {
+			found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
+		}
 		if len(found) == 0 {
 			unknown = append(unknown, k.EchoKey)
 			continue
@@ -172,7 +176,7 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 	}
 	stored := look(unknown)
 	for i, k := range unknown {
-		ids := stored[k]
+		ids := slices.DeleteFunc(stored[k], func(id ID) bool { return id == tr.except })
 		if len(ids) == 0 {
 			continue
 		}

@@ -186,12 +186,10 @@ func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, lo
 	c.Session, c.Space, c.Method = "", "", ""
 	r = Resolved{scope: parent.scope, req: req, list: parent.list, items: parent.items, last: parent.last}
 	r.scope.Run = parent.ID.String()
+	tr := newTrail(&r, c, req)
+	tr.except = parent.ID
 	switch {
-	case t.follow(&r, c, newTrail(&r, c, req), look):
-		if r.ID == parent.ID {
-			t.Ended(r, false, now)
-			return r, false
-		}
+	case t.follow(&r, c, tr, look):
 	case first:
 		t.begin(&r, c, now)
 	default:

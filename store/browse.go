@@ -56,6 +56,7 @@ type SessionItem struct {
 	ID       string    `json:"session_id"`
 	Name     string    `json:"name"`
 	Tenant   string    `json:"tenant"`
+	Run      string    `json:"run,omitempty"` // the run that it belongs to, or the named session whose sub-agent it is; of a run's own row its name
 	Agent    string    `json:"agent"`
 	Model    string    `json:"model,omitempty"`
 	Dialect  string    `json:"dialect,omitempty"`
@@ -240,6 +241,9 @@ func itemOf(l *session.Listed, rec *session.Record) SessionItem {
 		Matched: append([]string{}, rec.Matched...), Injected: []string{}, Withheld: []string{},
 		Control: rec.Assignment.Control, Excluded: rec.Assignment.Excluded, Refused: rec.Refused,
 		Input: rec.Used.Input, Cached: rec.Used.Cached, Verdict: StillOpen,
+	}
+	if x.Run = rec.RunName; rec.IsRun {
+		x.Run = rec.Name
 	}
 	for i := range rec.Assignment.Picks {
 		p := &rec.Assignment.Picks[i]
