@@ -18,12 +18,13 @@ type Ref struct {
 	Agent   string `json:"agent,omitempty"`
 	Day     string `json:"day,omitempty"`   // 2026-01-31
 	First   string `json:"first,omitempty"` // a hash of the task's first words
+	Run     string `json:"run,omitempty"`   // the run that it belongs to
 }
 
 // apart says whether two sessions are independent sightings: not the same one, and not the same task given to the same agent on
-// the same day, as a retry or an attack from one place would be.
+// the same day, as a retry or an attack from one place would be. Those of one run hang on each other.
 func (r Ref) apart(o Ref) bool {
-	if r.Session == o.Session {
+	if r.Session == o.Session || r.Run != "" && r.Run == o.Run {
 		return false
 	}
 	return r.First != o.First && (r.Agent != o.Agent || r.Day != o.Day || r.First != "" && o.First != "")
@@ -36,6 +37,14 @@ type Session struct {
 	Content           sample.Session
 	InForce           []string     // slugs of the lessons that were injected
 	arms              []bandit.Arm // theirs
+}
+
+// run is the name of the run that the session belongs to.
+func (s *Session) run() string {
+	if x := s.Content.Exchanges; len(x) > 0 {
+		return x[0].Run
+	}
+	return ""
 }
 
 // Hash identifies what a session holds: it changes when turns are added.
@@ -82,7 +91,7 @@ type reading struct {
 
 // read lays a session out. Calls that nobody answered are no experience.
 func read(s *Session) *reading {
-	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent}}
+	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
 	if !s.At.IsZero() {
 		r.ref.Day = s.At.UTC().Format(time.DateOnly)
 	}

@@ -115,6 +115,7 @@ func (s *Store) closeAll(ctx context.Context) bool {
 			s.opts.Failed("close", err)
 			return false
 		}
+		s.saidOf = map[touch][]feedback.Entry{}
 		waiting := s.undelivered(s.batch)
 		units := s.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))
@@ -286,14 +287,16 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.touch(tenant, id)
 		return nil
 	}
+	if err := s.tellMembers(ctx, tenant, id); err != nil {
+		s.opts.Failed("correct", err)
+		s.touch(tenant, id)
+		return nil
+	}
 	if old.Version == 0 { // still open: it is counted when it closes
 		s.foresee(ctx, tenant, id)
 		return nil
 	}
 	entries, heard, err := s.be.Heard(ctx, tenant, id)
-	if err == nil {
-		err = s.tellMembers(ctx, tenant, id, entries)
-	}
 	if err != nil {
 		s.opts.Failed("correct", err)
 		s.touch(tenant, id)

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/redact"
+	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 )
@@ -91,6 +92,8 @@ type Store struct {
 
 	aside        asides
 	hushed       *hushed
+	saidOf       map[touch][]feedback.Entry // of units whose members close; the recorder's, as what follows
+	passedOn     map[touch]string           // what was said of a unit that its members have been told
 	early        early
 	shared       shared
 	tenantsMu    sync.RWMutex

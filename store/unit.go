@@ -134,13 +134,16 @@ func (s *Store) addToUnit(ctx context.Context, tenant string, of *member) error 
 	if err != nil {
 		return err
 	}
-	list := ofMember(of, entries)
+	return s.addMissing(ctx, tenant, of.unit, ofMember(of, entries))
+}
+
+func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, list []feedback.Entry) error {
 	if len(list) == 0 {
 		return nil
 	}
-	changed, err := s.be.AddFeedback(ctx, tenant, of.unit, list)
+	changed, err := s.be.AddFeedback(ctx, tenant, unit, list)
 	if changed > 0 {
-		s.touch(tenant, of.unit)
+		s.touch(tenant, unit)
 	}
 	return err
 }
@@ -149,19 +152,38 @@ func (s *Store) addToUnit(ctx context.Context, tenant string, of *member) error 
 // the unit.
 func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
 	of := memberOf(rec)
-	if err := s.addToUnit(ctx, rec.Tenant, &of); err != nil {
-		return err
+	at := touch{rec.Tenant, of.unit}
+	said, ok := s.saidOf[at]
+	if !ok {
+		var err error
+		if said, err = s.be.Feedback(ctx, rec.Tenant, of.unit); err != nil {
+			return err
+		}
+		s.saidOf[at] = said
 	}
-	said, err := s.be.Feedback(ctx, rec.Tenant, of.unit)
+	own, err := s.be.Feedback(ctx, rec.Tenant, of.id)
 	if err != nil {
 		return err
 	}
-	list := ofUnit(of.unit, said)
+	if err := s.addMissing(ctx, rec.Tenant, of.unit, missing(ofMember(&of, own), said)); err != nil {
+		return err
+	}
+	if list := missing(ofUnit(of.unit, said), own); len(list) > 0 {
+		_, err = s.be.AddFeedback(ctx, rec.Tenant, of.id, list)
+	}
+	return err
+}
+
+// missing are the entries of a list that a set does not have as they are.
+func missing(list, set []feedback.Entry) []feedback.Entry {
 	if len(list) == 0 {
 		return nil
 	}
-	_, err = s.be.AddFeedback(ctx, rec.Tenant, of.id, list)
-	return err
+	has := make(map[string]string, len(set))
+	for i := range set {
+		has[set[i].ID] = set[i].Hash
+	}
+	return slices.DeleteFunc(list, func(e feedback.Entry) bool { return has[e.ID] == e.Hash })
 }
 
 // ofUnit are the entries that speak of a unit as a whole, as its members have them.
@@ -174,17 +196,34 @@ func ofUnit(unit session.ID, entries []feedback.Entry) (list []feedback.Entry) {
 	return list
 }
 
-// tellMembers lets the members of a closed unit know what was said of it. Those that have not closed will ask.
-func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) error {
-	list := ofUnit(id, entries)
-	if len(list) == 0 {
-		return nil
-	}
+// mostPassedOn bounds for how many units it is remembered what their members were told; of more they are told again.
+const mostPassedOn = 4096
+
+// tellMembers lets the members of a unit know what was said of it, when that is news. Who becomes one later asks when it closes.
+func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
 	if err != nil || !ok || of.members == 0 {
 		return err
 	}
-	return s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
+	entries, err := s.be.Feedback(ctx, tenant, id)
+	if err != nil {
+		return err
+	}
+	list := ofUnit(id, entries)
+	if len(list) == 0 {
+		return nil
+	}
+	at, news := touch{tenant, id}, ""
+	for i := range list {
+		news += list[i].Hash
+	}
+	if s.passedOn[at] == news {
+		return nil
+	}
+	if len(s.passedOn) >= mostPassedOn || s.passedOn == nil {
+		s.passedOn = map[touch]string{}
+	}
+	err = s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
 		told := make(map[session.ID][]feedback.Entry, len(ids))
 		for _, one := range ids {
 			told[one] = list
@@ -195,6 +234,10 @@ func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID, e
 		}
 		return err
 	})
+	if err == nil {
+		s.passedOn[at] = news
+	}
+	return err
 }
 
 // unitGrace is how long a unit that is due waits for what its members are saying: there may always be one.

@@ -445,3 +445,141 @@ func checkCrewSamples(t *testing.T, out string, runs int) {
 		}
 	}
 }
+
+// ratedAs waits until so many sessions of a run have samples, all of them of that score.
+func ratedAs(t *testing.T, p *process, dir, run string, sessions int, score float64) {
+	t.Helper()
+	last := ""
+	defer func() {
+		if t.Failed() {
+			t.Log(last)
+		}
+	}()
+	p.eventually(fmt.Sprintf("%d sessions of %s to be worth %v", sessions, run, score), func() bool {
+		rated := map[string]bool{}
+		last = mustVerb(t, "export", "--data-dir", dir)
+		for line := range strings.Lines(last) {
+			var s struct {
+				Feedback struct{ Details struct{ Score *float64 } }
+				Meta     struct{ Run, Session string }
+			}
+			if err := json.Unmarshal([]byte(line), &s); err != nil {
+				t.Fatal(err)
+			}
+			if s.Meta.Run == run && s.Feedback.Details.Score != nil && *s.Feedback.Details.Score == score {
+				rated[s.Meta.Session] = true
+			}
+		}
+		return len(rated) == sessions
+	})
+}
+
+// What is said of a run before there is one, while it runs and after it has closed reaches all of its sessions, and is one reward.
+func TestFeedbackOnARun(t *testing.T) {
+	t.Parallel()
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).ready(dir)
+	say := func(body, status string) {
+		t.Helper()
+		if code, answer := post(t, p.Data+"/v1/feedback", nil, body); code != http.StatusAccepted || !strings.Contains(answer, `"`+status+`"`) {
+			t.Fatal(code, answer)
+		}
+	}
+	say(`{"run_id":"early","source":"system","type":"score","score":0.25}`, "parked")
+	for _, run := range []string{"early", "late"} {
+		for i := range 5 {
+			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+		}
+	}
+	ratedAs(t, p, dir, "early", 5, 0.25)
+	p.eventually("the other run to be closed", func() bool {
+		for _, c := range crewTrials(t, "--data-dir", dir) {
+			if c.Run == "late" && c.Coin == "control" && c.Closed {
+				return true
+			}
+		}
+		return false
+	})
+	for range 2 { // the same twice
+		say(`{"id":"one","run_id":"late","source":"user","type":"score","score":0.5,"comment":"half of it"}`, "joined")
+	}
+	ratedAs(t, p, dir, "late", 5, 0.5)
+	say(`{"id":"one","run_id":"late","source":"user","type":"score","score":1}`, "joined") // another word of the same
+	ratedAs(t, p, dir, "late", 5, 1)
+	say(`{"session_id":"late","source":"user","type":"score","score":0,"rater":"bob"}`, "joined") // a run's name does where no session has it
+	p.eventually("the run to be worth the mean", func() bool {
+		units := 0
+		for _, c := range crewTrials(t, "--data-dir", dir) {
+			if c.Run == "late" && c.Coin == "control" && c.Arm == "" && c.Outcome != nil && *c.Outcome == 0.5 {
+				units++
+			}
+		}
+		return units == 1
+	})
+	// Who goes on after the run has closed keeps to what was drawn, and nothing of it counts again.
+	before := len(crewTrials(t, "--data-dir", dir))
+	a := newCrewAgent("late", "straggler")
+	a.says(t, p.Data, topics(0, 20), false)
+	ratedAs(t, p, dir, "late", 6, 0) // the latest word, in the samples
+	if after := len(crewTrials(t, "--data-dir", dir)); after != before {
+		t.Errorf("%d draws, %d before the straggler", after, before)
+	}
+}
+
+// A run of very many sessions is held, closed and counted as one.
+func TestARunOfManySessions(t *testing.T) {
+	t.Parallel()
+	const members = 1500
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := launch(t, dir, nil, crewFlags(m, lessons)...).ready(dir)
+	agents := make([]*crewAgent, members)
+	var wg sync.WaitGroup
+	for w := range 4 {
+		wg.Go(func() {
+			for i := w; i < members; i += 4 {
+				agents[i] = newCrewAgent("many", fmt.Sprint("agent", i))
+				agents[i].says(t, p.Data, topics(i%20, i%20+6), i%2 == 0)
+			}
+		})
+	}
+	wg.Wait()
+	given, withheld := map[string]bool{}, map[string]bool{}
+	for _, a := range agents {
+		for s := range a.given {
+			given[s] = true
+		}
+		for s := range a.withheld {
+			withheld[s] = true
+		}
+	}
+	for s := range given {
+		if withheld[s] {
+			t.Errorf("%s is given to some and withheld from others", s)
+		}
+	}
+	if code, answer := post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.75}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+		t.Fatal(code, answer)
+	}
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	<-p.end
+	p = launch(t, dir, nil, crewFlags(m, lessons, "--reward-close-after", "1s")...).ready(dir)
+	ratedAs(t, p, dir, "many", members, 0.75)
+	units, picks := 0, 0
+	for _, c := range crewTrials(t, "--data-dir", dir) {
+		switch {
+		case c.Run != "many":
+			t.Fatalf("a draw of its own: %+v", c)
+		case c.Coin == "holdout":
+			picks++
+		case c.Arm == "":
+			units++
+		}
+	}
+	if units != 1 || picks != len(given)+len(withheld) {
+		t.Errorf("%d units, %d picks; %d given and %d withheld", units, picks, len(given), len(withheld))
+	}
+	if code, answer := post(t, p.Data+"/v1/feedback", nil, `{"run_id":"many","source":"user","type":"score","score":0.25}`); code != http.StatusAccepted || !strings.Contains(answer, "joined") {
+		t.Fatal(code, answer)
+	}
+	ratedAs(t, p, dir, "many", members, 0.25) // all of them have closed
+}

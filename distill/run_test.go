@@ -1,0 +1,17 @@
+package distill
+
+import "testing"
+
+// What several agents of one run met is one sighting: they worked on the same thing.
+func TestSessionsOfARunAreOneSighting(t *testing.T) {
+	a, b := Ref{Session: "1", First: "x", Run: "ci-1"}, Ref{Session: "2", First: "y", Run: "ci-1"}
+	if independent([]Ref{a, b}) {
+		t.Error("two agents of one run are independent")
+	}
+	if b.Run = "ci-2"; !independent([]Ref{a, b}) {
+		t.Error("two runs are not")
+	}
+	if a.Run, b.Run = "", ""; !independent([]Ref{a, b}) {
+		t.Error("sessions outside of runs are not")
+	}
+}
