@@ -8,8 +8,8 @@ import (
 	"sync/atomic"
 	"time"
 
-	"precept/redact"
 	"precept/feedback"
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
