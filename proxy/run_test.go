@@ -3,9 +3,11 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"hash/fnv"
 	"io"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -262,4 +264,94 @@ func TestOptOutWithinARun(t *testing.T) {
 	if rec := row("mixed"); rec == nil || len(rec.Assignment.Picks) != 1 || rec.Assignment.Picks[0].Arm.Slug() != "one" || rec.Members != 2 {
 		t.Errorf("the other run: %+v", rec)
 	}
+}
+
+// An upstream that takes a member's requests only unchanged is counted by the run's arms; the other members go on.
+func TestRefusedInARun(t *testing.T) {
+	strict := true
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if strict && strings.Contains(string(b), "End of lessons.") {
+			w.WriteHeader(http.StatusBadRequest)
+			return
+		}
+		_, _ = io.WriteString(w, chatReply("chatcmpl-1", "fine"))
+	})
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {"ci-1"}}
+	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the first"}]}`)
+	strict = false
+	r.chat(t, h, `{"messages":[{"role":"user","content":"alpha, says the second"}]}`)
+	if !strings.Contains(string(up.last(t).body), "[one]") {
+		t.Error("the second agent of the run got no lesson")
+	}
+	if unit := unitOf(t, r, session.RunKey("default", "ci-1"), 2); !unit.Assignment.Refused || len(unit.Assignment.Picks) != 1 {
+		t.Errorf("%+v", unit.Assignment)
+	}
+}
+
+// Agents of a run, sub-agents under one name, and who rates them, all at once.
+func TestARunAllAtOnce(t *testing.T) {
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		var words struct{ Messages []obj }
+		_ = json.Unmarshal(b, &words)
+		_, _ = io.WriteString(w, chatReply(fmt.Sprintf("chatcmpl-%x", hashOf(b)), fmt.Sprintf("This is the answer to %d messages of %v.", len(words.Messages), words.Messages[0]["content"])))
+	})
+	lessons := make([]string, 12)
+	for i := range lessons {
+		lessons[i] = fmt.Sprintf("l%02d: topic%02d", i, i)
+	}
+	r := newRig(t, up, "", bookOf(t, lessons...), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	var all sync.WaitGroup
+	var mu sync.Mutex
+	arms := map[string]map[string]bool{}
+	for g := range 12 {
+		all.Go(func() {
+			h := http.Header{"Authorization": {"Bearer k"}, "Precept-Run": {fmt.Sprint("run-", g%2)}}
+			if g%3 > 0 { // sub-agents of one named session, and that one
+				h.Set("Precept-Session", "lead")
+			}
+			k := &talk{system: fmt.Sprint("You are agent ", g), tools: []string{fmt.Sprint("tool", g)}}
+			for turn := range 6 {
+				k.list = append(k.list, obj{"role": "user", "content": fmt.Sprintf("agent %d: topic%02d and topic%02d", g, (g+turn)%12, (g+2*turn)%12)})
+				res, answer := r.send(t, "POST", chatPath, h, k.body())
+				var reply struct{ Choices []struct{ Message obj } }
+				if json.Unmarshal(answer, &reply) != nil || len(reply.Choices) != 1 {
+					t.Errorf("%s %s", res.Status, answer)
+					return
+				}
+				k.list = append(k.list, reply.Choices[0].Message)
+				mu.Lock()
+				for field, arm := range map[string]string{"Precept-Lessons": "given", "Precept-Withheld": "withheld"} {
+					for slug := range strings.SplitSeq(res.Header.Get(field), ",") {
+						if key := fmt.Sprint(g%2, slug); slug != "" {
+							if arms[key] == nil {
+								arms[key] = map[string]bool{}
+							}
+							arms[key][arm] = true
+						}
+					}
+				}
+				mu.Unlock()
+				body, _ := json.Marshal(obj{"run_id": fmt.Sprint("run-", g%2), "type": "score", "score": 0.5, "rater": fmt.Sprint(g)})
+				r.send(t, "POST", "/v1/feedback", h, string(body))
+			}
+		})
+	}
+	all.Wait()
+	if len(arms) < 6 {
+		t.Errorf("only %d draws: nothing is tried", len(arms))
+	}
+	for key, fell := range arms {
+		if len(fell) != 1 {
+			t.Errorf("%s is given to some agents of a run and withheld from others", key)
+		}
+	}
+}
+
+func hashOf(b []byte) uint64 {
+	h := fnv.New64a()
+	_, _ = h.Write(b)
+	return h.Sum64()
 }

@@ -583,3 +583,44 @@ func TestARunOfManySessions(t *testing.T) {
 	}
 	ratedAs(t, p, dir, "many", members, 0.25) // all of them have closed
 }
+
+// Who forgets a run forgets all of its sessions, with a server and without, and nobody else's.
+func TestForgetARun(t *testing.T) {
+	t.Parallel()
+	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
+	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=crew"}, crewFlags(m, lessons, "--reward-close-after", "1s")...).ready(dir)
+	for _, run := range []string{"gone-first", "gone-second", "stays"} {
+		for i := range 3 {
+			newCrewAgent(run, fmt.Sprint("agent", i)).says(t, p.Data, topics(i, i+9), i%2 == 0)
+		}
+		if code, answer := post(t, p.Data+"/v1/feedback", nil, fmt.Sprintf(`{"run_id":%q,"type":"score","score":1,"comment":"words on %s"}`, run, run)); code != http.StatusAccepted {
+			t.Fatal(code, answer)
+		}
+		ratedAs(t, p, dir, run, 3, 1)
+	}
+	left := func(runs ...string) {
+		t.Helper()
+		for _, text := range []string{mustVerb(t, "export", "--data-dir", dir), mustVerb(t, "export", "--format", "experiment", "--data-dir", dir)} {
+			for _, run := range []string{"gone-first", "gone-second", "stays"} {
+				if strings.Contains(text, run) != slices.Contains(runs, run) {
+					t.Errorf("%s is there: %v", run, strings.Contains(text, run))
+				}
+			}
+		}
+	}
+	left("gone-first", "gone-second", "stays")
+	status, answer := post(t, p.Admin+"/api/forget", http.Header{"Authorization": {"Bearer crew"}}, `{"tenant":"default","session":"gone-first"}`)
+	if status != http.StatusOK || !strings.Contains(answer, `"forgotten":4`) { // the run and its three sessions
+		t.Error(status, answer)
+	}
+	left("gone-second", "stays")
+	_ = p.cmd.Process.Signal(os.Interrupt)
+	<-p.end
+	mustVerb(t, "forget", "--session", "gone-second", "--yes", "--data-dir", dir)
+	left("stays")
+	for name, text := range files(t, dir) {
+		if strings.Contains(text, "words on gone") {
+			t.Errorf("%s holds what was said of a run that is forgotten", name)
+		}
+	}
+}
