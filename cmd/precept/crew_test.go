@@ -4,9 +4,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"math"
 	"net/http"
 	"net/http/httptest"
 	"os"
+	"os/exec"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
@@ -269,6 +272,7 @@ func closedCrews(t *testing.T, p *process, m *crewModel, agents [][2]*crewAgent,
 		return r.Global.NTreated+r.Global.NControl == int64(len(agents))
 	})
 	checkCrews(t, m, agents, crewTrials(t, verb...), &r)
+	recomputeCrews(t, mustVerb(t, append([]string{"export", "--format", "experiment"}, verb...)...), &r)
 	checkCrewSamples(t, mustVerb(t, append([]string{"export"}, verb...)...), len(agents))
 }
 
@@ -410,6 +414,48 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 		if l.NInjected != injected[l.Slug] || l.NWithheld != withheld[l.Slug] {
 			t.Errorf("%s: the report has %d and %d, the model saw it in %d runs, and it was withheld in %d", l.Slug, l.NInjected, l.NWithheld, injected[l.Slug], withheld[l.Slug])
 		}
+	}
+}
+
+// recomputeCrews lets a script that shares nothing with precept come to the same report: a run is one row.
+func recomputeCrews(t *testing.T, trials string, r *report.Report) {
+	t.Helper()
+	python, err := exec.LookPath("python3")
+	if err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatal("python3 is missing; install it")
+		}
+		return
+	}
+	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
+	script.Stdin = strings.NewReader(trials)
+	out, err := script.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var rows []struct {
+		Arm     string
+		With    int64 `json:"n_with"`
+		Without int64 `json:"n_without"`
+		Effect  *float64
+	}
+	if err := json.Unmarshal(out, &rows); err != nil {
+		t.Fatal(err)
+	}
+	found := 0
+	for _, row := range rows {
+		for _, l := range r.Lessons {
+			if string(l.Arm) != row.Arm {
+				continue
+			}
+			found++
+			if row.With != l.NInjected || row.Without != l.NWithheld || (row.Effect == nil) != (l.Effect == nil) || row.Effect != nil && math.Abs(*row.Effect-*l.Effect) > 1e-5 {
+				t.Errorf("%s: the script has %+v, the report %d and %d, %v", l.Slug, row, l.NInjected, l.NWithheld, l.Effect)
+			}
+		}
+	}
+	if found != len(r.Lessons) || found == 0 {
+		t.Errorf("the script has %d of %d lessons", found, len(r.Lessons))
 	}
 }
 
