@@ -64,6 +64,8 @@ type Server struct {
 	access   atomic.Pointer[access]
 	sessions *sessions
 	throttle *throttle
+	history  *history
+	decided  *decisions
 	terms    []term
 	pages    map[string]*template.Template
 }
@@ -73,7 +75,7 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary()}
+	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary(), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
 	if err := s.parse(); err != nil {
 		return nil, err
 	}

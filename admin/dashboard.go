@@ -14,15 +14,23 @@ type page struct {
 	Name  string // in the navigation; "" stands not in it
 	Path  string // as echo routes it
 	Serve echo.HandlerFunc
+	Badge func() int // how many things wait there; nil: nothing ever does
 }
 
 // dashboard lists the pages in the order of the navigation. What is not there yet has no line.
 func (s *Server) dashboard() []page {
-	return []page{
+	pages := []page{
 		{Name: "Overview", Path: "/", Serve: s.overview},
 		{Name: "Lessons", Path: "/lessons", Serve: s.lessonsPage},
 		{Path: "/lessons/:slug", Serve: s.lessonPage},
 	}
+	if s.options.Survey != nil {
+		pages = append(pages, page{Name: "Breakdown", Path: "/breakdown", Serve: s.breakdown})
+	}
+	if s.options.Library != nil {
+		pages = append(pages, page{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: s.waiting})
+	}
+	return pages
 }
 
 // link is an entry of the navigation.
@@ -72,7 +80,13 @@ func (s *Server) show(c echo.Context, v shown) error {
 			continue
 		}
 		here := f.path == p.Path || (p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/"))
-		f.Nav = append(f.Nav, link{Name: p.Name, Href: f.Link(p.Path), Here: here})
+		l := link{Name: p.Name, Href: f.Link(p.Path), Here: here}
+		if p.Badge != nil {
+			if n := p.Badge(); n > 0 {
+				l.Badge = count(n)
+			}
+		}
+		f.Nav = append(f.Nav, l)
 	}
 	if v.Status == 0 {
 		v.Status = http.StatusOK

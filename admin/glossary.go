@@ -29,6 +29,15 @@ func glossary() []term {
 		{"cached", "Prompt cache", "", "The share of input tokens that the provider's prompt cache had, as the upstream tells it. The change by the lesson is causal: by the coins."},
 		{"input", "Input", "tokens a session", "Input tokens of a session in which the lesson was injected, as the upstream tells them."},
 		{"reward", "reward", "", "What a session was worth, from 0 to 1: what a user said, else how its last test ended, else what its traffic implies; reward.tiers says which count."},
+		{"gain", "Gained this week", "sessions", "What lessons added in the last seven days, in sessions' worth of reward: the effect of all lessons together times the sessions that could get them. 100 is as if 100 sessions had gone from worth nothing to fully successful."},
+		{"together", "All lessons together", "points", "The mean reward of sessions that may get lessons less that of control sessions, which get none by a coin."},
+		{"treated", "Treated", "sessions", "Closed sessions with a reward in which a lesson matched and lessons were allowed."},
+		{"control", "Control", "sessions", "Closed sessions with a reward in which a lesson matched and a coin kept all lessons back (bandit.control)."},
+		{"spent", "Tokens added", "tokens", "All tokens that injections added to requests since counting began, repeats in the history of a session not counted again."},
+		{"money", "Money", "at your price", "Tokens added at the price that you give, without what the provider's prompt cache takes off. precept knows no prices."},
+		{"proven", "Proven lessons", "lessons", "Lessons whose effect survives the correction for all lessons ever tested: those that help, and those that harm."},
+		{"exploratory", "Shrunken effect", "points", "The effect in this part, drawn towards the lesson's mean over all parts by how little they differ beyond chance. It explores; no verdict is made of it."},
+		{"corrected", "Corrected interval", "points", "Widened for the number of cells that are looked at (Bonferroni): where lessons do nothing anywhere, one page in twenty has a cell whose interval excludes 0."},
 		{"verdict", "Verdict", "", "What may be said of the lesson today. Only proven and helps/harms are measured; likely is the chooser's model."},
 	}
 }

@@ -143,8 +143,13 @@ func facets(l *lesson.Lesson) (out []facet) {
 		targets = append(targets, strings.Join(parts, " and "))
 	}
 	for _, f := range []facet{
-		{"fires on the words", t.Keywords}, {"or on the tags", t.Tags}, {"or on errors like", t.ErrorPatterns}, {"not on", t.NotKeywords},
-		{"only with the tools", t.Tools}, {"only for the models", t.Models}, {"only for", targets},
+		{"fires on the words", t.Keywords},
+		{"or on the tags", t.Tags},
+		{"or on errors like", t.ErrorPatterns},
+		{"not on", t.NotKeywords},
+		{"only with the tools", t.Tools},
+		{"only for the models", t.Models},
+		{"only for", targets},
 	} {
 		if len(f.Values) > 0 {
 			out = append(out, f)
@@ -262,7 +267,8 @@ func gap(r *report.Row) string {
 type chart struct {
 	Label  string   `json:"label"`
 	Unit   string   `json:"unit"`
-	Days   []int64  `json:"days"` // Unix seconds
+	Days   []int64  `json:"days"`            // Unix seconds
+	Local  bool     `json:"local,omitempty"` // moments, in the reader's zone; else days in UTC
 	Series []series `json:"series"`
 	Marks  []marker `json:"marks,omitempty"`
 }
@@ -414,5 +420,6 @@ func (s *Server) actOnPage(c echo.Context) error {
 	case err != nil:
 		return s.seeOther(c, back, slug+" stays as it is: "+err.Error())
 	}
+	s.decided.add(slug, s.options.Now())
 	return s.seeOther(c, back, fmt.Sprintf("%s is %s now. It is in the audit log, and in force within two seconds.", l.Slug, l.State))
 }

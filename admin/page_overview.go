@@ -1,30 +1,43 @@
 package admin
 
 import (
+	"fmt"
 	"net/url"
 	"slices"
+	"strconv"
 	"time"
 
 	"github.com/labstack/echo/v4"
 
+	"precept/lesson"
 	"precept/report"
 )
 
 // overviewView is what the first page shows.
 type overviewView struct {
-	Tenant, Window string
-	Provisional    bool
-	Warnings       []string // what makes the table doubtful
-	Notes          []string // what it leaves out
-	Table          table
-	Lessons        int // in all; the table holds the first
-	Generated      time.Time
-	Definition     string
-	Figures        []Figure
+	Tenant, Window, Price string
+	Provisional           bool
+	Needs                 []need   // what needs a person
+	Warnings              []string // what makes the table doubtful
+	Notes                 []string // what it leaves out
+	Stats                 []stat
+	Effects, Means        string // JSON for chart.js
+	Days                  []report.Day
+	Since                 bool // the chart is of what was shown since the start
+	Table                 table
+	Lessons               int // in all; the table holds the first
+	Generated             time.Time
+	Definition            string
+	Figures               []Figure
 }
+
+// need is something that needs a person, with the way there.
+type need struct{ Text, Href, Tone string }
 
 // overviewRows is how many lessons the first page shows.
 const overviewRows = 25
+
+const week = 7 * 24 * time.Hour
 
 // overview is the first page.
 func (s *Server) overview(c echo.Context) error {
@@ -33,14 +46,22 @@ func (s *Server) overview(c echo.Context) error {
 		return err
 	}
 	q.Bands = true
-	v := overviewView{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional}
+	f := s.frame(c, shown{})
+	v := overviewView{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional, Price: c.QueryParam("price")}
 	if s.options.Figures != nil {
 		v.Figures = s.options.Figures(c.Request().Context())
 	}
 	r, problem := s.readReport(c, q)
 	if problem == "" {
-		v.fill(&r, s, s.frame(c, shown{}))
+		v.fill(&r, s, f)
+		if len(v.Table.Rows) > 0 {
+			q.Window, q.Bands = week, false
+			if recent, problem := s.readReport(c, q); problem == "" {
+				v.gains(&r, &recent)
+			}
+		}
 	}
+	v.attention(&r, s, f)
 	return s.show(c, shown{Page: "overview", Title: "which lesson helped", Live: true, Problem: problem, Data: v})
 }
 
@@ -58,4 +79,143 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	slices.SortStableFunc(rows, byEffect)
 	v.Lessons = len(rows)
 	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
+	v.Days = r.Global.Days
+	v.Means = meansChart(r.Global.Days)
+	looks := s.history.add(v.Tenant, &r.Global, s.options.Now())
+	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && len(looks) > 1 && v.Window == "" && !v.Provisional {
+		v.Effects, v.Since = looksChart(looks), true
+	}
+}
+
+// gains are the figures on top.
+func (v *overviewView) gains(r, recent *report.Report) {
+	terms := glossary()
+	of := func(key, value, note, tone string) stat {
+		return stat{Term: find(terms, key), Value: value, Note: note, Tone: tone}
+	}
+	g := r.Global
+	if g.Verdict == report.Invalid {
+		g.Effect, g.Lo, g.Hi = nil, nil, nil
+	}
+	gained, note := none, "not enough control sessions yet to say"
+	if g.Effect != nil && g.Lo != nil && g.Hi != nil {
+		n := float64(recent.Global.NTreated)
+		gained = signed(*g.Effect * n)
+		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(recent.Global.NTreated))
+	}
+	helps, harms := 0, 0
+	var tokens int64
+	var cached, weight float64
+	for i := range r.Lessons {
+		l := &r.Lessons[i]
+		switch l.Verdict {
+		case report.ProvenHelps, report.TrialHelps:
+			helps++
+		case report.ProvenHarms, report.TrialHarms:
+			harms++
+		default:
+		}
+		tokens += l.TokensTotal
+		if l.CachedWith != nil {
+			n := float64(l.NInjected)
+			cached, weight = cached+*l.CachedWith*n, weight+n
+		}
+	}
+	v.Stats = []stat{
+		of("gain", gained, note, tone(g.Lo, g.Hi)),
+		of("together", points(g.Effect), interval(g.Effect, g.Lo, g.Hi), tone(g.Lo, g.Hi)),
+		of("treated", count(g.NTreated), "mean reward "+mean(g.MeanTreated), ""),
+		of("control", count(g.NControl), "mean reward "+mean(g.MeanControl), ""),
+		of("proven", count(helps), fmt.Sprintf("help; %d proven to harm", harms), ""),
+		of("spent", count(tokens), "in all", ""),
+	}
+	if price, err := strconv.ParseFloat(v.Price, 64); err == nil && price > 0 && price < 1e6 {
+		v.Stats = append(v.Stats, of("money", strconv.FormatFloat(float64(tokens)/1e6*price, 'f', 2, 64), "for all tokens added", ""))
+	}
+	if weight > 0 {
+		v.Stats = append(v.Stats, of("cached", percent(new(cached/weight)), "of the input of sessions with lessons", ""))
+	}
+}
+
+// signed writes a number of sessions.
+func signed(x float64) string {
+	text := strconv.FormatFloat(x, 'f', 0, 64)
+	switch {
+	case x <= -0.5:
+		return "−" + text[1:]
+	case x >= 0.5:
+		return "+" + text
+	}
+	return "0"
+}
+
+// attention collects what needs a person, the worst first.
+func (v *overviewView) attention(r *report.Report, s *Server, f frame) {
+	for _, x := range v.Figures {
+		if x.Bad {
+			v.Needs = append(v.Needs, need{x.Name + ": " + x.Value, "#health", "bad"})
+		}
+	}
+	invalid, harm := 0, 0
+	for i := range r.Lessons {
+		l := &r.Lessons[i]
+		a := advise(l)
+		inForce := lesson.State(l.State).Fires()
+		if a.Group == "invalid" {
+			invalid++
+		}
+		if a.Group == "harms" && inForce {
+			harm++
+		}
+	}
+	add := func(n int, one, many, href, tone string) {
+		switch {
+		case n == 1:
+			v.Needs = append(v.Needs, need{one, href, tone})
+		case n > 1:
+			v.Needs = append(v.Needs, need{count(n) + " " + many, href, tone})
+		}
+	}
+	add(invalid, "A lesson has numbers that cannot be trusted", "lessons have numbers that cannot be trusted", f.Link("/lessons", "verdict", "invalid"), "bad")
+	add(harm, "A lesson in force harms", "lessons in force harm", f.Link("/lessons", "verdict", "harms"), "bad")
+	add(s.waiting(), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
+}
+
+// effectsChart is the effect of all lessons together as it stood at the end of each day.
+func effectsChart(days []report.Band) string {
+	c := chart{Label: "All lessons together", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
+	one := &c.Series[0]
+	for _, d := range days {
+		c.Days = append(c.Days, unixDay(d.Date))
+		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
+	}
+	return c.json()
+}
+
+// looksChart is the same as this page showed it since the server started.
+func looksChart(looks []look) string {
+	c := chart{Label: "All lessons together", Unit: "points", Local: true, Series: []series{{Name: "Effect", Colour: "--mark"}}}
+	one := &c.Series[0]
+	for _, l := range looks {
+		c.Days = append(c.Days, l.at.Unix())
+		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(*l.effect)), append(one.Lo, inPoints(*l.lo)), append(one.Hi, inPoints(*l.hi))
+	}
+	return c.json()
+}
+
+// meansChart is the mean reward of both arms, day by day.
+func meansChart(days []report.Day) string {
+	c := chart{Label: "Mean reward", Unit: "points", Series: []series{{Name: "Treated", Colour: "--good"}, {Name: "Control", Colour: "--quiet"}}}
+	put := func(s *series, x *float64) {
+		if x != nil {
+			x = inPoints(*x)
+		}
+		s.Values = append(s.Values, x)
+	}
+	for _, d := range days {
+		c.Days = append(c.Days, unixDay(d.Date))
+		put(&c.Series[0], d.MeanTreated)
+		put(&c.Series[1], d.MeanControl)
+	}
+	return c.json()
 }

@@ -75,9 +75,17 @@ func (s *Server) functions() template.FuncMap {
 		"term":    s.term,
 		"effects": effects,
 		"points":  anyPoints,
+		"decide":  decide,
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 	}
+}
+
+// decision is a button of the queue.
+type decision struct{ Slug, Action, Name, Key, CSRF, Back string }
+
+func decide(f frame, slug, action, name, key string) decision {
+	return decision{slug, action, name, key, f.CSRF, f.With("backtest", "")}
 }
 
 // anyPoints writes an effect, be it there for sure or not.

@@ -128,7 +128,7 @@ func (b *builder) row(l Lesson) Row {
 		b.explain(&r, s)
 	}
 	if b.in.Bands {
-		r.Days = bands(s)
+		r.Days = bands(s, tightLesson)
 	}
 	if b.in.Window > 0 {
 		r.window(s, since(b.in))
@@ -235,13 +235,13 @@ func windowed(s bandit.Stats, from int32) (w sums) {
 func since(in Input) int32 { return bandit.Day(in.Now.Add(-in.Window)) }
 
 // bands is the effect as it stood at the end of each day, from the first that may be shown.
-func bands(s bandit.Stats) []Band {
+func bands(s bandit.Stats, tight float64) []Band {
 	var out []Band
 	var t sums
 	for _, d := range s.Days {
 		t = sums{t.n + d.N, t.z + d.Z, t.zz + d.ZZ, t.n1 + d.N1, t.n0 + d.N0}
 		if t.shown() {
-			e, lo, hi := t.interval(tightLesson)
+			e, lo, hi := t.interval(tight)
 			out = append(out, Band{date(d.Day), e, lo, hi})
 		}
 	}

@@ -48,6 +48,9 @@ func global(in Input, s bandit.Stats, valid bool) Global {
 		e, lo, hi := shown.interval(tightGlobal)
 		g.Effect, g.Lo, g.Hi = new(e), new(lo), new(hi)
 	}
+	if in.Bands {
+		g.Bands = bands(s, tightGlobal)
+	}
 	switch {
 	case !valid:
 		g.Verdict = Invalid

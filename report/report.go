@@ -64,7 +64,8 @@ type Global struct {
 	RefusedTreated int64   `json:"refused_treated"`
 	RefusedControl int64   `json:"refused_control"`
 	Verdict        Verdict `json:"verdict"`
-	Days           []Day   `json:"days,omitempty"` // treated and control over time
+	Days           []Day   `json:"days,omitempty"`  // treated and control over time
+	Bands          []Band  `json:"bands,omitempty"` // effect over time, when Input.Bands
 }
 
 // Day is the two arms of one day.

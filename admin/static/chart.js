@@ -35,7 +35,7 @@ function draw(box) {
     width: Math.max(box.clientWidth, 280), height: Math.min(320, Math.max(200, box.clientWidth * 0.32)), series, bands,
     axes: [axis, { ...axis, size: 56, label: chart.label + ", " + chart.unit, labelSize: 22, labelFont: "12px system-ui, sans-serif" }],
     scales: { x: { time: true }, y: { range: (self, lo, hi) => chart.zero === false ? [lo, hi] : [Math.min(lo, 0), Math.max(hi, 0)] } },
-    tzDate: (ts) => uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
+    tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
     hooks: { draw: [(self) => marks(self, chart, ink)] },
   }, data, box);
   box.chart = u;

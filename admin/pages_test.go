@@ -1,0 +1,195 @@
+package admin
+
+import (
+	"context"
+	"fmt"
+	"html"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+
+	"precept/report"
+)
+
+// The first page says what needs a person, what was gained, and how it went over time.
+func TestOverview(t *testing.T) {
+	f, _, _ := withLessons(t, func(o *Options) {
+		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
+	})
+	g := &f.reports.report.Global
+	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
+	f.reports.report.Lessons[2].TokensTotal = 2_000_000
+	for i := range 3 {
+		day := time.Date(2026, 4, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
+		g.Days = append(g.Days, report.Day{Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7)})
+	}
+	get := func(query string) string {
+		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
+	}
+	page := get("?price=3")
+	for _, want := range []string{
+		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
+		"+95</span>", "+48 to +142, of 950 treated", "6.00</span>", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if page := get("?price=<b>"); strings.Contains(page, "Money") && strings.Contains(page, "at your price</span> <small>") {
+		t.Error("a price that is none gives money")
+	}
+	g.Verdict, g.Bands = report.Invalid, nil
+	if page := get(""); strings.Contains(page, "+95</span>") {
+		t.Error("a gain is told of numbers that cannot be trusted")
+	}
+}
+
+// An experiment of one day has a chart all the same: of what was shown since the start. It is bounded.
+func TestHistory(t *testing.T) {
+	f := newFixture(t, nil)
+	g := &f.reports.report.Global
+	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
+	for range 3 {
+		f.now = f.now.Add(time.Minute)
+		f.do(t, "GET", "/", bearer(token))
+	}
+	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "As this page showed it since the server started") {
+		t.Error("there is no chart")
+	}
+	h, now := newHistory(), time.Unix(1e9, 0)
+	var looks []look
+	for i := range 5000 {
+		now = now.Add(time.Duration(1+i%3) * time.Second)
+		looks = h.add("a", g, now)
+		h.add(fmt.Sprint(i), g, now)
+	}
+	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyTenants {
+		t.Errorf("%d looks, %d tenants", len(looks), len(h.seen))
+	}
+	if looks[0].at.After(time.Unix(1e9+60, 0)) || looks[len(looks)-1].at.Before(now.Add(-time.Minute)) {
+		t.Error("the looks do not reach from the start to now")
+	}
+}
+
+func TestBreakdown(t *testing.T) {
+	f, lib, _ := withLessons(t, nil)
+	page := html.UnescapeString(body(t, f.do(t, "GET", "/breakdown", bearer(token))))
+	for _, want := range []string{"Exploratory", "coder", "writer", "rare", "/lessons/helpful", "for the 3 cells", "of 600 closed sessions"} {
+		if !strings.Contains(strings.ReplaceAll(page, "Of 600", "of 600"), want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if page := body(t, f.do(t, "GET", "/breakdown?by=length", bearer(token))); !strings.Contains(page, "100 to 500 bytes") {
+		t.Error("lengths have no words")
+	}
+	lib.survey = report.NewSurvey(f.now)
+	if page := body(t, f.do(t, "GET", "/breakdown", bearer(token))); !strings.Contains(page, "No part of the sessions has enough data yet") {
+		t.Error("an empty page teaches nothing")
+	}
+	lib.survey = nil
+	if res := f.do(t, "GET", "/breakdown", bearer(token)); res.StatusCode != 200 || !strings.Contains(body(t, res), "cannot be read right now") {
+		t.Errorf("a failing survey: %d", res.StatusCode)
+	}
+}
+
+func TestQueue(t *testing.T) {
+	f, _, _ := withLessons(t, nil)
+	cookie, _ := f.browser(t)
+	get := func(path string) string {
+		return html.UnescapeString(body(t, f.do(t, "GET", path, func(r *http.Request) { r.AddCookie(cookie) })))
+	}
+	page := get("/queue?backtest=newer")
+	for _, want := range []string{
+		`What changes against <code>helpful</code>`, `<span class="added">+ # Run a flaky test alone, ten times`, `<span class="cut">− # Run a flaky test alone`, "Read the log first", "2 to decide",
+		"<strong>41</strong> of the <strong>812</strong>", `action="/lessons/waiting/reject"`, "<code>s-1</code>",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(page, `id="helpful"`) {
+		t.Error("a lesson in force waits")
+	}
+	empty := newFixture(t, func(o *Options) { o.Library = &fakeLibrary{book: libraryOf(t).book.With(nil)} })
+	if page := body(t, empty.do(t, "GET", "/queue", bearer(token))); !strings.Contains(page, "Nothing waits for you") {
+		t.Error("an empty queue teaches nothing")
+	}
+}
+
+func TestDifference(t *testing.T) {
+	write := func(lines []diffLine) (out string) {
+		for _, l := range lines {
+			out += l.Mark + l.Text + "/"
+		}
+		return out
+	}
+	for _, c := range [][3]string{{"a b c", "a x c", " a/−b/+x/ c/"}, {"", "a", "−/+a/"}, {"a", "a", " a/"}, {"a b", "b", "−a/ b/"}} {
+		if got := write(difference(strings.Split(c[0], " "), strings.Split(c[1], " "))); got != c[2] {
+			t.Errorf("%q to %q: %q, want %q", c[0], c[1], got, c[2])
+		}
+	}
+}
+
+// A person decides with the keyboard alone: next, approve, reject with a second press, help.
+func TestBrowserQueue(t *testing.T) {
+	b := newTab(t)
+	f, _, keeper := withLessons(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.Navigate(server.URL+"/queue"), chromedp.WaitVisible(chromedp.CSS("article[aria-current]")))
+	b.do(t, chromedp.KeyEvent("?"))
+	if b.js(t, `document.querySelector("#keys").matches(":popover-open")`) != "true" {
+		t.Error("? shows no help")
+	}
+	b.do(t, chromedp.KeyEvent(kb.Escape), chromedp.KeyEvent("j"))
+	second := b.js(t, `document.querySelector("article[aria-current]").id + document.activeElement.id`)
+	if second != "waitingwaiting" {
+		t.Errorf("j leads to %s", second)
+	}
+	b.do(t, chromedp.KeyEvent("r"))
+	if keeper.asked != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r" {
+		t.Error("one press rejects")
+	}
+	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))
+	if keeper.asked != "waiting reject 0 0 admin" {
+		t.Errorf("asked %q", keeper.asked)
+	}
+	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "newer" {
+		t.Errorf("it asks again: %s", got)
+	}
+	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
+	if keeper.asked != "newer approve 0 0 admin" {
+		t.Errorf("asked %q", keeper.asked)
+	}
+	if got := b.complaints(); len(got) > 0 {
+		t.Errorf("the browser complains: %q", got)
+	}
+}
+
+// No page is wider than the screen, whatever the screen.
+func TestBrowserWidths(t *testing.T) {
+	b := newTab(t)
+	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)))
+	for _, width := range []int{360, 1280, 3840} {
+		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range []string{"/", "/lessons", "/lessons/helpful", "/breakdown", "/queue"} {
+			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
+			if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
+				t.Errorf("%s at %d px is %s wide", path, width, got)
+			}
+		}
+	}
+}

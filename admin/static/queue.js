@@ -1,0 +1,34 @@
+// The queue by keyboard: j and k move between lessons, other keys press what the lesson offers under that key.
+"use strict";
+const articles = [...document.querySelectorAll("article.candidate")];
+let at = Math.max(0, articles.findIndex((a) => "#" + a.id === location.hash)), armed = null;
+
+function select(i) {
+  if (!articles.length) return;
+  at = Math.min(Math.max(i, 0), articles.length - 1);
+  articles.forEach((a, n) => n === at ? a.setAttribute("aria-current", "true") : a.removeAttribute("aria-current"));
+  articles[at].focus({ preventScroll: true });
+  articles[at].scrollIntoView({ block: "start" });
+}
+
+function press(key) {
+  const target = articles[at] && articles[at].querySelector('[data-key="' + key + '"]');
+  if (!target) return;
+  if (key === "r" && armed !== target) { // for good: a slip of a finger is none
+    armed = target;
+    target.firstChild.textContent = "Press r again to reject ";
+    return;
+  }
+  target.click();
+}
+
+document.addEventListener("keydown", (e) => {
+  if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
+  if (e.key === "?") document.getElementById("keys").togglePopover();
+  else if (e.key === "j") select(at + 1);
+  else if (e.key === "k") select(at - 1);
+  else if ("atrbo".includes(e.key)) press(e.key);
+  else return;
+  e.preventDefault();
+});
+select(at);
