@@ -1,0 +1,160 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+	"unicode"
+)
+
+// formOf names the form of a value where it is another one than that of the value that failed.
+func formOf(from, to any) string {
+	a, isText := from.(string)
+	b, staysText := to.(string)
+	switch v := to.(type) {
+	case float64:
+		if isText {
+			return "a number"
+		}
+	case []any:
+		if isText {
+			return "a list"
+		}
+	case map[string]any:
+		if isText {
+			return "an object"
+		}
+	case bool:
+		if isText {
+			return "true or false"
+		}
+	case string:
+		if _, was := from.([]any); was {
+			return "a text"
+		}
+		_ = v
+	}
+	if !isText || !staysText {
+		return ""
+	}
+	switch {
+	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
+		return "an absolute path"
+	case isNumber(b) && !isNumber(a):
+		return "a whole number"
+	case isDay(b) && !isDay(a) && strings.ContainsFunc(a, unicode.IsDigit):
+		return "a date in the form YYYY-MM-DD"
+	case len(a) > 3 && b == strings.Trim(a, `"'`):
+		return "a value without quotes"
+	case len(b) > 2 && (b[0] == '#' || b[0] == '@' || b[0] == '$') && b[1:] == a:
+		return "a value with its leading " + b[:1]
+	case a != b && len(a) > 3 && b == strings.ToLower(a):
+		return "lower case"
+	case a != b && len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
+		return "upper case"
+	}
+	return ""
+}
+
+func isNumber(s string) bool {
+	return s != "" && len(s) < 12 && !strings.ContainsFunc(s, func(r rune) bool { return !unicode.IsDigit(r) })
+}
+
+func isDay(s string) bool {
+	return len(s) == 10 && s[4] == '-' && s[7] == '-' && isNumber(s[:4]) && isNumber(s[5:7]) && isNumber(s[8:])
+}
+
+// subset says whether every word of a stands in b, and b has more.
+func subset(a, b string) bool {
+	have := strings.Fields(strings.ToLower(b))
+	words := strings.Fields(strings.ToLower(a))
+	if len(words) == 0 || len(words) >= len(have) || len(have) > 20 {
+		return false
+	}
+	for _, w := range words {
+		if !slices.Contains(have, w) {
+			return false
+		}
+	}
+	return true
+}
+
+// fewer says whether a list became shorter, or a list in a text did.
+func fewer(from, to any) bool {
+	a, isList := from.([]any)
+	b, stays := to.([]any)
+	if isList && stays {
+		return len(b) < len(a) && len(b) > 0
+	}
+	x, _ := from.(string)
+	y, _ := to.(string)
+	if strings.Count(x, ",") <= strings.Count(y, ",") || y == "" || len(x) > 300 {
+		return false
+	}
+	for p := range strings.SplitSeq(y, ",") {
+		if !strings.Contains(x, strings.TrimSpace(p)) {
+			return false
+		}
+	}
+	return true
+}
+
+// nameTokens are the words of a tool's name: get_order, getOrder, GetOrder.
+func nameTokens(tool string) []string {
+	var out []string
+	start := 0
+	flush := func(to int) {
+		if w := strings.ToLower(strings.Trim(tool[start:to], "_-.: ")); w != "" {
+			out = append(out, w)
+		}
+		start = to
+	}
+	for i := 1; i < len(tool); i++ {
+		c, p := tool[i], tool[i-1]
+		if c == '_' || c == '-' || c == '.' || c >= 'A' && c <= 'Z' && (p < 'A' || p > 'Z') {
+			flush(i)
+		}
+	}
+	flush(len(tool))
+	return out
+}
+
+func hasToken(tool string, words ...string) bool {
+	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return slices.Contains(words, t) })
+}
+
+// looks: the tool only looks.
+func looks(tool string) bool {
+	return hasToken(tool, "get", "find", "list", "search", "read", "view", "show", "check", "describe", "fetch", "lookup", "query", "inspect", "status", "glob", "grep", "ls", "browse", "retrieve", "info", "details")
+}
+
+// thinks: the tool does nothing outside of the model.
+func thinks(tool string) bool {
+	return hasToken(tool, "think", "thought", "plan", "todo", "todos", "calculate", "calculator", "todowrite", "note", "memory", "sleep", "wait")
+}
+
+// gives: the tool ends the work or hands it over, which mends nothing.
+func gives(tool string) bool {
+	return hasToken(tool, "finish", "finished", "submit", "transfer", "handoff", "escalate", "answer", "respond", "reply", "message", "human", "done", "exit", "complete", "give", "stop", "end")
+}
+
+// chatter: the parameter tells people what a call is for.
+func chatter(k string) bool {
+	return slices.Contains([]string{"description", "explanation", "thought", "thoughts", "reason", "reasoning", "timeout", "timeout_ms", "justification", "summary", "title", "comment"}, strings.ToLower(k))
+}
+
+// opaque: a name that may be somebody's, since it is no word of programs.
+func opaque(k string) bool {
+	return len(k) > 40 || strings.ContainsFunc(k, func(r rune) bool {
+		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-' && (r < '0' || r > '9')
+	})
+}
+
+// stem counts the words with which both names begin.
+func stem(a, b string) int {
+	x, y := nameTokens(a), nameTokens(b)
+	n := 0
+	for n < len(x) && n < len(y) && x[n] == y[n] {
+		n++
+	}
+	return n
+}

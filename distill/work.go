@@ -1,0 +1,282 @@
+package distill
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"runtime/debug"
+	"slices"
+	"strings"
+
+	"precept/bandit"
+	"precept/lesson"
+	"precept/sample"
+	"precept/session"
+)
+
+// work is one tenant's distilling.
+type work struct {
+	*Distiller
+	tenant, claim string
+	sum           *Summary
+	book          *lesson.Book
+	gone          []*lesson.Lesson // archived and rejected ones: what was rejected once is not proposed again
+	cases         map[string]*Case
+	fresh         map[string]*Case // changed since they were written down
+	errors        map[string][]string
+	marks         map[session.ID][]byte
+	sums          sums
+	waiting       int
+	down          int   // breakdowns of the judge in a row
+	broke         error // the last of them
+	asked         []*question
+}
+
+// mark is what is noted of a session that was read, for each kind of judge.
+type mark struct {
+	Hash  string    `json:"hash"`
+	Seen  int64     `json:"seen"`            // microseconds: a session that was not seen again has nothing new
+	Cases []string  `json:"cases,omitempty"` // to which it has contributed
+	Said  Opinions  `json:"said,omitempty"`  // of lessons in force
+	Texts textNames `json:"texts,omitempty"` // under which the opinions were summed
+}
+
+func (w *work) judgeName() string {
+	if w.o.Judge == nil {
+		return "rules"
+	}
+	return w.o.Judge.Name()
+}
+
+func (w *work) open(ctx context.Context) error {
+	var err error
+	if w.book, _, err = w.o.Bank.List(ctx); err != nil {
+		return fmt.Errorf("distill: read the lessons: %w", err)
+	}
+	if w.gone, _, err = w.o.Bank.Archived(ctx); err != nil {
+		return fmt.Errorf("distill: read the archived lessons: %w", err)
+	}
+	w.cases, w.marks = map[string]*Case{}, map[session.ID][]byte{}
+	if w.sums.all, err = ReadOpinions(ctx, w.o.Notes, w.tenant); err != nil {
+		return fmt.Errorf("distill: read the opinions: %w", err)
+	}
+	return w.o.Notes.EachNote(ctx, w.tenant, "case|", func(key string, data []byte) error {
+		var c Case
+		if json.Unmarshal(data, &c) == nil { // what an older release wrote otherwise is begun anew
+			w.cases[strings.TrimPrefix(key, "case|")] = &c
+		}
+		return nil
+	})
+}
+
+// row looks at one session. Whatever is wrong with it, the others are read.
+func (w *work) row(ctx context.Context, r session.Row) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	if w.o.Settled && !r.Closed {
+		return nil
+	}
+	w.sum.Read++
+	if w.o.Progress != nil {
+		w.o.Progress(1)
+	}
+	old := map[string]mark{}
+	data, err := w.o.Notes.Mark(ctx, w.tenant, r.ID)
+	if err != nil {
+		return err
+	}
+	_ = json.Unmarshal(data, &old) // nothing, or nothing that is understood: it is read
+	last := old[w.judgeName()]
+	if last.Seen == r.Seen.UnixMicro() && last.Hash != "" {
+		w.sum.Unchanged++
+		return nil
+	}
+	s, err := w.load(ctx, r)
+	if err != nil {
+		return err
+	}
+	hash := s.Hash()
+	if len(s.Content.Exchanges) == 0 {
+		return nil
+	}
+	next := mark{Hash: hash, Seen: r.Seen.UnixMicro(), Cases: last.Cases, Said: last.Said, Texts: last.Texts}
+	switch {
+	case hash == last.Hash:
+		w.sum.Unchanged++
+	case w.o.Judge != nil:
+		return w.put(ctx, &question{row: r, session: s, marks: old, last: last, next: next})
+	default:
+		w.read(s, &next)
+	}
+	return w.keep(ctx, r.ID, old, &last, &next)
+}
+
+// keep notes what was made of a session.
+func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, last, next *mark) error {
+	w.sums.recount(last, next)
+	marks[w.judgeName()] = *next
+	data, err := json.Marshal(marks)
+	if err != nil {
+		return err
+	}
+	w.marks[id] = data
+	if w.waiting++; w.waiting >= batch || w.o.Judge != nil {
+		return w.flush(ctx)
+	}
+	return nil
+}
+
+func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
+	s := &Session{Tenant: w.tenant, ID: r.ID.String(), At: r.Started}
+	var err error
+	if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
+		return nil, err
+	}
+	for i := range s.Content.Exchanges {
+		x := &s.Content.Exchanges[i]
+		s.Agent = x.Agent
+		for _, l := range x.Lessons {
+			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
+				s.InForce = append(s.InForce, l.Slug)
+				s.arms = append(s.arms, bandit.Arm(l.Arm))
+			}
+		}
+	}
+	if w.o.Judge == nil {
+		return s, nil
+	}
+	entries, err := w.o.Source.Feedback(ctx, w.tenant, r.ID)
+	for i := range entries {
+		f := &entries[i]
+		s.Content.Ratings = append(s.Content.Ratings, sample.Rating{At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment, Turn: f.Turn})
+	}
+	return s, err
+}
+
+// read reads a session by the rules. A panic is this session's alone.
+func (w *work) read(s *Session, m *mark) {
+	defer func() {
+		if v := recover(); v != nil {
+			w.sum.Failed++
+			w.o.Failed("session "+s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+		}
+	}()
+	r := read(s)
+	w.sum.Judged++
+	for _, c := range append(r.failures(w.known), r.taught()...) {
+		w.note(&c.Case, m)
+		if len(w.errors[c.Key]) < 3 && len(w.errors) < 4096 {
+			w.errors[c.Key] = append(w.errors[c.Key], c.seen)
+		}
+	}
+}
+
+// note adds what a session says to a case. A session that is read again because it went on counts once, and what is new in it
+// once, too.
+func (w *work) note(c *Case, m *mark) {
+	first := m.adds(c.Key)
+	fixes := c.Fixes[:0:0]
+	for _, h := range c.Fixes {
+		if m.adds(c.Key + "|" + h.Kind + "|" + h.Param + "|" + h.Other + "|" + h.How) {
+			fixes = append(fixes, h)
+		}
+	}
+	if !first && len(fixes) == 0 {
+		return
+	}
+	c.Fixes, c.Open = fixes, true
+	if !first {
+		c.Sessions, c.Stubborn = 0, 0
+	}
+	had := w.cases[c.Key]
+	switch {
+	case had != nil:
+		had.add(c)
+		w.fresh[c.Key] = had
+	case len(w.cases) < maxCases:
+		w.cases[c.Key] = c
+		w.fresh[c.Key] = c
+	}
+}
+
+// maxAdded bounds what one session may add to.
+const maxAdded = 128
+
+// adds says whether the session has not added that yet, and notes that it has now.
+func (m *mark) adds(key string) bool {
+	sum := shortKey(key)
+	if slices.Contains(m.Cases, sum) || len(m.Cases) >= maxAdded {
+		return false
+	}
+	m.Cases = append(m.Cases, sum)
+	return true
+}
+
+// maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones finds it full.
+const maxCases = 5000
+
+// flush writes down what was read, and makes the claim last.
+func (w *work) flush(ctx context.Context) error {
+	if w.o.DryRun {
+		w.marks, w.waiting = map[session.ID][]byte{}, 0
+		return nil
+	}
+	notes := map[string][]byte{}
+	for key, c := range w.fresh {
+		data, err := json.Marshal(c)
+		if err != nil {
+			return err
+		}
+		notes["case|"+key] = data
+	}
+	if err := w.sums.write(notes); err != nil {
+		return err
+	}
+	if len(w.marks)+len(notes) == 0 {
+		return nil
+	}
+	ok, err := w.o.Notes.Claim(ctx, w.claim, w.o.Owner, w.o.Now(), claimFor)
+	if err != nil {
+		return fmt.Errorf("distill: %w", err)
+	}
+	if !ok {
+		return errors.New("distill: another one took over, since this one was silent for too long; what it has not written down the other one reads")
+	}
+	if err := w.o.Notes.Jot(ctx, w.tenant, w.marks, notes); err != nil {
+		return fmt.Errorf("distill: %w", err)
+	}
+	w.marks, w.waiting = map[session.ID][]byte{}, 0
+	w.fresh, w.sums.changed = map[string]*Case{}, nil
+	return nil
+}
+
+// conclude proposes what the rules learned: the lessons of those cases that have grown since they were proposed last.
+func (w *work) conclude(ctx context.Context) error {
+	if w.o.Judge != nil {
+		return nil
+	}
+	list := make([]*Case, 0, len(w.cases))
+	for _, c := range w.cases {
+		list = append(list, c)
+	}
+	for _, d := range drafts(list, w.known) {
+		if err := ctx.Err(); err != nil {
+			return err
+		}
+		grown := slices.ContainsFunc(d.cases, func(c *Case) bool { return c.Open })
+		if !grown || !w.tested(&d) {
+			continue
+		}
+		w.sum.Candidates++
+		if err := w.propose(ctx, &d); err != nil {
+			return err
+		}
+		for _, c := range d.cases {
+			c.Open = false
+			w.fresh[c.Key] = c
+		}
+	}
+	return w.flush(ctx)
+}
