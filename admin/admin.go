@@ -44,6 +44,11 @@ type Options struct {
 	Ready   func() error                      // nil: ready as soon as it serves
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
 	Metrics http.Handler                      // nil: 404
+	Archive Archive                           // sessions and samples; nil: nothing is kept
+	Rate    Rater                             // feedback from the dashboard; nil: none
+	Export  Exporter                          // nil: nothing can be exported
+	Health  func(context.Context) Health      // nil: none
+	DataDir string                            // where actions are noted; "": in memory only
 	Mount   func(authorized *echo.Group)      // further routes behind the same door; nil: none
 	Random  io.Reader                         // of session ids and CSRF tokens
 	Now     func() time.Time
@@ -66,6 +71,7 @@ type Server struct {
 	throttle *throttle
 	history  *history
 	decided  *decisions
+	audit    *audit
 	terms    []term
 	pages    map[string]*template.Template
 }
@@ -79,6 +85,10 @@ func New(o Options) (*Server, error) {
 	if err := s.parse(); err != nil {
 		return nil, err
 	}
+	var err error
+	if s.audit, err = openAudit(o.DataDir); err != nil && o.Log != nil {
+		o.Log.Error("what was noted of earlier actions cannot be read", "file", AuditFile, "error", err)
+	}
 	if err := s.SetAccess(o.Access); err != nil {
 		return nil, err
 	}
@@ -87,7 +97,7 @@ func New(o Options) (*Server, error) {
 	e.HTTPErrorHandler = s.fail
 	e.Pre(s.recover, headers, s.checkHost)
 	s.open(e)
-	s.locked(e.Group("", s.authorize, s.checkWrite))
+	s.locked(e.Group("", s.authorize, s.checkWrite, s.audited))
 	s.echo = e
 	return s, nil
 }
@@ -114,6 +124,14 @@ func (s *Server) locked(g *echo.Group) {
 	g.GET("/api/openapi.yaml", describe)
 	g.GET("/api/report", s.report)
 	g.POST("/api/forget", s.forget)
+	g.GET("/api/sessions", s.apiSessions)
+	g.GET("/api/sessions/:session", s.apiSession)
+	g.GET("/api/samples", s.apiSamples)
+	g.GET("/api/export", s.apiExport)
+	g.GET("/api/health", s.apiHealth)
+	g.POST("/api/feedback", s.apiFeedback)
+	g.POST("/sessions/:session/rate", s.rateSession)
+	g.POST("/sessions/:session/forget", s.forgetSession)
 	g.POST("/api/lessons/:slug/:action", s.act)
 	g.GET("/metrics", s.metrics)
 	g.GET("/debug/pprof/", echo.WrapHandler(http.HandlerFunc(pprof.Index)))

@@ -30,6 +30,14 @@ func (s *Server) dashboard() []page {
 	if s.options.Library != nil {
 		pages = append(pages, page{Name: "Queue", Path: "/queue", Serve: s.queuePage, Badge: s.waiting})
 	}
+	if s.options.Archive != nil {
+		pages = append(pages,
+			page{Name: "Sessions", Path: "/sessions", Serve: s.sessionsPage}, page{Path: "/sessions/:session", Serve: s.sessionPage},
+			page{Name: "Samples", Path: "/samples", Serve: s.samplesPage})
+	}
+	if s.options.Health != nil {
+		pages = append(pages, page{Name: "Health", Path: "/health", Serve: s.healthPage})
+	}
 	return pages
 }
 

@@ -35,14 +35,22 @@ func (s *Server) forget(c echo.Context) error {
 	if err != nil {
 		return echo.NewHTTPError(http.StatusBadRequest, err.Error())
 	}
+	c.Set(detailKey, "a session deleted")
+	if r.All {
+		c.Set(detailKey, "everything of a tenant deleted")
+	}
 	n, err := s.options.Forget.Forget(c.Request().Context(), r.Tenant, r.Session)
 	if err != nil {
-		if s.options.Log != nil {
-			s.options.Log.Error("forgetting failed", "error", err)
-		}
-		return echo.NewHTTPError(http.StatusServiceUnavailable, "not everything could be deleted; try again: "+err.Error())
+		return s.forgetFailed(err)
 	}
 	return c.JSON(http.StatusOK, map[string]int{"forgotten": n})
+}
+
+func (s *Server) forgetFailed(err error) error {
+	if s.options.Log != nil {
+		s.options.Log.Error("forgetting failed", "error", err)
+	}
+	return echo.NewHTTPError(http.StatusServiceUnavailable, "not everything could be deleted; try again: "+err.Error())
 }
 
 func readForget(body io.Reader) (forgetRequest, error) {

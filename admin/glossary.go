@@ -39,5 +39,18 @@ func glossary() []term {
 		{"exploratory", "Shrunken effect", "points", "The effect in this part, drawn towards the lesson's mean over all parts by how little they differ beyond chance. It explores; no verdict is made of it."},
 		{"corrected", "Corrected interval", "points", "Widened for the number of cells that are looked at (Bonferroni): where lessons do nothing anywhere, one page in twenty has a cell whose interval excludes 0."},
 		{"verdict", "Verdict", "", "What may be said of the lesson today. Only proven and helps/harms are measured; likely is the chooser's model."},
+		{"session-reward", "Reward", "0 to 1", "What a session was worth: the word of people outweighs that of verifiers, which outweighs what the traffic says (reward.tiers). None where nobody told."},
+		{"session-verdict", "Verdict", "", "What the reward comes to: good from 0.75, acceptable from 0.4, poor below. unrated: closed, and nobody told. open: not closed yet, so not counted."},
+		{"session-lessons", "Lessons", "", "The lessons that were picked in the session: injected, or withheld by a coin (struck through). A control gets none."},
+		{"turns", "Turns", "turns", "Requests of the conversation itself: titles, summaries and other side requests are none, and a retry is the same turn."},
+		{"loops", "Loops", "loops", "How often the agent repeated a call that had failed, or that had told the same, with nothing changed in between."},
+		{"input-tokens", "Input", "tokens", "What the upstream said to have read in this session's turns, cached ones included."},
+		{"propensity", "Chance", "0 to 1", "How likely it was that the lesson would be injected, fixed before the coin fell."},
+		{"sample", "Sample", "", "An MPLP LearningSample: a task, a correction, a slow plan or an answer, with its rating. Made when a session closes."},
+		{"store-state", "Store", "", "Whether the last write went through. Requests do not depend on it."},
+		{"exchanges-kept", "Exchanges kept", "exchanges", "Requests with their replies that are in the store, over the life of the data directory."},
+		{"exchanges-dropped", "Exchanges lost", "exchanges", "Those of which nothing is kept although nobody asked for it: a full spool, a damaged one, a full queue. Opted-out ones do not count."},
+		{"store-lag", "Lag", "seconds", "How long the oldest exchange that the store does not have yet has waited in the spool."},
+		{"spool", "Spool", "", "The write-ahead log on this machine's disk: what is safe there and not known to be safe in the store."},
 	}
 }

@@ -179,7 +179,7 @@ func (s *Store) one(ctx context.Context, tenant, name string) (SessionList, erro
 	if errors.Is(err, ErrNoSession) {
 		return out, nil
 	}
-	if err == nil && !s.hides(tenant, rec.Agent) {
+	if err == nil && !s.Hides(tenant, rec.Agent) {
 		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
 	}
 	return out, err
@@ -222,14 +222,14 @@ func (s *Store) item(l *session.Listed) (x SessionItem, ok bool) {
 	if err != nil { // by another version, or damaged: that there is one can be told
 		rec = &session.Record{Name: l.ID.String()}
 	}
-	if s.hides(l.Tenant, rec.Agent) {
+	if s.Hides(l.Tenant, rec.Agent) {
 		return x, false
 	}
 	return itemOf(l, rec), true
 }
 
-// hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
-func (s *Store) hides(tenant, agent string) bool {
+// Hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
+func (s *Store) Hides(tenant, agent string) bool {
 	o := s.optOut.Load()
 	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }

@@ -45,7 +45,7 @@ func (s *Store) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, 
 		for i := range page.List {
 			out.Looked++
 			m := &page.List[i]
-			if s.hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
+			if s.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
 				continue
 			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})

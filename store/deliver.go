@@ -243,6 +243,7 @@ type epochal interface {
 func (s *Store) lag(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
+	s.oldest(b, s.opts.Now())
 	n := int64(len(b.next.exchanges) + b.passing)
 	if s.spool != nil && b.lagging {
 		n += max(s.spool.admitted-b.books.Admitted-int64(len(b.books.Open)), 0)

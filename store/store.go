@@ -67,7 +67,9 @@ type Store struct {
 	blind     atomic.Bool // the same, and the sessions are not in memory either
 
 	heldBytes  atomic.Int64
-	down       atomic.Bool // the last write to the backend failed
+	waiting    atomic.Int64 // since when the oldest exchange waits for the backend, in microseconds since 1970; 0: none waits
+	spooled    atomic.Int64 // bytes of the spool
+	down       atomic.Bool  // the last write to the backend failed
 	publishing sync.WaitGroup
 	overdue    atomic.Int64 // sessions that were to be published and are not yet
 	unspooled  atomic.Bool  // the last write to the spool failed

@@ -115,7 +115,7 @@ func (s *Store) Transcript(ctx context.Context, tenant, name string, from int) (
 	if err != nil {
 		return Transcript{}, err
 	}
-	if s.hides(tenant, rec.Agent) {
+	if s.Hides(tenant, rec.Agent) {
 		return Transcript{}, ErrNoSession
 	}
 	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptedOut...)}

@@ -17,6 +17,7 @@ type exporting struct {
 	filter *sample.Filter
 	out    io.Writer
 	watch  *progress
+	hides  func(tenant, agent string) bool // who has opted out since; nil: a verb writes what is kept
 }
 
 func (x *exporting) run(ctx context.Context, f *exportFlags) error {
@@ -33,6 +34,12 @@ func (x *exporting) run(ctx context.Context, f *exportFlags) error {
 	if f.stats {
 		return x.stats(ctx)
 	}
+	return x.write(ctx, f)
+}
+
+// write writes the selection in one of the formats.
+func (x *exporting) write(ctx context.Context, f *exportFlags) error {
+	var err error
 	if f.format == "parquet" {
 		p, err := newParquetExport(x.out)
 		if err != nil {
@@ -63,12 +70,14 @@ func (x *exporting) run(ctx context.Context, f *exportFlags) error {
 func (x *exporting) samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.filter.Tenant, x.filter.From, x.filter.To, func(s session.StoredSample) error {
 		x.watch.add(1)
-		if !x.filter.Match(s.Tenant, &s.Sample) {
+		if x.hidden(s.Tenant, s.Agent) || !x.filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
 	})
 }
+
+func (x *exporting) hidden(tenant, agent string) bool { return x.hides != nil && x.hides(tenant, agent) }
 
 // sessions hands over the conversations that began in time and, where a family, a quality or a lesson is asked for, gave such a
 // sample.
@@ -79,7 +88,7 @@ func (x *exporting) sessions(ctx context.Context, write func(*sample.Session) er
 	return x.EachSession(ctx, x.filter.Tenant, x.filter.From, x.filter.To, func(r session.Row, _ session.Applied) error {
 		x.watch.add(1)
 		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 {
+		if err != nil || len(s.Exchanges) == 0 || x.hidden(r.Tenant, s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {

@@ -47,6 +47,7 @@ func (s *server) reload() {
 		s.log.Warn("these keys need a new start", "keys", strings.Join(keys, " "))
 	}
 	s.cfg = next
+	s.shown.Store(next)
 	s.log.Info("configuration taken over", "hash", next.Hash())
 }
 

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"runtime/debug"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -38,6 +39,10 @@ type service struct {
 	forget  admin.Forgetter
 	keep    admin.Keeper
 	library *library
+	archive admin.Archive
+	rate    admin.Rater
+	export  admin.Exporter
+	vitals  *vitals
 	figures func(context.Context) []admin.Figure
 	ready   func() error
 	metrics http.Handler
@@ -81,6 +86,7 @@ type server struct {
 	admin    *admin.Server
 	token    string // generated, "" when the configuration names tokens
 	faults   faultNote
+	shown    atomic.Pointer[configs.Config] // cfg, for whoever looks
 	inFlight sync.WaitGroup // requests on the data listener
 }
 
@@ -137,10 +143,17 @@ func (s *server) openAdmin(l net.Listener) error {
 			fmt.Fprintf(s.err, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
 		}
 	}
+	s.shown.Store(s.cfg)
+	s.service.vitals.serves(s)
+	notes := s.cfg.DataDir
+	if s.within {
+		notes = ""
+	}
 	var err error
 	s.admin, err = admin.New(admin.Options{
 		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
 		Ready: s.service.ready, Truth: s.truth, Metrics: s.service.metrics,
+		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export, Health: s.service.vitals.health, DataDir: notes,
 		Random: s.random, Now: s.now, Log: s.log.Logger,
 	})
 	return err

@@ -77,6 +77,10 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 		ready:   p.proxy.Ready,
 		close:   p.close,
 		report:  p,
+		archive: p.store,
+		rate:    p,
+		export:  p,
+		vitals:  &vitals{parts: p},
 		figures: p.figures,
 		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
 	}, nil

@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"io"
+	"os"
+	"sync"
+	"time"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/feedback"
+	"precept/session"
+	"precept/store"
+	"precept/store/sqlite"
+)
+
+// Rate implements admin.Rater.
+func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
+	var failed error
+	f = f.Take(p.now(), func() string {
+		id, err := p.freshKey()
+		failed = err
+		return "fb_" + id
+	})
+	if failed != nil {
+		return store.Posted{}, failed
+	}
+	var ids []session.ID
+	var key session.EchoKey
+	switch {
+	case f.SampleID != "":
+		id, ok, err := p.store.OfSample(ctx, tenant, f.SampleID)
+		if err != nil {
+			return store.Posted{}, err
+		}
+		if !ok {
+			return store.Posted{}, store.ErrNoSession
+		}
+		ids = []session.ID{id}
+	case f.RequestID != "":
+		key = session.EchoKeyOf(tenant, 0, "q:"+f.RequestID)
+	case f.ResponseID != "":
+		key = session.EchoKeyOf(tenant, 0, "r:"+f.ResponseID)
+	default:
+		key = session.EchoKeyOf(tenant, 0, "s:"+f.SessionID)
+		ids = session.Candidates(tenant, f.SessionID)
+		if id, ok := session.ParseID(f.SessionID); ok { // the dashboard names it so
+			ids = []session.ID{id}
+		}
+	}
+	return p.store.Post(ctx, tenant, ids, key, f.Entry)
+}
+
+// Export implements admin.Exporter, with the store that the server has open.
+func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
+	open, ok := p.backend.(walkedStore)
+	if !ok {
+		return store.ErrVolatile
+	}
+	filter := e.Filter
+	x := &exporting{world: p.world, evidence: unclosed{open}, filter: &filter, out: w, hides: p.store.Hides}
+	return x.write(ctx, &exportFlags{format: e.Format})
+}
+
+// walkedStore is a store that can be exported.
+type walkedStore interface {
+	walker
+	bench
+}
+
+// unclosed is a store that is somebody else's to close.
+type unclosed struct{ walkedStore }
+
+func (unclosed) Close() error { return nil }
+
+// accountEvery is how often the account is drawn up anew for whoever looks at it; of a spool of more than accountMost bytes,
+// which would have to be read, it is not.
+const (
+	accountEvery = 5 * time.Second
+	accountMost  = 256 << 20
+)
+
+// vitals is what the health page is made of.
+type vitals struct {
+	*parts
+	started time.Time
+	cfg     func() *configs.Config
+	fault   func() string
+
+	mu      sync.Mutex
+	at      time.Time
+	account admin.Account
+	stored  admin.Stored
+}
+
+// serves tells of which server it is.
+func (v *vitals) serves(s *server) {
+	v.started, v.cfg, v.fault = s.now().UTC(), s.shown.Load, s.faults.get
+}
+
+// health implements admin.Options.Health.
+func (v *vitals) health(ctx context.Context) admin.Health {
+	cfg, b, t := v.cfg(), readBuild(), &v.store.Tally
+	h := admin.Health{
+		Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
+		Spool: admin.Spool{Dir: spoolOf(cfg, v.backend), Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
+		Since: admin.Since{
+			Exchanges: t.Exchanges.Load(), Samples: t.Samples.Load(), Closed: t.Closed.Load(), Told: t.Told.Load(), OptedOut: t.OptedOut.Load(),
+			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(), WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
+			Dropped: map[string]int64{"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(), "quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(), "copies_cut": t.CopiesCut.Load()},
+		},
+	}
+	for _, f := range v.figures(ctx) {
+		h.Figures = append(h.Figures, f)
+	}
+	var err error
+	if h.Config, err = configs.Settings(cfg); err != nil {
+		v.failed("health", err)
+	}
+	h.Account, h.Store = v.look(ctx, cfg)
+	h.Store.Healthy = v.store.Healthy()
+	return h
+}
+
+// look draws up the account and asks the store, at most every few seconds however many look.
+func (v *vitals) look(ctx context.Context, cfg *configs.Config) (admin.Account, admin.Stored) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if now := v.now(); v.at.IsZero() || now.Sub(v.at) >= accountEvery {
+		v.at, v.account, v.stored = now, v.draw(cfg), admin.Stored{Kind: kindOf(v.backend), Notice: v.notice}
+		v.ask(ctx)
+	}
+	return v.account, v.stored
+}
+
+// draw reads the account of the data directory.
+func (v *vitals) draw(cfg *configs.Config) admin.Account {
+	a := admin.Account{Balanced: true}
+	a.Dropped = map[string]int64{}
+	switch {
+	case spoolOf(cfg, v.backend) == "":
+		a.Trouble = "without a spool there is no account"
+		return a
+	case v.store.SpoolBytes() > accountMost:
+		a.Trouble = "the spool holds more than 256 MiB, which would have to be read; precept doctor does it"
+		return a
+	}
+	books, err := store.ReadBooks(spoolDir(cfg), true)
+	if err != nil {
+		a.Trouble = err.Error()
+		return a
+	}
+	a.Books = books
+	sum := books.Stored + books.Spooled + books.Incomplete
+	for _, n := range books.Dropped {
+		sum += n
+	}
+	a.Balanced = sum == books.Admitted
+	return a
+}
+
+// ask asks the store what it holds.
+func (v *vitals) ask(ctx context.Context) {
+	open, ok := v.backend.(losses)
+	if !ok {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	var err error
+	if v.stored.Counts, err = open.Stats(ctx); err == nil {
+		v.account.Unsampled, err = open.Unsampled(ctx)
+	}
+	if err == nil {
+		_, v.account.SetAside, err = open.Aside(ctx, 1)
+	}
+	if err != nil {
+		v.stored.Trouble = err.Error()
+	}
+}
+
+// kindOf is the store in a word.
+func kindOf(b store.Backend) string {
+	switch b.(type) {
+	case *sqlite.Store:
+		return "sqlite"
+	case store.Volatile:
+		return "memory"
+	default:
+		return "redis"
+	}
+}
