@@ -57,7 +57,7 @@ func rooms() map[string][]string {
 		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},
 		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},
 		"github.com/fsnotify/fsnotify":             {"lesson"},
-		"golang.org/x/text":                        {"lesson"},
+		"golang.org/x/text":                        {"lesson", "cmd/precept"},
 		"github.com/google/uuid":                   {"sample"},
 		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
 		"github.com/prometheus/common":             {"cmd/precept"},

@@ -26,9 +26,9 @@ type Query struct {
 
 // Figure is one line of the health table.
 type Figure struct {
-	Name  string
-	Value string
-	Bad   bool // worth a look
+	Name  string `json:"name"`
+	Value string `json:"value"`
+	Bad   bool   `json:"bad,omitempty"` // worth a look
 }
 
 // Options is what an admin server is made of. Every function may be called concurrently.

@@ -41,12 +41,11 @@ type Account struct {
 
 // Spool is the write-ahead log.
 type Spool struct {
-	Dir      string  `json:"dir,omitempty"` // "": there is none
-	Bytes    int64   `json:"bytes"`
-	Limit    int64   `json:"limit_bytes"`
-	Segments int     `json:"segments"`
-	Waiting  int64   `json:"waiting_exchanges"` // in memory, not in the spool yet
-	Lag      float64 `json:"lag_seconds"`       // how long the oldest that the store does not have yet has waited; 0: nothing waits
+	Dir     string  `json:"dir,omitempty"` // "": there is none
+	Bytes   int64   `json:"bytes"`
+	Limit   int64   `json:"limit_bytes"`
+	Waiting int64   `json:"waiting_exchanges"` // in memory, not in the spool yet
+	Lag     float64 `json:"lag_seconds"`       // how long the oldest that the store does not have yet has waited; 0: nothing waits
 }
 
 // Stored is what the store holds.

@@ -82,8 +82,17 @@ func refusal(server string, res *http.Response) error {
 	if why := gjson.GetBytes(text, "error"); why.Type == gjson.String {
 		text = []byte(why.String())
 	}
-	return fmt.Errorf("the server at %s answers %s: %s", server, res.Status, report.Printable(strings.TrimSpace(string(text))))
+	return &refusedError{res.StatusCode, fmt.Sprintf("the server at %s answers %s: %s", server, res.Status, report.Printable(strings.TrimSpace(string(text))))}
 }
+
+// refusedError is a server's answer that is no answer to the question.
+type refusedError struct {
+	status int
+	text   string
+}
+
+// Error tells who answered what.
+func (e *refusedError) Error() string { return e.text }
 
 // adminToken finds a token in clear: a configured one, or the one that precept made for itself.
 func (w *world) adminToken(cfg *configs.Config) (string, error) {

@@ -77,7 +77,9 @@ func (x *exporting) samples(ctx context.Context, write func(*session.StoredSampl
 	})
 }
 
-func (x *exporting) hidden(tenant, agent string) bool { return x.hides != nil && x.hides(tenant, agent) }
+func (x *exporting) hidden(tenant, agent string) bool {
+	return x.hides != nil && x.hides(tenant, agent)
+}
 
 // sessions hands over the conversations that began in time and, where a family, a quality or a lesson is asked for, gave such a
 // sample.

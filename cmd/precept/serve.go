@@ -87,7 +87,7 @@ type server struct {
 	token    string // generated, "" when the configuration names tokens
 	faults   faultNote
 	shown    atomic.Pointer[configs.Config] // cfg, for whoever looks
-	inFlight sync.WaitGroup // requests on the data listener
+	inFlight sync.WaitGroup                 // requests on the data listener
 }
 
 // run opens the listeners first: a port that is taken is told before anything else is touched.

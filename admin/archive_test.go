@@ -1,0 +1,227 @@
+package admin
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bandit"
+	"precept/configs"
+	"precept/feedback"
+	"precept/sample"
+	names "precept/session"
+	"precept/store"
+	"precept/store/sqlite"
+	"precept/wire"
+)
+
+// hostile is what nobody may be hurt by: markup, a way out of an attribute, a terminal's orders, and writing that runs backwards.
+const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
+
+// kept is a real store with sessions in it.
+type kept struct {
+	*store.Store
+	db    *sqlite.Store
+	now   time.Time
+	batch names.Batch
+}
+
+func newKept(t *testing.T, now time.Time) *kept {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(t.TempDir(), "precept.db"), Exclusive: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := store.Open(t.Context(), store.Options{
+		Now: func() time.Time { return now }, Backend: db, CloseAfter: time.Hour, Learn: true, Personal: true,
+		Failed: func(step string, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step string, v any) { t.Errorf("%s: %v", step, v) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	return &kept{Store: s, db: db, now: now}
+}
+
+// session writes a session of so many turns; change may alter its record and its exchanges.
+func (k *kept) session(t *testing.T, name string, turns int, change func(r *names.Record, ex []sample.Exchange)) names.ID {
+	t.Helper()
+	id := names.KeyOf("default", names.SpaceName, name)
+	began := k.now.Add(-time.Duration(len(name)+turns) * time.Hour)
+	r := &names.Record{
+		ID: id, Tenant: "default", Agent: "coder", Name: name, Method: names.ByHeader, Started: began, Seen: began.Add(time.Minute), Model: "gpt-test", Dialect: wire.Chat, Turns: turns,
+	}
+	var ex []sample.Exchange
+	for n := 1; n <= turns; n++ {
+		ex = append(ex, sample.Exchange{
+			ID: fmt.Sprintf("%s-%04d", id.String()[:13], n), Tenant: "default", Agent: "coder", Session: id.String(), SessionName: name, RequestID: fmt.Sprint("req_", n), Turn: n,
+			At: began.Add(time.Duration(n) * time.Minute), Dialect: "chat", Model: "gpt-test", Status: 200, Outcome: sample.Complete,
+			New: []json.RawMessage{said("user", fmt.Sprint("question ", n))}, NewFrom: 2*n - 2, Reply: sample.Reply{Text: fmt.Sprint("answer ", n), InputTokens: 1200 * n, CachedTokens: 800, OutputTokens: 64},
+			LatencyMS: 1234, FirstMS: 321,
+		})
+	}
+	if change != nil {
+		change(r, ex)
+	}
+	row, err := r.Row(func(text string) (string, bool) { return text, true })
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.write(t, names.Batch{Rows: []names.Row{row}, Exchanges: ex, Samples: []names.StoredSample{{Tenant: "default", Agent: r.Agent, ID: id, Sample: sample.Sample{
+		ID: "5f0c1d2e-0000-4000-8000-" + id.String()[:12], Family: sample.IntentResolution, CreatedAt: began.Add(time.Hour),
+		Input: map[string]any{"intent_id": "x", "raw_request_summary": "asked: " + firstWords(ex)}, Output: map[string]any{"final_intent_summary": "answered: " + name},
+		Feedback: sample.Unrated(), Meta: map[string]any{},
+	}}}})
+	return id
+}
+
+func firstWords(ex []sample.Exchange) string {
+	if len(ex) == 0 || len(ex[0].New) == 0 {
+		return ""
+	}
+	var m struct{ Content string }
+	_ = json.Unmarshal(ex[0].New[len(ex[0].New)-1], &m)
+	return m.Content
+}
+
+func (k *kept) write(t *testing.T, b names.Batch) {
+	t.Helper()
+	if err := k.db.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// rated closes a session with a reward.
+func (k *kept) rated(t *testing.T, id names.ID, score float64, comment string) {
+	t.Helper()
+	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
+	if _, err := k.db.AddFeedback(t.Context(), "default", id, []feedback.Entry{e}); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.db.Settle(t.Context(), []names.Settlement{{Tenant: "default", ID: id, To: names.Applied{Version: 1, Told: true, Reward: score, Tier: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func said(role, text string) json.RawMessage {
+	b, err := json.Marshal(map[string]string{"role": role, "content": text})
+	if err != nil {
+		return json.RawMessage(`{}`)
+	}
+	return b
+}
+
+// tale is a session with everything in it: a block, a ghost, a failed call, a loop, an error, and hostile words throughout.
+func (k *kept) tale(t *testing.T) names.ID {
+	t.Helper()
+	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
+		r.Agent, r.Model, r.Loops.Count = "<b>coder</b>", hostile, 1
+		r.Matched = []string{"read-the-build-log", "kept-back"}
+		r.Assignment.Picks = []bandit.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
+		r.Used = bandit.Usage{Input: 7200, Cached: 2400}
+		r.Blocks = []names.Block{
+			{Anchor: wire.Anchor{Role: wire.RoleUser}, Turn: 1, Slugs: []string{"read-the-build-log"}, Text: "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [read-the-build-log] Read the build log before changing code.\n  | The first error is the cause; what follows it is noise.\nEnd of lessons.\n\n"},
+			{Anchor: wire.Anchor{CallID: "c2"}, Turn: 3, Loop: true, Text: "[LOOP DETECTED] The call bash {\"command\":\"make\"} has failed before in the same way, and nothing has changed since.\n[END LOOP DETECTED]\n\n"},
+		}
+		ex[0].New = []json.RawMessage{said("system", "You are a careful coder.\n"+strings.Repeat("Rules. ", 100)), said("user", "Fix the flaky build. "+hostile)}
+		ex[0].Lessons = []sample.Lesson{{Slug: "read-the-build-log", State: "injected", Propensity: 0.76}, {Slug: "kept-back", State: "withheld", Propensity: 0.76}}
+		ex[0].Reply = sample.Reply{Text: "I build it first.", Calls: []sample.Call{{ID: "c1", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 1200, CachedTokens: 800, OutputTokens: 40}
+		fails := func(call string) json.RawMessage {
+			return json.RawMessage(`{"role":"tool","tool_call_id":"` + call + `","content":"make: *** [all] Error 2\nexit code: 2"}`)
+		}
+		ex[1].New, ex[1].Redacted = []json.RawMessage{fails("c1")}, map[string]int{"email": 2}
+		ex[1].Reply = sample.Reply{Text: hostile, Calls: []sample.Call{{ID: "c2", Name: "bash", Args: `{"command":"make"}`}}, InputTokens: 2400, CachedTokens: 1200}
+		ex[2].New, ex[2].Loops = []json.RawMessage{fails("c2")}, 1
+		ex[2].Reply, ex[2].Outcome, ex[2].Status = sample.Reply{Error: "overloaded: " + hostile}, sample.Failed, 529
+	})
+	k.rated(t, id, 0.25, "It went in circles. "+hostile)
+	return id
+}
+
+// fakeExport writes one line, or fails before it or behind it.
+type fakeExport struct {
+	asked  Export
+	err    error
+	behind bool
+}
+
+func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
+	f.asked = e
+	if f.err != nil && !f.behind {
+		return f.err
+	}
+	if _, err := io.WriteString(w, "{}\n"); err != nil {
+		return err
+	}
+	return f.err
+}
+
+// rater posts into the kept sessions.
+type rater struct{ *kept }
+
+func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
+	p = p.Take(r.now, func() string { return "fb_1" })
+	id, _ := names.ParseID(p.SessionID)
+	return r.Post(ctx, tenant, []names.ID{id}, 0, p.Entry)
+}
+
+// eraser forgets in the database, as a running store would.
+type eraser struct{ *kept }
+
+func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error) {
+	id, _ := names.ParseID(session)
+	ok, err := e.db.Forget(ctx, tenant, id)
+	if ok {
+		return 1, err
+	}
+	return 0, err
+}
+
+func newViews(t *testing.T, k *kept, change func(*Options)) *fixture {
+	t.Helper()
+	return newFixture(t, func(o *Options) {
+		o.Archive, o.Rate, o.Forget, o.Export, o.DataDir = k.Store, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
+		o.Health = func(context.Context) Health { return someHealth(t, k.now) }
+		if change != nil {
+			change(o)
+		}
+	})
+}
+
+// someHealth is a server that lost something, with a configuration that is not the default.
+func someHealth(t *testing.T, now time.Time) Health {
+	t.Helper()
+	c, err := configs.Parse(configs.Sources{Offline: true, FileName: "f", File: []byte("admin: {tokens: [s3cret-canary]}\nbandit: {epsilon: 0.25}\nlearning: {opt_out_agents: [\"<script>alert(1)</script>\"]}")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := Health{Version: "v1", Go: "go1.26", PID: 7, Started: now.Add(-time.Hour), Hash: c.Hash(), Figures: []Figure{{Name: "Lessons in force", Value: "12"}}}
+	if h.Config, err = configs.Settings(c); err != nil {
+		t.Fatal(err)
+	}
+	h.Account = Account{Books: store.Books{Admitted: 12, Stored: 8, Spooled: 1, Incomplete: 1, Dropped: map[string]int64{"full": 1, "opted_out": 1}}, Balanced: true}
+	h.Store = Stored{Kind: "sqlite", Healthy: true, Counts: map[string]int64{"sessions": 4, "bytes": 1 << 20}}
+	h.Spool, h.Since = Spool{Dir: "d", Bytes: 1 << 20, Limit: 1 << 30, Lag: 0.4}, Since{Exchanges: 8, Dropped: map[string]int64{"full": 1}}
+	return h
+}
+
+func get(t *testing.T, f *fixture, target string, status int) string {
+	t.Helper()
+	r := f.do(t, http.MethodGet, target, func(r *http.Request) { r.Header.Set("Authorization", "Bearer "+token) })
+	defer r.Body.Close() //nolint:errcheck // a recorder's
+	b, err := io.ReadAll(r.Body)
+	if err != nil || r.StatusCode != status {
+		t.Fatalf("%s: %s, %v: %s", target, r.Status, err, b)
+	}
+	return string(b)
+}

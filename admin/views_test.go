@@ -1,0 +1,281 @@
+package admin
+
+import (
+	"encoding/json"
+	"errors"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"precept/store"
+)
+
+// A list is asked for by its filters, and a fault in one of them is told.
+func TestSessionsAPI(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	k.tale(t)
+	for _, name := range []string{"a", "bb", "ccc"} {
+		k.session(t, name, 1, nil)
+	}
+	f := newViews(t, k, nil)
+	for target, want := range map[string]int{
+		"/api/sessions": 4, "/api/sessions?limit=2": 2, "/api/sessions?verdict=poor": 1, "/api/sessions?verdict=open": 3, "/api/sessions?loops=true": 1,
+		"/api/sessions?words=flaky": 1, "/api/sessions?tool=bash&error=exit": 1, "/api/sessions?session=bb": 1, "/api/sessions?session=nobody": 0, "/api/sessions?tenant=other": 0,
+		"/api/sessions?min_reward=0.2&max_reward=0.3": 1, "/api/sessions?min_reward=0.5": 0, "/api/sessions?lesson=kept-back": 1, "/api/sessions?until=2020-01-01": 0, "/api/sessions?since=2026-01-01T00:00:00Z": 4,
+	} {
+		var l store.SessionList
+		if err := json.Unmarshal([]byte(get(t, f, target, http.StatusOK)), &l); err != nil || len(l.Sessions) != want {
+			t.Errorf("%s: %d sessions, want %d; %v", target, len(l.Sessions), want, err)
+		}
+	}
+	for _, target := range []string{
+		"/api/sessions?limit=x", "/api/sessions?verdict=bad", "/api/sessions?loops=perhaps", "/api/sessions?min_reward=7", "/api/sessions?since=yesterday", "/api/sessions?after=zz!",
+		"/api/sessions?words=" + strings.Repeat("a", 300), "/api/samples?family=nonsense", "/api/samples?quality=best", "/api/samples?after=!", "/api/export?format=xml",
+		"/api/export?format=experiment&family=intent_resolution", "/api/export?agent=coder", "/api/sessions/tale?from=-1",
+	} {
+		if text := get(t, f, target, http.StatusBadRequest); !strings.Contains(text, "error") {
+			t.Errorf("%s: %s", target, text)
+		}
+	}
+	get(t, f, "/api/sessions/nobody", http.StatusNotFound)
+	var tr store.Transcript
+	if err := json.Unmarshal([]byte(get(t, f, "/api/sessions/tale", http.StatusOK)), &tr); err != nil || len(tr.Said) != 3 || tr.Next != 3 {
+		t.Errorf("%d turns, next %d, %v", len(tr.Said), tr.Next, err)
+	}
+	var samples store.SampleList
+	if err := json.Unmarshal([]byte(get(t, f, "/api/samples?family=intent_resolution&quality=unrated,good", http.StatusOK)), &samples); err != nil || len(samples.Samples) != 4 {
+		t.Errorf("%d samples, %v", len(samples.Samples), err)
+	}
+}
+
+// An export is a file from its first byte on; one that fails before that says so, one that breaks off is never taken for whole.
+func TestExportAPI(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	x := &fakeExport{}
+	f := newViews(t, k, func(o *Options) { o.Export = x })
+	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Tenant != "t" || x.asked.Lesson != "l" || len(x.asked.Quality) != 1 {
+		t.Errorf("%q, %+v", text, x.asked)
+	}
+	x.err = errors.New("down")
+	get(t, f, "/api/export", http.StatusServiceUnavailable)
+	x.behind = true
+	defer func() {
+		if p := recover(); p != http.ErrAbortHandler { //nolint:errorlint // the server compares it so
+			t.Errorf("panic: %v", p)
+		}
+	}()
+	get(t, f, "/api/export", http.StatusOK)
+}
+
+// Nothing hostile becomes markup, on any page, and what would be hidden is seen.
+func TestHostileContent(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := k.tale(t)
+	f := newViews(t, k, nil)
+	for _, target := range []string{
+		"/sessions", "/sessions/" + id.String(), "/sessions?words=" + url.QueryEscape("<script>"), "/samples", "/samples?lesson=" + url.QueryEscape(hostile), "/health",
+		"/sessions?agent=" + url.QueryEscape(hostile), "/sessions?since=" + url.QueryEscape(hostile),
+	} {
+		r := f.do(t, http.MethodGet, target, bearer(token))
+		page := body(t, r)
+		if r.StatusCode != http.StatusOK && r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", target, r.Status)
+		}
+		for _, bad := range []string{"\x1b", "\u202e", "\x07", "\u200b", "s3cret-canary"} {
+			if strings.Contains(page, bad) {
+				t.Errorf("%s holds %q", target, bad)
+			}
+		}
+		scripts, handlers := markup(t, page)
+		for _, src := range scripts {
+			if !strings.HasPrefix(src, "/static/") {
+				t.Errorf("%s holds the script %q", target, src)
+			}
+		}
+		if len(handlers) > 0 {
+			t.Errorf("%s holds %v", target, handlers)
+		}
+	}
+	page := get(t, f, "/sessions/"+id.String(), http.StatusOK)
+	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by a coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page of the session does not say %q", want)
+		}
+	}
+}
+
+// markup lists a page's scripts ("" for one with text of its own), and its event handlers and script links.
+func markup(t *testing.T, page string) (scripts, handlers []string) {
+	t.Helper()
+	root, err := html.Parse(strings.NewReader(page))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n := range root.Descendants() {
+		if n.Type != html.ElementNode {
+			continue
+		}
+		src := ""
+		for _, a := range n.Attr {
+			if strings.HasPrefix(a.Key, "on") || strings.HasPrefix(strings.TrimSpace(strings.ToLower(a.Val)), "javascript:") || a.Key == "style" {
+				handlers = append(handlers, n.Data+" "+a.Key)
+			}
+			if a.Key == "src" {
+				src = a.Val
+			}
+		}
+		if n.Data == "script" {
+			scripts = append(scripts, src)
+		}
+	}
+	return scripts, handlers
+}
+
+// A person rates and deletes a session from its page: with the token of the page, never without, and all of it is noted.
+func TestActionsOnASession(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := k.tale(t)
+	dir := t.TempDir()
+	f := newViews(t, k, func(o *Options) { o.DataDir = dir })
+	cookie, csrf := f.browser(t)
+	post := func(path string, form url.Values) *http.Response {
+		return f.do(t, http.MethodPost, path, func(r *http.Request) {
+			r.AddCookie(cookie)
+			r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+			r.Body = http.NoBody
+			r.URL.RawQuery = url.Values{"tenant": {"default"}}.Encode()
+			r.PostForm, r.Form = form, form
+		})
+	}
+	page := "/sessions/" + id.String()
+	for _, path := range []string{page + "/rate", page + "/forget"} {
+		if r := post(path, url.Values{"type": {"approval"}, "sure": {"yes"}}); r.StatusCode != http.StatusForbidden {
+			t.Errorf("%s without a token: %s", path, r.Status)
+		}
+	}
+	with := func(pairs ...string) url.Values {
+		v := url.Values{csrfField: {csrf}}
+		for i := 0; i < len(pairs); i += 2 {
+			v.Set(pairs[i], pairs[i+1])
+		}
+		return v
+	}
+	if r := post(page+"/rate", with("type", "approval", "comment", "well done")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), page) {
+		t.Fatalf("rate: %s to %s", r.Status, r.Header.Get("Location"))
+	}
+	if text := get(t, f, page, http.StatusOK); !strings.Contains(text, "well done") || !strings.Contains(text, "(dashboard)") {
+		t.Error("the word is not on the page")
+	}
+	if r := post(page+"/rate", with("type", "score")); r.StatusCode != http.StatusBadRequest {
+		t.Errorf("an unknown word: %s", r.Status)
+	}
+	if r := post(page+"/forget", with()); r.StatusCode != http.StatusSeeOther {
+		t.Errorf("unsure: %s", r.Status)
+	}
+	get(t, f, page, http.StatusOK)
+	if r := post(page+"/forget", with("sure", "yes")); r.StatusCode != http.StatusSeeOther || !strings.HasPrefix(r.Header.Get("Location"), "/sessions?") {
+		t.Fatalf("forget: %s", r.Status)
+	}
+	get(t, f, page, http.StatusNotFound)
+	if text := get(t, f, "/sessions", http.StatusOK); strings.Contains(text, id.String()) {
+		t.Error("the forgotten session is listed")
+	}
+	noted(t, f, dir, id.String())
+}
+
+// noted looks at the audit: in the file, on the page, and after a new start.
+func noted(t *testing.T, f *fixture, dir, id string) {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join(dir, AuditFile))
+	if err != nil {
+		t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
+	if len(lines) != 4 || !strings.Contains(lines[0], `"approval of session `+id) || !strings.Contains(lines[3], "deleted") || !strings.Contains(lines[1], `"status":400`) {
+		t.Errorf("the audit: %s", b)
+	}
+	if strings.Contains(string(b), "tale") {
+		t.Error("the audit holds the name of a forgotten session")
+	}
+	if info, err := os.Stat(filepath.Join(dir, AuditFile)); err != nil || info.Mode().Perm() != 0o600 {
+		t.Errorf("%v, %v", info.Mode(), err)
+	}
+	if page := get(t, f, "/health", http.StatusOK); !strings.Contains(page, "POST /sessions/:session/forget") {
+		t.Error("the page does not show it")
+	}
+	again, err := openAudit(dir)
+	if err != nil || len(again.latest()) != 4 || !strings.Contains(again.latest()[0].Detail, "deleted") {
+		t.Errorf("after a new start: %+v, %v", again.latest(), err)
+	}
+}
+
+// POST /api/feedback takes what the data listener takes, one at a time.
+func TestFeedbackAPI(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := k.tale(t)
+	f := newViews(t, k, nil)
+	post := func(text string) *http.Response {
+		return f.do(t, http.MethodPost, "/api/feedback", func(r *http.Request) {
+			bearer(token)(r)
+			r.Body = http.MaxBytesReader(nil, nopCloser{strings.NewReader(text)}, 1<<20)
+		})
+	}
+	r := post(`{"session_id":"` + id.String() + `","source":"user","type":"score","score":0.9,"rater":"ann"}`)
+	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"joined"`) {
+		t.Errorf("%s %s", r.Status, text)
+	}
+	for _, bad := range []string{"", "{}", "[]", `{"session_id":"x","unknown":1}`, `[{"session_id":"x","source":"user","type":"approval"}]`} {
+		if r := post(bad); r.StatusCode != http.StatusBadRequest {
+			t.Errorf("%s: %s", bad, r.Status)
+		}
+	}
+	if page := get(t, f, "/sessions/"+id.String(), http.StatusOK); !strings.Contains(page, "(ann)") {
+		t.Error("the word is not on the page")
+	}
+}
+
+type nopCloser struct{ *strings.Reader }
+
+func (nopCloser) Close() error { return nil }
+
+// Health hides no fault and shows no secret.
+func TestHealthPage(t *testing.T) {
+	now := time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	k := newKept(t, now)
+	f := newViews(t, k, nil)
+	page := get(t, f, "/health", http.StatusOK)
+	for _, want := range []string{"bandit.epsilon", "0.25", "(hidden)", "3 of ", "Exchanges lost", "of 12 admitted", "1.0 MiB", "of 1.0 GiB", "Nothing yet"} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page does not say %q", want)
+		}
+	}
+	var h Health
+	if err := json.Unmarshal([]byte(get(t, f, "/api/health", http.StatusOK)), &h); err != nil || h.Account.Admitted != 12 || len(h.Config) == 0 {
+		t.Errorf("%+v, %v", h.Account, err)
+	}
+	if strings.Contains(get(t, f, "/api/health", http.StatusOK), "s3cret-canary") {
+		t.Error("a secret is shown")
+	}
+	without := newFixture(t, nil)
+	get(t, without, "/api/health", http.StatusServiceUnavailable)
+	get(t, without, "/api/sessions", http.StatusServiceUnavailable)
+	get(t, without, "/health", http.StatusNotFound)
+}
+
+// Every word of the glossary that the pages' figures name is there: they would be nameless else.
+func TestFiguresHaveNames(t *testing.T) {
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := k.tale(t)
+	f := newViews(t, k, nil)
+	for _, target := range []string{"/sessions/" + id.String(), "/health"} {
+		if page := get(t, f, target, http.StatusOK); strings.Contains(page, `popovertarget="def-"`) || !strings.Contains(page, `popovertarget="def-`) {
+			t.Errorf("%s has a figure without a name", target)
+		}
+	}
+}

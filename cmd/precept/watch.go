@@ -1,0 +1,202 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+	"precept/store"
+)
+
+// watchFlags say what is watched.
+type watchFlags struct {
+	tenant       string
+	latest, once bool
+	full, asJSON bool
+	every        time.Duration
+}
+
+// watch shows a session's turns as they come.
+func (w *world) watch() *cobra.Command {
+	var f watchFlags
+	c := &cobra.Command{
+		Use:   "watch SESSION | --latest",
+		Short: "Follow a session: its turns as they come, with what precept inserted and withheld",
+		Long: "Watch asks the server that runs on the data directory for a session and tells each turn when it is over and stored, within some seconds: what was said and called, " +
+			"the blocks that precept inserted, the lessons that a coin withheld, loops, errors and tokens. It ends when the session closes, with its reward; control-C ends it before. " +
+			"A session is named as its client named it, as precept did (the Precept-Session header), or by its id; --latest takes the one that began last. " +
+			"It uses colours on a terminal, unless NO_COLOR is set.",
+		Args: func(_ *cobra.Command, args []string) error {
+			if (len(args) == 1) == f.latest || len(args) > 1 {
+				return misuse(errors.New("name one session, or say --latest for the newest; the dashboard's Sessions page lists them"))
+			}
+			return nil
+		},
+	}
+	flags := addConfigFlags(c, "data_dir", "admin.tokens")
+	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
+	c.Flags().BoolVar(&f.once, "once", false, "tell what there is, and end")
+	c.Flags().BoolVar(&f.full, "full", false, "every text whole, instead of its first lines")
+	c.Flags().BoolVar(&f.asJSON, "json", false, "a line of JSON for each turn")
+	c.Flags().StringVar(&f.tenant, "tenant", "default", "whose session it is")
+	c.Flags().DurationVar(&f.every, "every", time.Second, "how often to ask")
+	c.RunE = func(c *cobra.Command, args []string) error {
+		if f.every < 100*time.Millisecond {
+			return misuse(errors.New("--every is at least 100ms; 1s is usual"))
+		}
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
+		defer stop()
+		x := &watching{world: w, cfg: cfg, flags: &f, told: map[string]bool{}, page: w.page(f.full)}
+		if len(args) == 1 {
+			x.name = args[0]
+		}
+		err = x.run(ctx)
+		if ctx.Err() != nil {
+			return nil //nolint:nilerr // somebody has seen enough
+		}
+		return err
+	}
+	return c
+}
+
+// watching is a session that is followed.
+type watching struct {
+	*world
+	cfg   *configs.Config
+	flags *watchFlags
+	page  page
+	name  string
+	next  int
+	told  map[string]bool // exchanges that were told
+	begun bool            // its head was told
+	waits bool            // that it is waited for was told
+}
+
+func (x *watching) run(ctx context.Context) error {
+	for {
+		over, err := x.look(ctx)
+		if err != nil || over {
+			return err
+		}
+		select {
+		case <-ctx.Done():
+			return nil
+		case <-time.After(x.flags.every):
+		}
+	}
+}
+
+// look asks once and tells what is new. It is over when the session is closed and told, or when that was to be done once.
+func (x *watching) look(ctx context.Context) (over bool, err error) {
+	if x.name == "" {
+		if err := x.newest(ctx); err != nil {
+			return false, err
+		}
+	}
+	if x.name == "" {
+		return x.wait("no session has been stored yet")
+	}
+	for {
+		t, found, err := x.ask(ctx)
+		if err != nil {
+			return false, err
+		}
+		if !found {
+			return x.wait("nothing is kept of this session yet: it is unknown, or its first turn is not stored")
+		}
+		if err := x.tell(&t); err != nil {
+			return false, err
+		}
+		if t.Next < t.Exchanges {
+			continue
+		}
+		if t.Closed && !x.flags.asJSON {
+			_, err = fmt.Fprintln(x.out, x.page.end(&t))
+		}
+		return t.Closed || x.flags.once, err
+	}
+}
+
+// wait says, once, what is waited for.
+func (x *watching) wait(why string) (over bool, err error) {
+	if x.flags.once {
+		return true, errors.New(why + "; leave --once out to wait for it")
+	}
+	if !x.waits && !x.flags.asJSON {
+		x.waits = true
+		fmt.Fprintln(x.err, why+"; waiting (control-C ends it)")
+	}
+	return false, nil
+}
+
+// newest finds the session that began last.
+func (x *watching) newest(ctx context.Context) error {
+	var l store.SessionList
+	q := url.Values{"tenant": {x.flags.tenant}, "limit": {"1"}}
+	err := x.askAdmin(ctx, x.cfg, "/api/sessions?"+q.Encode(), &l)
+	if len(l.Sessions) > 0 {
+		x.name = l.Sessions[0].ID
+	}
+	return x.serverless(err)
+}
+
+// ask reads the session from where the last answer ended, and some turns before: a retry stands behind its first attempt, wherever
+// the session is by then.
+func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
+	const back = 5
+	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}
+	err = x.askAdmin(ctx, x.cfg, "/api/sessions/"+url.PathEscape(x.name)+"?"+q.Encode(), &t)
+	var refused *refusedError
+	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
+		return t, false, nil
+	}
+	return t, err == nil, x.serverless(err)
+}
+
+// serverless says what to do where no server answers.
+func (x *watching) serverless(err error) error {
+	if errors.Is(err, errNoServer) {
+		return fmt.Errorf("%w: %s; start it with precept serve, or name its --data-dir", err, x.cfg.DataDir)
+	}
+	return err
+}
+
+func (x *watching) tell(t *store.Transcript) error {
+	if !x.begun && !x.flags.asJSON {
+		x.begun = true
+		if _, err := fmt.Fprintln(x.out, x.page.head(t)); err != nil {
+			return err
+		}
+	}
+	for i := range t.Said {
+		turn := &t.Said[i]
+		if x.told[turn.ID] {
+			continue
+		}
+		x.told[turn.ID] = true
+		var err error
+		if x.flags.asJSON {
+			err = writeLine(x.out, turn)
+		} else {
+			_, err = fmt.Fprintln(x.out, strings.Join(x.page.turn(turn), "\n"))
+		}
+		if err != nil {
+			return err
+		}
+	}
+	x.next = max(x.next, t.Next)
+	return nil
+}

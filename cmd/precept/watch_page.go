@@ -1,0 +1,195 @@
+package main
+
+import (
+	"fmt"
+	"strings"
+	"unicode"
+
+	"golang.org/x/text/width"
+
+	"precept/admin"
+	"precept/sample"
+	"precept/store"
+)
+
+// page is how a session is written for a terminal: so many columns, with colours or without.
+type page struct {
+	width  int
+	colour bool
+	full   bool
+}
+
+// shownLines is how much of a text is told where not all of it is asked for.
+const shownLines = 12
+
+// page is the terminal's: NO_COLOR, and what is no terminal, gets none.
+func (w *world) page(full bool) page {
+	columns, _, live := w.screen()
+	none, _ := w.env("NO_COLOR")
+	term, _ := w.env("TERM")
+	return page{width: columns, colour: live && none == "" && term != "dumb", full: full}
+}
+
+// ink is a colour of ANSI's, by what it is for.
+type ink string
+
+const (
+	inkPlain  ink = ""
+	inkHead   ink = "1"     // bold
+	inkBlock  ink = "30;42" // black on green: nobody shall overlook what precept said
+	inkGhost  ink = "2;9"   // faint, struck through
+	inkError  ink = "31"
+	inkFaint  ink = "2"
+	labelWide     = 11 // of the words before a text
+)
+
+func (p page) paint(i ink, text string) string {
+	if !p.colour || i == inkPlain {
+		return text
+	}
+	return "\x1b[" + string(i) + "m" + text + "\x1b[0m"
+}
+
+func (p page) head(t *store.Transcript) string {
+	text := "session " + t.Name + "  " + t.Agent + "  " + t.Model + "  begun " + t.Started.UTC().Format("2006-01-02 15:04:05 UTC")
+	if t.Control {
+		text += "  (a control: it gets no lesson)"
+	}
+	return strings.Join(p.lines(inkHead, text, 0), "\n")
+}
+
+// end is what a session came to.
+func (p page) end(t *store.Transcript) string {
+	text := fmt.Sprintf("closed after %d turns: nobody told what it was worth", t.SessionItem.Turns)
+	if r := t.Rewarded; r.Value != nil {
+		text = fmt.Sprintf("closed after %d turns: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value, t.Verdict, r.Tier)
+	}
+	return strings.Join(p.lines(inkHead, text, 0), "\n")
+}
+
+// turn is one exchange, none of its lines wider than the page.
+func (p page) turn(t *store.TurnItem) []string {
+	facts := []string{fmt.Sprintf("turn %d", t.Turn), t.At.UTC().Format("15:04:05"), fmt.Sprintf("%.1f s", t.LatencyMS/1000)}
+	if t.Input > 0 {
+		facts = append(facts, fmt.Sprintf("%d tokens in (%d cached), %d out", t.Input, t.Cached, t.Output))
+	}
+	if t.Outcome != sample.Complete {
+		facts = append(facts, strings.ReplaceAll(t.Outcome, "_", " "))
+	}
+	if t.Loops > 0 {
+		facts = append(facts, "LOOP")
+	}
+	out := append([]string{""}, p.lines(inkHead, "-- "+strings.Join(facts, " | "), 0)...)
+	if t.Hidden {
+		return append(out, p.lines(inkFaint, "this turn names a path that has opted out since; it is not shown", 0)...)
+	}
+	for i := range t.Entries {
+		out = append(out, p.entry(&t.Entries[i])...)
+	}
+	return out
+}
+
+func (p page) entry(e *store.Entry) []string {
+	label, text, i := e.Kind, e.Text, inkPlain
+	switch e.Kind {
+	case store.KindBlock:
+		label, i = "PRECEPT +", inkBlock
+	case store.KindWithheld:
+		label, i = "PRECEPT -", inkGhost
+		text = fmt.Sprintf("%s was withheld by a coin (it had a chance of %.2f to be shown)", strings.Join(e.Slugs, ", "), e.Chance)
+		if e.Why == "control" {
+			text = strings.Join(e.Slugs, ", ") + " matched; this session is a control"
+		}
+	case sample.EventCall:
+		text = e.Tool + " " + e.Text
+	case sample.SaidResult:
+		if e.Outcome == "error" {
+			label, i = "FAILED", inkError
+		} else if e.Outcome != "" && e.Outcome != "ok" {
+			label = e.Outcome
+		}
+	case store.KindError:
+		label, i = "ERROR", inkError
+	case sample.SaidSystem:
+		i = inkFaint
+	}
+	return p.labelled(i, label, p.short(e, text))
+}
+
+// short leaves out most of a long text, and says so.
+func (p page) short(e *store.Entry, text string) string {
+	most := shownLines
+	if e.Kind == sample.SaidSystem {
+		most = 1
+	}
+	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
+	if !p.full && len(lines) > most {
+		left := len(lines) - most
+		lines = append(lines[:most:most], fmt.Sprintf("... %d more lines; --full shows them", left))
+	}
+	if e.Cut > 0 {
+		lines = append(lines, fmt.Sprintf("... %d bytes more; precept export has them", e.Cut))
+	}
+	return strings.Join(lines, "\n")
+}
+
+// labelled sets a text behind its label.
+func (p page) labelled(i ink, label, text string) []string {
+	var out []string
+	for n, line := range strings.Split(text, "\n") {
+		if n > 0 {
+			label = ""
+		}
+		out = append(out, fmt.Sprintf("%-*s", labelWide, fit(label, labelWide-1))+p.paint(i, line))
+	}
+	return out
+}
+
+// lines is a text on as many lines as it needs.
+func (p page) lines(i ink, text string, indent int) []string {
+	out := p.wrap(text, p.width-indent)
+	for n := range out {
+		out[n] = strings.Repeat(" ", indent) + p.paint(i, out[n])
+	}
+	return out
+}
+
+// wrap breaks a text into lines of at most so many columns, at a blank where there is one. What a text would hide, or do to the
+// terminal, is written out.
+func (p page) wrap(text string, columns int) []string {
+	var out []string
+	for line := range strings.SplitSeq(admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n") {
+		runes, from, at, blank := []rune(line), 0, 0, -1
+		for i, r := range runes {
+			if r == ' ' {
+				blank = i
+			}
+			w := cells(r)
+			if at+w > columns {
+				end, next := i, i
+				if blank > from {
+					end, next = blank, blank+1
+				}
+				out = append(out, string(runes[from:end]))
+				from, blank, at = next, -1, 0
+				for _, left := range runes[next:i] {
+					at += cells(left)
+				}
+			}
+			at += w
+		}
+		out = append(out, string(runes[from:]))
+	}
+	return out
+}
+
+// cells is how many columns a terminal gives a character.
+func cells(r rune) int {
+	switch k := width.LookupRune(r).Kind(); {
+	case unicode.In(r, unicode.Mn, unicode.Me):
+		return 0
+	case k == width.EastAsianWide || k == width.EastAsianFullwidth:
+		return 2
+	}
+	return 1
+}
