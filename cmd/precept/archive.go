@@ -103,16 +103,13 @@ func (v *vitals) serves(s *server) {
 func (v *vitals) health(ctx context.Context) admin.Health {
 	cfg, b, t := v.cfg(), readBuild(), &v.store.Tally
 	h := admin.Health{
-		Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
+		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
 		Spool: admin.Spool{Dir: spoolOf(cfg, v.backend), Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
 		Since: admin.Since{
 			Exchanges: t.Exchanges.Load(), Samples: t.Samples.Load(), Closed: t.Closed.Load(), Told: t.Told.Load(), OptedOut: t.OptedOut.Load(),
 			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(), WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
 			Dropped: map[string]int64{"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(), "quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(), "copies_cut": t.CopiesCut.Load()},
 		},
-	}
-	for _, f := range v.figures(ctx) {
-		h.Figures = append(h.Figures, f)
 	}
 	var err error
 	if h.Config, err = configs.Settings(cfg); err != nil {

@@ -333,20 +333,25 @@ func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error
 // figures is the health of the service, for the dashboard.
 func (p *parts) figures(context.Context) []admin.Figure {
 	t := &p.store.Tally
-	out := []admin.Figure{
-		{Name: "Lessons in force", Value: strconv.Itoa(len(p.book.Load().Lessons()))},
-		{Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10), Bad: p.problems.Load() > 0},
+	out := append(p.lessonFigures(), []admin.Figure{
 		{Name: "Sessions in memory", Value: strconv.Itoa(p.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
 		{Name: "Sessions closed since start", Value: strconv.FormatInt(t.Closed.Load(), 10)},
-	}
+	}...)
 	if p.notice != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + p.notice, Bad: true})
 	} else if !p.store.Healthy() {
 		out = append(out, admin.Figure{Name: "Store", Value: "the last write failed and is being repeated", Bad: true})
 	}
 	return out
+}
+
+func (p *parts) lessonFigures() []admin.Figure {
+	return []admin.Figure{
+		{Name: "Lessons in force", Value: strconv.Itoa(len(p.book.Load().Lessons()))},
+		{Name: "Lesson files with faults", Value: strconv.FormatInt(p.problems.Load(), 10), Bad: p.problems.Load() > 0},
+	}
 }
 
 // close ends what start-up opened, after the owners have returned.
