@@ -159,28 +159,35 @@ func (p page) lines(i ink, text string, indent int) []string {
 func (p page) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n") {
-		runes, from, at, blank := []rune(line), 0, 0, -1
-		for i, r := range runes {
-			if r == ' ' {
-				blank = i
-			}
-			w := cells(r)
-			if at+w > columns {
-				end, next := i, i
-				if blank > from {
-					end, next = blank, blank+1
-				}
-				out = append(out, string(runes[from:end]))
-				from, blank, at = next, -1, 0
-				for _, left := range runes[next:i] {
-					at += cells(left)
-				}
-			}
-			at += w
-		}
-		out = append(out, string(runes[from:]))
+		out = append(out, broken([]rune(line), columns)...)
 	}
 	return out
+}
+
+// broken breaks one line.
+func broken(line []rune, columns int) (out []string) {
+	for {
+		at, blank, end := 0, -1, 0
+		for end < len(line) {
+			if at += cells(line[end]); at > columns && end > 0 {
+				break
+			}
+			end++
+		}
+		if end == len(line) {
+			return append(out, string(line))
+		}
+		for i := end; i > 0 && blank < 0; i-- {
+			if line[i] == ' ' {
+				blank = i
+			}
+		}
+		if blank > 0 {
+			out, line = append(out, string(line[:blank])), line[blank+1:]
+		} else {
+			out, line = append(out, string(line[:end])), line[end:]
+		}
+	}
 }
 
 // cells is how many columns a terminal gives a character.
