@@ -14,7 +14,6 @@ type healthView struct {
 	Health
 	Top     []stat
 	Account []line
-	Dropped []line
 	Since   []line
 	Store   []line
 	Changed int
@@ -22,17 +21,14 @@ type healthView struct {
 
 // line is a figure in a table.
 type line struct {
-	Name, Value, Unit, Tone string
-	Indent                  bool
+	Name, Value, Tone string
+	Indent            string // the class of a line below another: indent, or more below that
 }
 
 // healthPage shows how precept itself does.
 func (s *Server) healthPage(c echo.Context) error {
 	h := s.readHealth(c.Request().Context())
 	v := healthView{Health: h, Top: s.healthFigures(&h), Account: accountOf(&h), Since: sinceOf(&h), Store: storeOf(&h)}
-	for _, reason := range slices.Sorted(maps.Keys(h.Account.Dropped)) {
-		v.Dropped = append(v.Dropped, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(h.Account.Dropped[reason]), Unit: "exchanges"})
-	}
 	for i := range h.Config {
 		if h.Config[i].Changed {
 			v.Changed++
@@ -57,7 +53,7 @@ func (s *Server) healthFigures(h *Health) []stat {
 	if dropped > 0 {
 		lost.Tone = "bad"
 	}
-	lag := stat{Value: fmt.Sprintf("%.1f", h.Spool.Lag), Note: count(h.Account.Spooled) + " exchanges wait"}
+	lag := stat{Value: fmt.Sprintf("%.1f", h.Spool.Lag), Note: "waiting: " + count(h.Account.Spooled)}
 	if h.Spool.Lag > 60 {
 		lag.Tone = "bad"
 	}
@@ -84,21 +80,24 @@ func accountOf(h *Health) []line {
 	}
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
-		{Name: "Stored", Value: count(a.Stored), Indent: true}, {Name: "In the spool, or under way", Value: count(a.Spooled), Indent: true},
-		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: true}, {Name: "Dropped", Value: count(sum), Indent: true},
-		{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)}, {Name: "Set aside after a panic", Value: count(a.SetAside)},
+		{Name: "Stored", Value: count(a.Stored), Indent: "indent"}, {Name: "In the spool, or under way", Value: count(a.Spooled), Indent: "indent"},
+		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"}, {Name: "Dropped", Value: count(sum), Indent: "indent"},
 	}
+	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
+		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
+	}
+	aside := line{Name: "Set aside after a panic", Value: count(a.SetAside)}
 	if a.SetAside > 0 {
-		out[6].Tone = "bad"
+		aside.Tone = "bad"
 	}
-	return out
+	return append(out, line{Name: "Stored, and no sample tells of them", Value: count(a.Unsampled)}, aside)
 }
 
 func sinceOf(h *Health) []line {
 	n := &h.Since
 	out := []line{
 		{Name: "Exchanges stored", Value: count(n.Exchanges)}, {Name: "Samples written", Value: count(n.Samples)},
-		{Name: "Sessions closed", Value: count(n.Closed)}, {Name: "of them with a reward", Value: count(n.Told), Indent: true},
+		{Name: "Sessions closed", Value: count(n.Closed)}, {Name: "of them with a reward", Value: count(n.Told), Indent: "indent"},
 		{Name: "Exchanges that opted out", Value: count(n.OptedOut)}, {Name: "Texts redacted", Value: count(n.Redactions)},
 		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)}, {Name: "Failed writes to the store", Value: count(n.WriteErrors)},
 		{Name: "Sessions in memory", Value: count(n.InMemory)},

@@ -222,7 +222,7 @@ func entryOf(e *store.Entry) entryView {
 	v := entryView{Entry: *e, Class: e.Kind, Label: e.Kind}
 	switch e.Kind {
 	case store.KindBlock:
-		v.Label = "inserted by precept"
+		v.Label, v.Text = "inserted by precept", strings.TrimRight(e.Text, "\n")
 		if e.Loop {
 			v.Label = "loop warning, inserted by precept"
 		}

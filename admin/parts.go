@@ -77,6 +77,7 @@ func (s *Server) functions() template.FuncMap {
 		"points":  anyPoints,
 		"decide":  decide,
 		"visible": visible,
+		"short":   short,
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
 	}

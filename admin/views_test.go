@@ -102,7 +102,7 @@ func TestHostileContent(t *testing.T) {
 			t.Errorf("%s holds %v", target, handlers)
 		}
 	}
-	page := get(t, f, "/sessions/"+id.String(), http.StatusOK)
+	page := html.UnescapeString(get(t, f, "/sessions/"+id.String(), http.StatusOK))
 	for _, want := range []string{"‹ESC›[31mred", "‹U+202E›gnp.exe", "inserted by precept", "withheld by a coin", "loop warning", "failed", "0.25", "2 redacted", "status 529"} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page of the session does not say %q", want)

@@ -26,6 +26,15 @@ func visible(text string) string {
 	return b.String()
 }
 
+// short is a name that has its place in a line: agents and models can be called anything.
+func short(text string) string {
+	const most = 48
+	if r := []rune(text); len(r) > most {
+		return string(r[:most]) + "…"
+	}
+	return text
+}
+
 // Visible is the same for a terminal.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 

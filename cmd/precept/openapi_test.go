@@ -17,7 +17,9 @@ import (
 	"github.com/goccy/go-yaml"
 	"github.com/santhosh-tekuri/jsonschema/v6"
 
+	"precept/admin"
 	"precept/report"
+	"precept/store"
 )
 
 var update = flag.Bool("update", false, "write what is made from the source anew") //nolint:gochecknoglobals // a flag of the tests
@@ -51,7 +53,10 @@ func TestOpenAPITypes(t *testing.T) {
 
 // answers are the types of large answers.
 func answers() []reflect.Type {
-	return []reflect.Type{reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast]()}
+	return []reflect.Type{
+		reflect.TypeFor[report.Report](), reflect.TypeFor[report.Forecast](),
+		reflect.TypeFor[store.SessionList](), reflect.TypeFor[store.Transcript](), reflect.TypeFor[store.SampleList](), reflect.TypeFor[admin.Health](),
+	}
 }
 
 // described is the running program's own description.
@@ -183,13 +188,13 @@ func (d *described) call(base, method, path, token, body string, values ...strin
 func TestOpenAPIAnswers(t *testing.T) {
 	m := newModel(t, nil)
 	r := start(t, t.TempDir(), append(always(m, lessonDir(t)), "--reward-close-after", "100ms", "--writ-trust", "own")...)
-	const admin = "e2e-token"
-	_, text := get(t, r.Admin+"/api/openapi.yaml", admin)
+	const token = "e2e-token"
+	_, text := get(t, r.Admin+"/api/openapi.yaml", token)
 	d := describe(t, text)
-	d.call(r.Admin, "GET", "/api/openapi.yaml", admin, "")
+	d.call(r.Admin, "GET", "/api/openapi.yaml", token, "")
 	d.call(r.Data, "GET", "/healthz", "", "")
 	d.call(r.Admin, "GET", "/readyz", "", "")
-	d.call(r.Admin, "GET", "/metrics", admin, "")
+	d.call(r.Admin, "GET", "/metrics", token, "")
 	d.call(r.Admin, "GET", "/metrics", "", "")
 	d.call(r.Admin, "GET", "/login", "", "")
 	d.call(r.Admin, "POST", "/login", "", "")
@@ -213,17 +218,43 @@ func TestOpenAPIAnswers(t *testing.T) {
 	d.call(r.Data, "PATCH", "/v1/lessons/{id}", "", `{"lesson_text":"Read the whole log first."}`, "id", l.ID)
 	d.call(r.Data, "DELETE", "/v1/lessons/{id}", "", "", "id", l.ID)
 
-	d.call(r.Admin, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", admin, "")
+	d.call(r.Admin, "GET", "/api/report?provisional=true&what_if=0.2&explain=check-the-target", token, "")
 	d.call(r.Admin, "GET", "/api/report", "", "")
-	d.call(r.Admin, "GET", "/api/report?window=x", admin, "")
+	d.call(r.Admin, "GET", "/api/report?window=x", token, "")
 	const act = "/api/lessons/{slug}/{action}"
-	d.call(r.Admin, "POST", act, admin, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
-	d.call(r.Admin, "POST", act, admin, "", "slug", "check-the-target", "action", "pause")
-	d.call(r.Admin, "POST", act, admin, "", "slug", "none", "action", "pause")
-	d.call(r.Admin, "POST", act, admin, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
-	d.call(r.Admin, "POST", "/api/forget", admin, `{"session":"s1"}`)
-	d.call(r.Admin, "POST", "/api/forget", admin, `{}`)
+	d.call(r.Admin, "POST", act, token, `{"picks":800,"dry_run":true}`, "slug", "check-the-target", "action", "trial")
+	d.call(r.Admin, "POST", act, token, "", "slug", "check-the-target", "action", "pause")
+	d.call(r.Admin, "POST", act, token, "", "slug", "none", "action", "pause")
+	d.call(r.Admin, "POST", act, token, `{"nonsense":1}`, "slug", "check-the-target", "action", "trial")
+	whatIsKept(d, r, token)
+	d.call(r.Admin, "POST", "/api/forget", token, `{"session":"s1"}`)
+	d.call(r.Admin, "POST", "/api/forget", token, `{}`)
 	d.everything()
+}
+
+// whatIsKept asks for sessions, samples and health.
+func whatIsKept(d *described, r *running, token string) {
+	d.t.Helper()
+	soon(d.t, "the session is closed, and has its sample", func() bool {
+		var l store.SampleList
+		r.ask(d.t, "/api/samples", &l)
+		return len(l.Samples) > 0
+	})
+	d.call(r.Admin, "GET", "/api/sessions?limit=5&verdict=good", token, "")
+	d.call(r.Admin, "GET", "/api/sessions?words=script&tool=x", token, "")
+	d.call(r.Admin, "GET", "/api/sessions?after=nowhere!", token, "")
+	d.call(r.Admin, "GET", "/api/sessions", "", "")
+	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "s1")
+	d.call(r.Admin, "GET", "/api/sessions/{session}", token, "", "session", "nobody")
+	d.call(r.Admin, "GET", "/api/samples?quality=good,unrated", token, "")
+	d.call(r.Admin, "GET", "/api/samples?family=x", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=openai", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=parquet", token, "")
+	d.call(r.Admin, "GET", "/api/export?format=x", token, "")
+	d.call(r.Admin, "GET", "/api/health", token, "")
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"session_id":"s1","source":"user","type":"approval"}`)
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"nonsense":1}`)
+	d.call(r.Admin, "POST", "/api/feedback", token, `{"sample_id":"00000000-0000-4000-8000-000000000000","source":"user","type":"approval"}`)
 }
 
 // A schema that takes everything would hold nobody to anything.

@@ -57,7 +57,7 @@ func soon(t *testing.T, what string, ok func() bool) {
 	}
 }
 
-const ownedWords = "Run the build <script>alert(1)</script> \x1b[31m script."
+const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
 // A session is listed, read, watched, rated, exported and forgotten through the admin listener, over SQLite and over Redis.
 func TestSessionsOfARunningServer(t *testing.T) {

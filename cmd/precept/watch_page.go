@@ -125,10 +125,10 @@ func (p page) short(e *store.Entry, text string) string {
 	lines := p.wrap(strings.TrimRight(text, "\n"), p.width-labelWide)
 	if !p.full && len(lines) > most {
 		left := len(lines) - most
-		lines = append(lines[:most:most], fmt.Sprintf("... %d more lines; --full shows them", left))
+		lines = append(lines[:most:most], p.wrap(fmt.Sprintf("... %d more lines; --full shows them", left), p.width-labelWide)...)
 	}
 	if e.Cut > 0 {
-		lines = append(lines, fmt.Sprintf("... %d bytes more; precept export has them", e.Cut))
+		lines = append(lines, p.wrap(fmt.Sprintf("... %d bytes more; precept export has them", e.Cut), p.width-labelWide)...)
 	}
 	return strings.Join(lines, "\n")
 }
