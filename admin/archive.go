@@ -5,7 +5,9 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -153,26 +155,14 @@ func (p *params) oneOf(name string, words []string) string {
 	if t == "" {
 		return ""
 	}
-	for _, w := range words {
-		if w == t {
-			return t
-		}
+	if slices.Contains(words, t) {
+		return t
 	}
 	p.fault(name, "it is one of "+list(words))
 	return ""
 }
 
 func list(words []string) string {
-	out := ""
-	for i, w := range words {
-		switch {
-		case i == 0:
-		case i == len(words)-1:
-			out += " or "
-		default:
-			out += ", "
-		}
-		out += w
-	}
-	return out
+	last := len(words) - 1
+	return strings.Join(words[:last], ", ") + " or " + words[last]
 }

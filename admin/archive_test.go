@@ -27,9 +27,8 @@ const hostile = "<script>document.title='owned'</script><img src=x onerror=\"doc
 // kept is a real store with sessions in it.
 type kept struct {
 	*store.Store
-	db    *sqlite.Store
-	now   time.Time
-	batch names.Batch
+	db  *sqlite.Store
+	now time.Time
 }
 
 func newKept(t *testing.T, now time.Time) *kept {

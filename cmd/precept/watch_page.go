@@ -55,7 +55,7 @@ func (p page) head(t *store.Transcript) string {
 	if t.Control {
 		text += "  (a control: it gets no lesson)"
 	}
-	return strings.Join(p.lines(inkHead, text, 0), "\n")
+	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
 // end is what a session came to.
@@ -64,7 +64,7 @@ func (p page) end(t *store.Transcript) string {
 	if r := t.Rewarded; r.Value != nil {
 		text = fmt.Sprintf("closed after %d turns: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value, t.Verdict, r.Tier)
 	}
-	return strings.Join(p.lines(inkHead, text, 0), "\n")
+	return strings.Join(p.lines(inkHead, text), "\n")
 }
 
 // turn is one exchange, none of its lines wider than the page.
@@ -79,9 +79,9 @@ func (p page) turn(t *store.TurnItem) []string {
 	if t.Loops > 0 {
 		facts = append(facts, "LOOP")
 	}
-	out := append([]string{""}, p.lines(inkHead, "-- "+strings.Join(facts, " | "), 0)...)
+	out := append([]string{""}, p.lines(inkHead, "-- "+strings.Join(facts, " | "))...)
 	if t.Hidden {
-		return append(out, p.lines(inkFaint, "this turn names a path that has opted out since; it is not shown", 0)...)
+		return append(out, p.lines(inkFaint, "this turn names a path that has opted out since; it is not shown")...)
 	}
 	for i := range t.Entries {
 		out = append(out, p.entry(&t.Entries[i])...)
@@ -146,10 +146,10 @@ func (p page) labelled(i ink, label, text string) []string {
 }
 
 // lines is a text on as many lines as it needs.
-func (p page) lines(i ink, text string, indent int) []string {
-	out := p.wrap(text, p.width-indent)
+func (p page) lines(i ink, text string) []string {
+	out := p.wrap(text, p.width)
 	for n := range out {
-		out[n] = strings.Repeat(" ", indent) + p.paint(i, out[n])
+		out[n] = p.paint(i, out[n])
 	}
 	return out
 }
