@@ -80,8 +80,10 @@ func accountOf(h *Health) []line {
 	}
 	out := []line{
 		{Name: "Admitted", Value: count(a.Admitted)},
-		{Name: "Stored", Value: count(a.Stored), Indent: "indent"}, {Name: "In the spool, or under way", Value: count(a.Spooled), Indent: "indent"},
-		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"}, {Name: "Dropped", Value: count(sum), Indent: "indent"},
+		{Name: "Stored", Value: count(a.Stored), Indent: "indent"},
+		{Name: "In the spool, or under way", Value: count(a.Spooled), Indent: "indent"},
+		{Name: "Under way when precept died", Value: count(a.Incomplete), Indent: "indent"},
+		{Name: "Dropped", Value: count(sum), Indent: "indent"},
 	}
 	for _, reason := range slices.Sorted(maps.Keys(a.Dropped)) {
 		out = append(out, line{Name: strings.ReplaceAll(reason, "_", " "), Value: count(a.Dropped[reason]), Indent: "indent more"})
@@ -96,10 +98,14 @@ func accountOf(h *Health) []line {
 func sinceOf(h *Health) []line {
 	n := &h.Since
 	out := []line{
-		{Name: "Exchanges stored", Value: count(n.Exchanges)}, {Name: "Samples written", Value: count(n.Samples)},
-		{Name: "Sessions closed", Value: count(n.Closed)}, {Name: "of them with a reward", Value: count(n.Told), Indent: "indent"},
-		{Name: "Exchanges that opted out", Value: count(n.OptedOut)}, {Name: "Texts redacted", Value: count(n.Redactions)},
-		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)}, {Name: "Failed writes to the store", Value: count(n.WriteErrors)},
+		{Name: "Exchanges stored", Value: count(n.Exchanges)},
+		{Name: "Samples written", Value: count(n.Samples)},
+		{Name: "Sessions closed", Value: count(n.Closed)},
+		{Name: "of them with a reward", Value: count(n.Told), Indent: "indent"},
+		{Name: "Exchanges that opted out", Value: count(n.OptedOut)},
+		{Name: "Texts redacted", Value: count(n.Redactions)},
+		{Name: "Replies cut, aborted or failed", Value: count(n.Incomplete)},
+		{Name: "Failed writes to the store", Value: count(n.WriteErrors)},
 		{Name: "Sessions in memory", Value: count(n.InMemory)},
 	}
 	if n.WriteErrors > 0 {

@@ -165,8 +165,11 @@ func (s *Server) sessionPage(c echo.Context) error {
 func (s *Server) sessionFigures(v *sessionView) []stat {
 	reward := stat{Value: v.Reward, Tone: v.Tone, Note: v.Verdict}
 	out := []stat{
-		reward, {Value: count(v.SessionItem.Turns), Note: count(v.Exchanges) + " kept"}, {Value: count(v.Loops)},
-		{Value: count(v.Input), Note: count(v.Cached) + " of them cached"}, {Value: count(len(v.Injected)), Note: count(len(v.Withheld)) + " withheld"},
+		reward,
+		{Value: count(v.SessionItem.Turns), Note: count(v.Exchanges) + " kept"},
+		{Value: count(v.Loops)},
+		{Value: count(v.Input), Note: count(v.Cached) + " of them cached"},
+		{Value: count(len(v.Injected)), Note: count(len(v.Withheld)) + " withheld"},
 	}
 	if v.Loops > 0 {
 		out[2].Tone = "warn"

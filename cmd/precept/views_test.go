@@ -211,7 +211,8 @@ func TestWatchPage(t *testing.T) {
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},
 		{Kind: store.KindBlock, Text: strings.Repeat("x", 500) + "\nEnd of lessons.\n\n", Slugs: []string{"a"}},
 		{Kind: store.KindWithheld, Slugs: []string{"kept-back"}, Chance: 0.7, Why: "withheld"},
-		{Kind: sample.EventCall, Tool: "bash", Text: "{\t}"}, {Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
+		{Kind: sample.EventCall, Tool: "bash", Text: "{\t}"},
+		{Kind: sample.SaidResult, Tool: "bash", Outcome: "error", Text: "Error 2"},
 		{Kind: sample.SaidSystem, Text: strings.Repeat("rule\n", 50)},
 	}}
 	for _, wide := range []int{40, 80, 132} {
