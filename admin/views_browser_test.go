@@ -103,7 +103,7 @@ func TestBrowserSamplesAndHealth(t *testing.T) {
 }
 
 // Nothing falls out of the screen, from a telephone to 4K, in both themes. With PRECEPT_VIEWS set, pictures are kept there.
-func TestBrowserWidths(t *testing.T) {
+func TestBrowserViewsWidths(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	id := k.tale(t)
 	for i := range 12 {
