@@ -72,6 +72,7 @@ func rooms() map[string][]string {
 		"go.opentelemetry.io":                      {"trace", "test"},
 		"google.golang.org/protobuf":               {"trace", "test"},
 		"go.uber.org/goleak":                       {"test"},
+		"golang.org/x/net":                         {"test"},
 		"pgregory.net/rapid":                       {"test", "store/storetest"},
 	}
 }
