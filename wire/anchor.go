@@ -206,9 +206,16 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep.
+// endOfCode is where smolagents has the API stop; it writes the word itself where the reply does not hold it.
+const endOfCode = "</code>"
+
+// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep, and what one of them writes behind it is
+// not the model's.
 func textKey(text string) string {
-	text = strings.TrimSpace(text)
+	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
+		text = head
+	}
+	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), endOfCode))
 	if text == "" {
 		return ""
 	}

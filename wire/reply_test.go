@@ -168,6 +168,14 @@ func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
 	}{
 		{"chat text", Chat, `{"id":"chatcmpl-1","choices":[{"message":{"content":"All done.\n"}}]}`, `{"messages":[{"role":"assistant","content":"All done."}]}`, "t:"},
 		{
+			"code that the API ended at a stop word, with the call that the agent wrote behind it", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n"}}]}`,
+			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
+		},
+		{
+			"code that the model ended itself", Chat, `{"choices":[{"message":{"content":"Thought: see\n<code>\nprint(1)\n</code>"}}]}`,
+			`{"messages":[{"role":"assistant","content":"Thought: see\n<code>\nprint(1)\n</code>\nCalling tools:\n[{'id': 'call_1', 'type': 'function'}]"}]}`, "t:",
+		},
+		{
 			"chat call, text dropped", Chat, `{"choices":[{"message":{"content":"Let me see","tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}}]}`,
 			`{"messages":[{"role":"assistant","content":"","tool_calls":[{"id":"call_1","type":"function","function":{"name":"f","arguments":"{}"}}]}]}`, "c:call_1",
 		},
