@@ -20,8 +20,8 @@ type trail struct {
 	begun   bool // the summary's keys were given,
 	lone    bool // and now come those that must be one session's alone
 	older   []EchoKey
-	walked  bool // older is what had not been walked
-	except  ID   // whose request it is not: what a request shows is noted under its name before this is known
+	except  ID // whose request it is not: what a request shows is noted under its name before this is known
+	telling []EchoKey
 }
 
 // trailKey is one of them.
@@ -124,29 +124,31 @@ func (t *Threader) alone(r *Resolved, c Claim, found []owner) []owner {
 	return nil
 }
 
-// rest gives what has not been walked yet.
+// rest gives what had not been walked when it was asked for first.
 func (t *trail) rest() []EchoKey {
-	var keys []EchoKey
 	for k, ok := t.next(); ok; k, ok = t.next() {
-		keys = append(keys, k.EchoKey)
+		t.older = append(t.older, k.EchoKey)
 	}
-	return keys
+	return t.older
 }
 
 // details are the keys of what tells runs apart whose ids are counted, newest first: what was called, what came back, what the
-// user said. An agent may word them anew, so they are asked only where several sessions are left.
+// user said. What is new in the request went by in no session that it could belong to. An agent may word them anew, so they are asked only
+// where several sessions are left.
 func (t *trail) details() []EchoKey {
-	var keys []EchoKey
-	for i := t.req.Len() - 1; i >= t.oldest && len(keys) < maxTrail; i-- {
+	if t.telling != nil {
+		return t.telling
+	}
+	for i := t.req.Len() - 1; i >= t.oldest && len(t.telling) < maxTrail; i-- {
 		it := t.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
-			keys = append(keys, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
+			t.telling = append(t.telling, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
 		}
-		if it.Role == wire.RoleUser || it.Role == wire.RoleTool {
-			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
+		if i < t.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
+			t.telling = append(t.telling, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
 		}
 	}
-	return keys
+	return t.telling
 }
 
 // detail is the key of such a thing.
@@ -230,7 +232,7 @@ func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 // a shared past, and gets a session of its own. An equal request may have taken the one that was left for this one, and left its own,
 // which was answered meanwhile: so who owns the key is asked again as long as that changes.
 func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *trail) bool {
-	for {
+	for range maxOwners {
 		if len(found) == 1 {
 			r.set(found[0].id)
 			t.take(r)
@@ -240,52 +242,48 @@ func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *tr
 			return true
 		}
 		again := t.believed(t.index.owners(nil, k), tr.req)
+		again = slices.DeleteFunc(again, func(o owner) bool { return o.id == tr.except })
 		if len(again) == 0 || slices.Equal(again, found) {
-			return false
+			break
 		}
 		found = again
 	}
+	return false
 }
 
 // pick takes the one of several owners that the request belongs to, if there is one.
 func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
+	if r.weak { // first of all those that did what the request shows: another one may be free, and is none of it
+		keys := tr.details()
+		found = t.narrow(found, keys[:min(len(keys), maxTelling)])
+	}
 	t.mu.Lock()
 	best, tied := t.best(found, r.list, c.Retry)
-	alike := tied
 	if len(tied) > 1 {
 		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is judged again.
 		t.mu.Unlock()
-		alike = t.alike(tied, tr)
-		t.mu.Lock()
-		if best, tied = t.best(alike, r.list, c.Retry); best == rankNone {
-			best, tied = t.best(found, r.list, c.Retry)
+		alike := t.narrow(t.narrow(tied, tr.rest()), tr.details())
+		r.Doubt = nil
+		for _, o := range alike {
+			if len(alike) > 1 {
+				r.Doubt = append(r.Doubt, o.id)
+			}
 		}
+		t.mu.Lock()
+		best, tied = t.best(alike, r.list, c.Retry)
 	}
 	defer t.mu.Unlock()
 	if best == rankNone {
+		r.Doubt = nil
 		return false
 	}
 	r.set(t.likeliest(tied).id)
-	r.Doubt = nil
-	for _, o := range alike {
-		if len(alike) > 1 {
-			r.Doubt = append(r.Doubt, o.id)
-		}
-	}
 	t.heads.take(r)
 	return true
 }
 
-// alike are those that older keys do not tell apart either, nor the details.
-func (t *Threader) alike(tied []owner, tr *trail) []owner {
-	if !tr.walked {
-		tr.older, tr.walked = tr.rest(), true
-	}
-	if tied = t.narrow(tied, tr.older); len(tied) > 1 {
-		tied = t.narrow(tied, tr.details())
-	}
-	return tied
-}
+// maxTelling is how many details are asked for of sessions that may all have gone on.
+const maxTelling = 8
 
 // likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment ago it is the one that came first;
 // else it is the newest, since the others were left.

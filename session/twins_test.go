@@ -5,6 +5,8 @@ import (
 	"slices"
 	"testing"
 	"time"
+
+	"precept/wire"
 )
 
 // fifty starts so many conversations at once, with the same words, and answers each.
@@ -141,6 +143,27 @@ func TestThreadTwinsOfYesterday(t *testing.T) {
 		w.same("the newest goes on", r, got)
 		if !slices.Contains(got.Doubt, left.ID) || !slices.Contains(got.Doubt, r.ID) {
 			t.Errorf("not in doubt, though either may have gone on: %v", got.Doubt)
+		}
+	}
+}
+
+// One that finds none of its own left, a branch of what has gone on, takes nobody else's.
+func TestThreadTwinsOfTwoKinds(t *testing.T) {
+	w := newWorld(t)
+	args := func(i int) string { return fmt.Sprintf(`{"command":"cat %d"}`, max(i-10, 0)) }
+	all := w.fifty(20, func(i int) (string, string) { return "call_1", args(i) })
+	goOn := func(i int) *wire.Request {
+		return chat(t, user("build it"), called("call_1", args(i)), result("call_1", "no"))
+	}
+	for range 15 { // of the ten that are equal; five more are branches
+		r := w.ask(goOn(0), calls("call_2"))
+		if at := slices.IndexFunc(all, func(o Resolved) bool { return o.ID == r.ID }); at > 10 {
+			t.Fatalf("conversation %d was taken", at)
+		}
+	}
+	for i := 11; i < 20; i++ {
+		if r := w.open(goOn(i)); r.ID != all[i].ID || len(r.Doubt) != 0 {
+			t.Errorf("conversation %d became another one, %d in doubt", i, len(r.Doubt))
 		}
 	}
 }
