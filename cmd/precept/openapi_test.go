@@ -90,7 +90,7 @@ func describe(t *testing.T, text string) *described {
 func (d *described) at(pointer string) (any, string) {
 	var node any = d.doc
 	path := ""
-	for _, step := range strings.Split(strings.TrimPrefix(pointer, "/"), "/") {
+	for step := range strings.SplitSeq(strings.TrimPrefix(pointer, "/"), "/") {
 		m, ok := node.(map[string]any)
 		if !ok {
 			return nil, path

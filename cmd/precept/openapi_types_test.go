@@ -112,8 +112,7 @@ func (s *schemas) object(name string, typ reflect.Type) string {
 
 // members writes the fields as encoding/json does, those of embedded structs among them.
 func (s *schemas) members(typ reflect.Type, required *[]string, b *strings.Builder) {
-	for i := range typ.NumField() {
-		f := typ.Field(i)
+	for f := range typ.Fields() {
 		tag, options, _ := strings.Cut(f.Tag.Get("json"), ",")
 		switch {
 		case f.Anonymous && tag == "":
