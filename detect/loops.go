@@ -45,6 +45,8 @@ type step struct {
 	silent            bool // a shell's command that did not say whether it went well
 	heard, reopens    bool // person: the words were read; they say that something is different now
 	warned            bool
+	written, own      bool // see wire.Result
+	unasked           bool // the model did not ask for it: an agent ran a test of its own accord
 }
 
 func (s *step) look() *toolCall {

@@ -68,11 +68,17 @@ func (t *transcript) add(i int) {
 	if role != wire.RoleUser && role != wire.RoleTool {
 		return
 	}
+	for _, c := range t.req.Item(i).Calls {
+		t.calls[c.ID] = c
+	}
 	for _, r := range t.req.Item(i).Results {
+		if r.Own {
+			t.batch++
+		}
 		call := t.call(r.CallID, t.results)
 		t.results++
 		t.steps = append(t.steps, &step{
-			item: i, batch: t.batch, callID: r.CallID, text: r.Text, flag: r.IsError, tool: call.Name, args: call.Args,
+			item: i, batch: t.batch, callID: r.CallID, text: r.Text, flag: r.IsError, tool: call.Name, args: call.Args, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
 			about: &judged{result: result{call.Name, call.Args, r.Text, r.IsError}},
 		})
 	}
@@ -132,7 +138,7 @@ func (t *transcript) loops(first int) []Loop {
 	var found map[string]bool
 	for i := first; i < len(t.steps); i++ {
 		s := t.steps[i]
-		if s.person || s.tool == "" || !t.seen[s.rough()] {
+		if s.person || s.unasked || s.tool == "" || !s.own && !t.seen[s.rough()] {
 			continue
 		}
 		l, ok := judge(func(back int) *step {

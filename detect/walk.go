@@ -30,7 +30,7 @@ func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]boo
 	var found map[string]bool
 	for i := fresh - 1; i >= 0; i-- { // oldest first
 		s := w.steps[i]
-		if s.person || s.item < from || s.tool == "" || warned[s.callID] || !w.seenBefore(s) {
+		if s.person || s.unasked || s.item < from || s.tool == "" || warned[s.callID] || !w.seenBefore(s) {
 			continue
 		}
 		loop, ok := judge(func(back int) *step { return w.at(i + back) })
@@ -139,7 +139,10 @@ func (w *walker) readItem(i int) {
 	}
 	results := w.req.Item(i).Results
 	for _, r := range slices.Backward(results) {
-		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: r.Text, flag: r.IsError, warned: r.CallID != "" && w.warned[r.CallID]})
+		if r.Own { // its call was made when the results before it were known
+			w.batch++
+		}
+		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: r.Text, flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
 	}
 }
 
@@ -174,6 +177,9 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 
 // seenBefore looks for the step's call in the history before its batch, without decoding what cannot hold it.
 func (w *walker) seenBefore(s *step) bool {
+	if s.own {
+		return true
+	}
 	if w.tries++; w.tries > maxTries {
 		return w.indexed(s)
 	}
@@ -182,7 +188,11 @@ func (w *walker) seenBefore(s *step) bool {
 		if w.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
-		if !holds(w.req.Raw(i), s.tool, words) {
+		tool := s.tool
+		if s.written { // its name is ours
+			tool = ""
+		}
+		if !holds(w.req.Raw(i), tool, words) {
 			continue
 		}
 		for _, c := range w.req.Item(i).Calls {

@@ -16,6 +16,7 @@ type Anchor struct {
 	Role   Role   `json:"role,omitempty"` // else: role,
 	Hash   uint64 `json:"hash,omitempty"` // canonical content hash,
 	Nth    int    `json:"nth,omitempty"`  // and how many equal items (or results of that call) stand before it
+	Part   int    `json:"part,omitempty"` // of an item that holds several results without ids: the one's number plus one
 	Index  int    `json:"index"`          // where it stood last: a hint, verified before use
 }
 
@@ -27,7 +28,13 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if callID != "" && !Unnamed(callID) {
 		return Anchor{CallID: callID, Nth: r.resultsBefore(i, xxhash.Sum64String(callID)), Index: i}
 	}
-	return Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
+	a := Anchor{Role: r.list[i].role, Hash: r.Hash(i), Nth: r.equalsBefore(i), Index: i}
+	for _, res := range r.Item(i).Results {
+		if callID != "" && res.CallID == callID && res.Own && res.Block >= 0 {
+			a.Part = res.Block + 1
+		}
+	}
+	return a
 }
 
 // Find returns the item (or System) where the anchor stands now, and the content block of its tool result (-1 for words). Nothing
@@ -41,7 +48,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 		return System, -1, ok
 	}
 	if i := a.Index; r.stands(a, i) && r.equalsBefore(i) == a.Nth {
-		return r.open(i)
+		return r.open(i, a.Part)
 	}
 	nth := 0
 	for i := range r.list {
@@ -49,7 +56,7 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 			continue
 		}
 		if nth == a.Nth {
-			return r.open(i)
+			return r.open(i, a.Part)
 		}
 		nth++
 	}
@@ -57,8 +64,11 @@ func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 }
 
 // open is where text goes in item i: before the words, or at the top of its result.
-func (r *Request) open(i int) (item, block int, ok bool) {
+func (r *Request) open(i, part int) (item, block int, ok bool) {
 	it := r.Item(i)
+	if part > 0 {
+		return i, part - 1, slices.ContainsFunc(it.Results, func(res Result) bool { return res.Block == part-1 })
+	}
 	if it.Role == RoleTool && len(it.Results) > 0 {
 		return i, it.Results[0].Block, !it.Results[0].Closed
 	}
@@ -155,13 +165,18 @@ func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
 	for n := range it.Calls {
-		keys = appendCall(keys, &it.Calls[n])
+		if !it.Calls[n].isWritten() {
+			keys = appendCall(keys, &it.Calls[n])
+		}
+	}
+	if n := len(it.Calls); n > 0 && it.Role == RoleUser && it.thought != "" {
+		keys = append(keys, stepKey(it.thought, &it.Calls[n-1]))
 	}
 	for _, res := range it.Results {
 		keys = appendKey(keys, "c:", wireID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
-	if it.Role == RoleAssistant && len(it.Calls) == 0 {
+	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].isWritten()) {
 		keys = appendKey(keys, "t:", textKey(it.Text))
 		keys = appendWritten(keys, it.Text)
 	}

@@ -69,13 +69,16 @@ func (r *Request) hash(i int) uint64 {
 		_, _ = d.WriteString(s)
 	}
 	for _, res := range it.Results {
+		if res.Own && res.Block >= 0 {
+			continue // it grows from turn to turn
+		}
 		put('r', wireID(res.CallID))
 		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))
 	}
 	switch it.Role {
 	case RoleUser:
 		put('u', it.Words)
-		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && observed(text) {
+		if text := strings.TrimSpace(withoutBlocks(it.Text, nil)); it.Words == "" && len(it.Results) == 0 && observed(text) {
 			put('o', text)
 		}
 		if n := r.otherParts(i); n != 0 {
@@ -97,7 +100,7 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
 		put('i', it.ID)
-	case len(it.Calls) > 0:
+	case len(it.Calls) > 0 && !it.Calls[0].isWritten():
 		for _, c := range it.Calls {
 			put('c', wireID(c.ID))
 			put('n', c.Name)

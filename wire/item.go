@@ -19,6 +19,8 @@ type Result struct {
 	Lead    string // the blocks that another precept put before it; they are not in Text
 	IsError int8   // -1 the wire says no error, +1 it says error, 0 it does not say
 	Block   int    // index of the tool_result block in the item's content (messages); 0 elsewhere
+	Written bool   // it is the text of a user's message; Block is the number of an observation in it, or -1
+	Own     bool   // and its call stands in the same item
 	Closed  bool   // no text can be put into it (a computer's screenshot, a null content): Find does not find it
 }
 
@@ -34,6 +36,10 @@ type Item struct {
 	Results []Result
 	Lead    string // user: the blocks that another precept put before the words
 	HasText bool   // user: there is a text part that a block can be put before
+
+	wrote   Call   // user: the call that a written result answers,
+	wroteAt int    // and the item that holds it
+	thought string // user: before the newest call of a trajectory
 }
 
 // ItemResult is a tool result with the index of the item that holds it.
@@ -64,6 +70,13 @@ func (r *Request) decode(it *Item, at span) {
 	case Messages:
 		r.decodeMessages(it, at)
 	case None:
+	}
+	switch it.Role {
+	case RoleUser:
+		r.readWritten(it)
+	case RoleAssistant:
+		r.readWrittenCalls(it)
+	case RoleSystem, RoleTool, RoleOther:
 	}
 }
 
@@ -144,7 +157,7 @@ func (r *Request) NewWords() []string {
 func (r *Request) NewResults() []ItemResult {
 	var out []ItemResult
 	for i := r.New(); i < len(r.list); i++ {
-		if len(r.resultsOf(i)) == 0 {
+		if len(r.resultsOf(i)) == 0 && r.list[i].role != RoleUser {
 			continue
 		}
 		for _, res := range r.Item(i).Results {
@@ -163,7 +176,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	c, ok := r.calls[callID]
 	for !ok && r.called < len(r.list) {
 		r.called++
-		if i := len(r.list) - r.called; r.list[i].role == RoleAssistant {
+		i := len(r.list) - r.called
+		if role := r.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
 			c, ok = r.readCalls(i, callID)
 		}
 	}

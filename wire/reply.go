@@ -85,6 +85,9 @@ func EchoReply(rep *Reply, begun string) []string {
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", textKey(t))
 		}
+		if key, ok := replyStep(texts[0]); ok {
+			keys = append(keys, key)
+		}
 		if begun != "" {
 			keys = appendKey(keys, "t:", textKey(begun+texts[0]))
 		}

@@ -85,6 +85,11 @@ func (r *Request) placeOf(item, block int, last bool) (place, bool) {
 		return place{}, false
 	}
 	role, at := r.list[item].role, r.at(item)
+	if role == RoleUser && block >= 0 {
+		if p, ok := r.writtenPlace(item, block); ok || r.Dialect != Messages {
+			return p, ok
+		}
+	}
 	if r.Dialect != Messages && (block < 0) != (role == RoleUser) {
 		return place{}, false
 	}

@@ -52,5 +52,5 @@ func callKey(c *Call) string {
 	} else {
 		sum = xxhash.Sum64String(strings.TrimSpace(c.Args))
 	}
-	return strconv.FormatUint(mix(d.Sum64(), sum), 16)
+	return hex16(mix(d.Sum64(), sum))
 }

@@ -87,6 +87,11 @@ func (n noter) note(kind, piece string) {
 // ownWords is text without wrappers and without precept's own blocks, trimmed.
 func ownWords(text string, n noter) string {
 	s := strings.TrimSpace(withoutWrappers(withoutBlocks(text, n), n))
+	if asked, _, ok := trajectory(s); ok {
+		n.note("trajectory", s[len(asked):])
+		_, s, _ = strings.Cut(asked, "]]\n")
+		return strings.TrimSpace(s)
+	}
 	for _, head := range rulesHead() {
 		kept, _, found := strings.Cut(s, head)
 		if found {
@@ -118,12 +123,8 @@ func ownWords(text string, n noter) string {
 // observed says whether an agent that speaks with its model in plain text reports what a tool gave back: it does so in the
 // user's place.
 func observed(s string) bool {
-	for _, head := range [...]string{"Observation:", "OBSERVATION:", "EXECUTION RESULT of ["} {
-		if strings.HasPrefix(s, head) {
-			return true
-		}
-	}
-	return strings.HasPrefix(s, "Error:\n") && strings.Contains(s, "\nNow let's retry: take care not to repeat previous errors!")
+	_, ok := readReport(s)
+	return ok || noted(s)
 }
 
 // withoutBlocks takes out what precept inserted.

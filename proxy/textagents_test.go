@@ -1,0 +1,199 @@
+package proxy
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// textAgent is how an agent writes its calls and results that has no tools on the wire.
+type textAgent struct {
+	name   string
+	task   string
+	answer func(step int) string                           // of the model
+	turn   func(step int, said, came string) []obj         // what the agent adds to its list
+	came   func(step int) string                           // of the call
+	list   func(task string, answers, came []string) []obj // the whole list, where it is not extended
+}
+
+// What the agents answer and are told: the same failing call in the steps 0, 2 and 3, another one in step 1.
+func textAgents() []textAgent {
+	part := func(role, text string) obj {
+		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
+	}
+	code := func(i int) string {
+		if i == 1 {
+			return "lines = open_file(\"Makefile\")\nprint(lines)"
+		}
+		return "result = build(\"shop\")\nprint(result)"
+	}
+	command := func(i int) string {
+		if i == 1 {
+			return "cat Makefile"
+		}
+		return "make shop"
+	}
+	return []textAgent{{
+		name: "smolagents", task: "New task:\nPlease mend the build",
+		answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
+		came: func(i int) string {
+			if i == 1 {
+				return "Call id: call_2\nError:\nCode execution failed at line 'lines = open_file(\"Makefile\")' due to: InterpreterError: The variable `open_file` is not defined.\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n"
+			}
+			return fmt.Sprintf("Call id: call_%d\nError:\nCode execution failed at line 'result = build(\"shop\")' due to: ValueError: no such module: shop\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n", i+1)
+		},
+		turn: func(i int, said, came string) []obj {
+			listed := fmt.Sprintf("\nCalling tools:\n[{'id': 'call_%d', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': '%s'}}]", i+1, strings.ReplaceAll(code(i), "\n", `\n`))
+			return []obj{part("assistant", strings.TrimSpace(said)+"\n</code>"+listed), part("user", came)}
+		},
+	}, {
+		name: "mini-swe-agent", task: "Please solve this issue: Please mend the build\n\nYou can execute bash commands.",
+		answer: func(i int) string {
+			return fmt.Sprintf("THOUGHT: step %d.\n\n```mswea_bash_command\n%s\n```", i, command(i))
+		},
+		came: func(i int) string {
+			if i == 1 {
+				return "<returncode>0</returncode>\n<output>\nshop: shop.c\n</output>"
+			}
+			return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
+		},
+		turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+	}, {
+		name: "ReAct", task: "Please mend the build",
+		answer: func(i int) string {
+			if i == 1 {
+				return "Thought: I look.\nAction: read_file\nAction Input: {\"path\": \"Makefile\"}"
+			}
+			return "Thought: I build.\nAction: run_command\nAction Input: {\"command\": \"make shop\"}"
+		},
+		came: func(i int) string {
+			if i == 1 {
+				return "Observation: shop: shop.c"
+			}
+			return "Observation: Error: no such module: shop"
+		},
+		turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+	}, {
+		name: "aider", task: "Please mend the build",
+		answer: func(i int) string {
+			edit := "shop.c\n```c\n<<<<<<< SEARCH\nint add();\n=======\nint add(void);\n>>>>>>> REPLACE\n```"
+			if i == 1 {
+				edit = strings.ReplaceAll(edit, "add", "sub")
+			}
+			return fmt.Sprintf("Step %d.\n\n%s", i, edit)
+		},
+		came: func(i int) string {
+			f := "add"
+			if i == 1 {
+				f = "sub"
+			}
+			return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
+		},
+		list: func(task string, answers, came []string) []obj {
+			rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{says("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), says("assistant", "Ok, any changes I propose will be to those files.")}
+			list := []obj{says("user", task)}
+			for i, a := range answers {
+				list = append(list, says("assistant", a), says("user", "I updated the files."), says("assistant", "Ok."), says("user", came[i]))
+			}
+			last := list[len(list)-1]
+			last = says("user", fmt.Sprint(last["content"], rules))
+			return append(append(list[:len(list)-1:len(list)-1], files...), last)
+		},
+	}}
+}
+
+// An agent that writes its calls and results as text is warned of its loops and gets lessons on its errors, as others do, and what the
+// model saw of it stays what it was.
+func TestTextAgents(t *testing.T) {
+	for _, a := range textAgents() {
+		t.Run(a.name, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			list := []obj{says("system", "S"), says("user", a.task)}
+			var before, answers, came []string
+			name := ""
+			for i := range 5 {
+				now := list
+				if a.list != nil {
+					now = append(list[:1:1], a.list(a.task, answers, came)...)
+				}
+				got := p.ask(chatReply("c", a.answer(i)), now)
+				if a.list == nil {
+					p.extends(fmt.Sprint("step ", i), before, got)
+				}
+				if name != "" && p.session != name {
+					t.Errorf("step %d is of another session", i)
+				}
+				before, name = got, p.session
+				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+					if n := strings.Count(strings.Join(got, "\n"), what); n != want {
+						t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+					}
+				}
+				if i == 3 && !strings.Contains(got[len(got)-1], "[END LOOP DETECTED]") {
+					t.Errorf("the warning is not at the newest result: %s", got)
+				}
+				answers, came = append(answers, a.answer(i)), append(came, a.came(i))
+				if a.turn != nil {
+					list = append(list, a.turn(i, a.answer(i), a.came(i))...)
+				}
+			}
+		})
+	}
+}
+
+// dspy's ReAct writes everything so far into one message. The blocks stand in it where they stood.
+func TestTrajectory(t *testing.T) {
+	p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+	const tail = "\n\nRespond with the corresponding output fields, starting with the field `[[ ## next_thought ## ]]`, and then ending with the marker for `[[ ## completed ## ]]`."
+	head := "[[ ## question ## ]]\nPlease mend the build\n\n[[ ## trajectory ## ]]\n"
+	done, before, name := "", "", ""
+	for i := range 5 {
+		tool, args, came := "build", `{"target": "shop"}`, "Execution error in build: \nValueError: no such module: shop"
+		if i == 1 {
+			tool, args, came = "look", `{"path": "Makefile"}`, "shop: shop.c"
+		}
+		reply := fmt.Sprintf("[[ ## next_thought ## ]]\nStep %d.\n\n[[ ## next_tool_name ## ]]\n%s\n\n[[ ## next_tool_args ## ]]\n%s\n\n[[ ## completed ## ]]", i, tool, strings.ReplaceAll(args, ": ", ":"))
+		got := p.ask(chatReply("c", reply), []obj{says("system", "S"), says("user", head+done+tail)})[1]
+		if name != "" && p.session != name {
+			t.Errorf("step %d is of another session", i)
+		}
+		kept, _, _ := strings.Cut(got, `\n\nRespond with`)
+		if !strings.HasPrefix(got, before) {
+			t.Errorf("step %d: what was sent is not there any more:\n%s\n%s", i, before, got)
+		}
+		before, name = kept, p.session
+		for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+			if n := strings.Count(got, what); n != want {
+				t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+			}
+		}
+		if i > 2 && !strings.Contains(got, `[[ ## observation_2 ## ]]\n[LOOP DETECTED]`) {
+			t.Errorf("step %d: the warning is not at the second equal failure: %s", i, got)
+		}
+		if done != "" {
+			done += "\n\n"
+		}
+		done += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, came)
+	}
+}
+
+// What looks like a text agent's and is none: a person who pastes, a model that shows a command, an agent that runs a test by itself.
+func TestNoTextAgent(t *testing.T) {
+	shown := "Run this:\n\n```bash\nmake shop\n```"
+	for name, list := range map[string][]obj{
+		"a person tells of it":          {says("user", "Please mend the build"), says("assistant", shown), says("user", "make: no such module: shop"), says("assistant", shown), says("user", "make: no such module: shop")},
+		"a person shows a result's tag": {says("user", "Please mend the build"), says("assistant", shown), says("user", "It says <returncode>2</returncode>"), says("assistant", shown), says("user", "It says <returncode>2</returncode>")},
+		"aider runs the test twice":     {says("user", "Please mend the build"), says("assistant", "Done."), says("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module"), says("assistant", "Ok."), says("user", "I ran this command:\n\nsh t.sh\n\nAnd got this output:\n\nFAIL: no such module")},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newScene(t, nil, nil)
+			for i := range list {
+				if i%2 == 0 {
+					got := p.ask(chatReply("c", fmt.Sprint(append(slices.Clone(list), says("", "The end."))[i+1]["content"])), list[:i+1])
+					p.holds(name, got, "[LOOP DETECTED]")
+				}
+			}
+		})
+	}
+}
