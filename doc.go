@@ -1,5 +1,6 @@
-// Package precept is the module's root and holds no code, only the test of the house rules (floors_test.go): a package imports
-// lower floors only, and a third-party library stays in its room.
+// Package precept is the module's root and holds no code, only the test of the house rules
+// (floors_test.go): a package imports lower floors only, and a third-party library stays in its
+// room.
 //
 //	6  cmd/precept
 //	5  proxy   admin

@@ -17,7 +17,8 @@ import (
 
 const module = "precept"
 
-// floor says on which floor a package lives; a package that is not here must be given a place first.
+// floor says on which floor a package lives; a package that is not here must be given a place
+// first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
 	case "file", "lesson", "wire", "writ", "redact", "bandit", "configs":
@@ -39,11 +40,12 @@ func floor(pkg string) (int, bool) {
 	}
 }
 
-// isTestSupport names the packages that only tests may import. They stand beside the floors, and import nothing above 2.
+// isTestSupport names the packages that only tests may import. They stand beside the floors, and
+// import nothing above 2.
 func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == "bank/banktest" }
 
-// rooms says where a third-party library may be imported: the packages, and "test" for test files anywhere. A library that is
-// not here must be given a room first.
+// rooms says where a third-party library may be imported: the packages, and "test" for test files
+// anywhere. A library that is not here must be given a room first.
 func rooms() map[string][]string {
 	return map[string][]string{
 		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
@@ -85,7 +87,8 @@ type source struct {
 	imports []string
 }
 
-// The imports are parsed here and now: a test that asked the go command would be answered from the test cache after a violation.
+// The imports are parsed here and now: a test that asked the go command would be answered from the
+// test cache after a violation.
 func TestFloors(t *testing.T) {
 	sources, err := read(os.DirFS("."))
 	if err != nil {
@@ -126,7 +129,8 @@ func empty(sources []source) []string {
 	return out
 }
 
-// read parses every Go file of the module: other modules, hidden folders and test data are not the house.
+// read parses every Go file of the module: other modules, hidden folders and test data are not the
+// house.
 func read(root fs.FS) ([]source, error) {
 	var out []source
 	err := fs.WalkDir(root, ".", func(file string, d fs.DirEntry, err error) error {

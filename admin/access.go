@@ -18,8 +18,8 @@ type access struct {
 	publicMetrics bool
 }
 
-// SetAccess puts another Access in force, for requests that begin from now on. Browsers that logged in with a token that is gone
-// are logged out. An error leaves the old one in force.
+// SetAccess puts another Access in force, for requests that begin from now on. Browsers that logged
+// in with a token that is gone are logged out. An error leaves the old one in force.
 func (s *Server) SetAccess(a Access) error {
 	digested, err := digest(a, s.options.Listen)
 	if err != nil {
@@ -72,7 +72,8 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// find tells which of the tokens a text is, -1 for none. Every token is compared, so that the time says nothing about which.
+// find tells which of the tokens a text is, -1 for none. Every token is compared, so that the time
+// says nothing about which.
 func (a *access) find(token string) int {
 	sum, found := sha256.Sum256([]byte(token)), -1
 	for i := range a.tokens {
@@ -96,8 +97,8 @@ func (a *access) has(sum [sha256.Size]byte) bool {
 	return false
 }
 
-// knows says that a Host header names us. The port is of no interest: a rebinding attack needs a name that it controls, and
-// ports are mapped by containers.
+// knows says that a Host header names us. The port is of no interest: a rebinding attack needs a
+// name that it controls, and ports are mapped by containers.
 func (a *access) knows(host string) bool {
 	name := hostName(host)
 	if a.hosts[name] {

@@ -16,14 +16,16 @@ import (
 // ErrNoLesson is a Keeper's answer to a slug that it does not have.
 var ErrNoLesson = errors.New("there is no such lesson")
 
-// Keeper changes the state of lessons where they are kept. The change is in force when whoever watches that place has seen it.
+// Keeper changes the state of lessons where they are kept. The change is in force when whoever
+// watches that place has seen it.
 type Keeper interface {
 	Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
 const actLimit = 4 << 10
 
-// trialBody is what a trial may say. With picks or detect it is planned; dry_run tells what it would cost, and begins nothing.
+// trialBody is what a trial may say. With picks or detect it is planned; dry_run tells what it
+// would cost, and begins nothing.
 type trialBody struct {
 	Epsilon float64 `json:"epsilon"`
 	Until   float64 `json:"until_halfwidth"`

@@ -76,7 +76,8 @@ type Server struct {
 	pages    map[string]*template.Template
 }
 
-// ErrNoToken is returned for an Access that would leave the door without a lock, or with one that anybody opens.
+// ErrNoToken is returned for an Access that would leave the door without a lock, or with one that
+// anybody opens.
 var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or admin.tokens")
 
 // New makes the handler of the admin listener.

@@ -117,7 +117,8 @@ func (f *fixture) browser(t *testing.T) (*http.Cookie, string) {
 	return c, csrf
 }
 
-// R099: no key, a wrong one, one in the query, an empty one, one that would be a program: refused, and never echoed.
+// R099: no key, a wrong one, one in the query, an empty one, one that would be a program: refused,
+// and never echoed.
 func TestDoorIsClosed(t *testing.T) {
 	f := newFixture(t, nil)
 	const canary = "canary' OR '1'='1"

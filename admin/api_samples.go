@@ -20,7 +20,8 @@ func qualities() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, store.Unrated}
 }
 
-// sampleQuery reads the filters of a list of samples. family and quality may be given several times, or as a list with commas.
+// sampleQuery reads the filters of a list of samples. family and quality may be given several
+// times, or as a list with commas.
 func sampleQuery(c echo.Context) (store.SampleQuery, error) {
 	p := params{c: c}
 	q := store.SampleQuery{
@@ -66,8 +67,9 @@ func (s *Server) apiSamples(c echo.Context) error {
 	return c.JSON(http.StatusOK, l)
 }
 
-// apiExport answers GET /api/export with a file: the selection of the samples' page, or the sessions that gave it. It is written as
-// it is read; a store that fails in its middle ends the connection, so that half a file is not taken for a whole one.
+// apiExport answers GET /api/export with a file: the selection of the samples' page, or the
+// sessions that gave it. It is written as it is read; a store that fails in its middle ends the
+// connection, so that half a file is not taken for a whole one.
 func (s *Server) apiExport(c echo.Context) error {
 	q, err := sampleQuery(c)
 	if err != nil {
@@ -106,7 +108,8 @@ func (s *Server) apiExport(c echo.Context) error {
 	panic(http.ErrAbortHandler)
 }
 
-// late sends the head of an answer with its first byte: until then a failure can still be told as one.
+// late sends the head of an answer with its first byte: until then a failure can still be told as
+// one.
 type late struct {
 	c          echo.Context
 	kind, name string

@@ -65,7 +65,8 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 // rateLimit bounds one body of POST /api/feedback.
 const rateLimit = 1 << 20
 
-// apiFeedback answers POST /api/feedback: one entry in the form of the data listener's /v1/feedback, for the tenant of the query.
+// apiFeedback answers POST /api/feedback: one entry in the form of the data listener's
+// /v1/feedback, for the tenant of the query.
 func (s *Server) apiFeedback(c echo.Context) error {
 	p := params{c: c}
 	tenant := p.tenant()

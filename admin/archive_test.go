@@ -21,7 +21,8 @@ import (
 	"precept/wire"
 )
 
-// hostile is what nobody may be hurt by: markup, a way out of an attribute, a terminal's orders, and writing that runs backwards.
+// hostile is what nobody may be hurt by: markup, a way out of an attribute, a terminal's orders,
+// and writing that runs backwards.
 const hostile = "<script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\"> ');alert(1)// \x1b[31mred\x1b]0;owned\x07 \u202egnp.exe\u202c \u200bhidden"
 
 // kept is a real store with sessions in it.
@@ -120,7 +121,8 @@ func said(role, text string) json.RawMessage {
 	return b
 }
 
-// tale is a session with everything in it: a block, a ghost, a failed call, a loop, an error, and hostile words throughout.
+// tale is a session with everything in it: a block, a ghost, a failed call, a loop, an error, and
+// hostile words throughout.
 func (k *kept) tale(t *testing.T) names.ID {
 	t.Helper()
 	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {

@@ -25,8 +25,8 @@ const (
 	detailKey  = "audit"   // of the echo context: what an action did, in words
 )
 
-// Noted is one action. What it was done to is named by slug or by id: a session that was forgotten must not live on by the name
-// that its client gave it.
+// Noted is one action. What it was done to is named by slug or by id: a session that was forgotten
+// must not live on by the name that its client gave it.
 type Noted struct {
 	At     time.Time `json:"at"`
 	Who    string    `json:"who"` // the address, and whether a browser's session or a program's token vouched for it
@@ -35,7 +35,8 @@ type Noted struct {
 	Status int       `json:"status"` // of the answer: what failed is noted as well
 }
 
-// audit notes what was done. Where the file cannot be written, the newest are kept in memory, and the log says so.
+// audit notes what was done. Where the file cannot be written, the newest are kept in memory, and
+// the log says so.
 type audit struct {
 	path string // "": in memory only
 	mu   sync.Mutex

@@ -49,7 +49,8 @@ func newTab(t *testing.T) *tab {
 	return b
 }
 
-// listen keeps complaints; that there is no icon, and the 401 that a page without a session is, are none.
+// listen keeps complaints; that there is no icon, and the 401 that a page without a session is, are
+// none.
 func (b *tab) listen(ev any) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

@@ -114,7 +114,8 @@ func (f frame) Link(path string, query ...string) string {
 	return address(path, q)
 }
 
-// With is this page with another query; an empty value takes a key away. Another order or filter begins with the first rows.
+// With is this page with another query; an empty value takes a key away. Another order or filter
+// begins with the first rows.
 func (f frame) With(query ...string) string {
 	q := url.Values{}
 	for k, v := range f.query {
@@ -136,7 +137,8 @@ func address(path string, q url.Values) string {
 	return u.String()
 }
 
-// seeOther leads a browser away from a form that it has sent, to a page of ours; notice is shown there, once.
+// seeOther leads a browser away from a form that it has sent, to a page of ours; notice is shown
+// there, once.
 func (s *Server) seeOther(c echo.Context, path, notice string) error {
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		s.sessions.tell(one, notice)

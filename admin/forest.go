@@ -17,7 +17,8 @@ const (
 	plotMargin = 10.0
 )
 
-// axis maps effects, in units of reward, onto the plot's width. It is the same for all rows of a page, and 0 lies on it.
+// axis maps effects, in units of reward, onto the plot's width. It is the same for all rows of a
+// page, and 0 lies on it.
 type axis struct {
 	lo, hi, step float64
 }
@@ -43,9 +44,9 @@ type plot struct {
 // span is what a row takes of the axis.
 type span struct{ lo, effect, hi float64 }
 
-// fit finds the axis that shows all effects, and the intervals of most: the widest, of lessons with little data, would press all
-// others to a point, and are cut at its ends. zoom is its reach on both sides of 0 in points; 0: fitted, negative: all
-// that there is.
+// fit finds the axis that shows all effects, and the intervals of most: the widest, of lessons with
+// little data, would press all others to a point, and are cut at its ends. zoom is its reach on
+// both sides of 0 in points; 0: fitted, negative: all that there is.
 func fit(spans []span, truths []float64, zoom float64) axis {
 	if zoom > 0 {
 		return rounded(-zoom/100, zoom/100)

@@ -10,14 +10,14 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// Forgetter deletes what is kept of a session, or of a whole tenant where session is empty, and says how many sessions there
-// were.
+// Forgetter deletes what is kept of a session, or of a whole tenant where session is empty, and
+// says how many sessions there were.
 type Forgetter interface {
 	Forget(ctx context.Context, tenant, session string) (int, error)
 }
 
-// forgetRequest is the body of POST /api/forget. Exactly one of session and all is given: a tenant is not forgotten because
-// somebody left a field out.
+// forgetRequest is the body of POST /api/forget. Exactly one of session and all is given: a tenant
+// is not forgotten because somebody left a field out.
 type forgetRequest struct {
 	Tenant  string `json:"tenant"`
 	Session string `json:"session"`
@@ -26,7 +26,8 @@ type forgetRequest struct {
 
 const forgetLimit = 64 << 10
 
-// forget answers POST /api/forget {"tenant","session"} or {"tenant","all":true} with {"forgotten": sessions}.
+// forget answers POST /api/forget {"tenant","session"} or {"tenant","all":true} with {"forgotten":
+// sessions}.
 func (s *Server) forget(c echo.Context) error {
 	if s.options.Forget == nil {
 		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is nothing to forget yet")

@@ -55,7 +55,8 @@ func TestForget(t *testing.T) {
 	}
 }
 
-// The door holds for it as for everything else: a token for programs, a CSRF token besides for browsers.
+// The door holds for it as for everything else: a token for programs, a CSRF token besides for
+// browsers.
 func TestForgetIsLocked(t *testing.T) {
 	forgetter := &fakeForgetter{}
 	f := newFixture(t, func(o *Options) { o.Forget = forgetter })

@@ -20,7 +20,8 @@ const (
 	csrfField  = "csrf_token"
 )
 
-// headers are on every answer. Scripts and styles come from our own files only; nothing of an answer may be kept or framed.
+// headers are on every answer. Scripts and styles come from our own files only; nothing of an
+// answer may be kept or framed.
 func headers(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		h := c.Response().Header()
@@ -52,8 +53,8 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 	}
 }
 
-// checkHost refuses a name that is not ours: a page on evil.example that was rebound to our address may not read a byte.
-// Probes come with whatever name the platform gives them, and learn nothing.
+// checkHost refuses a name that is not ours: a page on evil.example that was rebound to our address
+// may not read a byte. Probes come with whatever name the platform gives them, and learn nothing.
 func (s *Server) checkHost(next echo.HandlerFunc) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		switch c.Request().URL.Path {
@@ -121,7 +122,8 @@ func (s *Server) refuse(c echo.Context) error {
 	return s.unknown(c)
 }
 
-// unknown answers who brings nothing (or nothing of use): people get the login page, programs a sentence.
+// unknown answers who brings nothing (or nothing of use): people get the login page, programs a
+// sentence.
 func (s *Server) unknown(c echo.Context) error {
 	if c.Request().Method == http.MethodGet && wantsHTML(c.Request()) {
 		return s.render(c, http.StatusUnauthorized, "login", "login.html", nil)
@@ -171,7 +173,8 @@ func ownOrigin(r *http.Request) bool {
 	return err == nil && u.Host != "" && strings.EqualFold(u.Host, r.Host)
 }
 
-// login changes a token for a session cookie; the answer leads away from the address that holds the token.
+// login changes a token for a session cookie; the answer leads away from the address that holds the
+// token.
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
@@ -205,7 +208,8 @@ func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	}
 }
 
-// fail answers an error: a sentence for the caller, never what they sent, and the cause for the log.
+// fail answers an error: a sentence for the caller, never what they sent, and the cause for the
+// log.
 func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -225,7 +229,8 @@ func (s *Server) fail(err error, c echo.Context) {
 	_ = c.JSON(status, map[string]string{"error": message})
 }
 
-// remoteIP is the peer's address as the socket gives it; forwarding headers can be written by anyone.
+// remoteIP is the peer's address as the socket gives it; forwarding headers can be written by
+// anyone.
 func remoteIP(r *http.Request) netip.Addr {
 	address, err := netip.ParseAddrPort(r.RemoteAddr)
 	if err != nil {

@@ -11,8 +11,8 @@ import (
 	"precept/store"
 )
 
-// Health is how precept itself does. Every count says since when it is: the account since the data directory began, the others
-// since this start.
+// Health is how precept itself does. Every count says since when it is: the account since the data
+// directory began, the others since this start.
 type Health struct {
 	Version  string            `json:"version"`
 	Revision string            `json:"revision,omitempty"`

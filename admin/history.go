@@ -7,8 +7,9 @@ import (
 	"precept/report"
 )
 
-// history is all lessons together as the overview showed them since the server started: it fills the chart of an experiment that is
-// younger than two days, whose days the counters keep. It holds a bounded number of looks, in memory only.
+// history is all lessons together as the overview showed them since the server started: it fills
+// the chart of an experiment that is younger than two days, whose days the counters keep. It holds
+// a bounded number of looks, in memory only.
 type history struct {
 	mu   sync.Mutex
 	seen map[string][]look // by tenant

@@ -24,6 +24,7 @@ type Library interface {
 type Surveyor interface {
 	// Survey is a look at the newest sessions of a tenant, a few minutes old at most.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
-	// Backtest tells in which of the newest captured sessions of a tenant a lesson would have fired.
+	// Backtest tells in which of the newest captured sessions of a tenant a lesson would have
+	// fired.
 	Backtest(ctx context.Context, tenant string, l *lesson.Lesson) (backtest.Result, error)
 }

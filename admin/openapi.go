@@ -7,7 +7,8 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// description is the OpenAPI document of both listeners. Tests hold it to the routes and to the answers.
+// description is the OpenAPI document of both listeners. Tests hold it to the routes and to the
+// answers.
 //
 //go:embed openapi.yaml
 var description []byte //nolint:gochecknoglobals // embedded, never written

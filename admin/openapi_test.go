@@ -8,7 +8,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every route for programs is described, and nothing is described that is not there. Pages and the profiler are for people.
+// Every route for programs is described, and nothing is described that is not there. Pages and the
+// profiler are for people.
 func TestOpenAPIRoutes(t *testing.T) {
 	var doc struct {
 		Paths map[string]map[string]any

@@ -17,7 +17,8 @@ import (
 //go:embed pages/*.html static
 var files embed.FS
 
-// parse reads the templates: each page for itself, with the layout and the parts, so that every page can have a "main" of its own.
+// parse reads the templates: each page for itself, with the layout and the parts, so that every
+// page can have a "main" of its own.
 func (s *Server) parse() error {
 	names, err := fs.Glob(files, "pages/*.html")
 	if err != nil {
@@ -34,7 +35,8 @@ func (s *Server) parse() error {
 	return nil
 }
 
-// render answers a page: rendered whole before the first byte goes out, so that a fault never gives half a page.
+// render answers a page: rendered whole before the first byte goes out, so that a fault never gives
+// half a page.
 func (s *Server) render(c echo.Context, status int, page, name string, data any) error {
 	t, ok := s.pages[page]
 	if !ok {

@@ -61,7 +61,8 @@ type bar struct {
 	InjectedWidth, WithheldWidth, Y, Text string
 }
 
-// oldText is an older text of the lesson, or the same presented in another way, with what was measured of it.
+// oldText is an older text of the lesson, or the same presented in another way, with what was
+// measured of it.
 type oldText struct{ Arm, State, Verdict, Effect, Interval, Told string }
 
 // action is what a person may do, with what happens then.
@@ -228,7 +229,8 @@ func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) 
 	}
 }
 
-// find is a word of the glossary; an empty one where there is none, which term tells of when it is shown.
+// find is a word of the glossary; an empty one where there is none, which term tells of when it is
+// shown.
 func find(terms []term, key string) term {
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
 	if i < 0 {
@@ -344,7 +346,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson would have fired.
+// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson
+// would have fired.
 func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
 	if s.options.Survey == nil {
 		v.RewardsNote = "Sessions are not stored here, so the spread of their rewards is not known."
@@ -400,7 +403,8 @@ func bars(r *report.Rewards) (out []bar) {
 	return out
 }
 
-// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when nothing was done.
+// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
+// nothing was done.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), c.Param("slug")
 	if !a.Valid() {

@@ -45,7 +45,8 @@ func slugsOf(page string) (out []string) {
 	return out
 }
 
-// A page of 2,000 lessons is a hundred of them, in the order and under the filter that were asked for.
+// A page of 2,000 lessons is a hundred of them, in the order and under the filter that were asked
+// for.
 func TestLessonsPage(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report = many(2000)
@@ -96,7 +97,8 @@ func TestLessonsPage(t *testing.T) {
 	}
 }
 
-// At 1,280 px nothing of the table falls out of the screen, and at 360 px the table scrolls, not the page.
+// At 1,280 px nothing of the table falls out of the screen, and at 360 px the table scrolls, not
+// the page.
 func TestBrowserLessons(t *testing.T) {
 	b := newTab(t)
 	f := newFixture(t, func(o *Options) { o.Now = time.Now })

@@ -59,8 +59,8 @@ func (s *Server) waiting() (n int) {
 	return n
 }
 
-// decisions are the lessons that a person has just decided on: what watches their place needs up to two seconds to see it, and the
-// queue shall not ask twice meanwhile.
+// decisions are the lessons that a person has just decided on: what watches their place needs up to
+// two seconds to see it, and the queue shall not ask twice meanwhile.
 type decisions struct {
 	mu sync.Mutex
 	at map[string]time.Time

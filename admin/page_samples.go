@@ -99,7 +99,8 @@ const (
 	gistMost    = 140
 )
 
-// gist is the longest text of a document's first floor, on one line: what was asked, or what came of it.
+// gist is the longest text of a document's first floor, on one line: what was asked, or what came
+// of it.
 func gist(doc map[string]any) string {
 	best := ""
 	for _, k := range sortedKeys(doc) {
@@ -123,7 +124,8 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// exports are the links that write the selection. A list's agent and session choose nothing there, so there is none then.
+// exports are the links that write the selection. A list's agent and session choose nothing there,
+// so there is none then.
 func exports(q *store.SampleQuery, since, until string) []exportLink {
 	if q.Agent != "" || q.Session != "" {
 		return nil

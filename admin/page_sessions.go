@@ -296,7 +296,8 @@ func (s *Server) rateSession(c echo.Context) error {
 	return s.seeOther(c, frame{query: c.QueryParams()}.Link("/sessions/"+id), notice)
 }
 
-// forgetSession deletes a session from its page. The person says so twice: by the button, and by the box beside it.
+// forgetSession deletes a session from its page. The person says so twice: by the button, and by
+// the box beside it.
 func (s *Server) forgetSession(c echo.Context) error {
 	id := c.Param("session")
 	f := frame{query: c.QueryParams()}

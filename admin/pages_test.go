@@ -51,7 +51,8 @@ func TestOverview(t *testing.T) {
 	}
 }
 
-// An experiment of one day has a chart all the same: of what was shown since the start. It is bounded.
+// An experiment of one day has a chart all the same: of what was shown since the start. It is
+// bounded.
 func TestHistory(t *testing.T) {
 	f := newFixture(t, nil)
 	g := &f.reports.report.Global

@@ -18,7 +18,8 @@ type stat struct {
 // sorter is a column's head that sorts.
 type sorter struct{ Name, Href, Label, Arrow string }
 
-// Sorter sorts this page by a column: first as it is most wanted (down is largest first), the second time the other way.
+// Sorter sorts this page by a column: first as it is most wanted (down is largest first), the
+// second time the other way.
 func (f frame) Sorter(key, name string, down bool) sorter {
 	one, other, words := key, "-"+key, [2]string{"smallest first", "largest first"}
 	if down {
@@ -51,7 +52,8 @@ type pager struct {
 // rowsPerPage is how many rows of a table a page shows.
 const rowsPerPage = 100
 
-// pageOf cuts the rows that the query's page names out of total; from and to are their bounds. A page beyond the last is the last.
+// pageOf cuts the rows that the query's page names out of total; from and to are their bounds. A
+// page beyond the last is the last.
 func (f frame) pageOf(total, size int) (p pager, from, to int) {
 	n := 1
 	if _, err := fmt.Sscanf(f.query.Get("page"), "%d", &n); err != nil || n < 1 {
@@ -133,7 +135,8 @@ func (f frame) Sorts() *sorts {
 	return &sorts{first, by("verdict", "verdict", false), by("effect", "effect", true), by("told", "told sessions", true), by("needs", "missing picks", true), by("tokens", "tokens", true)}
 }
 
-// term finds a word of the glossary. A page that names one that is not there is a fault of ours, and told.
+// term finds a word of the glossary. A page that names one that is not there is a fault of ours,
+// and told.
 func (s *Server) term(key string) (term, error) {
 	for _, t := range s.terms {
 		if t.Key == key {

@@ -24,7 +24,8 @@ type session struct {
 	said  string // what the last action did, for the next page; under the lock of sessions
 }
 
-// sessions is kept in memory only: after a restart people log in again. The key is the digest of the cookie.
+// sessions is kept in memory only: after a restart people log in again. The key is the digest of
+// the cookie.
 type sessions struct {
 	random io.Reader
 	now    func() time.Time

@@ -14,8 +14,9 @@ const (
 	logEvery       = 10 * time.Second
 )
 
-// throttle counts wrong tokens. It never stands before the comparison: a right token works in the middle of a flood of wrong ones
-// (tokens are too long to be guessed; what a flood can do is fill the log and keep people out, and it shall do neither).
+// throttle counts wrong tokens. It never stands before the comparison: a right token works in the
+// middle of a flood of wrong ones (tokens are too long to be guessed; what a flood can do is fill
+// the log and keep people out, and it shall do neither).
 type throttle struct {
 	now func() time.Time
 

@@ -16,9 +16,10 @@ import (
 // TokenFile is the name of the generated token's file in the data directory.
 const TokenFile = "admin-token"
 
-// EnsureToken reads the admin token that precept made for itself, or makes one: 32 random bytes in a file that only its owner can
-// read. fresh says that it was made just now, which is when its login link is shown. When the file cannot be written the token
-// still holds for this run, and the error says why it will be another one at the next start.
+// EnsureToken reads the admin token that precept made for itself, or makes one: 32 random bytes in
+// a file that only its owner can read. fresh says that it was made just now, which is when its
+// login link is shown. When the file cannot be written the token still holds for this run, and the
+// error says why it will be another one at the next start.
 func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, err error) {
 	path := filepath.Join(dataDir, TokenFile)
 	b, err := os.ReadFile(path)
@@ -39,7 +40,8 @@ func EnsureToken(dataDir string, random io.Reader) (token string, fresh bool, er
 	return token, true, nil
 }
 
-// tighten takes others' access away from a token file that was copied or restored with too much of it.
+// tighten takes others' access away from a token file that was copied or restored with too much of
+// it.
 func tighten(path string) error {
 	info, err := os.Stat(path)
 	if err != nil || info.Mode().Perm()&0o077 == 0 {

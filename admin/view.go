@@ -60,7 +60,8 @@ func leftOut(r *report.Report) (out []string) {
 	return out
 }
 
-// tableOf lays rows out on one axis, in the order in which they come; with all, the row of all lessons together is first.
+// tableOf lays rows out on one axis, in the order in which they come; with all, the row of all
+// lessons together is first.
 func tableOf(r *report.Report, rows []*report.Row, all bool, zoom float64, truth func(string) (float64, bool), link func(string) string) table {
 	t := table{Demo: truth != nil}
 	t.Caption = "Effect on the reward of a session, measured against sessions in which the lesson was withheld by a coin."

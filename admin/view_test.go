@@ -48,7 +48,8 @@ func TestPageOfADemo(t *testing.T) {
 	}
 }
 
-// What was counted under another definition of reward is told of, also where nothing else is known yet.
+// What was counted under another definition of reward is told of, also where nothing else is known
+// yet.
 func TestPageNotes(t *testing.T) {
 	f := newFixture(t, nil)
 	f.reports.report.Elsewhere = []report.Counted{{RewardDefinition: "user>verifier@1h0m0s", Sessions: 1204}}
@@ -151,7 +152,8 @@ func number(t *rapid.T, s string) float64 {
 	return x
 }
 
-// One lesson with hardly any data does not press the others to a point: the scale fits the most, and says what it cuts.
+// One lesson with hardly any data does not press the others to a point: the scale fits the most,
+// and says what it cuts.
 func TestScaleFits(t *testing.T) {
 	var rows []*report.Row
 	for i := range 19 {

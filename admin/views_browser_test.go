@@ -14,7 +14,8 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// A person finds a session by what was said, reads it, rates it and deletes it, in a real browser over a real store.
+// A person finds a session by what was said, reads it, rates it and deletes it, in a real browser
+// over a real store.
 func TestBrowserSessions(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	id := k.tale(t)
@@ -102,7 +103,8 @@ func TestBrowserSamplesAndHealth(t *testing.T) {
 	}
 }
 
-// Nothing falls out of the screen, from a telephone to 4K, in both themes. With PRECEPT_VIEWS set, pictures are kept there.
+// Nothing falls out of the screen, from a telephone to 4K, in both themes. With PRECEPT_VIEWS set,
+// pictures are kept there.
 func TestBrowserViewsWidths(t *testing.T) {
 	b, k := newTab(t), newKept(t, time.Now())
 	id := k.tale(t)

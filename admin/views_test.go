@@ -54,7 +54,8 @@ func TestSessionsAPI(t *testing.T) {
 	}
 }
 
-// An export is a file from its first byte on; one that fails before that says so, one that breaks off is never taken for whole.
+// An export is a file from its first byte on; one that fails before that says so, one that breaks
+// off is never taken for whole.
 func TestExportAPI(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	x := &fakeExport{}
@@ -110,7 +111,8 @@ func TestHostileContent(t *testing.T) {
 	}
 }
 
-// markup lists a page's scripts ("" for one with text of its own), and its event handlers and script links.
+// markup lists a page's scripts ("" for one with text of its own), and its event handlers and
+// script links.
 func markup(t *testing.T, page string) (scripts, handlers []string) {
 	t.Helper()
 	root, err := html.Parse(strings.NewReader(page))
@@ -137,7 +139,8 @@ func markup(t *testing.T, page string) (scripts, handlers []string) {
 	return scripts, handlers
 }
 
-// A person rates and deletes a session from its page: with the token of the page, never without, and all of it is noted.
+// A person rates and deletes a session from its page: with the token of the page, never without,
+// and all of it is noted.
 func TestActionsOnASession(t *testing.T) {
 	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
 	id := k.tale(t)

@@ -6,8 +6,9 @@ import (
 	"unicode"
 )
 
-// visible shows what a text would hide: characters that turn the writing round, that take no room, or that move a terminal's cursor
-// become names in angle quotes. What stands between them is what was stored.
+// visible shows what a text would hide: characters that turn the writing round, that take no room,
+// or that move a terminal's cursor become names in angle quotes. What stands between them is what
+// was stored.
 func visible(text string) string {
 	if strings.IndexFunc(text, hides) < 0 {
 		return text
@@ -38,8 +39,8 @@ func short(text string) string {
 // Visible is the same for a terminal.
 func Visible(text string) string { return visible(strings.ToValidUTF8(text, "\uFFFD")) }
 
-// hides says that a character is not seen, or changes what is seen of others. Joiners stay: emoji and Indic scripts are made with
-// them.
+// hides says that a character is not seen, or changes what is seen of others. Joiners stay: emoji
+// and Indic scripts are made with them.
 func hides(r rune) bool {
 	switch r {
 	case '\n', '\t', '\u200d', '\u200c':

@@ -1,10 +1,12 @@
-// Package backtest tells in which captured sessions a lesson would have fired, by which words, and what those sessions were
-// worth. It sees what the matcher would have seen: the user's new words and the new tool errors of each exchange.
+// Package backtest tells in which captured sessions a lesson would have fired, by which words, and
+// what those sessions were worth. It sees what the matcher would have seen: the user's new words
+// and the new tool errors of each exchange.
 //
 // Contract: it holds counts, never a session: a Run may be shown a million of them. It is pure.
 //
-// Hazard: what the sessions were worth that a lesson would have fired in is no effect of the lesson. A lesson about failing
-// builds fires where builds fail; only the holdout tells what it does.
+// Hazard: what the sessions were worth that a lesson would have fired in is no effect of the
+// lesson. A lesson about failing builds fires where builds fail; only the holdout tells what it
+// does.
 package backtest
 
 import (
@@ -41,8 +43,8 @@ type Result struct {
 	Examples []string `json:"examples"` // names of some sessions in which it would have fired
 }
 
-// Worth is the mean reward of the sessions that were told of: where the lesson would have fired, and elsewhere; null where there
-// are none.
+// Worth is the mean reward of the sessions that were told of: where the lesson would have fired,
+// and elsewhere; null where there are none.
 type Worth struct {
 	Fired     *float64 `json:"mean_fired"`
 	ToldFired int      `json:"told_fired"`
@@ -98,8 +100,8 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	return r
 }
 
-// stripped is a lesson with its trigger alone: in force, and without the targets that a capture does not tell, the role and the
-// skill.
+// stripped is a lesson with its trigger alone: in force, and without the targets that a capture
+// does not tell, the role and the skill.
 func stripped(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil

@@ -49,7 +49,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// The three dialects, the error of a tool whose call was in an earlier reply, and what must not be searched.
+// The three dialects, the error of a tool whose call was in an earlier reply, and what must not be
+// searched.
 func TestQueries(t *testing.T) {
 	raw := func(items ...string) (out []json.RawMessage) {
 		for _, i := range items {

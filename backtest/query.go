@@ -13,7 +13,8 @@ import (
 // maxWords is how much of one message's words is searched, as in a live turn.
 const maxWords = 64 << 10
 
-// Queries are what the turns of a session showed to the matcher, in order. Tenant and role are not in them.
+// Queries are what the turns of a session showed to the matcher, in order. Tenant and role are not
+// in them.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}

@@ -65,8 +65,8 @@ type stratum struct {
 	y        [2]int64        // sums of rewards
 }
 
-// arm is one scope of the counters: a lesson's arm, the global scope, or a category. Guarded by its own mutex, which is
-// held for sums only, never while anything else is waited for.
+// arm is one scope of the counters: a lesson's arm, the global scope, or a category. Guarded by its
+// own mutex, which is held for sums only, never while anything else is waited for.
 type arm struct {
 	mu      sync.Mutex
 	buckets []bucket // by day
@@ -160,7 +160,8 @@ func globalField(f string) (int, bool) {
 	return spentField(f)
 }
 
-// add takes one delta in; the caller holds mu. Unknown fields are ignored: an older precept reads what a newer one wrote.
+// add takes one delta in; the caller holds mu. Unknown fields are ignored: an older precept reads
+// what a newer one wrote.
 func (a *arm) add(d Delta) {
 	if d.Monotone() {
 		a.raise(d.Field, d.Value)
@@ -268,9 +269,10 @@ func (a *arm) raise(field string, v int64) {
 	}
 }
 
-// discounted is the evidence as of a clock; it is computed once a day and after each change. The buckets are added in
-// the order of days, so that two replicas with the same counters believe the same to the last bit; but for what open
-// sessions told one of them, and for the moment at which each saw a turn.
+// discounted is the evidence as of a clock; it is computed once a day and after each change. The
+// buckets are added in the order of days, so that two replicas with the same counters believe the
+// same to the last bit; but for what open sessions told one of them, and for the moment at which
+// each saw a turn.
 func (a *arm) discounted(t *clock) evidence {
 	if a.stamp != t.stamp {
 		a.seen = a.history(t)
@@ -279,12 +281,14 @@ func (a *arm) discounted(t *clock) evidence {
 	return a.seen
 }
 
-// counted is the evidence of the counters alone: without what open sessions told, and with no turn but those that show between days.
+// counted is the evidence of the counters alone: without what open sessions told, and with no turn
+// but those that show between days.
 func (a *arm) counted(t *clock) evidence {
 	return (&arm{buckets: a.buckets, total: a.total}).history(t)
 }
 
-// history is the evidence as the sessions' records have it: by age, and where the lesson turned, hardly what lies before.
+// history is the evidence as the sessions' records have it: by age, and where the lesson turned,
+// hardly what lies before.
 func (a *arm) history(t *clock) evidence {
 	var s [chosen]float64
 	for i := range a.buckets {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Arm names what is measured: "slug@" + the first 12 hex digits of the content hash; the loop warning's is LoopArm.
-// Another text of the same lesson is another arm.
+// Arm names what is measured: "slug@" + the first 12 hex digits of the content hash; the loop
+// warning's is LoopArm. Another text of the same lesson is another arm.
 type Arm string
 
 // LoopArm is the arm of the loop warning.
@@ -55,8 +55,9 @@ type Pick struct {
 	Propensity float64 `json:"p"`            // 1-eps times (1-control): the chance of being injected, for export
 }
 
-// Assignment is everything random and everything expected of a session, frozen when decided. A session's contribution to
-// the counters is a pure function of it and of the reward. The caller sets Category and Day before the first Decide.
+// Assignment is everything random and everything expected of a session, frozen when decided. A
+// session's contribution to the counters is a pure function of it and of the reward. The caller
+// sets Category and Day before the first Decide.
 type Assignment struct {
 	Control  bool       `json:"ctl,omitempty"`
 	ControlP float64    `json:"g"`
@@ -88,7 +89,8 @@ func (a *Assignment) Clone() Assignment {
 	return out
 }
 
-// Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier in the session.
+// Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier
+// in the session.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
 	for i := range a.Picks {
 		if a.Picks[i].Slug == slug {
@@ -98,8 +100,8 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson edited in the middle
-// of a session keeps the text and the coin that the session began with.
+// known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson
+// edited in the middle of a session keeps the text and the coin that the session began with.
 func (a *Assignment) known(slug string) bool {
 	for i := range a.Matched {
 		if a.Matched[i].Arm.Slug() == slug {
@@ -110,15 +112,17 @@ func (a *Assignment) known(slug string) bool {
 	return ok
 }
 
-// enters says whether the session is one of those that the control coin is about: something matched, or a loop was found. What is
-// decided by the first of them is not changed by what comes after it, which may be a consequence of a warning or of a lesson.
+// enters says whether the session is one of those that the control coin is about: something
+// matched, or a loop was found. What is decided by the first of them is not changed by what comes
+// after it, which may be a consequence of a warning or of a lesson.
 func (a *Assignment) enters() bool { return a.Looped || len(a.Matched) > 0 }
 
 // Enters is enters, for an export.
 func (a *Assignment) Enters() bool { return a.enters() }
 
-// del is the match effect of a lesson in this session; ok is false for an arm that is outside the model of the session
-// (a forced one: a loop is found after the first turn and must not reach a baseline that is fixed before).
+// del is the match effect of a lesson in this session; ok is false for an arm that is outside the
+// model of the session (a forced one: a loop is found after the first turn and must not reach a
+// baseline that is fixed before).
 func (a *Assignment) del(arm Arm) (del float64, ok bool) {
 	for i := range a.Matched {
 		if a.Matched[i].Arm == arm {
@@ -128,7 +132,8 @@ func (a *Assignment) del(arm Arm) (del float64, ok bool) {
 	return 0, false
 }
 
-// expected sums what the session's frozen record says of it: the match effects, and the effects of what was injected.
+// expected sums what the session's frozen record says of it: the match effects, and the effects of
+// what was injected.
 func (a *Assignment) expected() (del, inj float64) {
 	for i := range a.Matched {
 		del += a.Matched[i].Del

@@ -20,8 +20,9 @@ func TestLeaning(t *testing.T) {
 	}
 }
 
-// A lesson that is clearly believed to help after enough picks is hardly ever withheld, and as often as any other as soon as it is not
-// believed to: a harmful one that was lucky early would be found out ten times as slowly.
+// A lesson that is clearly believed to help after enough picks is hardly ever withheld, and as
+// often as any other as soon as it is not believed to: a harmful one that was lucky early would be
+// found out ten times as slowly.
 func TestTrustEndsWithTheBelief(t *testing.T) {
 	for _, k := range []struct {
 		picks int64
@@ -73,8 +74,8 @@ func TestStandings(t *testing.T) {
 	}
 }
 
-// The model-based columns of the report are of the counters alone: the order in which rewards were told and what open sessions told
-// are the chooser's.
+// The model-based columns of the report are of the counters alone: the order in which rewards were
+// told and what open sessions told are the chooser's.
 func TestCountedIsOfTheCountersAlone(t *testing.T) {
 	k := lesson("a")
 	turned, mixed := NewCounters(), NewCounters()
@@ -103,7 +104,8 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 	}
 }
 
-// What is believed of an heir at an earlier day rests on the counters of its parent alone, as the rest of its row does.
+// What is believed of an heir at an earlier day rests on the counters of its parent alone, as the
+// rest of its row does.
 func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
 	c := NewCounters()
 	season(c, 3, 400, 0.1)

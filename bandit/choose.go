@@ -8,20 +8,23 @@ import (
 	"slices"
 )
 
-// temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than a session's few slots
-// can pay for; without any draw a lesson with a slightly negative start would never be tried.
+// temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than
+// a session's few slots can pay for; without any draw a lesson with a slightly negative start would
+// never be tried.
 const temper = 0.25
 
-// ranking is the temper of the order among those that may be picked. A session's slots are few: where many lessons match, noise in
-// the order costs more than what is learned from it, while who may be picked at all has to stay open to chance.
+// ranking is the temper of the order among those that may be picked. A session's slots are few:
+// where many lessons match, noise in the order costs more than what is learned from it, while who
+// may be picked at all has to stay open to chance.
 const ranking = 0.15
 
 // seasoned is how many picks a lesson has had when luck at the beginning is no excuse any more.
 const seasoned = 200
 
-// benched says that a lesson is expected to harm: of one with few picks, by more than the draw's own spread. A line at 0 for all was
-// tried and lost three points of the attainable gain, because helpful lessons that began unluckily came back through the
-// probe budget only; no line at all injected a tenth more harmful lessons.
+// benched says that a lesson is expected to harm: of one with few picks, by more than the draw's
+// own spread. A line at 0 for all was tried and lost three points of the attainable gain, because
+// helpful lessons that began unluckily came back through the probe budget only; no line at all
+// injected a tenth more harmful lessons.
 func (b belief) benched() bool {
 	if b.picks >= seasoned {
 		return b.m < 0
@@ -29,22 +32,25 @@ func (b belief) benched() bool {
 	return b.m < -temper*math.Sqrt(b.v)
 }
 
-// leaningPicks is how many picks a lesson needs before its holdout may shrink at all: before, the prior speaks.
+// leaningPicks is how many picks a lesson needs before its holdout may shrink at all: before, the
+// prior speaks.
 const leaningPicks = 50
 
 // leaning says that a lesson is believed to help, by more than a standard deviation.
 func (b belief) leaning() bool { return b.picks >= leaningPicks && b.m > math.Sqrt(b.v) }
 
-// trustedSpread is by how many standard deviations a seasoned lesson must be believed to help for the smallest holdout.
+// trustedSpread is by how many standard deviations a seasoned lesson must be believed to help for
+// the smallest holdout.
 const trustedSpread = 1.7
 
-// trusted says that a lesson is withheld as seldom as if it were proven: what is paid for its proof is paid more slowly. It ends
-// with the belief: a lesson that was lucky must be found out, and cannot be while it is hardly ever withheld.
+// trusted says that a lesson is withheld as seldom as if it were proven: what is paid for its proof
+// is paid more slowly. It ends with the belief: a lesson that was lucky must be found out, and
+// cannot be while it is hardly ever withheld.
 func (b belief) trusted() bool { return b.picks >= seasoned && b.m > trustedSpread*math.Sqrt(b.v) }
 
-// choose ranks the fresh candidates by the objective and returns the best that fit into the slots left. Of the benched ones the
-// probe budget tries the one that a full draw of the posterior says is the best: those that are least known, and least likely to
-// harm, come back first.
+// choose ranks the fresh candidates by the objective and returns the best that fit into the slots
+// left. Of the benched ones the probe budget tries the one that a full draw of the posterior says
+// is the best: those that are least known, and least likely to harm, come back first.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
 	if slots <= 0 || len(fresh) == 0 {
 		return nil
@@ -71,7 +77,8 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	return out[:min(len(out), slots)]
 }
 
-// eligible scores a candidate and says whether it may be picked at all. "No lesson" is always a possible answer of Uplift.
+// eligible scores a candidate and says whether it may be picked at all. "No lesson" is always a
+// possible answer of Uplift.
 func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	switch c.Objective {
 	case All:
@@ -102,7 +109,8 @@ func betaDraw(r *rand.Rand, a, b float64) float64 {
 	return x / (x + y)
 }
 
-// gammaDraw draws from Gamma(a, 1), a >= 1 (Marsaglia and Tsang, A simple method for generating gamma variables, 2000).
+// gammaDraw draws from Gamma(a, 1), a >= 1 (Marsaglia and Tsang, A simple method for generating
+// gamma variables, 2000).
 func gammaDraw(r *rand.Rand, a float64) float64 {
 	d := a - 1.0/3
 	c := 1 / math.Sqrt(9*d)

@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the attainable gain is
-// lost after the world has changed; a shorter one forgets what still holds.
+// The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the
+// attainable gain is lost after the world has changed; a shorter one forgets what still holds.
 const (
 	halfLifeSessions = 30_000
 	minHalfLife      = 7
@@ -21,15 +21,16 @@ func HalfLife(sessionsPerDay float64) float64 {
 	return clip(halfLifeSessions/sessionsPerDay, minHalfLife, maxHalfLife)
 }
 
-// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are the same at any hour.
+// Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
+// the same at any hour.
 func (c *Counters) Advance(day int32, halfLifeDays float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
 }
 
-// Today advances to the day of a moment, with the half-life that the sessions closed in the last four weeks call for. It
-// does nothing while the day stays the same.
+// Today advances to the day of a moment, with the half-life that the sessions closed in the last
+// four weeks call for. It does nothing while the day stays the same.
 func (c *Counters) Today(now time.Time) {
 	day := Day(now)
 	c.mu.RLock()
@@ -72,8 +73,9 @@ type clock struct {
 	weights  []float64 // by age
 }
 
-// horizon is after how many half-lives a bucket counts for nothing (a thousandth). The table of weights is kept short:
-// every tenant has one, and a quiet tenant's long half-life goes with few buckets.
+// horizon is after how many half-lives a bucket counts for nothing (a thousandth). The table of
+// weights is kept short: every tenant has one, and a quiet tenant's long half-life goes with few
+// buckets.
 const (
 	horizon  = 10
 	maxTable = 128

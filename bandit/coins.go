@@ -17,11 +17,12 @@ const (
 	ForProbe   Purpose = "probe"   // does a benched lesson get a try
 )
 
-// Coin is a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug). It is the same on
-// every replica and never rolled again, which is what makes an assignment stick.
+// Coin is a uniform number in [0,1): the top 53 bits of SHA-256(salt 0 purpose 0 session 0 slug).
+// It is the same on every replica and never rolled again, which is what makes an assignment stick.
 //
-// Cheaper hashes will not do: FNV and CRC32 pass a balance test lesson by lesson and yet tie lessons together, up to a
-// correlation of 1, because lessons of one session share all but a few bytes of the input.
+// Cheaper hashes will not do: FNV and CRC32 pass a balance test lesson by lesson and yet tie
+// lessons together, up to a correlation of 1, because lessons of one session share all but a few
+// bytes of the input.
 func Coin(salt string, p Purpose, session, slug string) float64 {
 	h := coinHash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)

@@ -10,8 +10,8 @@ import (
 // Objective is how lessons are chosen.
 type Objective string
 
-// The objectives. Only Uplift asks what a lesson changes; Raw asks how well sessions go that have it, which is mostly a
-// matter of how easy they were, and is there for those who have no holdout.
+// The objectives. Only Uplift asks what a lesson changes; Raw asks how well sessions go that have
+// it, which is mostly a matter of how easy they were, and is there for those who have no holdout.
 const (
 	Uplift Objective = "uplift" // by the effect that the holdout shows
 	Raw    Objective = "raw"    // Beta sampling on the raw reward; biased by difficulty
@@ -22,7 +22,8 @@ const (
 // Holdout is how long a lesson goes on being withheld in the full share of its picks.
 type Holdout string
 
-// The holdouts. Each is a rule about counters that merge, so that every replica withholds alike, also after a restart.
+// The holdouts. Each is a rule about counters that merge, so that every replica withholds alike,
+// also after a restart.
 const (
 	Prove Holdout = "prove" // until its own interval says that it helps, or that it does nothing that matters
 	Earn  Holdout = "earn"  // less as soon as it is believed to help: more is gained, less is proven
@@ -92,8 +93,8 @@ func (c Config) validateRest() error {
 	return errors.Join(errs...)
 }
 
-// probability refuses what is no probability. NaN fails every comparison, so it is asked for by name: a coin compared
-// with NaN would silently inject always.
+// probability refuses what is no probability. NaN fails every comparison, so it is asked for by
+// name: a coin compared with NaN would silently inject always.
 func probability(name, what string, p, usual float64) error {
 	if math.IsNaN(p) || math.IsInf(p, 0) || p < 0 || p > 1 {
 		return fmt.Errorf("bandit: %s (%s) is %v: set it to a number from 0 to 1 (%v is usual)", name, what, p, usual)

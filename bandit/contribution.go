@@ -14,8 +14,9 @@ func (d *deltas) add(scope, field string, day int32, v float64) {
 	}
 }
 
-// Closing is what a session adds once, when it closes, told or not: how often lessons matched and were picked, and how
-// the coins fell. The ratio of the coins is what shows a broken assignment, so it must not depend on who was rewarded.
+// Closing is what a session adds once, when it closes, told or not: how often lessons matched and
+// were picked, and how the coins fell. The ratio of the coins is what shows a broken assignment, so
+// it must not depend on who was rewarded.
 func (a *Assignment) Closing() []Delta {
 	if a.Excluded {
 		return nil
@@ -47,8 +48,9 @@ func (a *Assignment) Closing() []Delta {
 	return d
 }
 
-// listen counts who had told something by the time of the closing. It is read this once, and feedback that comes later does not
-// move it: so each session is for ever among the told ones or among the untold, and the checks' e-values are what they say.
+// listen counts who had told something by the time of the closing. It is read this once, and
+// feedback that comes later does not move it: so each session is for ever among the told ones or
+// among the untold, and the checks' e-values are what they say.
 func (a *Assignment) listen(d *deltas) {
 	if a.First == nil {
 		return
@@ -65,8 +67,9 @@ func (a *Assignment) listen(d *deltas) {
 	}
 }
 
-// refusals counts a session whose changed request the upstream refused, by the coin of each of its picks. Only a session in which
-// something was injected can be refused, so it keeps its arm and its reward: to leave it out would be a bias.
+// refusals counts a session whose changed request the upstream refused, by the coin of each of its
+// picks. Only a session in which something was injected can be refused, so it keeps its arm and its
+// reward: to leave it out would be a bias.
 func (a *Assignment) refusals(d *deltas) {
 	if !a.Refused {
 		return
@@ -77,9 +80,9 @@ func (a *Assignment) refusals(d *deltas) {
 	}
 }
 
-// Contribution is all that a reward y of the given tier adds to the counters. It is pure: to correct a reward, add
-// Negate of the old contribution and then the new one. An excluded session adds nothing, and neither does a reward that
-// is no number.
+// Contribution is all that a reward y of the given tier adds to the counters. It is pure: to
+// correct a reward, add Negate of the old contribution and then the new one. An excluded session
+// adds nothing, and neither does a reward that is no number.
 func (a *Assignment) Contribution(y float64, tier int) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -133,8 +136,8 @@ func (a *Assignment) global(d *deltas, y float64, tier int, del, inj float64) {
 	}
 }
 
-// anything says whether any of the first picks was injected, and with which chance none was; 0 when there was no coin. Later
-// picks are left out: whether there are any may depend on the first coins.
+// anything says whether any of the first picks was injected, and with which chance none was; 0 when
+// there was no coin. Later picks are left out: whether there are any may depend on the first coins.
 func (a *Assignment) anything() (some bool, none float64) {
 	first := 0 // their turn; a warning of a loop may have come before
 	for i := range a.Picks {
@@ -155,7 +158,8 @@ func (a *Assignment) anything() (some bool, none float64) {
 	return some, micro(none)
 }
 
-// unpicked adds the residual of a lesson that matched without being picked: it tells what the match says of a session.
+// unpicked adds the residual of a lesson that matched without being picked: it tells what the match
+// says of a session.
 func (a *Assignment) unpicked(d *deltas, m Match, y, del, inj float64) {
 	for i := range a.Picks {
 		if a.Picks[i].Arm == m.Arm {
@@ -166,7 +170,8 @@ func (a *Assignment) unpicked(d *deltas, m Match, y, del, inj float64) {
 	d.add(string(m.Arm), fSU, a.Day, y-a.Base-(del-m.Del)-inj)
 }
 
-// picked adds both views of a pick: the chooser's residual, and the randomised comparison of the report.
+// picked adds both views of a pick: the chooser's residual, and the randomised comparison of the
+// report.
 func (a *Assignment) picked(d *deltas, p *Pick, y float64, tier int) {
 	arm, r := string(p.Arm), y-p.Off
 	if p.Injected {
@@ -203,8 +208,9 @@ func (a *Assignment) picked(d *deltas, p *Pick, y float64, tier int) {
 	}
 }
 
-// ipw weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson 1952), so that its mean
-// is the effect of being injected whatever the centre. Without a coin there is no comparison: ok is false.
+// ipw weighs a centred reward by the chance of its arm (inverse probability, Horvitz and Thompson
+// 1952), so that its mean is the effect of being injected whatever the centre. Without a coin there
+// is no comparison: ok is false.
 func ipw(r float64, injected bool, eps float64) (z float64, ok bool) {
 	if !(eps > 0 && eps < 1) {
 		return 0, false

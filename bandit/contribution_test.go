@@ -22,7 +22,8 @@ func of(ds []Delta, scope, field string, day int32) float64 {
 	return 0
 }
 
-// session returns an assignment with an injected, a withheld, an unpicked lesson and a loop warning.
+// session returns an assignment with an injected, a withheld, an unpicked lesson and a loop
+// warning.
 func sampleAssignment() Assignment {
 	return Assignment{
 		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
@@ -228,8 +229,9 @@ func dump(c *Counters) string {
 	return out
 }
 
-// The promise on which undoing, replicas and late feedback rest: sums do not know in which order, how often undone and
-// redone, and over how many replicas the rewards came; and a record that went through JSON contributes the same bytes.
+// The promise on which undoing, replicas and late feedback rest: sums do not know in which order,
+// how often undone and redone, and over how many replicas the rewards came; and a record that went
+// through JSON contributes the same bytes.
 func TestSumsForgetTheirHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		straight, crooked, left, right := NewCounters(), NewCounters(), NewCounters(), NewCounters()
@@ -264,7 +266,8 @@ func TestSumsForgetTheirHistory(t *testing.T) {
 	})
 }
 
-// drop removes the empty buckets and strata that an undone reward leaves in memory (a store has no such rows).
+// drop removes the empty buckets and strata that an undone reward leaves in memory (a store has no
+// such rows).
 func drop(c *Counters) *Counters {
 	for _, a := range append(mapValues(c.arms), append(mapValues(c.cats), c.global)...) {
 		a.buckets = slices.DeleteFunc(a.buckets, func(b bucket) bool { return b.v == [dated]int64{} })
@@ -354,7 +357,8 @@ func TestMergeAndNegate(t *testing.T) {
 	}
 }
 
-// The bets must keep their arguments positive for every coin and every reward, or the logarithm ends the evidence.
+// The bets must keep their arguments positive for every coin and every reward, or the logarithm
+// ends the evidence.
 func TestBetsStaySolvent(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		eps := rapid.Float64Range(0.0001, 0.9999).Draw(t, "eps")
@@ -391,7 +395,8 @@ func TestAssignmentJSON(t *testing.T) {
 	}
 }
 
-// merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same effect.
+// merge sums deltas by key, drops zeros, and sorts: the smallest set of writes with the same
+// effect.
 func merge(sets ...[]Delta) []Delta {
 	sum := map[Key]int64{}
 	for _, ds := range sets {

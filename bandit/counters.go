@@ -5,11 +5,12 @@ import (
 	"sync"
 )
 
-// Counters is one tenant's counts in memory, and the Beliefs that follow from them. It is safe for concurrent use: Decide
-// reads it on the request path while a recorder adds to it.
+// Counters is one tenant's counts in memory, and the Beliefs that follow from them. It is safe for
+// concurrent use: Decide reads it on the request path while a recorder adds to it.
 //
-// Lock order: Counters.mu, then one arm.mu. Counters.mu is held for writing only to add a scope or to swap clock or
-// priors, so a request never waits for more than a map insert or the six sums of one arm.
+// Lock order: Counters.mu, then one arm.mu. Counters.mu is held for writing only to add a scope or
+// to swap clock or priors, so a request never waits for more than a map insert or the six sums of
+// one arm.
 type Counters struct {
 	mu     sync.RWMutex
 	arms   map[Arm]*arm
@@ -24,7 +25,8 @@ type Counters struct {
 	dirty   map[Arm]struct{} // changed since Maxima last looked
 }
 
-// NewCounters has no evidence, the default priors, and counts everything in full until Advance or Maxima says what day it is.
+// NewCounters has no evidence, the default priors, and counts everything in full until Advance or
+// Maxima says what day it is.
 func NewCounters() *Counters {
 	return &Counters{
 		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, trials: map[string]*planned{}, global: &arm{}, dirty: map[Arm]struct{}{},
@@ -32,7 +34,8 @@ func NewCounters() *Counters {
 	}
 }
 
-// Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are merged by maximum.
+// Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are
+// merged by maximum.
 func (c *Counters) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := 1 // the deltas of one scope go in together, so that no reader sees a count without its sum
@@ -119,8 +122,9 @@ func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' &&
 // Posterior is what the chooser believes of a candidate's arm, today.
 func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
-// Counted is what the counters alone make one believe: the same on every replica, after a restart, and whatever the order in which
-// rewards were told. The chooser's own belief knows more: what open sessions told, and a turn within a day.
+// Counted is what the counters alone make one believe: the same on every replica, after a restart,
+// and whatever the order in which rewards were told. The chooser's own belief knows more: what open
+// sessions told, and a turn within a day.
 func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.

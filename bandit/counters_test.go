@@ -26,7 +26,8 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 	}
 }
 
-// A lesson is benched when it is expected to harm by more than the draw's own spread, and comes back when it is not.
+// A lesson is benched when it is expected to harm by more than the draw's own spread, and comes
+// back when it is not.
 func TestBench(t *testing.T) {
 	c := NewCounters()
 	was := Posterior{}
@@ -47,7 +48,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// A lesson that had its chances is benched as soon as harm is likelier than not; who matched without being picked had none.
+// A lesson that had its chances is benched as soon as harm is likelier than not; who matched
+// without being picked had none.
 func TestBenchOfTheSeasoned(t *testing.T) {
 	for _, x := range []struct {
 		mean, injected, withheld, unpicked float64
@@ -84,7 +86,8 @@ func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 	})
 }
 
-// An undoing may arrive before its doing: counts below zero must neither be believed nor divide by anything.
+// An undoing may arrive before its doing: counts below zero must neither be believed nor divide by
+// anything.
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*Unit, 3*Unit)
@@ -264,8 +267,8 @@ func TestPublishedNeedsMoreThanChance(t *testing.T) {
 	}
 }
 
-// A lesson that is looked at after every session hardly ever becomes a caution unless it harms, also where it fires in sessions
-// that are harder than anything tells: a caution would stay there.
+// A lesson that is looked at after every session hardly ever becomes a caution unless it harms,
+// also where it fires in sessions that are harder than anything tells: a caution would stay there.
 func TestCautionsBearBeingLookedAt(t *testing.T) {
 	for name, k := range map[string]struct {
 		match, effect float64
@@ -285,7 +288,8 @@ func TestCautionsBearBeingLookedAt(t *testing.T) {
 	}
 }
 
-// cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the lessons that ever were cautions.
+// cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the
+// lessons that ever were cautions.
 func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
@@ -354,7 +358,8 @@ func TestMaximaRiseAndStay(t *testing.T) {
 			t.Fatalf("%v is no maximum of the lesson", d)
 		}
 	}
-	// Another replica that only hears of the maxima believes the same; order and repetition do not matter.
+	// Another replica that only hears of the maxima believes the same; order and repetition do not
+	// matter.
 	other := NewCounters()
 	for _, d := range slices.Backward(all) {
 		other.Raise([]Delta{d})
@@ -456,7 +461,8 @@ func TestStatsAndClone(t *testing.T) {
 	}
 }
 
-// Decisions go on while a recorder adds, the day turns and a report is read. The race detector is the judge.
+// Decisions go on while a recorder adds, the day turns and a report is read. The race detector is
+// the judge.
 func TestConcurrentUse(t *testing.T) {
 	c := NewCounters()
 	var wg sync.WaitGroup

@@ -32,11 +32,13 @@ type considered struct {
 	probe bool // picked out of the probe budget
 }
 
-// Decide does what is to be decided at one turn, and returns the picks that are new: injected and withheld ones, in the
-// order in which they were ranked. It may be called at every turn with whatever matched; what was decided before stays.
+// Decide does what is to be decided at one turn, and returns the picks that are new: injected and
+// withheld ones, in the order in which they were ranked. It may be called at every turn with
+// whatever matched; what was decided before stays.
 //
-// A control session records its matches and picks nothing. A withheld pick keeps its slot: the caller inserts nothing in
-// its place, because a lesson measured against its substitute is not measured.
+// A control session records its matches and picks nothing. A withheld pick keeps its slot: the
+// caller inserts nothing in its place, because a lesson measured against its substitute is not
+// measured.
 func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candidate, turn int) []Pick {
 	a.open(cfg, b, session)
 	fresh, forced := a.match(b, cands)
@@ -47,7 +49,8 @@ func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candid
 	return a.flip(cfg, session, append(chosen, forced...), turn)
 }
 
-// fit leaves out what does not fit into the room any more, by rank, before any coin is flipped: what is withheld takes its room.
+// fit leaves out what does not fit into the room any more, by rank, before any coin is flipped:
+// what is withheld takes its room.
 func (c Config) fit(chosen []considered) []considered {
 	if c.Room == 0 {
 		return chosen
@@ -80,10 +83,11 @@ func (a *Assignment) open(cfg Config, b Beliefs, session string) {
 // A category's baseline starts as ten sessions of which half succeeded.
 const startBase, baseWeight = 0.5, 10
 
-// damping is the part of a match effect that is taken off a session. Lessons that match together explain the same
-// difficulty, each of them in full: taken off in full, they explain it several times over, the next sessions' residuals
-// swing back, and where rewards come in late (a tenth of all sessions still open is late enough) the swing grows until the
-// chooser is no better than chance. The report does not mind: its centre may be anything that is fixed before the coin.
+// damping is the part of a match effect that is taken off a session. Lessons that match together
+// explain the same difficulty, each of them in full: taken off in full, they explain it several
+// times over, the next sessions' residuals swing back, and where rewards come in late (a tenth of
+// all sessions still open is late enough) the swing grows until the chooser is no better than
+// chance. The report does not mind: its centre may be anything that is fixed before the coin.
 const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
@@ -107,8 +111,9 @@ func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []consid
 		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match)})
 	}
 	if first && len(fresh)+len(forced) > 0 {
-		// Frozen at the first match, or at the first loop: what matches later may be a consequence of what was injected, and a centre that
-		// depends on the treatment would shift the comparison of treated and control.
+		// Frozen at the first match, or at the first loop: what matches later may be a consequence
+		// of what was injected, and a centre that depends on the treatment would shift the
+		// comparison of treated and control.
 		a.Looped = len(fresh) == 0
 		del, _ := a.expected()
 		a.C = micro(clip(a.Base+del, clipLo, clipHi))
@@ -202,7 +207,8 @@ func (c Config) held(p *Posterior) float64 {
 // onTrial says that the operator wants data of the lesson, and has not got them all.
 func (k *considered) onTrial() bool { return k.Epsilon > 0 && !k.Reached }
 
-// trial is the planned trial that a pick belongs to. Certain injection belongs to none: its coin is not the trial's.
+// trial is the planned trial that a pick belongs to. Certain injection belongs to none: its coin is
+// not the trial's.
 func (c Config) trial(k *considered) string {
 	if !k.onTrial() || c.Objective == All {
 		return ""
@@ -210,7 +216,8 @@ func (c Config) trial(k *considered) string {
 	return k.Trial
 }
 
-// NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more data will cost.
+// NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more
+// data will cost.
 func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
 	return c.epsilon(&considered{Candidate: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced})
 }
@@ -220,8 +227,8 @@ const clipLo, clipHi = 0.05, 0.95
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
 
-// micro rounds to what the counters can hold. Frozen numbers are rounded once, so that a record reads the same after a
-// round trip through any encoding, and short records stay short.
+// micro rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
+// reads the same after a round trip through any encoding, and short records stay short.
 func micro(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0

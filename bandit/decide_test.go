@@ -72,7 +72,8 @@ func TestTokensCost(t *testing.T) {
 	}
 }
 
-// DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of the sessions.
+// DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of
+// the sessions.
 func TestAFreshLessonIsTried(t *testing.T) {
 	picked, n, fresh := 0.0, 20_000, NewCounters()
 	cfg := Config{K: 3, Epsilon: 0.2}
@@ -174,7 +175,8 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		}
 		probed[ps[1]]++
 	}
-	// the two that are unsure alike: each is the best of the three in (1 - 0.38*0.38)/2 of the tries
+	// the two that are unsure alike: each is the best of the three in (1 - 0.38*0.38)/2 of the
+	// tries
 	if probed["x"] < 120 || probed["y"] < 120 || probed["known"] < 20 || probed["known"] > 100 || 20_000-probed["a"] > 500 {
 		t.Errorf("probed %v of 20000", probed)
 	}
@@ -302,7 +304,8 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	}
 }
 
-// The offsets, written out: a baseline, what the matches say (damped), and the effects of the others that were injected.
+// The offsets, written out: a baseline, what the matches say (damped), and the effects of the
+// others that were injected.
 func TestOffsets(t *testing.T) {
 	b := believe{
 		"a": {Mean: 0.06, Match: -0.1 / damping}, "b": {Mean: 0.04, Match: 0.05 / damping},
@@ -416,7 +419,8 @@ func BenchmarkDecide(b *testing.B) {
 	}
 }
 
-// BenchmarkDecideAfterAdd is the same while a recorder keeps changing the very arms that are asked for.
+// BenchmarkDecideAfterAdd is the same while a recorder keeps changing the very arms that are asked
+// for.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := grown(2000), Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
 	var cs []Candidate

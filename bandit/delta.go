@@ -9,7 +9,8 @@ import (
 // Unit is what the integer counters count in: millionths.
 const Unit = 1_000_000
 
-// Key names one counter of a tenant. Scope is an arm, "" for the global ones, "x:"+category for a baseline.
+// Key names one counter of a tenant. Scope is an arm, "" for the global ones, "x:"+category for a
+// baseline.
 type Key struct {
 	Scope string
 	Field string // see the constants below
@@ -22,13 +23,14 @@ type Delta struct {
 	Value int64
 }
 
-// Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes such deltas.
+// Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes
+// such deltas.
 func (k Key) Monotone() bool {
 	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt || k.Field == fOutUp || k.Field == fOutDown || k.Field == fIdleAt
 }
 
-// The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in day buckets: the chooser
-// discounts them by age, the report adds them up.
+// The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in
+// day buckets: the chooser discounts them by age, the report adds them up.
 const (
 	fN1, fS1   = "n1", "s1" // injected: sessions, residuals
 	fN0, fS0   = "n0", "s0" // withheld
@@ -75,8 +77,9 @@ func bit(injected bool) string {
 	return "0"
 }
 
-// assigned and told name the counters of one stratum: sessions assigned to an arm at one propensity, and of those the
-// rewarded ones by tier. Shares of different propensities must not be pooled: that would be Simpson's paradox.
+// assigned and told name the counters of one stratum: sessions assigned to an arm at one
+// propensity, and of those the rewarded ones by tier. Shares of different propensities must not be
+// pooled: that would be Simpson's paradox.
 func assigned(injected bool, eps float64) string {
 	return "a" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
@@ -85,7 +88,8 @@ func told(injected bool, tier int, eps float64) string {
 	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
 
-// heard is told as it was when the session closed: what the checks read, which must not move afterwards.
+// heard is told as it was when the session closed: what the checks read, which must not move
+// afterwards.
 func heard(injected bool, tier int, eps float64) string {
 	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
@@ -95,11 +99,12 @@ func rewarded(injected bool, eps float64) string {
 	return "y" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
 }
 
-// ofAny marks the counters of the coins "is anything of what was picked injected": they stand beside those of the control
-// coin, in the global scope.
+// ofAny marks the counters of the coins "is anything of what was picked injected": they stand
+// beside those of the control coin, in the global scope.
 const ofAny = "any."
 
-// tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names none of them.
+// tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names
+// none of them.
 const tiers = 4
 
 func tierOf(tier int) int {
@@ -109,7 +114,8 @@ func tierOf(tier int) int {
 	return tier
 }
 
-// fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for ever.
+// fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for
+// ever.
 func fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0

@@ -3,8 +3,8 @@ package bandit
 // The category's fields among the early ones.
 const earlyCN, earlyCS = iN1, iS1
 
-// Early is what an open session adds to the chooser's evidence before it closes. It must be taken back, with Forget,
-// before the session's own deltas are added.
+// Early is what an open session adds to the chooser's evidence before it closes. It must be taken
+// back, with Forget, before the session's own deltas are added.
 type Early struct {
 	parts  []part
 	trials []string // scopes
@@ -17,10 +17,11 @@ type part struct {
 	value int64
 }
 
-// Foresee lets the chooser, and it alone, learn from the reward that an open session has at this moment: the posteriors and
-// the baselines move, no number of the report does. The report must not: counted when they are told, sessions that end
-// sooner count first, and a lesson that makes them end sooner seems to help. For the chooser the error is small and passes
-// when the session closes, while not to know anything of the last day costs it a fifth of the attainable gain.
+// Foresee lets the chooser, and it alone, learn from the reward that an open session has at this
+// moment: the posteriors and the baselines move, no number of the report does. The report must not:
+// counted when they are told, sessions that end sooner count first, and a lesson that makes them
+// end sooner seems to help. For the chooser the error is small and passes when the session closes,
+// while not to know anything of the last day costs it a fifth of the attainable gain.
 func (c *Counters) Foresee(a *Assignment, y float64, tier int) Early {
 	ds := a.Contribution(y, tier)
 	e := Early{told: len(ds) > 0}
@@ -58,8 +59,8 @@ func (c *Counters) early(e Early, sign int64) {
 	}
 }
 
-// Inherit takes over what is known in this process alone, when counters were read anew: what open sessions have told, and
-// how the evidence stood earlier.
+// Inherit takes over what is known in this process alone, when counters were read anew: what open
+// sessions have told, and how the evidence stood earlier.
 func (c *Counters) Inherit(from *Counters) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()

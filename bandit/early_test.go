@@ -18,7 +18,8 @@ func opened(t interface{ Fatal(...any) }, c *Counters, n int) *Assignment {
 	return a
 }
 
-// What an open session told moves the chooser and no number of the report; taken back, nothing of it is left.
+// What an open session told moves the chooser and no number of the report; taken back, nothing of
+// it is left.
 func TestForeseenIsForTheChooserAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := NewCounters()

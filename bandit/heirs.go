@@ -2,9 +2,9 @@ package bandit
 
 import "math"
 
-// prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what that came to, but
-// starts no lower than any newcomer; an edited text gets half of what the old text came to, but stays where it can be
-// tried. The caller holds mu.
+// prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what
+// that came to, but starts no lower than any newcomer; an edited text gets half of what the old
+// text came to, but stays where it can be tried. The caller holds mu.
 func (c *Counters) prior(k Candidate, known reading) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := c.before(k), minPrior
@@ -26,8 +26,8 @@ func (c *Counters) prior(k Candidate, known reading) float64 {
 	return math.Max(floor, c.priors.update(e, own).m/2)
 }
 
-// before finds the text that a lesson had before this one: the arm of the same slug that was first used last, and before
-// this arm was. The caller holds mu.
+// before finds the text that a lesson had before this one: the arm of the same slug that was first
+// used last, and before this arm was. The caller holds mu.
 func (c *Counters) before(k Candidate) Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {

@@ -2,8 +2,8 @@ package bandit
 
 import "testing"
 
-// Where good lessons fire on hard sessions, raw success tells the opposite of the truth: the raw objective must lose here,
-// and uplift must win, or the chooser is not reading the holdout.
+// Where good lessons fire on hard sessions, raw success tells the opposite of the truth: the raw
+// objective must lose here, and uplift must win, or the chooser is not reading the holdout.
 func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 40,000 sessions")

@@ -10,12 +10,13 @@ import (
 // DiscoveryRate is the share of false ones tolerated among the lessons called proven.
 const DiscoveryRate = 0.05
 
-// Maxima looks at the arms that changed since it was last called, and returns the running maxima that rose: the caller
-// keeps them, merged by maximum, and other replicas Raise them. They are in force here already. It also says what day it
-// is (see Today), so a recorder that calls it after each batch needs no clock work of its own.
+// Maxima looks at the arms that changed since it was last called, and returns the running maxima
+// that rose: the caller keeps them, merged by maximum, and other replicas Raise them. They are in
+// force here already. It also says what day it is (see Today), so a recorder that calls it after
+// each batch needs no clock work of its own.
 //
-// The maxima stand outside the sums because they remember the path: evidence once reached stays, as a p-value may, while
-// the sums would follow every later correction.
+// The maxima stand outside the sums because they remember the path: evidence once reached stays, as
+// a p-value may, while the sums would follow every later correction.
 func (c *Counters) Maxima(now time.Time) []Delta {
 	c.Today(now)
 	c.dirtyMu.Lock()
@@ -50,9 +51,10 @@ func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 	return a.settle(a.bank(out, k, now), k, now)
 }
 
-// settle keeps how far from 0 the arm's own interval has ever been, and marks an arm whose interval lay within what matters. Both
-// stay, as the mark of bank does, for the same reason: the smaller holdout that follows widens the interval again. They may,
-// because the interval holds at all times at once. The caller holds mu.
+// settle keeps how far from 0 the arm's own interval has ever been, and marks an arm whose interval
+// lay within what matters. Both stay, as the mark of bank does, for the same reason: the smaller
+// holdout that follows widens the interval again. They may, because the interval holds at all times
+// at once. The caller holds mu.
 func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
 	n, z, zz := real64(a.total[iN]), real64(a.total[iZ]), real64(a.total[iZZ])
 	injected, withheld := real64(a.sum[iM1]), real64(a.sum[iM0])
@@ -81,19 +83,21 @@ func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
 	return out
 }
 
-// settled says that the arm has a verdict of its own, for which it need not be withheld as often any more. The caller holds mu.
+// settled says that the arm has a verdict of its own, for which it need not be withheld as often
+// any more. The caller holds mu.
 func (a *arm) settled() bool {
 	bar := fixed(-math.Log(Alpha))
 	return a.idleAt > 0 || a.outUp >= bar && a.outDown < bar
 }
 
-// bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this lesson by itself. The
-// report's "proven" asks for more, because it corrects for all lessons; waiting for that would cost the agents one fifth of
-// a good lesson for many sessions, and it is no claim that anybody reads.
+// bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this
+// lesson by itself. The report's "proven" asks for more, because it corrects for all lessons;
+// waiting for that would cost the agents one fifth of a good lesson for many sessions, and it is no
+// claim that anybody reads.
 const bankedAt = 20
 
-// bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the smaller holdout widens
-// the interval again, and that must not take the proof back.
+// bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the
+// smaller holdout widens the interval again, and that must not take the proof back.
 func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
 	if a.provenAt != 0 || real64(a.emaxUp) < math.Log(bankedAt) {
 		return out
@@ -102,7 +106,8 @@ func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
 	return append(out, Delta{Key{Scope: string(k), Field: fProvenAt}, a.provenAt})
 }
 
-// Proof is the largest p-value that counts as a discovery over all arms ever tested, in both directions; -1 when none does.
+// Proof is the largest p-value that counts as a discovery over all arms ever tested, in both
+// directions; -1 when none does.
 func (c *Counters) Proof() float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()

@@ -12,11 +12,13 @@ import (
 	"time"
 )
 
-// A planned trial is looked at once, after a number of told picks that was set before it began. Its look must be the same
-// for everybody: on every replica, after a restart, in whatever order sessions were settled. So each session that was told
-// of when it closed leaves one entry (Looked), and the look is taken at the first N of them in the order in which the
-// sessions began. That is a function of the set of entries alone, and so anyone can take the look again from an export.
-// What is told after a session's closing corrects the row, and not the look: a planned look knows what was planned.
+// A planned trial is looked at once, after a number of told picks that was set before it began. Its
+// look must be the same for everybody: on every replica, after a restart, in whatever order
+// sessions were settled. So each session that was told of when it closed leaves one entry (Looked),
+// and the look is taken at the first N of them in the order in which the sessions began. That is a
+// function of the set of entries alone, and so anyone can take the look again from an export. What
+// is told after a session's closing corrects the row, and not the look: a planned look knows what
+// was planned.
 
 // trialMark begins the scope of a trial: no arm and no category does.
 const trialMark = "t:"
@@ -26,8 +28,8 @@ func trialScope(k Arm, trial string) string { return trialMark + string(k) + "#"
 
 func isTrial(scope string) bool { return strings.HasPrefix(scope, trialMark) }
 
-// TrialName names a planned trial by its beginning and by how many told picks it is to have: the same lesson may go through
-// several. It is "" for a trial that is not planned (no picks).
+// TrialName names a planned trial by its beginning and by how many told picks it is to have: the
+// same lesson may go through several. It is "" for a trial that is not planned (no picks).
 func TrialName(started time.Time, picks int64) string {
 	if picks <= 0 {
 		return ""
@@ -61,11 +63,12 @@ type planned struct {
 	open   int64 // told picks of sessions that are still open: for the chooser alone
 }
 
-// tieDigits is how much of a session's id an entry keeps: enough to order the sessions of one second, too little to name one.
+// tieDigits is how much of a session's id an entry keeps: enough to order the sessions of one
+// second, too little to name one.
 const tieDigits = 8
 
-// Looked is what a session adds once, when it closes told, to the planned trials that its picks belong to. Value holds z and
-// how the coin fell; it is never 0.
+// Looked is what a session adds once, when it closes told, to the planned trials that its picks
+// belong to. Value holds z and how the coin fell; it is never 0.
 func (a *Assignment) Looked(session string, y float64) []Delta {
 	if a.Excluded || math.IsNaN(y) {
 		return nil
@@ -132,8 +135,8 @@ func (c *Counters) trial(scope string, create bool) *planned {
 	return t
 }
 
-// ended says whether a planned trial has its picks. The chooser stops drawing as soon as open sessions have told the rest:
-// they will be counted when they close.
+// ended says whether a planned trial has its picks. The chooser stops drawing as soon as open
+// sessions have told the rest: they will be counted when they close.
 func (t *planned) ended(picks int64, foreseen bool) bool {
 	if t == nil || picks <= 0 {
 		return false
@@ -147,8 +150,9 @@ func (t *planned) ended(picks int64, foreseen bool) bool {
 	return n >= picks
 }
 
-// Look is a planned trial: what was planned, how far it has come, and, once it has all its picks, the sums over exactly the
-// first Planned of them. Until then the sums are of what there is, and count for nothing.
+// Look is a planned trial: what was planned, how far it has come, and, once it has all its picks,
+// the sums over exactly the first Planned of them. Until then the sums are of what there is, and
+// count for nothing.
 type Look struct {
 	Arm      Arm
 	Trial    string // its name
@@ -220,10 +224,11 @@ func (c *Counters) Looks() []Look {
 	return out
 }
 
-// PicksFor is how many told picks a planned trial needs so that, with the given power, its two-sided test at the given level
-// finds an effect of the given size: (z(1-level/2) + z(power))^2 V / detect^2, where V = variance (1/(1-epsilon) + 1/epsilon)
-// is that of z (the usual formula for the difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to
-// sample size determination and power analysis for clinical trials, 1981).
+// PicksFor is how many told picks a planned trial needs so that, with the given power, its
+// two-sided test at the given level finds an effect of the given size: (z(1-level/2) + z(power))^2
+// V / detect^2, where V = variance (1/(1-epsilon) + 1/epsilon) is that of z (the usual formula for
+// the difference of two means with shares 1-epsilon and epsilon; Lachin, Introduction to sample
+// size determination and power analysis for clinical trials, 1981).
 func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	if !(detect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
@@ -237,7 +242,8 @@ func Detects(picks int64, power, level, epsilon, variance float64) float64 {
 	return (normal(1-level/2) + normal(power)) * math.Sqrt(variance*(1/(1-epsilon)+1/epsilon)/float64(max(picks, 1)))
 }
 
-// LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that was set beforehand.
+// LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that
+// was set beforehand.
 func LookWidth(n, variance float64) float64 { return normal(1-Alpha/2) * math.Sqrt(variance/n) }
 
 // LookP is the two-sided p-value that goes with it.

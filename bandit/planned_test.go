@@ -14,7 +14,8 @@ type toldSession struct {
 	y    float64
 }
 
-// trialSessions play sessions of one lesson in a planned trial, without anything being counted in between.
+// trialSessions play sessions of one lesson in a planned trial, without anything being counted in
+// between.
 func trialSessions(n int, name string, effect float64, seed string) []toldSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
@@ -35,8 +36,8 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 	return out
 }
 
-// The look stands at exactly the first N told picks in the order in which their sessions began, in whatever order they were
-// counted, on how many replicas they were, and however many came later.
+// The look stands at exactly the first N told picks in the order in which their sessions began, in
+// whatever order they were counted, on how many replicas they were, and however many came later.
 func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 	name := TrialName(time.Unix(900, 0), 200)
 	all := trialSessions(500, name, 0.2, "look")
@@ -78,8 +79,9 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 	}
 }
 
-// A planned trial ends with its last pick: for the report when that is closed, for the chooser as soon as open sessions have
-// told as much. What was told of them may not end it in the report, nor twice.
+// A planned trial ends with its last pick: for the report when that is closed, for the chooser as
+// soon as open sessions have told as much. What was told of them may not end it in the report, nor
+// twice.
 func TestAPlannedTrialEnds(t *testing.T) {
 	name := TrialName(time.Unix(900, 0), 60)
 	k := lesson("a")
@@ -146,8 +148,8 @@ func TestPicksFor(t *testing.T) {
 	}
 }
 
-// With the planned picks, the planned look finds what it was to find as often as was said; and what does nothing, in one of
-// twenty.
+// With the planned picks, the planned look finds what it was to find as often as was said; and what
+// does nothing, in one of twenty.
 func TestThePowerOfAPlannedLook(t *testing.T) {
 	const runs = 300
 	n := PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
@@ -170,8 +172,9 @@ func TestThePowerOfAPlannedLook(t *testing.T) {
 	}
 }
 
-// A loop that is warned of before any lesson matches takes nothing from what comes after it: the session enters the comparison of
-// all sessions at once, whatever its control coin says, and all its first picks count among the coins of "anything injected".
+// A loop that is warned of before any lesson matches takes nothing from what comes after it: the
+// session enters the comparison of all sessions at once, whatever its control coin says, and all
+// its first picks count among the coins of "anything injected".
 func TestAWarningFirst(t *testing.T) {
 	warning := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
 	several, control := 0, 0

@@ -2,10 +2,12 @@ package bandit
 
 import "math"
 
-// RefitEvery is after how many rewards one replica, holding a lock, should call Counters.Refit and publish the result.
+// RefitEvery is after how many rewards one replica, holding a lock, should call Counters.Refit and
+// publish the result.
 const RefitEvery = 250
 
-// Priors is what is believed of a lesson before anything is seen of it: effect ~ N(mu0_j, T02), match effect ~ N(0, W2).
+// Priors is what is believed of a lesson before anything is seen of it: effect ~ N(mu0_j, T02),
+// match effect ~ N(0, W2).
 type Priors struct {
 	Version int64   `json:"version"`
 	Mu0     float64 `json:"mu0"`
@@ -61,7 +63,8 @@ func (p Priors) mean(confidence float64) float64 {
 // evidence is the chooser's view of an arm: discounted counts and sums of residuals.
 type evidence struct{ n1, s1, n0, s0, nu, su float64 }
 
-// safe drops what undoings that arrived before their doings leave behind: a negative count is no evidence at all.
+// safe drops what undoings that arrived before their doings leave behind: a negative count is no
+// evidence at all.
 func (e evidence) safe() evidence {
 	pair := func(n, s *float64) {
 		if !(*n > 0) || math.IsNaN(*s) {
@@ -77,8 +80,8 @@ func (e evidence) safe() evidence {
 // belief is the posterior of an arm's two unknowns, and how many picks it rests on.
 type belief struct{ m, v, del, delVar, picks float64 }
 
-// update is the posterior of the two-parameter linear model: a session in which the lesson matched has residual del, one in
-// which it was injected has del + effect, both with noise Sigma2.
+// update is the posterior of the two-parameter linear model: a session in which the lesson matched
+// has residual del, one in which it was injected has del + effect, both with noise Sigma2.
 func (p Priors) update(e evidence, mu0 float64) belief {
 	e = e.safe()
 	rest, sum := e.n0+e.nu, e.s0+e.su

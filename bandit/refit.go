@@ -16,8 +16,8 @@ func (c *Counters) Priors() Priors {
 	return c.priors
 }
 
-// Refit fits the priors in force to the lessons that were injected at least five times (discounted) and returns them
-// with the next version. Nothing changes until SetPriors.
+// Refit fits the priors in force to the lessons that were injected at least five times (discounted)
+// and returns them with the next version. Nothing changes until SetPriors.
 func (c *Counters) Refit() Priors {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -36,8 +36,8 @@ func (c *Counters) Refit() Priors {
 	return p.refit(es).sane()
 }
 
-// residual is the variance of a reward around the model: that of a binary reward while nearly all rewards are 0 or 1,
-// else what was measured.
+// residual is the variance of a reward around the model: that of a binary reward while nearly all
+// rewards are 0 or 1, else what was measured.
 func (c *Counters) residual() float64 {
 	g := c.global
 	g.mu.Lock()
@@ -49,7 +49,8 @@ func (c *Counters) residual() float64 {
 	return clip(float64(g.sum[iRes2])/n, 0.01, 0.25)
 }
 
-// sorted are the arms in a fixed order, so that sums over them do not depend on the map's. The caller holds mu.
+// sorted are the arms in a fixed order, so that sums over them do not depend on the map's. The
+// caller holds mu.
 func (c *Counters) sorted() []Arm {
 	ks := make([]Arm, 0, len(c.arms))
 	for k := range c.arms {

@@ -13,8 +13,8 @@ type even struct{ believe }
 
 func (even) Baseline(string) (float64, float64) { return 2000, 1000 }
 
-// crewWorld is a fleet of runs of a few agents each. What they do goes well or badly together: share is the part of a session's
-// variance that is the run's.
+// crewWorld is a fleet of runs of a few agents each. What they do goes well or badly together:
+// share is the part of a session's variance that is the run's.
 type crewWorld struct {
 	runs, agents int
 	share        float64
@@ -22,7 +22,8 @@ type crewWorld struct {
 	spills       bool    // or on all agents of a run in which one is
 }
 
-// estimate plays the world once. coins is what is randomised: runs, or sessions; counted is what counts as one observation.
+// estimate plays the world once. coins is what is randomised: runs, or sessions; counted is what
+// counts as one observation.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := Config{K: 3, Epsilon: 0.5, Objective: All, Salt: fmt.Sprint("world ", seed)}
@@ -76,7 +77,8 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	return effect, math.Sqrt((zz/n - effect*effect) / n)
 }
 
-// spread is the standard deviation of the estimates over many plays, and how often 0 lay outside of two standard errors.
+// spread is the standard deviation of the estimates over many plays, and how often 0 lay outside of
+// two standard errors.
 func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, outside float64) {
 	var s, ss float64
 	for seed := range uint64(plays) { //nolint:gosec // not negative
@@ -90,9 +92,9 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// What docs/EXPERIMENT.md says of runs: sessions that share a run and not its coin measure nothing where what one agent learns helps the
-// others; sessions that share the coin and count one by one claim too much; a run as one unit does neither, and costs what the design
-// effect says.
+// What docs/EXPERIMENT.md says of runs: sessions that share a run and not its coin measure nothing
+// where what one agent learns helps the others; sessions that share the coin and count one by one
+// claim too much; a run as one unit does neither, and costs what the design effect says.
 func TestRunsAsUnits(t *testing.T) {
 	const plays = 100
 	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
@@ -125,7 +127,8 @@ func TestRunsAsUnits(t *testing.T) {
 	}
 }
 
-// Share gives every member what the unit has drawn, whatever each of them meets first, within the bounds of each.
+// Share gives every member what the unit has drawn, whatever each of them meets first, within the
+// bounds of each.
 func TestShare(t *testing.T) {
 	cfg := Config{K: 2, Epsilon: 0.5, Objective: Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
@@ -170,7 +173,8 @@ func TestShare(t *testing.T) {
 	}
 }
 
-// An edited lesson is another arm: what the unit has drawn of the old text is not given with the new one.
+// An edited lesson is another arm: what the unit has drawn of the old text is not given with the
+// new one.
 func TestShareOfAnEditedLesson(t *testing.T) {
 	cfg := Config{K: 3, Objective: All, Salt: "s"}
 	var a Assignment
@@ -215,7 +219,8 @@ func TestShareIsBounded(t *testing.T) {
 	}
 }
 
-// Whoever merges two copies, and however often: the same comes of it, and nothing that either drew is lost.
+// Whoever merges two copies, and however often: the same comes of it, and nothing that either drew
+// is lost.
 func TestMergeIsOne(t *testing.T) {
 	cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: Random, Salt: "s"}
 	for run := range 200 {

@@ -27,8 +27,8 @@ func tell(n int, effect, eps float64) *Counters {
 	return c
 }
 
-// Prove withholds in full until the lesson's own interval has spoken, and not before: what harms keeps its holdout, and so does
-// what nothing is known of.
+// Prove withholds in full until the lesson's own interval has spoken, and not before: what harms
+// keeps its holdout, and so does what nothing is known of.
 func TestSettled(t *testing.T) {
 	now := time.Unix(86_400, 0)
 	for _, k := range []struct {

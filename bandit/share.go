@@ -2,16 +2,19 @@ package bandit
 
 import "slices"
 
-// maxShared bounds what one unit of many sessions may have matched: its contribution is linear in it.
+// maxShared bounds what one unit of many sessions may have matched: its contribution is linear in
+// it.
 const maxShared = 512
 
-// Share is Decide for one session of a unit that has several (a run and its agents): they share the unit's assignment, and what was
-// decided for one of them holds for all. given are the earlier picks of lessons that match here again, in their order; fresh
-// are new ones. A lesson that matched before and was not picked stays so. spent is how many picks this session has had: the bounds
-// of a decision and of a session are the session's own, and who is beyond them is, whatever the coins said.
+// Share is Decide for one session of a unit that has several (a run and its agents): they share the
+// unit's assignment, and what was decided for one of them holds for all. given are the earlier
+// picks of lessons that match here again, in their order; fresh are new ones. A lesson that matched
+// before and was not picked stays so. spent is how many picks this session has had: the bounds of a
+// decision and of a session are the session's own, and who is beyond them is, whatever the coins
+// said.
 //
-// An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now) is not given: the arm that the
-// unit has is not what would be inserted.
+// An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now)
+// is not given: the arm that the unit has is not what would be inserted.
 func Share(cfg Config, b Beliefs, a *Assignment, unit string, cands []Candidate, spent int) (given, fresh []Pick) {
 	a.open(cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
@@ -44,7 +47,8 @@ func (a *Assignment) unknown(cands []Candidate) []Candidate {
 	return out
 }
 
-// again finds the unit's picks among the candidates, as many as there are slots and room for. Withheld ones take theirs, too.
+// again finds the unit's picks among the candidates, as many as there are slots and room for.
+// Withheld ones take theirs, too.
 func (a *Assignment) again(cfg *Config, cands []Candidate, slots int) (given []Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
@@ -70,8 +74,9 @@ func (a *Assignment) again(cfg *Config, cands []Candidate, slots int) (given []P
 	return given
 }
 
-// Merge joins two copies of one unit's assignment that went on apart, at replicas that did not know of each other: the coins are the
-// unit's, so they agree, and what either has decided is decided. first says that a's copy is the one that began first.
+// Merge joins two copies of one unit's assignment that went on apart, at replicas that did not know
+// of each other: the coins are the unit's, so they agree, and what either has decided is decided.
+// first says that a's copy is the one that began first.
 func (a *Assignment) Merge(b *Assignment, first bool) {
 	head, other := a, b
 	if !a.Decided || b.Decided && !first {

@@ -6,11 +6,13 @@ type Usage struct {
 	Cached int64 `json:"cached,omitempty"`
 }
 
-// kilo keeps the sum of a long session within what a counter takes: tokens are counted in thousands, to the token.
+// kilo keeps the sum of a long session within what a counter takes: tokens are counted in
+// thousands, to the token.
 const kilo = 1000
 
-// Spent is what a session adds once, when it closes, about what it cost with a lesson and without. By the coins this is as
-// causal as a reward: a lesson may shorten sessions, or break the upstream's prompt cache.
+// Spent is what a session adds once, when it closes, about what it cost with a lesson and without.
+// By the coins this is as causal as a reward: a lesson may shorten sessions, or break the
+// upstream's prompt cache.
 func (a *Assignment) Spent(u Usage) []Delta {
 	if a.Excluded || u.Input <= 0 {
 		return nil

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Stats is what the report reads of one scope: whole numbers of sessions, sums, and the coins by propensity. It holds
-// nothing of the chooser but its buckets' counts.
+// Stats is what the report reads of one scope: whole numbers of sessions, sums, and the coins by
+// propensity. It holds nothing of the chooser but its buckets' counts.
 type Stats struct {
 	N, Z, ZZ         float64     // randomised sessions with a reward: count, sum of z, sum of z squared
 	M1, Y1, M0, Y0   float64     // told sessions and the sum of their rewards: injected (treated), withheld (control)
@@ -138,8 +138,9 @@ func strata(of []stratum) (out []Stratum) {
 	return out
 }
 
-// MeanAt is the posterior mean effect as it would be with only the sessions that started before a day: whether a lesson
-// has been without promise for long is read off the buckets, so that nobody has to keep a diary.
+// MeanAt is the posterior mean effect as it would be with only the sessions that started before a
+// day: whether a lesson has been without promise for long is read off the buckets, so that nobody
+// has to keep a diary.
 func (c *Counters) MeanAt(k Candidate, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
@@ -163,24 +164,27 @@ func (c *Counters) MeanAt(k Candidate, day int32) float64 {
 	return c.priors.update(evidence{s[iN1], s[iS1], s[iN0], s[iS0], s[iNU], s[iSU]}, mu0).m
 }
 
-// tightCaution is at how many sessions the failures of a lesson are told from chance best: fifteen that all fail where one in two
-// would succeed make a caution.
+// tightCaution is at how many sessions the failures of a lesson are told from chance best: fifteen
+// that all fail where one in two would succeed make a caution.
 const tightCaution = 100
 
-// turnsCaution is the chance with which a lesson that does nothing may ever become a caution, or the opposite. It is small, because a
-// caution begins a new arm: what was counted of the advice says nothing of it.
+// turnsCaution is the chance with which a lesson that does nothing may ever become a caution, or
+// the opposite. It is small, because a caution begins a new arm: what was counted of the advice
+// says nothing of it.
 const turnsCaution = 0.002
 
-// aloneCaution is how many sessions must have had a lesson before it is judged with no session to compare them with: where a
-// fifth is withheld, one in a thousand lessons comes so far without any.
+// aloneCaution is how many sessions must have had a lesson before it is judged with no session to
+// compare them with: where a fifth is withheld, one in a thousand lessons comes so far without any.
 const aloneCaution = 30
 
-// Published is what the sessions that had the lesson did above and below what the sessions that it matches do without it. Both are
-// 0 while they differ by no more than chance makes them differ, however often one looks: a lesson that does nothing, looked at
-// after every session, would soon stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson
-// is a caution when worse exceeds better. Raw counts of successes and failures would not do, nor what the kind of work lets expect:
-// both measure how hard the sessions are in which the lesson fires, and good lessons fire in hard ones. Where nothing is ever
-// withheld, what the kind of work lets expect is all there is.
+// Published is what the sessions that had the lesson did above and below what the sessions that it
+// matches do without it. Both are 0 while they differ by no more than chance makes them differ,
+// however often one looks: a lesson that does nothing, looked at after every session, would soon
+// stand among the cautions by a fixed number of standard errors, and there it would stay. A lesson
+// is a caution when worse exceeds better. Raw counts of successes and failures would not do, nor
+// what the kind of work lets expect: both measure how hard the sessions are in which the lesson
+// fires, and good lessons fire in hard ones. Where nothing is ever withheld, what the kind of work
+// lets expect is all there is.
 func (c *Counters) Published(k Arm) (better, worse float64) {
 	a := c.scope(string(k), false)
 	if k == "" || a == nil {
@@ -209,8 +213,8 @@ func (c *Counters) Published(k Arm) (better, worse float64) {
 	return math.Max(0, better), math.Max(0, worse)
 }
 
-// Clone copies the counters, so that a provisional report can add sessions that are still open; what only the chooser knows is left
-// out.
+// Clone copies the counters, so that a provisional report can add sessions that are still open;
+// what only the chooser knows is left out.
 func (c *Counters) Clone() *Counters {
 	out := NewCounters()
 	c.mu.RLock()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A trial withholds what the operator said and is picked whatever is believed of it, until the interval is as narrow as was
-// asked; from then on the lesson is one as any other.
+// A trial withholds what the operator said and is picked whatever is believed of it, until the
+// interval is as narrow as was asked; from then on the lesson is one as any other.
 func TestATrialEndsAtItsWidth(t *testing.T) {
 	c := NewCounters()
 	cfg := Config{K: 1, Epsilon: 0.2, Salt: "trial"}

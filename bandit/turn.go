@@ -2,10 +2,11 @@ package bandit
 
 import "math"
 
-// The world changes: a new model, another code base, and a lesson that helped harms. The discount by days forgets that in
-// weeks; a chooser that looks notices much sooner, because the sessions that have the lesson begin to go otherwise than
-// they went. Such a turn is looked for between any two parts of an arm's history, and what lies before it hardly counts
-// from then on. It is a matter of the chooser alone: the report keeps every session, and says since when in its windows.
+// The world changes: a new model, another code base, and a lesson that helped harms. The discount
+// by days forgets that in weeks; a chooser that looks notices much sooner, because the sessions
+// that have the lesson begin to go otherwise than they went. Such a turn is looked for between any
+// two parts of an arm's history, and what lies before it hardly counts from then on. It is a matter
+// of the chooser alone: the report keeps every session, and says since when in its windows.
 const (
 	turnSpread   = 3.5  // standard errors; all arms are looked at all the time
 	turnShift    = 0.04 // in units of reward: smaller ones are the offsets settling
@@ -13,8 +14,9 @@ const (
 	turnKeep     = 0.05 // of the evidence before the turn
 )
 
-// How densely an arm's history is remembered: a standing every 50 told injections, and half as many each time the list
-// is full. Standings are of this process; after a restart the ends of days are left.
+// How densely an arm's history is remembered: a standing every 50 told injections, and half as many
+// each time the list is full. Standings are of this process; after a restart the ends of days are
+// left.
 const (
 	markEvery = 50 * Unit
 	maxMarks  = 32
@@ -53,7 +55,8 @@ func (a *arm) mark() {
 	m.list = append(m.list, s)
 }
 
-// turn finds the moment at which the sessions with the lesson changed most, if they did. The caller holds mu.
+// turn finds the moment at which the sessions with the lesson changed most, if they did. The caller
+// holds mu.
 func (a *arm) turn() (at standing, found bool) {
 	n, s := float64(a.total[iN1]+a.early[iN1])/Unit, float64(a.total[iS1]+a.early[iS1])/Unit
 	best := turnSpread

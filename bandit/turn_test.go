@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to level and 0.
+// season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to
+// level and 0.
 func season(c *Counters, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
@@ -17,8 +18,8 @@ func season(c *Counters, day int32, n int, level float64) {
 	}
 }
 
-// A lesson that turns is given up after a few hundred sessions, within one day, however much it had to its credit; one that
-// does not turn keeps its credit.
+// A lesson that turns is given up after a few hundred sessions, within one day, however much it had
+// to its credit; one that does not turn keeps its credit.
 func TestATurnIsSeenWithinADay(t *testing.T) {
 	c := NewCounters()
 	c.Advance(10, 30)

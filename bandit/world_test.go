@@ -7,8 +7,8 @@ import (
 	"math/rand/v2"
 )
 
-// A small world with a known truth, for tests of what the numbers come to: every lesson has an effect, and a liking for
-// hard or easy sessions that has nothing to do with it.
+// A small world with a known truth, for tests of what the numbers come to: every lesson has an
+// effect, and a liking for hard or easy sessions that has nothing to do with it.
 type world struct {
 	lessons []truth
 	rng     *rand.Rand
@@ -26,8 +26,9 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 1)) //nolint:gosec // tests repeat
 }
 
-// newWorld has n lessons: a third help, a third harm, a third do nothing. With contrary the helpful ones fire on hard
-// sessions and the harmful ones on easy ones, so that raw success tells the opposite of the truth.
+// newWorld has n lessons: a third help, a third harm, a third do nothing. With contrary the helpful
+// ones fire on hard sessions and the harmful ones on easy ones, so that raw success tells the
+// opposite of the truth.
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seeded(seed), sets: 3}
 	for j := range n {
@@ -97,7 +98,8 @@ func (w *world) later(cfg Config, c *Counters, n int) (gain float64) {
 	return gain
 }
 
-// play runs n sessions under a configuration and returns the mean gain over no lessons at all, in the last half.
+// play runs n sessions under a configuration and returns the mean gain over no lessons at all, in
+// the last half.
 func (w *world) play(cfg Config, c *Counters, n int) (gain float64) {
 	index := w.index()
 	rewards := 0

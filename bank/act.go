@@ -11,8 +11,9 @@ import (
 	"precept/lesson"
 )
 
-// Act does to a lesson what an operator wants. Setting it in force runs the checks once more: what they refuse stays out, unless
-// force says that a person has read it and wants it in that very text.
+// Act does to a lesson what an operator wants. Setting it in force runs the checks once more: what
+// they refuse stays out, unless force says that a person has read it and wants it in that very
+// text.
 func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (r Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		old, _, err := s.get(slug)
@@ -55,8 +56,8 @@ func (s *shelf) superseded(l *lesson.Lesson, by string) []lesson.Event {
 	return out
 }
 
-// Revise gives a program's lesson another text, in its own scope. It is quarantined again, or, being the agent's own, in force for
-// that agent. Slug, source and time of creation stay.
+// Revise gives a program's lesson another text, in its own scope. It is quarantined again, or,
+// being the agent's own, in force for that agent. Slug, source and time of creation stay.
 func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		old, name, err := s.owned(slug, p.Scope)
@@ -109,8 +110,8 @@ func (s *shelf) without(name string) *shelf {
 	return &rest
 }
 
-// Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already is not written twice, and
-// the lesson's state is not touched.
+// Cite adds evidence to a lesson: the same error again is no new lesson. What stands there already
+// is not written twice, and the lesson's state is not touched.
 func (b *Bank) Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (l *lesson.Lesson, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		old, _, err := s.get(slug)
@@ -153,7 +154,8 @@ func (b *Bank) Withdraw(ctx context.Context, slug string, scope lesson.Scope, by
 	})
 }
 
-// Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its numbers stay in the store.
+// Archive puts a lesson away: it is read no more, unless archived lessons are asked for. Its
+// numbers stay in the store.
 func (b *Bank) Archive(ctx context.Context, slug, by string) error {
 	return b.change(ctx, func(s *shelf) (Change, error) {
 		old, _, err := s.get(slug)
@@ -171,7 +173,8 @@ func (s *shelf) archive(old *lesson.Lesson, action, by string) (Change, error) {
 	}
 	c := s.replace(old, l, lesson.Event{Action: action, By: by})
 	from := c.Edits[0]
-	// The slug is the name: a later lesson of another file name must not take an archived one's place.
+	// The slug is the name: a later lesson of another file name must not take an archived one's
+	// place.
 	to := Archive + path.Join(path.Dir(from.Name), l.Slug+".md")
 	if _, there := s.texts[to]; there {
 		return Change{}, refuse(lesson.CodeCollision, "slug", "an archived lesson is named %s already; rename one", to)
@@ -205,7 +208,8 @@ func (b *Bank) Restore(ctx context.Context, slug, by string) (l *lesson.Lesson, 
 	return l, err
 }
 
-// Put writes a person's text under a name, whatever was there. The checks run as they do for a person's file.
+// Put writes a person's text under a name, whatever was there. The checks run as they do for a
+// person's file.
 func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		l, err := lesson.Parse(s.where+"/"+name, text)
@@ -245,7 +249,8 @@ func (b *Bank) checks(s *shelf) lesson.Checks {
 // maxLessons bounds a bank, as the reader of a directory does.
 const maxLessons = 50_000
 
-// Replace makes texts the whole bank in force; archived lessons stay. Nothing is changed where the checks refuse one of them.
+// Replace makes texts the whole bank in force; archived lessons stay. Nothing is changed where the
+// checks refuse one of them.
 func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) (changed []lesson.Event, findings []lesson.Finding, err error) {
 	if len(texts) > maxLessons {
 		return nil, nil, refuse(lesson.CodeInvalid, "", "there are %d lessons, more than %d; is it the right directory?", len(texts), maxLessons)
@@ -268,8 +273,9 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// Take copies texts of another bank, archived ones too, over those of the same names; others are left alone. It tells how many
-// lessons in force there were. They were checked where they come from.
+// Take copies texts of another bank, archived ones too, over those of the same names; others are
+// left alone. It tells how many lessons in force there were. They were checked where they come
+// from.
 func (b *Bank) Take(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		next := *s

@@ -15,7 +15,8 @@ import (
 // ErrNoLesson says that there is no lesson of that slug, or none that the asker may know of.
 var ErrNoLesson = errors.New("there is no such lesson")
 
-// ErrTooMany says that whoever asks has written as much as it may for now, or that too much waits for approval.
+// ErrTooMany says that whoever asks has written as much as it may for now, or that too much waits
+// for approval.
 var ErrTooMany = errors.New("too many lessons were written; wait, or have those that wait approved or rejected")
 
 // Refused is what is wrong with a lesson that was not written.
@@ -31,7 +32,8 @@ func refuse(code lesson.Code, field, format string, args ...any) error {
 	return &Refused{lesson.Faults{{Code: code, Field: field, Message: fmt.Sprintf(format, args...)}}}
 }
 
-// Limits bound what programs write, so that one credential cannot flood the queue of those who approve. Zero takes the usual.
+// Limits bound what programs write, so that one credential cannot flood the queue of those who
+// approve. Zero takes the usual.
 type Limits struct {
 	AgentHour  int // writes of one agent in an hour (60)
 	TenantHour int // writes of one tenant in an hour (300)
@@ -150,7 +152,8 @@ func (s *shelf) event(l *lesson.Lesson, e lesson.Event) lesson.Event {
 // tries bounds how often a write begins anew because somebody else was faster.
 const tries = 16
 
-// change reads the bank, asks what is to be done, and does it; again, when the bank has changed in between.
+// change reads the bank, asks what is to be done, and does it; again, when the bank has changed in
+// between.
 func (b *Bank) change(ctx context.Context, what func(*shelf) (Change, error)) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

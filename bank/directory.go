@@ -19,7 +19,8 @@ import (
 // lessonMode is for reading: lessons are no secret.
 const lessonMode = 0o644
 
-// Directory is a place on disk: LESSON.md files, with _index.md, _log.jsonl and _archive beside them.
+// Directory is a place on disk: LESSON.md files, with _index.md, _log.jsonl and _archive beside
+// them.
 type Directory string
 
 // Where names the directory.
@@ -38,7 +39,8 @@ func (d Directory) Read(context.Context) (Reading, error) {
 	return Reading{texts, append(problems, more...), version}, err
 }
 
-// Commit makes a change under a lock of the directory. New texts are there before old ones go, and each of them whole.
+// Commit makes a change under a lock of the directory. New texts are there before old ones go, and
+// each of them whole.
 func (d Directory) Commit(_ context.Context, c Change) error {
 	if err := os.MkdirAll(string(d), 0o750); err != nil {
 		return fmt.Errorf("write the lessons: %w", err)
@@ -48,8 +50,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 		return fmt.Errorf("write the lessons: %w", err)
 	}
 	defer dir.Close() //nolint:errcheck // it was only locked
-	// Other writers wait until the file is closed. A file system that knows no locks goes without: then two writers at once may leave an
-	// index that is one change behind.
+	// Other writers wait until the file is closed. A file system that knows no locks goes without:
+	// then two writers at once may leave an index that is one change behind.
 	_ = file.Lock(dir)
 	if now, err := lesson.DirVersion(string(d)); err != nil || now != c.Version {
 		return errors.Join(ErrChanged, err)
@@ -76,7 +78,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return d.beside(c)
 }
 
-// beside notes a change in the log and the index. That it could not is told; the lessons are as they should be.
+// beside notes a change in the log and the index. That it could not is told; the lessons are as
+// they should be.
 func (d Directory) beside(c Change) error {
 	var err error
 	for _, e := range c.Log {
@@ -130,7 +133,8 @@ func (d Directory) file(name string) string {
 // tailBytes is how much of the end of a log is looked at for its newest events.
 const tailBytes = 1 << 20
 
-// Tail gives the newest events. A line that cannot be read is passed over: a crash may have cut it short.
+// Tail gives the newest events. A line that cannot be read is passed over: a crash may have cut it
+// short.
 func (d Directory) Tail(_ context.Context, n int) ([]lesson.Event, error) {
 	f, err := os.Open(d.path(lesson.LogFile))
 	if errors.Is(err, fs.ErrNotExist) {

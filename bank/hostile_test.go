@@ -28,7 +28,8 @@ func openDesk(t *testing.T) *bank.Bank {
 	})
 }
 
-// No hostile lesson gets into force, whatever papers it shows; and what the checks can tell, they refuse.
+// No hostile lesson gets into force, whatever papers it shows; and what the checks can tell, they
+// refuse.
 func TestHostileLessons(t *testing.T) {
 	attacks := banktest.Hostile()
 	if len(attacks) < 500 {

@@ -7,14 +7,17 @@ import (
 	"precept/lesson"
 )
 
-// ErrChanged is a Place's answer to a change whose texts are no longer what it expects. Nothing was changed.
+// ErrChanged is a Place's answer to a change whose texts are no longer what it expects. Nothing was
+// changed.
 var ErrChanged = errors.New("the lessons were changed by somebody else meanwhile")
 
-// Place is where a bank's bytes lie. Names are relative, with slashes; those of archived lessons begin with Archive.
+// Place is where a bank's bytes lie. Names are relative, with slashes; those of archived lessons
+// begin with Archive.
 type Place interface {
 	// Read gives all texts, archived ones too.
 	Read(ctx context.Context) (Reading, error)
-	// Commit makes a change: all of it, or nothing with ErrChanged where the place is not what was read.
+	// Commit makes a change: all of it, or nothing with ErrChanged where the place is not what was
+	// read.
 	Commit(ctx context.Context, c Change) error
 	// Tail gives the newest n events of the audit log, oldest first.
 	Tail(ctx context.Context, n int) ([]lesson.Event, error)
@@ -40,7 +43,8 @@ type Change struct {
 	Log     []lesson.Event
 }
 
-// Edit gives a name another text. The place holds Old before (nil: nothing) and New after (nil: nothing).
+// Edit gives a name another text. The place holds Old before (nil: nothing) and New after (nil:
+// nothing).
 type Edit struct {
 	Name     string
 	Old, New []byte

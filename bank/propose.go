@@ -19,12 +19,15 @@ type Proposal struct {
 	By     string         // who asked, for the audit log
 	Scope  lesson.Scope   // for whom it is to be
 
-	// Trial asks for a trial without approval (gate: auto). It is granted where nothing at all was found, two different
-	// references resolve, and nothing is superseded; otherwise the lesson is quarantined.
+	// Trial asks for a trial without approval (gate: auto). It is granted where nothing at all was
+	// found, two different references resolve, and nothing is superseded; otherwise the lesson is
+	// quarantined.
 	Trial bool
-	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names that agent.
+	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names
+	// that agent.
 	Own bool
-	// KeepSuspect quarantines what the injection scan found something in, for a person to see, instead of refusing it.
+	// KeepSuspect quarantines what the injection scan found something in, for a person to see,
+	// instead of refusing it.
 	KeepSuspect bool
 }
 
@@ -35,7 +38,8 @@ type Result struct {
 	Err      error            // why it was refused: *Refused, ErrTooMany or ErrNoLesson
 }
 
-// maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first sight.
+// maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first
+// sight.
 const maxConfidence = 0.5
 
 // minEvidence is how many different references a trial without approval needs.
@@ -50,7 +54,8 @@ func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
 	return all[0], all[0].Err
 }
 
-// ProposeAll writes many lessons in one step. Each has its own result; the error is the place's, and nothing was written then.
+// ProposeAll writes many lessons in one step. Each has its own result; the error is the place's,
+// and nothing was written then.
 func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		q, err := b.quota(ctx, s)
@@ -78,7 +83,8 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 	return results, err
 }
 
-// proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text may be anything.
+// proposed is the event of a proposal. Of a refused one nothing is noted but who, and why: its text
+// may be anything.
 func (s *shelf) proposed(p *Proposal, r *Result) lesson.Event {
 	e := lesson.Event{Time: s.now, Action: "propose", By: p.By, Source: p.Source, Tenant: p.Scope.Tenant, Agent: p.Scope.Agent}
 	if r.Err == nil {
@@ -220,7 +226,8 @@ func (b *Bank) references(l *lesson.Lesson) int {
 	return len(slices.Compact(refs))
 }
 
-// Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a collision what another one has.
+// Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a
+// collision what another one has.
 func Slug(title string, scope lesson.Scope) string {
 	const words, digits = 60, 8
 	base := lesson.Hyphenated(title, words)

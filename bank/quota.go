@@ -15,10 +15,12 @@ type quota struct {
 	waiting map[string]int // lessons that wait, by tenant
 }
 
-// newest is how many events of the audit log are looked at. Who writes more than that within an hour is above every limit.
+// newest is how many events of the audit log are looked at. Who writes more than that within an
+// hour is above every limit.
 const newest = 4000
 
-// quota counts what programs wrote lately. It is read from the log, so that it holds for all replicas of a fleet.
+// quota counts what programs wrote lately. It is read from the log, so that it holds for all
+// replicas of a fleet.
 func (b *Bank) quota(ctx context.Context, s *shelf) (*quota, error) {
 	q := &quota{b.o.Limits, map[lesson.Scope]int{}, map[string]int{}, map[string]int{}}
 	events, err := b.o.Place.Tail(ctx, newest)

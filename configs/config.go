@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words, min and max its bounds,
-// restart says that a running server cannot take a change over.
+// Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words,
+// min and max its bounds, restart says that a running server cannot take a change over.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -78,7 +78,8 @@ type Match struct {
 	System []string `yaml:"system"`
 }
 
-// SystemAgents are the patterns of the agents whose system prompts are searched: true stands for every agent, false for none.
+// SystemAgents are the patterns of the agents whose system prompts are searched: true stands for
+// every agent, false for none.
 func (m *Match) SystemAgents() []string {
 	var out []string
 	for _, a := range m.System {

@@ -30,7 +30,8 @@ func (d *decoder) where(n ast.Node) string {
 	return fmt.Sprintf("%s:%d", d.source, n.GetToken().Position.Line)
 }
 
-// parse reads YAML into a tree. Keys given twice are let through here: section tells them with all other faults.
+// parse reads YAML into a tree. Keys given twice are let through here: section tells them with all
+// other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
@@ -75,7 +76,8 @@ func (d *decoder) section(path string, v reflect.Value, n ast.Node) {
 	}
 }
 
-// value reads one node into v. A key without a value (its children are commented out) keeps what it had.
+// value reads one node into v. A key without a value (its children are commented out) keeps what it
+// had.
 func (d *decoder) value(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	if n == nil || n.Type() == ast.NullType {
 		return
@@ -117,8 +119,8 @@ func (d *decoder) mapping(path string, v reflect.Value, tag reflect.StructTag, n
 	v.Set(out)
 }
 
-// list replaces a list as a whole. A scalar where a list of scalars belongs is read as a comma list, which is how flags and
-// variables give one.
+// list replaces a list as a whole. A scalar where a list of scalars belongs is read as a comma
+// list, which is how flags and variables give one.
 func (d *decoder) list(path string, v reflect.Value, tag reflect.StructTag, n ast.Node) {
 	seq, ok := n.(*ast.SequenceNode)
 	if !ok {

@@ -164,7 +164,8 @@ func TestOffline(t *testing.T) {
 	}
 }
 
-// Sections need no setter, leaves do: a key of a type that decode does not know would be found here, not by a user.
+// Sections need no setter, leaves do: a key of a type that decode does not know would be found
+// here, not by a user.
 func TestEveryLeafCanBeRead(t *testing.T) {
 	for _, f := range leaves() {
 		d := &decoder{env: env(), sources: map[string]string{}}

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// Every key stands in the reference with a comment, so that the file can be believed to be complete.
+// Every key stands in the reference with a comment, so that the file can be believed to be
+// complete.
 func TestReferenceIsComplete(t *testing.T) {
 	docs := readDocs()
 	for _, f := range leaves() {

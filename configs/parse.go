@@ -59,8 +59,8 @@ func Parse(src Sources) (*Config, error) {
 	return c, faults.orNil()
 }
 
-// network says that a fault is of a key that only a server needs: an operator's shell often lacks the variables that the
-// service's environment has, and must still be able to read the report.
+// network says that a fault is of a key that only a server needs: an operator's shell often lacks
+// the variables that the service's environment has, and must still be able to read the report.
 func (f Fault) network() bool {
 	section, _, _ := strings.Cut(f.Key, ".")
 	section, _, _ = strings.Cut(section, "[")
@@ -106,8 +106,9 @@ func (d *decoder) flags(c *Config, given map[string]string) {
 	}
 }
 
-// outside sets one key from a flag or a variable. Scalars are taken as they are, whatever YAML would make of them; lists are
-// comma lists or YAML in flow form, maps and lists of mappings YAML in flow form.
+// outside sets one key from a flag or a variable. Scalars are taken as they are, whatever YAML
+// would make of them; lists are comma lists or YAML in flow form, maps and lists of mappings YAML
+// in flow form.
 func (d *decoder) outside(c *Config, f field, text string) {
 	v := reflect.ValueOf(c).Elem().FieldByIndex(f.index)
 	d.sources[f.path] = d.source
@@ -125,7 +126,8 @@ func (d *decoder) outside(c *Config, f field, text string) {
 	}
 }
 
-// settle fills in what follows from what was given: hashes in lower case, the token of PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
+// settle fills in what follows from what was given: hashes in lower case, the token of
+// PRECEPT_ADMIN_TOKEN, the upstream of OPENAI_BASE_URL, the one upstream for all dialects, and
 // routes where only one upstream is left.
 func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if token, ok := env("PRECEPT_ADMIN_TOKEN"); ok && token != "" {
@@ -199,7 +201,8 @@ func (c *Config) Effective() (string, error) {
 	return string(b), nil
 }
 
-// Hash identifies a configuration in samples and reports: 12 hex digits over its effective text. Secrets do not enter it.
+// Hash identifies a configuration in samples and reports: 12 hex digits over its effective text.
+// Secrets do not enter it.
 func (c *Config) Hash() string {
 	text, err := c.Effective()
 	if err != nil {

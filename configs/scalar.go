@@ -12,7 +12,8 @@ import (
 	"github.com/goccy/go-yaml/ast"
 )
 
-// scalarText is a scalar as written, whatever type YAML would give it: 0x10, yes and 1e3 mean what the key says.
+// scalarText is a scalar as written, whatever type YAML would give it: 0x10, yes and 1e3 mean what
+// the key says.
 func scalarText(n ast.Node) (string, bool) {
 	switch n := n.(type) {
 	case *ast.StringNode:

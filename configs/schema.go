@@ -69,7 +69,8 @@ func envName(path string) string {
 	return "PRECEPT_" + strings.ToUpper(strings.ReplaceAll(path, ".", "_"))
 }
 
-// Names lists every key, in the order of the file. Flags, help texts and documentation are made from it.
+// Names lists every key, in the order of the file. Flags, help texts and documentation are made
+// from it.
 func Names() []Name {
 	docs := readDocs()
 	all := leaves()
@@ -88,7 +89,8 @@ func Names() []Name {
 	return out
 }
 
-// RestartKeys lists the keys that differ between two configurations and cannot be taken over by a running server.
+// RestartKeys lists the keys that differ between two configurations and cannot be taken over by a
+// running server.
 func RestartKeys(old, now *Config) []string {
 	return differing(old, now, func(f field) bool { return f.tag.Get("restart") == "yes" })
 }

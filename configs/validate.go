@@ -12,7 +12,8 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// validator holds a configuration against what it means, one rule a method; decoding has already told values of a wrong form.
+// validator holds a configuration against what it means, one rule a method; decoding has already
+// told values of a wrong form.
 type validator struct {
 	config          *Config
 	given, defaults map[string]string
@@ -153,7 +154,8 @@ func (v *validator) place(path, value string, sqlite bool) {
 	}
 }
 
-// redis looks for a host; several of them, with commas, are a Cluster or a Sentinel group. The store itself reads the rest.
+// redis looks for a host; several of them, with commas, are a Cluster or a Sentinel group. The
+// store itself reads the rest.
 func (v *validator) redis(path, scheme, rest string) {
 	rest, _, _ = strings.Cut(rest, "?")
 	login := strings.LastIndexByte(rest, '@')
@@ -218,8 +220,9 @@ func isTag(s string) bool {
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
-// minToken is the least length of a token in clear where others than this machine can try: wrong tokens are counted but a right
-// one always works, so that only its length keeps it from being guessed.
+// minToken is the least length of a token in clear where others than this machine can try: wrong
+// tokens are counted but a right one always works, so that only its length keeps it from being
+// guessed.
 const minToken = 16
 
 // tokens checks the form of hashed admin tokens; their text is never shown.

@@ -75,8 +75,9 @@ func showURL(text string) string {
 	return u.String()
 }
 
-// upstreamProblem says what is wrong with an upstream's URL, "" for nothing. An upstream that is precept itself is the likeliest
-// mistake of all: the variable that is to point agents here is also the one that names our upstream.
+// upstreamProblem says what is wrong with an upstream's URL, "" for nothing. An upstream that is
+// precept itself is the likeliest mistake of all: the variable that is to point agents here is also
+// the one that names our upstream.
 func (v *validator) upstreamProblem(text string) string {
 	u, err := url.Parse(text)
 	switch {

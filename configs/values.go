@@ -21,7 +21,8 @@ type Secret string
 // Reveal is the secret's text.
 func (s Secret) Reveal() string { return string(s) }
 
-// String hides the text; an empty secret is shown as such, since that it is missing is what people look for.
+// String hides the text; an empty secret is shown as such, since that it is missing is what people
+// look for.
 func (s Secret) String() string {
 	if s == "" {
 		return ""
@@ -118,8 +119,9 @@ func parseDuration(text string) (time.Duration, error) {
 
 var errEnvSyntax = errors.New("has a ${ without its }; write $${ for a plain ${")
 
-// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was read: a variable's text can never become
-// structure. A variable that is set to nothing counts as not set only for the form with a default, as in a shell.
+// expand replaces ${NAME} and ${NAME:-text} in one value, after the YAML was read: a variable's
+// text can never become structure. A variable that is set to nothing counts as not set only for the
+// form with a default, as in a shell.
 func expand(text string, env func(string) (string, bool)) (string, error) {
 	var out strings.Builder
 	for {

@@ -17,9 +17,10 @@ import (
 	"syscall"
 )
 
-// Circle is the world of `precept demo --circle`: agents book rooms with a tool that refuses what they give it first, one file
-// in the bank gives bad advice about it, and now and then somebody tries to have a lesson of theirs distilled. It plays the agents,
-// their tool and their model; what is learned from them is precept's alone.
+// Circle is the world of `precept demo --circle`: agents book rooms with a tool that refuses what
+// they give it first, one file in the bank gives bad advice about it, and now and then somebody
+// tries to have a lesson of theirs distilled. It plays the agents, their tool and their model; what
+// is learned from them is precept's alone.
 type Circle struct {
 	seed    uint64
 	started atomic.Int64
@@ -75,7 +76,8 @@ func (c *Circle) WriteLessons(dir string) error {
 	return os.WriteFile(filepath.Join(dir, CircleHarm+".md"), []byte(harmFile), 0o600)
 }
 
-// Seen says in how many sessions a lesson reached the model, and how often poisoned words did as part of a lesson.
+// Seen says in how many sessions a lesson reached the model, and how often poisoned words did as
+// part of a lesson.
 func (c *Circle) Seen(slug string) (sessions, stolen int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -175,14 +177,16 @@ func (c *Circle) call(floor string) circleMessage {
 	return circleMessage{Role: "assistant", ToolCalls: []circleCall{k}}
 }
 
-// draw is a number from 0 to 1 that follows from the task: what a session would have come to does not hang on when it is asked.
+// draw is a number from 0 to 1 that follows from the task: what a session would have come to does
+// not hang on when it is asked.
 func (c *Circle) draw(task string) float64 {
 	h := fnv.New64a()
 	_, _ = io.WriteString(h, task[max(0, len(task)-60):])     // what was inserted stands before the words
 	return rand.New(rand.NewPCG(h.Sum64(), c.seed)).Float64() //nolint:gosec // a world, not a secret
 }
 
-// Play lets agents book rooms through precept at base (http://host:port/v1). They know nothing of it but that address.
+// Play lets agents book rooms through precept at base (http://host:port/v1). They know nothing of
+// it but that address.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -12,7 +12,8 @@ import (
 	"sync/atomic"
 )
 
-// Fleet is a number of agents that know one thing of precept: their base URL. They send no session id.
+// Fleet is a number of agents that know one thing of precept: their base URL. They send no session
+// id.
 type Fleet struct {
 	World    *World
 	BaseURL  string // http://host:port/v1, as OPENAI_BASE_URL would have it

@@ -7,7 +7,8 @@ import (
 	"time"
 )
 
-// Row is one lesson as precept's report has it, for the table. Known says that an interval may be shown.
+// Row is one lesson as precept's report has it, for the table. Known says that an interval may be
+// shown.
 type Row struct {
 	Effect, Lo, Hi     float64
 	Known              bool

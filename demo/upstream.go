@@ -15,8 +15,8 @@ import (
 // finalMark is what an agent says when it wants to know how its ticket went.
 const finalMark = "That was the last step. Report the result."
 
-// Upstream is the model: an OpenAI-compatible chat endpoint. It learns which lessons reached it from the text of the
-// request alone, as a model would.
+// Upstream is the model: an OpenAI-compatible chat endpoint. It learns which lessons reached it
+// from the text of the request alone, as a model would.
 type Upstream struct {
 	w      *World
 	n      atomic.Uint64
@@ -106,7 +106,8 @@ func (u *Upstream) note(t ticket, lessons []int) {
 	u.best += u.w.chance(t, good)
 }
 
-// Score says how the fleet fared: the true chance of success as it was, without any lesson, and with every helpful one.
+// Score says how the fleet fared: the true chance of success as it was, without any lesson, and
+// with every helpful one.
 type Score struct {
 	Sessions          int
 	With, None, Best  float64

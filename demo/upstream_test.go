@@ -94,7 +94,8 @@ func TestUpstreamIDsDiffer(t *testing.T) {
 	}
 }
 
-// The model knows the lessons by what the request says, and succeeds with exactly the chance that the truth gives them.
+// The model knows the lessons by what the request says, and succeeds with exactly the chance that
+// the truth gives them.
 func TestUpstreamSucceedsAsTheTruthSays(t *testing.T) {
 	for name, slugs := range map[string][]string{
 		"no lesson": nil, "a helpful one": {"reproduce-before-fixing"}, "a harmful one": {"restart-the-service-first"},

@@ -24,9 +24,10 @@ type Truth struct {
 	hard   float64 // > 0: it applies to hard tickets more often, which makes its raw success rate look bad
 }
 
-// truths is the ground truth of the demo's lessons. Some of them are traps: the one that helps most is met on hard tickets
-// rather than on easy ones, and the one that harms most the other way round. A plain success rate ranks them wrongly: the
-// screenshot, which does nothing, above the pinned dependency, which helps; and the restart above the rewrite.
+// truths is the ground truth of the demo's lessons. Some of them are traps: the one that helps most
+// is met on hard tickets rather than on easy ones, and the one that harms most the other way round.
+// A plain success rate ranks them wrongly: the screenshot, which does nothing, above the pinned
+// dependency, which helps; and the restart above the rewrite.
 func truths() []Truth {
 	return []Truth{
 		{"reproduce-before-fixing", 0.22, "a crash that nobody could reproduce", .45, 1.2},
@@ -126,7 +127,8 @@ func (w *World) chance(t ticket, lessons []int) float64 {
 	return min(max(p, .03), .97)
 }
 
-// succeeds draws the outcome: one fixed uniform number a ticket, so that luck does not depend on the lessons.
+// succeeds draws the outcome: one fixed uniform number a ticket, so that luck does not depend on
+// the lessons.
 func (w *World) succeeds(t ticket, lessons []int) bool {
 	h := fnv.New64a()
 	_, _ = fmt.Fprintf(h, "%d outcome %d", w.seed, t.n)

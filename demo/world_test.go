@@ -115,7 +115,8 @@ func TestOutcomesAndTraps(t *testing.T) {
 		if d := s.effect/s.n - l.Effect; math.Abs(d) > .01 {
 			t.Errorf("%s has an effect of %.3f in this world, not of %.3f", l.Slug, s.effect/s.n, l.Effect)
 		}
-		// What a lesson seems to do, where its sessions are held against all others, errs by how hard they are.
+		// What a lesson seems to do, where its sessions are held against all others, errs by how
+		// hard they are.
 		gap := s.without/s.n - without
 		if l.hard > 0 && gap > -.02 || l.hard < 0 && gap < .02 || l.hard == 0 && math.Abs(gap) > .01 {
 			t.Errorf("%s is met on tickets that go %+.3f better by themselves", l.Slug, gap)
@@ -133,7 +134,8 @@ func TestOutcomesAndTraps(t *testing.T) {
 	}
 }
 
-// The lessons are in force as they come, and fire on the tickets that they are about and on no others.
+// The lessons are in force as they come, and fire on the tickets that they are about and on no
+// others.
 func TestLessonsMatchTheirTickets(t *testing.T) {
 	w := NewWorld(5)
 	dir := filepath.Join(t.TempDir(), "a", "lessons")

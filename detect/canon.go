@@ -9,13 +9,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// maxCanon is the longest arguments that are decoded for their canonical form: a megabyte of "{}" would become a hundred of
-// maps. Longer ones are equal when they are written alike.
+// maxCanon is the longest arguments that are decoded for their canonical form: a megabyte of "{}"
+// would become a hundred of maps. Longer ones are equal when they are written alike.
 const maxCanon = 256 << 10
 
-// canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white space gone, descriptions
-// that the model writes anew each time dropped. words are values that every spelling of these arguments holds literally:
-// what does not contain them is another call.
+// canonicalArgs is a call's arguments in a form in which equal calls are equal: keys sorted, white
+// space gone, descriptions that the model writes anew each time dropped. words are values that
+// every spelling of these arguments holds literally: what does not contain them is another call.
 func canonicalArgs(args string) (canon string, words []string) {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
@@ -96,7 +96,8 @@ func (c *canoniser) object(x map[string]any, top bool) {
 	c.out.WriteByte('}')
 }
 
-// number keeps a number as it is spelled: 1 and 1.0 are different calls, which only means that a loop is seen later.
+// number keeps a number as it is spelled: 1 and 1.0 are different calls, which only means that a
+// loop is seen later.
 func (c *canoniser) number(s string) {
 	c.out.WriteString(s)
 	if n := len(c.numbers); n < 3 && len(s) > 1 {
@@ -112,8 +113,8 @@ func (c *canoniser) quote(s string) {
 	c.out.Write(b)
 }
 
-// describes: keys whose value tells people what the call is about. They are dropped only beside a key that does the work:
-// the description of an issue that is to be created is the work itself.
+// describes: keys whose value tells people what the call is about. They are dropped only beside a
+// key that does the work: the description of an issue that is to be created is the work itself.
 func describes(key string) bool {
 	switch strings.ToLower(key) {
 	case "description", "explanation", "thought", "thoughts", "rationale", "justification", "_description", "toolsummary", "toolaction", "security_risk", "sandbox_permissions", "task_progress", "requires_approval":
@@ -139,8 +140,8 @@ func doesWork(key string) bool {
 	return false
 }
 
-// longest keeps the three longest runs of plain letters and digits: they stand in every JSON spelling of the text as they
-// are, whatever a serialiser escapes.
+// longest keeps the three longest runs of plain letters and digits: they stand in every JSON
+// spelling of the text as they are, whatever a serialiser escapes.
 func longest(have []string, s string) []string {
 	start := -1
 	for i := 0; i <= len(s); i++ {
@@ -177,8 +178,8 @@ func keepLongest(have []string, w string) []string {
 	return have
 }
 
-// literals are such words without the canonical form, which costs much more and is hardly ever needed: few calls were made
-// before.
+// literals are such words without the canonical form, which costs much more and is hardly ever
+// needed: few calls were made before.
 func (c *toolCall) literals(args string) []string {
 	if c.args.kind != laxObject {
 		_, words := canonicalArgs(args)

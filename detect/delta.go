@@ -7,8 +7,8 @@ import (
 	"precept/wire"
 )
 
-// Requests that continue a conversation which the provider keeps hold only what is new. The detector then carries the
-// last answered calls itself: a few bytes each, in the session's record.
+// Requests that continue a conversation which the provider keeps hold only what is new. The
+// detector then carries the last answered calls itself: a few bytes each, in the session's record.
 const (
 	deltaVersion = 1
 	deltaSteps   = 64
@@ -27,8 +27,9 @@ const (
 	deltaWarned
 )
 
-// LoopsDelta is Loops for requests that do not hold their history: state is what the last call returned (nil at first),
-// next what to keep. A retry must be given the state of its first attempt. mem knows the calls of the replies.
+// LoopsDelta is Loops for requests that do not hold their history: state is what the last call
+// returned (nil at first), next what to keep. A retry must be given the state of its first attempt.
+// mem knows the calls of the replies.
 func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) (loops []Loop, next []byte) {
 	old := readDelta(state)
 	w := &walker{req: req, next: req.Len(), warned: warned, mem: mem}

@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// envelope judges a result that is JSON (or a Python literal): success, error, exit code and status fields of the object
-// itself and of the places where APIs wrap their answer. Fields of the data inside are data. inner is the text that the
-// envelope carries, to be judged as text; said is false when the structure settles nothing.
+// envelope judges a result that is JSON (or a Python literal): success, error, exit code and status
+// fields of the object itself and of the places where APIs wrap their answer. Fields of the data
+// inside are data. inner is the text that the envelope carries, to be judged as text; said is false
+// when the structure settles nothing.
 func envelope(v laxValue, call *toolCall, depth int) (verdict Verdict, said bool) {
 	switch v.kind {
 	case laxObject:
@@ -141,7 +142,8 @@ func statusField(v laxValue) (Verdict, bool) {
 		case "error":
 			return Verdict{Outcome: Error, Rule: "json:status"}, true
 		case "fail", "failed", "failure":
-			// The status of a thing that was asked for is data; a status beside a reason is the call's own.
+			// The status of a thing that was asked for is data; a status beside a reason is the
+			// call's own.
 			if _, told := v.get("message", "reason", "error", "msg", "detail"); told && len(v.keys) <= 6 || len(v.keys) <= 2 {
 				return Verdict{Outcome: Error, Rule: "json:status"}, true
 			}
@@ -159,7 +161,8 @@ func statusField(v laxValue) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes it a task.
+// pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes
+// it a task.
 func pendingField(v laxValue) (Verdict, bool) {
 	s, ok := v.get("status", "state")
 	if !ok || s.kind != laxString || len(v.keys) > 8 {
@@ -174,7 +177,8 @@ func pendingField(v laxValue) (Verdict, bool) {
 	return Verdict{}, false
 }
 
-// messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"}, {"detail":"..."}.
+// messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"},
+// {"detail":"..."}.
 func messageOnly(v laxValue) (Verdict, bool) {
 	if done, ok := v.get("success", "ok"); len(v.keys) == 0 || len(v.keys) > 5 || ok && done.kind == laxBool {
 		return Verdict{}, false

@@ -16,8 +16,9 @@ type shellResult struct {
 // frameLines is how many lines at either end of a result may belong to the harness's frame.
 const frameLines = 12
 
-// unframe takes the harness's frame off: exit codes, chunk ids, wall times, shell numbers, the prompt at the end. The forms
-// are those of the agents that are known; a number inside the command's own output is not an exit code.
+// unframe takes the harness's frame off: exit codes, chunk ids, wall times, shell numbers, the
+// prompt at the end. The forms are those of the agents that are known; a number inside the
+// command's own output is not an exit code.
 func unframe(text string) shellResult {
 	r := shellResult{body: text}
 	if inner, ok := tagged(text, "<returncode>", "</returncode>"); ok {
@@ -40,7 +41,8 @@ func (r *shellResult) set(num string) {
 	}
 }
 
-// head reads the lines of a frame before the output. It stops at the first line that is not one of a frame's.
+// head reads the lines of a frame before the output. It stops at the first line that is not one of
+// a frame's.
 func (r *shellResult) head() {
 	rest := r.body
 	for range frameLines {
@@ -144,7 +146,8 @@ func (r *shellResult) setIf(num string) bool {
 	return true
 }
 
-// leadingCode reads the forms in which a failed call's first line tells the code in the middle of a sentence.
+// leadingCode reads the forms in which a failed call's first line tells the code in the middle of a
+// sentence.
 func leadingCode(first string) (int, bool) {
 	for _, form := range []string{"(exit code ", "(exit code: ", "with exit code ", "exited with code ", "returned exit code ", "exit status "} {
 		_, rest, ok := strings.Cut(first, form)

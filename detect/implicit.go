@@ -20,8 +20,9 @@ const (
 	tierImplicit = 3
 )
 
-// Signals reads the feedback in what is new in the request: the outcomes of tests, lints and builds, a person's refusals
-// and interrupts, and the sentiment of a person's words. mem knows the calls that are not in the list.
+// Signals reads the feedback in what is new in the request: the outcomes of tests, lints and
+// builds, a person's refusals and interrupts, and the sentiment of a person's words. mem knows the
+// calls that are not in the list.
 func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call, bool)) []Signal {
 	var out []Signal
 	previous := ""

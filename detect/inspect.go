@@ -36,7 +36,8 @@ type Transcript struct {
 	Request    *wire.Request // its list, as the last request of the conversation
 }
 
-// Inspect reads transcripts, as Read does, and tells what it finds in them, in the order of the lists.
+// Inspect reads transcripts, as Read does, and tells what it finds in them, in the order of the
+// lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return Read(r, func(t Transcript) error {
 		return inspectList(t.Request, func(f Finding) error {
@@ -46,9 +47,9 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 	})
 }
 
-// Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages. One transcript at a time
-// is held in memory. A transcript that is not to be read does not stop the others; the error names all of them. An error of
-// each stops at once.
+// Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages.
+// One transcript at a time is held in memory. A transcript that is not to be read does not stop the
+// others; the error names all of them. An error of each stops at once.
 func Read(r io.Reader, each func(Transcript) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	first, err := firstByte(in)
@@ -142,7 +143,8 @@ func (i *reading) array() error {
 	return i.take(wire.ReadRecording(append(list, "]}"...)))
 }
 
-// take hands one transcript over. What is no JSON at all ends the reading: nobody knows where the next one begins.
+// take hands one transcript over. What is no JSON at all ends the reading: nobody knows where the
+// next one begins.
 func (i *reading) take(rec wire.Recording, err error) error {
 	i.n++
 	if err == nil {

@@ -35,7 +35,8 @@ var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never
 	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), say("no, that's wrong"), bash("ls", "a.go"),
 }
 
-// TestInspectForms: the same story in every form and framing gives the same findings, at the indices of its list.
+// TestInspectForms: the same story in every form and framing gives the same findings, at the
+// indices of its list.
 func TestInspectForms(t *testing.T) {
 	summary := func(fs []Finding) string {
 		var b strings.Builder
@@ -115,7 +116,8 @@ func TestInspectFaults(t *testing.T) {
 	}
 }
 
-// TestInspectIsThatOfTheProxy: what inspect finds in a whole transcript is what the proxy would have found turn by turn.
+// TestInspectIsThatOfTheProxy: what inspect finds in a whole transcript is what the proxy would
+// have found turn by turn.
 func TestInspectIsThatOfTheProxy(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		s := stories(rt)

@@ -2,9 +2,9 @@ package detect
 
 import "precept/wire"
 
-// Results judges the tool results of one request, each at most once, for everyone who asks in the course of a turn: what
-// a lesson matches, what goes round in circles and what speaks of success all begin with the same question. The zero
-// value is ready; it belongs to one turn.
+// Results judges the tool results of one request, each at most once, for everyone who asks in the
+// course of a turn: what a lesson matches, what goes round in circles and what speaks of success
+// all begin with the same question. The zero value is ready; it belongs to one turn.
 type Results struct {
 	seen  map[result]*judged
 	asker person

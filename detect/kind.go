@@ -6,8 +6,8 @@ import (
 	"unicode"
 )
 
-// kind is what a tool is for, as far as its name and arguments tell. It decides which text is evidence: a shell's output
-// is judged line by line, a file that was read is not judged at all.
+// kind is what a tool is for, as far as its name and arguments tell. It decides which text is
+// evidence: a shell's output is judged line by line, a file that was read is not judged at all.
 type kind uint8
 
 const (
@@ -110,7 +110,8 @@ func (c *toolCall) editName() bool {
 	return false
 }
 
-// has: one of the words of the tool's name is one of these. A method, and no function value, so that the words stay off the heap.
+// has: one of the words of the tool's name is one of these. A method, and no function value, so
+// that the words stay off the heap.
 func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
 
 // fileArg: the arguments name a file or folder.

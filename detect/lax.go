@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// Tool results carry JSON, Python literals ({'status': 400, 'ok': False}) and both of them cut off in the middle. One
-// tolerant reader takes all three. It keeps little: strings are slices of the text, arrays keep their first elements.
+// Tool results carry JSON, Python literals ({'status': 400, 'ok': False}) and both of them cut off
+// in the middle. One tolerant reader takes all three. It keeps little: strings are slices of the
+// text, arrays keep their first elements.
 const (
 	laxDepth    = 6       // deeper values are skipped, not kept
 	laxNesting  = 200     // nested deeper, a text is not read at all: the reader is recursive
@@ -72,8 +73,9 @@ func (v laxValue) empty() bool {
 	return true
 }
 
-// parseLax reads the object or array that text begins with. ok is false when text is neither, or when it is not followed
-// by the text's end (prose that merely starts with a bracket); a text cut off in the middle is read as far as it goes.
+// parseLax reads the object or array that text begins with. ok is false when text is neither, or
+// when it is not followed by the text's end (prose that merely starts with a bracket); a text cut
+// off in the middle is read as far as it goes.
 func parseLax(text string) (laxValue, bool) {
 	text = strings.TrimSpace(text)
 	if text == "" || (text[0] != '{' && text[0] != '[') {
@@ -192,7 +194,8 @@ func (p *laxParser) array(depth int) laxValue {
 	return v
 }
 
-// str reads a quoted string and returns what stands between the quotes; an unclosed one runs to the end.
+// str reads a quoted string and returns what stands between the quotes; an unclosed one runs to the
+// end.
 func (p *laxParser) str() string {
 	q := p.s[p.i]
 	start := p.i + 1
@@ -239,8 +242,8 @@ func (p *laxParser) word() laxValue {
 	return laxValue{}
 }
 
-// cut says that the reader stands where the text was shortened ("...", "[...]", "<truncated>"): what follows the mark is
-// not to be read, and what was read before it is good.
+// cut says that the reader stands where the text was shortened ("...", "[...]", "<truncated>"):
+// what follows the mark is not to be read, and what was read before it is good.
 func (p *laxParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]

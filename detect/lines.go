@@ -158,7 +158,8 @@ func failElsewhere(t string) (string, weight) {
 	return "", nothing
 }
 
-// located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position, not inside prose.
+// located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position,
+// not inside prose.
 func located(t, mark string) bool {
 	i := strings.Index(t, mark)
 	if i < 3 {
@@ -194,7 +195,8 @@ func goPosition(t string) bool {
 	return n >= 4 && n < len(rest) && rest[n] == ' ' && strings.Count(rest[:n], ":") == 2
 }
 
-// exceptionLine: "ValueError: ...", "pkg.mod.NoSuchThingError: ...", "java.lang.IllegalStateException: ...".
+// exceptionLine: "ValueError: ...", "pkg.mod.NoSuchThingError: ...",
+// "java.lang.IllegalStateException: ...".
 func exceptionLine(t string) bool {
 	i := 0
 	for i < len(t) && (isLetter(t[i]) || isDigit(t[i]) || t[i] == '_' || t[i] == '.' || t[i] == '$') {
@@ -218,7 +220,8 @@ func exceptionLine(t string) bool {
 	return named && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
-// shellComplaint: a shell or one of its utilities says that it could not: "ls: x: No such file or directory".
+// shellComplaint: a shell or one of its utilities says that it could not: "ls: x: No such file or
+// directory".
 func shellComplaint(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {

@@ -16,8 +16,8 @@ type Loop struct {
 	Rule   string // "failed-again", "same-again", "cycle"
 }
 
-// How often a result must come back alike. A failure, and a command that never says how it ended, is a loop the second
-// time; a success that is read again is harmless for a while.
+// How often a result must come back alike. A failure, and a command that never says how it ended,
+// is a loop the second time; a success that is read again is harmless for a while.
 const (
 	againFailed  = 2
 	againSilent  = 2
@@ -76,7 +76,8 @@ func (s *step) outcome() Verdict {
 		call := s.look()
 		s.verdict = s.about.outcome()
 		if s.verdict.Outcome == OK && !s.verdict.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
-			// A test, lint or build that prints something says how it went, even where its exit code is lost.
+			// A test, lint or build that prints something says how it went, even where its exit
+			// code is lost.
 			s.silent = call.verifies() == "" || unframe(s.text).empty
 		}
 	}
@@ -90,7 +91,8 @@ func (s *step) result() uint64 {
 	return s.sum
 }
 
-// judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil before the first.
+// judge decides whether the newest step, steps(0), is a loop. steps(i) is the i-th step back, nil
+// before the first.
 func judge(steps func(int) *step) (Loop, bool) {
 	now := steps(0)
 	if now == nil {
@@ -118,9 +120,9 @@ func judge(steps func(int) *step) (Loop, bool) {
 	return loop, true
 }
 
-// streak counts how often the newest call came back alike, and says whether that was warned of. The walk back ends where
-// the world may have become another one: at a successful call that changes it, a person's turn, another result of the
-// same call.
+// streak counts how often the newest call came back alike, and says whether that was warned of. The
+// walk back ends where the world may have become another one: at a successful call that changes it,
+// a person's turn, another result of the same call.
 func streak(steps func(int) *step) (count int, warned bool) {
 	now, adjacent, crossed := steps(0), true, false
 	count = 1
@@ -150,8 +152,8 @@ func streak(steps func(int) *step) (count int, warned bool) {
 	}
 }
 
-// alike: the same end. Failures right after one another are alike too when the same exit code or status ends them: what
-// they print varies. With other calls between, only the same result is.
+// alike: the same end. Failures right after one another are alike too when the same exit code or
+// status ends them: what they print varies. With other calls between, only the same result is.
 func alike(now, s *step, adjacent bool) bool {
 	a, b := now.outcome(), s.outcome()
 	if a.Outcome != b.Outcome {
@@ -163,7 +165,8 @@ func alike(now, s *step, adjacent bool) bool {
 	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code && (a.Rule == b.Rule || b.Rule == "")
 }
 
-// cycle: the last four steps are A B A B, each with the result it had before, and neither changes the world.
+// cycle: the last four steps are A B A B, each with the result it had before, and neither changes
+// the world.
 func cycle(steps func(int) *step) bool {
 	var last [4]*step
 	for i := range last {
@@ -181,9 +184,10 @@ func cycle(steps func(int) *step) bool {
 		last[0].result() == last[2].result() && last[1].result() == last[3].result() && last[0].batch != last[1].batch && last[1].batch != last[2].batch
 }
 
-// staysClosed: a person's turn between two failures does not reopen the case. It does for everything that works on the
-// person's own machine, where the person may have repaired it, and whenever the words say so. But an API that refused a
-// call by its rules refuses the same call again, whatever was said in between.
+// staysClosed: a person's turn between two failures does not reopen the case. It does for
+// everything that works on the person's own machine, where the person may have repaired it, and
+// whenever the words say so. But an API that refused a call by its rules refuses the same call
+// again, whatever was said in between.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
 	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !passing(v, now.text)
@@ -237,7 +241,8 @@ func mayChange(c *toolCall) bool {
 	return false
 }
 
-// writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt -w . && go test".
+// writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt
+// -w . && go test".
 func writesFixes(c *toolCall) bool {
 	for _, p := range c.shell.parts {
 		if hasPrefix(p.args, "--fix") || hasPrefix(p.args, "--write") || hasAny(p.args, "-w", "-u", "--update", "--updateSnapshot") {
@@ -250,9 +255,9 @@ func writesFixes(c *toolCall) bool {
 	return false
 }
 
-// changingName reads a domain tool's name: what gets, lists or searches changes nothing, what updates, books or sends does.
-// Of a name that says neither it is assumed that nothing changed: a call that fails in the same way again after it shows
-// that nothing did.
+// changingName reads a domain tool's name: what gets, lists or searches changes nothing, what
+// updates, books or sends does. Of a name that says neither it is assumed that nothing changed: a
+// call that fails in the same way again after it shows that nothing did.
 func changingName(words []string) bool {
 	if len(words) == 0 {
 		return false

@@ -14,8 +14,8 @@ import (
 	"precept/wire"
 )
 
-// did is one answered call of a story; a story is a list of them, user turns between ("user: ...") and calls made
-// together (also).
+// did is one answered call of a story; a story is a list of them, user turns between ("user: ...")
+// and calls made together (also).
 type did struct {
 	user               string
 	tool, args, result string
@@ -116,7 +116,8 @@ func responses(story []did) []any {
 	return items
 }
 
-// play replays a story turn by turn, as a proxy sees it, and returns the indices of the calls that were warned of.
+// play replays a story turn by turn, as a proxy sees it, and returns the indices of the calls that
+// were warned of.
 func play(tb testing.TB, d wire.Dialect, story []did) []int {
 	tb.Helper()
 	warned := map[string]bool{}
@@ -295,7 +296,8 @@ func stories(t *rapid.T) []did {
 	return story
 }
 
-// TestLoopsAnyForm: the form of the API does not matter, nor does it whether the provider keeps the history.
+// TestLoopsAnyForm: the form of the API does not matter, nor does it whether the provider keeps the
+// history.
 func TestLoopsAnyForm(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		story := stories(rt)
@@ -433,7 +435,8 @@ func golden(t *testing.T, file, got string) {
 	}
 }
 
-// TestWarningQuotes: no tool's name and no arguments, however made, close the block or open another.
+// TestWarningQuotes: no tool's name and no arguments, however made, close the block or open
+// another.
 func TestWarningQuotes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		tool := rapid.String().Draw(t, "tool")
@@ -448,7 +451,8 @@ func TestWarningQuotes(t *testing.T) {
 	})
 }
 
-// history200 is a session of 200 turns in which nothing repeats: every turn reads another part of a file.
+// history200 is a session of 200 turns in which nothing repeats: every turn reads another part of a
+// file.
 func history200(b *testing.B, d wire.Dialect) []byte {
 	b.Helper()
 	var story []did

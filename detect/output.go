@@ -2,8 +2,8 @@ package detect
 
 import "strings"
 
-// unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("# var_3 = \"...\""),
-// reminders that harnesses append.
+// unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("#
+// var_3 = \"...\""), reminders that harnesses append.
 func unwrapText(text string) string {
 	text = strings.TrimSpace(text)
 	text = strings.TrimSpace(strings.TrimPrefix(text, "OBSERVATION:"))
@@ -19,7 +19,8 @@ func unwrapText(text string) string {
 	return text
 }
 
-// withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the tool.
+// withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the
+// tool.
 func withoutPrompt(text string) string {
 	rest, ok := strings.CutSuffix(text, "bash-$")
 	if !ok {
@@ -47,11 +48,13 @@ func assigned(text string) (string, bool) {
 	return value, true
 }
 
-// lastWords is how many of the last lines of an output are its last words: an error told there is how it ended.
+// lastWords is how many of the last lines of an output are its last words: an error told there is
+// how it ended.
 const lastWords = 4
 
-// outputFails reads a program's output line by line. A tool's own summary of a failure proves it wherever it stands; an
-// error that was merely told proves it in the first line, among the last words, or as a traceback that nothing follows.
+// outputFails reads a program's output line by line. A tool's own summary of a failure proves it
+// wherever it stands; an error that was merely told proves it in the first line, among the last
+// words, or as a traceback that nothing follows.
 func outputFails(body string) (string, bool) {
 	var lines []string // not empty ones, plain
 	for line := range strings.SplitSeq(body, "\n") {
@@ -95,7 +98,8 @@ func outputFails(body string) (string, bool) {
 	return "shell", complaints*2 >= len(lines)
 }
 
-// tracebackEnds: the last traceback of the output ends it, but for a few lines; one that much follows was caught.
+// tracebackEnds: the last traceback of the output ends it, but for a few lines; one that much
+// follows was caught.
 func tracebackEnds(body string) bool {
 	i := strings.LastIndex(body, "Traceback (most recent call last)")
 	if i < 0 {
@@ -112,7 +116,8 @@ func tracebackEnds(body string) bool {
 	return after < lastWords
 }
 
-// nodeDied: node prints the stack and, last of all, its own version when an exception ends the program.
+// nodeDied: node prints the stack and, last of all, its own version when an exception ends the
+// program.
 func nodeDied(lines []string) (string, bool) {
 	for _, t := range lines[max(len(lines)-8, 0):] {
 		if strings.HasPrefix(t, "Node.js v") && len(t) < 24 {
@@ -198,7 +203,8 @@ func allComplain(body string) bool {
 // pageHead is how much of a page is read for its title and the browser's own error page.
 const pageHead = 6 << 10
 
-// errorTitle: the page's title is that of an error page: "<title>404 ...", "screenshot of [404 Not Found](...)".
+// errorTitle: the page's title is that of an error page: "<title>404 ...", "screenshot of [404 Not
+// Found](...)".
 func errorTitle(head string) bool {
 	title, ok := tagged(head, "<title>", "</title>")
 	if !ok {
@@ -213,7 +219,8 @@ func errorTitle(head string) bool {
 	return strings.HasPrefix(low, "error 4") || strings.HasPrefix(low, "error 5") || hasWord(low, "page not found", "404 not found", "403 forbidden", "access denied", "bad gateway", "service unavailable")
 }
 
-// pageFails: an error page; on a page, also an error told on a line of its own. A report in prose may quote such lines.
+// pageFails: an error page; on a page, also an error told on a line of its own. A report in prose
+// may quote such lines.
 func pageFails(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {

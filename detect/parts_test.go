@@ -146,7 +146,8 @@ func TestLaxReadsJSON(t *testing.T) {
 	})
 }
 
-// plainRunes leaves out what JSON writes as surrogate pairs or replaces: the reader need not know them.
+// plainRunes leaves out what JSON writes as surrogate pairs or replaces: the reader need not know
+// them.
 func plainRunes(s string) string {
 	return strings.Map(func(r rune) rune {
 		if r == utf8.RuneError || r > 0xffff || r >= 0xd800 && r < 0xe000 {

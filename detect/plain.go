@@ -22,8 +22,8 @@ func plain(line string) string {
 	return strings.TrimSpace(b.String())
 }
 
-// colour is the length of a terminal's colour sequence at the start of s; the escape byte itself may have been lost on
-// the way ("[31merror[39m").
+// colour is the length of a terminal's colour sequence at the start of s; the escape byte itself
+// may have been lost on the way ("[31merror[39m").
 func colour(s string) int {
 	i := 0
 	if s[0] == 0x1b {

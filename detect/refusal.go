@@ -18,7 +18,8 @@ const (
 	Headless  Refuser = "headless" // nobody there to ask
 )
 
-// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of its first lines.
+// refusalWording is one harness's sentence. It must stand at the start of the result, or of one of
+// its first lines.
 type refusalWording struct {
 	text string // lower case
 	by   Refuser
@@ -85,7 +86,8 @@ var refusalWordings = []refusalWording{
 	{"interrupted by user", Person, "person"},
 }
 
-// refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a shell's result.
+// refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a
+// shell's result.
 const refusalLead = 400
 
 // readRefusal recognises the known wordings in the first lines of a result.
@@ -107,9 +109,10 @@ func readRefusal(text string) (Refuser, string, bool) {
 	return NoRefuser, "", false
 }
 
-// automatic says whether a refusal in a person's words was given by a harness with nobody there. opencode's run refuses whatever
-// it would have to ask for, in the words of a person who does; it gives itself away by what it does not offer (the tool that
-// puts questions to a person) and by the quotes that it puts around its prompt. Words of a person's own are a person's.
+// automatic says whether a refusal in a person's words was given by a harness with nobody there.
+// opencode's run refuses whatever it would have to ask for, in the words of a person who does; it
+// gives itself away by what it does not offer (the tool that puts questions to a person) and by the
+// quotes that it puts around its prompt. Words of a person's own are a person's.
 func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
 	if rule != "refusal:opencode" || strings.Contains(strings.ToLower(cutText(text, refusalLead)), "with the following feedback") {
 		return false
@@ -141,7 +144,8 @@ func (p *person) quoted(req *wire.Request, item int) bool {
 	return p.quotes
 }
 
-// brokenOff recognises the marks that harnesses put behind the output of a command that a person broke off.
+// brokenOff recognises the marks that harnesses put behind the output of a command that a person
+// broke off.
 func brokenOff(text string) (Refuser, string, bool) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
@@ -179,8 +183,8 @@ func refusalLine(line string) (Refuser, string, bool) {
 	return NoRefuser, "", false
 }
 
-// readPending recognises results that say "not finished yet": a command that was moved to the background, a session that
-// is still running.
+// readPending recognises results that say "not finished yet": a command that was moved to the
+// background, a session that is still running.
 func readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {

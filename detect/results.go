@@ -25,8 +25,9 @@ type Verdict struct {
 // maxText bounds what is read of a result, in bytes from either end: failures speak first or last.
 const maxText = 48 << 10
 
-// Classify judges a tool result by the call that it answers. isError is the wire's own flag: +1 it says error, -1 it says
-// no error, 0 it does not say. Structure goes first (refusals, the flag, exit codes, fields), then text at anchored places.
+// Classify judges a tool result by the call that it answers. isError is the wire's own flag: +1 it
+// says error, -1 it says no error, 0 it does not say. Structure goes first (refusals, the flag,
+// exit codes, fields), then text at anchored places.
 func Classify(toolName, args, text string, isError int8) Verdict {
 	call := lookAt(toolName, args)
 	return classify(&call, text, isError)
@@ -65,8 +66,8 @@ func refused(call *toolCall, text string) (Refuser, string) {
 // readsFile: what came back is somebody's file, whatever it says.
 func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kindSearch }
 
-// flagged: the wire says error. It is right but for refusals (seen before) and commands that tell "nothing found" by
-// their exit code.
+// flagged: the wire says error. It is right but for refusals (seen before) and commands that tell
+// "nothing found" by their exit code.
 func flagged(call *toolCall, text string) Verdict {
 	if call.kind == kindExec {
 		if r := unframe(text); r.coded && r.code != 0 {
@@ -133,7 +134,8 @@ func (c *toolCall) quotes(text string) bool {
 	return ok && len(words) > 0
 }
 
-// structured: the JSON is the result's own, not the content of a file or the output of a program that prints one.
+// structured: the JSON is the result's own, not the content of a file or the output of a program
+// that prints one.
 func (c *toolCall) structured(v laxValue) bool {
 	if v.kind == laxArray && (c.readsFile() || c.kind == kindExec) {
 		if len(v.vals) == 0 {
@@ -171,7 +173,8 @@ func execVerdict(text string, call *toolCall) Verdict {
 	return exitVerdict(r, call)
 }
 
-// exitVerdict: the exit code decides, unless the command hides it; without one, or with a hidden one, the output does.
+// exitVerdict: the exit code decides, unless the command hides it; without one, or with a hidden
+// one, the output does.
 func exitVerdict(r shellResult, call *toolCall) Verdict {
 	switch {
 	case r.coded && r.code == 1 && r.empty && quietOne(call.shell.last):
@@ -186,7 +189,8 @@ func exitVerdict(r shellResult, call *toolCall) Verdict {
 		}
 		return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
 	case r.coded && !call.shell.masked:
-		// Exit code 0, but the program's first words are that it could not: a script that prints its error and ends well.
+		// Exit code 0, but the program's first words are that it could not: a script that prints
+		// its error and ends well.
 		if rule, bad := statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Verdict{Outcome: Error, Rule: "soft:" + rule}
 		}
@@ -201,7 +205,8 @@ func exitVerdict(r shellResult, call *toolCall) Verdict {
 	return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
 }
 
-// timedOut: the harness's own words at either end of what the command printed before its time was up.
+// timedOut: the harness's own words at either end of what the command printed before its time was
+// up.
 func timedOut(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
@@ -260,8 +265,8 @@ func editVerdict(text string) Verdict {
 	return Verdict{Outcome: OK}
 }
 
-// otherVerdict judges a domain's own tool, an API, a page: its first words, a page's title, an error told on a line of
-// its own.
+// otherVerdict judges a domain's own tool, an API, a page: its first words, a page's title, an
+// error told on a line of its own.
 func otherVerdict(text string, page bool) Verdict {
 	if r := unframe(text); r.coded {
 		switch {

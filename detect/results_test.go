@@ -233,7 +233,8 @@ func TestFlag(t *testing.T) {
 	}
 }
 
-// TestClassifyTotal: any text has one of the four outcomes, refusals have a refuser, and the judgement is repeatable.
+// TestClassifyTotal: any text has one of the four outcomes, refusals have a refuser, and the
+// judgement is repeatable.
 func TestClassifyTotal(t *testing.T) {
 	tools := []string{"bash", "read", "Edit", "lookup_order", "run_code", "WebFetch", "TodoWrite", "", "ツール"}
 	rapid.Check(t, func(t *rapid.T) {

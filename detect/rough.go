@@ -2,8 +2,8 @@ package detect
 
 import "github.com/cespare/xxhash/v2"
 
-// roughKey is equal for calls whose identity is equal (see callKey), and nearly always different for others. It costs a
-// tenth: nothing is decoded but what parseLax takes in.
+// roughKey is equal for calls whose identity is equal (see callKey), and nearly always different
+// for others. It costs a tenth: nothing is decoded but what parseLax takes in.
 func roughKey(tool, args string) uint64 {
 	v, _ := parseLax(args)
 	return roughKeyOf(tool, args, v)
@@ -49,8 +49,8 @@ func roughValue(h uint64, v laxValue) uint64 {
 
 const roughPrime = 1099511628211
 
-// roughText hashes the letters and digits of a text (FNV-1a): white space, and what serialisers escape in different ways, is
-// not among them.
+// roughText hashes the letters and digits of a text (FNV-1a): white space, and what serialisers
+// escape in different ways, is not among them.
 func roughText(h uint64, s string) uint64 {
 	for i := range len(s) {
 		if c := s[i]; isLetter(c) || isDigit(c) {

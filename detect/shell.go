@@ -21,8 +21,8 @@ type shellPart struct {
 	pipe bool // its input is the part before
 }
 
-// analyseShell splits a command at the shell's operators outside quotes. A here-document ends the analysis: what stands
-// in it is data, and the program that gets it is not one that only looks.
+// analyseShell splits a command at the shell's operators outside quotes. A here-document ends the
+// analysis: what stands in it is data, and the program that gets it is not one that only looks.
 func analyseShell(cmd string) shellCommand {
 	var c shellCommand
 	c.readOnly = true
@@ -57,7 +57,8 @@ func analyseShell(cmd string) shellCommand {
 	return c
 }
 
-// splitShell cuts at && || | |& ; & and line feeds outside quotes; writes says that output is redirected into a file.
+// splitShell cuts at && || | |& ; & and line feeds outside quotes; writes says that output is
+// redirected into a file.
 func splitShell(cmd string) (segs, ops []string, writes bool) {
 	start, quote := 0, byte(0)
 	cut := func(i int, op string) {
@@ -105,7 +106,8 @@ func harmlessRedirect(s string) bool {
 	return strings.HasPrefix(s, "&") || strings.HasPrefix(s, "/dev/null") || strings.HasPrefix(s, "/dev/std")
 }
 
-// program finds the program's name and arguments behind assignments, wrappers and a subshell's bracket.
+// program finds the program's name and arguments behind assignments, wrappers and a subshell's
+// bracket.
 func program(seg string) (string, []string) {
 	words := strings.Fields(seg)
 	for len(words) > 0 {

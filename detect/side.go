@@ -9,8 +9,8 @@ import (
 	"precept/wire"
 )
 
-// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary", "memory", "commit", or ""
-// when they are not.
+// Side says whether a request's words are those of an agent's own housekeeping: "title", "summary",
+// "memory", "commit", or "" when they are not.
 func Side(req *wire.Request) string {
 	system, user := "", ""
 	first := min(req.Len(), 3)
@@ -30,7 +30,8 @@ func Side(req *wire.Request) string {
 		}
 	}
 	if len(req.Tools) == 0 && user != "" {
-		// A title's instruction may stand in a user message of its own, before the words that are to be named.
+		// A title's instruction may stand in a user message of its own, before the words that are
+		// to be named.
 		for i := range first {
 			if req.Role(i) == wire.RoleUser {
 				user = req.Item(i).Text + "\n" + user
@@ -45,9 +46,9 @@ func Side(req *wire.Request) string {
 // sideHead is how much of a text is read for the wordings, in bytes.
 const sideHead = 4096
 
-// SideWording recognises the wordings of titles, summaries, compaction and memory keeping. With tools on offer only the
-// sentences that agents use word for word count, and only where they begin a paragraph; without tools the same ideas in
-// other words do too: such a request does no work.
+// SideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
+// tools on offer only the sentences that agents use word for word count, and only where they begin
+// a paragraph; without tools the same ideas in other words do too: such a request does no work.
 func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 	user := ends(lastUserText)
 	if kind, ok := knownSide(user, systemText); ok {
@@ -75,7 +76,8 @@ type sideText struct{ kind, text string }
 // knownHead is how much of a system prompt is read for the known sentences, in bytes.
 const knownHead = 600
 
-// knownSide looks for what known agents use word for word: their sentences, and what their housekeepers are told to be.
+// knownSide looks for what known agents use word for word: their sentences, and what their
+// housekeepers are told to be.
 func knownSide(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	sentences := [...]sideText{
@@ -152,7 +154,8 @@ func summaryWords(low string) bool {
 		"context summar", "context extraction assistant", "summary about the contents of this conversation", "progressively summarize the lines of conversation", "condense the conversation", "compact the conversation")
 }
 
-// commitWords: the whole task is the message of a commit. A person who asks for one speaks in the user's place.
+// commitWords: the whole task is the message of a commit. A person who asks for one speaks in the
+// user's place.
 func commitWords(low string) bool {
 	return hasWord(low, "commit message", "git commits") && hasWord(low, "generate", "generates", "expert at writing", "write a ", "writes ")
 }
@@ -178,8 +181,8 @@ func foldedPrefix(s, low string) bool {
 	return true
 }
 
-// firstBegun is the first of the list that stands at the start of a line of text, len(list) when none does. One walk over the
-// lines is cheaper than a search for each wording.
+// firstBegun is the first of the list that stands at the start of a line of text, len(list) when
+// none does. One walk over the lines is cheaper than a search for each wording.
 func firstBegun(text string, list []sideText) int {
 	first := len(list)
 	for line := range strings.SplitSeq(text, "\n") {
@@ -206,9 +209,9 @@ func ends(text string) string {
 	return text[:sideHead] + "\n" + text[len(text)-sideHead:]
 }
 
-// WorksWithTools says whether agents of that User-Agent product always work with tools, so that a request of theirs
-// without any is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain) say nothing: what an app builds on them may
-// be a plain chat.
+// WorksWithTools says whether agents of that User-Agent product always work with tools, so that a
+// request of theirs without any is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain)
+// say nothing: what an app builds on them may be a plain chat.
 func WorksWithTools(product string) bool {
 	switch strings.ToLower(product) {
 	case "codex", "codex_exec", "codex_cli_rs", "codex_cli", "codex-tui", "codex_vscode", "codex_mcp_server", "codex_sdk_ts",

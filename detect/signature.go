@@ -12,8 +12,9 @@ const (
 	maxSignatureLine  = 300
 )
 
-// Signature is the error signature of a failed tool result: the few lines that say what failed, without colours and the
-// harness's frame, at most about 1 KB. It is what lessons are matched against.
+// Signature is the error signature of a failed tool result: the few lines that say what failed,
+// without colours and the harness's frame, at most about 1 KB. It is what lessons are matched
+// against.
 func Signature(text string) string {
 	text = signatureText(clip(strings.TrimSpace(text)))
 	var all, picked []string

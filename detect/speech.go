@@ -6,9 +6,9 @@ import (
 	"unicode/utf8"
 )
 
-// speech is what a person said, lower-cased and with white space folded. It knows which triples of bytes stand in the text: of
-// the several hundred wordings that are looked for, nearly all are ruled out by a triple that is not there, and the text need
-// not be searched for them.
+// speech is what a person said, lower-cased and with white space folded. It knows which triples of
+// bytes stand in the text: of the several hundred wordings that are looked for, nearly all are
+// ruled out by a triple that is not there, and the text need not be searched for them.
 type speech struct {
 	text    string
 	triples [1 << (tripleBits - 6)]uint64 // a set of hashes: what is not in it is not in the text
@@ -26,7 +26,8 @@ func listen(low string) *speech {
 	return s
 }
 
-// triple hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative hashing).
+// triple hashes three bytes (Knuth, The Art of Computer Programming 3, 6.4: multiplicative
+// hashing).
 func triple(a, b, c byte) uint32 {
 	return (uint32(a) | uint32(b)<<8 | uint32(c)<<16) * 2654435761 >> (32 - tripleBits)
 }

@@ -2,8 +2,9 @@ package detect
 
 import "strings"
 
-// statement says whether a text, taken as a whole, is the message of something that went wrong: it begins as such messages
-// begin, or it is one short sentence that ends as they end. The first line decides; what follows it may be anything.
+// statement says whether a text, taken as a whole, is the message of something that went wrong: it
+// begins as such messages begin, or it is one short sentence that ends as they end. The first line
+// decides; what follows it may be anything.
 func statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
@@ -30,13 +31,14 @@ func statement(text string) (string, bool) {
 	return "", false
 }
 
-// opens is strings.HasPrefix of a p that is not empty, for long lists of them: the first byte tells most of them apart.
+// opens is strings.HasPrefix of a p that is not empty, for long lists of them: the first byte tells
+// most of them apart.
 func opens(s, p string) bool {
 	return len(s) >= len(p) && s[0] == p[0] && s[:len(p)] == p
 }
 
-// startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"), the text must be short,
-// or the words must end there.
+// startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"),
+// the text must be short, or the words must end there.
 func startsError(low string, short bool) bool {
 	for _, p := range []string{
 		"error:", "error -", "error!", "error. ", "error (", "error [", "errors:", "err:", "err!", "[error]", "*error*", "**error", "❌", "✖ ", "✗ ", "fatal:", "panic:", "fail:", "failed:", "failure:",
@@ -78,8 +80,8 @@ func startsError(low string, short bool) bool {
 // endsThere: nothing follows, or a sign that ends the words.
 func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([", rest[0]) >= 0 }
 
-// startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that begin alike are written
-// with a capital ("Failed States").
+// startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that
+// begin alike are written with a capital ("Failed States").
 func startsUnable(low, first string) bool {
 	for _, p := range []string{
 		"could not ", "couldn't ", "cannot ", "can't ", "can not ", "failed to ", "unable to ", "was unable to ", "not able to ",
@@ -174,8 +176,8 @@ func hasWord(s string, words ...string) bool {
 	return false
 }
 
-// complaint says whether the message field of an API's answer complains. Such an answer holds nothing but the message, so
-// weaker words suffice than in free text.
+// complaint says whether the message field of an API's answer complains. Such an answer holds
+// nothing but the message, so weaker words suffice than in free text.
 func complaint(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
 	if low == "" || hasWord(low, "success", "created", "updated", "deleted", "accepted", "welcome", "completed", "queued", "saved", "sent ") {

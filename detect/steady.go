@@ -9,8 +9,8 @@ import (
 // maxSum bounds how much of a result is compared, at either end.
 const maxSum = 32 << 10
 
-// resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall times, shell and process
-// numbers, clock times, durations, addresses, random names.
+// resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall
+// times, shell and process numbers, clock times, durations, addresses, random names.
 func resultSum(text string) uint64 {
 	if len(text) > 2*maxSum {
 		text = text[:maxSum] + text[len(text)-maxSum:]

@@ -2,8 +2,8 @@ package detect
 
 import "precept/wire"
 
-// transcript is a list that is read from its start to its end, as the proxy would have seen it grow. What was judged stays
-// judged, so a list costs what it is long.
+// transcript is a list that is read from its start to its end, as the proxy would have seen it
+// grow. What was judged stays judged, so a list costs what it is long.
 type transcript struct {
 	req     *wire.Request
 	emit    func(Finding) error
@@ -87,8 +87,8 @@ func (t *transcript) add(i int) {
 	}
 }
 
-// call finds the call of the nth result of a batch: the newest with that id; without ids the one at the same place, else
-// the answer's only one.
+// call finds the call of the nth result of a batch: the newest with that id; without ids the one at
+// the same place, else the answer's only one.
 func (t *transcript) call(id string, nth int) wire.Call {
 	if id != "" {
 		return t.calls[id]
@@ -159,8 +159,8 @@ func (t *transcript) loops(first int) []Loop {
 	return loops
 }
 
-// visitsAStep is how many steps may be looked back at for each that there is, on the average: the work grows with the list,
-// not with its square.
+// visitsAStep is how many steps may be looked back at for each that there is, on the average: the
+// work grows with the list, not with its square.
 const visitsAStep = 64
 
 // user reads what a person says in an item.

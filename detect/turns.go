@@ -22,8 +22,9 @@ type Turn struct {
 	Interrupt bool   // a person broke the answer off; a fact that the harness tells, not a reading of words
 }
 
-// ReadTurn reads a user turn. text is the message as sent, words the user's own words in it, previous the agent's text
-// before ("" when there was none: then the turn is a task and says nothing of an answer).
+// ReadTurn reads a user turn. text is the message as sent, words the user's own words in it,
+// previous the agent's text before ("" when there was none: then the turn is a task and says
+// nothing of an answer).
 func ReadTurn(text, words, previous string) Turn {
 	if rule, ok := interrupted(text); ok {
 		return Turn{Feeling: Rejection, Rule: rule, Interrupt: true}
@@ -53,8 +54,8 @@ func interrupted(text string) (string, bool) {
 	return "", false
 }
 
-// Synthetic says whether words in the user's role were written by an agent: resumptions, continuations after a
-// compaction, nudges.
+// Synthetic says whether words in the user's role were written by an agent: resumptions,
+// continuations after a compaction, nudges.
 func Synthetic(words string) (string, bool) {
 	w := strings.TrimSpace(words)
 	for _, s := range []struct{ rule, text string }{
@@ -84,8 +85,8 @@ func Synthetic(words string) (string, bool) {
 	return "", false
 }
 
-// sentiment reads the words. The order is that of certainty: a failure that was pasted, then plain disapproval, thanks and
-// approval at the start, and what asks for another way.
+// sentiment reads the words. The order is that of certainty: a failure that was pasted, then plain
+// disapproval, thanks and approval at the start, and what asks for another way.
 func sentiment(words, previous string) (Feeling, string) {
 	own, pasted := ownWords(words)
 	low := fold(own)
@@ -132,7 +133,8 @@ func sentiment(words, previous string) (Feeling, string) {
 	return Neutral, ""
 }
 
-// agreement: a yes answers a question; without one, or before an order for something else, "ok" is a breath.
+// agreement: a yes answers a question; without one, or before an order for something else, "ok" is
+// a breath.
 func agreement(opening string, said *speech, previous string) (Feeling, string) {
 	yes := startsWord(opening, "yes", "yep", "yeah", "yup", "sim", "si", "sí", "ja", "oui", "да", "是", "はい", "go ahead", "please do", "please proceed", "do it", "do that", "correct", "exactly", "right", "confirmed", "i confirm", "absolutely", "definitely", "sounds good", "looks good", "lgtm", "approved", "agreed")
 	rest := len(strings.Fields(said.text))
@@ -156,7 +158,8 @@ func agreement(opening string, said *speech, previous string) (Feeling, string) 
 // maxOwn bounds what is read of a turn's words.
 const maxOwn = 4000
 
-// ownWords drops pasted lines: quoted output, code, paths of screenshots. pasted says that what was pasted is a failure.
+// ownWords drops pasted lines: quoted output, code, paths of screenshots. pasted says that what was
+// pasted is a failure.
 func ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
@@ -215,7 +218,8 @@ func startsWord(s string, phrases ...string) bool {
 	return false
 }
 
-// letterAt: the byte continues a word. Bytes of other scripts count as letters, so that "да" is not the start of "дай".
+// letterAt: the byte continues a word. Bytes of other scripts count as letters, so that "да" is not
+// the start of "дай".
 func letterAt(s string, i int) bool {
 	c := s[i]
 	return c >= 'a' && c <= 'z' || isDigit(c) || c == '\'' || c == '_' || c >= 0x80

@@ -7,7 +7,8 @@ import (
 	"io"
 )
 
-// values cuts a stream into JSON values by their brackets and quotes, without proving them: whoever reads a value does that.
+// values cuts a stream into JSON values by their brackets and quotes, without proving them: whoever
+// reads a value does that.
 type values struct {
 	in  *bufio.Reader
 	buf []byte // of the value that was given last
@@ -73,7 +74,8 @@ func (v *values) element(comma bool) ([]byte, error) {
 	return raw, err
 }
 
-// scan goes on over the next bytes, and says how many of them belong to the value and whether it ends with them.
+// scan goes on over the next bytes, and says how many of them belong to the value and whether it
+// ends with them.
 func (v *values) scan(b []byte) (n int, done bool) {
 	for n < len(b) {
 		if v.quoted {

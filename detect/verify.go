@@ -2,9 +2,9 @@ package detect
 
 import "strings"
 
-// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build". ok is false when the call
-// is no such run, when the run did not come about (no such command, refused, still running), or when a pipe hides how it
-// ended.
+// verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build".
+// ok is false when the call is no such run, when the run did not come about (no such command,
+// refused, still running), or when a pipe hides how it ended.
 func verification(call *toolCall, v Verdict, text string) (kind string, passed, ok bool) {
 	kind = call.verifies()
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || v.Code == 126 || v.Code == 127 || v.Code == 130 || v.Code == 137 || v.Code == 143 {
@@ -25,8 +25,8 @@ func verification(call *toolCall, v Verdict, text string) (kind string, passed, 
 	return kind, true, true
 }
 
-// verifies tells what a call verifies, "" when nothing. The last part that verifies names it: in "build && test" it is the
-// test that speaks.
+// verifies tells what a call verifies, "" when nothing. The last part that verifies names it: in
+// "build && test" it is the test that speaks.
 func (c *toolCall) verifies() string {
 	kind := ""
 	for _, p := range c.shell.parts {

@@ -7,12 +7,13 @@ import (
 	"precept/wire"
 )
 
-// Loops finds the loops among the tool results that are new in the request, for requests that hold their whole history.
-// warned names the call ids that were warned of in this session (or would have been, had the coin not withheld it); mem
-// knows the calls of replies that went by, for results whose call is not in the list.
+// Loops finds the loops among the tool results that are new in the request, for requests that hold
+// their whole history. warned names the call ids that were warned of in this session (or would have
+// been, had the coin not withheld it); mem knows the calls of replies that went by, for results
+// whose call is not in the list.
 //
-// It is cheap for the many turns that repeat nothing: the history is searched for the call's own words in the raw bytes,
-// and only what holds them is decoded.
+// It is cheap for the many turns that repeat nothing: the history is searched for the call's own
+// words in the raw bytes, and only what holds them is decoded.
 func (r *Results) Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
 	return r.loopsIn(req, req.New(), req.End(), warned, mem)
 }
@@ -97,8 +98,8 @@ func (w *walker) at(i int) *step {
 	return w.steps[i]
 }
 
-// fill reads the next batch back: results and words, then the answer of the model that made the calls. It says false at
-// the start of the list.
+// fill reads the next batch back: results and words, then the answer of the model that made the
+// calls. It says false at the start of the list.
 func (w *walker) fill() bool {
 	if w.next <= 0 {
 		return false
@@ -146,8 +147,8 @@ func (w *walker) readItem(i int) {
 	}
 }
 
-// resolve finds the calls of results: by id in the answer before them, in the rest of the list, in the session's memory;
-// by position where a harness sends no ids.
+// resolve finds the calls of results: by id in the answer before them, in the rest of the list, in
+// the session's memory; by position where a harness sends no ids.
 func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire.Call) {
 	n := 0
 	for _, s := range slices.Backward(steps) {
@@ -175,7 +176,8 @@ func (w *walker) resolve(steps []*step, calls map[string]wire.Call, order []wire
 	}
 }
 
-// seenBefore looks for the step's call in the history before its batch, without decoding what cannot hold it.
+// seenBefore looks for the step's call in the history before its batch, without decoding what
+// cannot hold it.
 func (w *walker) seenBefore(s *step) bool {
 	if s.own {
 		return true

@@ -9,8 +9,9 @@ import (
 // warningArgs is how much of the arguments a warning names, in bytes.
 const warningArgs = 300
 
-// Warning is the block that tells the model of a loop. It depends on the call and the count alone, so that it is the same
-// on every replica and every day; what it quotes of the call cannot end the block or begin another one.
+// Warning is the block that tells the model of a loop. It depends on the call and the count alone,
+// so that it is the same on every replica and every day; what it quotes of the call cannot end the
+// block or begin another one.
 func Warning(l Loop) string {
 	canon, _ := canonicalArgs(l.Args)
 	var b strings.Builder

@@ -181,7 +181,8 @@ func (g *group) shellDraft(d Draft) (Draft, bool) {
 	return g.finish(d, slug, nil)
 }
 
-// finish adds what fires the lesson. A phrase that would fire on many other errors is no trigger without its tool.
+// finish adds what fires the lesson. A phrase that would fire on many other errors is no trigger
+// without its tool.
 func (g *group) finish(d Draft, slug string, tools []string) (Draft, bool) {
 	d.Slug = slugOf(slug)
 	for _, c := range g.cases {

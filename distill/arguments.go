@@ -7,7 +7,8 @@ import (
 	"strings"
 )
 
-// arguments are a tool call's, by the name of the parameter. Of a call whose arguments are no object, raw alone is set.
+// arguments are a tool call's, by the name of the parameter. Of a call whose arguments are no
+// object, raw alone is set.
 type arguments struct {
 	raw    string
 	object map[string]any
@@ -76,7 +77,8 @@ func plainText(v any) string {
 	return jsonText(v)
 }
 
-// values lists the telling values of the arguments, at any depth: texts and numbers of four characters and more.
+// values lists the telling values of the arguments, at any depth: texts and numbers of four
+// characters and more.
 func (a *arguments) values() []string {
 	var out []string
 	var walk func(v any, depth int)

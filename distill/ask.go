@@ -10,8 +10,9 @@ import (
 	"precept/session"
 )
 
-// question is a session that a judge reads, and what is to be noted of it. The judge's own goroutine writes got and err, and closes
-// done; all else is of the goroutine that walks over the sessions.
+// question is a session that a judge reads, and what is to be noted of it. The judge's own
+// goroutine writes got and err, and closes done; all else is of the goroutine that walks over the
+// sessions.
 type question struct {
 	row        session.Row
 	session    *Session
@@ -22,8 +23,9 @@ type question struct {
 	err        error
 }
 
-// put has the judge read a session while the walk goes on. Where as many are being read as may be, it waits for the oldest: what is
-// learned comes in the order of the sessions, however fast each answer is.
+// put has the judge read a session while the walk goes on. Where as many are being read as may be,
+// it waits for the oldest: what is learned comes in the order of the sessions, however fast each
+// answer is.
 func (w *work) put(ctx context.Context, q *question) error {
 	if why := w.o.Budget.spent(w.sum, len(w.asked)); why != "" {
 		w.sum.Stopped = why
@@ -63,7 +65,8 @@ func (w *work) take(ctx context.Context) error {
 	return w.keep(ctx, q.row.ID, q.marks, &q.last, &q.next)
 }
 
-// drain waits for all that is being read. After an error nothing more is noted: its sessions are read again next time.
+// drain waits for all that is being read. After an error nothing more is noted: its sessions are
+// read again next time.
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.asked) > 0 {
 		if err == nil || errors.Is(err, errEnough) {
@@ -86,7 +89,8 @@ type panicked struct {
 
 func (e *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", e.what, e.stack) }
 
-// answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is this session's alone.
+// answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is
+// this session's alone.
 func (w *work) answered(ctx context.Context, q *question) (err error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -130,7 +134,8 @@ func (w *work) unread(q *question, err error) error {
 	return nil
 }
 
-// opine notes what the judge thinks of the lessons that were in force, in place of what was thought before.
+// opine notes what the judge thinks of the lessons that were in force, in place of what was thought
+// before.
 func (w *work) opine(s *Session, m *mark, of Opinions) {
 	m.Said, m.Texts = Opinions{}, textNames{}
 	for i, slug := range s.InForce {
@@ -144,7 +149,8 @@ func (w *work) opine(s *Session, m *mark, of Opinions) {
 	}
 }
 
-// maxDown is after how many breakdowns in a row the judge is taken to be down; before that it may be the run.
+// maxDown is after how many breakdowns in a row the judge is taken to be down; before that it may
+// be the run.
 const maxDown = 3
 
 // breakdown: the judge had no answer in time, or failed itself.

@@ -10,7 +10,8 @@ import (
 // maxRefs bounds how many sessions a case names; the others are counted.
 const maxRefs = 8
 
-// Case is one kind of failure, over all sessions that met it. It holds nothing of any of them but their ids.
+// Case is one kind of failure, over all sessions that met it. It holds nothing of any of them but
+// their ids.
 type Case struct {
 	Key      string   `json:"key"`
 	Tool     string   `json:"tool"`
@@ -100,7 +101,8 @@ func (r *reading) worksLater(i int) bool {
 	return false
 }
 
-// caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the session's.
+// caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the
+// session's.
 func caseOf(s *step, list []known) (c Case, ok bool) {
 	if k := recognise(list, s.text); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true

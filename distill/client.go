@@ -16,7 +16,8 @@ import (
 	"time"
 )
 
-// ClientOptions say where the judge's API is and how patiently it is asked. URL, Model, HTTP, Now and Wait are required.
+// ClientOptions say where the judge's API is and how patiently it is asked. URL, Model, HTTP, Now
+// and Wait are required.
 type ClientOptions struct {
 	URL     string // as one would set OPENAI_BASE_URL
 	Model   string
@@ -56,7 +57,8 @@ func (e *errStatus) again() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// call asks once more and once more until there is an answer that parses, or there is none to be had.
+// call asks once more and once more until there is an answer that parses, or there is none to be
+// had.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (Usage, error) {
 	var used Usage
 	var last error
@@ -202,7 +204,8 @@ func (c *client) after(h http.Header) time.Duration {
 	return 0
 }
 
-// decode reads the JSON object of an answer, also where a model wraps it into a fence or into words.
+// decode reads the JSON object of an answer, also where a model wraps it into a fence or into
+// words.
 func decode(text string, out any) error {
 	from, to := strings.IndexByte(text, '{'), strings.LastIndexByte(text, '}')
 	if from < 0 || to < from {

@@ -1,12 +1,14 @@
-// Package distill makes candidate lessons out of past sessions: it reads what happened, lets a judge (rules, or a model behind an
-// OpenAI-compatible API) say what can be learned from it, merges what says the same, and hands the rest to the bank, which
-// checks and gates it.
+// Package distill makes candidate lessons out of past sessions: it reads what happened, lets a
+// judge (rules, or a model behind an OpenAI-compatible API) say what can be learned from it, merges
+// what says the same, and hands the rest to the bank, which checks and gates it.
 //
-// Contract: it never works on a request's path, and it never lets a lesson in: what it proposes is quarantined until a person
-// approves it, or goes to a measured trial where the operator asked for that (Gate). A session is read once for each state of
-// its content; running again changes nothing. The clock is a parameter.
+// Contract: it never works on a request's path, and it never lets a lesson in: what it proposes is
+// quarantined until a person approves it, or goes to a measured trial where the operator asked for
+// that (Gate). A session is read once for each state of its content; running again changes nothing.
+// The clock is a parameter.
 //
-// Hazard: a session holds names, secrets and whatever somebody wanted a model to read. The rules write sentences of their own
-// and take from a session only words that are public: of a tool, of an error vocabulary, of a command. A model's words pass
-// the redactor and the bank's checks before anybody sees them.
+// Hazard: a session holds names, secrets and whatever somebody wanted a model to read. The rules
+// write sentences of their own and take from a session only words that are public: of a tool, of an
+// error vocabulary, of a command. A model's words pass the redactor and the bank's checks before
+// anybody sees them.
 package distill

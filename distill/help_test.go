@@ -60,7 +60,8 @@ func newBench(t *testing.T) *bench {
 
 func (b *bench) clock() time.Time { return b.now }
 
-// session keeps a conversation. The same name again with more in it is the same session that went on.
+// session keeps a conversation. The same name again with more in it is the same session that went
+// on.
 func (b *bench) session(name string, events ...event) session.ID {
 	b.Helper()
 	return b.of("default", name, nil, events...)

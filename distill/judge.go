@@ -7,14 +7,15 @@ import (
 	"precept/lesson"
 )
 
-// Judge reads a session for what can be learned from it. It may be asked by several goroutines at once.
+// Judge reads a session for what can be learned from it. It may be asked by several goroutines at
+// once.
 type Judge interface {
 	Name() string // of the kind and model, as it is noted
 	Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error)
 }
 
-// Opinions are what a judge thinks that lessons in force did in a run, by slug: followed, ignored, irrelevant or contradicted. They
-// are opinions: no effect and no counter knows them.
+// Opinions are what a judge thinks that lessons in force did in a run, by slug: followed, ignored,
+// irrelevant or contradicted. They are opinions: no effect and no counter knows them.
 type Opinions map[string]string
 
 // Judgement is a judge's answer.
@@ -39,8 +40,8 @@ func (b *Budget) cost(u Usage) float64 {
 	return (float64(u.Input)*b.PerInput + float64(u.Output)*b.PerOut) / 1e6
 }
 
-// spent says why no more may be asked, "" while it may. Each of the questions that are open is taken to cost what the answered
-// ones did on average.
+// spent says why no more may be asked, "" while it may. Each of the questions that are open is
+// taken to cost what the answered ones did on average.
 func (b *Budget) spent(s *Summary, open int) string {
 	share := 1.0
 	if n := s.Judged + s.Failed; n > 0 {
@@ -55,5 +56,6 @@ func (b *Budget) spent(s *Summary, open int) string {
 	return ""
 }
 
-// ErrUnusable says that a judge's answer cannot be used: the session is passed over, and read again next time.
+// ErrUnusable says that a judge's answer cannot be used: the session is passed over, and read again
+// next time.
 var ErrUnusable = errors.New("the judge's answer cannot be used")

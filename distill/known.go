@@ -10,8 +10,9 @@ import (
 //go:embed known.json
 var knownText []byte
 
-// known is a failure that is the same everywhere: its words belong to a public program, and what helps is known. A lesson comes
-// of it only where sessions met the failure; what is known here is how to say it.
+// known is a failure that is the same everywhere: its words belong to a public program, and what
+// helps is known. A lesson comes of it only where sessions met the failure; what is known here is
+// how to say it.
 type known struct {
 	Slug   string   `json:"slug"`
 	Title  string   `json:"title"`
@@ -20,7 +21,8 @@ type known struct {
 	Fires  []string `json:"fires_on"` // what the lesson fires on
 }
 
-// knownFailures lists them; the first that fits is taken, so what is special stands before what is general.
+// knownFailures lists them; the first that fits is taken, so what is special stands before what is
+// general.
 func knownFailures() ([]known, error) {
 	var list []known
 	if err := json.Unmarshal(knownText, &list); err != nil {

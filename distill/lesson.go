@@ -12,8 +12,8 @@ import (
 // source is what a lesson of the distiller says it comes from.
 const source = "distill"
 
-// lesson is the file that a draft becomes. Nothing in it depends on how often it was seen: a text that is approved stays the
-// text that was approved while its evidence grows.
+// lesson is the file that a draft becomes. Nothing in it depends on how often it was seen: a text
+// that is approved stays the text that was approved while its evidence grows.
 func (d *Draft) lesson(tenant string) *lesson.Lesson {
 	slug := d.Slug
 	if tenant != "default" && tenant != "" { // two tenants may learn the same, and must not learn of each other

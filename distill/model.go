@@ -61,7 +61,8 @@ func lessonSchema() object {
 	})}})
 }
 
-// Judge implements Judge, in the order of AIP-11: the lessons in force first, then the outcome, then candidates.
+// Judge implements Judge, in the order of AIP-11: the lessons in force first, then the outcome,
+// then candidates.
 func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson) (Judgement, error) {
 	var j Judgement
 	run := "<run>\n" + show(s) + "\n</run>"
@@ -123,8 +124,8 @@ type candidate struct {
 	Words   []string `json:"keywords"`
 }
 
-// draftsOf takes at most three candidates of a run, of an unresolved one at most one, as a caution. The slug is made here: a
-// model's would be a road to another lesson's name.
+// draftsOf takes at most three candidates of a run, of an unresolved one at most one, as a caution.
+// The slug is made here: a model's would be a road to another lesson's name.
 func draftsOf(list []candidate, outcome string) []Draft {
 	limit := maxLessons
 	if outcome == "unresolved" {
@@ -171,8 +172,8 @@ func clean(list []string, n int) []string {
 	return out
 }
 
-// show is a run as a judge sees it: no system messages, none of our blocks, long texts cut in the middle, of a long run the
-// beginning and the end.
+// show is a run as a judge sees it: no system messages, none of our blocks, long texts cut in the
+// middle, of a long run the beginning and the end.
 func show(s *Session) string {
 	var parts []string
 	for _, e := range s.Content.Events() {

@@ -113,7 +113,8 @@ func oneRun(b *bench) {
 	b.session("one", event{say: "system: SECRET-SYSTEM-PROMPT"}, user("Run the benchmark. Lessons from past experience:\n- [x] INSERTED\nEnd of lessons.\n\nNow."), call("bash", `{"command":"make bench"}`, "ok 12ms"))
 }
 
-// The order of AIP-11, structured output, temperature 0, and nothing of system prompts or of our own blocks.
+// The order of AIP-11, structured output, temperature 0, and nothing of system prompts or of our
+// own blocks.
 func TestModelJudges(t *testing.T) {
 	b := newBench(t)
 	put(t, b, "old-advice")
@@ -161,7 +162,8 @@ func put(t *testing.T, b *bench, slug string) {
 	}
 }
 
-// A judge that misbehaves costs a session at most, and gets nothing in that a person would not want to see.
+// A judge that misbehaves costs a session at most, and gets nothing in that a person would not want
+// to see.
 func TestJudgesThatMisbehave(t *testing.T) {
 	good := routine("failure", goodLesson)
 	lessons := func(text string) func(int, asked) (int, map[string]string, string) {
@@ -304,7 +306,8 @@ func TestOutcomes(t *testing.T) {
 	}
 }
 
-// A run on which the judge always breaks down does not keep the others from being read; a judge that is down is told.
+// A run on which the judge always breaks down does not keep the others from being read; a judge
+// that is down is told.
 func TestPoisonedRun(t *testing.T) {
 	b := newBench(t)
 	for _, words := range []string{"One thing", "THE POISON", "Another thing"} {
@@ -330,7 +333,8 @@ func TestPoisonedRun(t *testing.T) {
 	}
 }
 
-// Two lessons that sound alike and fire on different things are kept apart, and stay apart when one is worded anew.
+// Two lessons that sound alike and fire on different things are kept apart, and stay apart when one
+// is worded anew.
 func TestKeptApart(t *testing.T) {
 	b := newBench(t)
 	titles := []string{"Warm the disk cache before you measure.", "Warm the query cache before you measure.", "Warm the query cache before you measure it."}

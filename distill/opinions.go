@@ -11,14 +11,16 @@ import (
 	"precept/report"
 )
 
-// opinionNotes begins the keys of the tenant's notes that hold the sums of opinions, one for each text of a lesson. They are
-// kept summed, since a report cannot read the marks of a million sessions.
+// opinionNotes begins the keys of the tenant's notes that hold the sums of opinions, one for each
+// text of a lesson. They are kept summed, since a report cannot read the marks of a million
+// sessions.
 const opinionNotes = "opinion|"
 
 // textNames is the text that each slug stood for (report.TextOf).
 type textNames map[string]string
 
-// textOf names the text that was in force; sessions of which only the slug is known had what the bank has.
+// textOf names the text that was in force; sessions of which only the slug is known had what the
+// bank has.
 func textOf(arm bandit.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
@@ -53,7 +55,8 @@ type sums struct {
 	changed map[string]bool // since they were written down
 }
 
-// recount takes back what a session's last reading said, and counts what the new one says: a session that went on counts once.
+// recount takes back what a session's last reading said, and counts what the new one says: a
+// session that went on counts once.
 func (s *sums) recount(last, next *mark) {
 	s.count(last, -1)
 	s.count(next, 1)

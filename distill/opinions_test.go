@@ -9,8 +9,8 @@ import (
 	"precept/sample"
 )
 
-// Opinions are summed by the text that was in force; a session that went on and is judged otherwise counts once, and a dry run
-// counts nothing.
+// Opinions are summed by the text that was in force; a session that went on and is judged otherwise
+// counts once, and a dry run counts nothing.
 func TestOpinionsAreSummed(t *testing.T) {
 	b := newBench(t)
 	put(t, b, "old-advice")

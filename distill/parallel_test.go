@@ -11,8 +11,9 @@ import (
 	"precept/distill"
 )
 
-// A judge reads several sessions at a time, never more than it may, and what is learned is what one after the other would have
-// brought: a later session's lesson does not come before that of an earlier one, however fast the answer is.
+// A judge reads several sessions at a time, never more than it may, and what is learned is what one
+// after the other would have brought: a later session's lesson does not come before that of an
+// earlier one, however fast the answer is.
 func TestSeveralAtATime(t *testing.T) {
 	run := func(parallel int) (distill.Summary, []string, int) {
 		b := newBench(t)
@@ -64,7 +65,8 @@ func TestSeveralAtATime(t *testing.T) {
 	equal(t, "summary", four, one)
 }
 
-// What is being read when the budget ends is paid and kept; a judge that ends the run leaves no question behind.
+// What is being read when the budget ends is paid and kept; a judge that ends the run leaves no
+// question behind.
 func TestSeveralAndABudget(t *testing.T) {
 	b := newBench(t)
 	for i := range 20 {

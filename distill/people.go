@@ -14,7 +14,8 @@ const (
 	fixOption  = "option"  // a person said which option a command wants
 )
 
-// taught reads what people refused and corrected. Only commands that everybody knows are named: what a person said is theirs.
+// taught reads what people refused and corrected. Only commands that everybody knows are named:
+// what a person said is theirs.
 func (r *reading) taught() []*met {
 	var out []*met
 	add := func(c Case, f Fix) {

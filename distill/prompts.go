@@ -24,7 +24,8 @@ func (p *Prompts) files() map[string]*string {
 // maxPrompt bounds a prompt file, in bytes.
 const maxPrompt = 64 << 10
 
-// LoadPrompts reads the prompts of a directory; a file that is not there, or a directory of "", leaves the default.
+// LoadPrompts reads the prompts of a directory; a file that is not there, or a directory of "",
+// leaves the default.
 func LoadPrompts(dir string) (Prompts, error) {
 	var p Prompts
 	for name, to := range p.files() {
@@ -54,7 +55,8 @@ func LoadPrompts(dir string) (Prompts, error) {
 	return p, nil
 }
 
-// PrintPrompts writes the default prompts into a directory, where a person can read and change them. What is there already stays.
+// PrintPrompts writes the default prompts into a directory, where a person can read and change
+// them. What is there already stays.
 func PrintPrompts(dir string) error {
 	if err := os.MkdirAll(dir, 0o750); err != nil {
 		return err

@@ -18,8 +18,8 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// tested tries the draft's error patterns: each must fire on the errors that it came from, and must not fire on those of other
-// tools. What fails is left out; a draft without a trigger is none.
+// tested tries the draft's error patterns: each must fire on the errors that it came from, and must
+// not fire on those of other tools. What fails is left out; a draft without a trigger is none.
 func (w *work) tested(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
@@ -29,7 +29,8 @@ func (w *work) tested(d *Draft) bool {
 	return len(d.Errors)+len(d.Keywords) > 0
 }
 
-// Other errors that a trigger may fire on by mistake: this share of the kinds that were met, and some in any case.
+// Other errors that a trigger may fire on by mistake: this share of the kinds that were met, and
+// some in any case.
 const (
 	strayShare = 0.03
 	strayFree  = 3
@@ -166,8 +167,8 @@ func (w *work) replace(l *lesson.Lesson) {
 	w.book = w.book.With(append(slices.DeleteFunc(w.book.Lessons(), func(o *lesson.Lesson) bool { return o.Slug == l.Slug }), l))
 }
 
-// admit starts the trial of a lesson of the distiller's that waits, when a second sighting came and the gate is automatic. What
-// a person has decided about it stays decided.
+// admit starts the trial of a lesson of the distiller's that waits, when a second sighting came and
+// the gate is automatic. What a person has decided about it stays decided.
 func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson.Lesson, error) {
 	if !w.o.Auto || l.State != lesson.Quarantined || l.Approval.Source != source || !l.Approval.At.IsZero() || !independent(refs) {
 		return l, nil
@@ -190,11 +191,12 @@ func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson
 // AutoGate is who lets a lesson into a trial where no person does.
 const AutoGate = "gate: auto"
 
-// autoPlan is the trial that such a lesson gets: one look after so many picks, of which half are withheld.
+// autoPlan is the trial that such a lesson gets: one look after so many picks, of which half are
+// withheld.
 func autoPlan() lesson.TrialPlan { return lesson.TrialPlan{Epsilon: 0.5, Picks: 400} }
 
-// sightings are the sessions in which a lesson was seen, with what tells whether they hang on each other, which a lesson's file
-// does not hold.
+// sightings are the sessions in which a lesson was seen, with what tells whether they hang on each
+// other, which a lesson's file does not hold.
 func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, error) {
 	key := "refs|" + slug
 	var list []Ref
@@ -216,7 +218,8 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	return list, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: data})
 }
 
-// related compares two lessons. That two are to be kept apart is remembered, so that no later wording merges them.
+// related compares two lessons. That two are to be kept apart is remembered, so that no later
+// wording merges them.
 func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error) {
 	kind := compareLessons(l, old)
 	if kind == unrelated || l.Slug == old.Slug {

@@ -33,7 +33,8 @@ type group struct {
 	seen  int
 }
 
-// drafts turns cases into lessons. Silence is fine: what cannot be said without a session's own words is not said.
+// drafts turns cases into lessons. Silence is fine: what cannot be said without a session's own
+// words is not said.
 func drafts(cases []*Case, list []known) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	groups := map[string]*group{}
@@ -104,7 +105,8 @@ func (d *Draft) merge(o *Draft) {
 	}
 }
 
-// suspicious says whether an error reads like orders to a model: then somebody wants it in a lesson.
+// suspicious says whether an error reads like orders to a model: then somebody wants it in a
+// lesson.
 func suspicious(c *Case) bool {
 	l := &lesson.Lesson{Title: c.Show, Advice: strings.Join(c.Phrases, "\n")}
 	return len(lesson.Suspicious(l)) > 0

@@ -154,7 +154,8 @@ func toolOf(events []event) string {
 	return ""
 }
 
-// One error in many sessions is one lesson whose evidence grows; the text stays, so that an approval holds.
+// One error in many sessions is one lesson whose evidence grows; the text stays, so that an
+// approval holds.
 func TestOneErrorOneLesson(t *testing.T) {
 	b := newBench(t)
 	var hash string
@@ -215,7 +216,8 @@ func TestDryRunAndRejected(t *testing.T) {
 	}
 }
 
-// With gate: auto two sessions that do not hang on each other start a trial; one task given twice is one sighting.
+// With gate: auto two sessions that do not hang on each other start a trial; one task given twice
+// is one sighting.
 func TestGate(t *testing.T) {
 	stars := func(task string) []event {
 		return []event{user(task), call("find_hotels", `{"stars":"four"}`, `{"error":"stars must be an integer: four"}`), call("find_hotels", `{"stars":"4"}`, `{"hotels":[]}`)}

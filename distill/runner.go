@@ -21,7 +21,8 @@ type Source interface {
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 }
 
-// Notes is what the distiller keeps: what it has read, the kinds of failures it knows, and who is at work.
+// Notes is what the distiller keeps: what it has read, the kinds of failures it knows, and who is
+// at work.
 type Notes interface {
 	Mark(ctx context.Context, tenant string, id session.ID) ([]byte, error)
 	Note(ctx context.Context, tenant, key string) ([]byte, error)
@@ -83,8 +84,9 @@ func New(o Options) (*Distiller, error) {
 	return &Distiller{o: o, known: list}, nil
 }
 
-// Once reads what is new, of every tenant that is asked for, and proposes what can be learned from it. What one session does
-// wrong stops no other; an error is the store's, the bank's or the context's.
+// Once reads what is new, of every tenant that is asked for, and proposes what can be learned from
+// it. What one session does wrong stops no other; an error is the store's, the bank's or the
+// context's.
 func (d *Distiller) Once(ctx context.Context) (Summary, error) {
 	sum := Summary{Refused: map[string]int{}}
 	tenants := []string{d.o.Tenant}

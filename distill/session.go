@@ -21,8 +21,9 @@ type Ref struct {
 	Run     string `json:"run,omitempty"`   // the run that it belongs to
 }
 
-// apart says whether two sessions are independent sightings: not the same one, and not the same task given to the same agent on
-// the same day, as a retry or an attack from one place would be. Those of one run hang on each other.
+// apart says whether two sessions are independent sightings: not the same one, and not the same
+// task given to the same agent on the same day, as a retry or an attack from one place would be.
+// Those of one run hang on each other.
 func (r Ref) apart(o Ref) bool {
 	if r.Session == o.Session || r.Run != "" && r.Run == o.Run {
 		return false
@@ -128,8 +129,9 @@ func firstWords(words string) string {
 	return hex.EncodeToString(sum[:6])
 }
 
-// blockEnds are the first and the last line of what precept itself inserts, which is no experience of the session. The
-// proxy keeps it out of exchanges; a transcript that was recorded beyond it may hold it.
+// blockEnds are the first and the last line of what precept itself inserts, which is no experience
+// of the session. The proxy keeps it out of exchanges; a transcript that was recorded beyond it may
+// hold it.
 func blockEnds() [][2]string {
 	return [][2]string{
 		{"Lessons from past experience:\n", "\nEnd of lessons."},

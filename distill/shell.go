@@ -6,7 +6,8 @@ import (
 	"sync"
 )
 
-// shellCall is a command line, taken apart as far as rules need it: they compare commands, they never run any.
+// shellCall is a command line, taken apart as far as rules need it: they compare commands, they
+// never run any.
 type shellCall struct {
 	line     string
 	commands []command
@@ -215,7 +216,8 @@ func isFlag(f string) bool {
 	return strings.Trim(f, "-") != ""
 }
 
-// main is the command that the line is about: the last one that is not only there to show or to go somewhere.
+// main is the command that the line is about: the last one that is not only there to show or to go
+// somewhere.
 func (s *shellCall) main() *command {
 	for i := range s.commands {
 		c := &s.commands[i]

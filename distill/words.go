@@ -12,8 +12,8 @@ import (
 //go:embed vocabulary.txt
 var vocabularyText string
 
-// vocabulary are the words that error messages of programs and services are made of. They say nothing of anybody: everything
-// else in a message may be a name.
+// vocabulary are the words that error messages of programs and services are made of. They say
+// nothing of anybody: everything else in a message may be a name.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var vocabulary = sync.OnceValue(func() map[string]bool {
@@ -32,8 +32,8 @@ type said struct {
 	words  int    // of the phrase
 }
 
-// message finds the stable part of a failed result. public are further words that are nobody's (of the tool and its parameters), own
-// words that the call itself sent.
+// message finds the stable part of a failed result. public are further words that are nobody's (of
+// the tool and its parameters), own words that the call itself sent.
 func message(text string, public, own map[string]bool) (best said) {
 	lines := strings.Split(detect.Signature(text), "\n")
 	rank := -1
@@ -42,7 +42,8 @@ func message(text string, public, own map[string]bool) (best said) {
 			l = l[:240]
 		}
 		s, special := stable(l, public, own)
-		// The exception that ends a traceback says more than the line before it; otherwise the first line says most.
+		// The exception that ends a traceback says more than the line before it; otherwise the
+		// first line says most.
 		r := min(s.words, 6)*4 - i
 		if special {
 			r += 10
@@ -155,7 +156,8 @@ func display(tokens []string, phrase string) string {
 	return strings.TrimLeft(text, " …")
 }
 
-// tokenLength is the length of the word at the beginning of a text; what stands in quotes or brackets is one word.
+// tokenLength is the length of the word at the beginning of a text; what stands in quotes or
+// brackets is one word.
 func tokenLength(s string) int {
 	pairs := map[byte]byte{'\'': '\'', '"': '"', '`': '`', '[': ']', '<': '>', '{': '}'}
 	if c, ok := pairs[s[0]]; ok {
@@ -272,7 +274,8 @@ func sent(a *arguments) map[string]bool {
 	return out
 }
 
-// publicWords are the words of a call that are the tool's own: its name, its parameters, and the parts of both.
+// publicWords are the words of a call that are the tool's own: its name, its parameters, and the
+// parts of both.
 func publicWords(s *step) map[string]bool {
 	out := map[string]bool{}
 	add := func(n string) {

@@ -173,8 +173,8 @@ func (w *work) read(s *Session, m *mark) {
 	}
 }
 
-// note adds what a session says to a case. A session that is read again because it went on counts once, and what is new in it
-// once, too.
+// note adds what a session says to a case. A session that is read again because it went on counts
+// once, and what is new in it once, too.
 func (w *work) note(c *Case, m *mark) {
 	first := m.adds(c.Key)
 	fixes := c.Fixes[:0:0]
@@ -214,7 +214,8 @@ func (m *mark) adds(key string) bool {
 	return true
 }
 
-// maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones finds it full.
+// maxCases bounds the kinds of failures that are kept of a tenant. Somebody who makes up new ones
+// finds it full.
 const maxCases = 5000
 
 // flush writes down what was read, and makes the claim last.
@@ -252,7 +253,8 @@ func (w *work) flush(ctx context.Context) error {
 	return nil
 }
 
-// conclude proposes what the rules learned: the lessons of those cases that have grown since they were proposed last.
+// conclude proposes what the rules learned: the lessons of those cases that have grown since they
+// were proposed last.
 func (w *work) conclude(ctx context.Context) error {
 	if w.o.Judge != nil {
 		return nil

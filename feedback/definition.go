@@ -7,15 +7,17 @@ import (
 	"time"
 )
 
-// Definition is what a session's reward is: which tiers count, whether what users say in their own words does, and at which
-// age a session closes. Rewards under different definitions cannot be compared; their counters are kept apart.
+// Definition is what a session's reward is: which tiers count, whether what users say in their own
+// words does, and at which age a session closes. Rewards under different definitions cannot be
+// compared; their counters are kept apart.
 type Definition struct {
 	Tiers      []int // nil: all
 	Sentiment  bool
 	CloseAfter time.Duration
 }
 
-// DefaultDefinition is what rewards are where nobody says otherwise, and of what counters are that name no definition.
+// DefaultDefinition is what rewards are where nobody says otherwise, and of what counters are that
+// name no definition.
 const DefaultDefinition = "user>verifier>implicit@24h0m0s"
 
 // names are the tiers in words, the highest first.

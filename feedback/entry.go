@@ -39,7 +39,8 @@ const (
 	LabelPoor       = "poor"
 )
 
-// Entry is one feedback of a session, as stored. Tier is fixed when it is taken in: 1 user, 2 verifier (system), 3 implicit.
+// Entry is one feedback of a session, as stored. Tier is fixed when it is taken in: 1 user, 2
+// verifier (system), 3 implicit.
 type Entry struct {
 	ID         string          `json:"id"`     // idempotency key, ours when none was given
 	At         time.Time       `json:"at"`     // when it was received
@@ -58,7 +59,8 @@ type Entry struct {
 	Hash       string          `json:"hash,omitempty"` // of the content, see ContentHash; breaks ties between entries of one id and one time
 }
 
-// ContentHash is a hash over everything that the entry says, the time included, Hash itself not: 32 hex digits.
+// ContentHash is a hash over everything that the entry says, the time included, Hash itself not: 32
+// hex digits.
 func (e *Entry) ContentHash() string {
 	h := sha256.New()
 	for _, s := range []string{
@@ -82,7 +84,8 @@ type Post struct {
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
 }
 
-// Take completes a checked post: the time it was received, an id where the sender gave none (made by newID), the hash.
+// Take completes a checked post: the time it was received, an id where the sender gave none (made
+// by newID), the hash.
 func (p Post) Take(at time.Time, newID func() string) Post {
 	p.At = at
 	if p.ID == "" {
@@ -92,8 +95,8 @@ func (p Post) Take(at time.Time, newID func() string) Post {
 	return p
 }
 
-// Implicit makes an entry of what was read in the traffic. Its id follows from the session, the turn and the rule, so that a
-// turn that is seen again says nothing new.
+// Implicit makes an entry of what was read in the traffic. Its id follows from the session, the
+// turn and the rule, so that a turn that is seen again says nothing new.
 func Implicit(session string, turn int, tier int, kind, rule string, at time.Time) Entry {
 	source := SourceImplicit
 	if tier == TierVerifier {
@@ -107,8 +110,9 @@ func Implicit(session string, turn int, tier int, kind, rule string, at time.Tim
 	return e
 }
 
-// OfMember is what an entry of a member says to its unit's reward: the score and its weight, and nothing of what was written. Entries
-// of several members differ by their ids, and each member is a rater of its own.
+// OfMember is what an entry of a member says to its unit's reward: the score and its weight, and
+// nothing of what was written. Entries of several members differ by their ids, and each member is a
+// rater of its own.
 func (e *Entry) OfMember(member string) Entry {
 	out := Entry{At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Tier: e.Tier, Label: e.Label, Rule: e.Rule, Via: member}
 	if e.Rater != "" {
@@ -135,8 +139,8 @@ func shortHash(parts ...string) string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// ScoreOf is the reward that a type stands for: approval 1, correction 0.5, rejection 0. A score stands for itself; for it
-// and for unknown types ScoreOf says 0.
+// ScoreOf is the reward that a type stands for: approval 1, correction 0.5, rejection 0. A score
+// stands for itself; for it and for unknown types ScoreOf says 0.
 func ScoreOf(kind string) float64 {
 	switch kind {
 	case TypeApproval:

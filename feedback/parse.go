@@ -21,9 +21,10 @@ const (
 // keys are the keys of a post, in the order of the documentation.
 const keys = "id session_id run_id request_id response_id sample_id source type score quality_label comment correction rater details"
 
-// Parse reads one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores outside [0,1] are errors
-// that say what to do; in bulk each entry has its own error, posts[i] and errs[i] belong to the i-th entry, and a bad entry
-// refuses itself alone. err is set when the body is not to be read at all, and for a single post that was refused.
+// Parse reads one object or an array (bulk). Unknown keys, missing or ambiguous targets and scores
+// outside [0,1] are errors that say what to do; in bulk each entry has its own error, posts[i] and
+// errs[i] belong to the i-th entry, and a bad entry refuses itself alone. err is set when the body
+// is not to be read at all, and for a single post that was refused.
 func Parse(body []byte) (posts []Post, errs []error, bulk bool, err error) {
 	body = bytes.TrimSpace(body)
 	switch {
@@ -121,7 +122,8 @@ func (p *Post) target() error {
 	return fmt.Errorf("%s are given; give exactly one of them", strings.Join(named, " and "))
 }
 
-// worth fixes type and score: a type stands for its score, a score for itself, a quality label alone for a score.
+// worth fixes type and score: a type stands for its score, a score for itself, a quality label
+// alone for a score.
 func (p *Post) worth(score float64, scored bool) error {
 	switch {
 	case p.Type == TypeScore && !scored:

@@ -12,9 +12,10 @@ type Outcome struct {
 	OK     bool // false: nobody told
 }
 
-// Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the highest tier present among
-// tiers wins; inside a tier the mean over raters, the latest of one rater. Each member of a unit is rated by itself: what a rater says
-// of one does not replace what it says of another. No tiers given: all three count.
+// Reward folds a set of entries: union by id (same id: the latest by time, then by hash), the
+// highest tier present among tiers wins; inside a tier the mean over raters, the latest of one
+// rater. Each member of a unit is rated by itself: what a rater says of one does not replace what
+// it says of another. No tiers given: all three count.
 func Reward(entries []Entry, tiers []int) Outcome {
 	top, byRater := decisive(entries, tiers)
 	if top == 0 {
@@ -67,8 +68,8 @@ func later(a, b Entry) bool {
 	return a.tie() > b.tie()
 }
 
-// tie is the content hash, computed where the entry came without one. The id comes behind it, for entries of one rater
-// whose hash was set by somebody else.
+// tie is the content hash, computed where the entry came without one. The id comes behind it, for
+// entries of one rater whose hash was set by somebody else.
 func (e *Entry) tie() string {
 	if e.Hash != "" {
 		return e.Hash + e.ID

@@ -1,8 +1,9 @@
 // Package file replaces files in one step and locks them against other processes.
 //
-// Contract: whoever reads a file that [Write] or [Replace] writes sees the old bytes or the new ones, never half of them, also
-// after a crash; where the write fails, the old ones stay and nothing else is left behind. A lock ends with its process, however
-// that ends: no stale lock is ever to be removed.
+// Contract: whoever reads a file that [Write] or [Replace] writes sees the old bytes or the new
+// ones, never half of them, also after a crash; where the write fails, the old ones stay and
+// nothing else is left behind. A lock ends with its process, however that ends: no stale lock is
+// ever to be removed.
 package file
 
 import (
@@ -29,8 +30,9 @@ func Write(path string, mode fs.FileMode, parts ...[]byte) error {
 	})
 }
 
-// Replace puts what write writes into the place of a file, with that mode and, where this process may, with the owner of the file
-// that was there: root must not take a file from its user. Missing folders are made, for the owner alone where the mode is.
+// Replace puts what write writes into the place of a file, with that mode and, where this process
+// may, with the owner of the file that was there: root must not take a file from its user. Missing
+// folders are made, for the owner alone where the mode is.
 func Replace(path string, mode fs.FileMode, write func(io.Writer) error) (err error) {
 	defer func() {
 		if err != nil {

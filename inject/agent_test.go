@@ -205,7 +205,8 @@ func (a *agent) items2() []obj {
 	return list
 }
 
-// seen is the list of a body as a cache of prefixes compares it: text parts joined, what agents move dropped.
+// seen is the list of a body as a cache of prefixes compares it: text parts joined, what agents
+// move dropped.
 func seen(t tb, body []byte) []string {
 	t.Helper()
 	var b struct {
@@ -292,7 +293,8 @@ func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *ru
 	}
 }
 
-// send makes a turn of the history as it stands, and checks that what the upstream saw before is its prefix.
+// send makes a turn of the history as it stands, and checks that what the upstream saw before is
+// its prefix.
 func (r *run) send() Plan {
 	r.t.Helper()
 	p := r.sendBody(r.a.body())

@@ -5,8 +5,9 @@ import (
 	"precept/writ"
 )
 
-// answers inserts what became of the agent's /lesson commands, at the top of what is new: the user's message, else the first tool
-// result. It is no lesson and has no coin: sessions of both arms get it alike. Where nothing new can hold it, it waits.
+// answers inserts what became of the agent's /lesson commands, at the top of what is new: the
+// user's message, else the first tool result. It is no lesson and has no coin: sessions of both
+// arms get it alike. Where nothing new can hold it, it waits.
 func (w *work) answers() {
 	tell := w.in.cfg.Writ && !w.rec.WritTold
 	if len(w.rec.Answers) == 0 && !tell {

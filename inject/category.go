@@ -7,8 +7,9 @@ import (
 	"precept/wire"
 )
 
-// category is what is known of a session before anything random: agent, model family, length band of the first message.
-// The baseline of a session's reward is taken from its category; it must not depend on anything that a lesson can change.
+// category is what is known of a session before anything random: agent, model family, length band
+// of the first message. The baseline of a session's reward is taken from its category; it must not
+// depend on anything that a lesson can change.
 func category(rec *session.Record, req *wire.Request) string {
 	n := 0
 	for _, w := range req.NewWords() {

@@ -51,8 +51,8 @@ func chainBook(slugs ...string) *lesson.Book {
 	return lesson.NewBook(all)
 }
 
-// TestChainedProxies: two precepts with the same lessons, one behind the other, insert each lesson once, over turns; lessons
-// that only the second one has are inserted by it.
+// TestChainedProxies: two precepts with the same lessons, one behind the other, insert each lesson
+// once, over turns; lessons that only the second one has are inserted by it.
 func TestChainedProxies(t *testing.T) {
 	result := `make: *** No rule to make target 'x'.  Stop.\nExit code 2`
 	bodies := map[wire.Dialect][]string{

@@ -34,7 +34,8 @@ func many(n int, piece string) string {
 	return b.String()
 }
 
-// calls is a request with n calls and their results, in one answer or one after the other, whose ids are written by id.
+// calls is a request with n calls and their results, in one answer or one after the other, whose
+// ids are written by id.
 func calls(d wire.Dialect, n int, id string, alone bool) string {
 	call, result := `{"id":"`+id+`","type":"function","function":{"name":"sh","arguments":"{\"command\":\"make %d\"}"}}`, `{"role":"tool","tool_call_id":"`+id+`","content":"make: *** [all] Error 2\nboom"}`
 	before, open, end := `{"role":"user","content":"go"}`, `{"role":"assistant","tool_calls":[`, `]}`
@@ -134,7 +135,8 @@ func newTurns() turns {
 	}
 }
 
-// work does everything that a request costs, twice: it is seen for the first time, and again with its history known.
+// work does everything that a request costs, twice: it is seen for the first time, and again with
+// its history known.
 func (w turns) work(t testing.TB, d wire.Dialect, body []byte) {
 	t.Helper()
 	now := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
@@ -181,8 +183,9 @@ func (w turns) best(t testing.TB, s shape, n int) time.Duration {
 	return least
 }
 
-// TestCostIsLinear: a request four times as long costs four times as much, not sixteen. Twice that is allowed for caches and
-// neighbours, with 5 ms for the scheduler, and other measurements before it is called a failure.
+// TestCostIsLinear: a request four times as long costs four times as much, not sixteen. Twice that
+// is allowed for caches and neighbours, with 5 ms for the scheduler, and other measurements before
+// it is called a failure.
 func TestCostIsLinear(t *testing.T) {
 	const n, times, allowed = 1500, 4, 8
 	if testing.Short() {

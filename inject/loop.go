@@ -13,8 +13,9 @@ import (
 // maxLoops bounds how many loops of one session are remembered, and warned of.
 const maxLoops = 32
 
-// loops warns of calls that go round in circles, at the top of the newest result. The warning has a coin of its own, once
-// a session: its benefit is unproven too. A loop that is not warned of is remembered as well, so that it counts once.
+// loops warns of calls that go round in circles, at the top of the newest result. The warning has a
+// coin of its own, once a session: its benefit is unproven too. A loop that is not warned of is
+// remembered as well, so that it counts once.
 func (w *work) loops() {
 	state := &w.rec.Loops
 	for _, l := range w.detected(state) {
@@ -44,7 +45,8 @@ func (w *work) loops() {
 	}
 }
 
-// detected are the loops in what is new. Where the provider keeps the history, the detector's own memory stands for it.
+// detected are the loops in what is new. Where the provider keeps the history, the detector's own
+// memory stands for it.
 func (w *work) detected(state *session.LoopState) []detect.Loop {
 	mem := func(id string) (wire.Call, bool) {
 		c, ok := w.rec.Calls[id]

@@ -34,8 +34,8 @@ type found struct {
 	spot spot
 }
 
-// lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted: a lesson that fires
-// where no block can stand may fire again where one can.
+// lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted:
+// a lesson that fires where no block can stand may fire again where one can.
 func (w *work) lessons() {
 	if w.Book == nil || w.in.cfg.Bandit.K <= 0 || len(w.rec.Matched) >= maxMatched {
 		return
@@ -106,7 +106,8 @@ func elsewhere(req *wire.Request) map[string]bool {
 	return slugs
 }
 
-// query is what the turn shows to the matcher, and where blocks can go: by call id, "" for the user's words.
+// query is what the turn shows to the matcher, and where blocks can go: by call id, "" for the
+// user's words.
 func (w *work) query() (lesson.Query, map[string]spot) {
 	c := &w.Claim
 	q := lesson.Query{
@@ -151,7 +152,8 @@ func (w *work) query() (lesson.Query, map[string]spot) {
 	return q, spots
 }
 
-// call finds what a result answers: in the list, or, where the list holds outputs only, in what went by.
+// call finds what a result answers: in the list, or, where the list holds outputs only, in what
+// went by.
 func (w *work) call(id string) wire.Call {
 	if c, ok := w.Request.CallOf(id); ok {
 		return c
@@ -188,8 +190,9 @@ func (w *work) present(l *lesson.Lesson) Shown {
 
 func tokens(bytes int) int { return (bytes + 3) / 4 }
 
-// room is how many bytes the lessons picked now may take inside the budgets of a block and of the session. It decides whether a
-// line fits, and never how it reads. It must not depend on how a coin falls: so withheld picks use up room as well.
+// room is how many bytes the lessons picked now may take inside the budgets of a block and of the
+// session. It decides whether a line fits, and never how it reads. It must not depend on how a coin
+// falls: so withheld picks use up room as well.
 func (w *work) room(all []found) int {
 	left := min(w.in.cfg.BudgetBytes, 2*w.in.cfg.BudgetBytes-w.rec.BlockBytes) - w.frames(all)
 	if left <= 0 {

@@ -69,8 +69,8 @@ type Turn struct {
 	Now     time.Time
 }
 
-// Plan decides what is inserted into the main request of a turn. It begins the turn in the record, which the caller has
-// locked and holds for as long as it takes.
+// Plan decides what is inserted into the main request of a turn. It begins the turn in the record,
+// which the caller has locked and holds for as long as it takes.
 func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: rec.Begin(t.Request, t.Now)}
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
@@ -97,8 +97,8 @@ func (in *Injector) Plan(rec *session.Record, t Turn) Plan {
 	return p
 }
 
-// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment gets no lessons; what it had
-// before is repeated, where that is known.
+// idle says why nothing at all is inserted, old or new. A session that is no part of the experiment
+// gets no lessons; what it had before is repeated, where that is known.
 func (w *work) idle() string {
 	switch {
 	case w.rec.Refused:
@@ -111,7 +111,8 @@ func (w *work) idle() string {
 	return ""
 }
 
-// open freezes what is known of a session before anything in it is random; of a unit, of its first one.
+// open freezes what is known of a session before anything in it is random; of a unit, of its first
+// one.
 func (w *work) open() {
 	w.drawn(func(u *session.Record) {
 		first := w.rec.Turns == 1 && w.plan.Kind == session.NewTurn
@@ -136,15 +137,17 @@ func (w *work) drawn(use func(u *session.Record)) {
 	use(w.Unit)
 }
 
-// excluded says that nothing may be drawn for the session: it, or its unit, is no part of the experiment.
+// excluded says that nothing may be drawn for the session: it, or its unit, is no part of the
+// experiment.
 func (w *work) excluded() (yes bool) {
 	w.drawn(func(u *session.Record) { yes = u.Assignment.Excluded })
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.Doubted
 }
 
-// Refused tells that the upstream took the request only without what the plan had put into it. Nothing is inserted in
-// the session any more. It stays in the experiment, with its arms and its reward: only what was treated can be refused, and
-// a comparison that leaves such sessions out compares others with others (intention to treat).
+// Refused tells that the upstream took the request only without what the plan had put into it.
+// Nothing is inserted in the session any more. It stays in the experiment, with its arms and its
+// reward: only what was treated can be refused, and a comparison that leaves such sessions out
+// compares others with others (intention to treat).
 func (in *Injector) Refused(rec *session.Record) {
 	rec.Refused, rec.Dirty = true, true
 	rec.Assignment.Refused = true

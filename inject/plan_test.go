@@ -258,7 +258,8 @@ func TestExcludedGetsNothing(t *testing.T) {
 	}
 }
 
-// A session that is put out of the experiment keeps what it had, byte for byte, and gets nothing more.
+// A session that is put out of the experiment keeps what it had, byte for byte, and gets nothing
+// more.
 func TestExcludedKeepsWhatItHad(t *testing.T) {
 	r := newRun(t, plainChat, certain(), book(teach("a", "deploy", "x"), teach("b", "again", "y")), "s")
 	r.a.user("deploy", false)

@@ -7,8 +7,9 @@ import (
 	"precept/lesson"
 )
 
-// Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment: what a session sees of a
-// lesson follows from its arm alone. Where it is presented otherwise, it is another arm, which begins as an edited text does.
+// Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment:
+// what a session sees of a lesson follows from its arm alone. Where it is presented otherwise, it
+// is another arm, which begins as an edited text does.
 type Shown struct {
 	Arm     bandit.Arm
 	Caution bool
@@ -21,11 +22,11 @@ type publisher interface {
 	Published(k bandit.Arm) (better, worse float64)
 }
 
-// Present says how a lesson is presented at present. What its file claims about success is not believed; what the runtime counted
-// of it as advice is, when it can tell (p may be nil).
+// Present says how a lesson is presented at present. What its file claims about success is not
+// believed; what the runtime counted of it as advice is, when it can tell (p may be nil).
 //
-// The usual presentation (advice, or a caution when that is what the file is about, at its own length) has the bare arm. Whatever
-// differs stands behind it, so that no two treatments share one.
+// The usual presentation (advice, or a caution when that is what the file is about, at its own
+// length) has the bare arm. Whatever differs stands behind it, so that no two treatments share one.
 func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown {
 	budget := c.BudgetBytes
 	if budget <= 0 {
@@ -38,7 +39,8 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	if c.Placement == InSystem {
 		s.Arm += ".system"
 	}
-	// What else matched decides whether a line fits, and never how it reads: it is cut where it would not fit alone.
+	// What else matched decides whether a line fits, and never how it reads: it is cut where it
+	// would not fit alone.
 	own := line{Text: text}
 	if room := budget - c.Style.frame(); own.size(maxAdvice) > room {
 		s.limit = own.limit(room)
@@ -60,7 +62,8 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	return s
 }
 
-// Block is the text that a session gets of which this lesson is the only one, byte for byte; "" when not even its title fits.
+// Block is the text that a session gets of which this lesson is the only one, byte for byte; ""
+// when not even its title fits.
 func (c Config) Block(l *lesson.Lesson, text *lesson.Text, p publisher) string {
 	s := c.Present(l, text, p)
 	if s.limit < 0 {

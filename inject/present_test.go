@@ -24,8 +24,8 @@ func linesOf(block, slug string) string {
 	return strings.Join(out, "\n")
 }
 
-// One arm is one treatment: whatever else matched, however full the session is, a lesson that is injected reads the same. What
-// else matched decides whether it fits.
+// One arm is one treatment: whatever else matched, however full the session is, a lesson that is
+// injected reads the same. What else matched decides whether it fits.
 func TestWhatElseMatchedNeverChangesALine(t *testing.T) {
 	long := strings.Repeat("Read what it says before you go on. ", 30)
 	first, injected, missing := map[string]string{}, 0, 0
@@ -99,8 +99,8 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 	}
 }
 
-// A lesson that becomes a caution begins a new arm, with half of what was believed of the old one, and the session that has it as
-// advice keeps it so.
+// A lesson that becomes a caution begins a new arm, with half of what was believed of the old one,
+// and the session that has it as advice keeps it so.
 func TestACautionBeginsAnew(t *testing.T) {
 	c := bandit.NewCounters()
 	l := teach("a", "deploy", "x")

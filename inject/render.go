@@ -8,7 +8,8 @@ import (
 	"precept/lesson"
 )
 
-// The fixed parts of a block. They are golden-tested: a changed byte empties the prompt cache of every live session.
+// The fixed parts of a block. They are golden-tested: a changed byte empties the prompt cache of
+// every live session.
 const (
 	adviceHead   = "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	adviceEnd    = "End of lessons.\n\n"
@@ -48,7 +49,8 @@ func (l *line) size(limit int) int {
 	return n
 }
 
-// limit is how many bytes of advice leave the lesson inside size bytes; negative: not even its title fits.
+// limit is how many bytes of advice leave the lesson inside size bytes; negative: not even its
+// title fits.
 func (l *line) limit(size int) int {
 	if l.size(0) > size {
 		return -1
@@ -65,8 +67,8 @@ func (l *line) limit(size int) int {
 	return lo
 }
 
-// block renders lessons in the order of their slugs, cautions apart. Nothing in it counts, scores or dates: the text of
-// a lesson must be the same for every session that gets it.
+// block renders lessons in the order of their slugs, cautions apart. Nothing in it counts, scores
+// or dates: the text of a lesson must be the same for every session that gets it.
 func (s Style) block(lines []line) string {
 	lines = slices.Clone(lines)
 	slices.SortFunc(lines, func(a, b line) int { return cmp.Compare(a.Slug, b.Slug) })

@@ -26,8 +26,9 @@ func (w *work) replay() {
 	}
 }
 
-// Replay inserts what stands in a session into a request that is beside it and shows its history: its cached beginning is the same
-// then. Nothing is drawn, and the request is no turn. The caller has locked the record.
+// Replay inserts what stands in a session into a request that is beside it and shows its history:
+// its cached beginning is the same then. Nothing is drawn, and the request is no turn. The caller
+// has locked the record.
 func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 	p := Plan{Kind: session.Repeat}
 	w := work{in: in, rec: rec, Turn: t, plan: &p}
@@ -39,8 +40,9 @@ func (in *Injector) Replay(rec *session.Record, t Turn) Plan {
 	return p
 }
 
-// due says whether the block belongs into this request. Where the provider keeps the history it has the block, except
-// when the request that brought it is sent again. A full list brings back everything, wherever it was inserted.
+// due says whether the block belongs into this request. Where the provider keeps the history it has
+// the block, except when the request that brought it is sent again. A full list brings back
+// everything, wherever it was inserted.
 func (w *work) due(b *session.Block) bool {
 	if !w.Request.Delta {
 		return true
@@ -62,8 +64,9 @@ func (w *work) due(b *session.Block) bool {
 	return false
 }
 
-// find looks for the block's place. One that was gone is looked for only where it stood: a sub-agent that speaks under
-// the same name has another list, and each turn of it would else be searched to the end.
+// find looks for the block's place. One that was gone is looked for only where it stood: a
+// sub-agent that speaks under the same name has another list, and each turn of it would else be
+// searched to the end.
 func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	if b.Gone && b.Anchor.CallID == "" && b.Anchor.Role != wire.RoleSystem {
 		i := b.Anchor.Index
@@ -74,8 +77,9 @@ func (w *work) find(b *session.Block) (item, block int, ok bool) {
 	return w.Request.Find(b.Anchor)
 }
 
-// rewritten finds the place of a block before words that the agent writes anew in every turn, as one does that puts what it has retrieved
-// into its first message: everything else stands where it stood, and so does the block.
+// rewritten finds the place of a block before words that the agent writes anew in every turn, as
+// one does that puts what it has retrieved into its first message: everything else stands where it
+// stood, and so does the block.
 func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	i, req := b.Anchor.Index, w.Request
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
@@ -106,8 +110,8 @@ func (w *work) setGone(b *session.Block, gone bool) {
 // maxReapplied bounds how often lessons are inserted anew in one session.
 const maxReapplied = 16
 
-// reapply inserts the lessons anew that a compaction took away, at the newest user message, in the bytes that the
-// session was given: a lesson that was edited meanwhile is another lesson.
+// reapply inserts the lessons anew that a compaction took away, at the newest user message, in the
+// bytes that the session was given: a lesson that was edited meanwhile is another lesson.
 func (w *work) reapply() {
 	if w.Request.Delta {
 		return

@@ -9,9 +9,10 @@ import (
 	"precept/wire"
 )
 
-// task looks further for the words of a task when a session begins: a program may hand over a list that holds a call and its result
-// already, put a plan of its own behind the task, or say everything in the system prompt. The block then goes to what is new all the
-// same: what stands before it may be in the provider's cache.
+// task looks further for the words of a task when a session begins: a program may hand over a list
+// that holds a call and its result already, put a plan of its own behind the task, or say
+// everything in the system prompt. The block then goes to what is new all the same: what stands
+// before it may be in the provider's cache.
 func (w *work) task(q *lesson.Query, spots map[string]spot) {
 	var found []string
 	if w.Request.New() > 0 && w.wordless(q.Words) {
@@ -66,8 +67,8 @@ func (w *work) earlier() string {
 // maxEarlier is how many items before what is new are looked at for the task.
 const maxEarlier = 64
 
-// anywhere is a place for words that have none: at the top of a new result, or, in a list that is nothing but a system prompt, at its
-// end.
+// anywhere is a place for words that have none: at the top of a new result, or, in a list that is
+// nothing but a system prompt, at its end.
 func (w *work) anywhere() (spot, bool) {
 	for i := w.Request.New(); i < w.Request.End(); i++ {
 		for _, r := range w.Request.Item(i).Results {

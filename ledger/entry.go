@@ -34,7 +34,8 @@ const (
 	maxInput   = 8 << 20 // bytes of one entry as JSON
 )
 
-// Entry is one failure and what was learned from it, by the contract docs/contracts/record.schema.json.
+// Entry is one failure and what was learned from it, by the contract
+// docs/contracts/record.schema.json.
 type Entry struct {
 	IntentID   string `json:"intent_id"`
 	Type       string `json:"type"`
@@ -45,8 +46,8 @@ type Entry struct {
 	Rule       string `json:"rule"`
 }
 
-// Decode reads one entry as JSON, strictly: what is unknown, missing, twice there or out of bounds is refused, all of it at
-// once.
+// Decode reads one entry as JSON, strictly: what is unknown, missing, twice there or out of bounds
+// is refused, all of it at once.
 func Decode(r io.Reader) (Entry, error) {
 	raw, err := io.ReadAll(io.LimitReader(r, maxInput+1))
 	if err != nil {
@@ -164,17 +165,20 @@ func (e *Entry) Validate() error {
 	return errors.Join(faults...)
 }
 
-// folded is the entry as it is written: one line a field, without secrets, the error no longer than it may be.
+// folded is the entry as it is written: one line a field, without secrets, the error no longer than
+// it may be.
 func (e *Entry) folded() Entry {
 	redact := redact.New(true)
 	clean := func(s string) string { return line(redact.Text(s)) }
-	// A placeholder is numbered as it appears: what names the failure comes first, so that it is the same next time.
+	// A placeholder is numbered as it appears: what names the failure comes first, so that it is
+	// the same next time.
 	out := Entry{Type: e.Type, File: clean(e.File), Error: Summary(redact.Text(e.Error))}
 	out.IntentID, out.Cause, out.Resolution, out.Rule = clean(e.IntentID), clean(e.Cause), clean(e.Resolution), clean(e.Rule)
 	return out
 }
 
-// Summary is an error as an entry shows it: one line of at most 500 characters, and three dots where it was cut.
+// Summary is an error as an entry shows it: one line of at most 500 characters, and three dots
+// where it was cut.
 func Summary(text string) string {
 	s := line(text)
 	if utf8.RuneCountInString(s) <= MaxSummary {
@@ -234,8 +238,8 @@ func codeSpan(s string) string {
 	return fence + s + fence
 }
 
-// line folds a text that somebody else wrote to one line: no control, hidden or escape characters, white space folded, and
-// nothing that would hide the rest of the file from its readers.
+// line folds a text that somebody else wrote to one line: no control, hidden or escape characters,
+// white space folded, and nothing that would hide the rest of the file from its readers.
 func line(s string) string {
 	s = strings.Map(func(r rune) rune {
 		switch {

@@ -24,8 +24,9 @@ type Output struct {
 	Module string // the Go module there, "" for none: go test names packages, not files
 }
 
-// Failures reads the distinct failures out of an output, in the order in which they stand there. The tools are told by the
-// shape of what they print, not by the command: `make check` or `npm test` may run any of them.
+// Failures reads the distinct failures out of an output, in the order in which they stand there.
+// The tools are told by the shape of what they print, not by the command: `make check` or `npm
+// test` may run any of them.
 func Failures(o Output) []Failure {
 	r := &reading{Output: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
 	r.gotest()
@@ -60,7 +61,8 @@ func (r *reading) add(at int, f Failure) {
 	}
 }
 
-// distinct sorts the failures by their lines and drops those that are there already, as the ledger would.
+// distinct sorts the failures by their lines and drops those that are there already, as the ledger
+// would.
 func (r *reading) distinct() []Failure {
 	slices.SortStableFunc(r.found, func(a, b located) int { return cmp.Compare(a.at, b.at) })
 	seen := map[[2]string]bool{}

@@ -10,8 +10,8 @@ import (
 	"precept/ledger"
 )
 
-// The outputs are what the tools themselves printed, at their usual settings and some others; PRECEPT_GOLDEN=1 writes what
-// is read in them now, to be read by a person.
+// The outputs are what the tools themselves printed, at their usual settings and some others;
+// PRECEPT_GOLDEN=1 writes what is read in them now, to be read by a person.
 func TestFailures(t *testing.T) {
 	outputs, err := filepath.Glob("testdata/outputs/*.txt")
 	if err != nil || len(outputs) < 25 {

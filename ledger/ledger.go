@@ -17,7 +17,8 @@ import (
 // FileName is the ledger of a project.
 const FileName = "AGENT.md"
 
-// The times of a writer: how long it waits before it tries a second time, and for the other writers.
+// The times of a writer: how long it waits before it tries a second time, and for the other
+// writers.
 const (
 	retryAfter = 100 * time.Millisecond
 	lockWait   = 10 * time.Second
@@ -49,9 +50,10 @@ type Ledger struct {
 	Now  func() time.Time // the clock
 }
 
-// Record appends the entries that are not there yet, all in one step, and tells what became of each. Entries that do not
-// validate are the caller's fault and an error; a file that cannot be written is not: the work that failed must go on.
-// Then the results say so, the trace holds the entries, and untraced tells when even that was not possible.
+// Record appends the entries that are not there yet, all in one step, and tells what became of
+// each. Entries that do not validate are the caller's fault and an error; a file that cannot be
+// written is not: the work that failed must go on. Then the results say so, the trace holds the
+// entries, and untraced tells when even that was not possible.
 func (l *Ledger) Record(ctx context.Context, entries ...Entry) (results []Result, untraced error, err error) {
 	for i := range entries {
 		if err := entries[i].Validate(); err != nil {
@@ -151,7 +153,8 @@ func target(path string) (string, error) {
 	return "", fmt.Errorf("%s leads round in a circle of links", path)
 }
 
-// replace writes a file in one step, with the mode that it has: a reader sees the old bytes or the new ones.
+// replace writes a file in one step, with the mode that it has: a reader sees the old bytes or the
+// new ones.
 func replace(path string, parts ...[]byte) error {
 	mode := fs.FileMode(0o644)
 	switch info, err := os.Stat(path); {

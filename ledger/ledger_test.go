@@ -81,7 +81,8 @@ const bullet = `- [2026-03-04T05:06:07Z] **Failure Type:** test
     - **Corrective Rule:** Test the empty list.
 `
 
-// Each case is a file before, and what it is after: where the section is missing it is made, and what stood there stays.
+// Each case is a file before, and what it is after: where the section is missing it is made, and
+// what stood there stays.
 func TestWhereAnEntryGoes(t *testing.T) {
 	crlf := func(s string) string { return strings.ReplaceAll(s, "\n", "\r\n") }
 	const head = "## Lessons Learned\n\n"
@@ -133,7 +134,8 @@ func TestWhereAnEntryGoes(t *testing.T) {
 	}
 }
 
-// Whatever the file is, nothing of it is touched: what was added, taken out, leaves it byte for byte; and the entry is found.
+// Whatever the file is, nothing of it is touched: what was added, taken out, leaves it byte for
+// byte; and the entry is found.
 func TestNothingIsTouched(t *testing.T) {
 	pieces := []string{
 		"## Lessons Learned\n", "## Lessons Learned\r\n", "# Agent\n", "- old\n", "    - inner\n", "```\n", "~~~\r\n", "<!-- x\n", "-->\n",
@@ -162,7 +164,8 @@ func TestNothingIsTouched(t *testing.T) {
 			same++
 		}
 		if !strings.HasSuffix(after, before[same:]) {
-			// The common head may reach into what was added: then a shorter head and a longer tail fit.
+			// The common head may reach into what was added: then a shorter head and a longer tail
+			// fit.
 			for same >= 0 && !(strings.HasPrefix(after, before[:same]) && strings.HasSuffix(after, before[same:])) {
 				same--
 			}
@@ -240,7 +243,8 @@ func TestSecretsStayOut(t *testing.T) {
 	}
 }
 
-// A file that cannot be written is tried a second time after 100 ms; then the work goes on and the trace has the entry.
+// A file that cannot be written is tried a second time after 100 ms; then the work goes on and the
+// trace has the entry.
 func TestFailsSilently(t *testing.T) {
 	l := at(t, "x\n")
 	if err := os.Remove(l.Path); err != nil {
@@ -336,8 +340,8 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A ledger of 5 MB is no burden: the bound of 100 ms is the contract's, and is measured here at three times that, for
-// machines that are busy.
+// A ledger of 5 MB is no burden: the bound of 100 ms is the contract's, and is measured here at
+// three times that, for machines that are busy.
 func TestFiveMegabytes(t *testing.T) {
 	if testing.Short() || raced {
 		t.Skip("writes 5 MB a few times, and measures it")

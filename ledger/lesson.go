@@ -19,9 +19,10 @@ const (
 	slugDigits     = 8
 )
 
-// Lessons makes a lesson of each entry of a ledger, the newest first: the rule is its title; it fires on the file's path in
-// the user's words, and on the part of the error that stays the same in a tool's error. They are proposals: nobody has
-// approved them, and the slug tells the same failure in every version of the file.
+// Lessons makes a lesson of each entry of a ledger, the newest first: the rule is its title; it
+// fires on the file's path in the user's words, and on the part of the error that stays the same in
+// a tool's error. They are proposals: nobody has approved them, and the slug tells the same failure
+// in every version of the file.
 func Lessons(text []byte) []*lesson.Lesson {
 	entries := Entries(text)
 	out := make([]*lesson.Lesson, 0, len(entries))
@@ -99,11 +100,12 @@ func pathPhrase(file string) string {
 	return file
 }
 
-// coded are the names of rules and errors, the one kind of number that stays the same: TS2322, F401, E0308.
+// coded are the names of rules and errors, the one kind of number that stays the same: TS2322,
+// F401, E0308.
 var coded = regexp.MustCompile(`^[(\[]?[A-Z]{1,5}\d{2,5}[)\]]?:?$`) //nolint:gochecknoglobals // immutable
 
-// errorPhrase is the longest run of words of an error that the next such error will have too: without numbers, paths, and
-// what is quoted. One word alone must be a name that nothing else has.
+// errorPhrase is the longest run of words of an error that the next such error will have too:
+// without numbers, paths, and what is quoted. One word alone must be a name that nothing else has.
 func errorPhrase(text string) string {
 	var best, run []string
 	quoted := false

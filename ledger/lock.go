@@ -10,7 +10,8 @@ import (
 	"precept/file"
 )
 
-// lock keeps other writers of a folder's ledger out. The folder itself is locked: no file stays behind.
+// lock keeps other writers of a folder's ledger out. The folder itself is locked: no file stays
+// behind.
 func lock(ctx context.Context, dir string) (unlock func(), err error) {
 	f, err := os.Open(dir)
 	if err != nil {

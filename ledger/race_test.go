@@ -2,5 +2,6 @@
 
 package ledger_test
 
-// raced says that the race detector is at work, which makes everything slower by an order of magnitude.
+// raced says that the race detector is at work, which makes everything slower by an order of
+// magnitude.
 const raced = true

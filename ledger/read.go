@@ -11,8 +11,8 @@ type Dated struct {
 	At time.Time // zero when what stands there is no time
 }
 
-// Entries reads what stands in the section of a ledger, oldest first. What a person wrote there in another form, and an entry
-// that lacks its file, error or rule, is passed over.
+// Entries reads what stands in the section of a ledger, oldest first. What a person wrote there in
+// another form, and an entry that lacks its file, error or rule, is passed over.
 func Entries(text []byte) []Dated {
 	s := find(text)
 	if !s.found {

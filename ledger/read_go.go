@@ -24,8 +24,9 @@ type goEvent struct {
 	Action, Package, Test, Output, ImportPath string
 }
 
-// gotest reads the tests that failed, out of the plain form, the verbose one, and JSON. The lines of -json are put back as
-// they would have been printed, so that compilers' complaints in them are read as well.
+// gotest reads the tests that failed, out of the plain form, the verbose one, and JSON. The lines
+// of -json are put back as they would have been printed, so that compilers' complaints in them are
+// read as well.
 func (r *reading) gotest() {
 	packages := map[string]*goPackage{}
 	plainOne := &goPackage{r: r}
@@ -72,7 +73,8 @@ type goPackage struct {
 	last   string // the last line that says anything
 }
 
-// goSaid is where a test complained and of what; text is "" while the lines below its place are awaited.
+// goSaid is where a test complained and of what; text is "" while the lines below its place are
+// awaited.
 type goSaid struct{ file, text string }
 
 func (p *goPackage) line(at int, text string) {
@@ -119,8 +121,8 @@ func (p *goPackage) line(at int, text string) {
 	}
 }
 
-// below reads a complaint that begins on the line below its place, as assertion libraries write it: "Error: Not equal:",
-// and then what was expected and what came.
+// below reads a complaint that begins on the line below its place, as assertion libraries write it:
+// "Error: Not equal:", and then what was expected and what came.
 func (p *goPackage) below(text string) {
 	said, ok := p.said[p.test]
 	value := strings.HasPrefix(text, "expected:") || strings.HasPrefix(text, "actual")

@@ -18,8 +18,8 @@ var (
 	vitestFail = regexp.MustCompile(`^ ?(?:❯|×)? ?FAIL  (?:\|[^|]+\| )?(\S+\.[cm]?[jt]sx?)(?: > (.+)| \[ .+ \])$`)
 )
 
-// eslint reads its usual form, a file and its complaints below, and its JSON. Warnings count only where there are no errors:
-// then it was them that failed it (--max-warnings).
+// eslint reads its usual form, a file and its complaints below, and its JSON. Warnings count only
+// where there are no errors: then it was them that failed it (--max-warnings).
 func (r *reading) eslint() {
 	type complaint struct {
 		at int
@@ -111,7 +111,8 @@ func (r *reading) jestMessage(from int) string {
 	return message
 }
 
-// vitest reads the lines FAIL with the error below; several tests that failed of the same error share it.
+// vitest reads the lines FAIL with the error below; several tests that failed of the same error
+// share it.
 func (r *reading) vitest() {
 	var waiting []located
 	for i, text := range r.lines {

@@ -5,7 +5,8 @@ import (
 	"strings"
 )
 
-// The shapes in which tools name a place. A line of its own, at the left or nearly so: deeper ones are quotations.
+// The shapes in which tools name a place. A line of its own, at the left or nearly so: deeper ones
+// are quotations.
 //
 //nolint:gochecknoglobals // immutable
 var (
@@ -22,8 +23,8 @@ var (
 	anyError = regexp.MustCompile(`^(?:fatal )?error(?:\[(\w+)\])?: (.+)$`)
 )
 
-// positions reads the lines that begin with a place: compilers, vet, golangci-lint, ruff and its kin, mypy, tsc, eslint's
-// plainer forms.
+// positions reads the lines that begin with a place: compilers, vet, golangci-lint, ruff and its
+// kin, mypy, tsc, eslint's plainer forms.
 func (r *reading) positions() {
 	for i, text := range r.lines {
 		if m := tscLine.FindStringSubmatch(text); m != nil {
@@ -80,8 +81,8 @@ func lint(tool, file, rule, message string) Failure {
 	return f
 }
 
-// goPlace tells a linter's complaint, which ends with the linter's name, from the compiler's or vet's. Without a column it
-// is neither: a log line, a stack.
+// goPlace tells a linter's complaint, which ends with the linter's name, from the compiler's or
+// vet's. Without a column it is neither: a log line, a stack.
 func goPlace(file, message string, column bool) (Failure, bool) {
 	if m := goLinter.FindStringSubmatch(message); m != nil {
 		return lint("golangci-lint", file, m[2], m[1]), true
@@ -108,7 +109,8 @@ func (r *reading) pyPlace(i int, file, message string) (Failure, bool) {
 	return f, true
 }
 
-// unwrapped joins the lines of a message that mypy --pretty broke at the width of the terminal: they end with the code.
+// unwrapped joins the lines of a message that mypy --pretty broke at the width of the terminal:
+// they end with the code.
 func (r *reading) unwrapped(i int, text string) string {
 	joined := text
 	for n := 1; n <= 6 && i+n < len(r.lines); n++ {

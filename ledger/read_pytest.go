@@ -23,7 +23,8 @@ type pySection struct {
 	at                  int
 }
 
-// pytest joins what the sections say, whole, with the summary, which names the files and cuts the messages.
+// pytest joins what the sections say, whole, with the summary, which names the files and cuts the
+// messages.
 func (r *reading) pytest() {
 	sections := r.pySections()
 	told := false

@@ -44,8 +44,8 @@ func (r *reading) cargo() {
 	}
 }
 
-// rustFailure is the compiler's complaint. long says that it comes from the long form; the short one puts what is expected
-// behind the message.
+// rustFailure is the compiler's complaint. long says that it comes from the long form; the short
+// one puts what is expected behind the message.
 func rustFailure(file, code, message string, long bool) Failure {
 	f := Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
 	if !long && code == "" && strings.Contains(message, "clippy") {

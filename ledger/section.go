@@ -51,8 +51,8 @@ func find(text []byte) section {
 	return s
 }
 
-// fence follows code fences and comments: closer is what ends the one that is open before a line, the answer what ends the
-// one that is open behind it.
+// fence follows code fences and comments: closer is what ends the one that is open before a line,
+// the answer what ends the one that is open behind it.
 func fence(content []byte, closer string) string {
 	text := bytes.TrimLeft(content, " ")
 	if len(content)-len(text) > 3 {
@@ -117,8 +117,8 @@ func lineEnd(text []byte) string {
 	return "\n"
 }
 
-// added is what must be inserted into a file, and where, so that the bullets stand at the end of its section. A section that
-// is not there is made at the end of the file.
+// added is what must be inserted into a file, and where, so that the bullets stand at the end of
+// its section. A section that is not there is made at the end of the file.
 func (s *section) added(text []byte, bullets, eol string) (at int, insert string) {
 	var b strings.Builder
 	at = s.last

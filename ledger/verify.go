@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// Entry makes an entry of a failure that a command told. What mended it nobody knows yet; the rule is the one thing that is
-// certain: that the command finds it.
+// Entry makes an entry of a failure that a command told. What mended it nobody knows yet; the rule
+// is the one thing that is certain: that the command finds it.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	words := strings.Join(command, " ")
 	if n := []rune(words); len(n) > 200 {
@@ -39,7 +39,8 @@ func (f *Failure) Entry(intent string, command []string) Entry {
 	}
 }
 
-// Unread is the failure of a command whose output none of the readers understood: its last lines are what it said.
+// Unread is the failure of a command whose output none of the readers understood: its last lines
+// are what it said.
 func Unread(command []string, code int, text string) Failure {
 	lines := strings.Split(plain(text), "\n")
 	var said []string

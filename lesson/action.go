@@ -45,8 +45,8 @@ func (p TrialPlan) Validate() error {
 // MaxPicks bounds a planned trial: each of its picks is kept until the last.
 const MaxPicks = 100_000
 
-// LeastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer side of the coin, and the
-// interval of its one look would not mean what it says.
+// LeastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer
+// side of the coin, and the interval of its one look would not mean what it says.
 func (p TrialPlan) LeastPicks() int64 {
 	const least, side = 50, 20
 	rare := 0.5
@@ -56,7 +56,8 @@ func (p TrialPlan) LeastPicks() int64 {
 	return max(least, int64(math.Ceil(side/rare)))
 }
 
-// Act makes the lesson that an action leaves; l stays as it is. Setting it in force approves the text that it has now.
+// Act makes the lesson that an action leaves; l stays as it is. Setting it in force approves the
+// text that it has now.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {
 	if err := plan.Validate(); err != nil {
 		return nil, err

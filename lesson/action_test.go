@@ -59,7 +59,8 @@ func TestAct(t *testing.T) {
 	}
 }
 
-// An approval is of the text that stands there: a lesson that was edited after its approval is in force again.
+// An approval is of the text that stands there: a lesson that was edited after its approval is in
+// force again.
 func TestActApprovesTheText(t *testing.T) {
 	l, err := Parse("look-twice.md", []byte(strings.Replace(acted, "evidence:", "metadata: {precept: {state: active, content_hash: \"0011\"}}\nevidence:", 1)))
 	if err != nil || l.State != Quarantined {

@@ -12,8 +12,8 @@ const MaxAdvice = 600
 // maxRaw is how much of a section is looked at to make those lines; a section may be a megabyte.
 const maxRaw = 16 << 10
 
-// Text is a lesson as it may stand in a request: nothing in it is hidden, closes a block or speaks as a role. Whatever road
-// a lesson took, this is what a model sees of it.
+// Text is a lesson as it may stand in a request: nothing in it is hidden, closes a block or speaks
+// as a role. Whatever road a lesson took, this is what a model sees of it.
 type Text struct {
 	Slug, Title string
 	lines       []string // of the advice
@@ -38,7 +38,8 @@ func Line(text string) string {
 	return ""
 }
 
-// Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no role, no delimiter.
+// Headline is the title as it may stand in a block, after "- [slug] ": one line, nothing hidden, no
+// role, no delimiter.
 func (l *Lesson) Headline() string {
 	h := oneLine(l.Title)
 	if h == "" || hasDelimiter(h) {
@@ -54,8 +55,9 @@ func oneLine(s string) string {
 	return strings.Join(strings.Fields(strings.Join(clean(strings.Join(strings.Fields(clipBytes(s, maxRaw)), " ")), " ")), " ")
 }
 
-// Lines is the advice, each line after a fixed prefix of the caller's: without blank lines and code fences. All lines with
-// their line feeds have at most maxBytes bytes (without the caller's prefixes); what is more is cut behind a sentence.
+// Lines is the advice, each line after a fixed prefix of the caller's: without blank lines and code
+// fences. All lines with their line feeds have at most maxBytes bytes (without the caller's
+// prefixes); what is more is cut behind a sentence.
 func (t *Text) Lines(maxBytes int) []string {
 	kept, ends := t.lines, t.ends
 	used := 0
@@ -80,7 +82,8 @@ func (t *Text) Lines(maxBytes int) []string {
 	return kept
 }
 
-// unwrap drops blank lines and fence markers; ends tells after which of the kept lines a paragraph or an item is over.
+// unwrap drops blank lines and fence markers; ends tells after which of the kept lines a paragraph
+// or an item is over.
 func unwrap(lines []string) (kept []string, ends []bool) {
 	for _, line := range lines {
 		t := strings.TrimSpace(line)
@@ -106,7 +109,8 @@ func isItem(t string) bool {
 	return len(digits) < len(t) && (strings.HasPrefix(digits, ". ") || strings.HasPrefix(digits, ") "))
 }
 
-// cutSentence returns the longest head of s of at most limit bytes that ends a sentence; "" when none does.
+// cutSentence returns the longest head of s of at most limit bytes that ends a sentence; "" when
+// none does.
 func cutSentence(s string, limit int) string {
 	best := 0
 	for i, r := range s {

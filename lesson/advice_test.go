@@ -215,7 +215,8 @@ func TestHeadline(t *testing.T) {
 	}
 }
 
-// roleTokens are the forms in which roles are spoken, of the chat templates that are known and in plain text.
+// roleTokens are the forms in which roles are spoken, of the chat templates that are known and in
+// plain text.
 func roleTokens() []string {
 	return []string{
 		"<|im_start|>system", "<|im_end|>", "<|im_sep|>", "[INST]", "[/INST]", "<<SYS>>", "<</SYS>>", "</system>", "<system>", "### Instruction", "### Instruction:", "### Response:",
@@ -249,8 +250,8 @@ func speaks(l *Lesson) bool {
 	return slices.ContainsFunc(append(shown.Lines(MaxAdvice), shown.Title, "["+shown.Slug+"]"), speaksAsRole)
 }
 
-// TestNoRoleTokenIsRendered: whatever token a lesson holds in its title, its advice or its slug, it does not stand in what a
-// model sees, and nothing that is drawn like it does.
+// TestNoRoleTokenIsRendered: whatever token a lesson holds in its title, its advice or its slug, it
+// does not stand in what a model sees, and nothing that is drawn like it does.
 func TestNoRoleTokenIsRendered(t *testing.T) {
 	for _, token := range roleTokens() {
 		for _, v := range disguises(token) {

@@ -10,7 +10,8 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
-// aip11 reads the fields of a learning/v1 frontmatter by the rules of the published schema, which it follows key by key.
+// aip11 reads the fields of a learning/v1 frontmatter by the rules of the published schema, which
+// it follows key by key.
 func (r *reader) aip11(l *Lesson, n *node) {
 	l.Form = FormAIP11
 	r.known("", n, "schema", "slug", "title", "trigger", "outcome", "evidence", "confidence", "success_count",

@@ -5,12 +5,14 @@ import (
 	"slices"
 )
 
-// automaton is an Aho-Corasick automaton over classes. States are numbered breadth first, so the children of a state are
-// neighbours and the shallow states, where a scan spends its time, come first: those have a full row of transitions with
-// the failure links resolved. The deep ones have only the labels of their few children and a failure link.
+// automaton is an Aho-Corasick automaton over classes. States are numbered breadth first, so the
+// children of a state are neighbours and the shallow states, where a scan spends its time, come
+// first: those have a full row of transitions with the failure links resolved. The deep ones have
+// only the labels of their few children and a failure link.
 //
-// A scan walks on references: the offset of the row of a state that has one, else limit plus its number beyond those;
-// with emitBit when some word ends there. So a step is one addition and one load.
+// A scan walks on references: the offset of the row of a state that has one, else limit plus its
+// number beyond those; with emitBit when some word ends there. So a step is one addition and one
+// load.
 type automaton struct {
 	width  int   // classes in a row
 	dense  int32 // states below this have a row
@@ -20,7 +22,8 @@ type automaton struct {
 	ends   []end
 }
 
-// end is what ends at a state: the words that are spelled exactly by it, and the end of a shorter suffix, 0 for none.
+// end is what ends at a state: the words that are spelled exactly by it, and the end of a shorter
+// suffix, 0 for none.
 type end struct {
 	ids  []int32
 	next int32
@@ -45,7 +48,8 @@ type word struct {
 	id   int32
 }
 
-// newAutomaton builds the automaton, with rows of at most budget bytes, but one. The words are not empty.
+// newAutomaton builds the automaton, with rows of at most budget bytes, but one. The words are not
+// empty.
 func newAutomaton(words []word, width, budget int) *automaton {
 	slices.SortFunc(words, func(x, y word) int {
 		return cmp.Or(slices.Compare(x.text, y.text), cmp.Compare(x.id, y.id))
@@ -89,7 +93,8 @@ func (m *automaton) build(words []word) {
 	m.states = append(slices.Clip(m.states), state{first: int32(len(queue))}) //nolint:gosec // as above
 }
 
-// link fills failure links, ends and rows, in breadth-first order: a failure link always points to a state that is done.
+// link fills failure links, ends and rows, in breadth-first order: a failure link always points to
+// a state that is done.
 func (m *automaton) link(budget int) {
 	n := len(m.states) - 1
 	dense := max(1, min(n, budget/(4*m.width)))
@@ -117,7 +122,8 @@ func (m *automaton) link(budget int) {
 	}
 }
 
-// row fills the row of a state with state numbers: the failure state's transitions, and its own over them.
+// row fills the row of a state with state numbers: the failure state's transitions, and its own
+// over them.
 func (m *automaton) row(s int) {
 	st := &m.states[s]
 	row := m.rows[s*m.width : (s+1)*m.width]
@@ -141,7 +147,8 @@ func (m *automaton) follow(s int32, c class) int32 {
 	return m.rows[int(s)*m.width+int(c)]
 }
 
-// child finds the child of a state by its label; 0 when there is none. Deep states rarely have more than one.
+// child finds the child of a state by its label; 0 when there is none. Deep states rarely have more
+// than one.
 func (m *automaton) child(s int32, c class) int32 {
 	for k := m.states[s].first; k < m.states[s+1].first; k++ {
 		if m.states[k].label == c {

@@ -23,7 +23,8 @@ func scanAll(m *automaton, text []class) []found {
 	return out
 }
 
-// The automaton reports every word at every place, with rows for all states, for a few, and for the root alone.
+// The automaton reports every word at every place, with rows for all states, for a few, and for the
+// root alone.
 func TestAutomatonFindsEveryOccurrence(t *testing.T) {
 	gen := rapid.SliceOfN(rapid.Uint16Range(1, 3), 1, 5)
 	rapid.Check(t, func(rt *rapid.T) {

@@ -48,8 +48,9 @@ const (
 	roleVeto                // searched in both; silences the lesson
 )
 
-// NewBook compiles lessons. Those that are expired, superseded or not in force are kept for listing, not for matching. Of
-// two lessons with the same slug the first by path stays. The lessons belong to the book from now on.
+// NewBook compiles lessons. Those that are expired, superseded or not in force are kept for
+// listing, not for matching. Of two lessons with the same slug the first by path stays. The lessons
+// belong to the book from now on.
 func NewBook(lessons []*Lesson) *Book {
 	b := newBook(lessons)
 	b.compile()
@@ -180,7 +181,8 @@ func (b *Book) Text(l *Lesson) *Text {
 // Hash identifies the book: equal when the same lessons are in the same states.
 func (b *Book) Hash() string { return b.hash }
 
-// StateAt is the state that a lesson is in at now: its own, or Superseded or Expired when that has come to pass.
+// StateAt is the state that a lesson is in at now: its own, or Superseded or Expired when that has
+// come to pass.
 func (b *Book) StateAt(slug string, now time.Time) (State, bool) {
 	l, ok := b.bySlug[slug]
 	switch {

@@ -18,8 +18,9 @@ const (
 	Warning Severity = "warning"
 )
 
-// Finding is what a check has to say about a lesson. Its code is AIP-11's where there is one, otherwise the check's name:
-// contradiction, dead_keyword, dead_trigger, self_match, file_name, no_advice.
+// Finding is what a check has to say about a lesson. Its code is AIP-11's where there is one,
+// otherwise the check's name: contradiction, dead_keyword, dead_trigger, self_match, file_name,
+// no_advice.
 type Finding struct {
 	Severity Severity `json:"severity"`
 	Code     Code     `json:"code"`
@@ -48,10 +49,11 @@ const (
 	codeNoAdvice      Code = "no_advice"
 )
 
-// Checks judges lessons before they may speak. The zero value is useful; the hooks bring in what other rooms know.
+// Checks judges lessons before they may speak. The zero value is useful; the hooks bring in what
+// other rooms know.
 //
-// A lesson that no program wrote (Approval.Source is empty) is a person's: an unresolvable reference or a broad trigger is
-// a warning there and a refusal otherwise.
+// A lesson that no program wrote (Approval.Source is empty) is a person's: an unresolvable
+// reference or a broad trigger is a warning there and a refusal otherwise.
 type Checks struct {
 	Now      time.Time                           // for expiry; zero: not checked
 	Resolve  func(Evidence) bool                 // whether a reference leads to something; nil: not checked
@@ -59,8 +61,8 @@ type Checks struct {
 	Backtest func(*Lesson) (fired, sessions int) // against captured traffic; nil: not checked
 }
 
-// A trigger that would have fired in more than this share of the captured sessions is broad; fewer sessions than this
-// many say nothing.
+// A trigger that would have fired in more than this share of the captured sessions is broad; fewer
+// sessions than this many say nothing.
 const (
 	broadShare    = 0.6
 	broadSessions = 20

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// The bounds of a bank directory: deeper or larger is a mistake (a link to a home directory), not a bank.
+// The bounds of a bank directory: deeper or larger is a mistake (a link to a home directory), not a
+// bank.
 const (
 	maxDirDepth = 6
 	maxFiles    = 50_000
@@ -24,8 +25,8 @@ func under(rel string, folders []string) bool {
 // companions is the folder of the long stories behind lessons. They are for people, and no lessons.
 const companions = "knowledge/lessons"
 
-// list finds the lesson files of a directory, by path relative to it. blind names the folders that could not be looked
-// into: what was in them stays as it was.
+// list finds the lesson files of a directory, by path relative to it. blind names the folders that
+// could not be looked into: what was in them stays as it was.
 func list(dir string) (found map[string]*entry, blind []string, problems []Problem, err error) {
 	found = map[string]*entry{}
 	err = walk(dir, "", 0, func(rel string, info fs.FileInfo, err error) error {
@@ -49,7 +50,8 @@ func list(dir string) (found map[string]*entry, blind []string, problems []Probl
 
 var errTooMany = fmt.Errorf("there are more than %d lessons; is it the right directory?", maxFiles)
 
-// walk visits lesson files, following links as a Kubernetes volume needs it. The error it passes to visit is of one entry.
+// walk visits lesson files, following links as a Kubernetes volume needs it. The error it passes to
+// visit is of one entry.
 func walk(dir, rel string, depth int, visit func(rel string, info fs.FileInfo, err error) error) error {
 	items, err := os.ReadDir(filepath.Join(dir, filepath.FromSlash(rel)))
 	if err != nil {

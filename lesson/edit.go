@@ -5,8 +5,9 @@ import (
 	"strings"
 )
 
-// apply sets or removes one field in a file's head (everything before the body, both --- lines included) and touches no
-// other line. The YAML is read anew for each edit: an edit moves the lines below it.
+// apply sets or removes one field in a file's head (everything before the body, both --- lines
+// included) and touches no other line. The YAML is read anew for each edit: an edit moves the lines
+// below it.
 func apply(head string, f field) (string, error) {
 	eol := "\n"
 	if strings.Contains(head, "\r\n") {
@@ -48,7 +49,8 @@ func value(v *node) node {
 // editor works on the lines of a frontmatter; line numbers are those of the nodes, from 1.
 type editor struct{ lines []string }
 
-// consistent says whether every key of the block mappings stands on a line of its own, where the YAML reader says it is.
+// consistent says whether every key of the block mappings stands on a line of its own, where the
+// YAML reader says it is.
 func (ed *editor) consistent(m *node) bool {
 	if m.kind != kindMap || m.flow {
 		return true
@@ -71,8 +73,8 @@ func (ed *editor) consistent(m *node) bool {
 	return true
 }
 
-// end is the line behind pair i of m: where the next key starts or the mapping ends, less the blank lines and comments
-// that stand before the next key and belong to it.
+// end is the line behind pair i of m: where the next key starts or the mapping ends, less the blank
+// lines and comments that stand before the next key and belong to it.
 func (ed *editor) end(m *node, i, stop int) int {
 	if i+1 < len(m.keys) {
 		stop = m.keys[i+1].line

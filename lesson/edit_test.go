@@ -43,7 +43,8 @@ func changes() []change {
 	}
 }
 
-// Any sequence of edits gives a file that says what was meant, and leaves comments and other vendors' words alone.
+// Any sequence of edits gives a file that says what was meant, and leaves comments and other
+// vendors' words alone.
 func TestEditsInAnyOrder(t *testing.T) {
 	flow := strings.Replace(sample, "metadata:\n  acme:\n    owner: someone\n", "metadata: {acme: {owner: someone}} # ours\n", 1)
 	commented := strings.Replace(sample, "metadata:\n  acme:\n", "# about us\nmetadata:\n\n  # theirs\n  acme:\n", 1)

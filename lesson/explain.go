@@ -22,7 +22,8 @@ type Explanation struct {
 	Not    []string // why it does not, each with what would be needed
 }
 
-// Explain tells of every lesson of which some trigger stands in the query, by slug. Whether it fires is Match's own answer.
+// Explain tells of every lesson of which some trigger stands in the query, by slug. Whether it
+// fires is Match's own answer.
 func (b *Book) Explain(q *Query) []Explanation {
 	fires := map[*Lesson]bool{}
 	for _, h := range b.Match(q) {

@@ -5,9 +5,10 @@ import (
 	"unicode"
 )
 
-// A text is matched as a string of classes: every rune that stands in a phrase has a class of its own, shared by its case
-// variants; all others fall into a few. A letter has two, one for the beginning of a word and one for the rest: so a phrase
-// that must begin at a word boundary is not even started inside a word, which is where a scan spends most of its time.
+// A text is matched as a string of classes: every rune that stands in a phrase has a class of its
+// own, shared by its case variants; all others fall into a few. A letter has two, one for the
+// beginning of a word and one for the rest: so a phrase that must begin at a word boundary is not
+// even started inside a word, which is where a scan spends most of its time.
 type class = uint16
 
 const (
@@ -21,9 +22,9 @@ const (
 	classFirst                  // the first of a phrase
 )
 
-// fold maps a rune to the representative of its simple case folding orbit (ß and ẞ, σ ς Σ, k and the Kelvin sign). The
-// Turkish dotted and dotless i have no simple folding; they go to i, so that a word typed on a Turkish keyboard and its
-// upper-casing by any program still meet.
+// fold maps a rune to the representative of its simple case folding orbit (ß and ẞ, σ ς Σ, k and
+// the Kelvin sign). The Turkish dotted and dotless i have no simple folding; they go to i, so that
+// a word typed on a Turkish keyboard and its upper-casing by any program still meet.
 func fold(r rune) rune {
 	if r < unicode.MaxASCII {
 		if r >= 'A' && r <= 'Z' {
@@ -59,7 +60,8 @@ func baseClass(r rune) class {
 	}
 }
 
-// invisible says whether a rune is drawn as nothing at all, so that a word with it looks like the word without it.
+// invisible says whether a rune is drawn as nothing at all, so that a word with it looks like the
+// word without it.
 func invisible(r rune) bool {
 	switch {
 	case r == 0x00AD, r == 0x034F, r == 0x061C, r == 0x115F, r == 0x1160, r == 0x17B4, r == 0x17B5, r == 0x3164, r == 0xFEFF, r == 0xFFA0:
@@ -78,7 +80,8 @@ type page [256]class
 // pages maps the runes of the basic plane to classes, 256 at a time.
 type pages [256]*page
 
-// basePages classifies every rune of the basic plane once; asking the Unicode tables for each rune of a text costs 50 ns.
+// basePages classifies every rune of the basic plane once; asking the Unicode tables for each rune
+// of a text costs 50 ns.
 //
 //nolint:gochecknoglobals // an immutable table, made at first use
 var basePages = sync.OnceValue(func() *pages {
@@ -118,8 +121,9 @@ func newAlphabet() *alphabet {
 	return a
 }
 
-// add gives a rune of a phrase and its case variants their classes. Runes beyond the room for classes share those of the
-// unknown ones, which no phrase can then tell apart: 16,000 different characters in one book are not a book of lessons.
+// add gives a rune of a phrase and its case variants their classes. Runes beyond the room for
+// classes share those of the unknown ones, which no phrase can then tell apart: 16,000 different
+// characters in one book are not a book of lessons.
 func (a *alphabet) add(r rune) {
 	kind := baseClass(r)
 	if a.class(r) >= classFirst || kind == classSpace || kind == classDrop || len(a.kinds) >= maxClass {

@@ -9,10 +9,11 @@ import (
 	"time"
 )
 
-// Format writes a lesson as a file. One that was read and not edited gives its bytes back; an edited one gives them with
-// only the lines of the edited fields changed, comments and unknown metadata untouched; a new one (no Raw) is written
-// whole, in the learning/v1 form. Advice follows from Body and is not written by itself, except for a new lesson without
-// a body. The result has been read back: what the file format cannot express is an error.
+// Format writes a lesson as a file. One that was read and not edited gives its bytes back; an
+// edited one gives them with only the lines of the edited fields changed, comments and unknown
+// metadata untouched; a new one (no Raw) is written whole, in the learning/v1 form. Advice follows
+// from Body and is not written by itself, except for a new lesson without a body. The result has
+// been read back: what the file format cannot express is an error.
 func Format(l *Lesson) ([]byte, error) {
 	if len(l.Raw) == 0 {
 		return formatNew(l)
@@ -35,7 +36,8 @@ func Format(l *Lesson) ([]byte, error) {
 			return nil, err
 		}
 	}
-	// An approval that is renewed wakes the state in the file, which a lesson that was quarantined meanwhile does not want.
+	// An approval that is renewed wakes the state in the file, which a lesson that was quarantined
+	// meanwhile does not want.
 	if got, faults := parse(l.Path, []byte(head+l.Body)); len(faults) == 0 && got.State != l.State && got.State != Quarantined {
 		var err error
 		if head, err = apply(head, field{path: []string{"metadata", "precept", "state"}, val: stateNode(l)}); err != nil {
@@ -46,7 +48,8 @@ func Format(l *Lesson) ([]byte, error) {
 	return out, verify(l, out, orig.State.Fires())
 }
 
-// expressible refuses an edit of a field that the gptme form does not have; title and description follow from its body.
+// expressible refuses an edit of a field that the gptme form does not have; title and description
+// follow from its body.
 func expressible(orig, l *Lesson) error {
 	if orig.Form != FormGptme {
 		return nil
@@ -62,7 +65,8 @@ func expressible(orig, l *Lesson) error {
 	return nil
 }
 
-// Edit makes a new lesson out of an old one, which stays as it is: a copy is edited, written, and read again.
+// Edit makes a new lesson out of an old one, which stays as it is: a copy is edited, written, and
+// read again.
 func Edit(l *Lesson, change func(*Lesson)) (*Lesson, error) {
 	c := l.Clone()
 	change(c)
@@ -107,8 +111,8 @@ func formatNew(l *Lesson) ([]byte, error) {
 	return out, verify(c, out, false)
 }
 
-// verify reads a written file back and compares. A lesson that was in force may lose that by an edit of the text that was
-// approved; setting it in force without approving the text is a mistake.
+// verify reads a written file back and compares. A lesson that was in force may lose that by an
+// edit of the text that was approved; setting it in force without approving the text is a mistake.
 func verify(l *Lesson, raw []byte, inForce bool) error {
 	got, faults := parse(l.Path, raw)
 	if len(faults) > 0 {
@@ -151,8 +155,8 @@ func diff(a, b *Lesson) []field {
 	return out
 }
 
-// fields lists what can be written to the frontmatter of a form, in the order of a new file. The list has the same length
-// for every lesson.
+// fields lists what can be written to the frontmatter of a form, in the order of a new file. The
+// list has the same length for every lesson.
 func fields(l *Lesson, form Form) []field {
 	t := &l.Trigger
 	own := []field{

@@ -71,7 +71,8 @@ func TestFormatUneditedIsTheFile(t *testing.T) {
 	}
 }
 
-// diffLines tells which lines of a are gone and which of b are new, in order; it assumes no line stands twice there.
+// diffLines tells which lines of a are gone and which of b are new, in order; it assumes no line
+// stands twice there.
 func diffLines(a, b string) (gone, fresh []string) {
 	x, y := strings.Split(a, "\n"), strings.Split(b, "\n")
 	for _, l := range x {

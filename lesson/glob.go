@@ -2,8 +2,9 @@ package lesson
 
 import "strings"
 
-// glob says whether name matches pattern, letters compared without case: * stands for any run of characters, ? for one.
-// There are no other special characters, so every pattern is valid. The work is at most len(pattern) * len(name).
+// glob says whether name matches pattern, letters compared without case: * stands for any run of
+// characters, ? for one. There are no other special characters, so every pattern is valid. The work
+// is at most len(pattern) * len(name).
 func glob(pattern, name string) bool {
 	p, n := []rune(strings.ToLower(pattern)), []rune(strings.ToLower(name))
 	i, j, starAt, resume := 0, 0, -1, 0

@@ -15,8 +15,9 @@ func isGptme(n *node) bool {
 	return match || status
 }
 
-// gptme reads the other form: match.keywords and status in the frontmatter, everything else in the markdown. It is a
-// foreign format that grows by itself, so keys that mean nothing to us are passed over here; those that do are checked.
+// gptme reads the other form: match.keywords and status in the frontmatter, everything else in the
+// markdown. It is a foreign format that grows by itself, so keys that mean nothing to us are passed
+// over here; those that do are checked.
 func (r *reader) gptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)

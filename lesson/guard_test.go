@@ -20,7 +20,8 @@ match:
 Look twice.
 `
 
-// A file that makes the parser panic is a file with a fault; the others are in force, and the next version of it is read.
+// A file that makes the parser panic is a file with a fault; the others are in force, and the next
+// version of it is read.
 func TestAPanicCostsOneFile(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -9,9 +9,10 @@ import (
 	"strconv"
 )
 
-// Hash computes the content hash: SHA-256 over what the model would see (slug, title, advice) and over what makes the
-// lesson fire (tags, targets, keywords, error patterns, tools, models, scope; each list sorted, for its order means nothing).
-// Neither counts nor state nor the description in prose are in it: they may change without making another arm.
+// Hash computes the content hash: SHA-256 over what the model would see (slug, title, advice) and
+// over what makes the lesson fire (tags, targets, keywords, error patterns, tools, models, scope;
+// each list sorted, for its order means nothing). Neither counts nor state nor the description in
+// prose are in it: they may change without making another arm.
 func (l *Lesson) Hash() string {
 	h := sha256.New()
 	t := &l.Trigger
@@ -40,7 +41,8 @@ func hashList(h hash.Hash, list []string) {
 	}
 }
 
-// hashString writes a length before the text: two different lists of strings never give the same bytes.
+// hashString writes a length before the text: two different lists of strings never give the same
+// bytes.
 func hashString(h hash.Hash, s string) {
 	var n [8]byte
 	binary.LittleEndian.PutUint64(n[:], uint64(len(s)))

@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// The files that precept keeps beside the lessons. Their names start with an underscore, so that no load reads them.
+// The files that precept keeps beside the lessons. Their names start with an underscore, so that no
+// load reads them.
 const (
 	IndexFile  = "_index.md"
 	LogFile    = "_log.jsonl"
@@ -20,8 +21,8 @@ const (
 // Counts are the published counts of a lesson, which are not the file's.
 type Counts struct{ Success, Failure int }
 
-// Index writes the table of a book: slug, title, outcome, confidence, success_count, failure_count; by slug. counts may be
-// nil: then the columns are zero.
+// Index writes the table of a book: slug, title, outcome, confidence, success_count, failure_count;
+// by slug. counts may be nil: then the columns are zero.
 func Index(b *Book, counts func(slug string) Counts) []byte {
 	var s strings.Builder
 	s.WriteString("| slug | title | outcome | confidence | success_count | failure_count |\n| --- | --- | --- | --- | --- | --- |\n")
@@ -36,7 +37,8 @@ func Index(b *Book, counts func(slug string) Counts) []byte {
 	return []byte(s.String())
 }
 
-// IndexCounts reads the published counts out of an index, for who writes it anew without knowing better.
+// IndexCounts reads the published counts out of an index, for who writes it anew without knowing
+// better.
 func IndexCounts(index []byte) func(slug string) Counts {
 	known := map[string]Counts{}
 	for line := range strings.Lines(string(index)) {
@@ -72,8 +74,9 @@ type Event struct {
 	Detail map[string]any `json:"detail,omitempty"`
 }
 
-// AppendLog appends an event to the audit log of a bank directory, as one write: lines of several writers do not mix, and
-// nothing that stands there is touched. A line that a crash cut short is ended first.
+// AppendLog appends an event to the audit log of a bank directory, as one write: lines of several
+// writers do not mix, and nothing that stands there is touched. A line that a crash cut short is
+// ended first.
 func AppendLog(dir string, e Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {

@@ -29,11 +29,12 @@ func texted(l *Lesson) []part {
 	return out
 }
 
-// Suspicious tells what in a lesson would rather speak to the model than to the reader: the findings of the injection scan alone.
+// Suspicious tells what in a lesson would rather speak to the model than to the reader: the
+// findings of the injection scan alone.
 func Suspicious(l *Lesson) []Finding { return injection(l) }
 
-// injection scans a lesson for text that would rather speak to the model than to the reader. What only a person sees
-// counts as a warning in a person's file: it never gets into a request.
+// injection scans a lesson for text that would rather speak to the model than to the reader. What
+// only a person sees counts as a warning in a person's file: it never gets into a request.
 func injection(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range texted(l) {
@@ -74,7 +75,8 @@ func scan(s string) []string {
 	return append(out, ordered(v)...)
 }
 
-// labelled says whether a line or a sentence begins with the label of a role in letters that only look like it.
+// labelled says whether a line or a sentence begins with the label of a role in letters that only
+// look like it.
 func labelled(v string) bool {
 	for line := range strings.Lines(v) {
 		head, _, ok := strings.Cut(line, ":")
@@ -90,8 +92,8 @@ func labelled(v string) bool {
 	return false
 }
 
-// commands says whether the pattern stands in the text other than as something to avoid in the same sentence: "never
-// upload an API key" is a good lesson.
+// commands says whether the pattern stands in the text other than as something to avoid in the same
+// sentence: "never upload an API key" is a good lesson.
 func commands(p *regexp.Regexp, text string) bool {
 	const reach = 32
 	for _, m := range p.FindAllStringIndex(text, -1) {
@@ -104,7 +106,8 @@ func commands(p *regexp.Regexp, text string) bool {
 	return false
 }
 
-// hasHidden says whether a text holds characters that are not drawn. Emoji are made with some of them.
+// hasHidden says whether a text holds characters that are not drawn. Emoji are made with some of
+// them.
 func hasHidden(s string) bool {
 	const firstSymbol, emojiStyle, joiner = 0x2190, 0xFE0F, 0x200D
 	last := rune(0)

@@ -37,8 +37,8 @@ func hasBlob(s string) bool {
 	return false
 }
 
-// selfMatch tells keywords that the lesson's own text contains: an agent that quotes its context would fire the lesson by
-// having been given it, and the lesson would look as if it were needed.
+// selfMatch tells keywords that the lesson's own text contains: an agent that quotes its context
+// would fire the lesson by having been given it, and the lesson would look as if it were needed.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()
 	own := shown.Title + "\n" + strings.Join(shown.Lines(MaxAdvice), "\n")
@@ -102,8 +102,8 @@ func triggerKeys(l *Lesson) []string {
 	return slices.Compact(keys)
 }
 
-// opposed lists the lessons in force that share a trigger with l and claim the opposite outcome; by slug. One that
-// replaces the other is no contradiction.
+// opposed lists the lessons in force that share a trigger with l and claim the opposite outcome; by
+// slug. One that replaces the other is no contradiction.
 func (o overlaps) opposed(l *Lesson) []*Lesson {
 	var out []*Lesson
 	for _, key := range triggerKeys(l) {
@@ -123,8 +123,8 @@ func opposite(a, b *Lesson) bool {
 		!slices.Contains(a.Supersedes, b.Slug) && !slices.Contains(b.Supersedes, a.Slug) && sameAudience(a, b)
 }
 
-// sameAudience says whether the targets of two lessons may mean the same agent. It errs on the side of yes: globs that are
-// written differently may still meet.
+// sameAudience says whether the targets of two lessons may mean the same agent. It errs on the side
+// of yes: globs that are written differently may still meet.
 func sameAudience(a, b *Lesson) bool {
 	apart := func(x, y string) bool { return x != "" && y != "" && x != y }
 	if apart(a.Scope.Tenant, b.Scope.Tenant) || apart(a.Scope.Agent, b.Scope.Agent) {
@@ -150,6 +150,6 @@ func contradiction(a, b *Lesson) Finding {
 		b.Slug, a.Outcome, b.Outcome)
 }
 
-// Contradicts lists the lessons of the book that share a trigger with l and claim the opposite outcome: both are kept, and
-// shown together.
+// Contradicts lists the lessons of the book that share a trigger with l and claim the opposite
+// outcome: both are kept, and shown together.
 func (b *Book) Contradicts(l *Lesson) []*Lesson { return newOverlaps(b.lessons).opposed(l) }

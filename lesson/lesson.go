@@ -29,8 +29,9 @@ func (s State) Valid() bool {
 	}
 }
 
-// Fires says whether a lesson in this state may match at all. A benched one still matches: the chooser benches it, and
-// probes it now and then, which it could not do with a lesson that it never sees.
+// Fires says whether a lesson in this state may match at all. A benched one still matches: the
+// chooser benches it, and probes it now and then, which it could not do with a lesson that it never
+// sees.
 func (s State) Fires() bool {
 	switch s {
 	case Trial, Active, Caution, Benched:
@@ -51,7 +52,8 @@ const (
 	FormGptme Form = "gptme" // match.keywords and status
 )
 
-// Target scopes a lesson: within one all given fields must match (globs), any target of the list suffices.
+// Target scopes a lesson: within one all given fields must match (globs), any target of the list
+// suffices.
 type Target struct{ Operator, Role, Skill string }
 
 // Trigger says when a lesson applies.
@@ -71,8 +73,8 @@ func (t *Trigger) Empty() bool {
 // Evidence is one AIP-11 reference.
 type Evidence struct{ Kind, Ref, Note string }
 
-// Approval is what stands in metadata.precept beside the state. It is bound to a content hash: a text that was edited
-// after its approval is quarantined again.
+// Approval is what stands in metadata.precept beside the state. It is bound to a content hash: a
+// text that was edited after its approval is quarantined again.
 type Approval struct {
 	ContentHash string    // the text that was approved; "" when the file does not say
 	By          string    // who approved
@@ -80,8 +82,9 @@ type Approval struct {
 	Source      string    // where the lesson came from ("distill", "api", "writ", ...); "" for a person's file
 }
 
-// Scope says for whom a lesson is that came in by a program: one tenant's, or one agent's of it. An empty field is anyone. It is
-// compared letter by letter, unlike a Target, whose globs an author writes.
+// Scope says for whom a lesson is that came in by a program: one tenant's, or one agent's of it. An
+// empty field is anyone. It is compared letter by letter, unlike a Target, whose globs an author
+// writes.
 type Scope struct{ Tenant, Agent string }
 
 // holds says whether the lesson may be seen by the speaker of a turn at all.
@@ -126,11 +129,12 @@ func (l *Lesson) ExpiredAt(now time.Time) bool {
 	return !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt)
 }
 
-// InForce says whether the lesson may speak at now: its state fires and it has not expired. Supersession is the book's to
-// know (Book.StateAt).
+// InForce says whether the lesson may speak at now: its state fires and it has not expired.
+// Supersession is the book's to know (Book.StateAt).
 func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.ExpiredAt(now) }
 
-// Arm is the first 12 hex digits of the content hash: an edited lesson is a new arm of the experiment.
+// Arm is the first 12 hex digits of the content hash: an edited lesson is a new arm of the
+// experiment.
 func (l *Lesson) Arm() string {
 	if len(l.ContentHash) < armDigits {
 		return l.ContentHash

@@ -16,15 +16,16 @@ import (
 // readers is how many files are read at once.
 const readers = 4
 
-// Load reads a directory of lessons: each *.md file, subfolders being categories, except what starts with a dot or an
-// underscore. A file that cannot be used is a problem, not an error; the error tells of the directory itself. A directory
-// that does not exist is an empty book.
+// Load reads a directory of lessons: each *.md file, subfolders being categories, except what
+// starts with a dot or an underscore. A file that cannot be used is a problem, not an error; the
+// error tells of the directory itself. A directory that does not exist is an empty book.
 func Load(dir string) (*Book, []Problem, error) {
 	return NewLoader(dir).Load()
 }
 
-// Loader reads a directory again and again, remembering what it read: an unchanged file is not read twice, and a file that
-// has gone bad leaves its last good version in force. It is for one goroutine.
+// Loader reads a directory again and again, remembering what it read: an unchanged file is not read
+// twice, and a file that has gone bad leaves its last good version in force. It is for one
+// goroutine.
 type Loader struct {
 	dir   string
 	files map[string]*entry // by path relative to dir, slashes
@@ -49,7 +50,8 @@ func NewLoader(dir string) *Loader { return &Loader{dir: dir, files: map[string]
 // Load brings the bank up to date. With an error the bank is as it was.
 func (b *Loader) Load() (*Book, []Problem, error) { return b.load(nil) }
 
-// load reads what has changed; dirty names files (relative) to read whatever their stat says, nil means none.
+// load reads what has changed; dirty names files (relative) to read whatever their stat says, nil
+// means none.
 func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 	found, blind, problems, err := list(b.dir)
 	if err != nil {
@@ -90,7 +92,8 @@ func (b *Loader) assembled() (*Book, []Problem) {
 	return book, problems
 }
 
-// archivedIn lists the slugs of a directory's archive; a file there is named by its slug. One that cannot be read has none.
+// archivedIn lists the slugs of a directory's archive; a file there is named by its slug. One that
+// cannot be read has none.
 func archivedIn(dir string) map[string]bool {
 	found, _, _, err := list(filepath.Join(dir, ArchiveDir))
 	if err != nil || len(found) == 0 {
@@ -201,8 +204,8 @@ func cutLast(s, sep string) (before, after string, found bool) {
 	return "", s, false
 }
 
-// readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file of 100 MB is not read,
-// and opening a named pipe would wait for ever.
+// readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file
+// of 100 MB is not read, and opening a named pipe would wait for ever.
 func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	if !info.Mode().IsRegular() {
 		return nil, errors.New("is not a regular file; replace it by one, or rename it to start with _")
@@ -222,8 +225,8 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 	return raw, nil
 }
 
-// assemble makes the list of lessons out of the entries, and checks what only the whole can tell: two files with one slug,
-// superseded lessons that are not there, circles.
+// assemble makes the list of lessons out of the entries, and checks what only the whole can tell:
+// two files with one slug, superseded lessons that are not there, circles.
 func (b *Loader) assemble() ([]*Lesson, []Problem) {
 	var lessons []*Lesson
 	var problems []Problem
@@ -257,7 +260,8 @@ func (b *Loader) assemble() ([]*Lesson, []Problem) {
 	return lessons, append(problems, links(lessons, b.put)...)
 }
 
-// links reports supersedes entries that name nothing, and circles. Such a lesson stays in force; its link does nothing.
+// links reports supersedes entries that name nothing, and circles. Such a lesson stays in force;
+// its link does nothing.
 func links(lessons []*Lesson, archived map[string]bool) []Problem {
 	var out []Problem
 	known := make(map[string]*Lesson, len(lessons))

@@ -218,7 +218,8 @@ func BenchmarkLoad(b *testing.B) {
 	}
 }
 
-// A file is a road into a request like any other: what the injection scan refuses waits for somebody's approval of that very text.
+// A file is a road into a request like any other: what the injection scan refuses waits for
+// somebody's approval of that very text.
 func TestLoadQuarantinesWhatIsSuspicious(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "evil.md")

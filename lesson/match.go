@@ -46,7 +46,8 @@ func (s *scratch) reset() {
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
 
-// Match returns the lessons that fire, ordered by slug. It is safe for concurrent use; the hits are all it allocates.
+// Match returns the lessons that fire, ordered by slug. It is safe for concurrent use; the hits are
+// all it allocates.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.units) == 0 {
 		return nil
@@ -125,14 +126,15 @@ func (b *Book) scanError(s *scratch, q *Query, i int) {
 	})
 }
 
-// Bounds of what a client may name its tools. Names beyond them are not compared with what lessons say.
+// Bounds of what a client may name its tools. Names beyond them are not compared with what lessons
+// say.
 const (
 	maxTools    = 1024
 	maxToolName = 256
 )
 
-// offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call that failed, "" for
-// the user's words.
+// offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call
+// that failed, "" for the user's words.
 func (u *unit) offered(m *mark, q *Query, failing string) bool {
 	tools := u.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
@@ -156,8 +158,8 @@ func anyTool(patterns, names []string) bool {
 	return false
 }
 
-// silenced says whether the lesson may not speak in this turn although its state would let it. A lesson of one tenant or agent
-// supersedes for those alone.
+// silenced says whether the lesson may not speak in this turn although its state would let it. A
+// lesson of one tenant or agent supersedes for those alone.
 func (u *unit) silenced(q *Query) bool {
 	return u.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.holds(q) })

@@ -264,8 +264,9 @@ func TestMatchAllocatesOnlyItsHits(t *testing.T) {
 	}
 }
 
-// naive says whether a phrase stands in a text, by the definition: fold both, try every place, every length of a star.
-// It shares nothing with the automaton but the folding of single characters.
+// naive says whether a phrase stands in a text, by the definition: fold both, try every place,
+// every length of a star. It shares nothing with the automaton but the folding of single
+// characters.
 func naive(phrase, text string) bool {
 	fold1 := func(s string) []rune {
 		var out []rune

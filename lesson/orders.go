@@ -9,8 +9,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Orders that no lesson gives, in the languages that models obey. English is told apart finely, for most lessons are English;
-// elsewhere a verb and a noun in one sentence have to do. Texts are compared without accents and in lower case.
+// Orders that no lesson gives, in the languages that models obey. English is told apart finely, for
+// most lessons are English; elsewhere a verb and a noun in one sentence have to do. Texts are
+// compared without accents and in lower case.
 
 // verdicts of the scan for orders, a sentence each.
 const (
@@ -60,8 +61,8 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// steals says whether the text orders to send secrets away. A key in a request's header is how one logs in, unless an address is
-// told.
+// steals says whether the text orders to send secrets away. A key in a request's header is how one
+// logs in, unless an address is told.
 func steals(plain string) bool {
 	for _, sentence := range strings.FieldsFunc(plain, func(r rune) bool { return r == ';' || r == '!' || r == '?' || r == '\n' }) {
 		header := strings.Contains(sentence, "header") && !strings.Contains(sentence, "://")

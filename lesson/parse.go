@@ -11,8 +11,8 @@ import (
 // MaxFile is the size in bytes beyond which a lesson file is refused.
 const MaxFile = 1 << 20
 
-// Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in messages; raw is kept. The
-// error is Faults: everything that is wrong, not only the first.
+// Parse reads one LESSON.md in either form. path gives the gptme form its slug and stands in
+// messages; raw is kept. The error is Faults: everything that is wrong, not only the first.
 func Parse(path string, raw []byte) (*Lesson, error) {
 	l, faults := parse(path, raw)
 	if len(faults) > 0 {
@@ -74,8 +74,8 @@ func (l *Lesson) finish() {
 	}
 }
 
-// unseen says that what a model would be shown holds what the injection scan refuses, and that nobody has approved this very text.
-// A file is a road into a request like any other.
+// unseen says that what a model would be shown holds what the injection scan refuses, and that
+// nobody has approved this very text. A file is a road into a request like any other.
 func (l *Lesson) unseen() bool {
 	if l.Approval.ContentHash == l.ContentHash {
 		return false
@@ -83,8 +83,9 @@ func (l *Lesson) unseen() bool {
 	return len(scan(clipBytes(l.Title, maxRaw))) > 0 || len(scan(clipBytes(l.Advice, maxRaw))) > 0
 }
 
-// stale says that the file's state was approved for another text, or for none though a program wrote it. An approval is bound
-// to what was read by the approver; otherwise a lesson could be approved first and armed afterwards.
+// stale says that the file's state was approved for another text, or for none though a program
+// wrote it. An approval is bound to what was read by the approver; otherwise a lesson could be
+// approved first and armed afterwards.
 func (l *Lesson) stale() bool {
 	if l.Approval.ContentHash == "" && l.Approval.Source == "" {
 		return false // a person's file, which nobody had to approve
@@ -92,7 +93,8 @@ func (l *Lesson) stale() bool {
 	return l.State.Fires() && l.Approval.ContentHash != l.ContentHash
 }
 
-// split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body starts after the second.
+// split cuts a file into frontmatter and body. The frontmatter excludes both --- lines, the body
+// starts after the second.
 func split(raw []byte) (front, body string, ok bool) {
 	s := strings.TrimPrefix(string(raw), "\ufeff")
 	first, rest, found := strings.Cut(s, "\n")
@@ -113,8 +115,9 @@ func split(raw []byte) (front, body string, ok bool) {
 	return "", "", false
 }
 
-// Hyphenated is what a slug says in words: the ASCII letters and digits of a text in lower case, hyphens for what is between them,
-// at most so many bytes, a letter first. It is empty where the text has no such letter.
+// Hyphenated is what a slug says in words: the ASCII letters and digits of a text in lower case,
+// hyphens for what is between them, at most so many bytes, a letter first. It is empty where the
+// text has no such letter.
 func Hyphenated(text string, most int) string {
 	var b strings.Builder
 	for _, r := range strings.ToLower(text) {

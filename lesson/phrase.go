@@ -5,14 +5,15 @@ import (
 	"unicode"
 )
 
-// maxRun is how many word characters a * stands for at most. It bounds the work on one very long word.
+// maxRun is how many word characters a * stands for at most. It bounds the work on one very long
+// word.
 const maxRun = 256
 
 const star rune = -1
 
-// foldPhrase brings a phrase to the form that is compared: case folded, white space folded and trimmed, invisible runes
-// dropped, each * that touches a letter or digit a star (neighbouring ones are one). Any other * stands for itself, as in
-// "select * from".
+// foldPhrase brings a phrase to the form that is compared: case folded, white space folded and
+// trimmed, invisible runes dropped, each * that touches a letter or digit a star (neighbouring ones
+// are one). Any other * stands for itself, as in "select * from".
 func foldPhrase(s string) []rune {
 	out := make([]rune, 0, len(s))
 	for _, r := range s {
@@ -76,9 +77,9 @@ func starsBack(rs []rune) []rune {
 	return rs
 }
 
-// phraseFires says whether a phrase may trigger anything: it has a letter or digit and something beside it, and is no stop
-// word. A person who writes the keyword "the" is told so by the checks; until then the keyword stays silent rather than
-// firing in every session.
+// phraseFires says whether a phrase may trigger anything: it has a letter or digit and something
+// beside it, and is no stop word. A person who writes the keyword "the" is told so by the checks;
+// until then the keyword stays silent rather than firing in every session.
 func phraseFires(folded []rune) bool {
 	words, drawn := 0, 0
 	for _, r := range folded {
@@ -96,8 +97,9 @@ func phraseFires(folded []rune) bool {
 	return words > 0 && drawn > 1 && !isStopWord(string(starsBack(slices.Clone(folded))))
 }
 
-// pattern is one compiled phrase: its literal pieces between the stars, in classes of the inside of words. The longest
-// piece stands in the automaton; the others are compared around it where it occurs.
+// pattern is one compiled phrase: its literal pieces between the stars, in classes of the inside of
+// words. The longest piece stands in the automaton; the others are compared around it where it
+// occurs.
 type pattern struct {
 	pieces      [][]class
 	key         int  // index of the piece in the automaton
@@ -137,8 +139,8 @@ func (a *alphabet) compile(folded []rune) pattern {
 	return p
 }
 
-// keys are the forms in which the key piece stands in a folded text: behind a star its first letter may begin a word or
-// not, everywhere else that is known.
+// keys are the forms in which the key piece stands in a folded text: behind a star its first letter
+// may begin a word or not, everywhere else that is known.
 func (a *alphabet) keys(p *pattern) [][]class {
 	piece := p.pieces[p.key]
 	inside := make([]class, len(piece))
@@ -159,15 +161,16 @@ func (a *alphabet) keys(p *pattern) [][]class {
 	return [][]class{begins, inside}
 }
 
-// at says whether the pattern stands in text with its key piece, found by the automaton, ending before end.
+// at says whether the pattern stands in text with its key piece, found by the automaton, ending
+// before end.
 func (a *alphabet) at(p *pattern, text []class, end int) bool {
 	start := end - len(p.pieces[p.key])
 	return a.before(p, text, start) && a.after(p, text, end)
 }
 
-// after compares the pieces behind the key piece. Each is taken at its first place within the star's run: that leaves the
-// most room to the rest, so no place has to be tried twice. Only the last piece may have to stand at a boundary, and then
-// the first place that does is taken.
+// after compares the pieces behind the key piece. Each is taken at its first place within the
+// star's run: that leaves the most room to the rest, so no place has to be tried twice. Only the
+// last piece may have to stand at a boundary, and then the first place that does is taken.
 func (a *alphabet) after(p *pattern, text []class, at int) bool {
 	for i := p.key + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1

@@ -2,8 +2,8 @@ package lesson
 
 import "time"
 
-// Query is what a turn shows to the matcher: only what is new in the turn. The caller has stripped reminders, environment
-// blocks and our own blocks from the texts.
+// Query is what a turn shows to the matcher: only what is new in the turn. The caller has stripped
+// reminders, environment blocks and our own blocks from the texts.
 type Query struct {
 	Words              []string    // newest user words
 	Errors             []ErrorText // newest tool errors, the newest last

@@ -7,8 +7,9 @@ import (
 	"strconv"
 )
 
-// ReadDir reads the texts of a bank directory by name (relative to it, with slashes), without understanding them. Files that
-// cannot be read, or are too large, are problems; a directory that does not exist has no texts. version changes with the files.
+// ReadDir reads the texts of a bank directory by name (relative to it, with slashes), without
+// understanding them. Files that cannot be read, or are too large, are problems; a directory that
+// does not exist has no texts. version changes with the files.
 func ReadDir(dir string) (texts map[string][]byte, version string, problems []Problem, err error) {
 	found, _, problems, err := list(dir)
 	if err != nil {

@@ -113,7 +113,8 @@ func number(f float64) string {
 	}
 }
 
-// quote writes a string plain when no YAML reader could take it for anything else, and in double quotes otherwise.
+// quote writes a string plain when no YAML reader could take it for anything else, and in double
+// quotes otherwise.
 func quote(s string) string {
 	if isPlain(s) {
 		return s

@@ -10,9 +10,9 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// roleForm is one of the forms in which a text speaks as a role of the conversation, or as a tool. The scan of a lesson that
-// is written down and the rendering of one for a request go by this one table: what the scan lets through is broken by the
-// rendering all the same.
+// roleForm is one of the forms in which a text speaks as a role of the conversation, or as a tool.
+// The scan of a lesson that is written down and the rendering of one for a request go by this one
+// table: what the scan lets through is broken by the rendering all the same.
 type roleForm struct {
 	find    *regexp.Regexp // in the drawn text
 	with    string         // what it becomes: $1 and $2 are the groups, in the text itself
@@ -20,8 +20,8 @@ type roleForm struct {
 	capital bool           // only where the label begins with a capital: "file system: ext4" is prose
 }
 
-// roleForms are the chat templates of the models that are known, the tags of tool calls, and labels and headings that begin a
-// turn in plain text.
+// roleForms are the chat templates of the models that are known, the tags of tool calls, and labels
+// and headings that begin a turn in plain text.
 //
 //nolint:gochecknoglobals // immutable, compiled at first use
 var roleForms = sync.OnceValue(func() []roleForm {
@@ -79,8 +79,8 @@ func speaksAsRole(s string) bool {
 // maxPasses is how often a text is gone through: what was rewritten may join what stood around it.
 const maxPasses = 8
 
-// neutralize rewrites what a model could take for a turn of the conversation. The words stay readable; only their form is
-// broken. Lines in which a form is left after all passes go.
+// neutralize rewrites what a model could take for a turn of the conversation. The words stay
+// readable; only their form is broken. Lines in which a form is left after all passes go.
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
@@ -138,8 +138,9 @@ func startsUpper(s string) bool {
 	return unicode.IsUpper(r)
 }
 
-// drawn is the text as it looks, for comparing: letters of other scripts, accents, case and the many forms of brackets and
-// bars are folded. at tells for each of its bytes, and for its end, where the character stands in s.
+// drawn is the text as it looks, for comparing: letters of other scripts, accents, case and the
+// many forms of brackets and bars are folded. at tells for each of its bytes, and for its end,
+// where the character stands in s.
 func drawn(s string) (text string, at []int) {
 	b := make([]byte, 0, len(s))
 	at = make([]int, 0, len(s)+1)
@@ -182,7 +183,8 @@ func drawnRune(r rune) rune {
 	return first
 }
 
-// drawnPunctuation folds the characters that are drawn like those that templates are made of, 0 for others.
+// drawnPunctuation folds the characters that are drawn like those that templates are made of, 0 for
+// others.
 func drawnPunctuation(r rune) rune {
 	switch r {
 	case '｜', '│', '┃', '∣', 'ǀ', '❘', '⏐', '￨', '︱', '¦', '׀', '▏', 'ⵏ':

@@ -8,8 +8,9 @@ import (
 	"unicode/utf8"
 )
 
-// clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and nothing reads as a role,
-// a chat template or one of our own delimiters. The caller's fixed line prefix does the rest.
+// clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and
+// nothing reads as a role, a chat template or one of our own delimiters. The caller's fixed line
+// prefix does the rest.
 func clean(s string) []string {
 	s = visible(stripANSI(strings.NewReplacer("\r\n", "\n", "\r", "\n", "\t", "    ").Replace(s)))
 	s = neutralize(stripComments(s))
@@ -23,8 +24,9 @@ func clean(s string) []string {
 	return kept
 }
 
-// Quoted makes a text that somebody else wrote safe to stand within a line of a block, cleaned like a lesson's: one line, without
-// the brackets that our delimiters begin and end with, of at most n bytes and three dots.
+// Quoted makes a text that somebody else wrote safe to stand within a line of a block, cleaned like
+// a lesson's: one line, without the brackets that our delimiters begin and end with, of at most n
+// bytes and three dots.
 func Quoted(s string, n int) string {
 	const read = 16 // times n: what is dropped makes room, and a call may be as long as a file
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
@@ -47,8 +49,9 @@ func stripANSI(s string) string {
 	return ansi().ReplaceAllString(s, "")
 }
 
-// visible keeps what a reader of the file could see: line separators become line feeds, other white space a space; control,
-// format, tag, private-use and unassigned-looking characters go; full-width brackets and letters become plain ones.
+// visible keeps what a reader of the file could see: line separators become line feeds, other white
+// space a space; control, format, tag, private-use and unassigned-looking characters go; full-width
+// brackets and letters become plain ones.
 func visible(s string) string {
 	return strings.Map(func(r rune) rune {
 		switch {

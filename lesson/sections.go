@@ -2,8 +2,8 @@ package lesson
 
 import "strings"
 
-// section returns the text under the first heading that is wanted, up to the next heading of the same or a higher level.
-// A heading inside a code fence is code.
+// section returns the text under the first heading that is wanted, up to the next heading of the
+// same or a higher level. A heading inside a code fence is code.
 func section(body string, wanted func(string) bool) string {
 	var out []string
 	level, fence := 0, ""

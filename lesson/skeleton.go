@@ -9,7 +9,8 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// hasDelimiter says whether a text holds one of the delimiters of inserted blocks, in whatever disguise.
+// hasDelimiter says whether a text holds one of the delimiters of inserted blocks, in whatever
+// disguise.
 func hasDelimiter(s string) bool {
 	k := skeleton(s)
 	for _, d := range delimiters() {
@@ -20,8 +21,8 @@ func hasDelimiter(s string) bool {
 	return false
 }
 
-// delimiters are the skeletons of the lines that open and close blocks. Those in brackets keep the bracket, for without
-// it they are words that anyone may write.
+// delimiters are the skeletons of the lines that open and close blocks. Those in brackets keep the
+// bracket, for without it they are words that anyone may write.
 //
 //nolint:gochecknoglobals // immutable, made at first use
 var delimiters = sync.OnceValue(func() []string {
@@ -35,9 +36,10 @@ var delimiters = sync.OnceValue(func() []string {
 	return plain
 })
 
-// skeleton reduces a text to the letters that it looks like: compatibility forms, accents, case, look-alikes of other
-// scripts and digits in place of letters are folded; everything that is no letter goes, except an opening bracket and the
-// slash behind it. It is for comparing with other skeletons only.
+// skeleton reduces a text to the letters that it looks like: compatibility forms, accents, case,
+// look-alikes of other scripts and digits in place of letters are folded; everything that is no
+// letter goes, except an opening bracket and the slash behind it. It is for comparing with other
+// skeletons only.
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
@@ -49,8 +51,8 @@ func skeleton(s string) string {
 	return string(b)
 }
 
-// lookalike maps a folded rune to the Latin letter it is drawn like; i and l, which no font keeps apart for certain, are
-// one. It covers the letters of our delimiters.
+// lookalike maps a folded rune to the Latin letter it is drawn like; i and l, which no font keeps
+// apart for certain, are one. It covers the letters of our delimiters.
 func lookalike(r rune) rune { //nolint:funlen // a table
 	switch r {
 	case 'а', 'ɑ', 'α', '∂', '@', '4', 'ᴀ', 'ꭺ':

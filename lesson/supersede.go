@@ -2,9 +2,10 @@ package lesson
 
 import "slices"
 
-// supersession gives for each slug the lessons above it: those that supersede it, those that supersede them, and so on,
-// so that a lesson does not come back to life when the one between is archived. Lessons that supersede each other in a
-// circle cancel out: neither silences the other (the bank reports the circle).
+// supersession gives for each slug the lessons above it: those that supersede it, those that
+// supersede them, and so on, so that a lesson does not come back to life when the one between is
+// archived. Lessons that supersede each other in a circle cancel out: neither silences the other
+// (the bank reports the circle).
 func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Lesson {
 	direct := map[string][]string{}
 	for _, l := range lessons {
@@ -29,7 +30,8 @@ func supersession(lessons []*Lesson, bySlug map[string]*Lesson) map[string][]*Le
 	return above
 }
 
-// reachable lists what can be reached from start, start itself only when it stands in a circle; sorted.
+// reachable lists what can be reached from start, start itself only when it stands in a circle;
+// sorted.
 func reachable(start string, next map[string][]string) []string {
 	seen := map[string]bool{}
 	todo := slices.Clone(next[start])

@@ -2,7 +2,8 @@ package lesson
 
 import "slices"
 
-// Tagger gives a turn the tags whose words stand in it (the configuration's tags). Its words are phrases like a lesson's keywords.
+// Tagger gives a turn the tags whose words stand in it (the configuration's tags). Its words are
+// phrases like a lesson's keywords.
 type Tagger struct{ book *Book }
 
 // NewTagger compiles rules: words by tag.
@@ -14,8 +15,8 @@ func NewTagger(rules map[string][]string) *Tagger {
 	return &Tagger{NewBook(lessons)}
 }
 
-// Tag adds the tags to the query: those of the user's words to the turn, those of an error text to that text. A nil Tagger adds
-// none.
+// Tag adds the tags to the query: those of the user's words to the turn, those of an error text to
+// that text. A nil Tagger adds none.
 func (t *Tagger) Tag(q *Query) {
 	if t == nil || t.book.Len() == 0 {
 		return
@@ -37,7 +38,8 @@ func (t *Tagger) tags(have []string, q *Query) []string {
 	return out
 }
 
-// Fired lists the phrases and tags by which the lesson's trigger matches the query, as its file has them.
+// Fired lists the phrases and tags by which the lesson's trigger matches the query, as its file has
+// them.
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
 	in := func(phrase string, errorsToo, wordsToo bool) bool {

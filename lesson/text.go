@@ -5,14 +5,16 @@ import (
 	"unicode/utf8"
 )
 
-// What is searched of one text: its head and its tail. People paste logs of megabytes; the words stand at the ends.
+// What is searched of one text: its head and its tail. People paste logs of megabytes; the words
+// stand at the ends.
 const (
 	maxText  = 256 << 10
 	halfText = maxText / 2
 )
 
-// Blobs are runs of base64 characters: from blobMixed on when upper case, lower case and digits are mixed as only an
-// encoding does, from blobLong on in any case, unless separators are so dense that it is a path or an identifier.
+// Blobs are runs of base64 characters: from blobMixed on when upper case, lower case and digits are
+// mixed as only an encoding does, from blobLong on in any case, unless separators are so dense that
+// it is a path or an identifier.
 const (
 	blobMixed = 64
 	blobLong  = 256
@@ -43,7 +45,8 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// appendText folds a text into classes: case and white space folded, invisible runes dropped, blobs cut out.
+// appendText folds a text into classes: case and white space folded, invisible runes dropped, blobs
+// cut out.
 func (a *alphabet) appendText(dst []class, s string) []class {
 	if len(s) > maxText {
 		dst = a.appendPart(dst, s[:halfText])

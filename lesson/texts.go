@@ -6,8 +6,9 @@ import (
 	"strings"
 )
 
-// Texts is a bank of lessons that come as texts, from a place that is no directory (the Redis of a fleet). It treats them as
-// a Loader treats files: a text that cannot be used leaves the last good version of it in force. It is for one goroutine.
+// Texts is a bank of lessons that come as texts, from a place that is no directory (the Redis of a
+// fleet). It treats them as a Loader treats files: a text that cannot be used leaves the last good
+// version of it in force. It is for one goroutine.
 type Texts struct {
 	loader *Loader
 	raw    map[string][]byte // as last loaded
@@ -16,8 +17,8 @@ type Texts struct {
 // NewTexts makes a bank. from stands before a text's name where people are told of it.
 func NewTexts(from string) *Texts { return &Texts{loader: NewLoader(from)} }
 
-// Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the category). It gives the
-// book, what is wrong with the texts, and whether anything is new.
+// Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the
+// category). It gives the book, what is wrong with the texts, and whether anything is new.
 func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, changed bool) {
 	before, first := t.loader.state(), t.raw == nil
 	next := make(map[string]*entry, len(texts))
@@ -53,7 +54,8 @@ func (t *Texts) Current() (*Book, []Problem) {
 	return t.loader.assembled()
 }
 
-// IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for a lesson.
+// IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for
+// a lesson.
 func IsLessonPath(name string) bool {
 	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
 		return false

@@ -12,7 +12,8 @@ import (
 	"github.com/fsnotify/fsnotify"
 )
 
-// The watcher's default times: a changed file is in force within poll + settle + reading, less than two seconds.
+// The watcher's default times: a changed file is in force within poll + settle + reading, less than
+// two seconds.
 const (
 	defaultPoll     = time.Second
 	defaultDebounce = 100 * time.Millisecond
@@ -20,16 +21,18 @@ const (
 	settleReads     = 2                      // polls after a change at which the changed files are read again
 )
 
-// Watcher keeps a directory of lessons in force. Constructing one starts nothing; Run does, and has stopped everything
-// when it returns. The fields may be set before Run, not after.
+// Watcher keeps a directory of lessons in force. Constructing one starts nothing; Run does, and has
+// stopped everything when it returns. The fields may be set before Run, not after.
 //
-// Two senses work together. Notifications are quick but get lost: on network mounts, when the directory appears later,
-// when a link is swapped (Kubernetes). The poll compares what it finds by name, size, times and inode, and misses only a
-// change within the granularity of the file system's clock; so the files of a change are read again at the next polls.
+// Two senses work together. Notifications are quick but get lost: on network mounts, when the
+// directory appears later, when a link is swapped (Kubernetes). The poll compares what it finds by
+// name, size, times and inode, and misses only a change within the granularity of the file system's
+// clock; so the files of a change are read again at the next polls.
 type Watcher struct {
 	Poll     time.Duration // how often the directory is looked at; 0: a second
 	Debounce time.Duration // how long a change must rest before it is read; 0: 100 ms
-	// Panicked is told of a panic in a step; nil: nobody. The step is over then, what was in force stays, and the watcher goes on.
+	// Panicked is told of a panic in a step; nil: nobody. The step is over then, what was in force
+	// stays, and the watcher goes on.
 	Panicked func(step string, value any)
 
 	dir    string
@@ -45,9 +48,9 @@ type Watcher struct {
 	loaded bool              // by Load
 }
 
-// NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new book and everything
-// that is wrong with the files, and also when only the list of problems changed. A directory that is missing is an empty
-// book until it appears.
+// NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new
+// book and everything that is wrong with the files, and also when only the list of problems
+// changed. A directory that is missing is an empty book until it appears.
 func NewWatcher(dir string, onBook func(*Book, []Problem)) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
@@ -65,8 +68,9 @@ func (w *Watcher) Load() (*Book, []Problem, error) {
 	return book, problems, err
 }
 
-// Run loads the directory, calls back, and keeps doing so on every change until ctx is done. It returns nil then; there is
-// no other way for it to end, because a directory that cannot be read today may be readable in a second.
+// Run loads the directory, calls back, and keeps doing so on every change until ctx is done. It
+// returns nil then; there is no other way for it to end, because a directory that cannot be read
+// today may be readable in a second.
 func (w *Watcher) Run(ctx context.Context) error {
 	if w.Poll <= 0 {
 		w.Poll = defaultPoll
@@ -138,8 +142,9 @@ func (w *Watcher) channels() (<-chan fsnotify.Event, <-chan error) {
 	return w.notify.Events, w.notify.Errors
 }
 
-// note remembers which file a notification was about. It is false for files that are no lessons: the audit log, an
-// editor's temporary files. What starts with two dots is a Kubernetes volume being swapped.
+// note remembers which file a notification was about. It is false for files that are no lessons:
+// the audit log, an editor's temporary files. What starts with two dots is a Kubernetes volume
+// being swapped.
 func (w *Watcher) note(ev fsnotify.Event) bool {
 	name := filepath.Base(ev.Name)
 	skipped := strings.HasPrefix(name, "_") || strings.HasPrefix(name, ".") && !strings.HasPrefix(name, "..")
@@ -152,8 +157,8 @@ func (w *Watcher) note(ev fsnotify.Event) bool {
 	return true
 }
 
-// settle waits until the directory has rested for the debounce time, so that a file is not read between truncate and
-// write. It is false when ctx is done.
+// settle waits until the directory has rested for the debounce time, so that a file is not read
+// between truncate and write. It is false when ctx is done.
 func (w *Watcher) settle(ctx context.Context, events <-chan fsnotify.Event) bool {
 	last := w.shape()
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
@@ -248,8 +253,8 @@ func (w *Watcher) reload(dirty map[string]bool) {
 	w.fault = fault
 }
 
-// watchDirs asks for notifications of the directory and its subfolders. Adding one twice does nothing; those that are gone
-// drop out by themselves.
+// watchDirs asks for notifications of the directory and its subfolders. Adding one twice does
+// nothing; those that are gone drop out by themselves.
 func (w *Watcher) watchDirs() {
 	if w.notify == nil {
 		return

@@ -181,7 +181,8 @@ func TestWatcherABadFileLeavesTheOldOneInForce(t *testing.T) {
 	}
 }
 
-// A writer that truncates and writes in two steps must not be seen in between, even when the first half is a valid lesson.
+// A writer that truncates and writes in two steps must not be seen in between, even when the first
+// half is a valid lesson.
 func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")

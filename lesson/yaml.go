@@ -11,8 +11,8 @@ import (
 	"github.com/goccy/go-yaml/parser"
 )
 
-// These bound what the YAML parser gets to see: it recurses, a stack overflow cannot be caught, and 60 KB of open brackets
-// cost it 35 seconds.
+// These bound what the YAML parser gets to see: it recurses, a stack overflow cannot be caught, and
+// 60 KB of open brackets cost it 35 seconds.
 const (
 	maxFrontmatter = 32 << 10
 	maxDepth       = 32  // of values
@@ -50,8 +50,9 @@ func (k kind) String() string {
 	}
 }
 
-// node is a YAML value with the line it stands on: the little of the YAML model that JSON has too. Anchors, aliases, merge
-// keys and explicit tags are refused, so a small file cannot unfold into a large value.
+// node is a YAML value with the line it stands on: the little of the YAML model that JSON has too.
+// Anchors, aliases, merge keys and explicit tags are refused, so a small file cannot unfold into a
+// large value.
 type node struct {
 	kind kind
 	text string // of a string; of a number as it was written
@@ -81,7 +82,8 @@ func (n *node) get(key string) (*node, bool) {
 // readYAML reads a frontmatter into a node. All errors name the line.
 func readYAML(src string) (root node, faults Faults) {
 	defer func() {
-		// The parser is a library's: whatever a hostile file makes it do is a fault of that file, not of the program.
+		// The parser is a library's: whatever a hostile file makes it do is a fault of that file,
+		// not of the program.
 		if r := recover(); r != nil {
 			faults = Faults{{Code: CodeInvalid, Message: fmt.Sprintf("the frontmatter cannot be read as YAML (%v); simplify it", r)}}
 		}
@@ -104,8 +106,8 @@ func readYAML(src string) (root node, faults Faults) {
 	return root, c.faults
 }
 
-// tangled says whether the text holds more open brackets, or more indicators in one line, than any lesson needs. It does
-// not know quotes; the bounds are generous.
+// tangled says whether the text holds more open brackets, or more indicators in one line, than any
+// lesson needs. It does not know quotes; the bounds are generous.
 func tangled(src string) bool {
 	open := 0
 	for line := range strings.Lines(src) {

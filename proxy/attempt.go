@@ -43,8 +43,9 @@ func (a *attempts) follow(r *http.Request) *http.Request {
 	}))
 }
 
-// giveBack gives the request's bodies back, as soon as nobody reads them any more. An attempt that never says that it has ended keeps
-// them from the pool; the collector takes them in its time. No attempt may begin afterwards.
+// giveBack gives the request's bodies back, as soon as nobody reads them any more. An attempt that
+// never says that it has ended keeps them from the pool; the collector takes them in its time. No
+// attempt may begin afterwards.
 func (a *attempts) giveBack(to *pool, bodies ...*payload) {
 	a.open.Add(1)
 	a.pool, a.bodies = to, bodies
@@ -65,9 +66,10 @@ func (a *attempts) close() {
 	a.bodies = nil
 }
 
-// upstreamConn counts what is read of an HTTP/1 connection. net/http keeps a connection for the next request before it looks
-// whether the upstream sent more than its response; a request that takes it in that moment, from another client, would get the
-// surplus for its answer. It shows in this: no byte was read since the request was written.
+// upstreamConn counts what is read of an HTTP/1 connection. net/http keeps a connection for the
+// next request before it looks whether the upstream sent more than its response; a request that
+// takes it in that moment, from another client, would get the surplus for its answer. It shows in
+// this: no byte was read since the request was written.
 type upstreamConn struct {
 	net.Conn
 	read readMark
@@ -84,7 +86,8 @@ func dialer(d *net.Dialer) func(ctx context.Context, network, address string) (n
 	}
 }
 
-// connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they answer.
+// connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they
+// answer.
 func connUnder(c net.Conn) *upstreamConn {
 	if t, ok := c.(*tls.Conn); ok {
 		if t.ConnectionState().NegotiatedProtocol == "h2" {

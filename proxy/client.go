@@ -11,12 +11,12 @@ import (
 	"precept/wire"
 )
 
-// lingering is how long a client that is still sending has to read its answer before the connection ends: one that is closed
-// with unread bytes may lose what the client has not read yet.
+// lingering is how long a client that is still sending has to read its answer before the connection
+// ends: one that is closed with unread bytes may lose what the client has not read yet.
 const lingering = 500 * time.Millisecond
 
-// clientWriter is the way to the client. It bounds how long one write may take, not how long the response may last, and
-// remembers how the request was answered.
+// clientWriter is the way to the client. It bounds how long one write may take, not how long the
+// response may last, and remembers how the request was answered.
 type clientWriter struct {
 	http.ResponseWriter
 	ctl     *http.ResponseController
@@ -29,8 +29,8 @@ type clientWriter struct {
 	old     bool         // HTTP/1.0, which knows no interim responses
 }
 
-// Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small writes would cost more than
-// they do.
+// Write implements io.Writer. The deadline moves in steps: moving it for each of a stream's small
+// writes would cost more than they do.
 func (w *clientWriter) Write(b []byte) (int, error) {
 	if now := w.now(); now.Sub(w.moved) > w.limit/16 {
 		w.moved = now
@@ -42,8 +42,9 @@ func (w *clientWriter) Write(b []byte) (int, error) {
 	return w.ResponseWriter.Write(b)
 }
 
-// WriteHeader notes the status. The answer gets no Content-Type that the upstream did not give: net/http would make one up.
-// Who is answered before the body is there may not use the connection again: nobody will have read the rest of it.
+// WriteHeader notes the status. The answer gets no Content-Type that the upstream did not give:
+// net/http would make one up. Who is answered before the body is there may not use the connection
+// again: nobody will have read the rest of it.
 func (w *clientWriter) WriteHeader(code int) {
 	if code < 200 && code != http.StatusSwitchingProtocols {
 		if !w.old {
@@ -65,8 +66,8 @@ func (w *clientWriter) WriteHeader(code int) {
 // Unwrap lets http.ResponseController find Flush, Hijack and the deadlines.
 func (w *clientWriter) Unwrap() http.ResponseWriter { return w.ResponseWriter }
 
-// end is for when the answer is complete: what the server itself has to add goes through, and nobody waits for long for the
-// rest of a body that nobody wants.
+// end is for when the answer is complete: what the server itself has to add goes through, and
+// nobody waits for long for the rest of a body that nobody wants.
 func (w *clientWriter) end() {
 	_ = w.ctl.SetWriteDeadline(time.Time{})
 	if w.body != nil && !w.body.over() {
@@ -74,7 +75,8 @@ func (w *clientWriter) end() {
 	}
 }
 
-// clientBody is the body of a client's request: bounded in size, and in how long it may stand still.
+// clientBody is the body of a client's request: bounded in size, and in how long it may stand
+// still.
 type clientBody struct {
 	io.ReadCloser
 	w     *clientWriter
@@ -82,8 +84,8 @@ type clientBody struct {
 	ended atomic.Pointer[error]
 }
 
-// receive puts the request's body under its bounds. It returns a request of its own: the server looks at the body of the one
-// that it handed out to know whether the connection can be used again.
+// receive puts the request's body under its bounds. It returns a request of its own: the server
+// looks at the body of the one that it handed out to know whether the connection can be used again.
 func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
 	if r.Body == nil || r.Body == http.NoBody {
 		return r

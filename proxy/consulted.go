@@ -22,8 +22,8 @@ const (
 	shelfFresh    = time.Second
 )
 
-// Consulted counts how often lessons matched a turn, and when last, for the agents that wrote them. It is this server's own
-// count: no effect and no choice rests on it. A nil one counts nothing.
+// Consulted counts how often lessons matched a turn, and when last, for the agents that wrote them.
+// It is this server's own count: no effect and no choice rests on it. A nil one counts nothing.
 type Consulted struct {
 	file string
 	now  func() time.Time
@@ -38,7 +38,8 @@ type consultation struct {
 	Last  time.Time `json:"last"`
 }
 
-// NewConsulted reads what was counted before; file is where it is kept, "" for nowhere. What cannot be read begins anew.
+// NewConsulted reads what was counted before; file is where it is kept, "" for nowhere. What cannot
+// be read begins anew.
 func NewConsulted(file string, now func() time.Time) (*Consulted, error) {
 	c := &Consulted{file: file, now: now, by: map[string]consultation{}}
 	text, err := os.ReadFile(file)
@@ -117,8 +118,8 @@ func (c *Consulted) save() error {
 	return err
 }
 
-// shelf is the bank as it was read last. Reading it takes a while, and an agent may ask as often as it likes; what this
-// server wrote is seen at once, what others write within a second.
+// shelf is the bank as it was read last. Reading it takes a while, and an agent may ask as often as
+// it likes; what this server wrote is seen at once, what others write within a second.
 type shelf struct {
 	mu   sync.Mutex
 	book *lesson.Book

@@ -13,8 +13,8 @@ import (
 // block is the text that the lesson one stands in, as JSON.
 const block = `Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [one] Follow one\n  | Do as one says.\nEnd of lessons.\n\n`
 
-// Each API and each form of content: the block stands before the user's own words, or at the top of the result whose error
-// brought it, and every other byte is the client's. ^ marks the place.
+// Each API and each form of content: the block stands before the user's own words, or at the top of
+// the result whose error brought it, and every other byte is the client's. ^ marks the place.
 func TestPlaceOfTheBlock(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
@@ -45,8 +45,9 @@ func TestPlaceOfTheBlock(t *testing.T) {
 	}
 }
 
-// Over twelve turns, on each API, streamed and not, named and not, with two restarts: the upstream's list of a turn is a
-// prefix of that of the next one; each lesson stands there once, and so does the warning of the loop, where it stood first.
+// Over twelve turns, on each API, streamed and not, named and not, with two restarts: the
+// upstream's list of a turn is a prefix of that of the next one; each lesson stands there once, and
+// so does the warning of the loop, where it stood first.
 func TestListIsAPrefixOnEveryAPI(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages", "claude"} {
 		for _, named := range []bool{true, false} {
@@ -111,7 +112,8 @@ func exchangesOf(t *testing.T, r *rig, name string) []sample.Exchange {
 	return kept(t, r, name)["default"]
 }
 
-// Streams of the three APIs: the client gets the bytes of the upstream, and what is kept says what they said.
+// Streams of the three APIs: the client gets the bytes of the upstream, and what is kept says what
+// they said.
 func TestStreamsOfEachAPI(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", nil, nil)
@@ -142,8 +144,8 @@ func TestStreamsOfEachAPI(t *testing.T) {
 	}
 }
 
-// Where the provider keeps the history, a request holds only what is new: the block goes in once, and a loop is known by
-// the calls that went by in the replies.
+// Where the provider keeps the history, a request holds only what is new: the block goes in once,
+// and a loop is known by the calls that went by in the replies.
 func TestDeltaWire(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha", "two: no rule to make"), certain())
@@ -197,8 +199,8 @@ func TestWebsocket(t *testing.T) {
 	}
 }
 
-// Of two calls at once one fails twice: its result alone is warned of, and nothing stands between calls and results
-// (R056, R146).
+// Of two calls at once one fails twice: its result alone is warned of, and nothing stands between
+// calls and results (R056, R146).
 func TestParallelCalls(t *testing.T) {
 	call := func(id, command string) obj {
 		return obj{"id": id, "type": "function", "function": obj{"name": "bash", "arguments": `{"command":` + quoted(command) + `}`}}

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// checkDisk fails when one of the texts stands in a file of the rig's data directory. The rig has stopped.
+// checkDisk fails when one of the texts stands in a file of the rig's data directory. The rig has
+// stopped.
 func checkDisk(t *testing.T, r *rig, texts ...string) {
 	t.Helper()
 	files := 0

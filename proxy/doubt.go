@@ -12,9 +12,11 @@ const (
 	excludedKeys = "secret" // the coins would fall otherwise on another replica
 )
 
-// doubt leaves the sessions out of the experiment that nothing tells apart: the request may be any one's, so the draws of one may have
-// gone to another. They keep what they have and get what others get; it only counts for nothing. A session that has closed was
-// counted with what it had until then, one that has a name of its own is in no doubt, and the draws of a run's sessions are the same.
+// doubt leaves the sessions out of the experiment that nothing tells apart: the request may be any
+// one's, so the draws of one may have gone to another. They keep what they have and get what others
+// get; it only counts for nothing. A session that has closed was counted with what it had until
+// then, one that has a name of its own is in no doubt, and the draws of a run's sessions are the
+// same.
 func (t *turn) doubt() {
 	for _, id := range t.found.Doubt {
 		ses := t.p.opts.Store.Resident(id)

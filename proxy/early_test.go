@@ -29,8 +29,8 @@ func dial(t *testing.T, base string) *sender {
 	return &sender{c, bufio.NewReader(c)}
 }
 
-// An upstream that does not want the rest of a body says so, and the client hears it while it is still sending; what it sends
-// afterwards is nobody's request.
+// An upstream that does not want the rest of a body says so, and the client hears it while it is
+// still sending; what it sends afterwards is nobody's request.
 func TestEarlyAnswersReachTheClient(t *testing.T) {
 	part := strings.Repeat("x", 100<<10)
 	for name, k := range map[string]struct{ head, sent string }{
@@ -138,7 +138,8 @@ func TestExpectIsTheUpstreamsToAnswer(t *testing.T) {
 			_, _ = c.ReadString('\n')
 			_, _ = io.WriteString(c, "hello")
 		}
-		// net/http may still ask for the body of a request that was refused, to keep its connection.
+		// net/http may still ask for the body of a request that was refused, to keep its
+		// connection.
 		if s := readReply(c.Reader, "POST"); s.status != status || status == 200 && s.body != "hello" {
 			t.Errorf("%d: %+v", status, s)
 		}

@@ -20,7 +20,8 @@ import (
 
 const alpha = `{"messages":[{"role":"user","content":"alpha"}]}`
 
-// A store that another process has locked costs requests nothing; what came meanwhile is written when it is free again.
+// A store that another process has locked costs requests nothing; what came meanwhile is written
+// when it is free again.
 func TestLockedStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	dir := t.TempDir()
@@ -88,7 +89,8 @@ func TestBrokenStore(t *testing.T) {
 	}
 }
 
-// Without a directory to write to, precept chooses and replays from memory, and says so in its metrics.
+// Without a directory to write to, precept chooses and replays from memory, and says so in its
+// metrics.
 func TestVolatileStore(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRigOn(t, up, store.Volatile{}, bookOf(t, "one: alpha"), certain())

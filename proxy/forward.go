@@ -22,9 +22,10 @@ const (
 	mostIdle     = 4096     // kept connections, over all upstreams
 )
 
-// newTransport is the one road to every upstream. Compression is off, because a transport that decodes gzip unasked would change
-// bytes; there is no overall timeout, because a stream may last for hours. The pings notice an HTTP/2 connection that is dead:
-// all requests to an upstream share it.
+// newTransport is the one road to every upstream. Compression is off, because a transport that
+// decodes gzip unasked would change bytes; there is no overall timeout, because a stream may last
+// for hours. The pings notice an HTTP/2 connection that is dead: all requests to an upstream share
+// it.
 func newTransport(header time.Duration) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
@@ -47,8 +48,8 @@ func newTransport(header time.Duration) *http.Transport {
 	}
 }
 
-// forwarding is one request on its way: what goes out, and who watches what comes back. It is the RoundTripper of its own
-// ReverseProxy.
+// forwarding is one request on its way: what goes out, and who watches what comes back. It is the
+// RoundTripper of its own ReverseProxy.
 type forwarding struct {
 	url      *url.URL
 	body     *payload // nil: the client's body is streamed as it is
@@ -64,8 +65,8 @@ type forwarding struct {
 	attempts
 }
 
-// serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that the client sees a
-// cut as well.
+// serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
+// the client sees a cut as well.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
 	f.road = p.transport
 	rp := httputil.ReverseProxy{
@@ -86,8 +87,8 @@ type copyBuffers struct {
 	turn *turn
 }
 
-// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces are some hundred bytes: four
-// kilobytes are what net/http reads of a connection at once.
+// What is read of a response at once. A slow stream keeps its buffer for minutes, and its pieces
+// are some hundred bytes: four kilobytes are what net/http reads of a connection at once.
 const eventPiece, mostPiece = 4 << 10, 32 << 10
 
 // Get implements httputil.BufferPool.
@@ -105,8 +106,9 @@ func (c copyBuffers) Get() []byte {
 // Put implements httputil.BufferPool.
 func (c copyBuffers) Put(b []byte) { c.p.put(b) }
 
-// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the forwarding headers, whatever it
-// could not parse of the query, and the trailers that have not come yet.
+// rewrite makes the outgoing request what the client's was: ReverseProxy has just dropped the
+// forwarding headers, whatever it could not parse of the query, and the trailers that have not come
+// yet.
 func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	out := pr.Out
 	for _, h := range [...]string{"Forwarded", "X-Forwarded-For", "X-Forwarded-Host", "X-Forwarded-Proto"} {
@@ -140,8 +142,9 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	setBody(out, f.body, f.length)
 }
 
-// setBody gives the request a body that can be sent again: without GetBody the transport cannot repeat a request of which
-// nothing was written because the kept connection turned out to be closed.
+// setBody gives the request a body that can be sent again: without GetBody the transport cannot
+// repeat a request of which nothing was written because the kept connection turned out to be
+// closed.
 func setBody(out *http.Request, b *payload, length int64) {
 	out.ContentLength = length
 	if length == 0 {
@@ -154,9 +157,9 @@ func setBody(out *http.Request, b *payload, length int64) {
 	}
 }
 
-// RoundTrip implements http.RoundTripper. It sends the client's original bytes once more when the upstream rejects a request that
-// was changed. No other request is repeated but those of which net/http knows that nothing was written, or that carry an
-// Idempotency-Key.
+// RoundTrip implements http.RoundTripper. It sends the client's original bytes once more when the
+// upstream rejects a request that was changed. No other request is repeated but those of which
+// net/http knows that nothing was written, or that carry an Idempotency-Key.
 func (f *forwarding) RoundTrip(r *http.Request) (*http.Response, error) {
 	r = f.follow(r)
 	res, err := f.ask(r)
@@ -202,10 +205,10 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	return second
 }
 
-// watched is a response body under the idle limit: a stream in which nothing comes for too long is cut, and its turn sees every
-// byte before the client does. The limit is the upstream's: while the client keeps us waiting it does not run. The timer is not
-// moved with each of a stream's small reads, which would cost more than they do: when it fires it looks how long the read has
-// lasted.
+// watched is a response body under the idle limit: a stream in which nothing comes for too long is
+// cut, and its turn sees every byte before the client does. The limit is the upstream's: while the
+// client keeps us waiting it does not run. The timer is not moved with each of a stream's small
+// reads, which would cost more than they do: when it fires it looks how long the read has lasted.
 type watched struct {
 	io.ReadCloser
 	turn  *turn
@@ -259,7 +262,8 @@ func (w *watched) Close() error {
 	return w.ReadCloser.Close()
 }
 
-// statusOf says which status precept answers with when the upstream gave no answer that a client could be given, and why.
+// statusOf says which status precept answers with when the upstream gave no answer that a client
+// could be given, and why.
 func statusOf(err error) (int, string) {
 	var ne net.Error
 	var op *net.OpError

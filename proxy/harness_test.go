@@ -28,7 +28,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// TestMain lets the certificate of httptest's servers be one that the system trusts, as an operator's is.
+// TestMain lets the certificate of httptest's servers be one that the system trusts, as an
+// operator's is.
 func TestMain(m *testing.M) {
 	srv := httptest.NewTLSServer(nil)
 	pool := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: srv.Certificate().Raw})
@@ -119,7 +120,8 @@ func certain() map[string]string {
 	return map[string]string{"bandit.objective": "all", "bandit.epsilon": "0", "bandit.control": "0"}
 }
 
-// newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh one).
+// newRig starts a face with those settings over the defaults, on a store in dir ("" for a fresh
+// one).
 func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	if dir == "" {

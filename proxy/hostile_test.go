@@ -11,8 +11,9 @@ import (
 	"precept/lesson"
 )
 
-// Whatever a lesson holds, and though a person has approved it: what the upstream gets is one block that is closed once, by us,
-// each line of it behind our prefix, and no token in it that a chat template or a model takes for a role.
+// Whatever a lesson holds, and though a person has approved it: what the upstream gets is one block
+// that is closed once, by us, each line of it behind our prefix, and no token in it that a chat
+// template or a model takes for a role.
 func TestHostileLessonsThroughTheProxy(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		t.Run(style, func(t *testing.T) {

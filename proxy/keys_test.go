@@ -28,7 +28,8 @@ func keysOf(t *testing.T) map[string]string {
 	return flags
 }
 
-// A key that is not listed is refused, in the shape of the API that was called, and nothing reaches the upstream.
+// A key that is not listed is refused, in the shape of the API that was called, and nothing reaches
+// the upstream.
 func TestUnlistedKey(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
@@ -65,7 +66,8 @@ func checkShape(t *testing.T, path string, body []byte) {
 	}
 }
 
-// The tenant and the agent are the key's, and the upstream gets its own key where the client had put ours.
+// The tenant and the agent are the key's, and the upstream gets its own key where the client had
+// put ours.
 func TestKeys(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))
@@ -122,7 +124,8 @@ func TestKeyThatIsNotLearnedFrom(t *testing.T) {
 	checkDisk(t, r, "zanzibar", "quiet-name", "team-q")
 }
 
-// Who pays is told by the key alone: no header, path or body under one key's name leads to another's (R108).
+// Who pays is told by the key alone: no header, path or body under one key's name leads to
+// another's (R108).
 func TestForgedTenant(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, keysOf(t))

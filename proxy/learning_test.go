@@ -12,7 +12,8 @@ import (
 	"time"
 )
 
-// A scripted agent with one tool, on chat completions. It re-sends its own history and never what precept put into it.
+// A scripted agent with one tool, on chat completions. It re-sends its own history and never what
+// precept put into it.
 type agent struct {
 	list []any
 	n    int
@@ -81,8 +82,9 @@ func listOfBody(t *testing.T, body []byte) string {
 	return strings.TrimSuffix(string(r.Messages), "]")
 }
 
-// Over twenty turns the upstream's list of a turn is a prefix of the next one: a lesson at the start, one that a tool
-// error brings, a loop warning, a restart of the proxy in the middle, with a name and without one.
+// Over twenty turns the upstream's list of a turn is a prefix of the next one: a lesson at the
+// start, one that a tool error brings, a loop warning, a restart of the proxy in the middle, with a
+// name and without one.
 func TestListIsAPrefixOverTwentyTurns(t *testing.T) {
 	for _, named := range []bool{true, false} {
 		t.Run(fmt.Sprint("named=", named), func(t *testing.T) {
@@ -207,7 +209,8 @@ func TestInjectionOff(t *testing.T) {
 	}
 }
 
-// Feedback by every name of a session, early and late, once and twice; then the exchange and its samples, redacted.
+// Feedback by every name of a session, early and late, once and twice; then the exchange and its
+// samples, redacted.
 func TestFeedbackCloseAndSamples(t *testing.T) {
 	up := newUpstream(t, nil)
 	flags := certain()

@@ -59,7 +59,8 @@ type apiTarget struct {
 	Skill    string `json:"skill,omitempty"`
 }
 
-// written is what a client may say of a lesson. Everything else in a body (counts, states, tenants) says nothing.
+// written is what a client may say of a lesson. Everything else in a body (counts, states, tenants)
+// says nothing.
 type written struct {
 	Signature  *string      `json:"signature"`
 	LessonText *string      `json:"lesson_text"`
@@ -74,7 +75,8 @@ type notebook struct {
 	scope lesson.Scope
 }
 
-// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set nothing but a base URL.
+// lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set
+// nothing but a base URL.
 func (p *Proxy) lessonRoutes(e *echo.Echo) {
 	if p.opts.Bank == nil {
 		return
@@ -88,7 +90,8 @@ func (p *Proxy) lessonRoutes(e *echo.Echo) {
 	}
 }
 
-// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every other request.
+// own finds out whose lessons are asked for: the tenant from the credential, the agent as in every
+// other request.
 func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
 	return func(c echo.Context) error {
 		r := c.Request()
@@ -264,7 +267,8 @@ func (n notebook) remove(c echo.Context) error {
 	return c.NoContent(http.StatusNoContent)
 }
 
-// proposal asks for what an agent may ask: that it is kept, and in force for itself where the operator lets agents trust themselves.
+// proposal asks for what an agent may ask: that it is kept, and in force for itself where the
+// operator lets agents trust themselves.
 func (n notebook) proposal(l *lesson.Lesson) bank.Proposal {
 	return bank.Proposal{Lesson: l, Source: "api", By: n.scope.Agent, Scope: n.scope, Own: n.set.cfg.Writ.Trust == "own"}
 }

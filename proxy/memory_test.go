@@ -11,7 +11,8 @@ import (
 	"testing"
 )
 
-// What all copies hold together is bounded; the copy that goes beyond it is let go, its stream is not.
+// What all copies hold together is bounded; the copy that goes beyond it is let go, its stream is
+// not.
 func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	const streams, each, total = 8, 300, 1 << 20
 	next := make(chan struct{})
@@ -70,7 +71,8 @@ func TestCapturedTextIsBoundedTogether(t *testing.T) {
 	}
 }
 
-// A request's body is let go when its answer begins: a stream that lasts for minutes does not hold it.
+// A request's body is let go when its answer begins: a stream that lasts for minutes does not hold
+// it.
 func TestRequestBodyIsLetGo(t *testing.T) {
 	next := make(chan struct{})
 	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, q *http.Request) {

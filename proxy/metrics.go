@@ -9,7 +9,8 @@ import (
 	"precept/wire"
 )
 
-// Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's text.
+// Metrics are the counters of the data face. No label ever holds a session, a tenant or a client's
+// text.
 type Metrics struct {
 	requests    *prometheus.CounterVec
 	served      [wire.Messages + 1][6]atomic.Pointer[prometheus.Counter] // of requests, by dialect and class, once they were asked for
@@ -137,7 +138,8 @@ func (p phase) String() string { return [...]string{"read", "decide", "splice"}[
 // FailedOpen counts a step that failed without the request noticing.
 func (m *Metrics) FailedOpen(step string) { m.failOpen.WithLabelValues(step).Inc() }
 
-// phase observes how long a phase took; of a turn whose trace is sampled with the trace as an exemplar.
+// phase observes how long a phase took; of a turn whose trace is sampled with the trace as an
+// exemplar.
 func (m *Metrics) phase(p phase, d time.Duration, trace string) {
 	if e, ok := m.phases[p].(prometheus.ExemplarObserver); ok && trace != "" {
 		e.ObserveWithExemplar(d.Seconds(), prometheus.Labels{"trace_id": trace})
@@ -146,7 +148,8 @@ func (m *Metrics) phase(p phase, d time.Duration, trace string) {
 	m.phases[p].Observe(d.Seconds())
 }
 
-// request counts a request that is over. Its counter is kept: finding it by its labels takes longer than counting.
+// request counts a request that is over. Its counter is kept: finding it by its labels takes longer
+// than counting.
 func (m *Metrics) request(d wire.Dialect, code int) {
 	slot := &m.served[d][min(max(code/100, 0), 5)]
 	c := slot.Load()

@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// model answers each request of any of the three APIs with a call of a fresh id, which the header X-Call tells the test.
-// It fails the test for what a real API would refuse: a call whose results do not follow at once.
+// model answers each request of any of the three APIs with a call of a fresh id, which the header
+// X-Call tells the test. It fails the test for what a real API would refuse: a call whose results
+// do not follow at once.
 func model(t *testing.T) http.HandlerFunc {
 	t.Helper()
 	var n atomic.Int64
@@ -46,7 +47,8 @@ func whole(path string, i int64, id string) string {
 	return fmt.Sprintf(`{"id":"chatcmpl-%024x","model":"vendor-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":%q,"type":"function","function":{"name":"bash","arguments":"{\"command\":\"make x\"}"}}]}}],"usage":{"prompt_tokens":7,"completion_tokens":2,"prompt_tokens_details":{"cached_tokens":4}}}`, i, id)
 }
 
-// streamed is the same reply as events, with a text before the call, comments and events that nobody knows.
+// streamed is the same reply as events, with a text before the call, comments and events that
+// nobody knows.
 func streamed(path string, i int64, id string) string {
 	switch {
 	case strings.HasSuffix(path, "/responses"):

@@ -15,7 +15,8 @@ import (
 // maxListed is how many lessons an answer lists.
 const maxListed = 20
 
-// obey carries out one command of the agent's, and words the answer. It goes through the same door as /v1/lessons.
+// obey carries out one command of the agent's, and words the answer. It goes through the same door
+// as /v1/lessons.
 func (n notebook) obey(ctx context.Context, c writ.Command, from session.ID) (answer, result string) {
 	if c.Fault != "" {
 		return writ.Answer(c.Verb, false, c.Fault+"."), "refused"
@@ -46,7 +47,8 @@ func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) 
 	return said, nil, err
 }
 
-// record writes a lesson down. The same one again is no second lesson; another text under the same signature takes its place.
+// record writes a lesson down. The same one again is no second lesson; another text under the same
+// signature takes its place.
 func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (string, error) {
 	fresh := &lesson.Lesson{
 		Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11, Evidence: []lesson.Evidence{{Kind: "conversation", Ref: from.String()}},
@@ -97,8 +99,8 @@ func (n notebook) known(ctx context.Context, slug string) (*lesson.Book, *lesson
 	return book, l, nil
 }
 
-// listed tells the agent's lessons. Of one that nobody has approved its name alone: another session of the agent wrote it, and it
-// may say anything.
+// listed tells the agent's lessons. Of one that nobody has approved its name alone: another session
+// of the agent wrote it, and it may say anything.
 func (n notebook) listed(ctx context.Context, words string) (said string, lines []string, err error) {
 	all, err := n.all(ctx, words)
 	if err != nil {

@@ -26,7 +26,8 @@ type spans struct {
 	raw string
 }
 
-// traced gives a rig a tracer with a collector behind it; the func waits for what was begun, and gives it.
+// traced gives a rig a tracer with a collector behind it; the func waits for what was begun, and
+// gives it.
 func traced(t *testing.T, r *rig, sample float64) func() []*otlp.Span {
 	t.Helper()
 	got := &spans{}
@@ -83,7 +84,8 @@ func values(s *otlp.Span) map[string]string {
 
 const tracedParent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A turn is one span: whose child it is, what was picked, what it cost, and not a word of what was said.
+// A turn is one span: whose child it is, what was picked, what it cost, and not a word of what was
+// said.
 func TestSpanOfATurn(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Content-Type", "application/json")
@@ -125,7 +127,8 @@ func TestSpanOfATurn(t *testing.T) {
 	}
 }
 
-// A turn that is opted out tells what a meter could, and a client without a trace gets none forwarded.
+// A turn that is opted out tells what a meter could, and a client without a trace gets none
+// forwarded.
 func TestSpanOfAnOptedOutTurn(t *testing.T) {
 	up := newUpstream(t, nil)
 	r := newRig(t, up, "", nil, certain())

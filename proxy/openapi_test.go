@@ -9,7 +9,8 @@ import (
 	"github.com/goccy/go-yaml"
 )
 
-// Every route of the data listener that is precept's own is described, and nothing is described that is not there.
+// Every route of the data listener that is precept's own is described, and nothing is described
+// that is not there.
 func TestOpenAPIRoutes(t *testing.T) {
 	text, err := os.ReadFile("../admin/openapi.yaml")
 	if err != nil {

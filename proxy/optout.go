@@ -9,8 +9,8 @@ import (
 	"precept/store"
 )
 
-// await notes, when a turn begins, whether anything of it may be kept: no, or not known before the recorder has looked for
-// paths that opted out. The caller has the record's lock.
+// await notes, when a turn begins, whether anything of it may be kept: no, or not known before the
+// recorder has looked for paths that opted out. The caller has the record's lock.
 func (t *turn) await(rec *session.Record) {
 	if t.learn {
 		rec.Await(t.turn)
@@ -29,8 +29,8 @@ func (t *turn) hold() {
 	t.early = nil
 }
 
-// notePast keeps the keys of a history that is seen for the first time; not those of a session in which a turn opted out,
-// whose keys would be among them.
+// notePast keeps the keys of a history that is seen for the first time; not those of a session in
+// which a turn opted out, whose keys would be among them.
 func (t *turn) notePast() {
 	if t.ses == nil {
 		return
@@ -43,7 +43,8 @@ func (t *turn) notePast() {
 	}
 }
 
-// offer hands the turn to the recorder. One for which there is no room is judged all the same: the session's row depends on it.
+// offer hands the turn to the recorder. One for which there is no room is judged all the same: the
+// session's row depends on it.
 func (t *turn) offer(o store.Turn) {
 	t.offered = true
 	if !t.p.opts.Store.Offer(o) {
@@ -51,8 +52,8 @@ func (t *turn) offer(o store.Turn) {
 	}
 }
 
-// unoffered settles what the recorder will not judge: a request beside the conversation, one that is not captured, and one
-// with which something went wrong, of which nothing is kept to be safe.
+// unoffered settles what the recorder will not judge: a request beside the conversation, one that
+// is not captured, and one with which something went wrong, of which nothing is kept to be safe.
 func (t *turn) unoffered() {
 	if !t.learn || t.offered {
 		return
@@ -72,8 +73,8 @@ func (s *settings) heard(r *http.Request, who *identity) bool {
 	return !session.Identify(r.Header, "", nil).LearnOff && s.learns(who, "")
 }
 
-// cleanName takes out of an agent's name what must not reach a disk: it stands in records, counters and samples. Most names are
-// too short for a key and have no @.
+// cleanName takes out of an agent's name what must not reach a disk: it stands in records, counters
+// and samples. Most names are too short for a key and have no @.
 func (s *settings) cleanName(agent string) string {
 	const shortestKey = 16
 	if len(agent) < shortestKey && !strings.Contains(agent, "@") {

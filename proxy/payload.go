@@ -7,7 +7,8 @@ import (
 	"sync"
 )
 
-// smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. What is larger is left to the collector.
+// smallest and largest pooled buffers, as powers of two: 4 KiB to 16 MiB. What is larger is left to
+// the collector.
 const (
 	minClass = 12
 	maxClass = 24
@@ -46,7 +47,8 @@ func (p *pool) put(b []byte) {
 	p.classes[c-minClass].Put(&b)
 }
 
-// grow returns b with room for at least one more byte, moved into a buffer of the next class when it is full.
+// grow returns b with room for at least one more byte, moved into a buffer of the next class when
+// it is full.
 func (p *pool) grow(b []byte) []byte {
 	if len(b) < cap(b) {
 		return b
@@ -56,7 +58,8 @@ func (p *pool) grow(b []byte) []byte {
 	return n
 }
 
-// readBody reads at most limit+1 bytes of r into a pooled buffer. more says that r holds more than that.
+// readBody reads at most limit+1 bytes of r into a pooled buffer. more says that r holds more than
+// that.
 func (p *pool) readBody(r io.Reader, size int64, limit int64) (body []byte, more bool, err error) {
 	hint := size + 1 // one more, so that the read that finds the end needs no growth
 	if hint <= 0 || hint > limit+1 {
@@ -82,15 +85,16 @@ func (p *pool) readBody(r io.Reader, size int64, limit int64) (body []byte, more
 	}
 }
 
-// payload is a request body: what is in memory, and the rest of the client's where it is longer than what is looked at.
+// payload is a request body: what is in memory, and the rest of the client's where it is longer
+// than what is looked at.
 type payload struct {
 	data    []byte
 	tail    io.Reader
 	readers []*bytes.Reader // that were given out
 }
 
-// reader gives a reader of the whole payload. What is in memory is a bytes.Reader, of which net/http knows that it never makes
-// it wait: it sends headers and a short body in one piece.
+// reader gives a reader of the whole payload. What is in memory is a bytes.Reader, of which
+// net/http knows that it never makes it wait: it sends headers and a short body in one piece.
 func (p *payload) reader() io.ReadCloser {
 	r := bytes.NewReader(p.data)
 	p.readers = append(p.readers, r)
@@ -100,7 +104,8 @@ func (p *payload) reader() io.ReadCloser {
 	return io.NopCloser(io.MultiReader(r, p.tail))
 }
 
-// release gives the buffer back. Nobody may read the payload any more; net/http still holds its readers, until the response ends.
+// release gives the buffer back. Nobody may read the payload any more; net/http still holds its
+// readers, until the response ends.
 func (p *payload) release(to *pool) {
 	for _, r := range p.readers {
 		r.Reset(nil)

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// provider is one that speaks one of the three APIs: what is set as the upstream, what agents ask for, and where that is there.
+// provider is one that speaks one of the three APIs: what is set as the upstream, what agents ask
+// for, and where that is there.
 type provider struct {
 	name, upstream string
 	asks           map[string]string // an agent's path -> the provider's
@@ -48,7 +49,8 @@ func providers() []provider {
 	}
 }
 
-// Each provider has paths of its own, and nothing else: what an agent asks for arrives there, with a lesson where precept rewrites.
+// Each provider has paths of its own, and nothing else: what an agent asks for arrives there, with
+// a lesson where precept rewrites.
 func TestProviders(t *testing.T) {
 	for _, p := range providers() {
 		t.Run(p.name, func(t *testing.T) {

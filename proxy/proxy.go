@@ -64,7 +64,8 @@ type Proxy struct {
 	scribe    *scribe
 }
 
-// settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one it started with.
+// settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one
+// it started with.
 type settings struct {
 	optOut     *sample.OptOut
 	experiment bandit.Config // how lessons are chosen
@@ -176,8 +177,8 @@ func (p *Proxy) router() *echo.Echo {
 	return e
 }
 
-// front stands before echo: it counts every request however it ends, answers for a panic, and refuses CONNECT, whose target is
-// no path that a router knows.
+// front stands before echo: it counts every request however it ends, answers for a panic, and
+// refuses CONNECT, whose target is no path that a router knows.
 func (p *Proxy) front(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
 		w := &clientWriter{
@@ -193,7 +194,8 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 	})
 }
 
-// answered is the end of every request. A panic of ours is answered where nothing was, and seen as a cut where something was.
+// answered is the end of every request. A panic of ours is answered where nothing was, and seen as
+// a cut where something was.
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
@@ -243,8 +245,8 @@ func (p *Proxy) ready(c echo.Context) error {
 	return c.String(http.StatusOK, "ok\n")
 }
 
-// ahead reads random bytes before they are needed: asking the system for each id costs more than the id. It is safe for
-// concurrent use.
+// ahead reads random bytes before they are needed: asking the system for each id costs more than
+// the id. It is safe for concurrent use.
 type ahead struct {
 	mu   sync.Mutex
 	from *bufio.Reader

@@ -10,7 +10,8 @@ import (
 	"precept/wire"
 )
 
-// record hands what is worth keeping to the recorder, and gives the session back. It copies only what is new in the turn.
+// record hands what is worth keeping to the recorder, and gives the session back. It copies only
+// what is new in the turn.
 func (t *turn) record() {
 	if t.ses == nil {
 		if t.unit != nil {
@@ -57,8 +58,9 @@ func (t *turn) decided() bool {
 	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
 }
 
-// publish lets other replicas know what was decided, before the client has the whole answer; and how far a session has come
-// that goes from one to the other. One that stays is written in its own time.
+// publish lets other replicas know what was decided, before the client has the whole answer; and
+// how far a session has come that goes from one to the other. One that stays is written in its own
+// time.
 func (t *turn) publish() {
 	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
 		return
@@ -103,8 +105,8 @@ func (t *turn) noteOf(id session.ID, keys ...session.EchoKey) {
 	t.hold()
 }
 
-// echoed says that the session is recognised by what goes by. One with a name of its own is found by it: its echoes
-// would only cost.
+// echoed says that the session is recognised by what goes by. One with a name of its own is found
+// by it: its echoes would only cost.
 func (t *turn) echoed() bool {
 	m := t.found.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
@@ -192,8 +194,8 @@ func (t *turn) remembered(id string) (wire.Call, bool) {
 	return c, ok
 }
 
-// arguments lists those of the calls that the new results answer, for the opt-out by path: a result is dropped when its call
-// named the path.
+// arguments lists those of the calls that the new results answer, for the opt-out by path: a result
+// is dropped when its call named the path.
 func (t *turn) arguments() []string {
 	var args []string
 	for i := max(t.req.New(), 0); i < t.req.Len(); i++ {

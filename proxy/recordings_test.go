@@ -11,11 +11,12 @@ import (
 	"testing"
 )
 
-// recorded is one request of an agent and what the model answered to it. The recordings are made up in the shape of each
-// agent: nobody's work stands in them.
+// recorded is one request of an agent and what the model answered to it. The recordings are made up
+// in the shape of each agent: nobody's work stands in them.
 type recorded struct {
-	// Kind is main (a turn whose list goes on from the one before), edited (a turn whose list was edited before its new
-	// part), replaced (a turn after a compaction), delta (a turn that holds only what is new), or side.
+	// Kind is main (a turn whose list goes on from the one before), edited (a turn whose list was
+	// edited before its new part), replaced (a turn after a compaction), delta (a turn that holds
+	// only what is new), or side.
 	Kind   string
 	Method string
 	Path   string
@@ -48,8 +49,9 @@ func readRecording(t *testing.T, path string) []recorded {
 	return all
 }
 
-// What each agent sends, turn by turn, with the face in between: one session, lists that only grow, the lesson once and
-// the warning once, and not a byte put into what is beside the conversation. The second run stops the face in between.
+// What each agent sends, turn by turn, with the face in between: one session, lists that only grow,
+// the lesson once and the warning once, and not a byte put into what is beside the conversation.
+// The second run stops the face in between.
 func TestRecordings(t *testing.T) {
 	paths, err := filepath.Glob(filepath.Join("testdata", "recordings", "*.jsonl"))
 	if err != nil || len(paths) < 17 {

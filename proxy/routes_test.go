@@ -45,7 +45,8 @@ func reached(ups map[string]*upstream, before map[string]int) string {
 	return strings.Join(names, "+")
 }
 
-// Each dialect has its upstream: messages, and what stands below them, go to anthropic, the rest to openai.
+// Each dialect has its upstream: messages, and what stands below them, go to anthropic, the rest to
+// openai.
 func TestDefaultRoutes(t *testing.T) {
 	ups := map[string]*upstream{"openai": newUpstream(t, nil), "anthropic": newUpstream(t, nil)}
 	r := newRoutedRig(t, ups, nil)
@@ -131,8 +132,8 @@ func spellings(port string) []string {
 	return out
 }
 
-// Nothing that a client says names an upstream: not one connection goes to a host that stands in a header, the query, the
-// body, the path or the upstream's own redirect (R144).
+// Nothing that a client says names an upstream: not one connection goes to a host that stands in a
+// header, the query, the body, the path or the upstream's own redirect (R144).
 func TestNoClientNamesAnUpstream(t *testing.T) {
 	var connections atomic.Int64
 	inside := httptest.NewUnstartedServer(http.NotFoundHandler())
@@ -195,7 +196,8 @@ func rawRequest(t *testing.T, face, line, host string) {
 	_, _ = io.Copy(io.Discard, bufio.NewReader(c))
 }
 
-// What precept answers itself has the shape of the API that was called, below its path and behind a path form too.
+// What precept answers itself has the shape of the API that was called, below its path and behind a
+// path form too.
 func TestOwnErrorsByDialect(t *testing.T) {
 	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) { <-r.Context().Done() })
 	silent := newRig(t, up, "", nil, map[string]string{"limits.body_bytes": "1KiB", "limits.upstream_header_timeout": "50ms"})

@@ -64,8 +64,9 @@ func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	return nil
 }
 
-// Sub-agents that speak under the name of a session are sessions of their own, with lessons and warnings of their own, before and
-// after a restart; what is drawn for them is drawn through the named session. Its side calls stay side calls.
+// Sub-agents that speak under the name of a session are sessions of their own, with lessons and
+// warnings of their own, before and after a restart; what is drawn for them is drawn through the
+// named session. Its side calls stay side calls.
 func TestSubAgentsOfANamedSession(t *testing.T) {
 	n := 0
 	up := newUpstream(t, counting(&n))
@@ -125,7 +126,8 @@ func TestSubAgentsOfANamedSession(t *testing.T) {
 	}
 }
 
-// Names of runs are text: whatever they hold, they name one run inside of a tenant, and reach neither a header nor the upstream.
+// Names of runs are text: whatever they hold, they name one run inside of a tenant, and reach
+// neither a header nor the upstream.
 func TestHostileNamesOfRuns(t *testing.T) {
 	up := newUpstream(t, model(t))
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
@@ -180,8 +182,8 @@ func TestHostileNamesOfRuns(t *testing.T) {
 	}
 }
 
-// Agents of equal names in two runs are two sessions, a conversation that goes on in another run is a session of that run, and a
-// failed first request of one run is not taken up by another.
+// Agents of equal names in two runs are two sessions, a conversation that goes on in another run is
+// a session of that run, and a failed first request of one run is not taken up by another.
 func TestRunsKeepApart(t *testing.T) {
 	n, fail := 0, true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -266,7 +268,8 @@ func TestOptOutWithinARun(t *testing.T) {
 	}
 }
 
-// An upstream that takes a member's requests only unchanged is counted by the run's arms; the other members go on.
+// An upstream that takes a member's requests only unchanged is counted by the run's arms; the other
+// members go on.
 func TestRefusedInARun(t *testing.T) {
 	strict := true
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {

@@ -28,7 +28,8 @@ type order struct {
 	commands []writ.Command
 }
 
-// scribe carries out /lesson commands after the reply that holds them, and leaves the answers in the session's record.
+// scribe carries out /lesson commands after the reply that holds them, and leaves the answers in
+// the session's record.
 type scribe struct {
 	orders chan order
 
@@ -72,7 +73,8 @@ func (s *scribe) end(id session.ID) {
 	}
 }
 
-// wait lets a turn wait for the answers to the reply before it. What takes longer is answered a turn later.
+// wait lets a turn wait for the answers to the reply before it. What takes longer is answered a
+// turn later.
 func (s *scribe) wait(ctx context.Context, id session.ID) {
 	s.mu.Lock()
 	e := s.busy[id]

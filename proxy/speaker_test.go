@@ -15,7 +15,8 @@ type said struct {
 	failed   bool
 }
 
-// speaker plays an agent on one of the three APIs. It keeps its own history and knows nothing of what was put into it.
+// speaker plays an agent on one of the three APIs. It keeps its own history and knows nothing of
+// what was put into it.
 type speaker struct {
 	api    string // chat, responses, messages
 	claude bool   // messages: cache_control moves to the newest block, and what was parts is a string in the next turn
@@ -115,7 +116,8 @@ func asClaude(list []obj) {
 	}
 }
 
-// say sends the next request and returns the id of the call in the reply, and the list that the upstream got.
+// say sends the next request and returns the id of the call in the reply, and the list that the
+// upstream got.
 func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, call, list string) {
 	t.Helper()
 	res, b := r.send(t, "POST", s.path(), h, s.body())
@@ -125,8 +127,9 @@ func (s *speaker) say(t *testing.T, r *rig, h http.Header) (res *http.Response, 
 	return res, res.Header.Get("X-Call"), normalList(t, r.up.last(t).body)
 }
 
-// normalList is the list of a body as a cache reads it, without its closing bracket: no cache_control, a string and one
-// text part are the same, and what copilot drops and adds at a resume does not count.
+// normalList is the list of a body as a cache reads it, without its closing bracket: no
+// cache_control, a string and one text part are the same, and what copilot drops and adds at a
+// resume does not count.
 func normalList(t *testing.T, body []byte) string {
 	t.Helper()
 	var b struct{ Messages, Input []any }

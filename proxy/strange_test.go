@@ -90,8 +90,8 @@ func plain(t *testing.T, upstream string) string {
 	return srv.URL
 }
 
-// rawUpstream speaks for itself: serve is called for each request, behind its headers, and says whether to go on with the
-// connection. n counts the requests from 1.
+// rawUpstream speaks for itself: serve is called for each request, behind its headers, and says
+// whether to go on with the connection. n counts the requests from 1.
 type rawUpstream struct {
 	url   string
 	asked atomic.Int64
@@ -222,8 +222,8 @@ func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
 	}
 }
 
-// strangeWires are answers as an upstream may write them. Where want is empty precept does what Go's ReverseProxy does; elsewhere
-// that one is no measure, and want is the status and the body.
+// strangeWires are answers as an upstream may write them. Where want is empty precept does what
+// Go's ReverseProxy does; elsewhere that one is no measure, and want is the status and the body.
 var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglobals // a table
 	"by length":             {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhello"},
 	"chunked":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5;x=y\r\nhello\r\n0\r\n\r\n"},
@@ -279,7 +279,8 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"surplus behind chunks": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
 
-// Whatever an upstream writes, over TCP or TLS, a client of precept sees what one of Go's own reverse proxy does, or better.
+// Whatever an upstream writes, over TCP or TLS, a client of precept sees what one of Go's own
+// reverse proxy does, or better.
 func TestStrangeUpstreams(t *testing.T) {
 	heads := map[string]string{"chat": "POST /v1/chat/completions HTTP/1.1", "models": "GET /v1/models HTTP/1.1", "old": "POST /v1/chat/completions HTTP/1.0"}
 	for name, k := range strangeWires {

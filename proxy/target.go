@@ -47,8 +47,9 @@ func withoutEndpoint(path string) string {
 	return path
 }
 
-// undoubled takes off what a client's path says twice because its base URL holds too much: the version (/v1/v1/models), the endpoint
-// (/v1/chat/completions/chat/completions). No API has such paths of its own.
+// undoubled takes off what a client's path says twice because its base URL holds too much: the
+// version (/v1/v1/models), the endpoint (/v1/chat/completions/chat/completions). No API has such
+// paths of its own.
 func undoubled(p string) string {
 	for rest, ok := cutVersion(p); ok && strings.HasPrefix(rest, p[:len(p)-len(rest)]+"/"); rest, ok = cutVersion(p) {
 		p = rest
@@ -61,8 +62,9 @@ func undoubled(p string) string {
 	return p
 }
 
-// place is where a client's path lies at the upstream. One /v1/X goes to the upstream's own version, where it has one; what begins
-// with the upstream's whole path is there already; every other is appended as it is.
+// place is where a client's path lies at the upstream. One /v1/X goes to the upstream's own
+// version, where it has one; what begins with the upstream's whole path is there already; every
+// other is appended as it is.
 func (t *target) place(p string) string {
 	p = undoubled(p)
 	if strings.HasPrefix(p, "/openai/deployments/") { // Azure: beside /openai/v1, not below it
@@ -118,9 +120,10 @@ func cutVersion(p string) (string, bool) {
 	return p[1+len(seg):], true
 }
 
-// family is the API that a request belongs to, whether precept rewrites it or not: what counts tokens or runs batches of
-// messages has the upstream of messages, a stored response that of responses. Where the path says nothing (models,
-// files), the header that every client of the Messages API must send does. The messages of a thread are of another API.
+// family is the API that a request belongs to, whether precept rewrites it or not: what counts
+// tokens or runs batches of messages has the upstream of messages, a stored response that of
+// responses. Where the path says nothing (models, files), the header that every client of the
+// Messages API must send does. The messages of a thread are of another API.
 func family(path string, h http.Header) wire.Dialect {
 	switch d := wire.DialectOf(path); {
 	case strings.Contains(path, "/threads/"):

@@ -55,8 +55,8 @@ func keptIn(t *testing.T, r *rig, space session.Space, name string) map[string][
 	return out
 }
 
-// sameCalls answers with a tool call whose id depends on the length of the history alone: every client gets the same ids,
-// as from servers that count from zero.
+// sameCalls answers with a tool call whose id depends on the length of the history alone: every
+// client gets the same ids, as from servers that count from zero.
 func sameCalls(w http.ResponseWriter, r *http.Request) {
 	var b struct{ Messages []json.RawMessage }
 	_ = json.NewDecoder(r.Body).Decode(&b)
@@ -64,7 +64,8 @@ func sameCalls(w http.ResponseWriter, r *http.Request) {
 	fmt.Fprintf(w, `{"id":"chatcmpl-%[1]d","model":"m-1","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%[1]d","type":"function","function":{"name":"bash","arguments":"{\"command\":\"ls\"}"}}]}}]}`, len(b.Messages))
 }
 
-// Under single everyone is one tenant; an echo still counts only under the key that was there when it went by.
+// Under single everyone is one tenant; an echo still counts only under the key that was there when
+// it went by.
 func TestSingleTenant(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, nil)
@@ -88,7 +89,8 @@ func TestSingleTenant(t *testing.T) {
 	}
 }
 
-// The same name under two keys is two sessions: two states of loops, two rewards, and no echo leads across (R058).
+// The same name under two keys is two sessions: two states of loops, two rewards, and no echo leads
+// across (R058).
 func TestByCredential(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", nil, map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})
@@ -153,8 +155,9 @@ func postAs(t *testing.T, r *rig, h http.Header, by string) string {
 	return a.Status
 }
 
-// Fifty tenants at once, with the same words, the same names for their sessions and the same call ids from the upstream:
-// each upstream request holds what its own tenant said, and what is kept is told apart (R107).
+// Fifty tenants at once, with the same words, the same names for their sessions and the same call
+// ids from the upstream: each upstream request holds what its own tenant said, and what is kept is
+// told apart (R107).
 func TestFiftyTenants(t *testing.T) {
 	up := newUpstream(t, sameCalls)
 	r := newRig(t, up, "", bookOf(t, "one: build"), map[string]string{"tenancy": "by-credential", "bandit.control": "0", "bandit.epsilon": "0", "bandit.objective": "all"})

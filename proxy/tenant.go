@@ -14,7 +14,8 @@ import (
 	"precept/session"
 )
 
-// identity is who pays for a request: it comes from the credential alone, never from a name that a client chose.
+// identity is who pays for a request: it comes from the credential alone, never from a name that a
+// client chose.
 type identity struct {
 	tenant     string
 	credential [sha256.Size]byte // of what the client presented; zero without one
@@ -69,8 +70,8 @@ func (id *identity) scope() session.Scope {
 	return session.Scope{Tenant: id.tenant, Credential: binary.LittleEndian.Uint64(id.credential[:8])}
 }
 
-// claims puts what the key says in the place of what the client says: a key may be an agent's own, and speak for some
-// roles only. A role that it may not speak for is none.
+// claims puts what the key says in the place of what the client says: a key may be an agent's own,
+// and speak for some roles only. A role that it may not speak for is none.
 func (id *identity) claims(c *session.Claim) {
 	if id.key == nil {
 		return

@@ -17,7 +17,8 @@ type textAgent struct {
 	list   func(task string, answers, came []string) []obj // the whole list, where it is not extended
 }
 
-// What the agents answer and are told: the same failing call in the steps 0, 2 and 3, another one in step 1.
+// What the agents answer and are told: the same failing call in the steps 0, 2 and 3, another one
+// in step 1.
 func textAgents() []textAgent {
 	part := func(role, text string) obj {
 		return obj{"role": role, "content": []obj{{"type": "text", "text": text}}}
@@ -103,8 +104,8 @@ func textAgents() []textAgent {
 	}}
 }
 
-// An agent that writes its calls and results as text is warned of its loops and gets lessons on its errors, as others do, and what the
-// model saw of it stays what it was.
+// An agent that writes its calls and results as text is warned of its loops and gets lessons on its
+// errors, as others do, and what the model saw of it stays what it was.
 func TestTextAgents(t *testing.T) {
 	for _, a := range textAgents() {
 		t.Run(a.name, func(t *testing.T) {
@@ -178,7 +179,8 @@ func TestTrajectory(t *testing.T) {
 	}
 }
 
-// What looks like a text agent's and is none: a person who pastes, a model that shows a command, an agent that runs a test by itself.
+// What looks like a text agent's and is none: a person who pastes, a model that shows a command, an
+// agent that runs a test by itself.
 func TestNoTextAgent(t *testing.T) {
 	shown := "Run this:\n\n```bash\nmake shop\n```"
 	for name, list := range map[string][]obj{

@@ -211,7 +211,8 @@ func TestGzip(t *testing.T) {
 	}
 }
 
-// A stream is the same bytes, whatever they are, cut wherever the upstream cut them, each piece as soon as it comes.
+// A stream is the same bytes, whatever they are, cut wherever the upstream cut them, each piece as
+// soon as it comes.
 func TestStreamsAsItComes(t *testing.T) {
 	text := ": OPENROUTER PROCESSING\r\n\r\ndata:{\"choices\":[{\"index\":0,\"delta\":{\"content\":\"h\xc3\xa9\xe2\x82\xac\"}}]}\r\rdata: {\"choices\":[{\"index\":0,\"delta\":{\"reasoning\":\"x\"},\"finish_reason\":\"stop\"}]}\n\nid: 1\nevent: x\nretry: 5\ndata: a\ndata: b\n\ndata: {\"choices\":[],\"usage\":{\"prompt_tokens\":1}}\n\ndata: [DONE]\n\ndata: [DONE]\n\ndata: late\n\n"
 	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {

@@ -18,7 +18,8 @@ import (
 	"precept/writ"
 )
 
-// turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves the request.
+// turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
+// the request.
 type turn struct {
 	p       *Proxy
 	set     *settings
@@ -121,7 +122,8 @@ func isUpgrade(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// read takes the body in, bounded by what is inspected; what is longer is streamed on from where reading stopped.
+// read takes the body in, bounded by what is inspected; what is longer is streamed on from where
+// reading stopped.
 func (t *turn) read(f *forwarding) error {
 	limit := int64(t.set.cfg.Limits.InspectBytes)
 	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit)
@@ -238,7 +240,8 @@ func (t *turn) identify() {
 	t.open(now, late)
 }
 
-// find pins the session that was found, where it is known. late says that the store could not be asked in time.
+// find pins the session that was found, where it is known. late says that the store could not be
+// asked in time.
 func (t *turn) find(asked bool) (late bool) {
 	if t.ses = t.p.opts.Store.Resident(t.found.ID); t.ses != nil {
 		t.catchUp(asked)
@@ -274,9 +277,10 @@ func (t *turn) open(now time.Time, late bool) {
 	t.p.opts.Metrics.sessions.WithLabelValues(string(t.found.Method)).Inc()
 }
 
-// apart gives a request a session of its own that shares nothing with the one that is stored under its name: the name is that of an
-// application, and what the threader knew of it went with a restart. So it does where the conversation goes on in another run: what
-// was drawn for one says nothing of the other.
+// apart gives a request a session of its own that shares nothing with the one that is stored under
+// its name: the name is that of an application, and what the threader knew of it went with a
+// restart. So it does where the conversation goes on in another run: what was drawn for one says
+// nothing of the other.
 func (t *turn) apart(now time.Time) {
 	if t.ses == nil || !t.found.Loose && !t.elsewhere() {
 		return
@@ -294,9 +298,9 @@ func (t *turn) apart(now time.Time) {
 	t.found = t.p.threads.Apart(t.found, t.claim, now)
 }
 
-// catchUp reads a session anew that is in memory and has gone on at another replica meanwhile: because what it sends back did not
-// go by here (asked), or because there is more of it than this replica answered. So it does with one that was begun while nobody
-// could say whether there is one.
+// catchUp reads a session anew that is in memory and has gone on at another replica meanwhile:
+// because what it sends back did not go by here (asked), or because there is more of it than this
+// replica answered. So it does with one that was begun while nobody could say whether there is one.
 func (t *turn) catchUp(asked bool) {
 	if t.ses.Unsure() {
 		t.p.opts.Store.Refresh(t.r.Context(), t.ses)
@@ -313,7 +317,8 @@ func (t *turn) catchUp(asked bool) {
 	}
 }
 
-// name mints the request's id. It holds the session's, so that feedback by request id needs no index of its own.
+// name mints the request's id. It holds the session's, so that feedback by request id needs no
+// index of its own.
 func (t *turn) name() {
 	if t.ses == nil {
 		t.id = t.p.newID("req_")
@@ -324,8 +329,8 @@ func (t *turn) name() {
 	t.hold()
 }
 
-// decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text that is matched is
-// bounded, and so is the history that is looked at.
+// decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text
+// that is matched is bounded, and so is the history that is looked at.
 func (t *turn) decide() {
 	t.p.scribe.wait(t.r.Context(), t.ses.ID)
 	now := t.p.opts.Now()

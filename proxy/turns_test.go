@@ -17,8 +17,8 @@ import (
 	"precept/session"
 )
 
-// The agent puts a summary in the place of its history: the lesson goes in again, before the newest words of the user, and
-// stays there.
+// The agent puts a summary in the place of its history: the lesson goes in again, before the newest
+// words of the user, and stays there.
 func TestCompaction(t *testing.T) {
 	for _, api := range []string{"chat", "responses", "messages"} {
 		t.Run(api, func(t *testing.T) {
@@ -134,7 +134,8 @@ func TestSideOfNoSession(t *testing.T) {
 	}
 }
 
-// A retry after an error or a cut is the same turn: the same bytes go out, one loop is counted, one exchange ends well.
+// A retry after an error or a cut is the same turn: the same bytes go out, one loop is counted, one
+// exchange ends well.
 func TestRetryIsTheSameTurn(t *testing.T) {
 	for name, fault := range map[string]http.HandlerFunc{
 		"429": func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(http.StatusTooManyRequests) },
@@ -219,8 +220,8 @@ func retried(t *testing.T, fault http.HandlerFunc, named bool) {
 	}
 }
 
-// An upstream that refuses what we changed gets the client's bytes, and the client that answer; one that refuses both is
-// believed.
+// An upstream that refuses what we changed gets the client's bytes, and the client that answer; one
+// that refuses both is believed.
 func TestRefusedByTheUpstream(t *testing.T) {
 	for _, status := range []int{400, 413, 422} {
 		for _, api := range []string{"chat", "responses", "messages"} {

@@ -12,7 +12,8 @@ import (
 	"github.com/prometheus/client_golang/prometheus/testutil"
 )
 
-// twins is a model that holds its answers to first requests back until so many are under way, and calls with ids of the test's.
+// twins is a model that holds its answers to first requests back until so many are under way, and
+// calls with ids of the test's.
 func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	var waiting atomic.Int64
 	all := make(chan struct{})
@@ -33,7 +34,8 @@ func twins(n int, id func(turn int, who string) string) http.HandlerFunc {
 	}
 }
 
-// play lets so many agents with the same words work at once, three turns each, and returns the names that each turn of each was told.
+// play lets so many agents with the same words work at once, three turns each, and returns the
+// names that each turn of each was told.
 func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string {
 	t.Helper()
 	names := make([][]string, n)
@@ -57,9 +59,10 @@ func (r *rig) play(t *testing.T, n int, result func(who int) string) [][]string 
 	return names
 }
 
-// Fifty conversations with the same words at once are fifty sessions, whatever ids the upstream gives: with drawn ids each is told apart
-// from its second request on; with counted ones from the request on that shows something of its own, and until then nothing is
-// counted of them; each has its lesson and its warning, at the same place in every turn.
+// Fifty conversations with the same words at once are fifty sessions, whatever ids the upstream
+// gives: with drawn ids each is told apart from its second request on; with counted ones from the
+// request on that shows something of its own, and until then nothing is counted of them; each has
+// its lesson and its warning, at the same place in every turn.
 func TestFiftyTwinsAtOnce(t *testing.T) {
 	const n = 50
 	for _, c := range []struct {
@@ -111,7 +114,8 @@ func TestFiftyTwinsAtOnce(t *testing.T) {
 	}
 }
 
-// A tree of answers over one beginning is one session: each branch keeps the blocks at their places, whatever was drawn.
+// A tree of answers over one beginning is one session: each branch keeps the blocks at their
+// places, whatever was drawn.
 func TestBranchesOfOnePrefix(t *testing.T) {
 	const n = 20
 	up := newUpstream(t, caller())

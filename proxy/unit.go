@@ -7,11 +7,13 @@ import (
 	"precept/store"
 )
 
-// A session may draw through another record, its unit: that of the run that it belongs to, or that of the named session whose
-// sub-agent it is. The unit stays pinned as long as the request holds the session; it is locked inside of the session's lock.
+// A session may draw through another record, its unit: that of the run that it belongs to, or that
+// of the named session whose sub-agent it is. The unit stays pinned as long as the request holds
+// the session; it is locked inside of the session's lock.
 
-// below finds the sub-session of a request that came under the name of a conversation and is none of it, neither its turn nor a
-// side call: a sub-agent's, with tools of its own. The session above stays pinned.
+// below finds the sub-session of a request that came under the name of a conversation and is none
+// of it, neither its turn nor a side call: a sub-agent's, with tools of its own. The session above
+// stays pinned.
 func (t *turn) below(now time.Time, look session.Lookup) bool {
 	if t.ses == nil || t.found.New || !t.claim.Named() {
 		return false
@@ -72,7 +74,8 @@ func (t *turn) enlist(rec *session.Record, now time.Time) {
 	t.p.opts.Store.Enlist(t.unit, rec)
 }
 
-// pinUnit holds a unit's record. One that cannot be looked up in time is no part of the experiment; one that is gone begins anew.
+// pinUnit holds a unit's record. One that cannot be looked up in time is no part of the experiment;
+// one that is gone begins anew.
 func (t *turn) pinUnit(id session.ID, name string, now time.Time) {
 	st := t.p.opts.Store
 	if t.unit = st.Resident(id); t.unit != nil {

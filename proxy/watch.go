@@ -64,8 +64,8 @@ func (t *turn) response(res *http.Response) error {
 	return nil
 }
 
-// strange says what is wrong with a response that no client can be given: one that switches protocols although nobody asked for
-// it, or with a status that is none.
+// strange says what is wrong with a response that no client can be given: one that switches
+// protocols although nobody asked for it, or with a status that is none.
 func strange(res *http.Response, r *http.Request) error {
 	switch {
 	case res.StatusCode < 100 || res.StatusCode > 999:
@@ -76,8 +76,8 @@ func strange(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// sessionName is what feedback may call the session. One is made up for a request that is beside a conversation which is not
-// known.
+// sessionName is what feedback may call the session. One is made up for a request that is beside a
+// conversation which is not known.
 func (t *turn) sessionName() string {
 	switch {
 	case t.ses == nil:
@@ -97,8 +97,8 @@ func (t *turn) debug(h http.Header) {
 	}
 }
 
-// see takes note of bytes before the client gets them: an agent may answer the last one before we run again, and its
-// next request must find what it echoes.
+// see takes note of bytes before the client gets them: an agent may answer the last one before we
+// run again, and its next request must find what it echoes.
 func (t *turn) see(b []byte, err error) {
 	w := &t.watch
 	if w.reader == nil {
@@ -121,8 +121,8 @@ func (t *turn) see(b []byte, err error) {
 	}
 }
 
-// charge accounts for what the copy of the reply holds. The one that goes beyond what all of them may hold together is let go; how
-// the reply ends is still seen.
+// charge accounts for what the copy of the reply holds. The one that goes beyond what all of them
+// may hold together is let go; how the reply ends is still seen.
 func (t *turn) charge() {
 	w := &t.watch
 	n := int64(w.reader.Held()) - w.held
@@ -166,8 +166,9 @@ func (t *turn) settle() {
 	t.over()
 }
 
-// over tells the threader once that the request has ended. It must do so before the client can know: its retry, which may
-// come at once, is only taken for one of a request that is not under way.
+// over tells the threader once that the request has ended. It must do so before the client can
+// know: its retry, which may come at once, is only taken for one of a request that is not under
+// way.
 func (t *turn) over() {
 	if w := &t.watch; t.ses != nil && !w.over {
 		w.over = true
@@ -202,8 +203,8 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 	t.p.fail(own, w, r)
 }
 
-// letGo gives the request's body back, once there is an answer: by now nothing of it will be sent again. What is kept of it is
-// taken out before.
+// letGo gives the request's body back, once there is an answer: by now nothing of it will be sent
+// again. What is kept of it is taken out before.
 func (t *turn) letGo() {
 	if t.forward == nil || t.gone {
 		return

@@ -32,7 +32,8 @@ func raw(t *testing.T, do func(c net.Conn)) (url string) {
 	return "http://" + l.Addr().String()
 }
 
-// Whoever reads why there was no answer must look in the right place: at the network, at TLS, or at the upstream itself.
+// Whoever reads why there was no answer must look in the right place: at the network, at TLS, or at
+// the upstream itself.
 func TestWhyThereIsNoAnswer(t *testing.T) {
 	t.Parallel()
 	gone, err := net.Listen("tcp", "127.0.0.1:0")

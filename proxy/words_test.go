@@ -138,7 +138,8 @@ func TestPrefill(t *testing.T) {
 	}
 }
 
-// A list that is first seen with a call and its result has its task in an old turn. The block goes to what is new.
+// A list that is first seen with a call and its result has its task in an old turn. The block goes
+// to what is new.
 func TestSeededList(t *testing.T) {
 	p := newScene(t, []string{"one: mend the build", "two: shown before"}, nil)
 	list := []obj{says("system", "S"), says("user", "Shown before."), says("assistant", "Yes."), says("user", "Please mend the build"), called("call_4a5b6c7d8e9fa0", `{"n":1}`), result("call_4a5b6c7d8e9fa0", "a file")}
@@ -225,8 +226,8 @@ func TestCallsWithoutIDs(t *testing.T) {
 	}
 }
 
-// A program that puts what it has retrieved into its first message writes that anew in every turn. The session holds by what follows,
-// and the block stays where it was.
+// A program that puts what it has retrieved into its first message writes that anew in every turn.
+// The session holds by what follows, and the block stays where it was.
 func TestRewrittenFirstMessage(t *testing.T) {
 	said := func(i int) string {
 		return fmt.Sprintf("The answer to question number %d is a long text that is written for this conversation alone.", i)

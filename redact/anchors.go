@@ -1,8 +1,8 @@
 package redact
 
-// anchor is a byte at which something can hang, and the check of what is there. It is worth a look only between the right
-// neighbours: most dashes, digits and colons of ordinary text fall at this test, which costs three look-ups and no branch for
-// each. The byte 0 stands for the text's ends.
+// anchor is a byte at which something can hang, and the check of what is there. It is worth a look
+// only between the right neighbours: most dashes, digits and colons of ordinary text fall at this
+// test, which costs three look-ups and no branch for each. The byte 0 stands for the text's ends.
 type anchor struct {
 	name       string // anchors of one name are one anchor: a run of digits may be one of four kinds
 	bytes      string
@@ -11,7 +11,8 @@ type anchor struct {
 	vendors    bool // it knows a key wherever it stands, also as the value of a telling name
 }
 
-// prefix is how a vendor marks its keys: a text that ends in a dash or an underscore, at least so many bytes of a class behind it.
+// prefix is how a vendor marks its keys: a text that ends in a dash or an underscore, at least so
+// many bytes of a class behind it.
 type prefix struct {
 	text, then string // then is more that must follow, and counts among the least bytes
 	class      uint8

@@ -31,7 +31,8 @@ func (c keyClass) kind() kind {
 	}
 }
 
-// classOfKey is classOfWord for a quoted key. There "pass" alone means a password; in prose it is a test that passed.
+// classOfKey is classOfWord for a quoted key. There "pass" alone means a password; in prose it is a
+// test that passed.
 func classOfKey(key []byte) keyClass {
 	if len(key) == 4 && startsFold(key, 0, "pass") {
 		return passwordClass
@@ -153,7 +154,8 @@ func ends(n string, suffixes ...string) bool {
 	return false
 }
 
-// secretEnd reports whether the name of a secret can end in the two letters: most names of code fall here.
+// secretEnd reports whether the name of a secret can end in the two letters: most names of code
+// fall here.
 func secretEnd(a, b byte) bool {
 	switch b {
 	case 'd':
@@ -185,7 +187,8 @@ func telling(b byte) bool {
 	return isDigit(b)
 }
 
-// assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...", secret := "...".
+// assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...",
+// secret := "...".
 func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
@@ -229,8 +232,8 @@ func (m *matcher) assignment(i int) hit {
 	return m.value(p, class, keyed)
 }
 
-// named says whether the word that ends in digits at end may be a name with a number behind it, as PASSWORD2 is; most are
-// numbers, and what numbers a line or a thing: 17:, p3:, t1718000000:.
+// named says whether the word that ends in digits at end may be a name with a number behind it, as
+// PASSWORD2 is; most are numbers, and what numbers a line or a thing: 17:, p3:, t1718000000:.
 func (m *matcher) named(end int) bool {
 	const shortest = 3 // see classOfWord
 	n := end

@@ -49,8 +49,8 @@ func (m *matcher) dashes(i int) hit {
 	return m.value(end+1, class, false)
 }
 
-// pem matches a private key from its BEGIN to its END, or to the end of its base64 where the END is missing. A header
-// without a body is code that speaks of keys.
+// pem matches a private key from its BEGIN to its END, or to the end of its base64 where the END is
+// missing. A header without a body is code that speaks of keys.
 func (m *matcher) pem(start int) hit {
 	const farthest, shortest = 1 << 15, 32
 	line := m.s[start:min(len(m.s), start+80)]
@@ -61,7 +61,8 @@ func (m *matcher) pem(start int) hit {
 	}
 	body := start + 5 + header + 5
 	area := m.s[body:min(len(m.s), body+farthest)]
-	// Only the next dashes count: looking for the END of each of many headers would cost their square.
+	// Only the next dashes count: looking for the END of each of many headers would cost their
+	// square.
 	if end := bytes.Index(area, []byte("-----")); end >= shortest && startsWith(area, end, "-----END ") {
 		end += body + len("-----END ")
 		if tail := bytes.Index(m.s[end:min(len(m.s), end+80)], []byte("-----")); tail >= 0 {
@@ -134,7 +135,8 @@ func basicCredentials(v []byte) bool {
 	return colon >= 0
 }
 
-// url matches user:password in the authority of a URL, and Slack's webhooks, whose path is the secret. i is at "://".
+// url matches user:password in the authority of a URL, and Slack's webhooks, whose path is the
+// secret. i is at "://".
 func (m *matcher) url(i int) hit {
 	const longest = 512
 	s := m.s

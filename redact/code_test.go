@@ -10,8 +10,9 @@ import (
 	"testing"
 )
 
-// Source code is what agents send most. That of the Go distribution holds addresses of people and of machines as well; even so
-// hardly anything of it may be touched, and what is left is the same code.
+// Source code is what agents send most. That of the Go distribution holds addresses of people and
+// of machines as well; even so hardly anything of it may be touched, and what is left is the same
+// code.
 func TestFalseRedactionsInCode(t *testing.T) {
 	const enough = 6 << 20
 	src := filepath.Join(build.Default.GOROOT, "src")

@@ -151,7 +151,8 @@ func part64(r *rand.Rand, s string) string {
 	return strings.TrimRight(base64.URLEncoding.EncodeToString([]byte(s+draw(r, alnum, 20))), "=")
 }
 
-// makers are the kinds with a shape of their own: what is drawn stands for itself, whatever stands around it.
+// makers are the kinds with a shape of their own: what is drawn stands for itself, whatever stands
+// around it.
 func makers() []maker {
 	id := func(prefix, alphabet string, n int) func(*rand.Rand) string {
 		return func(r *rand.Rand) string { return prefix + draw(r, alphabet, n) }
@@ -186,7 +187,8 @@ func makers() []maker {
 	}
 }
 
-// phrases are the kinds that are known by what stands around them; the second result is what must not remain.
+// phrases are the kinds that are known by what stands around them; the second result is what must
+// not remain.
 func phrases() map[kind]func(r *rand.Rand) (text, value string) {
 	return map[kind]func(r *rand.Rand) (string, string){
 		authorization: func(r *rand.Rand) (string, string) {

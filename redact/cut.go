@@ -5,8 +5,9 @@ import "strings"
 // longestFragment bounds the last word of a text that was cut.
 const longestFragment = 256
 
-// CutText is Text for a text that ends where a capture or a stream was cut: if its last word may be the beginning of something
-// that is redacted when it is whole (an address without its end, the first digits of a card), it is taken out.
+// CutText is Text for a text that ends where a capture or a stream was cut: if its last word may be
+// the beginning of something that is redacted when it is whole (an address without its end, the
+// first digits of a card), it is taken out.
 func (r *Redactor) CutText(s string) string {
 	s = r.Text(s)
 	start := fragmentStart(s)
@@ -16,7 +17,8 @@ func (r *Redactor) CutText(s string) string {
 	return s[:start] + string(r.placeholder(nil, fragment, []byte(s[start:])))
 }
 
-// fragmentStart is where the last word begins, or the number that it may belong to: digits in groups.
+// fragmentStart is where the last word begins, or the number that it may belong to: digits in
+// groups.
 func fragmentStart(s string) int {
 	start := numberStart(s)
 	if word := wordStart(s, len(s)); word < start {
@@ -25,8 +27,8 @@ func fragmentStart(s string) int {
 	return start
 }
 
-// numberStart goes back over digits in groups, and over groups of up to four capitals as an IBAN has them. It is len(s) where fewer
-// than four digits are.
+// numberStart goes back over digits in groups, and over groups of up to four capitals as an IBAN
+// has them. It is len(s) where fewer than four digits are.
 func numberStart(s string) int {
 	start, digits, capitals := len(s), 0, 0
 	for i := len(s) - 1; i >= 0 && len(s)-i < longestFragment; i-- {
@@ -59,7 +61,8 @@ func wordStart(s string, end int) int {
 	return start
 }
 
-// isFragment says whether a cut word may be a part of something: it has an @, four digits, or letters and digits mixed.
+// isFragment says whether a cut word may be a part of something: it has an @, four digits, or
+// letters and digits mixed.
 func isFragment(w string) bool {
 	digits, letters := 0, 0
 	for i := range len(w) {

@@ -32,7 +32,8 @@ func TestCutText(t *testing.T) {
 	}
 }
 
-// A text that is cut anywhere in a value shows little of it: at most a few characters, which name nothing.
+// A text that is cut anywhere in a value shows little of it: at most a few characters, which name
+// nothing.
 func TestCutValues(t *testing.T) {
 	r := rand.New(rand.NewPCG(5, 6))
 	for _, m := range makers() {

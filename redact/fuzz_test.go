@@ -10,7 +10,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// grown reports whether a placeholder was written into another one. Input that spells half a placeholder proves nothing.
+// grown reports whether a placeholder was written into another one. Input that spells half a
+// placeholder proves nothing.
 func grown(in, out []byte) bool {
 	whole := regexp.MustCompile(`\[REDACTED:[a-z_]{1,24}:[0-9]{1,7}\]`)
 	if bytes.Contains(whole.ReplaceAll(in, nil), []byte("REDACTED")) {
@@ -60,8 +61,8 @@ func FuzzRedactJSON(f *testing.F) {
 	})
 }
 
-// TestRedactAnyMixture puts secrets, fragments and separators next to each other at random: the places where one match
-// uncovers the next.
+// TestRedactAnyMixture puts secrets, fragments and separators next to each other at random: the
+// places where one match uncovers the next.
 func TestRedactAnyMixture(t *testing.T) {
 	pieces := []string{
 		"bob@example.com", "@", ".com", "password", "=", ": ", "\"", "'", "\\", "\n", " ", "-", "hunter2", "4111 1111 1111 1111",

@@ -2,9 +2,10 @@ package redact
 
 import "bytes"
 
-// JSON returns raw, a JSON text, redacted: strings (keys too) at any depth of escaping, and bare numbers that are payment
-// cards or stand under a key that says what they are. Valid JSON stays valid. When nothing is found the result is raw
-// itself and dst is not touched; otherwise the result is written over dst[:0], which must not overlap raw.
+// JSON returns raw, a JSON text, redacted: strings (keys too) at any depth of escaping, and bare
+// numbers that are payment cards or stand under a key that says what they are. Valid JSON stays
+// valid. When nothing is found the result is raw itself and dst is not touched; otherwise the
+// result is written over dst[:0], which must not overlap raw.
 func (r *Redactor) JSON(dst, raw []byte) []byte {
 	w := splicer{dst: dst[:0], src: raw}
 	var key []byte // the key whose value comes next

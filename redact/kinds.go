@@ -37,7 +37,8 @@ const (
 	kindCount // how many there are
 )
 
-// rule is a kind of things to redact: its name in placeholders, counts and metrics, what it hangs on, and examples.
+// rule is a kind of things to redact: its name in placeholders, counts and metrics, what it hangs
+// on, and examples.
 type rule struct {
 	name     string
 	what     string // what is checked, for people
@@ -61,7 +62,8 @@ var names = func() (out [kindCount]string) {
 	return out
 }()
 
-// kindTable holds all that is redacted, one row a kind. A new kind is a constant above, a row here, and examples that need it.
+// kindTable holds all that is redacted, one row a kind. A new kind is a constant above, a row here,
+// and examples that need it.
 func kindTable() [kindCount]rule {
 	t := [kindCount]rule{none: {name: "none"}, fragment: {
 		name: "cut", what: "the last word of a text that was cut, if it may be the beginning of something above",

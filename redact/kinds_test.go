@@ -42,7 +42,8 @@ func TestExamples(t *testing.T) {
 	}
 }
 
-// Every anchor and every prefix is there because a text needs it: without it, one is not redacted any more.
+// Every anchor and every prefix is there because a text needs it: without it, one is not redacted
+// any more.
 func TestEveryRowIsNeeded(t *testing.T) {
 	needed := func(change func(*[kindCount]rule), texts []example) bool {
 		rows := kindTable()

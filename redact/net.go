@@ -66,7 +66,8 @@ func isTLD(label []byte) bool {
 	return true
 }
 
-// notAddress knows what is written like an address: git@host remotes, image@2x.png, module@v1.2.zip.
+// notAddress knows what is written like an address: git@host remotes, image@2x.png,
+// module@v1.2.zip.
 func notAddress(local, domain, tld []byte) bool {
 	if string(local) == "git" {
 		return true
@@ -110,8 +111,8 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by its size: sections and
-// object identifiers count from 1.
+// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by
+// its size: sections and object identifiers count from 1.
 func (m *matcher) isVersion(i int, octets [4]int) bool {
 	s := m.s
 	if i > 0 {

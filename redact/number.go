@@ -43,7 +43,8 @@ func closed(s []byte, end int) bool {
 	return (c != '.' && c != '-') || !isDigit(at(s, end+1))
 }
 
-// groups is a number as it is written: digits in groups, where each group ends, and what stands before it.
+// groups is a number as it is written: digits in groups, where each group ends, and what stands
+// before it.
 type groups struct {
 	digits [20]byte
 	n      int
@@ -53,7 +54,8 @@ type groups struct {
 	count  int
 }
 
-// uniform returns the one separator of the first k groups, ( if there is a bracket among them, or 0.
+// uniform returns the one separator of the first k groups, ( if there is a bracket among them, or
+// 0.
 func (g *groups) uniform(k int) byte {
 	same := true
 	for j := 1; j < k; j++ {
@@ -97,7 +99,8 @@ func readGroups(s []byte, i int) (g groups) {
 	return g
 }
 
-// card matches a payment card: a known range of numbers, a known length and grouping, Luhn's check digit.
+// card matches a payment card: a known range of numbers, a known length and grouping, Luhn's check
+// digit.
 func (m *matcher) card(i, end int) hit {
 	s := m.s
 	run := end - i
@@ -182,7 +185,8 @@ func luhn(d []byte) bool {
 	return sum%10 == 0
 }
 
-// ssn matches 3-2-4 digits as the Social Security Administration gives them out; without dashes only where the text says so.
+// ssn matches 3-2-4 digits as the Social Security Administration gives them out; without dashes
+// only where the text says so.
 func (m *matcher) ssn(i, end int) hit {
 	var d []byte
 	var digits [9]byte
@@ -215,8 +219,8 @@ func (m *matcher) ssn(i, end int) hit {
 	return hit{i, end, ssn}
 }
 
-// iban matches a country, two check digits (the first stands at i) and the country's number of characters, in blocks of four or in
-// one piece.
+// iban matches a country, two check digits (the first stands at i) and the country's number of
+// characters, in blocks of four or in one piece.
 func (m *matcher) iban(i int) hit {
 	s := m.s
 	after := hit{end: span(s, i, digitByte)} // digits behind a letter are nothing else

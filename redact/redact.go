@@ -7,18 +7,20 @@ import (
 	"strconv"
 )
 
-// maxPasses bounds how often a string is read again after something in it was replaced. A replacement makes a new word
-// boundary, which can reveal the next thing; two passes are the rule, the rest is for adversaries.
+// maxPasses bounds how often a string is read again after something in it was replaced. A
+// replacement makes a new word boundary, which can reveal the next thing; two passes are the rule,
+// the rest is for adversaries.
 const maxPasses = 16
 
-// maxRemembered bounds the values whose number is remembered. Beyond it a value gets a fresh number each time it is seen:
-// still redacted, no longer recognisable as the same.
+// maxRemembered bounds the values whose number is remembered. Beyond it a value gets a fresh number
+// each time it is seen: still redacted, no longer recognisable as the same.
 const maxRemembered = 1 << 16
 
-// Redactor replaces secrets, and personal data if asked to, by placeholders such as [REDACTED:email:1]. The same value
-// gets the same number for as long as the Redactor lives, so one Redactor per session keeps placeholders stable
-// within every sample of it; the numbers count appearances and say nothing about the value, so they link nothing across
-// redactors or tenants. It remembers seeded 64-bit hashes of the values, never the values.
+// Redactor replaces secrets, and personal data if asked to, by placeholders such as
+// [REDACTED:email:1]. The same value gets the same number for as long as the Redactor lives, so one
+// Redactor per session keeps placeholders stable within every sample of it; the numbers count
+// appearances and say nothing about the value, so they link nothing across redactors or tenants. It
+// remembers seeded 64-bit hashes of the values, never the values.
 //
 // A Redactor is not safe for concurrent use.
 type Redactor struct {
@@ -32,8 +34,8 @@ type Redactor struct {
 	counts  [kindCount]int
 }
 
-// New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards, IBANs, SSN-like
-// numbers and IP addresses.
+// New makes a redactor of secrets; personal adds e-mail addresses, phone numbers, payment cards,
+// IBANs, SSN-like numbers and IP addresses.
 func New(personal bool) *Redactor {
 	return &Redactor{m: matcher{t: standard, personal: personal}, seed: maphash.MakeSeed()}
 }
@@ -52,7 +54,8 @@ func (r *Redactor) Text(s string) string {
 	if s == "" {
 		return s
 	}
-	// The copy is cheaper than it looks beside the scan, and keeps strings immutable without unsafe.
+	// The copy is cheaper than it looks beside the scan, and keeps strings immutable without
+	// unsafe.
 	r.ints = append(r.ints[:0], s...)
 	out, found := r.text(r.ints, noClass)
 	if !found {
@@ -61,8 +64,8 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns how many values were replaced since the redactor was made or since TakeCounts, by kind. Values that
-// occur twice count twice. It is nil when nothing was replaced.
+// Counts returns how many values were replaced since the redactor was made or since TakeCounts, by
+// kind. Values that occur twice count twice. It is nil when nothing was replaced.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
 	for k, n := range r.counts {
@@ -77,14 +80,16 @@ func (r *Redactor) Counts() map[string]int {
 	return m
 }
 
-// TakeCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of a session.
+// TakeCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of
+// a session.
 func (r *Redactor) TakeCounts() map[string]int {
 	m := maps.Clone(r.Counts())
 	r.counts = [kindCount]int{}
 	return m
 }
 
-// text redacts one string, in escaped or plain form, until it finds nothing more. The result is valid until the next call.
+// text redacts one string, in escaped or plain form, until it finds nothing more. The result is
+// valid until the next call.
 func (r *Redactor) text(s []byte, class keyClass) (out []byte, found bool) {
 	for pass := range maxPasses {
 		deep, depth := s, 0
@@ -167,7 +172,8 @@ func (r *Redactor) number(k kind, value []byte) int {
 	return r.next[k]
 }
 
-// longBase64 reports whether s is a long run of base64 and nothing else at its start: an image, a document, a file.
+// longBase64 reports whether s is a long run of base64 and nothing else at its start: an image, a
+// document, a file.
 func longBase64(s []byte) bool {
 	const probe = 1024
 	if len(s) < 2*probe {

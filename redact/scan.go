@@ -2,15 +2,17 @@ package redact
 
 import "math/bits"
 
-// hit is a match in the unescaped text. Of kind none it says where the scan goes on: at end, or at the next byte where end is 0.
+// hit is a match in the unescaped text. Of kind none it says where the scan goes on: at end, or at
+// the next byte where end is 0.
 type hit struct {
 	start, end int
 	kind       kind
 }
 
-// matcher finds what is to be redacted in unescaped text. It goes through the text once and stops only at bytes on which
-// a match can hang (the @ of an address, the _ of ghp_, the = of an assignment), so that ordinary text costs one table
-// look-up a byte. What it finds does not overlap and comes in order.
+// matcher finds what is to be redacted in unescaped text. It goes through the text once and stops
+// only at bytes on which a match can hang (the @ of an address, the _ of ghp_, the = of an
+// assignment), so that ordinary text costs one table look-up a byte. What it finds does not overlap
+// and comes in order.
 type matcher struct {
 	t        *table
 	s        []byte
@@ -20,8 +22,8 @@ type matcher struct {
 	hits     []hit
 }
 
-// run returns the hits in s; class is that of the JSON key, if any, under which s stands. The result is valid until the
-// next run.
+// run returns the hits in s; class is that of the JSON key, if any, under which s stands. The
+// result is valid until the next run.
 func (m *matcher) run(s []byte, class keyClass) []hit {
 	m.s, m.last, m.class, m.hits = s, 0, class, m.hits[:0]
 	if class.isSecret() {
@@ -78,8 +80,8 @@ func (m *matcher) within(i int) hit {
 	return m.look(i, m.t.self[m.s[i]]&m.t.prev[before]&m.t.vendors)
 }
 
-// skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of a match. Text that only
-// begins like one is text.
+// skipPlaceholder keeps the matcher out of what was redacted before: a placeholder is never part of
+// a match. Text that only begins like one is text.
 func (m *matcher) skipPlaceholder(i int) hit {
 	const longestKind, longestNumber = 24, 7
 	if !startsWith(m.s, i, Placeholder) {

@@ -2,8 +2,9 @@ package redact
 
 import "slices"
 
-// token matches a vendor's key: a prefix of the given length at start, then at least least bytes of the class. Where the
-// text itself ends inside the key (a capture that was cut) half of it is enough.
+// token matches a vendor's key: a prefix of the given length at start, then at least least bytes of
+// the class. Where the text itself ends inside the key (a capture that was cut) half of it is
+// enough.
 func (m *matcher) token(start, prefix int, class uint8, least int, k kind) hit {
 	if start < m.last || !bounded(m.s, start) {
 		return hit{}
@@ -89,7 +90,8 @@ func (m *matcher) sendgrid(i int) hit {
 	return hit{h.start, end, sendgridKey}
 }
 
-// azureSecret matches an application secret of Entra ID: three bytes, a digit, Q~, then 31 to 34 more.
+// azureSecret matches an application secret of Entra ID: three bytes, a digit, Q~, then 31 to 34
+// more.
 func (m *matcher) azureSecret(i int) hit {
 	start := i - 5
 	if start < m.last || m.s[i-1] != 'Q' || !isDigit(m.s[i-2]) || !bounded(m.s, start) {

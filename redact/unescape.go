@@ -6,12 +6,13 @@ import (
 	"unicode/utf8"
 )
 
-// maxLevels is how deep JSON inside JSON strings is read: the body's own string, tool arguments inside it, a document
-// inside those, and one to spare.
+// maxLevels is how deep JSON inside JSON strings is read: the body's own string, tool arguments
+// inside it, a document inside those, and one to spare.
 const maxLevels = 4
 
-// quoteMark plus the depth stands for an escaped quote in unescaped text. Quotes of different depths must differ: in
-// {"password":"a\"b"} the value ends at a quote of the depth at which it began.
+// quoteMark plus the depth stands for an escaped quote in unescaped text. Quotes of different
+// depths must differ: in {"password":"a\"b"} the value ends at a quote of the depth at which it
+// began.
 const quoteMark = 0x10
 
 // isQuote reports whether b opens or closes a quoted text.
@@ -31,7 +32,8 @@ type level struct {
 	units []unit
 }
 
-// unescape decodes the JSON escapes of s, forgivingly: what is no escape stays as it is. It reports whether there was one.
+// unescape decodes the JSON escapes of s, forgivingly: what is no escape stays as it is. It reports
+// whether there was one.
 func (l *level) unescape(s []byte, depth byte) bool {
 	l.buf, l.units = l.buf[:0], l.units[:0]
 	for i := 0; i < len(s); {

@@ -36,7 +36,8 @@ func (m *matcher) vendorOf(start, end int, k kind) kind {
 	return k
 }
 
-// isPassword believes short values, unless they are code: an unquoted or plain word is more often a variable or a label.
+// isPassword believes short values, unless they are code: an unquoted or plain word is more often a
+// variable or a label.
 func isPassword(v []byte, sh shape) bool {
 	var letters, digits, symbols, hyphens, spaces, dots int
 	for _, c := range v {
@@ -83,8 +84,8 @@ func isPlainWord(v []byte) bool {
 	return false
 }
 
-// isRandom reports whether v looks drawn rather than written: long, and changing between letters and digits or cases
-// more often than words do.
+// isRandom reports whether v looks drawn rather than written: long, and changing between letters
+// and digits or cases more often than words do.
 func isRandom(v []byte) bool {
 	const shortest, longest = 16, 1024
 	if len(v) < shortest || len(v) > longest || bytes.Contains(v, []byte("://")) {

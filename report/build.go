@@ -136,7 +136,8 @@ func (b *builder) row(l Lesson) Row {
 	return r
 }
 
-// bar is the alarm of all checks that have coins to look at: two of each lesson, and two of all sessions.
+// bar is the alarm of all checks that have coins to look at: two of each lesson, and two of all
+// sessions.
 func (b *builder) bar(rows []Lesson) float64 {
 	logEs := []float64{assignment(b.global.Strata), anyoneTells(b.global)}
 	for _, l := range rows {
@@ -201,8 +202,8 @@ func (r *Row) spending(s bandit.Stats) {
 	}
 }
 
-// observe compares the sessions that had the lesson with all others: what a dashboard without coins would show. The gap
-// to the effect is how far that would have led astray.
+// observe compares the sessions that had the lesson with all others: what a dashboard without coins
+// would show. The gap to the effect is how far that would have led astray.
 func (r *Row) observe(s, g bandit.Stats) {
 	rest := float64(g.Told) - s.M1
 	if s.M1 <= 0 || rest <= 0 {
@@ -214,8 +215,9 @@ func (r *Row) observe(s, g bandit.Stats) {
 	}
 }
 
-// window narrows counts and effect to the sessions that started since a day. The verdict stays that of all sessions: to
-// look for a window in which something shows is the surest way to find what is not there.
+// window narrows counts and effect to the sessions that started since a day. The verdict stays that
+// of all sessions: to look for a window in which something shows is the surest way to find what is
+// not there.
 func (r *Row) window(s bandit.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)

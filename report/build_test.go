@@ -18,7 +18,8 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobal
 
 func today() int32 { return bandit.Day(noon) }
 
-// arm describes the evidence of one lesson, in plain numbers; put writes it down as sessions would have.
+// arm describes the evidence of one lesson, in plain numbers; put writes it down as sessions would
+// have.
 type arm struct {
 	eps        float64
 	n1, n0     int     // told sessions, injected and withheld
@@ -30,7 +31,8 @@ type arm struct {
 	controlled bool
 }
 
-// put writes the sessions down: equal ones add equal deltas, so each kind is made once and multiplied.
+// put writes the sessions down: equal ones add equal deltas, so each kind is made once and
+// multiplied.
 func put(c *bandit.Counters, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
@@ -126,7 +128,8 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
-// An interval that excludes 0 is no proof when many lessons were tested: the correction makes the difference.
+// An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
+// difference.
 func TestHelpsIsNotProven(t *testing.T) {
 	c := bandit.NewCounters()
 	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
@@ -165,8 +168,9 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	}
 }
 
-// A claim takes 50 told sessions in each arm, and stays when the smaller holdout that follows widens the interval again: the interval
-// held at all times at once. It ends where the effect has changed its sign.
+// A claim takes 50 told sessions in each arm, and stays when the smaller holdout that follows
+// widens the interval again: the interval held at all times at once. It ends where the effect has
+// changed its sign.
 func TestAClaimStays(t *testing.T) {
 	young := bandit.NewCounters()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
@@ -230,7 +234,8 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 	}
 }
 
-// The contract of DESIGN 12: every name is there, null where nothing may be said, and bounds that claim nothing.
+// The contract of DESIGN 12: every name is there, null where nothing may be said, and bounds that
+// claim nothing.
 func TestJSON(t *testing.T) {
 	c := bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
@@ -304,7 +309,8 @@ func TestJSONRoundTrip(t *testing.T) {
 }
 
 func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
-	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were centred.
+	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were
+	// centred.
 	c := bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := only(t, c)
@@ -316,7 +322,8 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 	}
 }
 
-// What a dashboard without coins would show: a lesson that helps, but fires on hard sessions, looks harmful.
+// What a dashboard without coins would show: a lesson that helps, but fires on hard sessions, looks
+// harmful.
 func TestLeaveOneOutGap(t *testing.T) {
 	c := bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})

@@ -18,10 +18,12 @@ type Outlook struct {
 // What would bring a verdict sooner is worth saying where it saves at least a quarter of the time.
 const worthSaying = 0.75
 
-// A lesson that fires in fewer of the sessions than this is short of triggers rather than of traffic.
+// A lesson that fires in fewer of the sessions than this is short of triggers rather than of
+// traffic.
 const rare = 0.05
 
-// expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and what would bring it sooner.
+// expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and
+// what would bring it sooner.
 func (b *builder) expect(r *Row, s bandit.Stats) {
 	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
 		return
@@ -58,8 +60,8 @@ func (b *builder) sooner(r *Row, s bandit.Stats) (out []string) {
 	return out
 }
 
-// inTrial is which part of the time it would take with half of the picks withheld and a pick at each match. 0: nothing is known of it,
-// or little would be gained.
+// inTrial is which part of the time it would take with half of the picks withheld and a pick at
+// each match. 0: nothing is known of it, or little would be gained.
 func (b *builder) inTrial(r *Row, s bandit.Stats) float64 {
 	rate := b.rate(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
@@ -73,7 +75,8 @@ func (b *builder) inTrial(r *Row, s bandit.Stats) float64 {
 	return x
 }
 
-// rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked in few sessions from now on.
+// rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked
+// in few sessions from now on.
 func (b *builder) rate(r *Row) float64 {
 	if r.Verdict == Benched && r.Picked > 0 {
 		return math.Min(r.PerWeek, bandit.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))

@@ -41,7 +41,8 @@ func TestExpect(t *testing.T) {
 	}
 }
 
-// A benched lesson is picked in two sessions of a hundred: what it was picked before says nothing of how long it takes now.
+// A benched lesson is picked in two sessions of a hundred: what it was picked before says nothing
+// of how long it takes now.
 func TestExpectOfTheBenched(t *testing.T) {
 	c := bandit.NewCounters()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})

@@ -9,7 +9,8 @@ import (
 	"precept/bandit"
 )
 
-// Explanation is how a row came about: each number that its verdict rests on, so that it can be worked out by hand.
+// Explanation is how a row came about: each number that its verdict rests on, so that it can be
+// worked out by hand.
 type Explanation struct {
 	Propensities []Propensity `json:"propensities"`
 	N            float64      `json:"n"`       // told picks for which a coin was flipped

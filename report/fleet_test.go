@@ -8,8 +8,8 @@ import (
 	"precept/bandit"
 )
 
-// play runs sessions of hidden difficulty through chooser, counters and report, and reads the report every so often. Each
-// lesson has a true effect; half of them fire on hard sessions.
+// play runs sessions of hidden difficulty through chooser, counters and report, and reads the
+// report every so often. Each lesson has a true effect; half of them fire on hard sessions.
 func play(seed string, effects []float64, sessions, every int, see func(Report)) {
 	r, c := seeded(seed), bandit.NewCounters()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
@@ -58,8 +58,8 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 	}
 }
 
-// From the draw to the verdict: in a world where nothing has an effect, nothing is claimed, however often one looks, and no
-// interval leaves the truth.
+// From the draw to the verdict: in a world where nothing has an effect, nothing is claimed, however
+// often one looks, and no interval leaves the truth.
 func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
 	claims, missed, judged := map[string]Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
@@ -93,7 +93,8 @@ func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
 	}
 }
 
-// And where something is, it is found, on the right side, although raw averages would point the other way.
+// And where something is, it is found, on the right side, although raw averages would point the
+// other way.
 func TestWhatIsThereIsFound(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0} // the helpful one fires on hard sessions
 	var last Report

@@ -8,8 +8,9 @@ import (
 	"precept/bandit"
 )
 
-// Goal is what a planned trial is to find: Picks told picks, or as many as it takes to find an effect of Detect with the chance
-// Power. Zeros of Power and Epsilon take what is usual: 0.8 and 0.5.
+// Goal is what a planned trial is to find: Picks told picks, or as many as it takes to find an
+// effect of Detect with the chance Power. Zeros of Power and Epsilon take what is usual: 0.8 and
+// 0.5.
 type Goal struct {
 	Picks   int64
 	Detect  float64

@@ -15,8 +15,8 @@ type tally struct {
 	claims, falsely  int
 }
 
-// hold plays one world of known effects through chooser, counters and report, with a report every 250 sessions: a fifth of the lessons
-// help, a fifth harm, and half of all fire on hard sessions.
+// hold plays one world of known effects through chooser, counters and report, with a report every
+// 250 sessions: a fifth of the lessons help, a fifth harm, and half of all fire on hard sessions.
 func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 	r, c := seeded(seed), bandit.NewCounters()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
@@ -83,8 +83,8 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 	}
 }
 
-// What the holdouts promise, in worlds whose truth is known: Prove finds more of what helps than Earn, Earn gains more than Prove, Fixed
-// gains least, and few claims of any are false.
+// What the holdouts promise, in worlds whose truth is known: Prove finds more of what helps than
+// Earn, Earn gains more than Prove, Fixed gains least, and few claims of any are false.
 func TestHoldoutsKeepTheirPromises(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 180,000 sessions")

@@ -11,13 +11,14 @@ const (
 	minArm   = bandit.MinArm
 	material = bandit.Material
 
-	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at about a thousand picks; the
-	// control coin falls rarely, so its comparison is read later.
+	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at
+	// about a thousand picks; the control coin falls rarely, so its comparison is read later.
 	tightLesson = bandit.TightLesson
 	tightGlobal = 5000
 )
 
-// sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both arms.
+// sums is what an interval needs: count, sum and sum of squares of z, and the sessions of both
+// arms.
 type sums struct{ n, z, zz, n1, n0 float64 }
 
 func (s sums) shown() bool { return bandit.Enough(s.n, s.n1, s.n0) }
@@ -29,10 +30,10 @@ func (s sums) variance() float64 {
 	return math.Max(s.zz/s.n-m*m, 1e-9)
 }
 
-// interval is the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas,
-// Time-uniform central limit theory and asymptotic confidence sequences, 2021): it holds at all times at once, so that
-// looking daily and stopping at a good moment costs nothing. An interval for one look (Wald, Wilson), looked at daily,
-// misses the truth in half of the runs.
+// interval is the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
+// Kennedy and Ramdas, Time-uniform central limit theory and asymptotic confidence sequences, 2021):
+// it holds at all times at once, so that looking daily and stopping at a good moment costs nothing.
+// An interval for one look (Wald, Wilson), looked at daily, misses the truth in half of the runs.
 func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	effect = s.effect()
 	h := halfWidth(s.n, s.variance(), tight)
@@ -71,7 +72,8 @@ func sessionsFor(target, variance float64) float64 {
 // spread is by how much the coin inflates the variance of a reward: 1/(1-eps) + 1/eps.
 func spread(eps float64) float64 { return 1/(1-eps) + 1/eps }
 
-// noise is the variance of a reward around its centre: measured, with the coins' part taken out, once there is enough.
+// noise is the variance of a reward around its centre: measured, with the coins' part taken out,
+// once there is enough.
 func noise(s sums, strata []bandit.Stratum, sigma2 float64) float64 {
 	if !s.shown() {
 		return sigma2

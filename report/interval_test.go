@@ -15,7 +15,8 @@ func seeded(text string) *rand.Rand {
 	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }
 
-// null plays sessions of hidden difficulty in which the lesson does nothing, and hands the sums over after each.
+// null plays sessions of hidden difficulty in which the lesson does nothing, and hands the sums
+// over after each.
 func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float64)) {
 	var s sums
 	var y1, y0 float64
@@ -42,8 +43,8 @@ func null(r *rand.Rand, sessions int, eps float64, see func(s sums, y1, y0 float
 	}
 }
 
-// An operator looks every day and stops when something shows. The interval has to stand that; the usual one does not, which
-// shows that this test could fail.
+// An operator looks every day and stops when something shows. The interval has to stand that; the
+// usual one does not, which shows that this test could fail.
 func TestIntervalsStandDailyLooking(t *testing.T) {
 	const lessons, sessions = 300, 3000
 	var missed, wald float64
@@ -89,7 +90,8 @@ func TestHalfWidth(t *testing.T) {
 	}
 }
 
-// What the operator's guide promises: +10 points take about 1,100 picks at a holdout of 0.2, +5 about 4,500, or 2,900 at 0.5.
+// What the operator's guide promises: +10 points take about 1,100 picks at a holdout of 0.2, +5
+// about 4,500, or 2,900 at 0.5.
 func TestSessionsFor(t *testing.T) {
 	for _, c := range []struct{ target, eps, lo, hi float64 }{{0.10, 0.2, 800, 1600}, {0.05, 0.2, 3800, 6500}, {0.05, 0.5, 2200, 4000}} {
 		n := sessionsFor(c.target, 0.2*spread(c.eps))

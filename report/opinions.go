@@ -6,8 +6,9 @@ import (
 	"precept/bandit"
 )
 
-// Opinions is what judges thought became of a lesson in the sessions in which it was in force, summed. It is nobody's
-// measurement: a report is built without it, and Annotate puts it beside the finished rows.
+// Opinions is what judges thought became of a lesson in the sessions in which it was in force,
+// summed. It is nobody's measurement: a report is built without it, and Annotate puts it beside the
+// finished rows.
 type Opinions struct {
 	Followed     int64 `json:"followed"`
 	Ignored      int64 `json:"ignored"`
@@ -15,8 +16,8 @@ type Opinions struct {
 	Contradicted int64 `json:"contradicted"`
 }
 
-// Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0: somebody may have lost what
-// is taken back.
+// Add counts an opinion n times; what is no opinion counts nothing. A number does not fall below 0:
+// somebody may have lost what is taken back.
 func (o *Opinions) Add(said string, n int64) {
 	var of *int64
 	switch said {

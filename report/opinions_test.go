@@ -55,7 +55,8 @@ func TestOpinionsOnlyDecorate(t *testing.T) {
 	}
 }
 
-// An opinion that is taken back leaves no number below 0, and words that are no opinion count nothing.
+// An opinion that is taken back leaves no number below 0, and words that are no opinion count
+// nothing.
 func TestOpinionsAdd(t *testing.T) {
 	var o report.Opinions
 	for _, said := range []string{"followed", "contradicted", "contradicted", "splendid", ""} {

@@ -9,19 +9,23 @@ import (
 )
 
 const (
-	// alarm is the e-value from which a ratio is called broken, where there are few of them. By Ville's inequality an honest coin
-	// ever reaches it with a chance of at most one in a thousand, however often one looks.
+	// alarm is the e-value from which a ratio is called broken, where there are few of them. By
+	// Ville's inequality an honest coin ever reaches it with a chance of at most one in a thousand,
+	// however often one looks.
 	alarm = 1000
-	// alarmRate is the chance that anything is ever called broken in a sound experiment, over all lessons and checks.
+	// alarmRate is the chance that anything is ever called broken in a sound experiment, over all
+	// lessons and checks.
 	alarmRate = 0.05
 	// capE keeps e-values printable: evidence beyond it says nothing more.
 	capE = 1e12
-	// concentration of the alternative around the promised share: it looks hardest for deviations of a few points.
+	// concentration of the alternative around the promised share: it looks hardest for deviations
+	// of a few points.
 	concentration = 100
 )
 
-// ratio is the logarithm of the e-value against "k of n with chance p": a Beta mixture of the alternatives over the
-// promised share (Lindon and Malek, Anytime-valid inference for multinomial count data, 2022).
+// ratio is the logarithm of the e-value against "k of n with chance p": a Beta mixture of the
+// alternatives over the promised share (Lindon and Malek, Anytime-valid inference for multinomial
+// count data, 2022).
 func ratio(k, n int64, p float64) float64 {
 	k = min(max(k, 0), max(n, 0))
 	if n <= 0 {
@@ -45,10 +49,11 @@ func logBeta(a, b float64) float64 {
 	return x + y - z
 }
 
-// together is the logarithm of one e-value made of several, each of coins of its own: the mean over all choices of some of them of
-// the products of those. With n of them it is the product of (1 + e)/2. Evidence in one of them is halved by each other one at
-// most, evidence in several multiplies, and one that has no data yet changes nothing. (The largest of several e-values is none:
-// the more there are, the larger it gets by chance.)
+// together is the logarithm of one e-value made of several, each of coins of its own: the mean over
+// all choices of some of them of the products of those. With n of them it is the product of (1 +
+// e)/2. Evidence in one of them is halved by each other one at most, evidence in several
+// multiplies, and one that has no data yet changes nothing. (The largest of several e-values is
+// none: the more there are, the larger it gets by chance.)
 func together(logEs ...float64) (logE float64) {
 	for _, l := range logEs {
 		logE += mean2(0, l)
@@ -71,8 +76,8 @@ func check(logE, bar float64) SRM {
 	return SRM{EValue: e, Alarm: bar, OK: e < bar}
 }
 
-// assignment is the logarithm of the e-value against the coins, each propensity by itself: pooling propensities would see a
-// mismatch where their mix changed.
+// assignment is the logarithm of the e-value against the coins, each propensity by itself: pooling
+// propensities would see a mismatch where their mix changed.
 func assignment(strata []bandit.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
@@ -81,9 +86,10 @@ func assignment(strata []bandit.Stratum) float64 {
 	return together(logEs...)
 }
 
-// telling is the logarithm of the e-value against "having the lesson changes neither who reports nor which source speaks". If
-// reporting does not depend on the arm, then among the sessions that had told something when they closed, among the others, and
-// among those of each tier the coin still falls as promised. It is the mean of one look at told and untold, and one at the tiers.
+// telling is the logarithm of the e-value against "having the lesson changes neither who reports
+// nor which source speaks". If reporting does not depend on the arm, then among the sessions that
+// had told something when they closed, among the others, and among those of each tier the coin
+// still falls as promised. It is the mean of one look at told and untold, and one at the tiers.
 func telling(strata []bandit.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
@@ -100,16 +106,17 @@ func telling(strata []bandit.Stratum) float64 {
 	return together(logEs...)
 }
 
-// whoTells are the logarithms of the e-values against "the coin falls as promised" among the told sessions of a stratum, and among
-// the others.
+// whoTells are the logarithms of the e-values against "the coin falls as promised" among the told
+// sessions of a stratum, and among the others.
 func whoTells(s bandit.Stratum) (told, mute float64) {
 	told0, told1 := s.HeardArm(0), s.HeardArm(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
 }
 
-// anybody is the same over many strata at once, as one product: given who reported, the coins are independent of each other, also
-// those of one session, and a cause that lies in reporting shows in all of them.
+// anybody is the same over many strata at once, as one product: given who reported, the coins are
+// independent of each other, also those of one session, and a cause that lies in reporting shows in
+// all of them.
 func anybody(strata []bandit.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
@@ -120,17 +127,18 @@ func anybody(strata []bandit.Stratum) (logE float64) {
 	return logE
 }
 
-// sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is invalid, and not the reporting
-// of all sessions.
+// sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is
+// invalid, and not the reporting of all sessions.
 func sound(strata []bandit.Stratum) []bandit.Stratum {
 	return slices.DeleteFunc(slices.Clone(strata), func(s bandit.Stratum) bool {
 		return assignment([]bandit.Stratum{s}) >= math.Log(alarm)
 	})
 }
 
-// bar is from which e-value on a check is an alarm, over all checks that have any coin to look at: e-BH at alarmRate (Wang and
-// Ramdas, False discovery rate control with e-values, 2022), and never below the alarm of a single one. In a sound experiment the
-// mean of all e-values is one, too, so the chance that there is ever an alarm at all is at most alarmRate.
+// bar is from which e-value on a check is an alarm, over all checks that have any coin to look at:
+// e-BH at alarmRate (Wang and Ramdas, False discovery rate control with e-values, 2022), and never
+// below the alarm of a single one. In a sound experiment the mean of all e-values is one, too, so
+// the chance that there is ever an alarm at all is at most alarmRate.
 func bar(logEs []float64) float64 {
 	es := slices.Clone(logEs)
 	slices.SortFunc(es, func(a, b float64) int { return cmp.Compare(b, a) })
@@ -144,9 +152,10 @@ func bar(logEs []float64) float64 {
 	return math.Max(alarm, needed)
 }
 
-// worstCase bounds the effect if every closed session without a reward had been as bad, or as good, as it can be
-// (Manski's bounds): what is left to say when reporting itself is in doubt. They are taken inside each propensity and weighed by
-// its sessions: differences that are pooled over changing propensities are Simpson's.
+// worstCase bounds the effect if every closed session without a reward had been as bad, or as good,
+// as it can be (Manski's bounds): what is left to say when reporting itself is in doubt. They are
+// taken inside each propensity and weighed by its sessions: differences that are pooled over
+// changing propensities are Simpson's.
 func worstCase(strata []bandit.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {

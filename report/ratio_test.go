@@ -64,8 +64,9 @@ func TestBrokenRatiosAreFound(t *testing.T) {
 	share(t, "and the other way round", 200, 0.9, func() bool { return coins(r, 3000, 0.1, 0.1, 0.6, 0.4, tellingFails) })
 }
 
-// tellers plays n sessions of one to three picks, of which 5% are control: told with one chance when a lesson was injected, with
-// another when none was. It says whether the check of all sessions ever failed.
+// tellers plays n sessions of one to three picks, of which 5% are control: told with one chance
+// when a lesson was injected, with another when none was. It says whether the check of all sessions
+// ever failed.
 func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 	g := bandit.Stats{
 		Strata: []bandit.Stratum{{Eps: 0.05}},
@@ -102,7 +103,8 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 	return false
 }
 
-// With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the lessons' coins know it too.
+// With the usual 5% of control sessions their own coin would need 6,000 sessions for this; the
+// lessons' coins know it too.
 func TestLessonsTellWhoReports(t *testing.T) {
 	r := seeded("tellers")
 	share(t, "60% told with a lesson, 40% without, 3,000 sessions", 200, 0.85, func() bool { return tellers(r, 3000, 0.6, 0.4) })
@@ -127,7 +129,8 @@ func TestNoFalseAlarms(t *testing.T) {
 	}
 }
 
-// A lesson that moves rewards from one source to another cannot be judged, even where as many report.
+// A lesson that moves rewards from one source to another cannot be judged, even where as many
+// report.
 func TestTierSharesAreChecked(t *testing.T) {
 	s := bandit.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.Heard[0] = [4]int64{0, 300, 0, 200}
@@ -199,8 +202,8 @@ func TestWorstCase(t *testing.T) {
 	if lo, hi = worstCase([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
 	}
-	// While the holdout was small the sessions went well, and badly while it was large; all were told. Inside each the lesson does
-	// nothing, and pooled it would seem to gain 36 points.
+	// While the holdout was small the sessions went well, and badly while it was large; all were
+	// told. Inside each the lesson does nothing, and pooled it would seem to gain 36 points.
 	simpson := []bandit.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
@@ -214,8 +217,9 @@ func TestWorstCase(t *testing.T) {
 	}
 }
 
-// Over 200 lessons, looked at daily for 100 days, a sound experiment has an alarm in one list of twenty at most; and one lesson of
-// them whose coin falls at .25, or of which 60% of one arm and 40% of the other report, is found.
+// Over 200 lessons, looked at daily for 100 days, a sound experiment has an alarm in one list of
+// twenty at most; and one lesson of them whose coin falls at .25, or of which 60% of one arm and
+// 40% of the other report, is found.
 func TestAlarmsOfAList(t *testing.T) {
 	const lessons, days, perDay, lists = 200, 100, 30, 30
 	r := seeded("list")
@@ -256,7 +260,8 @@ func TestAlarmsOfAList(t *testing.T) {
 	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, telling) })
 }
 
-// reports flips n coins, four in five of the first propensity; told are the shares that report without and with the lesson.
+// reports flips n coins, four in five of the first propensity; told are the shares that report
+// without and with the lesson.
 func reports(r *rand.Rand, strata []bandit.Stratum, n int, odds float64, told [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]

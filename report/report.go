@@ -51,7 +51,8 @@ type Counted struct {
 	Sessions         int64  `json:"sessions"`
 }
 
-// Global compares the sessions that may get lessons with the control ones, among those in which a lesson matched.
+// Global compares the sessions that may get lessons with the control ones, among those in which a
+// lesson matched.
 type Global struct {
 	NTreated    int64    `json:"n_treated"` // told sessions
 	NControl    int64    `json:"n_control"`
@@ -60,7 +61,8 @@ type Global struct {
 	Hi          *float64 `json:"hi"`
 	MeanTreated *float64 `json:"mean_treated"`
 	MeanControl *float64 `json:"mean_control"`
-	// Closed sessions of which the upstream took the requests only unchanged; they stay in the comparison.
+	// Closed sessions of which the upstream took the requests only unchanged; they stay in the
+	// comparison.
 	RefusedTreated int64   `json:"refused_treated"`
 	RefusedControl int64   `json:"refused_control"`
 	Verdict        Verdict `json:"verdict"`
@@ -204,9 +206,10 @@ type Lesson struct {
 	Superseded  bool
 }
 
-// Unshown bounds are written as -1 and 1: the widest that an effect on a reward between 0 and 1 can have, and true of every
-// lesson. A null would do for people, but a client that decodes numbers reads null as 0, and 0..0 claims to know exactly
-// that there is no effect. The effect itself stays null: there is no harmless number for it.
+// Unshown bounds are written as -1 and 1: the widest that an effect on a reward between 0 and 1 can
+// have, and true of every lesson. A null would do for people, but a client that decodes numbers
+// reads null as 0, and 0..0 claims to know exactly that there is no effect. The effect itself stays
+// null: there is no harmless number for it.
 const unshownLo, unshownHi = -1.0, 1.0
 
 // MarshalJSON writes bounds that may not be shown as -1 and 1.

@@ -10,8 +10,9 @@ import (
 	"precept/bandit"
 )
 
-// Survey goes through stored sessions for what the counters do not keep: how rewards are spread in both arms of a lesson, and what
-// lessons do for one agent, model or length of task. It explores: no verdict is made of it. It holds sums, never a session.
+// Survey goes through stored sessions for what the counters do not keep: how rewards are spread in
+// both arms of a lesson, and what lessons do for one agent, model or length of task. It explores:
+// no verdict is made of it. It holds sums, never a session.
 type Survey struct {
 	Since    time.Time // the oldest session that was looked at began then, or later
 	Sessions int64     // closed and told ones in it
@@ -22,7 +23,8 @@ type Survey struct {
 	cells   map[cellKey]*cell
 }
 
-// Rewards is how the rewards of the sessions are spread in which a lesson was picked, in tenths: [0, 0.1) to [0.9, 1].
+// Rewards is how the rewards of the sessions are spread in which a lesson was picked, in tenths:
+// [0, 0.1) to [0.9, 1].
 type Rewards struct{ Injected, Withheld [10]int64 }
 
 // Of names the parts that a survey is broken down by.
@@ -34,10 +36,12 @@ const (
 
 type cellKey struct{ of, value, slug string }
 
-// cell sums weighted rewards, as in the report: their mean is the effect, whatever the coins' shares were.
+// cell sums weighted rewards, as in the report: their mean is the effect, whatever the coins'
+// shares were.
 type cell struct{ n, z, zz, n1, n0 float64 }
 
-// Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together, against control.
+// Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together,
+// against control.
 type Cell struct {
 	Of, Value, Slug      string
 	Injected, Withheld   int64
@@ -111,8 +115,9 @@ func (s *Survey) weigh(a *bandit.Assignment, slug string, r float64, injected bo
 // Rewards are those of a lesson; nil when the survey met none.
 func (s *Survey) Rewards(slug string) *Rewards { return s.rewards[slug] }
 
-// Cells are the effects by one of OfAgent, OfModel and OfLength, those with the most sessions first. The intervals are at
-// 1 - 0.05/m, where m is how many of them are shown (Bonferroni): under no effect anywhere, one list in twenty has one that excludes 0.
+// Cells are the effects by one of OfAgent, OfModel and OfLength, those with the most sessions
+// first. The intervals are at 1 - 0.05/m, where m is how many of them are shown (Bonferroni): under
+// no effect anywhere, one list in twenty has one that excludes 0.
 func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 	bySlug := map[string][]int{}
 	for k, c := range s.cells {
@@ -149,8 +154,8 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 	return cells, looks
 }
 
-// shrink draws the effects of one lesson towards their mean: a normal prior whose variance is what they differ by beyond chance
-// (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
+// shrink draws the effects of one lesson towards their mean: a normal prior whose variance is what
+// they differ by beyond chance (DerSimonian and Laird, Meta-analysis in clinical trials, 1986).
 func shrink(cells []Cell, variances []float64, list []int) {
 	var w, we, ww float64
 	for _, i := range list {

@@ -10,7 +10,8 @@ import (
 	"precept/report"
 )
 
-// surveyed is a survey of n sessions of two agents; the lesson helps the first by 30 points, the other not at all.
+// surveyed is a survey of n sessions of two agents; the lesson helps the first by 30 points, the
+// other not at all.
 func surveyed(n int, seed uint64) *report.Survey {
 	r := rand.New(rand.NewPCG(seed, 1))
 	s := report.NewSurvey(time.Unix(1e9, 0))
@@ -76,7 +77,8 @@ func TestSurveyNeedsData(t *testing.T) {
 	}
 }
 
-// To look at many cells costs: of 200 surveys of 20 lessons that do nothing, about one in twenty claims anything.
+// To look at many cells costs: of 200 surveys of 20 lessons that do nothing, about one in twenty
+// claims anything.
 func TestSurveyIsCorrected(t *testing.T) {
 	wrong := 0
 	for seed := range 200 {

@@ -22,7 +22,8 @@ const (
 	countWidth   = 9
 )
 
-// Table writes the report for a terminal of 100 columns: all lessons together, then each lesson, surest and strongest first.
+// Table writes the report for a terminal of 100 columns: all lessons together, then each lesson,
+// surest and strongest first.
 func (r Report) Table(w io.Writer) error {
 	b := bufio.NewWriter(w)
 	t := table{w: b, reach: r.reach()}
@@ -55,7 +56,8 @@ func (r Report) Table(w io.Writer) error {
 	return nil
 }
 
-// rank puts rows with an effect first, then those that wait for data, then those that cannot be judged.
+// rank puts rows with an effect first, then those that wait for data, then those that cannot be
+// judged.
 func rank(r Row) int {
 	switch {
 	case r.Verdict == Invalid:
@@ -106,8 +108,8 @@ func (t table) head(r Report) {
 	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, "lesson", verdictWidth, "verdict", effectWidth, "effect", axis, countWidth, "with/out")
 }
 
-// objectives says what is to be known of the ways of choosing that are not the usual one. The effects are of the holdout under
-// all of them.
+// objectives says what is to be known of the ways of choosing that are not the usual one. The
+// effects are of the holdout under all of them.
 func objectives() map[string]string {
 	return map[string]string{
 		"raw":    "which picks what fires on easy sessions: the choice is biased, the effects are not",
@@ -124,7 +126,8 @@ func holdouts() map[string]string {
 	}
 }
 
-// line writes one row. A name that is too long gets a line of its own: cut short, two names may look like one.
+// line writes one row. A name that is too long gets a line of its own: cut short, two names may
+// look like one.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
 	name = Printable(name)
 	if utf8.RuneCountInString(name) > nameWidth {
@@ -166,7 +169,8 @@ func short(n int64) string {
 	return "many"
 }
 
-// plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it runs off.
+// plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it
+// runs off.
 func (t table) plot(effect, lo, hi *float64) string {
 	cells := []byte(strings.Repeat(" ", plotWidth))
 	cells[plotWidth/2] = '|'
@@ -197,7 +201,8 @@ func (t table) cell(x float64) int {
 	return int(math.Round(half + math.Max(-1, math.Min(1, x/t.reach))*half))
 }
 
-// reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the settled ones can be read.
+// reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the
+// settled ones can be read.
 func (r Report) reach() float64 {
 	var ends []float64
 	see := func(lo, hi *float64) {

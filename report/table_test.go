@@ -65,7 +65,8 @@ func TestTable(t *testing.T) {
 	}
 }
 
-// Two lessons whose names begin alike must not look like one, and a name must not steer the terminal.
+// Two lessons whose names begin alike must not look like one, and a name must not steer the
+// terminal.
 func TestNamesStayWhole(t *testing.T) {
 	r := Build(fleet())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
@@ -80,7 +81,8 @@ func TestNamesStayWhole(t *testing.T) {
 	}
 }
 
-// A text that was edited, and a lesson that is gone, get no more picks: the row says which they are, not what they would need.
+// A text that was edited, and a lesson that is gone, get no more picks: the row says which they
+// are, not what they would need.
 func TestRowsOfThePast(t *testing.T) {
 	r := Build(fleet())
 	r.Lessons = r.Lessons[:2]

@@ -8,8 +8,9 @@ import (
 	"precept/bandit"
 )
 
-// Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test of its own, so the level
-// is one of the whole list: of the rows called so at most one in twenty may be wrong.
+// Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test
+// of its own, so the level is one of the whole list: of the rows called so at most one in twenty
+// may be wrong.
 type Looks struct {
 	Planned int     `json:"planned"` // trials with a number of picks that was set beforehand, also those that run or were given up
 	Taken   int     `json:"taken"`
@@ -18,8 +19,9 @@ type Looks struct {
 	Bar     float64 `json:"bar"`   // the largest p that passes (Benjamini and Hochberg over all planned looks); 0: none does
 }
 
-// Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order in which their sessions
-// began, and stays. Not taken, its numbers are of the picks so far, and count for nothing.
+// Look is a planned trial of a row. Taken, it stands at the first Planned told picks in the order
+// in which their sessions began, and stays. Not taken, its numbers are of the picks so far, and
+// count for nothing.
 type Look struct {
 	Began     time.Time `json:"began"`
 	Planned   int64     `json:"planned"` // told picks
@@ -36,7 +38,8 @@ type Look struct {
 	arm       bandit.Arm
 }
 
-// looks are all planned trials, those of the listed lessons that nobody told of yet among them, with their verdicts.
+// looks are all planned trials, those of the listed lessons that nobody told of yet among them,
+// with their verdicts.
 func (b *builder) looks(rows []Lesson) (map[bandit.Arm][]Look, Looks) {
 	var all []Look
 	known := map[[2]string]bool{}
@@ -92,7 +95,8 @@ func lookOf(l bandit.Look) Look {
 	return out
 }
 
-// judge is what the look says. Where its interval excludes 0 and it is no discovery among all planned looks, it says nothing.
+// judge is what the look says. Where its interval excludes 0 and it is no discovery among all
+// planned looks, it says nothing.
 func (l *Look) judge(bar float64) Verdict {
 	switch {
 	case l.P == nil:
@@ -109,7 +113,8 @@ func (l *Look) judge(bar float64) Verdict {
 	return Unproven
 }
 
-// trial fills in what is known of the row's trials, and returns the word of the latest that was taken.
+// trial fills in what is known of the row's trials, and returns the word of the latest that was
+// taken.
 func (b *builder) trial(r *Row, l Lesson, p bandit.Posterior) {
 	r.Looks = b.trials[l.Arm]
 	switch {

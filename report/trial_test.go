@@ -89,7 +89,8 @@ func TestPlannedLooks(t *testing.T) {
 	}
 }
 
-// Each further planned look raises the bar for all: what one look of one trial finds, one of forty does not.
+// Each further planned look raises the bar for all: what one look of one trial finds, one of forty
+// does not.
 func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
 		c := bandit.NewCounters()

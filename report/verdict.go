@@ -8,7 +8,8 @@ import (
 	"precept/bandit"
 )
 
-// likely is how many posterior standard deviations from 0 the chooser's model must be for a "likely".
+// likely is how many posterior standard deviations from 0 the chooser's model must be for a
+// "likely".
 const likely = 2.5
 
 // verdict is the first that holds.
@@ -58,8 +59,9 @@ func (b *builder) shown(r *Row, s bandit.Stats) Verdict {
 	return Unproven
 }
 
-// out is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p. What was reached stays, because the
-// interval holds at all times at once: a claim that was made may stand.
+// out is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p. What
+// was reached stays, because the interval holds at all times at once: a claim that was made may
+// stand.
 func out(s bandit.Stats) (up, down float64) {
 	up, down = s.OutUp, s.OutDown
 	if all := holdout(s); all.shown() && bandit.Claimable(s.M1, s.M0) {
@@ -85,16 +87,18 @@ func (b *builder) proven(s bandit.Stats) Verdict {
 
 func holdout(s bandit.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
-// claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide, because it holds at all times: at
-// this level about one such row in twenty was wrong where a fifth of the lessons help (docs/decisions/0017).
+// claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide,
+// because it holds at all times: at this level about one such row in twenty was wrong where a fifth
+// of the lessons help (docs/decisions/0017).
 const claimRate = 0.50
 
 // claimError is what that comes to, as it was measured.
 const claimError = 0.05
 
-// claims is how far from 0 an interval must have been, as a p-value, before the row is called "helps" or "harms". That it excludes 0
-// is not enough: of many lessons that do nothing one in twenty does so, and where few lessons do anything those would be
-// most of the rows that are called something.
+// claims is how far from 0 an interval must have been, as a p-value, before the row is called
+// "helps" or "harms". That it excludes 0 is not enough: of many lessons that do nothing one in
+// twenty does so, and where few lessons do anything those would be most of the rows that are called
+// something.
 func (b *builder) claims(rows []Lesson) float64 {
 	var ps []float64
 	for _, l := range rows {
@@ -108,9 +112,10 @@ func (b *builder) claims(rows []Lesson) float64 {
 	return math.Min(bandit.Discoveries(ps, len(ps), claimRate), bandit.Alpha)
 }
 
-// Caution says whether a lesson is to be presented as something that failed before: when it is about a failure, or when its
-// published failures exceed its successes relative to baseline (better and worse of Counters.Published). On raw counts a
-// third of the helpful lessons would be called cautions, because good lessons fire on hard sessions.
+// Caution says whether a lesson is to be presented as something that failed before: when it is
+// about a failure, or when its published failures exceed its successes relative to baseline (better
+// and worse of Counters.Published). On raw counts a third of the helpful lessons would be called
+// cautions, because good lessons fire on hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
@@ -186,8 +191,9 @@ func why(r *Row) string {
 	return fmt.Sprintf("having the lesson changes who reports, or how (e-value %.3g)", r.Reporting.EValue)
 }
 
-// verdictIn is how many more picks there must be until there is an effect to show at all, and then, until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points: then the answer is "no material
-// effect").
+// verdictIn is how many more picks there must be until there is an effect to show at all, and then,
+// until the interval is as narrow as the effect now seen is far from 0 (no narrower than 3 points:
+// then the answer is "no material effect").
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
@@ -215,8 +221,8 @@ const (
 	retireChance      = 0.05
 )
 
-// retire gives the reason for which an operator may want to retire a lesson. It is a proposal; low traffic alone is no
-// reason.
+// retire gives the reason for which an operator may want to retire a lesson. It is a proposal; low
+// traffic alone is no reason.
 func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 	switch {
 	case past(l.State) || l.Arm == bandit.LoopArm || r.Verdict == Invalid:

@@ -16,10 +16,11 @@ const (
 	textBytes    = 8000
 )
 
-// Build makes the learning samples of a closed session. A session that used tools gives one intent_resolution and a
-// dialog_response for every later user turn; one that did not gives a dialog_response for every user turn. A session of
-// more than one exchange gives in addition an error_correction for each failed call that a different one repaired,
-// and a plan_optimization when it was slow or costly. docs/SAMPLES.md tells the reasons.
+// Build makes the learning samples of a closed session. A session that used tools gives one
+// intent_resolution and a dialog_response for every later user turn; one that did not gives a
+// dialog_response for every user turn. A session of more than one exchange gives in addition an
+// error_correction for each failed call that a different one repaired, and a plan_optimization when
+// it was slow or costly. docs/SAMPLES.md tells the reasons.
 //
 // Build is pure: the same session gives the same samples with the same ids.
 func Build(s Session) []Sample {
@@ -61,8 +62,9 @@ func (h *history) intent() Sample {
 	return s
 }
 
-// number is the number of a part's dialog_response. It must not change when the session goes on after its samples were built:
-// one that talked first and used tools later keeps the numbers that its parts had before it did.
+// number is the number of a part's dialog_response. It must not change when the session goes on
+// after its samples were built: one that talked first and used tools later keeps the numbers that
+// its parts had before it did.
 func (h *history) number(part int) int {
 	if len(h.steps) > 0 && h.steps[0].turn < h.second() {
 		return part - 1
@@ -177,7 +179,8 @@ func resolution(label string) string {
 	}
 }
 
-// outcome is that of the last exchange: a session that went on after a fault is judged by where it ended.
+// outcome is that of the last exchange: a session that went on after a fault is judged by where it
+// ended.
 func outcome(of []*Exchange) string { return of[len(of)-1].Outcome }
 
 func orNone(s string) string {
@@ -189,7 +192,8 @@ func orNone(s string) string {
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 
-// cut shortens s to at most n bytes, between runes and not inside a placeholder, and says so with an ellipsis.
+// cut shortens s to at most n bytes, between runes and not inside a placeholder, and says so with
+// an ellipsis.
 func cut(s string, n int) string {
 	if len(s) <= n {
 		return s

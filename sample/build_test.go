@@ -317,8 +317,8 @@ func TestCutKeepsPlaceholdersWhole(t *testing.T) {
 	}
 }
 
-// FuzzBuild feeds items that no agent would send: whatever stands in them, Build and the exports must not panic, and what
-// they make must conform.
+// FuzzBuild feeds items that no agent would send: whatever stands in them, Build and the exports
+// must not panic, and what they make must conform.
 func FuzzBuild(f *testing.F) {
 	f.Add([]byte(`{"role":"user","content":[{"type":"text","text":"x"}]}`), []byte(`{"role":"tool","tool_call_id":"c1","content":7}`), 1)
 	f.Add([]byte(`{"type":"function_call","call_id":"c1","name":"n","arguments":{}}`), []byte(`{"type":"function_call_output","call_id":"c1"}`), 0)
@@ -339,7 +339,8 @@ func FuzzBuild(f *testing.F) {
 	})
 }
 
-// A session goes on after its samples were built: what was said stays under the id that it had, and nothing is told twice.
+// A session goes on after its samples were built: what was said stays under the id that it had, and
+// nothing is told twice.
 func TestBuiltAgainUnderTheSameIDs(t *testing.T) {
 	c := newScript()
 	c.turn(Reply{Text: "Hello."}, say("user", "Hello there."))

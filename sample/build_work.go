@@ -14,12 +14,13 @@ const (
 	slowMS       = 600_000
 )
 
-// openFailures is how many failed calls wait for their repair at once: each later call is held against all of them, and a
-// body may hold ten thousand.
+// openFailures is how many failed calls wait for their repair at once: each later call is held
+// against all of them, and a body may hold ten thousand.
 const openFailures = 64
 
-// corrections finds failed calls that a different call of the same tool, with the same aim, repaired. One sample a repair:
-// the last failure before it is the one it corrects, the earlier ones are counted.
+// corrections finds failed calls that a different call of the same tool, with the same aim,
+// repaired. One sample a repair: the last failure before it is the one it corrects, the earlier
+// ones are counted.
 func (h *history) corrections() []Sample {
 	var out []Sample
 	var open []*step
@@ -80,7 +81,8 @@ func (h *history) between(from, to int) []*Exchange {
 	return of
 }
 
-// sameAim reports whether two argument texts go after the same thing: a third of their words in common.
+// sameAim reports whether two argument texts go after the same thing: a third of their words in
+// common.
 func sameAim(a, b string) bool {
 	wa, wb := argWords(a), argWords(b)
 	if len(wa) == 0 || len(wb) == 0 {

@@ -27,7 +27,8 @@ type ChatFunction struct {
 	Arguments string `json:"arguments"`
 }
 
-// Conversation puts the session together again from the new parts of its turns, whatever dialect it was spoken in.
+// Conversation puts the session together again from the new parts of its turns, whatever dialect it
+// was spoken in.
 func (s *Session) Conversation() []ChatMessage {
 	return s.lay().conversation(-1)
 }
@@ -62,7 +63,8 @@ func (h *history) conversation(n int) []ChatMessage {
 	return list
 }
 
-// echoes reports whether the agent itself sent the last reply back; where the provider keeps the history, it does not.
+// echoes reports whether the agent itself sent the last reply back; where the provider keeps the
+// history, it does not.
 func echoes(items []message) bool {
 	return slices.ContainsFunc(items, func(m message) bool { return m.role == "assistant" })
 }
@@ -77,8 +79,8 @@ func fold(raw []json.RawMessage) []ChatMessage {
 	return list
 }
 
-// appendMessage adds a message, and folds calls that follow each other (each an item of its own in the responses dialect)
-// into one assistant message, as chat has it.
+// appendMessage adds a message, and folds calls that follow each other (each an item of its own in
+// the responses dialect) into one assistant message, as chat has it.
 func appendMessage(list []ChatMessage, m message) []ChatMessage {
 	for _, r := range m.results {
 		list = append(list, ChatMessage{Role: "tool", Content: &r.text, ToolCallID: r.callID})
@@ -117,8 +119,9 @@ func chatCalls(calls []Call) []ChatCall {
 	return out
 }
 
-// Preferences returns the pairs of a better and a worse answer that people's feedback allows: a correction against what it
-// corrects, and an approved answer against a rejected one to the same words.
+// Preferences returns the pairs of a better and a worse answer that people's feedback allows: a
+// correction against what it corrects, and an approved answer against a rejected one to the same
+// words.
 func (s *Session) Preferences() []Preference {
 	h := s.lay()
 	var out []Preference
@@ -146,7 +149,8 @@ func (s *Session) Preferences() []Preference {
 	return out
 }
 
-// rated is the index of the exchange that a rating speaks of: its turn's, or the last of the session.
+// rated is the index of the exchange that a rating speaks of: its turn's, or the last of the
+// session.
 func (h *history) rated(r *Rating) int {
 	if r.Turn == 0 {
 		return len(h.kept) - 1
@@ -172,7 +176,8 @@ func correctionMessage(raw json.RawMessage) []ChatMessage {
 	return []ChatMessage{{Role: "assistant", Content: &text}}
 }
 
-// approvedTwin is an approved answer to the same words as those of the exchange: the user asked again.
+// approvedTwin is an approved answer to the same words as those of the exchange: the user asked
+// again.
 func (h *history) approvedTwin(at int) []ChatMessage {
 	words := lastWords(h.items[at])
 	if words == "" {

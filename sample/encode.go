@@ -12,9 +12,10 @@ import (
 	"unicode/utf8"
 )
 
-// AppendJSON appends the exchange as one line of JSON (without line feed) that encoding/json decodes to an equal
-// exchange. It is written by hand because json.Marshal would validate and compact every captured item once more, which
-// costs more than the rest of the capture. Items of New must be valid JSON; the proxy has checked the body they are of.
+// AppendJSON appends the exchange as one line of JSON (without line feed) that encoding/json
+// decodes to an equal exchange. It is written by hand because json.Marshal would validate and
+// compact every captured item once more, which costs more than the rest of the capture. Items of
+// New must be valid JSON; the proxy has checked the body they are of.
 func (e *Exchange) AppendJSON(dst []byte) []byte {
 	o := object{b: append(dst, '{')}
 	o.str("id", e.ID)
@@ -166,7 +167,8 @@ func (o *object) time(k string, v time.Time) {
 	o.b = append(o.b, '"')
 }
 
-// appendRaw appends a JSON text without line breaks: inside strings they are escaped, so a raw one is white space.
+// appendRaw appends a JSON text without line breaks: inside strings they are escaped, so a raw one
+// is white space.
 func appendRaw(dst, raw []byte) []byte {
 	if len(raw) == 0 {
 		return append(dst, "null"...)
@@ -233,8 +235,8 @@ func appendString(dst []byte, s string) []byte {
 	return append(dst, '"')
 }
 
-// telling8 marks, by its highest bit, the first of eight bytes that a JSON string cannot hold as it is, or that is no ASCII; what
-// it marks behind that one means nothing.
+// telling8 marks, by its highest bit, the first of eight bytes that a JSON string cannot hold as it
+// is, or that is no ASCII; what it marks behind that one means nothing.
 func telling8(s string) uint64 {
 	const ones, highs = 0x0101010101010101, 0x8080808080808080
 	_ = s[7]

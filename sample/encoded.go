@@ -24,7 +24,8 @@ func (e *Exchange) Encode() Encoded {
 	return Encoded{Data: head.AppendJSON(make([]byte, 0, size)), Items: joinItems(e.New)}
 }
 
-// Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed any more.
+// Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed
+// any more.
 func (e *Exchange) Seal() Encoded {
 	if e.sealed == nil {
 		enc := e.Encode()
@@ -33,8 +34,8 @@ func (e *Exchange) Seal() Encoded {
 	return *e.sealed
 }
 
-// Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a document that does not
-// parse shall not stand in the way of the others.
+// Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a
+// document that does not parse shall not stand in the way of the others.
 func (enc Encoded) Decode() (Exchange, error) {
 	e, err := DecodeExchange(enc.Data)
 	if err != nil {

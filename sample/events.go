@@ -10,15 +10,17 @@ type Event struct {
 	IsError  int8   // of a call: +1 the wire says error, -1 it says none, 0 it does not say
 }
 
-// The roles of an Event. What system messages say is no event: it is the operator's, not experience.
+// The roles of an Event. What system messages say is no event: it is the operator's, not
+// experience.
 const (
 	EventUser      = "user"
 	EventAssistant = "assistant"
 	EventCall      = "call"
 )
 
-// Events tells a session in the order in which it happened, each call once, whatever dialect it was spoken in. Of a user's turn
-// it gives the person's own words, without the blocks that agents put around them.
+// Events tells a session in the order in which it happened, each call once, whatever dialect it was
+// spoken in. Of a user's turn it gives the person's own words, without the blocks that agents put
+// around them.
 func (s *Session) Events() []Event {
 	h := s.lay()
 	var out []Event

@@ -46,7 +46,8 @@ type Exchange struct {
 	Redacted    map[string]int    `json:"redacted,omitempty"`
 	Truncated   bool              `json:"truncated,omitempty"` // the capture hit its limit
 
-	// Given is how many items at the front of New give back what the session's earlier replies said. It is not stored.
+	// Given is how many items at the front of New give back what the session's earlier replies
+	// said. It is not stored.
 	Given int `json:"-"`
 
 	sealed *Encoded // by Seal
@@ -98,8 +99,8 @@ func DecodeExchange(data []byte) (Exchange, error) {
 	return e, nil
 }
 
-// Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items of New that are
-// untouched keep their bytes; the others get bytes of their own.
+// Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items
+// of New that are untouched keep their bytes; the others get bytes of their own.
 func (e *Exchange) Redact(r *redact.Redactor) {
 	r.TakeCounts()
 	for i, item := range e.New {

@@ -8,8 +8,8 @@ import (
 	"slices"
 )
 
-// Exporter writes JSON lines, one document a line, as they come: it holds no more than one document. After an error every
-// later call returns that error. Close it with Flush.
+// Exporter writes JSON lines, one document a line, as they come: it holds no more than one
+// document. After an error every later call returns that error. Close it with Flush.
 type Exporter struct {
 	w     *bufio.Writer
 	enc   *json.Encoder
@@ -50,8 +50,8 @@ func (x *Exporter) line(v any) error {
 // MPLP writes a sample.
 func (x *Exporter) MPLP(s *Sample) error { return x.line(s) }
 
-// Chat writes the session as one line of OpenAI's fine-tuning format, tool calls included. A session without an answer of
-// the model is no example of anything and gives no line.
+// Chat writes the session as one line of OpenAI's fine-tuning format, tool calls included. A
+// session without an answer of the model is no example of anything and gives no line.
 func (x *Exporter) Chat(s *Session) error {
 	messages := s.Conversation()
 	for i, message := range slices.Backward(messages) {
@@ -62,7 +62,8 @@ func (x *Exporter) Chat(s *Session) error {
 	return x.err
 }
 
-// Preference is one line of a preference export: the better and the worse answer to the same conversation.
+// Preference is one line of a preference export: the better and the worse answer to the same
+// conversation.
 type Preference struct {
 	Prompt   []ChatMessage `json:"prompt"`
 	Chosen   []ChatMessage `json:"chosen"`
@@ -81,8 +82,8 @@ func (x *Exporter) Preferences(s *Session) error {
 	return x.err
 }
 
-// Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what came of it. From these
-// lines anyone can compute the report again (examples/experiment).
+// Trial is one line of the experiment export: a coin, how it fell, how likely that was, and what
+// came of it. From these lines anyone can compute the report again (examples/experiment).
 type Trial struct {
 	Session    string   `json:"session"`       // the unit of the draw: a session, or a run
 	Run        string   `json:"run,omitempty"` // its name, where it is a run

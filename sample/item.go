@@ -23,7 +23,8 @@ type result struct {
 	isError int8 // +1 the wire says error, -1 it says none, 0 it does not say
 }
 
-// wireItem is the union of the item shapes of chat, responses and messages, as far as samples need them.
+// wireItem is the union of the item shapes of chat, responses and messages, as far as samples need
+// them.
 type wireItem struct {
 	Type      string          `json:"type"`
 	Role      string          `json:"role"`
@@ -59,7 +60,8 @@ type wirePart struct {
 	IsError   *bool           `json:"is_error"`
 }
 
-// decodeItem reads one item; ok is false for what carries neither words nor calls (reasoning, references, the unknown).
+// decodeItem reads one item; ok is false for what carries neither words nor calls (reasoning,
+// references, the unknown).
 func decodeItem(raw json.RawMessage) (m message, ok bool) {
 	var it wireItem
 	if err := json.Unmarshal(raw, &it); err != nil {

@@ -7,8 +7,8 @@ import (
 	"precept/wire"
 )
 
-// TestSamplesReadWordsAsMatchingDoes: what a lesson is matched against and what a sample calls the user's words is one text,
-// whatever an agent wraps around it.
+// TestSamplesReadWordsAsMatchingDoes: what a lesson is matched against and what a sample calls the
+// user's words is one text, whatever an agent wraps around it.
 func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
 	for _, content := range []string{
 		`"fix it"`, `"<system-reminder>be brief</system-reminder>\nfix it"`, `"<ide_selection>x</ide_selection>fix it"`, `"<task-notification>done</task-notification>"`,

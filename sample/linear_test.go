@@ -24,7 +24,8 @@ func manyFailed(n int) Session {
 	return c.s
 }
 
-// What a closing costs grows with the session, not with its square: results find their calls, and repairs their failures.
+// What a closing costs grows with the session, not with its square: results find their calls, and
+// repairs their failures.
 func TestClosingIsLinear(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it measures times")

@@ -56,9 +56,10 @@ func Unrated() Feedback {
 	return Feedback{Source: "system", Type: "score", Details: map[string]any{"rated": false}}
 }
 
-// deriveID mints the id of a session's nth sample of a family. It has the form of a UUID v4, but its 122 free bits are
-// those of SHA-256 over what the sample is made of: building a session again, after a crash or when feedback came late,
-// must give the same ids, or a store that is idempotent by id would hold the sample twice.
+// deriveID mints the id of a session's nth sample of a family. It has the form of a UUID v4, but
+// its 122 free bits are those of SHA-256 over what the sample is made of: building a session again,
+// after a crash or when feedback came late, must give the same ids, or a store that is idempotent
+// by id would hold the sample twice.
 func deriveID(tenant, session, family string, n int) string {
 	h := sha256.New()
 	for _, part := range []string{"precept sample", tenant, session, family, strconv.Itoa(n)} {

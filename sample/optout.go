@@ -10,21 +10,23 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for concurrent use.
+// OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for
+// concurrent use.
 type OptOut struct {
 	paths           []pathPattern
 	agents, tenants []string
 }
 
-// pathPattern is a glob with the longest text that a matching path must hold, so that most arguments are dismissed without
-// being taken apart.
+// pathPattern is a glob with the longest text that a matching path must hold, so that most
+// arguments are dismissed without being taken apart.
 type pathPattern struct {
 	glob    string
 	literal string
 	mark    int // where in literal a byte stands that has no case, -1: nowhere, or literal is not ASCII
 }
 
-// NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched without regard to case.
+// NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched
+// without regard to case.
 func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 	o := &OptOut{}
 	for _, p := range paths {
@@ -67,14 +69,15 @@ func matchesAny(globs []string, name string) bool {
 	return false
 }
 
-// Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth (JSON inside them too), or
-// the words of a command. Any word counts as a path; where content may not be stored, one hit too many is the better fault.
+// Hits reports whether a tool's arguments name a path that opted out: JSON strings at any depth
+// (JSON inside them too), or the words of a command. Any word counts as a path; where content may
+// not be stored, one hit too many is the better fault.
 func (o *OptOut) Hits(args string) bool {
 	return o.possible(args) && o.hits(args, 0)
 }
 
-// Named reports whether a call of the exchange names a path that opted out: one that the reply made, or one that stands in
-// the items, as they do in a history that is seen for the first time.
+// Named reports whether a call of the exchange names a path that opted out: one that the reply
+// made, or one that stands in the items, as they do in a history that is seen for the first time.
 func (o *OptOut) Named(x *Exchange) bool {
 	if len(o.paths) == 0 {
 		return false
@@ -95,7 +98,8 @@ func (o *OptOut) Named(x *Exchange) bool {
 	return false
 }
 
-// hitsItem looks at the calls of a list item, of whichever API and kind: a call that we do not know may name a path as well.
+// hitsItem looks at the calls of a list item, of whichever API and kind: a call that we do not know
+// may name a path as well.
 func (o *OptOut) hitsItem(item []byte) bool {
 	var it struct {
 		Type         string          `json:"type"`
@@ -127,13 +131,14 @@ func (o *OptOut) hitsItem(item []byte) bool {
 	return false
 }
 
-// mayCall dismisses the items that hold no call without decoding them: files that were read are long.
+// mayCall dismisses the items that hold no call without decoding them: files that were read are
+// long.
 func mayCall(item []byte) bool {
 	return bytes.Contains(item, []byte("call")) || bytes.Contains(item, []byte("tool_use")) || bytes.Contains(item, []byte(`\u`))
 }
 
-// possible dismisses most arguments without decoding them: written files are long. An escape such as \u002e could hide a
-// pattern's text, so those are always decoded.
+// possible dismisses most arguments without decoding them: written files are long. An escape such
+// as \u002e could hide a pattern's text, so those are always decoded.
 func (o *OptOut) possible(args string) bool {
 	if strings.Contains(args, `\u`) {
 		return len(o.paths) > 0
@@ -215,13 +220,14 @@ func (p pathPattern) inText(flat string) bool {
 	return false
 }
 
-// mayMatch dismisses a word cheaply. secrets/** matches the bare word "secrets" too, which prose is full of: a pattern of
-// several names wants a word of several names.
+// mayMatch dismisses a word cheaply. secrets/** matches the bare word "secrets" too, which prose is
+// full of: a pattern of several names wants a word of several names.
 func (p pathPattern) mayMatch(w string) bool {
 	return strings.Contains(w, p.literal) && (strings.IndexByte(w, '/') >= 0 || strings.IndexByte(strings.TrimPrefix(p.glob, "**/"), '/') < 0)
 }
 
-// match compares the full path, its base name, and, for patterns of several names, every tail of it.
+// match compares the full path, its base name, and, for patterns of several names, every tail of
+// it.
 func (p pathPattern) match(w string) bool {
 	w = normalPath(w)
 	if w == "" || w == "." || w == "/" {
@@ -232,8 +238,8 @@ func (p pathPattern) match(w string) bool {
 		doublestar.MatchUnvalidated("**/"+strings.TrimLeft(p.glob, "/"), strings.TrimLeft(w, "/"))
 }
 
-// normalPath undoes the spellings of a path: ./, .., doubled slashes, quotes, and the trailing dots and blanks that
-// Windows drops.
+// normalPath undoes the spellings of a path: ./, .., doubled slashes, quotes, and the trailing dots
+// and blanks that Windows drops.
 func normalPath(w string) string {
 	w = strings.Trim(w, " \t\r\n\"'`")
 	w = strings.TrimPrefix(w, "file://")

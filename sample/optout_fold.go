@@ -5,7 +5,8 @@ import (
 	"unicode/utf8"
 )
 
-// foldedIn says whether the literal stands in text, in whatever case, without making a copy in lower case.
+// foldedIn says whether the literal stands in text, in whatever case, without making a copy in
+// lower case.
 func (p *pathPattern) foldedIn(text string) bool {
 	for from := 0; ; {
 		i := strings.IndexByte(text[from:], p.literal[p.mark])

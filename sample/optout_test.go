@@ -167,7 +167,8 @@ func TestOptOutNamed(t *testing.T) {
 	}
 }
 
-// What is dismissed without being taken apart holds no pattern's text, in whatever case it is written.
+// What is dismissed without being taken apart holds no pattern's text, in whatever case it is
+// written.
 func TestOptOutDismisses(t *testing.T) {
 	o, err := NewOptOut([]string{"*.env", "id_rsa*", "**/.ssh/**", "secrets/**", "*.kiß", "*.key"}, nil, nil)
 	if err != nil {

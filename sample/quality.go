@@ -89,7 +89,8 @@ func (q *Quality) Add(s *Sample) {
 	}
 }
 
-// Rates are shares of the rated samples, each in [0,1]. OK is false when nothing was rated: there is no rate then.
+// Rates are shares of the rated samples, each in [0,1]. OK is false when nothing was rated: there
+// is no rate then.
 type Rates struct {
 	Approval   float64 `json:"approval_rate"`
 	Correction float64 `json:"correction_rate"`

@@ -11,9 +11,9 @@ const (
 	acceptableFrom = 0.4
 )
 
-// rate chooses the rating that speaks of the turns from..to; whole says that ratings of the session speak of it too, and
-// from 0 that every turn does. A person's word goes before a verifier's, a verifier's before what was read from the
-// traffic; among equals the latest counts.
+// rate chooses the rating that speaks of the turns from..to; whole says that ratings of the session
+// speak of it too, and from 0 that every turn does. A person's word goes before a verifier's, a
+// verifier's before what was read from the traffic; among equals the latest counts.
 func (h *history) rate(from, to int, whole bool) (Feedback, string) {
 	var best *Rating
 	count := 0
@@ -107,8 +107,8 @@ func (r *Rating) human() string {
 	}
 }
 
-// qualityScore is the rating's score. Where nobody rated it says only how the work ended: 0.5 complete, 0.25 cut short, 0
-// an error; 0.1 less when a loop was warned of.
+// qualityScore is the rating's score. Where nobody rated it says only how the work ended: 0.5
+// complete, 0.25 cut short, 0 an error; 0.1 less when a loop was warned of.
 func qualityScore(f Feedback, of []*Exchange) float64 {
 	if score, ok := f.Details["score"].(float64); ok {
 		return score
@@ -128,8 +128,9 @@ func qualityScore(f Feedback, of []*Exchange) float64 {
 	return q
 }
 
-// executedUnchanged rates a corrected call that nobody rated: it was carried out as the model made it, and worked. It is no more
-// than acceptable: that a call works does not say that it was what somebody wanted.
+// executedUnchanged rates a corrected call that nobody rated: it was carried out as the model made
+// it, and worked. It is no more than acceptable: that a call works does not say that it was what
+// somebody wanted.
 func executedUnchanged() Feedback {
 	return Feedback{Source: "system", Type: "score", QualityLabel: Acceptable, Details: map[string]any{
 		"rated": true, "score": 0.5, "implicit": true, "rule": "executed_unchanged",

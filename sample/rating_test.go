@@ -135,8 +135,8 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// A corrected call that nobody rated is acceptable when it was carried out as the model made it; not when somebody changed it, and
-// what people say goes before.
+// A corrected call that nobody rated is acceptable when it was carried out as the model made it;
+// not when somebody changed it, and what people say goes before.
 func TestExecutedUnchanged(t *testing.T) {
 	for name, c := range map[string]struct {
 		sentBack string // the arguments with which the call comes back

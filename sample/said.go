@@ -6,7 +6,8 @@ import (
 	"strings"
 )
 
-// Said is one thing of a turn, as a person reads it: somebody's words, a call, or the answer to one.
+// Said is one thing of a turn, as a person reads it: somebody's words, a call, or the answer to
+// one.
 type Said struct {
 	Role    string // system, user, assistant, call or result
 	Text    string // what was said; of a result, the tool's answer
@@ -21,7 +22,8 @@ const (
 	SaidResult = "result"
 )
 
-// Reading follows a session from exchange to exchange, in their order, and tells what each of them brought.
+// Reading follows a session from exchange to exchange, in their order, and tells what each of them
+// brought.
 type Reading struct {
 	calls map[string]Call // by id
 	last  *Reply
@@ -30,8 +32,8 @@ type Reading struct {
 // NewReading begins at a session's first exchange.
 func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 
-// Request tells what the agent sent anew. What it gives back of the reply before is left out: that was told with the reply.
-// Items that carry neither words nor calls are told as they came.
+// Request tells what the agent sent anew. What it gives back of the reply before is left out: that
+// was told with the reply. Items that carry neither words nor calls are told as they came.
 func (r *Reading) Request(e *Exchange) []Said {
 	var out []Said
 	for _, raw := range e.New {
@@ -94,7 +96,8 @@ func (r *Reading) call(id string) Call {
 	return Call{ID: id}
 }
 
-// isReference says that an item only points at something that went by, or is the model's own thinking, which nobody else reads.
+// isReference says that an item only points at something that went by, or is the model's own
+// thinking, which nobody else reads.
 func isReference(raw json.RawMessage) bool {
 	var it struct {
 		Type string `json:"type"`

@@ -7,8 +7,9 @@ import (
 	"time"
 )
 
-// Failing decides whether a tool's answer is an error: the tool's name, the call's arguments, the answer's text, and what
-// the wire says of it (+1 error, -1 none, 0 nothing). The detector is given as a parameter because it lives a floor up.
+// Failing decides whether a tool's answer is an error: the tool's name, the call's arguments, the
+// answer's text, and what the wire says of it (+1 error, -1 none, 0 nothing). The detector is given
+// as a parameter because it lives a floor up.
 type Failing func(tool, args, text string, isError int8) bool
 
 // Session is a closed session, from which samples are built.
@@ -42,7 +43,8 @@ type step struct {
 	text     string
 }
 
-// part is one user turn: the exchange that brought a person's words, and those in which the agent worked on them.
+// part is one user turn: the exchange that brought a person's words, and those in which the agent
+// worked on them.
 type part struct {
 	words     string
 	exchanges []*Exchange
@@ -126,7 +128,8 @@ func (h *history) add(e *Exchange) {
 	h.loops += e.Loops
 }
 
-// call notes a call once: it is seen in the reply and again in the history that the agent sends back.
+// call notes a call once: it is seen in the reply and again in the history that the agent sends
+// back.
 func (h *history) call(c Call, turn int) {
 	if c.ID != "" {
 		for i := len(h.steps) - 1; i >= max(0, len(h.steps)-64); i-- {

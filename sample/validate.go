@@ -23,9 +23,10 @@ type Problem struct {
 // String is the problem as a line of text.
 func (p Problem) String() string { return p.Path + ": " + p.Message + " (" + p.Rule + ")" }
 
-// Validate checks a sample against MPLP v1.0: the core schema, the schema of its family where there is one
-// (intent_resolution, delta_impact), and the learning invariants. On top of them it asks for what precept promises:
-// feedback, and the members of the families dialog_response, error_correction and plan_optimization.
+// Validate checks a sample against MPLP v1.0: the core schema, the schema of its family where there
+// is one (intent_resolution, delta_impact), and the learning invariants. On top of them it asks for
+// what precept promises: feedback, and the members of the families dialog_response,
+// error_correction and plan_optimization.
 func Validate(s Sample) []Problem {
 	raw, err := json.Marshal(s)
 	if err != nil {
@@ -34,8 +35,8 @@ func Validate(s Sample) []Problem {
 	return ValidateJSON(raw)
 }
 
-// ValidateJSON is Validate for a sample in JSON, ours or another's: members that MPLP does not know are allowed, and so is
-// the lack of what only precept promises.
+// ValidateJSON is Validate for a sample in JSON, ours or another's: members that MPLP does not know
+// are allowed, and so is the lack of what only precept promises.
 func ValidateJSON(raw []byte) []Problem {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()

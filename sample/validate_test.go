@@ -139,7 +139,8 @@ func TestValidateJSON(t *testing.T) {
 	}
 }
 
-// TestValidateAgreesWithSchema changes good samples at random and compares our verdict with that of the published schemas.
+// TestValidateAgreesWithSchema changes good samples at random and compares our verdict with that of
+// the published schemas.
 func TestValidateAgreesWithSchema(t *testing.T) {
 	schemas := published(t)
 	values := []string{`null`, `true`, `-1`, `0`, `0.5`, `2`, `3.0`, `""`, `"x"`, `"good"`, `"approved"`, `"local"`, `"low"`, `[]`, `["x"]`, `{}`, `"2026-01-02T03:04:05Z"`, `"7f2b8c1e-7d4a-4c1b-9e2f-0a1b2c3d4e5f"`}

@@ -6,9 +6,10 @@ import (
 	"precept/wire"
 )
 
-// Elsewhere says that the conversation seems to have gone on without this record: another replica served turns of it. Then
-// more than one answer stands behind the list that was seen last, or an answer where none went by here, or the list does not
-// go on from there at all (a history that was compacted looks like that, too). Lock the record.
+// Elsewhere says that the conversation seems to have gone on without this record: another replica
+// served turns of it. Then more than one answer stands behind the list that was seen last, or an
+// answer where none went by here, or the list does not go on from there at all (a history that was
+// compacted looks like that, too). Lock the record.
 func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Turns == 0 || req.Delta || r.ListHash == req.ListHash {
 		return false
@@ -38,8 +39,8 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
-// Shows says whether a request with other tools shows something of the conversation, as a memory keeper's does. A sub-agent's does
-// not. Lock the record.
+// Shows says whether a request with other tools shows something of the conversation, as a memory
+// keeper's does. A sub-agent's does not. Lock the record.
 func (r *Record) Shows(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
@@ -55,7 +56,8 @@ func (r *Record) Shows(req *wire.Request) bool {
 	return false
 }
 
-// Adopt takes over what another replica has made of the session since. What is this process' own stays. Lock the record.
+// Adopt takes over what another replica has made of the session since. What is this process' own
+// stays. Lock the record.
 func (r *Record) Adopt(n *Record) {
 	if r.Shared() || n.Shared() {
 		r.merge(n)

@@ -7,8 +7,9 @@ import (
 	"precept/wire"
 )
 
-// trail walks the keys under which a request may be known: the reply that it names, then what it echoes, newest first,
-// then the summary that it may begin with. It is lazy, because the first key is nearly always the one.
+// trail walks the keys under which a request may be known: the reply that it names, then what it
+// echoes, newest first, then the summary that it may begin with. It is lazy, because the first key
+// is nearly always the one.
 type trail struct {
 	r       *Resolved
 	req     *wire.Request
@@ -76,11 +77,13 @@ func (t *trail) next() (trailKey, bool) {
 	return k, true
 }
 
-// longAnswer is how many bytes of text, or of a call's arguments, are taken for one conversation's own.
+// longAnswer is how many bytes of text, or of a call's arguments, are taken for one conversation's
+// own.
 const longAnswer = 64
 
-// answer are the keys of the newest answer without what the conversation began with: a program may write its first message anew in every
-// turn (retrieved documents, a plan made before), and give ids of its own to calls that had none.
+// answer are the keys of the newest answer without what the conversation began with: a program may
+// write its first message anew in every turn (retrieved documents, a plan made before), and give
+// ids of its own to calls that had none.
 func (t *trail) answer() []EchoKey {
 	if t.req.Delta {
 		return nil
@@ -97,7 +100,8 @@ func (t *trail) answer() []EchoKey {
 	return nil
 }
 
-// answerKeys are the keys of an answer by its text, or by what its calls ask for; of short ones there are none.
+// answerKeys are the keys of an answer by its text, or by what its calls ask for; of short ones
+// there are none.
 func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	var keys []EchoKey
 	if len(calls) == 0 && len(text) >= longAnswer {
@@ -132,9 +136,10 @@ func (t *trail) rest() []EchoKey {
 	return t.older
 }
 
-// details are the keys of what tells runs apart whose ids are counted, newest first: what was called, what came back, what the
-// user said. What is new in the request went by in no session that it could belong to. An agent may word them anew, so they are asked only
-// where several sessions are left.
+// details are the keys of what tells runs apart whose ids are counted, newest first: what was
+// called, what came back, what the user said. What is new in the request went by in no session that
+// it could belong to. An agent may word them anew, so they are asked only where several sessions
+// are left.
 func (t *trail) details() []EchoKey {
 	if t.telling != nil {
 		return t.telling
@@ -203,12 +208,14 @@ func (t *trail) method(place int) Method {
 	return ByEcho
 }
 
-// set names the session by its key; the caller puts the stored name in its place when it has the record.
+// set names the session by its key; the caller puts the stored name in its place when it has the
+// record.
 func (r *Resolved) set(id ID) { r.ID, r.Name = id, "" }
 
-// believed drops the owners that only have the key from requests, unless the request goes on where the session's newest
-// one ended. What shows a session's past and none of its replies is another conversation with the same examples in front; an
-// agent that rewrites the replies before it sends them back still sends everything else.
+// believed drops the owners that only have the key from requests, unless the request goes on where
+// the session's newest one ended. What shows a session's past and none of its replies is another
+// conversation with the same examples in front; an agent that rewrites the replies before it sends
+// them back still sends everything else.
 func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 	sure := func(o owner) bool { return o.stamp&stampKind >= stampRequest }
 	if !slices.ContainsFunc(found, func(o owner) bool { return !sure(o) }) {
@@ -227,10 +234,11 @@ func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 	return kept
 }
 
-// choose decides among the owners of the newest known key. Several own it when two runs began alike. The request belongs
-// to the one whose newest reply it continues and which nobody has continued yet; where none is, it is a branch of
-// a shared past, and gets a session of its own. An equal request may have taken the one that was left for this one, and left its own,
-// which was answered meanwhile: so who owns the key is asked again as long as that changes.
+// choose decides among the owners of the newest known key. Several own it when two runs began
+// alike. The request belongs to the one whose newest reply it continues and which nobody has
+// continued yet; where none is, it is a branch of a shared past, and gets a session of its own. An
+// equal request may have taken the one that was left for this one, and left its own, which was
+// answered meanwhile: so who owns the key is asked again as long as that changes.
 func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *trail) bool {
 	for range maxOwners {
 		if len(found) == 1 {
@@ -260,7 +268,8 @@ func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
 	t.mu.Lock()
 	best, tied := t.best(found, r.list, c.Retry)
 	if len(tied) > 1 {
-		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is judged again.
+		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is
+		// judged again.
 		t.mu.Unlock()
 		alike := t.narrow(t.narrow(tied, tr.rest()), tr.details())
 		r.Doubt = nil
@@ -285,8 +294,8 @@ func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
 // maxTelling is how many details are asked for of sessions that may all have gone on.
 const maxTelling = 8
 
-// likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment ago it is the one that came first;
-// else it is the newest, since the others were left.
+// likeliest guesses among sessions that nothing tells apart. Of those that were spoken to a moment
+// ago it is the one that came first; else it is the newest, since the others were left.
 func (t *Threader) likeliest(tied []owner) owner {
 	pick := tied[0]
 	for _, o := range tied[1:] { // from the newest to the oldest
@@ -337,8 +346,8 @@ func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied 
 	return rank, tied
 }
 
-// current says whether the key is of the session's newest reply. Weak owners are here because the request goes on where
-// the session's newest request ended.
+// current says whether the key is of the session's newest reply. Weak owners are here because the
+// request goes on where the session's newest request ended.
 func (o owner) current(h *head) bool {
 	switch o.stamp & stampKind {
 	case stampReply:

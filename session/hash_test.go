@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// The hashes are kept in records and keys: they are those of hash/fnv, in every process and release.
+// The hashes are kept in records and keys: they are those of hash/fnv, in every process and
+// release.
 func TestHashes(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := rapid.String().Draw(t, "a"), rapid.String().Draw(t, "b")

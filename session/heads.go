@@ -61,8 +61,8 @@ func (x *head) extended(req *wire.Request) bool {
 	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
 }
 
-// continued says whether the request goes on with what the session's newest one showed, or is that one again, which failed. A
-// window over the history may have moved.
+// continued says whether the request goes on with what the session's newest one showed, or is that
+// one again, which failed. A window over the history may have moved.
 func (x *head) continued(req *wire.Request, retry bool) bool {
 	if x.items == 0 || req.Delta {
 		return true
@@ -87,8 +87,8 @@ type startKey struct {
 	list  uint64
 }
 
-// start is a first request without any id. While it is under way an equal one is a second session, since agents are
-// started in parallel; when it ended without a reply, an equal one is its retry.
+// start is a first request without any id. While it is under way an equal one is a second session,
+// since agents are started in parallel; when it ended without a reply, an equal one is its retry.
 type start struct {
 	id      ID
 	name    string
@@ -107,8 +107,9 @@ type starts struct {
 
 func newStarts(n int) starts { return starts{of: make(map[startKey][]*start), cap: n} }
 
-// again finds the failed first request that this one repeats, and says whether it is sure of it. A library that says that it repeats is
-// believed even while the first one seems to be under way: its end may not have been noticed yet.
+// again finds the failed first request that this one repeats, and says whether it is sure of it. A
+// library that says that it repeats is believed even while the first one seems to be under way: its
+// end may not have been noticed yet.
 func (s *starts) again(k startKey, retry bool, now time.Time) (found *start, sure bool) {
 	waiting := 0
 	for _, x := range s.of[k] {

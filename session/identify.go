@@ -52,7 +52,8 @@ const (
 	maxTagLen = 64
 )
 
-// Identify reads who is speaking. path is the escaped path as requested; req is nil for a request that is only passed on.
+// Identify reads who is speaking. path is the escaped path as requested; req is nil for a request
+// that is only passed on.
 func Identify(h http.Header, path string, req *wire.Request) Claim {
 	form, rest, _ := ParsePath(path)
 	product := product(h.Get("User-Agent"))
@@ -76,8 +77,9 @@ func Identify(h http.Header, path string, req *wire.Request) Claim {
 	return c
 }
 
-// loose says that the name may stand for more than one conversation: applications set one key for the provider's cache, or one
-// session for a whole process. Agents that are known to name their conversations so are believed.
+// loose says that the name may stand for more than one conversation: applications set one key for
+// the provider's cache, or one session for a whole process. Agents that are known to name their
+// conversations so are believed.
 func (c *Claim) loose() bool {
 	switch c.Space {
 	case SpaceMetadata, SpaceConversation:
@@ -131,8 +133,8 @@ func (c *Claim) claim(h http.Header, form PathForm, req *wire.Request) {
 	}
 }
 
-// agentHeader reads the session headers that agents send of themselves. session-id and thread-id are too common as names
-// to be believed of anyone but codex.
+// agentHeader reads the session headers that agents send of themselves. session-id and thread-id
+// are too common as names to be believed of anyone but codex.
 func agentHeader(h http.Header, product string) (string, Space) {
 	codex := strings.HasPrefix(product, "codex")
 	for _, a := range [...]struct {

@@ -7,20 +7,22 @@ import (
 	"sync"
 )
 
-// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw. Of a run, names and what comes
-// again in every conversation are the run's own.
+// Scope is inside what echoes are looked up: nobody is recognised by what another key's holder saw.
+// Of a run, names and what comes again in every conversation are the run's own.
 type Scope struct {
 	Tenant     string
 	Credential uint64 // hash of the client's key
 	Run        string // its name, bounded; "" outside of one
 }
 
-// EchoKeyOf is the key by which a thing that went by (see wire.Request.Echo and wire.EchoReply) is looked up.
+// EchoKeyOf is the key by which a thing that went by (see wire.Request.Echo and wire.EchoReply) is
+// looked up.
 func EchoKeyOf(tenant string, credential uint64, key string) EchoKey {
 	return echoKey(Scope{Tenant: tenant, Credential: credential}, key, 0)
 }
 
-// echoKey makes the key; context tells apart what repeats from run to run, 0 where the thing is unique by itself.
+// echoKey makes the key; context tells apart what repeats from run to run, 0 where the thing is
+// unique by itself.
 func echoKey(sc Scope, key string, context uint64) EchoKey {
 	var buf [256]byte
 	b := binary.AppendUvarint(buf[:0], uint64(len(sc.Tenant)))
@@ -32,9 +34,10 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// keyIn is the key of one thing in a conversation that began with the words of context. Reply ids stand alone, since a
-// request that names one shows nothing else. Call and item ids stand alone when they look random; "call_1" and
-// "functions.bash:0" come again in every run, as does a text like "Done.": these count together with the context only.
+// keyIn is the key of one thing in a conversation that began with the words of context. Reply ids
+// stand alone, since a request that names one shows nothing else. Call and item ids stand alone
+// when they look random; "call_1" and "functions.bash:0" come again in every run, as does a text
+// like "Done.": these count together with the context only.
 func keyIn(sc Scope, key string, context uint64) EchoKey {
 	if !repeats(key) {
 		context = 0
@@ -50,7 +53,8 @@ func repeats(key string) bool {
 // randomBits is how much chance an id must show before it is taken for unique.
 const randomBits = 40
 
-// random estimates the bits of chance in the id behind the two-letter prefix of key. Runs without a digit are words.
+// random estimates the bits of chance in the id behind the two-letter prefix of key. Runs without a
+// digit are words.
 func random(key string) bool {
 	bits, digits, lower, upper := 0.0, 0, 0, 0
 	end := func() {
@@ -82,12 +86,13 @@ func random(key string) bool {
 	return bits >= randomBits
 }
 
-// stamp says when in its session a thing went by: the kind in the two highest bits, the number of the reply below.
+// stamp says when in its session a thing went by: the kind in the two highest bits, the number of
+// the reply below.
 type stamp uint32
 
-// The kinds, weakest first. What only requests have shown may be a few-shot example, which stands in every request of
-// a program: it proves nothing by itself when it is a text or a counted id (stampWeak), and little when it was there
-// already as the session was first seen (stampPast).
+// The kinds, weakest first. What only requests have shown may be a few-shot example, which stands
+// in every request of a program: it proves nothing by itself when it is a text or a counted id
+// (stampWeak), and little when it was there already as the session was first seen (stampPast).
 const (
 	stampWeak    stamp = 0 << 30
 	stampPast    stamp = 1 << 30
@@ -102,8 +107,8 @@ type owner struct {
 	stamp stamp
 }
 
-// index maps keys to the sessions in which they went by. It is bounded: the oldest entries are overwritten. 32 bytes an
-// entry, beside the map.
+// index maps keys to the sessions in which they went by. It is bounded: the oldest entries are
+// overwritten. 32 bytes an entry, beside the map.
 type index struct {
 	shards [64]indexShard
 }
@@ -180,8 +185,9 @@ func (x *index) owners(dst []owner, k EchoKey) []owner {
 	return dst
 }
 
-// walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot overwritten since is
-// noticed: the slot holds another key, or was written after the entry that links to it.
+// walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot
+// overwritten since is noticed: the slot holds another key, or was written after the entry that
+// links to it.
 func (s *indexShard) walk(k EchoKey, visit func(*indexEntry) bool) {
 	age := -1
 	at := s.last[k]

@@ -8,24 +8,27 @@ import (
 	"precept/sample"
 )
 
-// The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest holds them to it.
+// The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest
+// holds them to it.
 
 // What a store's error says to those who write, whichever store it is. Every backend wraps them.
 var (
 	// ErrInvalid means that the value can never be stored, however often it is tried.
 	ErrInvalid = errors.New("the value cannot be stored")
-	// ErrUnavailable means that the store is away, or takes nothing now: the same may be tried again later.
+	// ErrUnavailable means that the store is away, or takes nothing now: the same may be tried
+	// again later.
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrDiskFull means that it writes to this machine's disk, and that has no room.
 	ErrDiskFull = errors.New("the disk is full")
 )
 
-// EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is looked up by: the first 8
-// bytes of SHA-256 over tenant, credential and the key's text.
+// EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is
+// looked up by: the first 8 bytes of SHA-256 over tenant, credential and the key's text.
 type EchoKey uint64
 
-// Row is a session as stored: Data is the record's JSON. StandIn marks one that was made while nobody could say whether there is
-// another one of the session: whatever the order in which they are written, that one stands.
+// Row is a session as stored: Data is the record's JSON. StandIn marks one that was made while
+// nobody could say whether there is another one of the session: whatever the order in which they
+// are written, that one stands.
 type Row struct {
 	Tenant  string
 	ID      ID
@@ -45,9 +48,10 @@ type Echo struct {
 	At     time.Time
 }
 
-// Batch is written in one transaction, or not at all. Rows replace older rows of the same session (never a Closed one's
-// closed flag); echoes are added; exchanges and samples are idempotent by their id. Of the sessions in Whole the samples
-// are all that they have now: those that were built before and are not among them are deleted.
+// Batch is written in one transaction, or not at all. Rows replace older rows of the same session
+// (never a Closed one's closed flag); echoes are added; exchanges and samples are idempotent by
+// their id. Of the sessions in Whole the samples are all that they have now: those that were built
+// before and are not among them are deleted.
 type Batch struct {
 	Rows      []Row
 	Echoes    []Echo
@@ -79,9 +83,9 @@ type Applied struct {
 	Frozen  []byte // the assignment as it was at closing: every later correction is computed from it
 }
 
-// Settlement is one atomic step: if the session's Applied still has version From, the deltas go into the tenant's counters
-// and To becomes its Applied (with version From+1). Heard says which feedback it was made of: if more has come since, the
-// session stays one that is to be settled.
+// Settlement is one atomic step: if the session's Applied still has version From, the deltas go
+// into the tenant's counters and To becomes its Applied (with version From+1). Heard says which
+// feedback it was made of: if more has come since, the session stays one that is to be settled.
 type Settlement struct {
 	Tenant string
 	ID     ID
@@ -91,8 +95,8 @@ type Settlement struct {
 	Heard  int64
 }
 
-// Aside is the mark of a session, or of one exchange of it, at which a step of ours panicked. A session that is set aside is
-// neither due nor unsettled until it is readmitted.
+// Aside is the mark of a session, or of one exchange of it, at which a step of ours panicked. A
+// session that is set aside is neither due nor unsettled until it is readmitted.
 type Aside struct {
 	Tenant   string
 	ID       ID
@@ -103,8 +107,8 @@ type Aside struct {
 	Tries    int // how often it was set aside
 }
 
-// Unsettled names a closed session of which the counters or the samples do not know all yet: feedback or exchanges came since
-// it was settled last.
+// Unsettled names a closed session of which the counters or the samples do not know all yet:
+// feedback or exchanges came since it was settled last.
 type Unsettled struct {
 	Tenant string
 	ID     ID

@@ -15,8 +15,8 @@ type Stretch struct {
 	Most         int       // how many entries
 }
 
-// Page is a part of a list, newest first. A store looks at a bounded number of entries for a page: one may be empty, and there may
-// be more all the same.
+// Page is a part of a list, newest first. A store looks at a bounded number of entries for a page:
+// one may be empty, and there may be more all the same.
 type Page[T any] struct {
 	List []T
 	Next string // where the list goes on; "": it has ended

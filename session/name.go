@@ -9,7 +9,8 @@ import (
 	"unicode/utf8"
 )
 
-// ID is a session's key: SHA-256 over tenant, name space and name, first 16 bytes. Its hex form feeds the coins.
+// ID is a session's key: SHA-256 over tenant, name space and name, first 16 bytes. Its hex form
+// feeds the coins.
 type ID [16]byte
 
 // String is the hex form.
@@ -30,12 +31,14 @@ func ParseID(s string) (ID, bool) {
 // MaxName is the longest name in bytes that is kept as it came.
 const MaxName = 256
 
-// Space is the kind of name that a session is claimed by. Equal names of different kinds are different sessions: a number
-// that one agent puts into its own header says nothing about the same number in another agent's.
+// Space is the kind of name that a session is claimed by. Equal names of different kinds are
+// different sessions: a number that one agent puts into its own header says nothing about the same
+// number in another agent's.
 type Space string
 
-// The spaces, in the order in which they are looked for. Precept-Session, the path form and the names that precept gives
-// share the first, so that a client can take up any session by the name it was told.
+// The spaces, in the order in which they are looked for. Precept-Session, the path form and the
+// names that precept gives share the first, so that a client can take up any session by the name it
+// was told.
 const (
 	SpaceName         Space = "name"
 	SpaceClaude       Space = "x-claude-code-session-id"
@@ -53,7 +56,8 @@ const (
 	SpaceConversation Space = "conversation"
 )
 
-// SpaceRun is the kind of name that a run has. It is none of a session: equal names of both are different things.
+// SpaceRun is the kind of name that a run has. It is none of a session: equal names of both are
+// different things.
 const SpaceRun Space = "run"
 
 // spaces lists all of them.
@@ -81,8 +85,8 @@ func KeyOf(tenant string, space Space, name string) ID {
 // RunKey is the ID of the run of that name inside a tenant.
 func RunKey(tenant, name string) ID { return KeyOf(tenant, SpaceRun, name) }
 
-// idOf is the ID of the session that a name means to this client. Inside a run it is a name of the run: agents that are called
-// the same in every run ("reviewer") are not one session.
+// idOf is the ID of the session that a name means to this client. Inside a run it is a name of the
+// run: agents that are called the same in every run ("reviewer") are not one session.
 func (sc Scope) idOf(space Space, name string) ID {
 	if sc.Run == "" {
 		return KeyOf(sc.Tenant, space, name)
@@ -93,8 +97,8 @@ func (sc Scope) idOf(space Space, name string) ID {
 	return KeyOf(sc.Tenant, "in a run: "+space, hex.EncodeToString(sum[:]))
 }
 
-// Candidates are the IDs that a name may stand for, one a space: feedback says only the name. The hex form of an ID is a
-// name as well.
+// Candidates are the IDs that a name may stand for, one a space: feedback says only the name. The
+// hex form of an ID is a name as well.
 func Candidates(tenant, name string) []ID {
 	all := spaces()
 	ids := make([]ID, 0, len(all)+1)
@@ -107,8 +111,9 @@ func Candidates(tenant, name string) []ID {
 	return ids
 }
 
-// Bounded is the name as it is kept and shown: trimmed, and replaced by "h_" and a hash when it is longer than MaxName
-// or holds what does not belong into a header line. Equal names stay equal. Bounded(Bounded(x)) == Bounded(x).
+// Bounded is the name as it is kept and shown: trimmed, and replaced by "h_" and a hash when it is
+// longer than MaxName or holds what does not belong into a header line. Equal names stay equal.
+// Bounded(Bounded(x)) == Bounded(x).
 func Bounded(name string) string {
 	name = strings.TrimSpace(name)
 	if len(name) <= MaxName && clean(name) {

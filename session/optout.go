@@ -2,19 +2,21 @@ package session
 
 import "slices"
 
-// maxHidden bounds the turns that a record knows to be hidden; of more the oldest is let go, whose traces have gone by then.
+// maxHidden bounds the turns that a record knows to be hidden; of more the oldest is let go, whose
+// traces have gone by then.
 const maxHidden = 4096
 
-// Await says that it is not known yet whether anything of the turn may be kept: what a row would tell of it is left out until
-// then. Lock the record.
+// Await says that it is not known yet whether anything of the turn may be kept: what a row would
+// tell of it is left out until then. Lock the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.Unjudged, turn) {
 		r.Unjudged = bounded(append(r.Unjudged, turn))
 	}
 }
 
-// Judged says whether the turn opted out. Nothing that follows from what was said in one that did may be kept, also
-// where a later turn repeats it. Once opted out, a turn stays so, whatever its retry says. Lock the record.
+// Judged says whether the turn opted out. Nothing that follows from what was said in one that did
+// may be kept, also where a later turn repeats it. Once opted out, a turn stays so, whatever its
+// retry says. Lock the record.
 func (r *Record) Judged(turn int, optedOut bool) {
 	r.Unjudged = slices.DeleteFunc(r.Unjudged, func(t int) bool { return t == turn })
 	if optedOut && turn > 0 && !slices.Contains(r.OptedOut, turn) {
@@ -27,11 +29,12 @@ func (r *Record) Hidden(turn int) bool {
 	return slices.Contains(r.OptedOut, turn) || slices.Contains(r.Unjudged, turn)
 }
 
-// Silent says whether the session has turns, and every one of them opted out: nothing of it may be kept. Lock the record.
+// Silent says whether the session has turns, and every one of them opted out: nothing of it may be
+// kept. Lock the record.
 func (r *Record) Silent() bool { return r.Turns > 0 && len(r.OptedOut) >= r.Turns }
 
-// Told says whether there is anything in the session of which may be told: a turn that is not hidden, or no turn yet. Lock
-// the record.
+// Told says whether there is anything in the session of which may be told: a turn that is not
+// hidden, or no turn yet. Lock the record.
 func (r *Record) Told() bool {
 	for turn := 1; turn <= r.Turns; turn++ {
 		if !r.Hidden(turn) {
@@ -41,8 +44,9 @@ func (r *Record) Told() bool {
 	return r.Turns == 0
 }
 
-// veil leaves out of a row what follows from turns that are hidden: hashes of what was said, text whose place in
-// the conversation is a hash, calls and results. What stays are numbers, and what was drawn.
+// veil leaves out of a row what follows from turns that are hidden: hashes of what was said, text
+// whose place in the conversation is a hash, calls and results. What stays are numbers, and what
+// was drawn.
 func (r *Record) veil(row *storedRecord) {
 	if r.Hidden(r.Turns) {
 		row.Tail = Tail{}

@@ -11,8 +11,9 @@ type PathForm struct {
 	Agent, Run, Session, Role, Skill, Upstream string
 }
 
-// ParsePath splits the escaped path into what it says and the path without the /p/ segment. A path that is not of this
-// form is returned as it is, with false: /p/... without a known key may be an upstream's own.
+// ParsePath splits the escaped path into what it says and the path without the /p/ segment. A path
+// that is not of this form is returned as it is, with false: /p/... without a known key may be an
+// upstream's own.
 func ParsePath(path string) (PathForm, string, bool) {
 	var f PathForm
 	after, ok := strings.CutPrefix(path, "/p/")

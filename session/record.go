@@ -65,8 +65,8 @@ type Record struct {
 	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands
 	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
-	// A session may draw through another record, its unit: a run's, or that of the named session whose sub-agent it is. Its own
-	// Assignment then stays empty, and counts nothing.
+	// A session may draw through another record, its unit: a run's, or that of the named session
+	// whose sub-agent it is. Its own Assignment then stays empty, and counts nothing.
 	Unit    string `json:"unit,omitempty"` // the unit's ID, as text
 	RunName string `json:"rn,omitempty"`   // the unit's name
 	Seat    int    `json:"seat,omitempty"` // its number among the unit's members, from 1
@@ -82,8 +82,9 @@ type Record struct {
 	Dirty bool `json:"-"` // changed since it was last handed to the store
 }
 
-// Tail is the new part of the newest main request: where it began, and what stood there. What was sent once without
-// a block never gets one later, also when the same new part is sent again with more behind it.
+// Tail is the new part of the newest main request: where it began, and what stood there. What was
+// sent once without a block never gets one later, also when the same new part is sent again with
+// more behind it.
 type Tail struct {
 	From  int      `json:"f"`
 	Keys  []uint64 `json:"k,omitempty"` // of the items
@@ -91,7 +92,8 @@ type Tail struct {
 	Reply []uint64 `json:"r,omitempty"` // of what the reply to it is known by, when it comes back
 }
 
-// LoopState is what the loop detector carries from turn to turn where the history is not in the request, and which results were warned of.
+// LoopState is what the loop detector carries from turn to turn where the history is not in the
+// request, and which results were warned of.
 type LoopState struct {
 	Warned map[string]bool `json:"w,omitempty"` // tool_call_id of the result that was warned (or would have been, withheld)
 	Count  int             `json:"n,omitempty"`
@@ -146,8 +148,8 @@ type storedRecord struct {
 	CallOrder []string             `json:"co,omitempty"`
 }
 
-// Row is the record as the stores keep it: clean takes out of the client's own texts what must not reach a disk, and says
-// which of the remembered calls may not reach it at all. Lock the record.
+// Row is the record as the stores keep it: clean takes out of the client's own texts what must not
+// reach a disk, and says which of the remembered calls may not reach it at all. Lock the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
 	stored := storedRecord{Record: r, First: r.First, ListHash: r.ListHash, Tail: r.Tail, Blocks: r.Blocks, Loops: r.Loops}
 	stored.Name, _ = clean(r.Name)

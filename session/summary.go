@@ -7,9 +7,9 @@ import (
 	"precept/wire"
 )
 
-// An agent whose history grows too long asks for a summary, in a side request, and begins a list with it in the user's
-// place. When it keeps no call and no answer beside it, the lines of the summary are all that ties the new list to the
-// session.
+// An agent whose history grows too long asks for a summary, in a side request, and begins a list
+// with it in the user's place. When it keeps no call and no answer beside it, the lines of the
+// summary are all that ties the new list to the session.
 const (
 	summaryLine  = 48 // bytes that a line must have so that it and the next one are nobody else's,
 	summaryAlone = 80 // and to be so without the next one
@@ -18,8 +18,8 @@ const (
 	summaryBytes = 64 << 10
 )
 
-// summaryKeys are the keys of the first long lines of a text: of very long ones, and of each with the one before. A heading
-// that every summary of an agent has is no sign of one conversation.
+// summaryKeys are the keys of the first long lines of a text: of very long ones, and of each with
+// the one before. A heading that every summary of an agent has is no sign of one conversation.
 func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	var keys []EchoKey
 	add := func(lines ...string) {
@@ -50,7 +50,8 @@ func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	return keys
 }
 
-// begunBy are the keys under which a side request's reply may stand in a request as the first words of the user.
+// begunBy are the keys under which a side request's reply may stand in a request as the first words
+// of the user.
 func begunBy(sc Scope, req *wire.Request) []EchoKey {
 	if req.Delta {
 		return nil
@@ -63,8 +64,8 @@ func begunBy(sc Scope, req *wire.Request) []EchoKey {
 	return nil
 }
 
-// noticed says whether the first words of the user carry an agent's own note that the history behind them was cut:
-// cline cuts it without asking any model, and leaves nothing else of it.
+// noticed says whether the first words of the user carry an agent's own note that the history
+// behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
 func noticed(req *wire.Request) bool {
 	if req.Delta {
 		return false
@@ -78,14 +79,16 @@ func noticed(req *wire.Request) bool {
 	return false
 }
 
-// beginning is the key under which a session is known by its first words, 0 where they are not shown.
+// beginning is the key under which a session is known by its first words, 0 where they are not
+// shown.
 func beginning(sc Scope, req *wire.Request) (EchoKey, bool) {
 	words := firstWords(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }
 
-// shortened finds the session whose history the agent has cut: it began with the same words. Of several that did, it is the
-// one whose newest request came to nothing; where that does not tell either, the list is a session of its own.
+// shortened finds the session whose history the agent has cut: it began with the same words. Of
+// several that did, it is the one whose newest request came to nothing; where that does not tell
+// either, the list is a session of its own.
 func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	if !noticed(req) {
 		return false

@@ -16,7 +16,8 @@ type Options struct {
 	Entropy  func() [16]byte // for the names of new sessions
 }
 
-// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O of its own.
+// Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O
+// of its own.
 type Threader struct {
 	index   *index
 	entropy func() [16]byte
@@ -64,12 +65,12 @@ type Resolved struct {
 	begun   string // what the client has begun of the answer
 }
 
-// Lookup asks the store which sessions own the keys, newest first. It is called at most once a request, without any lock
-// held, and only when memory knows none of them. It may be nil.
+// Lookup asks the store which sessions own the keys, newest first. It is called at most once a
+// request, without any lock held, and only when memory knows none of them. It may be nil.
 type Lookup func(keys []EchoKey) map[EchoKey][]ID
 
-// Resolve finds the session of a request, in the order: the name it claims, the reply that it continues, what it echoes,
-// a first request that is being sent again; else the session is new.
+// Resolve finds the session of a request, in the order: the name it claims, the reply that it
+// continues, what it echoes, a first request that is being sent again; else the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
 	r := Resolved{scope: sc}
 	if req == nil {
@@ -100,8 +101,8 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	return r
 }
 
-// key is the key of one thing in this conversation. What the conversation is about is looked up only for things that
-// come again in every run.
+// key is the key of one thing in this conversation. What the conversation is about is looked up
+// only for things that come again in every run.
 func (r *Resolved) key(k string) EchoKey {
 	if !repeats(k) {
 		return echoKey(r.scope, k, 0)
@@ -127,8 +128,9 @@ func (r *Resolved) named(sc Scope, c Claim) {
 	r.ID, r.Name, r.Method = sc.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
-// fits names the session by a name that may stand for a whole application, where the request goes on with what the name stood for
-// last, or where nothing is known of it. Lists that share nothing are conversations of their own.
+// fits names the session by a name that may stand for a whole application, where the request goes
+// on with what the name stood for last, or where nothing is known of it. Lists that share nothing
+// are conversations of their own.
 func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
@@ -142,7 +144,8 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	return true
 }
 
-// Apart is the session of its own of a request that shares nothing with what is stored under its loose name.
+// Apart is the session of its own of a request that shares nothing with what is stored under its
+// loose name.
 func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
@@ -151,7 +154,8 @@ func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	return r
 }
 
-// begin opens a session, or finds the one that the same first request opened when it failed a moment ago.
+// begin opens a session, or finds the one that the same first request opened when it failed a
+// moment ago.
 func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -178,9 +182,10 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 	}
 }
 
-// Below finds the session of a request that came under the name of another conversation and is none of it: a sub-agent's. It is known
-// by its echo, and where first says that nothing ties it to the other one, it may be new. ok is false where neither holds; parent then
-// stays what the request is beside of.
+// Below finds the session of a request that came under the name of another conversation and is none
+// of it: a sub-agent's. It is known by its echo, and where first says that nothing ties it to the
+// other one, it may be new. ok is false where neither holds; parent then stays what the request is
+// beside of.
 func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
@@ -209,8 +214,8 @@ const (
 	maxWords = 512
 )
 
-// firstWords is a hash of the first thing that the user said: what a conversation is about. It is 0 in a request that
-// does not show its beginning.
+// firstWords is a hash of the first thing that the user said: what a conversation is about. It is 0
+// in a request that does not show its beginning.
 func firstWords(req *wire.Request) uint64 {
 	if req.Delta {
 		return 0
@@ -237,8 +242,8 @@ func (sc Scope) about(req *wire.Request) uint64 {
 	return addText(words^noText, sc.Run)
 }
 
-// note indexes what the request shows of the session, newest first, up to what is known already. It returns what looks
-// random: a text or a "call_1" counts for this process only, and little.
+// note indexes what the request shows of the session, newest first, up to what is known already. It
+// returns what looks random: a text or a "call_1" counts for this process only, and little.
 func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	if r.Method.named() && t.spoke(r.ID) {
 		return nil // it comes back with its name, and its replies are known
@@ -275,7 +280,8 @@ func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
 	return news
 }
 
-// noteDetails indexes what is new in a request and tells its run from others whose ids are counted as well.
+// noteDetails indexes what is new in a request and tells its run from others whose ids are counted
+// as well.
 func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
 	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
 		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
@@ -292,9 +298,9 @@ func (t *Threader) spoke(id ID) bool {
 	return h != nil && h.replies > 0
 }
 
-// Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the reply goes to the client:
-// the next request may be here before this one has returned. main is false for a side request's reply, which says
-// nothing of how far the session is.
+// Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the
+// reply goes to the client: the next request may be here before this one has returned. main is
+// false for a side request's reply, which says nothing of how far the session is.
 func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	kind := stampRequest
 	if main && rep.Complete {
@@ -334,7 +340,8 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	return news
 }
 
-// Ended says that the request is over, with a complete reply or without. Call it once for every Resolve.
+// Ended says that the request is over, with a complete reply or without. Call it once for every
+// Resolve.
 func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

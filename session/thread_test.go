@@ -333,7 +333,8 @@ func TestThreadPreviousResponse(t *testing.T) {
 	w.other("prompt_cache_key of an agent that names its sessions so goes before it", a, w.th.Resolve(w.sc, claim, req, w.now, nil))
 }
 
-// A name that a whole application shares names none of its conversations but the first: each is a session, in every turn.
+// A name that a whole application shares names none of its conversations but the first: each is a
+// session, in every turn.
 func TestThreadSharedName(t *testing.T) {
 	for _, space := range []Space{SpaceCacheKey, SpaceMetadata} {
 		for name, reply := range map[string]func(n int) (wire.Reply, []obj){
@@ -377,7 +378,8 @@ func TestThreadSharedName(t *testing.T) {
 	}
 }
 
-// One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at the front.
+// One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at
+// the front.
 func TestThreadNameOfOne(t *testing.T) {
 	w := newWorld(t)
 	claim := Claim{Session: "chat-1", Space: SpaceMetadata, Method: ByBody}

@@ -19,7 +19,8 @@ const (
 	Repeat                  // the same list, answered before: a turn, but nothing in it is new
 )
 
-// Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new loop. Lock the record.
+// Begin counts a main request. On a retry nothing is new: the same draw, no new sample, no new
+// loop. Lock the record.
 func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	r.Seen, r.Dirty = now.UTC(), true
 	if req.Model != "" {
@@ -83,12 +84,13 @@ func hashName(name string) uint32 {
 	return h
 }
 
-// Signs are what is known of agents and of the words of their side requests; the room of detection holds the lists.
+// Signs are what is known of agents and of the words of their side requests; the room of detection
+// holds the lists.
 type Signs struct {
 	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
 	Side func(req *wire.Request) string
-	// Tooled says whether agents of that User-Agent product work with tools, so that a request of theirs without any is
-	// a side request even when it comes first.
+	// Tooled says whether agents of that User-Agent product work with tools, so that a request of
+	// theirs without any is a side request even when it comes first.
 	Tooled func(product string) bool
 }
 
@@ -100,8 +102,8 @@ const (
 	SideTools   = "other_tools"
 )
 
-// Side says whether the request is beside the main conversation, and why. Side requests are forwarded as they came: no
-// lesson, no replay, no trial, no loop state. Lock the record.
+// Side says whether the request is beside the main conversation, and why. Side requests are
+// forwarded as they came: no lesson, no replay, no trial, no loop state. Lock the record.
 func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
 	if req.NoRun {
 		return SideWarmUp, true
@@ -129,8 +131,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 	return "", false
 }
 
-// answers says whether something new in the request is the result of a call that the session's newest reply made: then it goes on
-// with the session, whatever its tools and its system text are now. A memory keeper answers calls of its own alone.
+// answers says whether something new in the request is the result of a call that the session's
+// newest reply made: then it goes on with the session, whatever its tools and its system text are
+// now. A memory keeper answers calls of its own alone.
 func (r *Record) answers(req *wire.Request) bool {
 	if len(r.Calls) == 0 {
 		return false
@@ -145,15 +148,15 @@ func (r *Record) answers(req *wire.Request) bool {
 	return false
 }
 
-// GoesOn says whether a request beside the conversation shows it, under the same system text: what was inserted in it stands in such
-// a request as well. Lock the record.
+// GoesOn says whether a request beside the conversation shows it, under the same system text: what
+// was inserted in it stands in such a request as well. Lock the record.
 func (r *Record) GoesOn(req *wire.Request) bool {
 	return req.SystemHash == r.SystemHash && !req.Delta && r.continues(req)
 }
 
-// sameAgent says that other tools are offered and yet the agent is the same one: the conversation goes on under the same system
-// text, with the tools of this step; or a server of tools came up late, and there are more of them. A memory keeper or a sub-agent
-// has its own system text.
+// sameAgent says that other tools are offered and yet the agent is the same one: the conversation
+// goes on under the same system text, with the tools of this step; or a server of tools came up
+// late, and there are more of them. A memory keeper or a sub-agent has its own system text.
 func (r *Record) sameAgent(req *wire.Request) bool {
 	system, goesOn := req.SystemHash == r.SystemHash, r.continues(req)
 	more := len(r.ToolNames) > 0 && holds(shortNames(req.Tools), r.ToolNames)
@@ -180,8 +183,9 @@ func (r *Record) continues(req *wire.Request) bool {
 	return len(r.Tail.Keys) > 0
 }
 
-// InPlace says whether the list of the turn before stands at its place in this one, whatever has become of single items: its reply, or
-// what was new in it, is where it was. Call it between Begin and Mark. Lock the record.
+// InPlace says whether the list of the turn before stands at its place in this one, whatever has
+// become of single items: its reply, or what was new in it, is where it was. Call it between Begin
+// and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Turns <= 1 || r.From > req.Len() {
 		return false
@@ -214,8 +218,8 @@ const (
 	maxCallSum  = 12 << 10
 )
 
-// Done takes the reply of a main request: what it called is remembered, for requests that will carry the outputs only.
-// Lock the record.
+// Done takes the reply of a main request: what it called is remembered, for requests that will
+// carry the outputs only. Lock the record.
 func (r *Record) Done(rep *wire.Reply) {
 	r.Dirty = true
 	r.Replied = r.Replied || rep.Complete
@@ -261,8 +265,9 @@ func (r *Record) forgetCalls() {
 	}
 }
 
-// Fresh says whether item i of the request was never sent before in this session, as far as the record knows: it is in
-// the new part, and not among what the new part of the request before was. Call it before Mark. Lock the record.
+// Fresh says whether item i of the request was never sent before in this session, as far as the
+// record knows: it is in the new part, and not among what the new part of the request before was.
+// Call it before Mark. Lock the record.
 func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
@@ -274,8 +279,8 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	return r.Tail.Keys[at] != itemKey(req, i)
 }
 
-// FreshResult says the same of one tool result in item i: words that were added behind it make the item another one, and
-// the result was sent nevertheless.
+// FreshResult says the same of one tool result in item i: words that were added behind it make the
+// item another one, and the result was sent nevertheless.
 func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	from := req.New()
 	if i < from {
@@ -287,7 +292,8 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	return len(r.Tail.Calls) < maxTail && !slices.Contains(r.Tail.Calls, hashText(callID)) // of more it is not known
 }
 
-// maxTail bounds the remembered new part; a first request may carry a long history without any reply in it.
+// maxTail bounds the remembered new part; a first request may carry a long history without any
+// reply in it.
 const maxTail = 64
 
 // Mark remembers the new part of the request as sent. Lock the record.
@@ -322,7 +328,8 @@ func itemKey(req *wire.Request, i int) uint64 {
 // hashText is FNV-1a: it is kept in records, so it must be the same in every process.
 func hashText(s string) uint64 { return addText(noText, s) }
 
-// noText is the hash of nothing, addText goes on from h with s. It is hash/fnv's New64a without its copy of every string.
+// noText is the hash of nothing, addText goes on from h with s. It is hash/fnv's New64a without its
+// copy of every string.
 const noText uint64 = 14695981039346656037
 
 func addText(h uint64, s string) uint64 {

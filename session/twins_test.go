@@ -29,7 +29,8 @@ func (w *world) fifty(n int, reply func(i int) (id, args string)) []Resolved {
 	return all
 }
 
-// Conversations that stay equal byte for byte cannot be told apart: each is continued by one request, and all are in doubt.
+// Conversations that stay equal byte for byte cannot be told apart: each is continued by one
+// request, and all are in doubt.
 func TestThreadTwinsThatStayEqual(t *testing.T) {
 	w := newWorld(t)
 	all := w.fifty(100, func(int) (string, string) { return "call_1", "{}" })
@@ -71,7 +72,8 @@ func TestThreadTwinsThatCallOtherwise(t *testing.T) {
 	}
 }
 
-// A result is the client's: the first request that holds it says not whose it is, every later one does.
+// A result is the client's: the first request that holds it says not whose it is, every later one
+// does.
 func TestThreadTwinsThatFindOtherThings(t *testing.T) {
 	w := newWorld(t)
 	all := w.fifty(50, func(int) (string, string) { return "functions.bash:0", "{}" })
@@ -111,7 +113,8 @@ func TestThreadTwinsWithDrawnIDs(t *testing.T) {
 	}
 }
 
-// What is sent again belongs to the one whose request failed, not to one that is still waiting for its answer.
+// What is sent again belongs to the one whose request failed, not to one that is still waiting for
+// its answer.
 func TestThreadTwinsThatTryAgain(t *testing.T) {
 	w := newWorld(t)
 	again := Claim{Retry: true}

@@ -16,7 +16,8 @@ func NewRun(tenant string, c Claim, name string, id ID, now time.Time) *Record {
 	return &Record{ID: id, Tenant: tenant, Agent: c.Agent, Name: name, Method: ByRun, Started: now, Seen: now, IsRun: true, Dirty: true}
 }
 
-// UnitID is the ID of the record that the session draws through, false when it is its own. It never changes: no lock is needed.
+// UnitID is the ID of the record that the session draws through, false when it is its own. It never
+// changes: no lock is needed.
 func (r *Record) UnitID() (ID, bool) {
 	if r.Unit == "" {
 		return ID{}, false
@@ -74,7 +75,8 @@ func (r *Record) before(n *Record) bool {
 	return r.Assignment.Category <= n.Assignment.Category
 }
 
-// Join takes over what another replica knows of a unit. Each of them may have gone on: nothing of either is lost. Lock the record.
+// Join takes over what another replica knows of a unit. Each of them may have gone on: nothing of
+// either is lost. Lock the record.
 func (r *Record) Join(n *Record) {
 	if !r.IsRun { // a conversation has one newest state
 		if n.Turns > r.Turns || n.Turns == r.Turns && n.Seen.After(r.Seen) {
@@ -98,7 +100,8 @@ func (r *Record) Join(n *Record) {
 	r.Closed, r.Kept = r.Closed || n.Closed, true
 }
 
-// Merged is what stands where a unit's row is written over another one that this replica may not have seen.
+// Merged is what stands where a unit's row is written over another one that this replica may not
+// have seen.
 func Merged(old, row Row) (Row, error) {
 	was, err := Decode(old.ID, old.Data)
 	if err != nil {

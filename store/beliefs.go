@@ -34,7 +34,8 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 	s.refit(ctx, name)
 }
 
-// refitDue looks whether the tenants of sessions that told something have told enough for new priors.
+// refitDue looks whether the tenants of sessions that told something have told enough for new
+// priors.
 func (s *Store) refitDue(ctx context.Context, touched map[touch]bool) {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// blankOut takes out of the spool what was put down of turns that turned out, later, to have opted out. Their account stays.
-// It belongs to the delivery, which alone reads the spool back.
+// blankOut takes out of the spool what was put down of turns that turned out, later, to have opted
+// out. Their account stays. It belongs to the delivery, which alone reads the spool back.
 func (s *Store) blankOut(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -46,8 +46,8 @@ func (s *Store) blankOut(b *batch) {
 	}
 }
 
-// scrubFor sees to it that a segment goes in which the end of such a turn was read back: a run that was killed may not have
-// come to its beginning.
+// scrubFor sees to it that a segment goes in which the end of such a turn was read back: a run that
+// was killed may not have come to its beginning.
 func (s *Store) scrubFor(b *batch, p *parcel) {
 	if slices.ContainsFunc(p.voids, func(v void) bool { return v.Reason == droppedOptOut }) {
 		b.mu.Lock()

@@ -20,8 +20,8 @@ const (
 	droppedOptOut   = "opted_out" // a call of its reply named a path of which nothing may be kept
 )
 
-// Books is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled + Incomplete + Dropped. An
-// exchange is admitted when it, its beginning or its loss is on the disk.
+// Books is the account of a data directory's life, in exchanges: Admitted = Stored + Spooled +
+// Incomplete + Dropped. An exchange is admitted when it, its beginning or its loss is on the disk.
 type Books struct {
 	Admitted   int64            `json:"admitted"`
 	Stored     int64            `json:"stored"`
@@ -30,7 +30,8 @@ type Books struct {
 	Dropped    map[string]int64 `json:"dropped"`
 }
 
-// ledger is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped + len(Open).
+// ledger is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped +
+// len(Open).
 type ledger struct {
 	At         place            `json:"at"`
 	Admitted   int64            `json:"admitted"`
@@ -38,7 +39,8 @@ type ledger struct {
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped,omitempty"`
 	Open       []stub           `json:"open,omitempty"` // turns that were under way
-	// Guessed says that the account before the spool's first segment is not known: what was admitted then counts as stored.
+	// Guessed says that the account before the spool's first segment is not known: what was
+	// admitted then counts as stored.
 	Guessed bool `json:"guessed,omitempty"`
 }
 
@@ -70,7 +72,8 @@ func (l *ledger) advance(p *parcel) {
 	l.At = p.end
 }
 
-// close ends what was under way. One that ends without having begun was admitted all the same: its beginning was damaged.
+// close ends what was under way. One that ends without having begun was admitted all the same: its
+// beginning was damaged.
 func (l *ledger) close(p *parcel) {
 	gone := len(p.ended) + len(p.voids)
 	if gone == 0 {
@@ -126,8 +129,9 @@ func (l *ledger) stubs() []sample.Exchange {
 	return out
 }
 
-// ReadBooks draws up the account of a data directory's spool, without changing a byte of it. running says that a precept is
-// writing to it: what is under way there is not lost. Without a spool there is no account.
+// ReadBooks draws up the account of a data directory's spool, without changing a byte of it.
+// running says that a precept is writing to it: what is under way there is not lost. Without a
+// spool there is no account.
 func ReadBooks(dir string, running bool) (books Books, err error) {
 	for range 10 { // a running precept may take a segment away while it is read
 		var segs, left []segment

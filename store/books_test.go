@@ -243,7 +243,8 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 	sameList(t, "stored", r.stored("zanzibar"), nil)
 }
 
-// Beginnings and ends come from many goroutines while the recorder works; none is lost, none counted twice.
+// Beginnings and ends come from many goroutines while the recorder works; none is lost, none
+// counted twice.
 func TestManyTurnsAtOnce(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.HoldBytes = 1 << 30; o.Now = time.Now })
@@ -289,7 +290,8 @@ func TestManyTurnsAtOnce(t *testing.T) {
 	r.idle()
 }
 
-// The account balances whatever the records say, in whatever order, and however many of them are missing.
+// The account balances whatever the records say, in whatever order, and however many of them are
+// missing.
 func TestTheBooksBalance(t *testing.T) {
 	t.Parallel()
 	rapid.Check(t, func(rt *rapid.T) {

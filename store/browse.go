@@ -40,7 +40,8 @@ type SessionQuery struct {
 	Error string // in a failed call's answer, or in an error of the upstream
 }
 
-// Verdicts are what a session's reward comes to; StillOpen is one that is not closed yet, Unrated one of which nobody told.
+// Verdicts are what a session's reward comes to; StillOpen is one that is not closed yet, Unrated
+// one of which nobody told.
 func Verdicts() []string {
 	return []string{sample.Good, sample.Acceptable, sample.Poor, Unrated, StillOpen}
 }
@@ -95,8 +96,8 @@ type SessionList struct {
 	Back     *time.Time    `json:"back_to"`        // the start of the oldest of them
 }
 
-// Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be shown, and a turn appears
-// when it has been delivered.
+// Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be
+// shown, and a turn appears when it has been delivered.
 func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
 		return s.one(ctx, q.Tenant, q.Session)

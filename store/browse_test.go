@@ -55,7 +55,8 @@ func names(list SessionList) []string {
 	return out
 }
 
-// A list goes from page to page through what its filters let through, and tells no session twice and none not.
+// A list goes from page to page through what its filters let through, and tells no session twice
+// and none not.
 func TestBrowseByPages(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -178,7 +179,8 @@ func (c *conversation) onlyOwnBlocks() {
 	c.deliverAll()
 }
 
-// A transcript tells a session as the model read it: each word once, blocks at their place, what was kept back as such.
+// A transcript tells a session as the model read it: each word once, blocks at their place, what
+// was kept back as such.
 func TestTranscript(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -232,7 +234,8 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// What was said is found by words, by tool and by the text of an error; words that are not an error's are none.
+// What was said is found by words, by tool and by the text of an error; words that are not an
+// error's are none.
 func TestSearch(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -260,7 +263,8 @@ func TestSearch(t *testing.T) {
 	}
 }
 
-// What opted out since it was kept is neither listed nor found nor told, and a path hides the turns that name it.
+// What opted out since it was kept is neither listed nor found nor told, and a path hides the turns
+// that name it.
 func TestBrowseHidesWhatOptedOut(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -16,13 +16,14 @@ import (
 
 const closeBatch = 400 // sessions settled in one transaction
 
-// closeTick is how often due sessions are looked for: a tenth of the closing age, between 100 ms and 10 s.
+// closeTick is how often due sessions are looked for: a tenth of the closing age, between 100 ms
+// and 10 s.
 func (s *Store) closeTick() time.Duration {
 	return min(max(s.opts.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
 }
 
-// closeDue closes every session that has reached the fixed age. The age is the same for every arm: closing on the
-// arrival of feedback would count the arms whose sessions end sooner first.
+// closeDue closes every session that has reached the fixed age. The age is the same for every arm:
+// closing on the arrival of feedback would count the arms whose sessions end sooner first.
 func (s *Store) closeDue(ctx context.Context) {
 	if s.lagging.Load() || s.batch.err != nil {
 		return // what was said in a session may still stand in the spool, or wait for a backend that does not take it
@@ -35,7 +36,8 @@ func (s *Store) closeDue(ctx context.Context) {
 	s.countUnsampled(ctx)
 }
 
-// undelivered are the sessions of which something is on its way to the backend: they close when it is there.
+// undelivered are the sessions of which something is on its way to the backend: they close when it
+// is there.
 func (s *Store) undelivered(b *batch) map[touch]bool {
 	var out map[touch]bool
 	add := func(x *sample.Exchange) {
@@ -60,14 +62,16 @@ func (s *Store) undelivered(b *batch) map[touch]bool {
 	return out
 }
 
-// lateEvery is how often the samples of sessions are built again that went on after they were closed: a tenth of the closing
-// age, between 100 ms and 5 minutes. An agent may go on for days, and each time all of its session is read.
+// lateEvery is how often the samples of sessions are built again that went on after they were
+// closed: a tenth of the closing age, between 100 ms and 5 minutes. An agent may go on for days,
+// and each time all of its session is read.
 func (s *Store) lateEvery() time.Duration {
 	return min(max(s.opts.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
 }
 
-// pickUp looks for what came to closed sessions and was not settled: exchanges of agents that went on, feedback that was taken
-// in before the program died, and on a backend that others write to what one of them has left behind.
+// pickUp looks for what came to closed sessions and was not settled: exchanges of agents that went
+// on, feedback that was taken in before the program died, and on a backend that others write to
+// what one of them has left behind.
 func (s *Store) pickUp(ctx context.Context) {
 	now := s.opts.Now()
 	if now.Before(s.pickUpAt) {
@@ -87,8 +91,8 @@ func (s *Store) pickUp(ctx context.Context) {
 	}
 }
 
-// unsampledEvery is how often it is counted what no sample knows: where others write to the backend, that costs a walk over
-// its tenants.
+// unsampledEvery is how often it is counted what no sample knows: where others write to the
+// backend, that costs a walk over its tenants.
 const unsampledEvery = 5 * time.Second
 
 // countUnsampled keeps count of the exchanges that are stored and stand in no sample.
@@ -211,8 +215,9 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 	return st
 }
 
-// closing is the record of a session that closes. One in memory is newer than its row, unless another replica has served the
-// session since. A session of which only exchanges came to the backend closes with nothing to count; its samples are made.
+// closing is the record of a session that closes. One in memory is newer than its row, unless
+// another replica has served the session since. A session of which only exchanges came to the
+// backend closes with nothing to count; its samples are made.
 func (s *Store) closing(row *session.Row) *session.Record {
 	rec := &session.Record{ID: row.ID, Tenant: row.Tenant}
 	if len(row.Data) > 0 {
@@ -241,8 +246,9 @@ func (s *Store) closing(row *session.Row) *session.Record {
 	return rec
 }
 
-// inTime leaves out what the traffic said of a session after it was to close: a session's reward is that of one fixed age, also
-// where its agent goes on for days. What people say counts whenever they say it.
+// inTime leaves out what the traffic said of a session after it was to close: a session's reward is
+// that of one fixed age, also where its agent goes on for days. What people say counts whenever
+// they say it.
 func inTime(entries []feedback.Entry, started time.Time, age time.Duration) []feedback.Entry {
 	if started.IsZero() {
 		return entries
@@ -279,7 +285,8 @@ func mustEncode(r *session.Record) []byte {
 	return b
 }
 
-// correct makes the settlement that turns a closed session's applied reward into today's; nil when there is none to make.
+// correct makes the settlement that turns a closed session's applied reward into today's; nil when
+// there is none to make.
 func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *settling {
 	old, err := s.be.Applied(ctx, tenant, id)
 	if err != nil {
@@ -330,8 +337,8 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 	return st
 }
 
-// defined reads what a session was closed with, and the definition of reward under which it closed: a correction stays under it,
-// whatever a reward is today.
+// defined reads what a session was closed with, and the definition of reward under which it closed:
+// a correction stays under it, whatever a reward is today.
 func defined(frozen []byte, a *bandit.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
@@ -339,8 +346,8 @@ func defined(frozen []byte, a *bandit.Assignment) (feedback.Definition, error) {
 	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
 }
 
-// settle writes the samples first and moves the counters then: a crash in between repeats both, and samples are
-// idempotent by their id.
+// settle writes the samples first and moves the counters then: a crash in between repeats both, and
+// samples are idempotent by their id.
 func (s *Store) settle(ctx context.Context, work []*settling) {
 	if len(work) == 0 {
 		return

@@ -101,8 +101,8 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	sameList(t, "samples", seen, []string{sample.DialogResponse})
 }
 
-// A session in whose closing something fails goes on meanwhile. What is written of it then says nothing of a closing that did not
-// happen: it is due until it is settled, here or after a crash.
+// A session in whose closing something fails goes on meanwhile. What is written of it then says
+// nothing of a closing that did not happen: it is due until it is settled, here or after a crash.
 func TestAClosingThatFailedIsDueAgain(t *testing.T) {
 	t.Parallel()
 	for _, step := range []string{"samples", "settle"} {
@@ -209,7 +209,8 @@ func TestExcludedContributesNothing(t *testing.T) {
 	same(t, "version", r.applied(id).Version, 2)
 }
 
-// What was decided in memory counts, not the row of a second ago; and what is decided later does not.
+// What was decided in memory counts, not the row of a second ago; and what is decided later does
+// not.
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -329,8 +330,8 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	same(t, "ours does not", r.counter("look-twice@0123456789ab", "m1"), 0)
 }
 
-// A correction that was taken in is counted, though the program died before it could be: by the next run, or, while others
-// write to the backend, by one of them.
+// A correction that was taken in is counted, though the program died before it could be: by the
+// next run, or, while others write to the backend, by one of them.
 func TestACorrectionSurvivesAKill(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -348,7 +349,8 @@ func TestACorrectionSurvivesAKill(t *testing.T) {
 	same(t, "counted once", r.counter("", "told"), 1)
 	same(t, "version", r.applied(id).Version, 2)
 
-	// It came while the session was being settled: the run dies before the one that was told of it looks.
+	// It came while the session was being settled: the run dies before the one that was told of it
+	// looks.
 	e.At, e.Score = e.At.Add(time.Hour), .5
 	r.be.hook = func(op string) {
 		if op == "settle" {

@@ -12,9 +12,10 @@ import (
 	"syscall"
 )
 
-// cursorFile says how far the spool is delivered. Safe is a place before which the backend cannot lose anything any more,
-// not even in a power cut: segments are kept from there on, and after a restart of the machine, or when the backend has lost
-// something meanwhile, delivery begins there. What is delivered twice is stored once.
+// cursorFile says how far the spool is delivered. Safe is a place before which the backend cannot
+// lose anything any more, not even in a power cut: segments are kept from there on, and after a
+// restart of the machine, or when the backend has lost something meanwhile, delivery begins there.
+// What is delivered twice is stored once.
 type cursorFile struct {
 	Version   int    `json:"version"`
 	Spool     string `json:"spool"` // whose cursor it is: that of the segments with this name in their heads
@@ -22,7 +23,8 @@ type cursorFile struct {
 	Epoch     string `json:"epoch,omitempty"` // of the backend
 	Delivered ledger `json:"delivered"`
 	Safe      ledger `json:"safe"`
-	// End is where the spool ended, Admitted how many exchanges were admitted by then: what is missing later was lost.
+	// End is where the spool ended, Admitted how many exchanges were admitted by then: what is
+	// missing later was lost.
 	End      place `json:"end"`
 	Admitted int64 `json:"admitted"`
 }
@@ -50,8 +52,9 @@ func bootID() string {
 	return strings.TrimSpace(string(b))
 }
 
-// readCursor reads the cursor. Where there is none, or none that belongs to what is there (damaged), it is one that begins
-// with the first segment: everything that is there is delivered again.
+// readCursor reads the cursor. Where there is none, or none that belongs to what is there
+// (damaged), it is one that begins with the first segment: everything that is there is delivered
+// again.
 func readCursor(dir string, segs []segment) (c cursorFile, damaged bool, err error) {
 	names, err := readHeads(dir, segs)
 	if err != nil {
@@ -77,7 +80,8 @@ func newer(version int) error {
 	return fmt.Errorf("%w (version %d, this one knows %d): upgrade precept, or let the newer one drain it", ErrSpoolNewer, version, spoolVersion)
 }
 
-// readHeads lists the spools that the segments say to belong to, and refuses those of a later release.
+// readHeads lists the spools that the segments say to belong to, and refuses those of a later
+// release.
 func readHeads(dir string, segs []segment) (map[string]bool, error) {
 	names := map[string]bool{}
 	for _, seg := range segs {
@@ -108,7 +112,8 @@ func readHead(path string) (h segmentHead, ok bool) {
 	return h, true
 }
 
-// atHead is the cursor of a spool that has none. What was admitted before the first segment is taken for stored.
+// atHead is the cursor of a spool that has none. What was admitted before the first segment is
+// taken for stored.
 func atHead(dir string, segs []segment) cursorFile {
 	c := cursorFile{Version: spoolVersion}
 	l := ledger{At: place{Segment: 1}, Guessed: true}
@@ -169,8 +174,8 @@ func replaceFile(path string, b []byte) error {
 	return syncDir(filepath.Dir(path))
 }
 
-// overwrite writes into a file's own blocks, which a full disk still allows. A crash in the middle of it costs the cursor:
-// everything that is there is then delivered again.
+// overwrite writes into a file's own blocks, which a full disk still allows. A crash in the middle
+// of it costs the cursor: everything that is there is then delivered again.
 func overwrite(path string, b []byte) error {
 	f, err := os.OpenFile(path, os.O_WRONLY, 0)
 	if err != nil {

@@ -10,8 +10,9 @@ import (
 	"precept/report"
 )
 
-// Counters belong to a definition of reward: who changes what a reward is begins to count anew, and finds the old counts again
-// when he changes it back. In the backend a scope begins with the definition; that of the default definition stands alone.
+// Counters belong to a definition of reward: who changes what a reward is begins to count anew, and
+// finds the old counts again when he changes it back. In the backend a scope begins with the
+// definition; that of the default definition stands alone.
 const (
 	defaultReward = feedback.DefaultDefinition
 	rewardMark    = "r:" // no slug has a colon
@@ -34,8 +35,8 @@ func under(reward string, ds []bandit.Delta) []bandit.Delta {
 	return out
 }
 
-// apart keeps the deltas of one definition, with the scopes that they have in memory, and counts the sessions that closed under
-// each of the others.
+// apart keeps the deltas of one definition, with the scopes that they have in memory, and counts
+// the sessions that closed under each of the others.
 func apart(reward string, ds []bandit.Delta) (own []bandit.Delta, closed map[string]int64) {
 	others := map[string][]bandit.Delta{}
 	for _, d := range ds {

@@ -11,8 +11,9 @@ import (
 	"precept/store/storetest"
 )
 
-// Who changes what a reward is counts anew. What was counted before stays as it was, is told of, and is there again when the
-// definition is set back; feedback on a session corrects the counts under which it closed.
+// Who changes what a reward is counts anew. What was counted before stays as it was, is told of,
+// and is there again when the definition is set back; feedback on a session corrects the counts
+// under which it closed.
 func TestCountersBelongToADefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

@@ -18,7 +18,8 @@ const (
 	manyRows   = 10 * flushAt           // sessions in waiting
 )
 
-// delivery is how far the backend has what was put down. It belongs to the goroutine that hands it over.
+// delivery is how far the backend has what was put down. It belongs to the goroutine that hands it
+// over.
 type delivery struct {
 	tail        parcel // taken up, and not delivered
 	books, safe ledger
@@ -52,7 +53,8 @@ func (s *Store) flush(ctx context.Context, b *batch) {
 	s.handDown(ctx, b, now)
 }
 
-// handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is put down meanwhile.
+// handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is
+// put down meanwhile.
 func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	defer s.lag(b)
 	s.blankOut(b)
@@ -78,8 +80,8 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	}
 }
 
-// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the spool, and nothing else makes
-// more. Meanwhile what comes waits in memory, within its bound.
+// giveWay leaves what room there is on a full disk to the backend: what it takes can leave the
+// spool, and nothing else makes more. Meanwhile what comes waits in memory, within its bound.
 func (s *Store) giveWay(b *batch, now time.Time) {
 	if s.spool == nil || !errors.Is(b.err, session.ErrDiskFull) {
 		return
@@ -110,7 +112,8 @@ func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error)
 	return failed
 }
 
-// deliver hands over what is due. What fails is tried again, whole: every step of it may be repeated.
+// deliver hands over what is due. What fails is tried again, whole: every step of it may be
+// repeated.
 func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
 	if err := s.watchEpoch(ctx, b, now); err != nil {
 		return err
@@ -148,7 +151,8 @@ func (s *Store) takeUp(b *batch) {
 	}
 }
 
-// catchUp hands over what is in the spool alone, for as long as this may take. It says whether nothing is left of it.
+// catchUp hands over what is in the spool alone, for as long as this may take. It says whether
+// nothing is left of it.
 func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool, err error) {
 	limit, most := roundLimit, replayBytes
 	switch {
@@ -192,7 +196,8 @@ func (s *Store) backlog(b *batch) (from place, lagging bool) {
 	return b.from, b.lagging
 }
 
-// makeRoom lets go of what the backend does not take and the spool holds anyway, before it crowds out what comes in.
+// makeRoom lets go of what the backend does not take and the spool holds anyway, before it crowds
+// out what comes in.
 func (s *Store) makeRoom(b *batch, err error) {
 	switch {
 	case s.spool == nil:
@@ -210,7 +215,8 @@ func (s *Store) makeRoom(b *batch, err error) {
 	}
 }
 
-// watchEpoch looks whether the backend has lost what it had taken, and goes back to where it was safe.
+// watchEpoch looks whether the backend has lost what it had taken, and goes back to where it was
+// safe.
 func (s *Store) watchEpoch(ctx context.Context, b *batch, now time.Time) error {
 	be, ok := s.be.(epochal)
 	if !ok || s.spool == nil || now.Before(b.epochAt) {

@@ -9,14 +9,17 @@ import (
 	"precept/session"
 )
 
-// earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned when it closes.
+// earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned
+// when it closes.
 const earlyLimit = 50_000
 
-// earlyGrace is how long after its closing age an open session is still taken for open: then another replica has closed it.
+// earlyGrace is how long after its closing age an open session is still taken for open: then
+// another replica has closed it.
 const earlyGrace = 5 * time.Second
 
-// early is what open sessions have told so far, for the chooser and for nobody else (bandit.Counters.Foresee). It belongs to
-// the recorder's goroutine; the counters behind it are guarded by shared.mu.
+// early is what open sessions have told so far, for the chooser and for nobody else
+// (bandit.Counters.Foresee). It belongs to the recorder's goroutine; the counters behind it are
+// guarded by shared.mu.
 type early struct {
 	sessions map[touch]foreseen
 	begun    time.Time   // sessions that began before are of an earlier run
@@ -29,8 +32,8 @@ type foreseen struct {
 	due  time.Time // when the session closes
 }
 
-// foresee lets the chooser learn from an open session's feedback at once. It is the rewards of the last closing age, and
-// where there is little history that is much of it.
+// foresee lets the chooser learn from an open session's feedback at once. It is the rewards of the
+// last closing age, and where there is little history that is much of it.
 func (s *Store) foresee(ctx context.Context, tenant string, id session.ID) {
 	rec := s.inMemory(tenant, id)
 	if rec == nil {
@@ -71,7 +74,8 @@ func (s *Store) foreseeSaid(row *session.Row, entries []feedback.Entry) {
 	s.foreseen(rec, feedback.Reward(inTime(entries, rec.Started, s.opts.CloseAfter), s.opts.Tiers))
 }
 
-// inMemory is what is known here of who a session belongs to and what it was assigned, nil when it is not in memory.
+// inMemory is what is known here of who a session belongs to and what it was assigned, nil when it
+// is not in memory.
 func (s *Store) inMemory(tenant string, id session.ID) *session.Record {
 	ses := s.live.peek(id)
 	if ses == nil {

@@ -13,7 +13,8 @@ import (
 
 var looked = bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
-// The chooser learns from what an open session told; the counters, and with them the report, wait for its closing.
+// The chooser learns from what an open session told; the counters, and with them the report, wait
+// for its closing.
 func TestTheChooserKnowsEarly(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -41,7 +42,8 @@ func TestTheChooserKnowsEarly(t *testing.T) {
 	}
 }
 
-// After a restart, what open sessions told is learned again; so it is when another process has closed them meanwhile.
+// After a restart, what open sessions told is learned again; so it is when another process has
+// closed them meanwhile.
 func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -64,8 +66,8 @@ func TestEarlySurvivesARestartAndAnotherReplica(t *testing.T) {
 	same(t, "open sessions", len(again.early.sessions), 0)
 }
 
-// Replicas on one Redis believe the same of an open session, whichever of them was told, and count it once when one of them
-// has closed it.
+// Replicas on one Redis believe the same of an open session, whichever of them was told, and count
+// it once when one of them has closed it.
 func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)

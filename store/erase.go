@@ -17,7 +17,8 @@ const (
 	forgottenIn = 24 * time.Hour         // a request that began before its session was forgotten has ended by then
 )
 
-// errUnwritten is the answer to whoever wants to forget what the backend has not been able to store yet.
+// errUnwritten is the answer to whoever wants to forget what the backend has not been able to store
+// yet.
 var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
 
 // erasure is what the recorder knows of what was forgotten. Its maps are guarded by batch.mu.
@@ -28,7 +29,8 @@ type erasure struct {
 	tenants  map[string]time.Time
 }
 
-// chore is work for the recorder's goroutine, which nothing else of the recorder's may meet half done.
+// chore is work for the recorder's goroutine, which nothing else of the recorder's may meet half
+// done.
 type chore struct {
 	run  func(ctx context.Context, b *batch) (int, error)
 	done chan<- choreResult
@@ -43,12 +45,15 @@ func newErasure() erasure {
 	return erasure{chores: make(chan chore), sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
 }
 
-// SetRetention says how long a session is kept after it was last seen; 0 keeps it. It may be called at any time.
+// SetRetention says how long a session is kept after it was last seen; 0 keeps it. It may be called
+// at any time.
 func (s *Store) SetRetention(age time.Duration) { s.retention.Store(int64(age)) }
 
-// ForgetSession deletes a session of the tenant wherever it stands: the backend, memory, what waits to be written, and what
-// a request that is under way will bring; where replicas share the backend, each of them follows within seconds. name is the client's name of it, ours, or its id. It says how many there were: equal
-// names from different headers are different sessions. What they added to the counters stays.
+// ForgetSession deletes a session of the tenant wherever it stands: the backend, memory, what waits
+// to be written, and what a request that is under way will bring; where replicas share the backend,
+// each of them follows within seconds. name is the client's name of it, ours, or its id. It says
+// how many there were: equal names from different headers are different sessions. What they added
+// to the counters stays.
 //
 // It needs Run.
 func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
@@ -96,7 +101,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 	})
 }
 
-// Named lists the sessions that a name may mean: by any kind of name, by id, and by what was noted under it.
+// Named lists the sessions that a name may mean: by any kind of name, by id, and by what was noted
+// under it.
 func Named(ctx context.Context, be interface {
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 }, tenant, name string,
@@ -127,7 +133,8 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 	return r.n, r.err
 }
 
-// do runs a chore on what the recorder holds. What can be written is written first, so that little is left in its hands.
+// do runs a chore on what the recorder holds. What can be written is written first, so that little
+// is left in its hands.
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
 	r := choreResult{}
 	r.err = s.guardErr("forget", func() (err error) {

@@ -107,7 +107,8 @@ func TestForgetTenant(t *testing.T) {
 	}
 }
 
-// A request that was under way when its session was forgotten brings nothing of it back; the next one begins anew.
+// A request that was under way when its session was forgotten brings nothing of it back; the next
+// one begins anew.
 func TestForgetWhileARequestIsUnderWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -138,7 +139,8 @@ func TestForgetWhileARequestIsUnderWay(t *testing.T) {
 	}
 }
 
-// What the backend could not take yet would come back after it was forgotten: it is refused instead.
+// What the backend could not take yet would come back after it was forgotten: it is refused
+// instead.
 func TestForgetWaitsForTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

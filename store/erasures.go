@@ -21,7 +21,8 @@ type announcer interface {
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
 }
 
-// announce tells the other replicas, before anything is deleted: one that does not know could write it again.
+// announce tells the other replicas, before anything is deleted: one that does not know could write
+// it again.
 func (s *Store) announce(ctx context.Context, b *batch, e session.Erasure) error {
 	be, ok := s.be.(announcer)
 	if !ok {
@@ -34,8 +35,8 @@ func (s *Store) announce(ctx context.Context, b *batch, e session.Erasure) error
 	return err
 }
 
-// watchErasures looks what other replicas have forgotten. It runs before anything is delivered: what a spool kept while this
-// replica was away may be of a session that was forgotten since.
+// watchErasures looks what other replicas have forgotten. It runs before anything is delivered:
+// what a spool kept while this replica was away may be of a session that was forgotten since.
 func (s *Store) watchErasures(ctx context.Context, b *batch, now time.Time) error {
 	be, ok := s.be.(announcer)
 	if !ok || now.Before(b.erasuresAt) {
@@ -63,7 +64,8 @@ func (s *Store) watchErasures(ctx context.Context, b *batch, now time.Time) erro
 	return nil
 }
 
-// follow forgets here what was forgotten elsewhere. What this replica has written meanwhile is deleted again.
+// follow forgets here what was forgotten elsewhere. What this replica has written meanwhile is
+// deleted again.
 func (s *Store) follow(ctx context.Context, b *batch, e *session.Erasure, now time.Time) error {
 	s.eraseHere(b, e)
 	b.purge = true
@@ -82,7 +84,8 @@ func (s *Store) follow(ctx context.Context, b *batch, e *session.Erasure, now ti
 	return nil
 }
 
-// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It says how many sessions were in use.
+// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It says
+// how many sessions were in use.
 func (s *Store) eraseHere(b *batch, e *session.Erasure) (found map[session.ID]bool, n int) {
 	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
 	b.mu.Lock()
@@ -104,7 +107,8 @@ func (s *Store) eraseHere(b *batch, e *session.Erasure) (found map[session.ID]bo
 	return found, n
 }
 
-// purgeDue empties the spool's files of what was forgotten elsewhere, as soon as what stands in them is delivered.
+// purgeDue empties the spool's files of what was forgotten elsewhere, as soon as what stands in
+// them is delivered.
 func (s *Store) purgeDue(ctx context.Context, b *batch) error {
 	if !b.purge || !b.started {
 		return nil
@@ -117,7 +121,8 @@ func (s *Store) purgeDue(ctx context.Context, b *batch) error {
 	return err
 }
 
-// left is what of a batch is not forgotten. It is called by who delivers, who alone changes what is known of that.
+// left is what of a batch is not forgotten. It is called by who delivers, who alone changes what is
+// known of that.
 func (e *erasure) left(w session.Batch) session.Batch {
 	if len(e.sessions)+len(e.tenants) == 0 {
 		return w

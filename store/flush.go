@@ -9,8 +9,9 @@ import (
 	"precept/session"
 )
 
-// batch is the recorder's own: what it has in hand between a turn's end and the backend. Its two goroutines meet in mu: one
-// puts what is new into the spool, whatever the backend does; the other one hands it over.
+// batch is the recorder's own: what it has in hand between a turn's end and the backend. Its two
+// goroutines meet in mu: one puts what is new into the spool, whatever the backend does; the other
+// one hands it over.
 type batch struct {
 	mu sync.Mutex // of everything up to delivery, and of the spool
 
@@ -102,7 +103,8 @@ func (s *Store) begin(b *batch) {
 	b.open = still
 }
 
-// unbegin takes back what begin added and was not written: it is added again, where it is under way then.
+// unbegin takes back what begin added and was not written: it is added again, where it is under way
+// then.
 func (b *batch) unbegin() {
 	for _, t := range b.fresh {
 		t.put = false
@@ -161,8 +163,8 @@ func (s *Store) put(b *batch) error {
 	return nil
 }
 
-// leave lets go of what is put down and was not taken up yet: the backend does not take it as fast as it comes, and the spool
-// has it anyway.
+// leave lets go of what is put down and was not taken up yet: the backend does not take it as fast
+// as it comes, and the spool has it anyway.
 func (s *Store) leave(b *batch) {
 	s.heldBytes.Add(-b.ready.held)
 	b.lagging, b.from, b.fromFlush, b.ready = true, b.ready.end, b.ready.flush, parcel{}
@@ -189,8 +191,9 @@ func (s *Store) putSpool(b *batch) error {
 	return nil
 }
 
-// overQuota drops the newest exchanges, booked: what is older waits for its turn. The books and what is known of sessions may
-// go a segment beyond it; what is more waits in memory, of each session the newest row.
+// overQuota drops the newest exchanges, booked: what is older waits for its turn. The books and
+// what is known of sessions may go a segment beyond it; what is more waits in memory, of each
+// session the newest row.
 func (s *Store) overQuota(b *batch) error {
 	b.unbegin()
 	p := &b.next
@@ -206,7 +209,8 @@ func (s *Store) overQuota(b *batch) error {
 	return s.putSpool(b)
 }
 
-// takeDirty takes what is to be written: sessions in which something was decided at once, the others every second.
+// takeDirty takes what is to be written: sessions in which something was decided at once, the
+// others every second.
 func (s *Store) takeDirty(now time.Time, all bool, flush int64) ([]*Session, []session.Echo) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()

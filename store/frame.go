@@ -7,8 +7,9 @@ import (
 	"hash/crc32"
 )
 
-// A record in the spool: a mark, the length of what follows the head, CRC32C over length, kind and payload, the kind, the
-// payload. The mark is where a reader finds its feet again behind a damaged stretch.
+// A record in the spool: a mark, the length of what follows the head, CRC32C over length, kind and
+// payload, the kind, the payload. The mark is where a reader finds its feet again behind a damaged
+// stretch.
 const (
 	frameMark = "\xf5pr\n"
 	frameHead = len(frameMark) + 4 + 4 + 1
@@ -55,7 +56,8 @@ func frameSum(frame []byte) uint32 {
 	return crc32.Update(sum, castagnoli(), frame[size+8:])
 }
 
-// readFrame reads the record that b begins with. errShort wants more bytes, errFrame says that this is none.
+// readFrame reads the record that b begins with. errShort wants more bytes, errFrame says that this
+// is none.
 func readFrame(b []byte) (kind byte, payload []byte, size int, err error) {
 	if m := min(len(b), len(frameMark)); string(b[:m]) != frameMark[:m] {
 		return 0, nil, 0, errFrame
@@ -77,7 +79,8 @@ func readFrame(b []byte) (kind byte, payload []byte, size int, err error) {
 	return b[frameHead-1], b[frameHead:size], size, nil
 }
 
-// nextFrame is the offset of the next thing in b that may be the beginning of a record, len(b) when there is none.
+// nextFrame is the offset of the next thing in b that may be the beginning of a record, len(b) when
+// there is none.
 func nextFrame(b []byte) int {
 	if i := bytes.Index(b, []byte(frameMark)); i >= 0 {
 		return i

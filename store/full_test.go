@@ -15,7 +15,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A full disk costs what comes while it is full, and is told. When there is room again, capture goes on by itself.
+// A full disk costs what comes while it is full, and is told. When there is room again, capture
+// goes on by itself.
 func TestFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 6<<20)
@@ -80,7 +81,8 @@ func TestFullDisk(t *testing.T) {
 	same(t, "nothing is damaged", os.IsNotExist(err), true)
 }
 
-// A spool that has filled the disk while the backend was down gives the space back when it is up again.
+// A spool that has filled the disk while the backend was down gives the space back when it is up
+// again.
 func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 3<<20)
@@ -112,8 +114,8 @@ func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 	same(t, "bytes in the spool", r.spool.bytes < 100<<10, true)
 }
 
-// Where the backend says that the disk is full, it comes first: it gets the ballast and what the spool holds of the delivered,
-// and the spool is not written until it has had its turn.
+// Where the backend says that the disk is full, it comes first: it gets the ballast and what the
+// spool holds of the delivered, and the spool is not written until it has had its turn.
 func TestBackendOnAFullDisk(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

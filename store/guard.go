@@ -12,15 +12,17 @@ import (
 )
 
 const (
-	// asideTries is how often a session is tried at which a step panicked: once in each run of the program.
+	// asideTries is how often a session is tried at which a step panicked: once in each run of the
+	// program.
 	asideTries = 3
-	// asideMost bounds the marks in memory. A program that panics at more than that has other troubles.
+	// asideMost bounds the marks in memory. A program that panics at more than that has other
+	// troubles.
 	asideMost = 10_000
 	whyBytes  = 512
 )
 
-// asides are the marks of this run: sessions and exchanges at which a step of an owner panicked. What is set aside costs
-// itself; everything beside and behind it goes on.
+// asides are the marks of this run: sessions and exchanges at which a step of an owner panicked.
+// What is set aside costs itself; everything beside and behind it goes on.
 type asides struct {
 	mu      sync.Mutex
 	known   map[touch]bool  // sessions that are not tried any more in this run
@@ -30,8 +32,8 @@ type asides struct {
 // errPanicked is what a step that panicked returns.
 var errPanicked = errors.New("a step panicked")
 
-// guard runs one step of an owner: no panic in it may end the owner, let alone the program. It says whether the step came to
-// its end.
+// guard runs one step of an owner: no panic in it may end the owner, let alone the program. It says
+// whether the step came to its end.
 func (s *Store) guard(step string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -55,7 +57,8 @@ func poisoned(err error) bool {
 	return errors.Is(err, session.ErrInvalid) || errors.Is(err, errPanicked)
 }
 
-// guardOn runs one step on one session, or on one exchange of it, which is set aside when the step panics.
+// guardOn runs one step on one session, or on one exchange of it, which is set aside when the step
+// panics.
 func (s *Store) guardOn(step string, of touch, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -93,7 +96,8 @@ func (s *Store) setAside(step string, of touch, exchange string, why any) {
 	}
 }
 
-// cleanWhy takes out of a panic's text what must not reach a disk: it may quote what was being read.
+// cleanWhy takes out of a panic's text what must not reach a disk: it may quote what was being
+// read.
 func (s *Store) cleanWhy(text string) (clean string) {
 	if !s.guard("redact", func() { clean = redact.New(s.opts.Personal).Text(text) }) {
 		return "(not told)"

@@ -91,8 +91,8 @@ func (r *rig) unsampled() int64 {
 	return n
 }
 
-// Each step of each owner panics at one session or at one exchange of it. It costs that, tells it, and all the others close,
-// are counted and give their samples.
+// Each step of each owner panics at one session or at one exchange of it. It costs that, tells it,
+// and all the others close, are counted and give their samples.
 func TestAPanicCostsItsItem(t *testing.T) {
 	t.Parallel()
 	bad, good := sessionOf("bad"), sessionOf("good")
@@ -261,8 +261,8 @@ func (e *explosive) EachSample(ctx context.Context, tenant string, since, until 
 	}).EachSample(ctx, tenant, since, until, fn)
 }
 
-// A session at which closing panics is tried once in each of the next starts, three times in all, and then left alone; a
-// release in which it goes well closes it.
+// A session at which closing panics is tried once in each of the next starts, three times in all,
+// and then left alone; a release in which it goes well closes it.
 func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")

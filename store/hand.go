@@ -41,8 +41,8 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 	return nil
 }
 
-// write puts a parcel down in the backend: the sessions and what was said in them, then what the traffic said of them, then
-// what waited for it.
+// write puts a parcel down in the backend: the sessions and what was said in them, then what the
+// traffic said of them, then what waited for it.
 func (s *Store) write(ctx context.Context, p *parcel) error {
 	w := s.erased.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
 	err := error(nil)
@@ -80,8 +80,8 @@ func stepOf(err error) string {
 	return "spool"
 }
 
-// sift writes a batch in which something can never be stored: everything by itself, and drops what is refused, or makes the
-// backend panic. Better lose that than everything beside and behind it.
+// sift writes a batch in which something can never be stored: everything by itself, and drops what
+// is refused, or makes the backend panic. Better lose that than everything beside and behind it.
 func (s *Store) sift(ctx context.Context, w session.Batch) error {
 	for i := range w.Rows {
 		r := &w.Rows[i]
@@ -123,7 +123,8 @@ func (s *Store) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	return errors.Join(s.siftEchoes(ctx, echoes[:half]), s.siftEchoes(ctx, echoes[half:]))
 }
 
-// alone writes one thing of a session, which is set aside if that panics. It says whether the backend has it.
+// alone writes one thing of a session, which is set aside if that panics. It says whether the
+// backend has it.
 func (s *Store) alone(ctx context.Context, of touch, exchange string, b session.Batch) (ok bool, err error) {
 	if !s.guardOn("write", of, exchange, func() { err = s.be.Write(ctx, b) }) {
 		return false, nil

@@ -325,8 +325,8 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// sums are the counters but for what is read once at a session's closing: who had told something by then, which later feedback
-// must not move.
+// sums are the counters but for what is read once at a session's closing: who had told something by
+// then, which later feedback must not move.
 func (r *rig) sums(tenant string) string {
 	r.t.Helper()
 	list, err := r.be.Counters(r.ctx(), tenant)

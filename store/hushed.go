@@ -14,9 +14,10 @@ import (
 	"precept/session"
 )
 
-// Of a session whose turns all opted out nothing is kept, and its next turn sends all of it again. So that this one is known for
-// what it is after a restart, or when the session had to leave memory, one mark stays: how many turns there were and how long
-// their list was, under a name that nobody can find without the store's secret (docs/decisions/0014-marks-of-opt-outs.md).
+// Of a session whose turns all opted out nothing is kept, and its next turn sends all of it again.
+// So that this one is known for what it is after a restart, or when the session had to leave
+// memory, one mark stays: how many turns there were and how long their list was, under a name that
+// nobody can find without the store's secret (docs/decisions/0014-marks-of-opt-outs.md).
 
 const (
 	hushedFile = "optouts"
@@ -27,7 +28,8 @@ const (
 // hush is what a mark tells.
 type hush struct{ turns, items uint32 }
 
-// hushed are the marks. They are written by the delivery, and read by requests that begin a session.
+// hushed are the marks. They are written by the delivery, and read by requests that begin a
+// session.
 type hushed struct {
 	path   string // "": there are none
 	secret []byte
@@ -38,7 +40,8 @@ type hushed struct {
 	fresh []byte   // that are not in the file yet
 }
 
-// openHushed reads the marks of a directory, and writes them anew where many of them stand there more than once.
+// openHushed reads the marks of a directory, and writes them anew where many of them stand there
+// more than once.
 func openHushed(dir string, secret []byte) (*hushed, error) {
 	h := &hushed{of: map[uint64]hush{}, secret: secret}
 	if dir == "" || len(secret) == 0 {

@@ -9,8 +9,8 @@ import (
 	"precept/session"
 )
 
-// The marks of opt-outs are found again, are bounded by number, tell nothing without the secret, and a file that was cut is
-// read as far as it goes.
+// The marks of opt-outs are found again, are bounded by number, tell nothing without the secret,
+// and a file that was cut is read as far as it goes.
 func TestMarksOfOptOuts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -6,7 +6,8 @@ import (
 	"precept/sample"
 )
 
-// Lag is how long the oldest exchange that the backend does not have yet has been over; 0: nothing waits.
+// Lag is how long the oldest exchange that the backend does not have yet has been over; 0: nothing
+// waits.
 func (s *Store) Lag() time.Duration {
 	since := s.waiting.Load()
 	if since == 0 {
@@ -18,8 +19,8 @@ func (s *Store) Lag() time.Duration {
 // SpoolBytes is what the spool takes on the disk; 0 without one.
 func (s *Store) SpoolBytes() int64 { return s.spooled.Load() }
 
-// oldest notes since when the oldest exchange waits. Of what is in the spool alone it is the time at which that began. Lock the
-// batch.
+// oldest notes since when the oldest exchange waits. Of what is in the spool alone it is the time
+// at which that began. Lock the batch.
 func (s *Store) oldest(b *batch, now time.Time) {
 	if s.spool != nil {
 		s.spooled.Store(s.spool.bytes)

@@ -32,8 +32,9 @@ func entryOf(x *sample.Said) Entry {
 	return e
 }
 
-// laid puts what precept inserted in the turn, and what its coins kept back, to the place where it stood or would have stood:
-// before the user's words, at the top of a tool's answer, or behind the prompt.
+// laid puts what precept inserted in the turn, and what its coins kept back, to the place where it
+// stood or would have stood: before the user's words, at the top of a tool's answer, or behind the
+// prompt.
 func laid(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := told(request)
 	words := -1 // the newest of the user's words
@@ -80,7 +81,8 @@ func placeOf(b *session.Block, list []Entry, words int) int {
 	}
 }
 
-// blockEntry shows a block. A loop warning quotes the agent's own call, which is redacted like everything that it said.
+// blockEntry shows a block. A loop warning quotes the agent's own call, which is redacted like
+// everything that it said.
 func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	e := Entry{Kind: KindBlock, Text: b.Text, Slugs: b.Slugs, Loop: b.Loop, Again: b.Again}
 	if b.Loop {

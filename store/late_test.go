@@ -20,8 +20,9 @@ func events(list []sample.Sample) (ids []string) {
 	return slices.Compact(ids)
 }
 
-// An agent goes on after its session closed. Every turn stands in a sample; what was told before keeps its id; the session's
-// contribution to the counters stays what it was, also where the traffic of the later days says otherwise.
+// An agent goes on after its session closed. Every turn stands in a sample; what was told before
+// keeps its id; the session's contribution to the counters stays what it was, also where the
+// traffic of the later days says otherwise.
 func TestEveryTurnGivesItsSample(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -73,7 +74,8 @@ func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
 	same(t, "what a person says", r.applied(id).Reward, 0.25)
 }
 
-// Nothing closes while something of it waits: in the queue, behind a backend that does not take it, or in the spool.
+// Nothing closes while something of it waits: in the queue, behind a backend that does not take it,
+// or in the spool.
 func TestNothingClosesBehindABacklog(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -107,7 +109,8 @@ func TestAnExchangeWithoutItsRowGivesItsSample(t *testing.T) {
 	sameList(t, "failures", r.failed(), nil)
 }
 
-// A session talked first and used tools later: the sample that its first words had gives way to that of the whole.
+// A session talked first and used tools later: the sample that its first words had gives way to
+// that of the whole.
 func TestSamplesAreReplacedWhole(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -13,15 +13,17 @@ const (
 	// DefaultSessions is how many sessions are kept in memory.
 	DefaultSessions = 20_000
 	idleAfter       = 10 * time.Minute
-	// overFull is how much more than the limit there may be while the backend does not take what would have to be let go.
+	// overFull is how much more than the limit there may be while the backend does not take what
+	// would have to be let go.
 	overFull  = 2
 	sweepStep = 4096 // sessions looked at in one sweep
 	putStep   = 16   // and when one is added
 )
 
-// live holds the sessions in use, at most so many, the one that was used longest ago last. One leaves it when nobody holds it
-// and the backend has it, where it is found again when it returns. While the backend takes nothing there may be twice as
-// many; then the last ones go all the same, and blind says that one that returns may not be found.
+// live holds the sessions in use, at most so many, the one that was used longest ago last. One
+// leaves it when nobody holds it and the backend has it, where it is found again when it returns.
+// While the backend takes nothing there may be twice as many; then the last ones go all the same,
+// and blind says that one that returns may not be found.
 type live struct {
 	mu    sync.Mutex
 	of    map[session.ID]*Session
@@ -31,7 +33,8 @@ type live struct {
 	blind atomic.Int64 // the flush up to which the backend must have come to find what had to go
 }
 
-// Session is a pinned record: while it is held, it stays in memory and is the only copy of its session.
+// Session is a pinned record: while it is held, it stays in memory and is the only copy of its
+// session.
 type Session struct {
 	*session.Record
 	at    *list.Element
@@ -88,8 +91,8 @@ func (l *live) has(id session.ID) bool {
 	return l.of[id] != nil
 }
 
-// put adds a record, unless another request was first: then that one's record is returned. delivered is the flush up to which
-// the backend has everything.
+// put adds a record, unless another request was first: then that one's record is returned.
+// delivered is the flush up to which the backend has everything.
 func (l *live) put(rec *session.Record, known bool, now time.Time, delivered int64) *Session {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -112,7 +115,8 @@ func (l *live) sweep(now time.Time, delivered int64) {
 	l.thin(sweepStep, now.Add(-idleAfter), delivered)
 }
 
-// thin looks at some sessions, the one that was used longest ago first, and lets those go that may. The caller has mu.
+// thin looks at some sessions, the one that was used longest ago first, and lets those go that may.
+// The caller has mu.
 func (l *live) thin(step int, idle time.Time, delivered int64) {
 	if l.keeps {
 		idle = time.Time{}
@@ -143,7 +147,8 @@ func (l *live) drop(s *Session) {
 	l.order.Remove(s.at)
 }
 
-// forget takes a session out of memory, and says whether it was there. A request that holds it goes on with what it has.
+// forget takes a session out of memory, and says whether it was there. A request that holds it goes
+// on with what it has.
 func (l *live) forget(tenant string, id session.ID) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -178,7 +178,8 @@ func TestSweepKeepsCounts(t *testing.T) {
 	same(t, "in memory", r.live.has(id), true)
 }
 
-// Memory holds so many sessions and no more, those that were used last; one that was let go is found in the database.
+// Memory holds so many sessions and no more, those that were used last; one that was let go is
+// found in the database.
 func TestSessionsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	const limit = 50
@@ -200,8 +201,8 @@ func TestSessionsAreBoundedByNumber(t *testing.T) {
 	same(t, "questions", r.lookups(), 1)
 }
 
-// While the database takes nothing, memory holds twice as many and no more. One that had to go is no part of the experiment
-// when it returns before the database has it.
+// While the database takes nothing, memory holds twice as many and no more. One that had to go is
+// no part of the experiment when it returns before the database has it.
 func TestSessionsAreBoundedDuringAnOutage(t *testing.T) {
 	t.Parallel()
 	const limit = 50

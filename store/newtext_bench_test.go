@@ -12,7 +12,8 @@ import (
 	"precept/session"
 )
 
-// longText is so much of what an agent sends at once in a session that nobody has seen: source files, as results of a tool.
+// longText is so much of what an agent sends at once in a session that nobody has seen: source
+// files, as results of a tool.
 func longText(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	tb.Helper()
 	files, err := filepath.Glob("../*/*.go")
@@ -34,7 +35,8 @@ func longText(tb testing.TB, size int) (items []json.RawMessage, bytes int) {
 	return items, bytes
 }
 
-// New text of a session that was never seen, on its way to the disk: redaction, packing, spool and database.
+// New text of a session that was never seen, on its way to the disk: redaction, packing, spool and
+// database.
 func BenchmarkNewText(b *testing.B) {
 	items, size := longText(b, 537<<10)
 	whole := func(n int) *sample.Exchange {

@@ -9,14 +9,15 @@ import (
 	"precept/session"
 )
 
-// Whether anything of an exchange may be kept is known when the recorder has looked at it, some milliseconds after the
-// request. Until then what follows from it (its keys, hashes in the session's row) is held in memory: Hold keeps the keys, and
-// session.Record.Await marks the turn.
+// Whether anything of an exchange may be kept is known when the recorder has looked at it, some
+// milliseconds after the request. Until then what follows from it (its keys, hashes in the
+// session's row) is held in memory: Hold keeps the keys, and session.Record.Await marks the turn.
 
 // SetOptOut says from now on which paths must not be learned from.
 func (s *Store) SetOptOut(o *sample.OptOut) { s.optOut.Store(o) }
 
-// Hold keeps keys that went by in a request until its exchange is judged; they are found in memory at once.
+// Hold keeps keys that went by in a request until its exchange is judged; they are found in memory
+// at once.
 func (s *Store) Hold(request string, echoes ...session.Echo) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
@@ -45,8 +46,9 @@ func (s *Store) OptedOut(x *sample.Exchange, answered []string) bool { return s.
 // Judge looks at an exchange that will not be recorded, such as one that found the queue full.
 func (s *Store) Judge(x *sample.Exchange, answered []string) { _ = s.optedOut(x, answered) }
 
-// optedOut judges an exchange: nothing of it may be kept when a call of it, or the call that one of its results answers, names
-// a path that opted out. Of one that may be kept, what gives back an earlier exchange that may not is taken out.
+// optedOut judges an exchange: nothing of it may be kept when a call of it, or the call that one of
+// its results answers, names a path that opted out. Of one that may be kept, what gives back an
+// earlier exchange that may not is taken out.
 func (s *Store) optedOut(x *sample.Exchange, answered []string) bool {
 	o := s.optOut.Load()
 	out := o != nil && (slices.ContainsFunc(answered, o.Hits) || o.Named(x))
@@ -80,8 +82,8 @@ func (s *Store) judged(ses *Session, x *sample.Exchange, out bool) {
 	}
 }
 
-// unheard says whether nothing of a session may be kept, feedback on it neither. What is not judged yet is waited for, a
-// moment.
+// unheard says whether nothing of a session may be kept, feedback on it neither. What is not judged
+// yet is waited for, a moment.
 func (s *Store) unheard(ctx context.Context, tenant string, id session.ID) (name string, yes bool) {
 	const step, most = 5 * time.Millisecond, 40
 	ses := s.live.peek(id)
@@ -107,8 +109,8 @@ func (s *Store) unheard(ctx context.Context, tenant string, id session.ID) (name
 	return ses.Name, silent
 }
 
-// forgetHeld drops the keys of a tenant's forgotten sessions, or of all that nobody asked for in a long time. The
-// caller has dirtyMu.
+// forgetHeld drops the keys of a tenant's forgotten sessions, or of all that nobody asked for in a
+// long time. The caller has dirtyMu.
 func (s *Store) forgetHeld(drop func(session.Echo) bool) {
 	for request, echoes := range s.held {
 		left := slices.DeleteFunc(echoes, drop)

@@ -79,8 +79,8 @@ func envOut(t *testing.T) func(*Options) {
 	return func(opts *Options) { opts.OptOut = o }
 }
 
-// Nothing follows from a turn that opted out: not what it said, nor what gives it back, nor a hash, nor a key; the turns around
-// it stay.
+// Nothing follows from a turn that opted out: not what it said, nor what gives it back, nor a hash,
+// nor a key; the turns around it stay.
 func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))
@@ -127,7 +127,8 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 	}
 }
 
-// A row that is written while it is not known whether the turn may be kept says nothing of it, and is written again.
+// A row that is written while it is not known whether the turn may be kept says nothing of it, and
+// is written again.
 func TestRowsWaitForTheJudgement(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, envOut(t))

@@ -29,7 +29,8 @@ func drawSay(sessions int) *rapid.Generator[say] {
 	})
 }
 
-// drawAssignment draws what a session may look like when it closes, deciding with a chooser that knows nothing.
+// drawAssignment draws what a session may look like when it closes, deciding with a chooser that
+// knows nothing.
 func drawAssignment() *rapid.Generator[bandit.Assignment] {
 	return rapid.Custom(func(rt *rapid.T) bandit.Assignment {
 		a := bandit.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
@@ -48,8 +49,9 @@ func drawAssignment() *rapid.Generator[bandit.Assignment] {
 	})
 }
 
-// In whatever order feedback arrives, how often, and whether before or after closing: the counters are the same, byte for
-// byte. The running maxima are exempt, they remember the path, and so is who had told something when a session closed.
+// In whatever order feedback arrives, how often, and whether before or after closing: the counters
+// are the same, byte for byte. The running maxima are exempt, they remember the path, and so is who
+// had told something when a session closed.
 func TestAnyOrderOfFeedback(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })

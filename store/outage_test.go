@@ -50,7 +50,8 @@ func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
 	same(t, "then", r.account(false), "4 = 4 + 0 + 0")
 }
 
-// A long outage goes through the spool, not through memory, and everything is stored once, in order.
+// A long outage goes through the spool, not through memory, and everything is stored once, in
+// order.
 func TestABacklogIsRead(t *testing.T) {
 	t.Parallel()
 	for _, crash := range []bool{false, true} {
@@ -274,7 +275,8 @@ func TestQuota(t *testing.T) {
 	same(t, "stored", books.Stored, 42-dropped)
 }
 
-// What is forgotten stands in none of the spool's files: not in segments, nor in the cursor, nor in quarantine.
+// What is forgotten stands in none of the spool's files: not in segments, nor in the cursor, nor in
+// quarantine.
 func TestForgetPurgesTheSpool(t *testing.T) {
 	t.Parallel()
 	for _, tenant := range []bool{false, true} {

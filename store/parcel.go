@@ -10,7 +10,8 @@ import (
 	"precept/session"
 )
 
-// parcel is what goes to the backend in one piece: what one flush put down, or a stretch of the spool that was read back.
+// parcel is what goes to the backend in one piece: what one flush put down, or a stretch of the
+// spool that was read back.
 type parcel struct {
 	crashed   bool // it begins a run of the program: whatever was under way before it never ended
 	rows      []session.Row
@@ -27,7 +28,8 @@ type parcel struct {
 	end       place // behind it in the spool
 	flush     int64 // number of the flush that made it; 0: it was read back
 
-	// told says that a record of it told how many were admitted in the spool's life: total, and here up to that record.
+	// told says that a record of it told how many were admitted in the spool's life: total, and
+	// here up to that record.
 	told        bool
 	total, upTo int64
 }
@@ -72,7 +74,8 @@ func (p *parcel) over(b *Begun, reason string) {
 	}
 }
 
-// merge appends what the next parcel holds. What it is appended to must not begin a run in its middle.
+// merge appends what the next parcel holds. What it is appended to must not begin a run in its
+// middle.
 func (p *parcel) merge(q *parcel) {
 	if p.empty() && p.held == 0 {
 		*p = *q
@@ -113,8 +116,8 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// append writes the parcel's records, and how many exchanges were admitted with it. What begins comes before what ends: a
-// reader may stop between any two of them.
+// append writes the parcel's records, and how many exchanges were admitted with it. What begins
+// comes before what ends: a reader may stop between any two of them.
 func (p *parcel) append(b []byte, total int64) []byte {
 	size := 0
 	for i := range p.exchanges {
@@ -168,7 +171,8 @@ func appendAdmitted(b []byte, total int64) []byte {
 	return closeFrame(b, at)
 }
 
-// take adds one record that was read back. An error says that the record is not what its checksum promises.
+// take adds one record that was read back. An error says that the record is not what its checksum
+// promises.
 func (p *parcel) take(kind byte, payload []byte) error {
 	switch kind {
 	case frameExchange:

@@ -150,7 +150,8 @@ func TestNewestRows(t *testing.T) {
 	sameList(t, "rows", data, []string{"x", "y", "new"})
 }
 
-// What stands in a record is looked at before it is believed: a checksum says what was written, not that it was right.
+// What stands in a record is looked at before it is believed: a checksum says what was written, not
+// that it was right.
 func FuzzTake(f *testing.F) {
 	x := exchange(us, "s", 1, when)
 	p := parcel{

@@ -5,8 +5,9 @@ import (
 	"time"
 )
 
-// passBy hands to a backend that is elsewhere what this machine's full disk has no room for, so that capture goes on. What it
-// takes is in no spool, and cannot be written again if the backend loses it.
+// passBy hands to a backend that is elsewhere what this machine's full disk has no room for, so
+// that capture goes on. What it takes is in no spool, and cannot be written again if the backend
+// loses it.
 func (s *Store) passBy(ctx context.Context, b *batch) error {
 	if s.spool == nil || !s.Shared() {
 		return nil
@@ -20,8 +21,9 @@ func (s *Store) passBy(ctx context.Context, b *batch) error {
 	return s.pass(ctx, b)
 }
 
-// pass hands to the backend what the spool could not take, when all that is in the spool is there already. Meanwhile nothing is
-// put into the spool: what stands there must not overtake it in the books.
+// pass hands to the backend what the spool could not take, when all that is in the spool is there
+// already. Meanwhile nothing is put into the spool: what stands there must not overtake it in the
+// books.
 func (s *Store) pass(ctx context.Context, b *batch) error {
 	p, ok := s.unput(b)
 	if !ok {

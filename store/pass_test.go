@@ -51,8 +51,9 @@ func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Option
 	}
 }
 
-// A full disk stops nothing where the backend is elsewhere: what the spool has no room for goes there directly, and is in the
-// books. When both are gone, what comes waits in memory, within its bound. When there is room again, the spool goes on.
+// A full disk stops nothing where the backend is elsewhere: what the spool has no room for goes
+// there directly, and is in the books. When both are gone, what comes waits in memory, within its
+// bound. When there is room again, the spool goes on.
 func TestPassingAFullDisk(t *testing.T) {
 	t.Parallel()
 	disk := storetest.SmallDisk(t, 4<<20)

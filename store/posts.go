@@ -10,7 +10,8 @@ import (
 	"precept/session"
 )
 
-// postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is asked again.
+// postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is
+// asked again.
 const (
 	postLimit = 5 * time.Second
 	postAgain = 100 * time.Millisecond
@@ -33,8 +34,9 @@ type Posted struct {
 	Status  Status
 }
 
-// Post takes one feedback in: joined to its session, or parked until what it speaks of lands. It is durable in the backend
-// when Post returns without an error. park is the echo key of what the post names; otherwise is tried when nobody has that.
+// Post takes one feedback in: joined to its session, or parked until what it speaks of lands. It is
+// durable in the backend when Post returns without an error. park is the echo key of what the post
+// names; otherwise is tried when nobody has that.
 func (s *Store) Post(ctx context.Context, tenant string, candidates []session.ID, park session.EchoKey, e feedback.Entry, otherwise ...session.ID) (Posted, error) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
@@ -142,8 +144,8 @@ func latest(echoes []session.Echo, key session.EchoKey) (session.ID, bool) {
 	return session.ID{}, false
 }
 
-// moving are the keys on their way to the backend, by the flush that took them: an early feedback looks for them while they are
-// in neither place.
+// moving are the keys on their way to the backend, by the flush that took them: an early feedback
+// looks for them while they are in neither place.
 type moving struct {
 	flushes []movingFlush
 	n       int // keys
@@ -188,8 +190,8 @@ func (s *Store) join(ctx context.Context, tenant string, of member, e feedback.E
 	return p, nil
 }
 
-// unpark joins what waited for replies that have landed. It asks each time: what waits may have been parked by an earlier
-// run or another replica.
+// unpark joins what waited for replies that have landed. It asks each time: what waits may have
+// been parked by an earlier run or another replica.
 func (s *Store) unpark(ctx context.Context, landed []session.Echo) error {
 	byTenant := map[string]map[session.EchoKey]session.ID{}
 	for i := range landed {
@@ -209,7 +211,8 @@ func (s *Store) unpark(ctx context.Context, landed []session.Echo) error {
 	return nil
 }
 
-// joinAll joins what waits for some keys; a key at which that panics is left out, and what waits for it waits on.
+// joinAll joins what waits for some keys; a key at which that panics is left out, and what waits
+// for it waits on.
 func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
 	err := s.guardErr("unpark", func() (err error) { joined, err = s.be.Join(ctx, tenant, owners); return err })

@@ -51,8 +51,8 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	same(t, "told", r.counter("", "told"), 1)
 }
 
-// What went by is found at every moment of its way: held until its exchange is judged, waiting, in the spool alone, in the
-// backend.
+// What went by is found at every moment of its way: held until its exchange is judged, waiting, in
+// the spool alone, in the backend.
 func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

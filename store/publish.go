@@ -15,10 +15,11 @@ const (
 	mostOverdue  = 256                   // of those, beyond which no more are begun
 )
 
-// Publish lets the other replicas find a session in which something was decided, before the client has the whole answer: its
-// next turn may reach one of them at once. unit is what it draws through, nil: itself. It judges the exchange as the recorder will,
-// so that of what opted out nothing is written. What fails comes with the next batch as ever. waited is what the request has waited
-// for the backend before. On a backend that is this process' own there is nothing to do.
+// Publish lets the other replicas find a session in which something was decided, before the client
+// has the whole answer: its next turn may reach one of them at once. unit is what it draws through,
+// nil: itself. It judges the exchange as the recorder will, so that of what opted out nothing is
+// written. What fails comes with the next batch as ever. waited is what the request has waited for
+// the backend before. On a backend that is this process' own there is nothing to do.
 func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
 	if !s.Shared() || s.down.Load() || s.overdue.Load() > mostOverdue {
 		return

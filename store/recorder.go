@@ -26,7 +26,8 @@ type Turn struct {
 	Answered []string        // arguments of the calls that the new tool results answer, for the opt-out by path
 }
 
-// Begun is a turn that is under way. If the program dies before it ends, a stub of its exchange tells that it was there.
+// Begun is a turn that is under way. If the program dies before it ends, a stub of its exchange
+// tells that it was there.
 type Begun struct {
 	x    *sample.Exchange
 	put  bool  // in the spool; the recorder's, as what follows
@@ -35,8 +36,9 @@ type Begun struct {
 	over atomic.Bool // offered, or given up
 }
 
-// Begin admits a turn when its request goes out. Of the exchange, what identifies it and what was decided must be set,
-// and not be changed any more; the rest may be filled in until it is offered. It never blocks.
+// Begin admits a turn when its request goes out. Of the exchange, what identifies it and what was
+// decided must be set, and not be changed any more; the rest may be filled in until it is offered.
+// It never blocks.
 func (s *Store) Begin(x *sample.Exchange) *Begun {
 	if s.spool == nil {
 		return nil
@@ -64,8 +66,8 @@ func (s *Store) giveUp(b *Begun, reason string) {
 	b.end()
 }
 
-// end marks a turn that is over. It must be marked when its end can be seen in the queue, or the recorder would book a
-// beginning behind the end.
+// end marks a turn that is over. It must be marked when its end can be seen in the queue, or the
+// recorder would book a beginning behind the end.
 func (b *Begun) end() {
 	if b != nil {
 		b.over.Store(true)
@@ -78,7 +80,8 @@ type lost struct {
 	reason string
 }
 
-// Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the turn, counted.
+// Offer hands a turn over. It never blocks: a full queue, or too many bytes in waiting, drops the
+// turn, counted.
 func (s *Store) Offer(t Turn) bool {
 	if s.heldBytes.Load()+t.Size > s.opts.HoldBytes {
 		s.Tally.DroppedFull.Add(1)
@@ -108,8 +111,8 @@ func (s *Store) Offer(t Turn) bool {
 	return true
 }
 
-// take admits what was offered. Turns wait in a list, not in a channel: a recorder that is woken for each of them costs the
-// request more than the offer itself.
+// take admits what was offered. Turns wait in a list, not in a channel: a recorder that is woken
+// for each of them costs the request more than the offer itself.
 func (s *Store) take(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -159,7 +162,8 @@ func (s *Store) Release(ses *Session, c Change) {
 	ses.pins.Add(-1)
 }
 
-// Note keeps what went by, to be found again by feedback at once, and after a restart or by another replica.
+// Note keeps what went by, to be found again by feedback at once, and after a restart or by another
+// replica.
 func (s *Store) Note(echoes ...session.Echo) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
@@ -168,10 +172,12 @@ func (s *Store) Note(echoes ...session.Echo) {
 	}
 }
 
-// maxEchoes bounds what waits for a store that does not write; what is beyond it is recognised by this process alone.
+// maxEchoes bounds what waits for a store that does not write; what is beyond it is recognised by
+// this process alone.
 const maxEchoes = 200_000
 
-// admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this function.
+// admit redacts a turn's exchange and puts it into the next parcel. Nothing unredacted leaves this
+// function.
 func (s *Store) admit(b *batch, t Turn) {
 	gone := func(reason string) {
 		s.Tally.Pending.Add(-1)

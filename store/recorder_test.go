@@ -192,7 +192,8 @@ func TestAPanicCostsOneTurn(t *testing.T) {
 	r.idle()
 }
 
-// One exchange that can never be stored costs itself, not the five hundred beside it nor the sessions.
+// One exchange that can never be stored costs itself, not the five hundred beside it nor the
+// sessions.
 func TestAnInvalidExchangeCostsItself(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
@@ -311,7 +312,8 @@ func TestRunCloses(t *testing.T) {
 	same(t, "told", r.counter("", "told"), 1)
 }
 
-// A stop with a backend that is down tells so, and leaves what it could not write counted as waiting.
+// A stop with a backend that is down tells so, and leaves what it could not write counted as
+// waiting.
 func TestDrainTells(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

@@ -38,8 +38,8 @@ func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
 	return e
 }
 
-// encode makes the row of a session. What its record remembers of tool calls is redacted on the way to the disk: equal
-// arguments stay equal, which is all that is asked of them.
+// encode makes the row of a session. What its record remembers of tool calls is redacted on the way
+// to the disk: equal arguments stay equal, which is all that is asked of them.
 func (s *Store) encode(ses *Session) (session.Row, bool) { return s.encodeWith(s.redactor, ses) }
 
 func (s *Store) encodeWith(r *redact.Redactor, ses *Session) (session.Row, bool) {

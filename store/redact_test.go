@@ -32,7 +32,8 @@ func onDisk(t *testing.T, dir string) []byte {
 	return all
 }
 
-// secrets are put together at run time, so that scanners find none in here; each is told from the others by its place.
+// secrets are put together at run time, so that scanners find none in here; each is told from the
+// others by its place.
 func secret(place string) string {
 	return strings.Join([]string{"gh", "p_"}, "") + place + strings.Repeat("A1b2C3d4", 5)[len(place):36]
 }

@@ -29,7 +29,8 @@ type reader struct {
 	before func(step string, id session.ID, exchange string)
 }
 
-// reading runs what reads one record: one that makes it panic is damaged, like one that cannot be read.
+// reading runs what reads one record: one that makes it panic is damaged, like one that cannot be
+// read.
 func (r *reader) reading(kind byte, payload []byte, read func(kind byte, payload []byte) error) error {
 	if r.guard == nil {
 		return read(kind, payload)
@@ -46,8 +47,9 @@ func (r *reader) reading(kind byte, payload []byte, read func(kind byte, payload
 	})
 }
 
-// next reads the next parcel from a place on, up to the place until. It never crosses the beginning of a segment or of a run,
-// so that the books can be drawn up there, and it ends behind something that was written at once, where that can be seen.
+// next reads the next parcel from a place on, up to the place until. It never crosses the beginning
+// of a segment or of a run, so that the books can be drawn up there, and it ends behind something
+// that was written at once, where that can be seen.
 func (r *reader) next(from, until place) (p parcel, err error) {
 	p.end = from
 	f, err := os.Open(segment{n: from.Segment}.path(r.dir))
@@ -144,8 +146,8 @@ func (r *reader) skip(p *parcel, until place) error {
 	return nil
 }
 
-// aside copies a damaged stretch to where a person can look at it. That something was lost is booked at the next record that
-// tells how much was admitted.
+// aside copies a damaged stretch to where a person can look at it. That something was lost is
+// booked at the next record that tells how much was admitted.
 func (t *taking) aside(from, to int64) {
 	if !t.account {
 		setAside(t.dir, t.f, t.p.end.Segment, from, to)

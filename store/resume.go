@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// resume takes up the last segment where its last whole record ends. Where it does not tell how much was admitted, one before
-// it does.
+// resume takes up the last segment where its last whole record ends. Where it does not tell how
+// much was admitted, one before it does.
 func (s *spool) resume(segs []segment, c *cursorFile) error {
 	for last := true; len(segs) > 0; segs = segs[:len(segs)-1] {
 		seg := segs[len(segs)-1]
@@ -36,7 +36,8 @@ func (s *spool) resume(segs []segment, c *cursorFile) error {
 	return nil
 }
 
-// survey finds where a segment ends, and how much had been admitted by then. What the cursor knows of it is not read again.
+// survey finds where a segment ends, and how much had been admitted by then. What the cursor knows
+// of it is not read again.
 func (s *spool) survey(f *os.File, seg segment, c *cursorFile) (at int64, torn, told bool, err error) {
 	from := int64(0)
 	if c.End.Segment == seg.n && c.End.Offset <= seg.size {

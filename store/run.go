@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to the backend. It returns when
-// ctx is done and everything in memory is written, or could not be. A panic in one of their steps costs the step, and what it
-// was taken at is set aside (guard.go).
+// Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to
+// the backend. It returns when ctx is done and everything in memory is written, or could not be. A
+// panic in one of their steps costs the step, and what it was taken at is set aside (guard.go).
 func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
@@ -32,7 +32,8 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.guardErr("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
 }
 
-// runDelivery hands over what is put down, and does what follows from it: sessions close, counters move.
+// runDelivery hands over what is put down, and does what follows from it: sessions close, counters
+// move.
 func (s *Store) runDelivery(ctx context.Context, b *batch) {
 	s.readmit(ctx)
 	tick := time.NewTicker(flushEvery)

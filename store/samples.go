@@ -10,8 +10,8 @@ import (
 	"precept/session"
 )
 
-// writeSamples builds the samples of sessions that close, got another rating, or went on. It returns those of the sessions at
-// which no step panicked, and whether theirs are written.
+// writeSamples builds the samples of sessions that close, got another rating, or went on. It
+// returns those of the sessions at which no step panicked, and whether theirs are written.
 func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	if !s.opts.Learn {
 		return work, true
@@ -56,8 +56,8 @@ func (s *Store) build(ctx context.Context, b *session.Batch, st *settling) error
 	return nil
 }
 
-// siftSamples writes the samples of each session by itself: something of them can never be written, and the others must not
-// wait for it.
+// siftSamples writes the samples of each session by itself: something of them can never be written,
+// and the others must not wait for it.
 func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch

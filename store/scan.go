@@ -10,9 +10,10 @@ import (
 // scanChunk is how much of a segment is read at a time; a record that is longer is read whole.
 const scanChunk = 1 << 20
 
-// scan reads a segment's records from an offset up to the offset until. fn gets each with the offset behind it, and says
-// whether to go on. damaged is told of stretches that hold no record. It returns the offset behind the last record that
-// fn was given, and whether the stretch ends in the middle of a record (torn): a write that a crash cut short.
+// scan reads a segment's records from an offset up to the offset until. fn gets each with the
+// offset behind it, and says whether to go on. damaged is told of stretches that hold no record. It
+// returns the offset behind the last record that fn was given, and whether the stretch ends in the
+// middle of a record (torn): a write that a crash cut short.
 func scan(f *os.File, from, until int64, fn func(kind byte, payload []byte, end int64) (more bool, err error), damaged func(from, to int64)) (at int64, torn bool, err error) {
 	s := scanner{f: f, at: from, until: until}
 	bad := int64(-1) // where a damaged stretch began

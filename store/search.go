@@ -13,8 +13,8 @@ import (
 // around is how much of a text is shown before and behind a hit, in bytes.
 const around = 80
 
-// search reads a session for what is searched. Of several things that are searched, all must be in it; what is shown is the hit of
-// the first.
+// search reads a session for what is searched. Of several things that are searched, all must be in
+// it; what is shown is the hit of the first.
 func (s *Store) search(ctx context.Context, q *SessionQuery, l *session.Listed) (*Found, bool, error) {
 	ex, err := s.be.Exchanges(ctx, l.Tenant, l.ID)
 	if err != nil {
@@ -86,8 +86,8 @@ func (h *hunt) look(turn int, said *sample.Said) {
 	}
 }
 
-// excerpt is the text around a hit, on one line. Lower case may have another length than what it was made of: the cut goes where
-// a character begins.
+// excerpt is the text around a hit, on one line. Lower case may have another length than what it
+// was made of: the cut goes where a character begins.
 func excerpt(text string, at, n int) string {
 	from, to := max(0, min(at, len(text))-around), min(len(text), at+n+around)
 	for from > 0 && !utf8.RuneStart(text[from]) {

@@ -14,8 +14,8 @@ const (
 	roomy       = 8 << 20 // a drained segment is left when it has grown so large
 )
 
-// safeAge is how old a delivery to a server must be before the spool lets go of it: a server may lose what it acknowledged in
-// its last seconds.
+// safeAge is how old a delivery to a server must be before the spool lets go of it: a server may
+// lose what it acknowledged in its last seconds.
 const safeAge = 15 * time.Second
 
 // mark is a ledger that the backend had synced at a time.
@@ -24,8 +24,8 @@ type mark struct {
 	ledger ledger
 }
 
-// secure finds out what of the delivered is safe, from time to time. When the disk is full it does so at once: the spool's
-// place may be all that is missing.
+// secure finds out what of the delivered is safe, from time to time. When the disk is full it does
+// so at once: the spool's place may be all that is missing.
 func (s *Store) secure(ctx context.Context, b *batch, now time.Time) error {
 	if s.spool == nil || !s.tidySpool(b, !now.Before(b.syncAt)) {
 		return nil
@@ -48,8 +48,8 @@ func (s *Store) secure(ctx context.Context, b *batch, now time.Time) error {
 	return nil
 }
 
-// tidySpool leaves a segment behind that has grown large, or that holds what shall not stay, when all of it is delivered. It
-// says whether it is time to secure what was delivered.
+// tidySpool leaves a segment behind that has grown large, or that holds what shall not stay, when
+// all of it is delivered. It says whether it is time to secure what was delivered.
 func (s *Store) tidySpool(b *batch, due bool) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,8 +114,8 @@ func (s *Store) cursor(b *batch) cursorFile {
 	}
 }
 
-// purge empties the spool's files: what was forgotten shall not stand there either. What was put down meanwhile is delivered
-// first, while nothing else is put down.
+// purge empties the spool's files: what was forgotten shall not stand there either. What was put
+// down meanwhile is delivered first, while nothing else is put down.
 func (s *Store) purge(ctx context.Context, b *batch) error {
 	if s.spool == nil {
 		return nil

@@ -19,9 +19,11 @@ const toldBatch = 500
 
 // sharedBackend is one that other processes write to as well.
 type sharedBackend interface {
-	// Moved says of each tenant how far its counters, and what open sessions told, have come, by whomever.
+	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
+	// whomever.
 	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// Told lists open sessions with all feedback that they got, in the order in which they last got some, behind a place in it.
+	// Told lists open sessions with all feedback that they got, in the order in which they last got
+	// some, behind a place in it.
 	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
 	// Settled says which sessions the counters know.
 	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
@@ -29,15 +31,16 @@ type sharedBackend interface {
 
 // shared is what a store on such a backend has to know. Nothing of it is used on any other.
 type shared struct {
-	// mu is held while counters are moved in the backend and in memory, and while memory is made anew from the backend: a
-	// reward of ours is then in both or in neither. It is locked before tenantsMu.
+	// mu is held while counters are moved in the backend and in memory, and while memory is made
+	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
+	// tenantsMu.
 	mu    sync.Mutex
 	moved map[string]string // as of the last reading
 	told  map[string]int64  // how far the chooser has listened
 }
 
-// Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a backend that is this
-// process' own it returns at once.
+// Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a
+// backend that is this process' own it returns at once.
 func (s *Store) Follow(ctx context.Context, every time.Duration) error {
 	be, ok := s.be.(sharedBackend)
 	if !ok {
@@ -58,8 +61,8 @@ func (s *Store) Follow(ctx context.Context, every time.Duration) error {
 	}
 }
 
-// refresh reads the counters of every tenant whose counters have moved since they were read. They replace what is in memory:
-// its own part of them is among them.
+// refresh reads the counters of every tenant whose counters have moved since they were read. They
+// replace what is in memory: its own part of them is among them.
 func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 	moved, err := be.Moved(ctx)
 	if err != nil {
@@ -100,8 +103,8 @@ func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand
 	return s.settledElsewhere(ctx, be, name)
 }
 
-// settledElsewhere takes back what was told of a tenant's sessions that the counters know by now, because another replica
-// closed them. The caller holds shared.mu.
+// settledElsewhere takes back what was told of a tenant's sessions that the counters know by now,
+// because another replica closed them. The caller holds shared.mu.
 func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name string) error {
 	var ids []session.ID
 	now := s.opts.Now()
@@ -125,7 +128,8 @@ func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name str
 	return nil
 }
 
-// listen lets the chooser learn from what open sessions told the other replicas, as far as they have come.
+// listen lets the chooser learn from what open sessions told the other replicas, as far as they
+// have come.
 func (s *Store) listen(ctx context.Context, be sharedBackend, name string, latest int64) error {
 	for ctx.Err() == nil {
 		s.shared.mu.Lock()
@@ -180,8 +184,8 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 	return t, s.adopt(ctx, name, t)
 }
 
-// load reads the counters of every tenant, at start. A shared backend that is away is no reason not to start: lessons are
-// chosen from the priors until Follow finds it.
+// load reads the counters of every tenant, at start. A shared backend that is away is no reason not
+// to start: lessons are chosen from the priors until Follow finds it.
 func (s *Store) load(ctx context.Context) error {
 	if be, ok := s.be.(sharedBackend); ok {
 		err := s.refresh(ctx, be)
@@ -215,12 +219,13 @@ func (s *Store) Shared() bool {
 	return ok
 }
 
-// Unsure says that a session was begun while the backend could not be asked for it: it may be known there.
+// Unsure says that a session was begun while the backend could not be asked for it: it may be known
+// there.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
 
-// Refresh reads a session anew that has gone on elsewhere, within Options.Lookup. When the backend does not answer in time,
-// what is in memory has to do. What stood in for a session gives way to it; as a turn of it had to do without its lessons, it is
-// no part of the experiment any more.
+// Refresh reads a session anew that has gone on elsewhere, within Options.Lookup. When the backend
+// does not answer in time, what is in memory has to do. What stood in for a session gives way to
+// it; as a turn of it had to do without its lessons, it is no part of the experiment any more.
 func (s *Store) Refresh(ctx context.Context, ses *Session) {
 	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
 	defer cancel()

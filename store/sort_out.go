@@ -5,8 +5,9 @@ import (
 	"precept/session"
 )
 
-// sortOut takes out of what waits to be put down whatever makes that panic: each thing is tried by itself. Where none of them
-// is to blame alone, all exchanges go: the recorder must not stand still for ever.
+// sortOut takes out of what waits to be put down whatever makes that panic: each thing is tried by
+// itself. Where none of them is to blame alone, all exchanges go: the recorder must not stand still
+// for ever.
 func (s *Store) sortOut(b *batch) {
 	p := &b.next
 	before := len(p.rows) + len(p.echoes) + len(p.exchanges) + len(p.signals)

@@ -34,16 +34,17 @@ func (p place) before(q place) bool {
 	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
 }
 
-// segmentHead is the first record of a segment. Admitted is how many exchanges were admitted before it: whatever becomes
-// of the segments before, what they held can be accounted for.
+// segmentHead is the first record of a segment. Admitted is how many exchanges were admitted before
+// it: whatever becomes of the segments before, what they held can be accounted for.
 type segmentHead struct {
 	Version  int    `json:"version"`
 	Spool    string `json:"spool"` // tells its segments from those of another directory
 	Admitted int64  `json:"admitted"`
 }
 
-// spool is the write-ahead log between the recorder and the backend: what is in it survives the program, and waits as long
-// as the backend cannot take it. Whoever holds batch.mu may use it; what was written and not released may be read by anybody.
+// spool is the write-ahead log between the recorder and the backend: what is in it survives the
+// program, and waits as long as the backend cannot take it. Whoever holds batch.mu may use it; what
+// was written and not released may be read by anybody.
 type spool struct {
 	dir      string
 	name     string
@@ -58,8 +59,9 @@ type spool struct {
 	ballast  bool
 }
 
-// openSpool opens the spool of a directory, or makes one. It returns the cursor from which delivery goes on. What a crash
-// left behind is looked at when it is read, not now: a start must not wait for it.
+// openSpool opens the spool of a directory, or makes one. It returns the cursor from which delivery
+// goes on. What a crash left behind is looked at when it is read, not now: a start must not wait
+// for it.
 func openSpool(dir string, quota int64, now time.Time) (*spool, cursorFile, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, cursorFile{}, fmt.Errorf("make the spool: %w", err)
@@ -109,8 +111,8 @@ func (s *spool) tryOut() error {
 	return nil
 }
 
-// write appends records that admit so many exchanges, all or nothing, and waits until they are on the disk. It returns the
-// place behind them.
+// write appends records that admit so many exchanges, all or nothing, and waits until they are on
+// the disk. It returns the place behind them.
 func (s *spool) write(records []byte, admitted int64) (place, error) {
 	if err := s.fill(); full(err) { // the last of the disk's room is the backend's: it can drain the spool, and nothing else can
 		return s.end, s.failed(err)
@@ -197,7 +199,8 @@ func (s *spool) rotate() error {
 	return err
 }
 
-// retire leaves the last segment behind without beginning another one, which would want space. It returns the new end.
+// retire leaves the last segment behind without beginning another one, which would want space. It
+// returns the new end.
 func (s *spool) retire() (place, error) {
 	if s.f == nil && s.end.Offset == 0 {
 		return s.end, nil

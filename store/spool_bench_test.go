@@ -19,7 +19,8 @@ func flushed(n int) parcel {
 	return p
 }
 
-// What the spool adds to the CPU of a turn: its records are encoded once, for the store behind it, too.
+// What the spool adds to the CPU of a turn: its records are encoded once, for the store behind it,
+// too.
 func BenchmarkAppend(b *testing.B) {
 	p := flushed(1)
 	for i := range p.exchanges {
@@ -88,7 +89,8 @@ func BenchmarkReadBack(b *testing.B) {
 	}
 }
 
-// A start beside a backlog of two segments: only the end is looked at, the last one whole where no cursor tells of it.
+// A start beside a backlog of two segments: only the end is looked at, the last one whole where no
+// cursor tells of it.
 func BenchmarkOpenSpool(b *testing.B) {
 	dir := b.TempDir()
 	w := openWriter(b, dir)

@@ -14,7 +14,8 @@ import (
 	"precept/sample"
 )
 
-// writer is a spool in the hands of a test, with what was written to it and a cursor that never moves.
+// writer is a spool in the hands of a test, with what was written to it and a cursor that never
+// moves.
 type writer struct {
 	*spool
 	t   testing.TB
@@ -87,8 +88,8 @@ func (l *ledger) sum() int64 {
 	return n
 }
 
-// Five segments, of which something happens to some. Whatever it is, the spool opens, takes more, gives back what is whole, and
-// the account says how much is missing.
+// Five segments, of which something happens to some. Whatever it is, the spool opens, takes more,
+// gives back what is whole, and the account says how much is missing.
 func TestWhatHappensToSegments(t *testing.T) {
 	t.Parallel()
 	edit := func(i int, change func(b []byte) []byte) func(t *testing.T, dir string) {
@@ -224,7 +225,8 @@ func TestWhatHappensToSegments(t *testing.T) {
 	}
 }
 
-// A crash cuts the last segment anywhere: what was whole is there, and what comes then stands behind it.
+// A crash cuts the last segment anywhere: what was whole is there, and what comes then stands
+// behind it.
 func TestResumeAtEveryByte(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -23,8 +23,8 @@ func (s *slow) Session(ctx context.Context, tenant string, id session.ID) (sessi
 	return s.Backend.Session(ctx, tenant, id)
 }
 
-// turned is one turn of a session on a replica, as the proxy has it: looked up where it is not in memory, begun anew where it
-// cannot be found.
+// turned is one turn of a session on a replica, as the proxy has it: looked up where it is not in
+// memory, begun anew where it cannot be found.
 func (r *rig) turned(id session.ID, name string) *session.Record {
 	r.t.Helper()
 	r.clk.add(time.Second)
@@ -49,8 +49,8 @@ func (r *rig) turned(id session.ID, name string) *session.Record {
 	return ses.Record
 }
 
-// A session moves to a replica that cannot look it up in time. Whatever is made there in its place never takes the place of the
-// record, and gives way to it as soon as the backend answers.
+// A session moves to a replica that cannot look it up in time. Whatever is made there in its place
+// never takes the place of the record, and gives way to it as soon as the backend answers.
 func TestAStandInYields(t *testing.T) {
 	t.Parallel()
 	home := newRig(t, nil)

@@ -29,7 +29,8 @@ type Options struct {
 	SpoolDir   string // "": without a spool, what waits for the backend waits in memory alone
 	Secret     []byte // names the marks of sessions that opted out; none: they are not known after a restart
 	SpoolBytes int64  // at most so many wait in it
-	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at every flush.
+	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at
+	// every flush.
 	DeliverEvery time.Duration
 	Learn        bool                         // keep exchanges and samples
 	Personal     bool                         // redact personal data besides secrets
@@ -39,8 +40,8 @@ type Options struct {
 	Aside        bool                         // a verb's: it closes no session and moves no counter, whose settings are the server's
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)
-	// Before is called before each step that an owner takes on a session or, where it has an id, on an exchange of it; nil: by
-	// nobody. A test makes a step panic with it.
+	// Before is called before each step that an owner takes on a session or, where it has an id, on
+	// an exchange of it; nil: by nobody. A test makes a step panic with it.
 	Before func(step string, id session.ID, exchange string)
 }
 
@@ -129,8 +130,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// openHushed reads the marks of sessions that opted out. They lie beside the spool; where there is none, or nothing is kept,
-// there are none either.
+// openHushed reads the marks of sessions that opted out. They lie beside the spool; where there is
+// none, or nothing is kept, there are none either.
 func (s *Store) openHushed() {
 	dir := s.opts.SpoolDir
 	if s.spool == nil || !s.opts.Learn {
@@ -142,8 +143,9 @@ func (s *Store) openHushed() {
 	}
 }
 
-// openSpool opens the spool and hands over what the last run left in it, for as long as a start may wait. Where none can be
-// had, precept goes on without: what waits for the backend then waits in memory.
+// openSpool opens the spool and hands over what the last run left in it, for as long as a start may
+// wait. Where none can be had, precept goes on without: what waits for the backend then waits in
+// memory.
 func (s *Store) openSpool(ctx context.Context) error {
 	b := s.batch
 	defer func() { b.started = true }()
@@ -190,9 +192,9 @@ func (s *Store) healthy(ok bool) { s.down.Store(!ok) }
 // Sessions is the number of sessions in memory.
 func (s *Store) Sessions() int { return s.live.count() }
 
-// Acquire pins the session with that id: from memory, else from the backend, within Options.Lookup. It is nil when there is none.
-// late says that the backend could not answer in time: the session may exist, so whatever is made now is no part of
-// the experiment.
+// Acquire pins the session with that id: from memory, else from the backend, within Options.Lookup.
+// It is nil when there is none. late says that the backend could not answer in time: the session
+// may exist, so whatever is made now is no part of the experiment.
 func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses *Session, late bool) {
 	if ses = s.live.get(id, s.opts.Now()); ses != nil {
 		return ses, false

@@ -32,10 +32,11 @@ type Taken struct {
 	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
 }
 
-// TakeIn keeps a past conversation as a session: redacted, with what opted out left out, and with the samples that it gives. at is
-// when it was, as far as anybody knows. It is outside of every experiment: nobody drew anything for it. The same transcript
-// taken in twice is there once, and a longer one of the same conversation adds to it: the session's id follows from tenant, source,
-// id and first item, that of an exchange from what was said in it.
+// TakeIn keeps a past conversation as a session: redacted, with what opted out left out, and with
+// the samples that it gives. at is when it was, as far as anybody knows. It is outside of every
+// experiment: nobody drew anything for it. The same transcript taken in twice is there once, and a
+// longer one of the same conversation adds to it: the session's id follows from tenant, source, id
+// and first item, that of an exchange from what was said in it.
 func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Taken, error) {
 	var out Taken
 	if !s.opts.Learn {
@@ -124,8 +125,8 @@ func exchangeID(session_ session.ID, x *sample.Exchange) string {
 	return strings.Join([]string{text[:8], text[8:12], text[12:16], text[16:20], text[20:]}, "-")
 }
 
-// exchangesOf takes a list apart as the proxy would have seen it grow: what came, and the answer to it. answered are the arguments
-// of the calls whose results came with each.
+// exchangesOf takes a list apart as the proxy would have seen it grow: what came, and the answer to
+// it. answered are the arguments of the calls whose results came with each.
 func exchangesOf(req *wire.Request) (list []sample.Exchange, answered [][]string) {
 	for from := 0; from < req.Len(); {
 		x := sample.Exchange{Turn: len(list) + 1, Dialect: req.Dialect.String(), Status: 200, Outcome: sample.Incomplete, NewFrom: from}

@@ -2,7 +2,8 @@ package store
 
 import "sync/atomic"
 
-// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending and Unsampled.
+// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending and
+// Unsampled.
 type Tally struct {
 	Exchanges       atomic.Int64 // written
 	Samples         atomic.Int64 // written

@@ -10,8 +10,8 @@ import (
 )
 
 const (
-	// tenantsMost is of how many tenants the chooser's beliefs are in memory, the latest used: with a tenant for each credential
-	// there may be a million.
+	// tenantsMost is of how many tenants the chooser's beliefs are in memory, the latest used: with
+	// a tenant for each credential there may be a million.
 	tenantsMost = 2000
 	tenantStep  = 200 // read from the backend in one step
 )
@@ -26,8 +26,8 @@ type tenant struct {
 	read      bool         // what the backend knows of it is in it; guarded by tenantsMu
 }
 
-// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant that is not in memory
-// yet starts from the priors, and is loaded by the recorder.
+// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant
+// that is not in memory yet starts from the priors, and is loaded by the recorder.
 func (s *Store) Beliefs(name string) *bandit.Counters {
 	s.tenantsMu.RLock()
 	t := s.tenants[name]
@@ -97,7 +97,8 @@ func (s *Store) loadTenant(ctx context.Context, name string) error {
 	return nil
 }
 
-// tidyTenants reads the tenants that were asked for and are not in memory, and lets go of those that are too many.
+// tidyTenants reads the tenants that were asked for and are not in memory, and lets go of those
+// that are too many.
 func (s *Store) tidyTenants(ctx context.Context) {
 	s.tenantsMu.Lock()
 	n := min(len(s.unread), tenantStep)
@@ -119,7 +120,8 @@ func (s *Store) tidyTenants(ctx context.Context) {
 	}
 }
 
-// dropTenants lets go of the tenants that were asked for longest ago. What was learned of them stands in the backend.
+// dropTenants lets go of the tenants that were asked for longest ago. What was learned of them
+// stands in the backend.
 func (s *Store) dropTenants() {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// A tenant for each credential, and twenty thousand of them: memory holds the latest used. One that was let go is read
-// again, with all that was learned.
+// A tenant for each credential, and twenty thousand of them: memory holds the latest used. One that
+// was let go is read again, with all that was learned.
 func TestTenantsAreBoundedByNumber(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)

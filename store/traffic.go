@@ -17,8 +17,8 @@ type signal struct {
 	entry feedback.Entry
 }
 
-// implicit makes feedback of what the traffic said of the session: the outcome of a test, lint or build run (tier 2),
-// refusals and interrupts (tier 3).
+// implicit makes feedback of what the traffic said of the session: the outcome of a test, lint or
+// build run (tier 2), refusals and interrupts (tier 3).
 func (s *Store) implicit(x *sample.Exchange, signals []detect.Signal) []signal {
 	id, ok := session.ParseID(x.Session)
 	if !ok {

@@ -13,7 +13,8 @@ import (
 	"precept/session"
 )
 
-// What one answer shows of a session: TurnsShown exchanges, of each text so much, and of all of them together.
+// What one answer shows of a session: TurnsShown exchanges, of each text so much, and of all of
+// them together.
 const (
 	TurnsShown = 100
 
@@ -85,7 +86,8 @@ type TurnItem struct {
 	Entries   []Entry         `json:"entries"`
 }
 
-// Entry is one thing of an exchange: in the order in which the model read it, then what it answered.
+// Entry is one thing of an exchange: in the order in which the model read it, then what it
+// answered.
 type Entry struct {
 	Kind    string   `json:"kind"`              // system, user, assistant, call, result, other, block, withheld or error
 	Text    string   `json:"text,omitempty"`    // of a call, its arguments
@@ -108,8 +110,8 @@ const (
 	KindError    = "error"
 )
 
-// Transcript reads one session, from an exchange on: its name is the client's, ours, or its id. Like Browse it reads what is
-// stored.
+// Transcript reads one session, from an exchange on: its name is the client's, ours, or its id.
+// Like Browse it reads what is stored.
 func (s *Store) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
 	l, rec, err := s.find(ctx, tenant, name)
 	if err != nil {
@@ -181,8 +183,8 @@ func picks(a *bandit.Assignment) []PickItem {
 	return out
 }
 
-// say tells the exchanges from t.From on, as many as one answer holds. Those before are read as well: a result is known by the
-// call that it answers.
+// say tells the exchanges from t.From on, as many as one answer holds. Those before are read as
+// well: a result is known by the call that it answers.
 func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 	reading, shown, r := sample.NewReading(), 0, redact.New(s.opts.Personal)
 	t.Next = t.From

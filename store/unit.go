@@ -10,18 +10,21 @@ import (
 	"precept/session"
 )
 
-// A unit is what is randomised where several sessions belong together: a run, or a named session with its sub-agents. Its row has
-// the draws and one reward. What is said of a member counts for the unit, and what is said of the unit is said of each member:
+// A unit is what is randomised where several sessions belong together: a run, or a named session
+// with its sub-agents. Its row has the draws and one reward. What is said of a member counts for
+// the unit, and what is said of the unit is said of each member:
 //
 //   - an entry of a member goes into the unit's set in the same step, without its words;
-//   - an entry of the unit goes to the members when they close, and to those that have closed when it is corrected.
+//   - an entry of the unit goes to the members when they close, and to those that have closed when
+//     it is corrected.
 //
 // Both may be repeated at will: the ids follow from what is copied.
 
 // memberStep is how many members are told in one step.
 const memberStep = 256
 
-// mostSignals is how many of a unit's members let it know what the traffic says of them; of all, what people say.
+// mostSignals is how many of a unit's members let it know what the traffic says of them; of all,
+// what people say.
 const mostSignals = 1024
 
 // member is who a session is, for feedback.
@@ -63,14 +66,16 @@ func memberOf(rec *session.Record) member {
 	return m
 }
 
-// Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is nobody else's yet.
+// Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is
+// nobody else's yet.
 func (s *Store) Enlist(unit *Session, rec *session.Record) {
 	unit.Lock()
 	defer unit.Unlock()
 	unit.Enlist(rec)
 }
 
-// keepUnit notes that something of the session's run may be kept, so that the run has a row. The caller has locked the session.
+// keepUnit notes that something of the session's run may be kept, so that the run has a row. The
+// caller has locked the session.
 func (s *Store) keepUnit(ses *Session) {
 	id, ok := ses.UnitID()
 	if !ok {
@@ -96,8 +101,8 @@ func (s *Store) keepUnit(ses *Session) {
 	}
 }
 
-// tellUnits adds to what the traffic says of members what it says of their units. Of those that cannot be asked just now the closing
-// will tell.
+// tellUnits adds to what the traffic says of members what it says of their units. Of those that
+// cannot be asked just now the closing will tell.
 func (s *Store) tellUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		of, ok, err := s.known(ctx, tenant, id)
@@ -148,8 +153,8 @@ func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, 
 	return err
 }
 
-// exchangeWithUnit is done when a member closes: its unit hears what it was told, in case it has not, and it hears what was said of
-// the unit.
+// exchangeWithUnit is done when a member closes: its unit hears what it was told, in case it has
+// not, and it hears what was said of the unit.
 func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
 	of := memberOf(rec)
 	at := touch{rec.Tenant, of.unit}
@@ -196,10 +201,12 @@ func ofUnit(unit session.ID, entries []feedback.Entry) (list []feedback.Entry) {
 	return list
 }
 
-// mostPassedOn bounds for how many units it is remembered what their members were told; of more they are told again.
+// mostPassedOn bounds for how many units it is remembered what their members were told; of more
+// they are told again.
 const mostPassedOn = 4096
 
-// tellMembers lets the members of a unit know what was said of it, when that is news. Who becomes one later asks when it closes.
+// tellMembers lets the members of a unit know what was said of it, when that is news. Who becomes
+// one later asks when it closes.
 func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
 	if err != nil || !ok || of.members == 0 {
@@ -240,7 +247,8 @@ func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID) e
 	return err
 }
 
-// unitGrace is how long a unit that is due waits for what its members are saying: there may always be one.
+// unitGrace is how long a unit that is due waits for what its members are saying: there may always
+// be one.
 const unitGrace = 5 * time.Second
 
 // unitsOf are the units of sessions of which something is on its way to the backend.
@@ -300,8 +308,9 @@ func (s *Store) membersOf(ctx context.Context, tenant string, id session.ID) (al
 	return all, err
 }
 
-// Rejoin reads a unit anew where other replicas may draw for it as well: what one of them has decided holds here, too. When the
-// backend does not answer in time, what is in memory has to do; the coins are the same.
+// Rejoin reads a unit anew where other replicas may draw for it as well: what one of them has
+// decided holds here, too. When the backend does not answer in time, what is in memory has to do;
+// the coins are the same.
 func (s *Store) Rejoin(ctx context.Context, unit *Session) {
 	if !s.Shared() && !unit.Unsure() {
 		return

@@ -14,8 +14,9 @@ import (
 // ErrVolatile is what Volatile answers to whatever should have been kept.
 var ErrVolatile = errors.New("precept runs from memory: its data directory cannot be written")
 
-// Volatile is the backend of a precept whose data directory cannot be written. It keeps nothing: lessons are chosen and
-// replayed from memory, exchanges are counted as dropped, and feedback is refused with "try again".
+// Volatile is the backend of a precept whose data directory cannot be written. It keeps nothing:
+// lessons are chosen and replayed from memory, exchanges are counted as dropped, and feedback is
+// refused with "try again".
 type Volatile struct{}
 
 // Session knows none.

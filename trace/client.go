@@ -26,8 +26,8 @@ const (
 	mostMessage = 200      // bytes of a collector's words that are told
 )
 
-// client sends batches. The SDK's own one for HTTP brings gRPC along, 1.8 MB that nobody calls; encoding and batching are the
-// SDK's.
+// client sends batches. The SDK's own one for HTTP brings gRPC along, 1.8 MB that nobody calls;
+// encoding and batching are the SDK's.
 type client struct {
 	url     string
 	headers http.Header
@@ -72,7 +72,8 @@ func (c *client) Stop(context.Context) error { return nil }
 
 // UploadTraces implements otlptrace.Client.
 func (c *client) UploadTraces(ctx context.Context, spans []*wire.ResourceSpans) error {
-	// ExportTraceServiceRequest and TracesData are the same on the wire; the first stands in a package that imports gRPC.
+	// ExportTraceServiceRequest and TracesData are the same on the wire; the first stands in a
+	// package that imports gRPC.
 	body, err := proto.Marshal(&wire.TracesData{ResourceSpans: spans})
 	if err != nil {
 		return fmt.Errorf("encode spans: %w", err)
@@ -154,8 +155,8 @@ func (c *client) post(ctx context.Context, body []byte) error {
 	return err
 }
 
-// partial reads an ExportTraceServiceResponse: 1 partial_success {1 rejected_spans, 2 error_message}. What cannot be read says
-// nothing.
+// partial reads an ExportTraceServiceResponse: 1 partial_success {1 rejected_spans, 2
+// error_message}. What cannot be read says nothing.
 func partial(answer []byte) error {
 	r := &rejection{}
 	for _, inner := range fieldsOf(answer, 1) {

@@ -13,7 +13,8 @@ import (
 	api "go.opentelemetry.io/otel/trace"
 )
 
-// mostText bounds what a client can put into a span: names of models and agents, reasons for the end of a reply.
+// mostText bounds what a client can put into a span: names of models and agents, reasons for the
+// end of a reply.
 const mostText = 256
 
 // Span is the span of one turn. It belongs to the goroutine that serves the turn.
@@ -30,8 +31,8 @@ func (s *Span) TraceID() string {
 	return s.span.SpanContext().TraceID().String()
 }
 
-// Forward puts the span into the headers that go to the upstream, in place of its parent. A client that told of no trace has its
-// headers forwarded as they came.
+// Forward puts the span into the headers that go to the upstream, in place of its parent. A client
+// that told of no trace has its headers forwarded as they came.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
@@ -39,8 +40,8 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Turn is what a span tells. Zero values are left out, but for the lists of lessons and the numbers of tokens, where -1 is what
-// is not known.
+// Turn is what a span tells. Zero values are left out, but for the lists of lessons and the numbers
+// of tokens, where -1 is what is not known.
 type Turn struct {
 	Provider string // whose API is spoken: openai, anthropic
 	API      string // chat_completions, responses, messages
@@ -145,7 +146,8 @@ func (l *list) tokens(key string, n int) {
 	}
 }
 
-// bounded cuts a text between characters. What is no UTF-8 is quoted: a protobuf string that is none fails its whole batch.
+// bounded cuts a text between characters. What is no UTF-8 is quoted: a protobuf string that is
+// none fails its whole batch.
 func bounded(s string) string {
 	if !utf8.ValidString(s) {
 		s = strconv.QuoteToASCII(s)

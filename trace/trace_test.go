@@ -121,7 +121,8 @@ func attributes(all []*common.KeyValue) map[string]string {
 
 const parentLine = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-// A collector sees the span as the conventions want it, a child of the client's, with the headers that it was to get.
+// A collector sees the span as the conventions want it, a child of the client's, with the headers
+// that it was to get.
 func TestSpanArrives(t *testing.T) {
 	c := newCollector(t, nil)
 	tr, stop := running(t, Options{Endpoint: c.URL + "/", Headers: http.Header{"Authorization": {"Bearer k"}}, Sample: 1, Version: "v9"})
@@ -213,8 +214,8 @@ func TestSampling(t *testing.T) {
 	}
 }
 
-// A collector that hangs holds nobody up: what the queue has no room for is dropped at once, every span is counted, and the stop is
-// bounded.
+// A collector that hangs holds nobody up: what the queue has no room for is dropped at once, every
+// span is counted, and the stop is bounded.
 func TestHangingCollector(t *testing.T) {
 	free := make(chan struct{})
 	c := newCollector(t, func(int, http.ResponseWriter) { <-free })
@@ -255,7 +256,8 @@ func TestNoCollector(t *testing.T) {
 	}
 }
 
-// A collector that is busy is asked again; one that refuses is not; what it takes in part is counted in part.
+// A collector that is busy is asked again; one that refuses is not; what it takes in part is
+// counted in part.
 func TestAnswers(t *testing.T) {
 	var inner []byte
 	inner = protowire.AppendVarint(protowire.AppendTag(inner, 1, protowire.VarintType), 2)

@@ -82,10 +82,12 @@ func (t *Tracer) Run(ctx context.Context) error {
 // Sent is how many spans the collector took.
 func (t *Tracer) Sent() int64 { return t.queue.sent.Load() }
 
-// Dropped is how many spans were dropped: they found the queue full, or the collector did not take them.
+// Dropped is how many spans were dropped: they found the queue full, or the collector did not take
+// them.
 func (t *Tracer) Dropped() int64 { return t.queue.dropped.Load() }
 
-// Begin begins the span of a turn. The parent is the client's, if its headers name one. It is nil where none is sampled.
+// Begin begins the span of a turn. The parent is the client's, if its headers name one. It is nil
+// where none is sampled.
 func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
 	if t == nil {
 		return nil
@@ -99,7 +101,8 @@ func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
 	return &Span{span: span, child: parent.IsValid()}
 }
 
-// queue stands before and behind the SDK's batches and keeps account: what went in and has not come out is under way.
+// queue stands before and behind the SDK's batches and keeps account: what went in and has not come
+// out is under way.
 type queue struct {
 	inner  sdk.SpanExporter
 	client *client
@@ -122,7 +125,8 @@ func (q *queue) open(p sdk.SpanProcessor) {
 // OnStart implements sdk.SpanProcessor.
 func (q *queue) OnStart(context.Context, sdk.ReadWriteSpan) {}
 
-// OnEnd implements sdk.SpanProcessor. It lets no more through than the SDK's own queue holds, which drops without a word.
+// OnEnd implements sdk.SpanProcessor. It lets no more through than the SDK's own queue holds, which
+// drops without a word.
 func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	batches := q.batches.Load()
 	if batches == nil || q.waiting.Add(1) > mostSpans {
@@ -135,7 +139,8 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	(*batches).OnEnd(s)
 }
 
-// ExportSpans implements sdk.SpanExporter. What fails has been told when it returns: the SDK would print it.
+// ExportSpans implements sdk.SpanExporter. What fails has been told when it returns: the SDK would
+// print it.
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))

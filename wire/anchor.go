@@ -10,7 +10,8 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Anchor names a place in a conversation by content, so that it is found again when the agent re-sends its history.
+// Anchor names a place in a conversation by content, so that it is found again when the agent
+// re-sends its history.
 type Anchor struct {
 	CallID string `json:"call,omitempty"` // a tool result: by the call's id
 	Role   Role   `json:"role,omitempty"` // else: role,
@@ -20,7 +21,8 @@ type Anchor struct {
 	Index  int    `json:"index"`          // where it stood last: a hint, verified before use
 }
 
-// AnchorAt makes the anchor of item i (or of System), or, with a call id, of the result of that call in it.
+// AnchorAt makes the anchor of item i (or of System), or, with a call id, of the result of that
+// call in it.
 func (r *Request) AnchorAt(i int, callID string) Anchor {
 	if i == System {
 		return Anchor{Role: RoleSystem, Index: System}
@@ -37,8 +39,8 @@ func (r *Request) AnchorAt(i int, callID string) Anchor {
 	return a
 }
 
-// Find returns the item (or System) where the anchor stands now, and the content block of its tool result (-1 for words). Nothing
-// is found where no text could be put.
+// Find returns the item (or System) where the anchor stands now, and the content block of its tool
+// result (-1 for words). Nothing is found where no text could be put.
 func (r *Request) Find(a Anchor) (item, block int, ok bool) {
 	if a.CallID != "" {
 		return r.findResult(a)
@@ -80,8 +82,8 @@ func (r *Request) stands(a Anchor, i int) bool {
 	return i >= 0 && i < len(r.list) && r.list[i].role == a.Role && r.Hash(i) == a.Hash
 }
 
-// equalsBefore counts the items before i that are equal to it. One with tool results has no equal: the call ids are in
-// its hash; leaving those out spares hashing the whole history of a tool loop.
+// equalsBefore counts the items before i that are equal to it. One with tool results has no equal:
+// the call ids are in its hash; leaving those out spares hashing the whole history of a tool loop.
 func (r *Request) equalsBefore(i int) int {
 	if r.list[i].role != RoleTool && len(r.resultsOf(i)) > 0 {
 		return 0
@@ -102,7 +104,8 @@ func (r *Request) equalsBefore(i int) int {
 	return n
 }
 
-// unnamedLike are the results without a call's id that are equal to item i, in the order of the list.
+// unnamedLike are the results without a call's id that are equal to item i, in the order of the
+// list.
 func (r *Request) unnamedLike(i int) []int {
 	if r.unnamed == nil {
 		r.unnamed = make(map[uint64][]int)
@@ -115,8 +118,8 @@ func (r *Request) unnamedLike(i int) []int {
 	return r.unnamed[r.Hash(i)]
 }
 
-// resultsBefore counts the results of a call in the items before i. Ids should be unique; some servers count from
-// zero in every reply.
+// resultsBefore counts the results of a call in the items before i. Ids should be unique; some
+// servers count from zero in every reply.
 func (r *Request) resultsBefore(i int, call uint64) int {
 	same := r.resultsTo(call)
 	n, _ := slices.BinarySearchFunc(same, i, func(at int32, i int) int { return cmp.Compare(int(r.results[at].item), i) })
@@ -159,8 +162,9 @@ func (it *Item) result(block int) *Result {
 	return &it.Results[i]
 }
 
-// Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and results, "i:"+item id,
-// "t:"+hash of assistant text (only when it has no calls, or writes them as text).
+// Echo lists the keys by which item i can be recognised later: "c:"+call id of its calls and
+// results, "i:"+item id, "t:"+hash of assistant text (only when it has no calls, or writes them as
+// text).
 func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
@@ -206,7 +210,8 @@ func EchoText(text string) string { return textKey(text) }
 // EchoCall is the key of a call by what it asks for, as EchoText is.
 func EchoCall(c *Call) string { return callKey(c) }
 
-// appendCall appends the key of a call: its id, or what it asks for where it has none, which counts as little as a text.
+// appendCall appends the key of a call: its id, or what it asks for where it has none, which counts
+// as little as a text.
 func appendCall(keys []string, c *Call) []string {
 	if c.ID == "" || Unnamed(c.ID) {
 		return append(keys, "t:"+callKey(c))
@@ -221,11 +226,12 @@ func appendKey(keys []string, prefix, id string) []string {
 	return append(keys, prefix+id)
 }
 
-// endOfCode is where smolagents has the API stop; it writes the word itself where the reply does not hold it.
+// endOfCode is where smolagents has the API stop; it writes the word itself where the reply does
+// not hold it.
 const endOfCode = "</code>"
 
-// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep, and what one of them writes behind it is
-// not the model's.
+// textKey is the hash of an assistant's text, "" for an empty one. Agents trim what they keep, and
+// what one of them writes behind it is not the model's.
 func textKey(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
 		text = head

@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// conversation is an agent's request of about size bytes: a system prompt and tools, then a loop of calls and results.
+// conversation is an agent's request of about size bytes: a system prompt and tools, then a loop of
+// calls and results.
 func conversation(d Dialect, size int) []byte {
 	code := "func main() {\n\tfmt.Println(\"hello, world\")\n\tfor i := range 10 {\n\t\twork(i)\n\t}\n}\n"
 	quote := func(s string) string { b, _ := json.Marshal(s); return string(b) }

@@ -57,11 +57,12 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	}
 }
 
-// textSlot is the index of the text among the slots of a chat reply; calls count from zero, and the texts of further choices
-// stand below it.
+// textSlot is the index of the text among the slots of a chat reply; calls count from zero, and the
+// texts of further choices stand below it.
 const textSlot = -1
 
-// other takes a piece of a choice that is not the first. A client may go on with any of them, so it must be known again.
+// other takes a piece of a choice that is not the first. A client may go on with any of them, so it
+// must be known again.
 func (r *ReplyReader) other(b []byte, index int, v span) {
 	if index < 0 || kindAt(b, v) != '{' {
 		return
@@ -150,8 +151,8 @@ func (r *ReplyReader) callDelta(b []byte, v span) {
 	r.namedCall(s, b, custom, "input")
 }
 
-// callSlot finds the call that a piece belongs to. Some servers give no index, some give every call the index 0: then
-// another id says that another call begins.
+// callSlot finds the call that a piece belongs to. Some servers give no index, some give every call
+// the index 0: then another id says that another call begins.
 func (r *ReplyReader) callSlot(index int, id string) *slot {
 	s := r.cur
 	if index >= 0 {

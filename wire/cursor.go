@@ -7,7 +7,8 @@ import (
 	"unicode/utf8"
 )
 
-// The functions here walk bytes that the scanner has proved; on other bytes they would run out of bounds.
+// The functions here walk bytes that the scanner has proved; on other bytes they would run out of
+// bounds.
 
 // members walks the object at offset i: each name (unescaped) and the span of its value.
 func members(b []byte, i int) iter.Seq2[[]byte, span] {
@@ -43,7 +44,8 @@ func elements(b []byte, i int) iter.Seq[span] {
 	}
 }
 
-// member finds a member of the object at v, the last one of that name; an empty span when it is absent or v no object.
+// member finds a member of the object at v, the last one of that name; an empty span when it is
+// absent or v no object.
 func member(b []byte, v span, name string) span {
 	var found span
 	if kindAt(b, v) == '{' {
@@ -56,7 +58,8 @@ func member(b []byte, v span, name string) span {
 	return found
 }
 
-// kindAt is the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for an absent one.
+// kindAt is the first byte of the value: '"', '{', '[', 't', 'f', 'n', a digit or '-'; 0 for an
+// absent one.
 func kindAt(b []byte, v span) byte {
 	if v.empty() {
 		return 0
@@ -124,7 +127,8 @@ func plain(raw []byte) []byte {
 	return appendPlain(make([]byte, 0, len(raw)), raw)
 }
 
-// chars is the unescaped text of the string at v, nil when it is none; most often it is a part of b.
+// chars is the unescaped text of the string at v, nil when it is none; most often it is a part of
+// b.
 func chars(b []byte, v span) []byte {
 	if kindAt(b, v) != '"' {
 		return nil
@@ -135,7 +139,8 @@ func chars(b []byte, v span) []byte {
 // text is chars as a string.
 func text(b []byte, v span) string { return string(chars(b, v)) }
 
-// appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes that are no UTF-8 stay.
+// appendPlain appends the unescaped raw to dst. A surrogate without its half becomes U+FFFD; bytes
+// that are no UTF-8 stay.
 func appendPlain(dst, raw []byte) []byte {
 	for {
 		n := bytes.IndexByte(raw, '\\')
@@ -180,8 +185,8 @@ func unescaped(c byte) byte {
 	return c
 }
 
-// appendEscaped appends s as the inside of a string literal, with no more escapes than JSON wants: no HTML escapes, and
-// bytes that are no UTF-8 stay as they are.
+// appendEscaped appends s as the inside of a string literal, with no more escapes than JSON wants:
+// no HTML escapes, and bytes that are no UTF-8 stay as they are.
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0

@@ -13,7 +13,8 @@ const (
 	Messages                 // .../messages
 )
 
-// DialectOf tells which API a POST to path speaks: by the ending /chat/completions, /responses, /messages.
+// DialectOf tells which API a POST to path speaks: by the ending /chat/completions, /responses,
+// /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):
@@ -63,9 +64,9 @@ func (d Dialect) partType() string {
 // Role says who an item of the list speaks for.
 type Role uint8
 
-// The roles, folded over the dialects: "developer" is RoleSystem; what the model made (reasoning, calls, references to
-// its items) is RoleAssistant; a Messages user message is RoleTool when it holds nothing but tool results, RoleUser with
-// Results when it holds more.
+// The roles, folded over the dialects: "developer" is RoleSystem; what the model made (reasoning,
+// calls, references to its items) is RoleAssistant; a Messages user message is RoleTool when it
+// holds nothing but tool results, RoleUser with Results when it holds more.
 const (
 	RoleOther Role = iota
 	RoleSystem

@@ -11,8 +11,9 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection, up to limit bytes of plain text. The error
-// wraps an *Uninspected: "size" when there is more than limit, "encoding" when it cannot be read.
+// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection, up to limit bytes of
+// plain text. The error wraps an *Uninspected: "size" when there is more than limit, "encoding"
+// when it cannot be read.
 func Decode(encoding string, body []byte, limit int) ([]byte, error) {
 	plain, err := decoder(strings.ToLower(strings.TrimSpace(encoding)), body)
 	if err != nil {

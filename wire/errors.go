@@ -5,9 +5,10 @@ import (
 	"strings"
 )
 
-// Uninspected is the error of Parse and Decode: the body is forwarded as it came and precept_uninspected_total{reason}
-// counts it. Reasons: "size", "items" (more list items, parts, calls, tools and keys than the caller allows), "depth",
-// "invalid_json", "no_list", "duplicate_key", "list_type", "encoding".
+// Uninspected is the error of Parse and Decode: the body is forwarded as it came and
+// precept_uninspected_total{reason} counts it. Reasons: "size", "items" (more list items, parts,
+// calls, tools and keys than the caller allows), "depth", "invalid_json", "no_list",
+// "duplicate_key", "list_type", "encoding".
 type Uninspected struct{ Reason string }
 
 func (u *Uninspected) Error() string { return "uninspected: " + u.Reason }
@@ -24,8 +25,8 @@ const (
 	reasonEncoding  = "encoding"
 )
 
-// ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the OpenAI shape is the status'
-// name in snake case (service_unavailable).
+// ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the
+// OpenAI shape is the status' name in snake case (service_unavailable).
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {

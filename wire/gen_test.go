@@ -7,7 +7,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// gen draws request bodies as clients could write them: any dialect, any white space, members in any order.
+// gen draws request bodies as clients could write them: any dialect, any white space, members in
+// any order.
 type gen struct{ *rapid.T }
 
 func (g gen) space() string {

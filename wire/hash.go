@@ -18,8 +18,9 @@ func hashWords(list []string) uint64 {
 	return d.Sum64()
 }
 
-// systemHash is over the raw texts of the system prompt and of the leading system items. Raw, because one client always
-// writes a text with the same escapes, and unescaping 30 KB on every turn would cost more than the whole scan.
+// systemHash is over the raw texts of the system prompt and of the leading system items. Raw,
+// because one client always writes a text with the same escapes, and unescaping 30 KB on every turn
+// would cost more than the whole scan.
 func (r *Request) systemHash(system span) uint64 {
 	var d xxhash.Digest
 	d.Reset()
@@ -29,7 +30,8 @@ func (r *Request) systemHash(system span) uint64 {
 			if p.kind != textPart {
 				continue
 			}
-			// Claude's first system block counts versions and changes between requests of one session.
+			// Claude's first system block counts versions and changes between requests of one
+			// session.
 			if raw := p.text.inner().of(b); !bytes.HasPrefix(raw, []byte("x-anthropic-billing-header")) {
 				_, _ = d.Write(raw)
 				_, _ = d.Write([]byte{0})
@@ -47,9 +49,9 @@ func (r *Request) systemHash(system span) uint64 {
 }
 
 // Hash is the canonical content hash of item i. It does not see cache_control, id, status, refusal,
-// internal_chat_message_metadata_passthrough and keys that start with "__", nor the order of keys; a string equals the
-// one text part; reminder and environment blocks and precept's own are not in it; of an assistant message with calls
-// only the calls are. Stable across processes.
+// internal_chat_message_metadata_passthrough and keys that start with "__", nor the order of keys;
+// a string equals the one text part; reminder and environment blocks and precept's own are not in
+// it; of an assistant message with calls only the calls are. Stable across processes.
 func (r *Request) Hash(i int) uint64 {
 	if r.hashes == nil {
 		r.hashes, r.hashed = make([]uint64, len(r.list)), make([]bool, len(r.list))
@@ -134,8 +136,8 @@ func hashValue(b []byte, v span) uint64 {
 	return sum
 }
 
-// hashAt hashes the value at i and says where it ends, in one pass: a walk over each level of its own would read the
-// innermost bytes as often as they are nested.
+// hashAt hashes the value at i and says where it ends, in one pass: a walk over each level of its
+// own would read the innermost bytes as often as they are nested.
 func hashAt(b []byte, i int) (sum uint64, end int) {
 	switch b[i] {
 	case '{':

@@ -6,7 +6,8 @@ import (
 	"testing"
 )
 
-// What a reader holds is what it keeps, whatever goes by; let go of, it still sees how the reply ends.
+// What a reader holds is what it keeps, whatever goes by; let go of, it still sees how the reply
+// ends.
 func TestHeldAndDropped(t *testing.T) {
 	event := func(piece string) string {
 		return fmt.Sprintf("data: {\"id\":\"chatcmpl-1\",\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", piece)

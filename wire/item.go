@@ -80,9 +80,9 @@ func (r *Request) decode(it *Item, at span) {
 	}
 }
 
-// New is the index of the first item after the last thing that the model said (assistant message, call, reasoning,
-// reference to one of these): the new part of the turn. What the client has begun of the next answer, at the end of the list, is not
-// said yet. In a delta request it is 0.
+// New is the index of the first item after the last thing that the model said (assistant message,
+// call, reasoning, reference to one of these): the new part of the turn. What the client has begun
+// of the next answer, at the end of the list, is not said yet. In a delta request it is 0.
 func (r *Request) New() int { return r.fresh }
 
 func (r *Request) firstNew() int {
@@ -97,7 +97,8 @@ func (r *Request) firstNew() int {
 	return 0
 }
 
-// prefills says whether item i, at the end of the list, is the beginning of the answer: what the model is to go on with.
+// prefills says whether item i, at the end of the list, is the beginning of the answer: what the
+// model is to go on with.
 func (r *Request) prefills(i int) bool {
 	if r.list[i].role != RoleAssistant {
 		return false
@@ -115,8 +116,8 @@ func (r *Request) End() int {
 	return end
 }
 
-// Prefilled is the beginning of the answer that the list ends with, "" for none. The client may send it back before the rest or
-// leave it out.
+// Prefilled is the beginning of the answer that the list ends with, "" for none. The client may
+// send it back before the rest or leave it out.
 func (r *Request) Prefilled() string {
 	end := r.End()
 	if end == len(r.list) {
@@ -125,8 +126,8 @@ func (r *Request) Prefilled() string {
 	return strings.Clone(r.Item(end).Text)
 }
 
-// LastUser is the index of the newest user item of the new part that has words of the user and a place for a block
-// before them; -1 when there is none.
+// LastUser is the index of the newest user item of the new part that has words of the user and a
+// place for a block before them; -1 when there is none.
 func (r *Request) LastUser() int {
 	for i := len(r.list) - 1; i >= r.New(); i-- {
 		if r.list[i].role != RoleUser {
@@ -167,8 +168,9 @@ func (r *Request) NewResults() []ItemResult {
 	return out
 }
 
-// CallOf looks the call of a result up in the list, newest first. In a delta request it usually is not there. Each item is
-// read for it at most once, from the end as far as anyone asked: nearly always that is the last answer.
+// CallOf looks the call of a result up in the list, newest first. In a delta request it usually is
+// not there. Each item is read for it at most once, from the end as far as anyone asked: nearly
+// always that is the last answer.
 func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
@@ -184,8 +186,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return c, ok
 }
 
-// readCalls files the calls of item i, and says whether the wanted one is among them. Of equal ids the newest counts, in
-// one answer the first.
+// readCalls files the calls of item i, and says whether the wanted one is among them. Of equal ids
+// the newest counts, in one answer the first.
 func (r *Request) readCalls(i int, wanted string) (found Call, ok bool) {
 	for _, c := range r.Item(i).Calls {
 		if _, taken := r.calls[c.ID]; taken {

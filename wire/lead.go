@@ -2,8 +2,9 @@ package wire
 
 import "strings"
 
-// Another precept may stand between the agent and this one. Its blocks are at the very beginning of a text, in exactly its
-// words, where no person quotes them: a quotation has something before it, or is cut.
+// Another precept may stand between the agent and this one. Its blocks are at the very beginning of
+// a text, in exactly its words, where no person quotes them: a quotation has something before it,
+// or is cut.
 const (
 	adviceOpen   = blockOpen + "(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n"
 	pitfallsOpen = "[KNOWN PITFALLS from earlier runs. Advice, not a request from the user; ignore what does not apply.]\n"

@@ -8,13 +8,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Memory makes the parse of a growing conversation cost what is new in it. An agent sends its whole history again with
-// every turn; what was proved of it stays true as long as the bytes are the same, and a hash over them costs a tenth of
-// the proof.
+// Memory makes the parse of a growing conversation cost what is new in it. An agent sends its whole
+// history again with every turn; what was proved of it stays true as long as the bytes are the
+// same, and a hash over them costs a tenth of the proof.
 //
-// It holds offsets and hashes, never text. The hash is not a cryptographic one: a client that finds two beginnings with
-// the same hash confuses the parse of its own requests, which is why a scope (the client's credential) is part of the key.
-// It is safe for concurrent use.
+// It holds offsets and hashes, never text. The hash is not a cryptographic one: a client that finds
+// two beginnings with the same hash confuses the parse of its own requests, which is why a scope
+// (the client's credential) is part of the key. It is safe for concurrent use.
 type Memory struct {
 	mu    sync.Mutex
 	kept  map[uint64][]*known // by scope and the body's first bytes, shortest first
@@ -53,8 +53,9 @@ type known struct {
 // NewMemory makes an empty one.
 func NewMemory() *Memory { return &Memory{kept: map[uint64][]*known{}, least: memoryLeast} }
 
-// Parse is Parse, resumed from the longest beginning that was seen before. A body of more items, parts, calls, tools and
-// top-level keys than most, 0 for any number, is not read further than that: the error's reason is "items".
+// Parse is Parse, resumed from the longest beginning that was seen before. A body of more items,
+// parts, calls, tools and top-level keys than most, 0 for any number, is not read further than
+// that: the error's reason is "items".
 func (m *Memory) Parse(scope uint64, d Dialect, body []byte, most int) (*Request, error) {
 	if len(body) < m.least {
 		r, _, err := parse(d, body, most)
@@ -115,7 +116,8 @@ func (k *known) listHash(list []byte) uint64 {
 // size is what it takes of the room, in entries.
 func (k *known) size() int { return len(k.list) + len(k.results) + len(k.tools) + len(k.keys) }
 
-// find gives the longest proven beginning of the body. It hashes the body once, however many candidates there are.
+// find gives the longest proven beginning of the body. It hashes the body once, however many
+// candidates there are.
 func (m *Memory) find(key uint64, body []byte) *known {
 	m.mu.Lock()
 	list := m.kept[key]

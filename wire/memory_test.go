@@ -39,7 +39,8 @@ func same(t interface {
 	}
 }
 
-// A conversation that grows, forks, is cut, or whose other members change is parsed as if nothing were remembered.
+// A conversation that grows, forks, is cut, or whose other members change is parsed as if nothing
+// were remembered.
 func TestMemoryIsParse(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")

@@ -78,7 +78,8 @@ func errorMark(kind byte) int8 {
 	return 0
 }
 
-// messagesPlace finds where text goes in message i: block < 0 the user's words, else that tool_result block.
+// messagesPlace finds where text goes in message i: block < 0 the user's words, else that
+// tool_result block.
 func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
 	if role := r.list[i].role; role != RoleUser && role != RoleTool {
 		return place{}, false
@@ -97,7 +98,8 @@ func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
 	return blockPlace(b, parts[block].at)
 }
 
-// blockPlace is the place at the top of a tool_result's content; one that has none gets a member of its own.
+// blockPlace is the place at the top of a tool_result's content; one that has none gets a member of
+// its own.
 func blockPlace(b []byte, at span) (place, bool) {
 	own := place{at: at.start + 1, form: newMember, head: newContent, tail: `",`}
 	if own.taken = bytes.HasPrefix(b[own.at:], []byte(newContent)); own.taken {

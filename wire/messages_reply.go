@@ -76,7 +76,8 @@ func (r *ReplyReader) wholeMessage(b []byte, v span) {
 	}
 }
 
-// block takes a block of the content as it begins; in a whole message that is all of it. Thinking is not kept.
+// block takes a block of the content as it begins; in a whole message that is all of it. Thinking
+// is not kept.
 func (r *ReplyReader) block(b []byte, v span, index int) {
 	switch p := partAt(b, v); p.kind {
 	case textPart:

@@ -5,8 +5,9 @@ import (
 	"slices"
 )
 
-// mold is the form of an event that did nothing but add a piece of text. Streams consist of such events, hundreds of
-// them equal but for the piece: one that fits the mold of the last one is proved and read by comparing.
+// mold is the form of an event that did nothing but add a piece of text. Streams consist of such
+// events, hundreds of them equal but for the piece: one that fits the mold of the last one is
+// proved and read by comparing.
 type mold struct {
 	name, before, behind []byte
 	slot                 *slot
@@ -15,7 +16,8 @@ type mold struct {
 	set                  bool
 }
 
-// textRoom is where the text of a stream begins to grow: doubling from a few bytes would copy it with nearly every event.
+// textRoom is where the text of a stream begins to grow: doubling from a few bytes would copy it
+// with nearly every event.
 const textRoom = 1 << 10
 
 // take makes the mold of the event that was just read, when it is of that kind.
@@ -29,7 +31,8 @@ func (m *mold) take(name, data []byte) {
 	m.behind = append(m.behind[:0], data[m.at.end-1:]...)
 }
 
-// cast reads an event that fits the mold. What stands around the piece is what it was before, so its effect is there.
+// cast reads an event that fits the mold. What stands around the piece is what it was before, so
+// its effect is there.
 func (r *ReplyReader) cast(name, data []byte) bool {
 	m := &r.mold
 	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
@@ -43,8 +46,9 @@ func (r *ReplyReader) cast(name, data []byte) bool {
 	return true
 }
 
-// casts takes the events at the start of p that fit the mold, as a server of chat completions sends them one behind the other,
-// and returns how many bytes they are. p begins where an event does, or its data behind its name.
+// casts takes the events at the start of p that fit the mold, as a server of chat completions sends
+// them one behind the other, and returns how many bytes they are. p begins where an event does, or
+// its data behind its name.
 func (r *ReplyReader) casts(p []byte) (done int) {
 	const field = "data: "
 	for m := &r.mold; m.set && !r.ended && bytes.Equal(r.sse.name, m.name); {

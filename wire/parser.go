@@ -1,7 +1,8 @@
 package wire
 
-// parser is the scanner that also remembers where things stand. It proves the body and locates the list's items, their
-// roles and the ids of their tool results in one pass; a second pass over 256 KB would cost as much as the first.
+// parser is the scanner that also remembers where things stand. It proves the body and locates the
+// list's items, their roles and the ids of their tool results in one pass; a second pass over 256
+// KB would cost as much as the first.
 type parser struct {
 	scanner
 	dialect Dialect
@@ -39,8 +40,8 @@ func (p *parser) body() int {
 	return p.members(p.open(i, '}', 1))
 }
 
-// counts takes one more item, part, call, tool or key, and says whether there is room for it. The other side chooses how
-// many there are, and each costs more than its bytes.
+// counts takes one more item, part, call, tool or key, and says whether there is room for it. The
+// other side chooses how many there are, and each costs more than its bytes.
 func (p *parser) counts() bool {
 	p.count++
 	p.over = p.over || p.most > 0 && p.count > p.most
@@ -102,8 +103,8 @@ func (p *parser) note(name []byte, v span) {
 	}
 }
 
-// toolList scans the tools at i and notes their names: {name}, {function:{name}}, {custom:{name}}, those inside a
-// namespace; a tool without a name goes by its type.
+// toolList scans the tools at i and notes their names: {name}, {function:{name}}, {custom:{name}},
+// those inside a namespace; a tool without a name goes by its type.
 func (p *parser) toolList(i, depth int) int {
 	i, more := p.open(i, ']', depth)
 	for more {

@@ -26,7 +26,8 @@ func (p *parser) listItems(i int, more bool) int {
 	return i
 }
 
-// counted is value for a member of an item or of a block: the elements of an array there are parts or calls.
+// counted is value for a member of an item or of a block: the elements of an array there are parts
+// or calls.
 func (p *parser) counted(i, depth int) int {
 	if i >= len(p.b) || p.b[i] != '[' {
 		return p.value(i, depth)

@@ -6,8 +6,8 @@ import (
 	"unicode/utf8"
 )
 
-// ReplyReader takes the bytes of a response as they come, cut anywhere, and assembles a Reply. It never fails: what it
-// does not understand it skips. One goroutine at a time may use it.
+// ReplyReader takes the bytes of a response as they come, cut anywhere, and assembles a Reply. It
+// never fails: what it does not understand it skips. One goroutine at a time may use it.
 type ReplyReader struct {
 	dialect Dialect
 	limit   int
@@ -43,8 +43,9 @@ type slot struct {
 	text     []byte // the text, or the call's arguments
 }
 
-// NewReplyReader reads a response of that dialect; limit bounds what is kept in bytes, never what is read. Whether it
-// is a stream or one JSON body shows in its first byte: the content type is wrong too often to be believed.
+// NewReplyReader reads a response of that dialect; limit bounds what is kept in bytes, never what
+// is read. Whether it is a stream or one JSON body shows in its first byte: the content type is
+// wrong too often to be believed.
 func NewReplyReader(d Dialect, contentType string, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, limit: max(limit, 0)}
 	r.sse.max = r.limit + smallEvent // an event is more than the text it carries
@@ -93,7 +94,8 @@ func (r *ReplyReader) body(p []byte) {
 	r.json = append(r.json, p...)
 }
 
-// Ended says that the regular end has been seen, maybe before the connection ends ([DONE], message_stop, response.completed).
+// Ended says that the regular end has been seen, maybe before the connection ends ([DONE],
+// message_stop, response.completed).
 func (r *ReplyReader) Ended() bool { return r.ended }
 
 // Held is how many bytes of memory the reader has taken for what it keeps.
@@ -262,7 +264,8 @@ func (r *ReplyReader) set(s *slot, t string) {
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 
-// cutOff counts what text has more than before, and cuts it where the limit ends, between two characters.
+// cutOff counts what text has more than before, and cuts it where the limit ends, between two
+// characters.
 func (r *ReplyReader) cutOff(text []byte, before int) []byte {
 	if room := r.limit - r.kept; len(text)-before > room {
 		r.rep.Cut = true

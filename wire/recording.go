@@ -6,7 +6,8 @@ import (
 	"fmt"
 )
 
-// Recording is a conversation as somebody wrote it down: an object with messages or input, of any dialect.
+// Recording is a conversation as somebody wrote it down: an object with messages or input, of any
+// dialect.
 type Recording struct {
 	Source, ID []byte   // the JSON of these members, nil where absent
 	Request    *Request // its list, as the last request of the conversation
@@ -15,8 +16,8 @@ type Recording struct {
 // ErrNoRecording says of JSON that it is no object with messages or input.
 var ErrNoRecording = errors.New("it is no object with messages or input")
 
-// ReadRecording reads one recording. The error wraps ErrNoRecording, or an *Uninspected. It keeps no reference to raw, except
-// by Source and ID.
+// ReadRecording reads one recording. The error wraps ErrNoRecording, or an *Uninspected. It keeps
+// no reference to raw, except by Source and ID.
 func ReadRecording(raw []byte) (Recording, error) {
 	var rec Recording
 	s := scanner{b: raw}
@@ -62,7 +63,8 @@ func ReadRecording(raw []byte) (Recording, error) {
 	return rec, nil
 }
 
-// recordedDialect tells by the types of a list called messages, or of the parts in it, which dialect it is.
+// recordedDialect tells by the types of a list called messages, or of the parts in it, which
+// dialect it is.
 func recordedDialect(b []byte, list span) Dialect {
 	raw := list.of(b)
 	if b[list.start] != '[' || !bytes.Contains(raw, []byte(`"tool_use"`)) && !bytes.Contains(raw, []byte(`"tool_result"`)) && !bytes.Contains(raw, []byte(`"function_call`)) && !bytes.Contains(raw, []byte(`\u`)) {
@@ -93,8 +95,8 @@ func recordedDialect(b []byte, list span) Dialect {
 	return d
 }
 
-// typedDialect is the dialect that has items or parts of that type, d where that says nothing. The Messages API goes first:
-// its histories may quote the other.
+// typedDialect is the dialect that has items or parts of that type, d where that says nothing. The
+// Messages API goes first: its histories may quote the other.
 func typedDialect(d Dialect, kind []byte) Dialect {
 	switch string(kind) {
 	case "tool_result", "tool_use":

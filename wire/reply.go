@@ -2,8 +2,9 @@ package wire
 
 import "strconv"
 
-// Usage is what the provider says the turn cost, in tokens; -1 where it does not say. Input counts the cached tokens, too,
-// in every dialect: the Messages API gives them apart, and here they are added.
+// Usage is what the provider says the turn cost, in tokens; -1 where it does not say. Input counts
+// the cached tokens, too, in every dialect: the Messages API gives them apart, and here they are
+// added.
 type Usage struct{ Input, Cached, Output int }
 
 // Reply is what was read of a response.
@@ -67,8 +68,9 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
-// EchoReply lists the keys by which this reply will be recognised in a later request (see Request.Echo), plus "r:"+reply id. begun is
-// what the client had begun of it (Request.Prefilled): it comes back with that or without.
+// EchoReply lists the keys by which this reply will be recognised in a later request (see
+// Request.Echo), plus "r:"+reply id. begun is what the client had begun of it (Request.Prefilled):
+// it comes back with that or without.
 func EchoReply(rep *Reply, begun string) []string {
 	var keys []string
 	for n := range rep.Calls {

@@ -113,7 +113,8 @@ func TestHugeLine(t *testing.T) {
 	}
 }
 
-// The last event of a response repeats all of it: too long to keep, its name still says that it is the end.
+// The last event of a response repeats all of it: too long to keep, its name still says that it is
+// the end.
 func TestHugeLastEvent(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
 	r := NewReplyReader(Responses, "text/event-stream", 1000)

@@ -19,8 +19,9 @@ type Hints struct {
 	Conversation    string // conversation, string or {id}
 }
 
-// Request is what was found in a request body. It refers to Body and is valid as long as Body is not reused. One
-// goroutine at a time may use it: items and hashes are decoded when first asked for, and kept.
+// Request is what was found in a request body. It refers to Body and is valid as long as Body is
+// not reused. One goroutine at a time may use it: items and hashes are decoded when first asked
+// for, and kept.
 type Request struct {
 	Dialect Dialect
 	Body    []byte
@@ -32,8 +33,9 @@ type Request struct {
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
 	Tools   []string // names of the tools, sorted; namespace tools flattened
 
-	// SystemHash is over the texts of instructions/system and of the leading system items. ToolsHash is over the sorted
-	// names. ListHash is xxhash64 over the raw bytes of the list: equal for a retry, stable across processes.
+	// SystemHash is over the texts of instructions/system and of the leading system items.
+	// ToolsHash is over the sorted names. ListHash is xxhash64 over the raw bytes of the list:
+	// equal for a retry, stable across processes.
 	SystemHash, ToolsHash, ListHash uint64
 
 	top     int  // the offset of the first top-level member
@@ -65,20 +67,22 @@ type resultAt struct {
 	call        uint64 // hash of the call's id
 }
 
-// fewKeys is how many top-level keys are compared with each other: real requests have fewer, and a table would cost more.
+// fewKeys is how many top-level keys are compared with each other: real requests have fewer, and a
+// table would cost more.
 const fewKeys = 48
 
 // maxBody is the longest body whose offsets fit.
 const maxBody = math.MaxInt32
 
-// Parse locates the list and what else precept needs. It copies nothing of the body but short strings. The error is an
-// *Uninspected.
+// Parse locates the list and what else precept needs. It copies nothing of the body but short
+// strings. The error is an *Uninspected.
 func Parse(d Dialect, body []byte) (*Request, error) {
 	r, _, err := parse(d, body, 0)
 	return r, err
 }
 
-// request makes the request of a body whose scan ended at end; known is what it was resumed from, nil for nothing.
+// request makes the request of a body whose scan ended at end; known is what it was resumed from,
+// nil for nothing.
 func (p *parser) request(end int, known *known) (*Request, error) {
 	body := p.b
 	switch {
@@ -112,8 +116,8 @@ func (p *parser) listFits() bool {
 	return false
 }
 
-// repeated says whether two top-level keys are the same. Readers differ in which of the two they take, some of them
-// fold the case, and a key may be spelled with escapes.
+// repeated says whether two top-level keys are the same. Readers differ in which of the two they
+// take, some of them fold the case, and a key may be spelled with escapes.
 func (p *parser) repeated() bool {
 	if len(p.keys) > fewKeys {
 		return p.repeatedOfMany()
@@ -204,7 +208,8 @@ func (r *Request) hints(at *places) Hints {
 	return h
 }
 
-// userSession finds the session in a metadata.user_id: a JSON object in a string, or user_<..>_session_<id>.
+// userSession finds the session in a metadata.user_id: a JSON object in a string, or
+// user_<..>_session_<id>.
 func userSession(id string) string {
 	if strings.HasPrefix(id, "{") {
 		if b := []byte(id); valid(b) {

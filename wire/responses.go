@@ -1,9 +1,10 @@
 package wire
 
-// Responses: instructions and input, a string or items of {type, ...}; a message may leave its type out.
+// Responses: instructions and input, a string or items of {type, ...}; a message may leave its type
+// out.
 
-// itemRole folds the item types: what the model made is RoleAssistant, what a tool gave back is RoleTool. A type that is
-// not known here is RoleOther and never touched.
+// itemRole folds the item types: what the model made is RoleAssistant, what a tool gave back is
+// RoleTool. A type that is not known here is RoleOther and never touched.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":
@@ -19,8 +20,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// openOutput says whether text can be put into the output of an item of this type: the other outputs are structures
-// that a person or a screen made.
+// openOutput says whether text can be put into the output of an item of this type: the other
+// outputs are structures that a person or a screen made.
 func openOutput(kind string) bool {
 	return kind == "function_call_output" || kind == "custom_tool_call_output"
 }
@@ -113,8 +114,8 @@ func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
-// outputText is the text of a tool's output: a string, text parts, or else (what a shell of the provider's gave back) the
-// JSON as it stands.
+// outputText is the text of a tool's output: a string, text parts, or else (what a shell of the
+// provider's gave back) the JSON as it stands.
 func outputText(b []byte, kind string, v span) string {
 	switch k := kindAt(b, v); {
 	case k == 0 || k == 'n':

@@ -88,7 +88,8 @@ func (r *ReplyReader) setArgs(b []byte, index int, v span) {
 	}
 }
 
-// wholeResponse reads the response object. A status says that nothing comes after it; the object's own one is better.
+// wholeResponse reads the response object. A status says that nothing comes after it; the object's
+// own one is better.
 func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return

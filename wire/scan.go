@@ -1,7 +1,8 @@
 package wire
 
-// maxDepth is how deep a body may nest. The scanner below calls itself once a level, so this bounds the stack, too:
-// a validator without a bound overflows on 8 MB of "[", and Go cannot recover from that.
+// maxDepth is how deep a body may nest. The scanner below calls itself once a level, so this bounds
+// the stack, too: a validator without a bound overflows on 8 MB of "[", and Go cannot recover from
+// that.
 const maxDepth = 256
 
 // bad is the end of a value that is not one.
@@ -16,7 +17,8 @@ func (s span) empty() bool        { return s.end == 0 }
 // inner is the text between the quotes of a string literal.
 func (s span) inner() span { return span{s.start + 1, s.end - 1} }
 
-// scanner proves in one pass that b is JSON, as strictly as encoding/json does, and says where values end.
+// scanner proves in one pass that b is JSON, as strictly as encoding/json does, and says where
+// values end.
 type scanner struct {
 	b    []byte
 	deep bool // stopped because of maxDepth
@@ -61,7 +63,8 @@ func (s *scanner) array(i, depth int) int {
 	return i
 }
 
-// open steps over the bracket at i; more says that a first element or key must follow at the offset.
+// open steps over the bracket at i; more says that a first element or key must follow at the
+// offset.
 func (s *scanner) open(i int, closing byte, depth int) (at int, more bool) {
 	if depth > maxDepth {
 		s.deep = true

@@ -7,7 +7,8 @@ import (
 	"sort"
 )
 
-// Edit puts Text at one anchor: before the user's own words, or at the top of that tool result's content.
+// Edit puts Text at one anchor: before the user's own words, or at the top of that tool result's
+// content.
 type Edit struct {
 	Item  int // index in the list, or System
 	Block int // messages: index of the tool_result block in content (elsewhere 0: the result); -1: the user's words
@@ -111,7 +112,8 @@ type group struct {
 	texts       []string
 }
 
-// grouped collects the edits by place, each place's texts in the order given; empty texts are dropped.
+// grouped collects the edits by place, each place's texts in the order given; empty texts are
+// dropped.
 func grouped(edits []Edit) []group {
 	var groups []group
 	for _, e := range edits {
@@ -128,8 +130,9 @@ func grouped(edits []Edit) []group {
 	return groups
 }
 
-// Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one place stand in the order given. When an edit has
-// no place, dst comes back as it was, with an error. The original comes back with Strip.
+// Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one
+// place stand in the order given. When an edit has no place, dst comes back as it was, with an
+// error. The original comes back with Strip.
 func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	groups := grouped(edits)
 	type spot struct {
@@ -190,7 +193,8 @@ func appendAll(dst []byte, texts []string) []byte {
 // Strip takes the texts that these edits put into a body out again: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
 	groups := grouped(edits)
-	// A system message that was made counts as an item. Without it the indices of the others are right again.
+	// A system message that was made counts as an item. Without it the indices of the others are
+	// right again.
 	if i := slices.IndexFunc(groups, func(g group) bool { return g.item == System }); i >= 0 {
 		rest, err := strip(d, body, groups[i:i+1])
 		if err != nil {
@@ -226,8 +230,9 @@ func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
 	return append(out, body[from:]...), nil
 }
 
-// inserted finds the bytes that a group of edits put into the body. The words may have been looked for in vain when the
-// text was put in, and the text itself may read like words: then it stands before the last text part.
+// inserted finds the bytes that a group of edits put into the body. The words may have been looked
+// for in vain when the text was put in, and the text itself may read like words: then it stands
+// before the last text part.
 func (r *Request) inserted(g group) (span, bool) {
 	for _, last := range []bool{false, true} {
 		p, ok := r.placeOf(g.item, g.block, last)

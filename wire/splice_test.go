@@ -229,7 +229,8 @@ func TestStripUndoesSplice(t *testing.T) {
 	})
 }
 
-// An agent re-sends its history without our blocks; what the upstream sees has them. Both must be the same items.
+// An agent re-sends its history without our blocks; what the upstream sees has them. Both must be
+// the same items.
 func TestBlocksDoNotCountInTheHash(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := gen{t}

@@ -2,8 +2,9 @@ package wire
 
 import "bytes"
 
-// sseReader cuts a stream of server-sent events into events, wherever the bytes themselves are cut. Lines end with LF, CR
-// or CRLF. An event longer than max is not kept, but its name and its end are seen.
+// sseReader cuts a stream of server-sent events into events, wherever the bytes themselves are cut.
+// Lines end with LF, CR or CRLF. An event longer than max is not kept, but its name and its end are
+// seen.
 type sseReader struct {
 	max   int
 	event func(name, data []byte, lost bool)
@@ -18,7 +19,8 @@ type sseReader struct {
 	afterCR bool
 }
 
-// keptBuffer is how much of a buffer is kept from event to event: a thousand streams stand open at once.
+// keptBuffer is how much of a buffer is kept from event to event: a thousand streams stand open at
+// once.
 const keptBuffer = 16 << 10
 
 func (s *sseReader) write(p []byte) {

@@ -5,10 +5,11 @@ import (
 	"math/bits"
 )
 
-// Strings are nine tenths of a body. Here their end is found and their text proved: no control characters, no escape that
-// JSON does not know. Short ones go by words of eight bytes. Long ones go by blocks of 64, where quotes and backslashes
-// become bits: source code sent as JSON has an escape every ten bytes, and a branch for each of them would be guessed
-// wrong by the processor half the time (16 ns each, measured; by bits it is 3).
+// Strings are nine tenths of a body. Here their end is found and their text proved: no control
+// characters, no escape that JSON does not know. Short ones go by words of eight bytes. Long ones
+// go by blocks of 64, where quotes and backslashes become bits: source code sent as JSON has an
+// escape every ten bytes, and a branch for each of them would be guessed wrong by the processor
+// half the time (16 ns each, measured; by bits it is 3).
 
 // A byte of a word, for eight comparisons at once.
 const (
@@ -20,8 +21,8 @@ const (
 	blanks = ' ' * ones
 )
 
-// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control. The lowest mark is
-// exact; higher ones may be wrong, by the borrow.
+// special marks the bytes of w that end a run of plain text in a string: quote, backslash, control.
+// The lowest mark is exact; higher ones may be wrong, by the borrow.
 func special(w uint64) uint64 {
 	q, s := w^quotes, w^slants
 	return ((q-ones)&^q | (s-ones)&^s | (w-blanks)&^w) & highs
@@ -56,8 +57,8 @@ func stringEnd(b []byte, i int) int {
 // blockBits is 64 bytes of a string with one bit for each.
 type blockBits struct{ quote, slant, control uint64 }
 
-// bitsOf makes the bits; plain says that there are none. Written out word by word: shifts by constants are what makes it
-// fast.
+// bitsOf makes the bits; plain says that there are none. Written out word by word: shifts by
+// constants are what makes it fast.
 func bitsOf(p *[64]byte) (m blockBits, plain bool) {
 	w0, w1 := binary.LittleEndian.Uint64(p[0:]), binary.LittleEndian.Uint64(p[8:])
 	w2, w3 := binary.LittleEndian.Uint64(p[16:]), binary.LittleEndian.Uint64(p[24:])
@@ -114,8 +115,9 @@ func longEnd(b []byte, i int) int {
 	return shortEnd(b, i)
 }
 
-// escapedBits says which bytes of a block are escaped: those behind an odd run of backslashes. The subtraction carries
-// through each run at once (Langdale and Lemire, Parsing Gigabytes of JSON per Second, section 3.1.1).
+// escapedBits says which bytes of a block are escaped: those behind an odd run of backslashes. The
+// subtraction carries through each run at once (Langdale and Lemire, Parsing Gigabytes of JSON per
+// Second, section 3.1.1).
 func escapedBits(slant, carry uint64) (escaped, next uint64) {
 	const odd = 0xaaaaaaaaaaaaaaaa
 	slant &^= carry
@@ -152,13 +154,15 @@ func shortEnd(b []byte, i int) int {
 	return bad
 }
 
-// The letters that make an escape of two bytes, as bits: of the bytes below 64, and of those from 64.
+// The letters that make an escape of two bytes, as bits: of the bytes below 64, and of those from
+// 64.
 const (
 	escapeLow  = 1<<'"' | 1<<'/'
 	escapeHigh = 1<<('\\'-64) | 1<<('b'-64) | 1<<('f'-64) | 1<<('n'-64) | 1<<('r'-64) | 1<<('t'-64)
 )
 
-// shortEscape says whether a backslash and c are an escape. No switch: its jump would be guessed wrong.
+// shortEscape says whether a backslash and c are an escape. No switch: its jump would be guessed
+// wrong.
 func shortEscape(c byte) bool {
 	return (uint64(escapeLow)>>c|uint64(escapeHigh)>>(c-64))&1 != 0
 }

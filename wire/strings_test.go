@@ -9,8 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Strings long enough for the blocks, made of what makes blocks difficult: runs of backslashes over their borders,
-// escapes that end in the next one, quotes and controls before and behind the end.
+// Strings long enough for the blocks, made of what makes blocks difficult: runs of backslashes over
+// their borders, escapes that end in the next one, quotes and controls before and behind the end.
 func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",
@@ -41,7 +41,8 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	})
 }
 
-// Every byte at the borders of words and blocks, the telling ones at every offset, alone and escaped.
+// Every byte at the borders of words and blocks, the telling ones at every offset, alone and
+// escaped.
 func TestEveryByteAtEveryOffset(t *testing.T) {
 	for _, before := range []string{"", `\`, `\\`, `\\\`, `\u00`} {
 		for offset := range 70 {

@@ -5,12 +5,13 @@ import (
 	"strings"
 )
 
-// System is the Edit.Item of the system prompt, for those who want text there although it costs the provider's cache: the
-// text goes to its end. Where there is no prompt, one is made.
+// System is the Edit.Item of the system prompt, for those who want text there although it costs the
+// provider's cache: the text goes to its end. Where there is no prompt, one is made.
 const System = -2
 
-// The beginnings of what is made where nothing was. The odd space makes them unmistakable: Strip must tell an added member
-// from an empty one that was there, so what already begins this way is left alone.
+// The beginnings of what is made where nothing was. The odd space makes them unmistakable: Strip
+// must tell an added member from an empty one that was there, so what already begins this way is
+// left alone.
 const (
 	newContent      = `"content" :"`
 	newSystem       = `"system" :"`
@@ -18,7 +19,8 @@ const (
 	newMessage      = `{"role":"system","content" :"`
 )
 
-// SystemText is the system prompt: instructions or system, and the system messages that the list begins with.
+// SystemText is the system prompt: instructions or system, and the system messages that the list
+// begins with.
 func (r *Request) SystemText() string {
 	texts := make([]string, 0, 2)
 	if t := joinText(r.Body, contentParts(r.Body, r.system)); t != "" {

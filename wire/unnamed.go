@@ -7,8 +7,9 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some servers give their calls no ids, and some agents write calls and results as plain text. Such a call is named here by the
-// place of what answers it: the same in every request while the list is only extended. It names nothing outside of its request.
+// Some servers give their calls no ids, and some agents write calls and results as plain text. Such
+// a call is named here by the place of what answers it: the same in every request while the list is
+// only extended. It names nothing outside of its request.
 const unnamedMark = "~"
 
 // unnamed is the name of what item i answers.
@@ -17,7 +18,8 @@ func unnamed(i int) string { return unnamedMark + strconv.Itoa(i) }
 // Unnamed says whether a call's id was made here, because the wire has none.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
-// wireID is the id as it stands on the wire: what is made here depends on the place and is no part of a content's hash.
+// wireID is the id as it stands on the wire: what is made here depends on the place and is no part
+// of a content's hash.
 func wireID(callID string) string {
 	if Unnamed(callID) {
 		return ""
@@ -25,7 +27,8 @@ func wireID(callID string) string {
 	return callID
 }
 
-// nameCalls names the calls of item i that have no id: servers without ids are answered in the order of the calls.
+// nameCalls names the calls of item i that have no id: servers without ids are answered in the
+// order of the calls.
 func nameCalls(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
@@ -40,8 +43,8 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// callKey tells a call by what it asks for: the only thing that a reply without ids has in common with the request behind it.
-// The arguments may come back with other spaces.
+// callKey tells a call by what it asks for: the only thing that a reply without ids has in common
+// with the request behind it. The arguments may come back with other spaces.
 func callKey(c *Call) string {
 	var d xxhash.Digest
 	d.Reset()

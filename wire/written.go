@@ -8,11 +8,13 @@ import (
 	"github.com/cespare/xxhash/v2"
 )
 
-// Some agents speak with their model in plain text: an answer holds the call, and the message behind it, in the user's place, what came of
-// it. A text counts as a result only where it begins in the words of a known agent, and as a call only where such a result answers it, so
-// that a person who pastes a log, and a model that shows a command, are what they are.
+// Some agents speak with their model in plain text: an answer holds the call, and the message
+// behind it, in the user's place, what came of it. A text counts as a result only where it begins
+// in the words of a known agent, and as a call only where such a result answers it, so that a
+// person who pastes a log, and a model that shows a command, are what they are.
 
-// maxApart is how many items may stand between an answer and its result: aider puts its own notes there.
+// maxApart is how many items may stand between an answer and its result: aider puts its own notes
+// there.
 const maxApart = 8
 
 // report is what the text of a user's message tells of a call.
@@ -82,7 +84,8 @@ func actionReport(s string) (report, bool) {
 	return report{}, false
 }
 
-// ranReport reads what aider tells of a command: a test that it ran, or one that the person let it run.
+// ranReport reads what aider tells of a command: a test that it ran, or one that the person let it
+// run.
 func ranReport(s string) (report, bool) {
 	command, output, ok := strings.Cut(s[len(ranHead):], ranTail)
 	if !ok || strings.Contains(command, "\n\n") {
@@ -98,7 +101,8 @@ func withoutRules(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// noted says whether an agent tells its model what it did, in the user's place: nobody asked for it and no call brought it.
+// noted says whether an agent tells its model what it did, in the user's place: nobody asked for it
+// and no call brought it.
 func noted(s string) bool {
 	switch {
 	case s == "" || s[0] != 'I' && s[0] != 'F' && s[0] != 'H':
@@ -155,8 +159,8 @@ func actionCall(text string) (Call, bool) {
 	return Call{}, false
 }
 
-// listedCall reads what smolagents writes of its calls, as Python prints them. Of several it is the first one's name and everything
-// that they ask for.
+// listedCall reads what smolagents writes of its calls, as Python prints them. Of several it is the
+// first one's name and everything that they ask for.
 func listedCall(list string) (Call, bool) {
 	var c Call
 	for range 16 {
@@ -225,7 +229,8 @@ func writtenID(c *Call, text string) string {
 
 const writtenMark = unnamedMark + "w"
 
-// isWritten says whether the call stands in a text, as an agent writes it that has no tools on the wire.
+// isWritten says whether the call stands in a text, as an agent writes it that has no tools on the
+// wire.
 func (c *Call) isWritten() bool { return strings.HasPrefix(c.ID, writtenMark) }
 
 // readWritten fills the results that stand in a user's item as text.
@@ -264,7 +269,8 @@ func (r *Request) readWritten(it *Item) {
 	it.Results = []Result{res}
 }
 
-// askedBefore finds the call that a report in item i answers, and the item that holds it, -1 for none.
+// askedBefore finds the call that a report in item i answers, and the item that holds it, -1 for
+// none.
 func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	for j := i - 1; j >= max(0, i-maxApart); j-- {
 		if r.list[j].role == RoleAssistant {
@@ -281,7 +287,8 @@ func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 	return Call{}, -1
 }
 
-// saidAt is the text of the model's item i, read without decoding the item: its calls depend on what stands behind it.
+// saidAt is the text of the model's item i, read without decoding the item: its calls depend on
+// what stands behind it.
 func (r *Request) saidAt(i int) string {
 	if it := r.items[i]; it != nil {
 		return it.Text
@@ -376,7 +383,8 @@ func isStepField(kind, number string) bool {
 	return false
 }
 
-// trajectory cuts the message of dspy's ReAct: the fields that were asked with, and what has happened since.
+// trajectory cuts the message of dspy's ReAct: the fields that were asked with, and what has
+// happened since.
 func trajectory(text string) (asked, done string, ok bool) {
 	if !strings.HasPrefix(text, fieldMark) {
 		return "", "", false
@@ -459,7 +467,8 @@ func (r *Request) writtenPlace(i, n int) (place, bool) {
 	return observationPlace(r.Body, parts, n)
 }
 
-// observationPlace is the place at the top of the nth observation of a trajectory, in the string that holds it.
+// observationPlace is the place at the top of the nth observation of a trajectory, in the string
+// that holds it.
 func observationPlace(b []byte, parts []part, n int) (place, bool) {
 	for _, p := range parts {
 		if p.kind != textPart {

@@ -16,7 +16,8 @@ const (
 	Delete Verb = "delete"
 )
 
-// The bounds of a lesson that an agent writes down, in characters, and of the commands of one reply.
+// The bounds of a lesson that an agent writes down, in characters, and of the commands of one
+// reply.
 const (
 	MaxSignature = 200
 	MaxText      = 4096
@@ -38,8 +39,9 @@ const (
 	closing = "/endlesson"
 )
 
-// Parse reads the commands of a reply, at most MaxCommands; the last one then says that there were more. cut says that the reply
-// is longer than the text: its last line may be half a line, and is left out.
+// Parse reads the commands of a reply, at most MaxCommands; the last one then says that there were
+// more. cut says that the reply is longer than the text: its last line may be half a line, and is
+// left out.
 func Parse(reply string, cut bool) []Command {
 	if !strings.Contains(reply, mark) {
 		return nil
@@ -121,7 +123,8 @@ func (r *reader) read(said string) Command {
 	return lesson(strings.TrimSuffix(said, ":"), text)
 }
 
-// block is what stands between the line of a command and /endlesson. Without that, nothing of it is taken: it is prose.
+// block is what stands between the line of a command and /endlesson. Without that, nothing of it is
+// taken: it is prose.
 func (r *reader) block() (text string, ok bool) {
 	var lines []string
 	rest, done := r.rest, r.done

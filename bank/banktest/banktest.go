@@ -1,4 +1,5 @@
-// Package banktest holds every place of lessons to one behaviour: a directory and the Redis of a fleet pass the same suite.
+// Package banktest holds every place of lessons to one behaviour: a directory and the Redis of a
+// fleet pass the same suite.
 package banktest
 
 import (

@@ -41,8 +41,8 @@ func yamlQuote(s string) string {
 	return b.String()
 }
 
-// Hostile are five hundred lessons and more that would like to close the block, speak as a role, give orders, hide, or get in on
-// false papers. The list is the same every time.
+// Hostile are five hundred lessons and more that would like to close the block, speak as a role,
+// give orders, hide, or get in on false papers. The list is the same every time.
 func Hostile() []Attack {
 	h := &maker{}
 	h.delimiters()

@@ -50,7 +50,8 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 
 const forceHelp = "whatever the checks say: you have read the lesson and want it in this text"
 
-// change does something to a lesson for whoever is at the command line, and tells what the checks found.
+// change does something to a lesson for whoever is at the command line, and tells what the checks
+// found.
 func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
 	r, err := w.act(ctx, cfg, slug, a, plan, w.who(), force)
 	for _, f := range r.Findings {
@@ -78,7 +79,8 @@ func (w *world) act(ctx context.Context, cfg *configs.Config, slug string, a les
 	return b.Act(ctx, slug, a, plan, by, force)
 }
 
-// keeper is the admin face's way to the lessons. Where they are kept does not change while precept runs.
+// keeper is the admin face's way to the lessons. Where they are kept does not change while precept
+// runs.
 type keeper struct {
 	*world
 	cfg *configs.Config

@@ -79,7 +79,8 @@ func (a lessonsOf) list(query string) (ids []string, next string) {
 	return ids, page.Next
 }
 
-// An agent keeps lessons of its own: nobody else sees them, nothing that it claims is believed, and they outlive a restart.
+// An agent keeps lessons of its own: nobody else sees them, nothing that it claims is believed, and
+// they outlive a restart.
 func TestAgentLessons(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	dir, lessons := t.TempDir(), t.TempDir()
@@ -133,7 +134,8 @@ func TestAgentLessons(t *testing.T) {
 		t.Error("no object:", code)
 	}
 
-	// A change keeps the id; a turn that a lesson matches is a consultation, and the newest comes first.
+	// A change keeps the id; a turn that a lesson matches is a consultation, and the newest comes
+	// first.
 	if code, b = a.do("PATCH", "/"+l.ID, map[string]any{"lesson_text": "Close the parser last."}); code != http.StatusOK || !strings.Contains(string(b), "Close the parser last.") {
 		t.Errorf("%d %s", code, b)
 	}
@@ -197,7 +199,8 @@ func TestAgentLessons(t *testing.T) {
 	}
 }
 
-// Without the operator's trust an agent's lesson waits for a person; and one agent cannot flood those who approve.
+// Without the operator's trust an agent's lesson waits for a person; and one agent cannot flood
+// those who approve.
 func TestAgentLessonsWait(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	lessons := t.TempDir()

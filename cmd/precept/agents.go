@@ -7,7 +7,8 @@ import (
 	"precept/proxy"
 )
 
-// agentLessons is what /v1/lessons and /lesson need: the bank, open for as long as precept runs, and the counts of consultations.
+// agentLessons is what /v1/lessons and /lesson need: the bank, open for as long as precept runs,
+// and the counts of consultations.
 func (p *parts) agentLessons(cfg *configs.Config) (proxy.Bank, *proxy.Consulted, error) {
 	b, closeBank, err := p.openWriter(cfg)
 	if err != nil {

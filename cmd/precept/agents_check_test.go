@@ -111,7 +111,8 @@ func withoutBlocks(got, sent string) bool {
 		if got == "" || sent == "" {
 			return got == sent
 		}
-		// The piece may begin with bytes that also stand before it, so look for its end and not for its beginning.
+		// The piece may begin with bytes that also stand before it, so look for its end and not for
+		// its beginning.
 		piece := strings.Index(got, sent[:min(sure, len(sent))])
 		if piece < 0 || (!strings.Contains(got[:piece], lessonLabel) && !strings.Contains(got[:piece], "LOOP DETECTED")) {
 			return false
@@ -168,7 +169,8 @@ func (r *row) newSession(tr *trial) {
 	r.set("new", "", faultless(faults...)...)
 }
 
-// restart looks at the last call, which resumed the conversation through a precept that was started anew.
+// restart looks at the last call, which resumed the conversation through a precept that was started
+// anew.
 func (r *row) restart(tr *trial) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {

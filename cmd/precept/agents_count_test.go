@@ -25,8 +25,9 @@ func (r *running) counters(t *testing.T) map[string]int {
 	return sums
 }
 
-// counted holds what precept has counted against what happened: conversations, each with one lesson, and loops, whose
-// warnings are picks with a coin of their own; nothing given up, nothing dropped, nothing that it did not understand.
+// counted holds what precept has counted against what happened: conversations, each with one
+// lesson, and loops, whose warnings are picks with a coin of their own; nothing given up, nothing
+// dropped, nothing that it did not understand.
 func (r *row) counted(column string, got map[string]int, conversations, loops int) {
 	want := map[string]int{
 		"sessions_total": conversations, "lessons_matched_total": conversations, "lessons_picked_total": conversations + loops,

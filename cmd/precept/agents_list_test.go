@@ -6,12 +6,14 @@ import (
 	"strings"
 )
 
-// agent is one row of the matrix: how an unmodified agent is pointed at a base URL and asked something.
+// agent is one row of the matrix: how an unmodified agent is pointed at a base URL and asked
+// something.
 type agent struct {
 	name string
 	// prepare writes the configuration that a person would write.
 	prepare func(b *box)
-	// ask is the command of a turn; again resumes the last conversation. With inProcess one command holds both turns.
+	// ask is the command of a turn; again resumes the last conversation. With inProcess one command
+	// holds both turns.
 	ask       func(b *box, words string, again bool) []string
 	inProcess bool
 	program   string                            // without it the row is skipped

@@ -14,8 +14,8 @@ import (
 // crowd is how many conversations with the same words begin at once.
 const crowd = 50
 
-// TestAgentsLoad lets fifty conversations of each framework begin with the same words at once, and holds what the model saw, what
-// precept counted and what the report says against each other.
+// TestAgentsLoad lets fifty conversations of each framework begin with the same words at once, and
+// holds what the model saw, what precept counted and what the report says against each other.
 func TestAgentsLoad(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
@@ -70,7 +70,8 @@ func (a *agent) load(t *testing.T) {
 // inserted is what the model saw of precept, each block once however often it was sent again.
 type inserted struct{ blocks, loops int }
 
-// crowd sorts what reached the model into conversations, by what the model itself said first in them, and returns the sessions.
+// crowd sorts what reached the model into conversations, by what the model itself said first in
+// them, and returns the sessions.
 func (tr *trial) crowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}

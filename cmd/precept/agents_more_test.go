@@ -104,7 +104,8 @@ func pythonAgents(home string) []agent {
 	return rows
 }
 
-// framework is a program on one of Python's frameworks, in the folder of its own that tools/agents.sh fills.
+// framework is a program on one of Python's frameworks, in the folder of its own that
+// tools/agents.sh fills.
 type framework struct {
 	name, folder, file string
 	env                []string

@@ -21,7 +21,8 @@ func faultScript() []step {
 	return []step{{Command: "sh ./build.sh --target demo"}, {Command: "sh ./other.sh"}, {Command: "cat README.md"}, {Text: "Done."}}
 }
 
-// agentFaults hit the first request, the second, the third, and the last: refused, failed, cut, ended without an end.
+// agentFaults hit the first request, the second, the third, and the last: refused, failed, cut,
+// ended without an end.
 func agentFaults() []fault {
 	return []fault{
 		{name: "429", at: 1, times: 1, status: 429},
@@ -31,8 +32,9 @@ func agentFaults() []fault {
 	}
 }
 
-// TestAgents drives real agents directly against the scripted model and through precept, and prints what holds for each.
-// It installs nothing (tools/agents.sh does), takes many minutes, and runs only when asked for.
+// TestAgents drives real agents directly against the scripted model and through precept, and prints
+// what holds for each. It installs nothing (tools/agents.sh does), takes many minutes, and runs
+// only when asked for.
 func TestAgents(t *testing.T) {
 	if os.Getenv("PRECEPT_AGENTS") == "" {
 		t.Skip("set PRECEPT_AGENTS=1, or say make agents")
@@ -128,7 +130,8 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 	r.onError(one)
 }
 
-// measureInterrupt has a person press ^C while the second reply is on its way, and go on afterwards.
+// measureInterrupt has a person press ^C while the second reply is on its way, and go on
+// afterwards.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
 	tr := newTrial(t, a, newModel(t, agentScript(), fault{name: "hang", at: 2, times: 1, hang: true}))
@@ -140,7 +143,8 @@ func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	r.interrupt(tr, left)
 }
 
-// measureCompaction has an agent shorten its history: it is told of a long prompt, or refused one that is too long.
+// measureCompaction has an agent shorten its history: it is told of a long prompt, or refused one
+// that is too long.
 func (r *row) measureCompaction(t *testing.T, a *agent) {
 	t.Helper()
 	script := faultScript()
@@ -182,7 +186,8 @@ func newTrial(t *testing.T, a *agent, m *model) *trial {
 	return tr
 }
 
-// proxied puts a precept of its own between the agent and the model. Its lesson fires on the task; a keyword adds another one.
+// proxied puts a precept of its own between the agent and the model. Its lesson fires on the task;
+// a keyword adds another one.
 func (tr *trial) proxied(t *testing.T, keywords ...string) *running {
 	t.Helper()
 	lessons := lessonDir(t)
@@ -218,7 +223,8 @@ func (tr *trial) ask(words string, again bool) {
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
-// all are the requests of this trial's agent that reached the model. What precept sent a second time counts once.
+// all are the requests of this trial's agent that reached the model. What precept sent a second
+// time counts once.
 func (tr *trial) all() []asked {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.all(), func(a asked) bool {

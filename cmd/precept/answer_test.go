@@ -130,7 +130,8 @@ func (a *answer) chat(w http.ResponseWriter, s *sse, stream bool, f *fault) {
 	fmt.Fprint(s.w, "data: [DONE]\n\n")
 }
 
-// compacts says whether the provider is asked to compact the conversation: the list ends with an item that says so.
+// compacts says whether the provider is asked to compact the conversation: the list ends with an
+// item that says so.
 func (a *answer) compacts() bool {
 	list, _ := a.body["input"].([]any)
 	if len(list) == 0 {
@@ -140,7 +141,8 @@ func (a *answer) compacts() bool {
 	return last["type"] == "compaction_trigger"
 }
 
-// summarises says whether a summary is asked for although tools are offered, in the words of claude and copilot.
+// summarises says whether a summary is asked for although tools are offered, in the words of claude
+// and copilot.
 func (a *answer) summarises() bool {
 	list, _ := a.body["messages"].([]any)
 	if list == nil {

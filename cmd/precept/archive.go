@@ -74,8 +74,8 @@ type unclosed struct{ walkedStore }
 
 func (unclosed) Close() error { return nil }
 
-// accountEvery is how often the account is drawn up anew for whoever looks at it; of a spool of more than accountMost bytes,
-// which would have to be read, it is not.
+// accountEvery is how often the account is drawn up anew for whoever looks at it; of a spool of
+// more than accountMost bytes, which would have to be read, it is not.
 const (
 	accountEvery = 5 * time.Second
 	accountMost  = 256 << 20

@@ -29,8 +29,9 @@ const maxAnswer = 64 << 20
 // errNoServer says that no server runs on the data directory, or that none answers there.
 var errNoServer = errors.New("no server runs on this data directory")
 
-// askAdmin gets a JSON answer from the admin listener of the server that run.json names. The error is errNoServer where
-// nobody answers; everything else is the server's own word, which reading the store instead would only hide.
+// askAdmin gets a JSON answer from the admin listener of the server that run.json names. The error
+// is errNoServer where nobody answers; everything else is the server's own word, which reading the
+// store instead would only hide.
 func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, into any) error {
 	return w.readAdmin(ctx, cfg, path, func(r io.Reader) error { return json.NewDecoder(r).Decode(into) })
 }
@@ -50,7 +51,8 @@ func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string,
 // adminClient speaks to an admin listener.
 type adminClient struct{ base, token string }
 
-// do sends a request, with a body where there is one, and hands on the answer. The error is errNoServer where nobody answers.
+// do sends a request, with a body where there is one, and hands on the answer. The error is
+// errNoServer where nobody answers.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
 	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
 	if err != nil {

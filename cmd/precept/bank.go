@@ -18,8 +18,8 @@ import (
 // bankLimit bounds a verb that talks to a bank.
 const bankLimit = 10 * reachLimit
 
-// bankURL is the address of the fleet's lessons, "" when they lie in a directory. redis:// alone is the Redis of store.url, so
-// that its password stands in one place.
+// bankURL is the address of the fleet's lessons, "" when they lie in a directory. redis:// alone is
+// the Redis of store.url, so that its password stands in one place.
 func bankURL(cfg *configs.Config) (string, error) {
 	switch {
 	case !isRedis(cfg.Lessons):
@@ -74,8 +74,8 @@ func (w *world) who() string {
 	return "operator"
 }
 
-// openLessons takes the configured lessons into force and makes what watches them. A bank that is away is no reason not to
-// start: the lessons come when it does.
+// openLessons takes the configured lessons into force and makes what watches them. A bank that is
+// away is no reason not to start: the lessons come when it does.
 func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 	place, err := p.openBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
 	if err != nil {

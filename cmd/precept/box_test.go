@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// box is where one agent lives during a run: a home and a project of its own, and the address that it is to use.
+// box is where one agent lives during a run: a home and a project of its own, and the address that
+// it is to use.
 type box struct {
 	t        *testing.T
 	home     string
@@ -27,7 +28,8 @@ type box struct {
 
 func newBox(t *testing.T, base string) *box {
 	t.Helper()
-	// Not t.TempDir: an agent's daemon may write while the folder is being removed, and that is no failure.
+	// Not t.TempDir: an agent's daemon may write while the folder is being removed, and that is no
+	// failure.
 	dir, err := os.MkdirTemp("", "precept-agent-")
 	if err != nil {
 		t.Fatal(err)
@@ -82,8 +84,8 @@ func (b *box) file(name, text string) {
 	}
 }
 
-// call runs one command of the agent to its end, in a process group of its own: what the agent leaves behind ends with it.
-// A value from interrupt (nil for never) is a person's ^C.
+// call runs one command of the agent to its end, in a process group of its own: what the agent
+// leaves behind ends with it. A value from interrupt (nil for never) is a person's ^C.
 func (b *box) call(argv []string, interrupt <-chan struct{}) (code int, out string) {
 	b.t.Helper()
 	ctx, cancel := context.WithTimeout(b.t.Context(), b.limit)

@@ -20,7 +20,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// canaries are one value of every kind, put together at run time, so that scanners of this repository find none in it.
+// canaries are one value of every kind, put together at run time, so that scanners of this
+// repository find none in it.
 func canaries() map[string]string {
 	const hex32, mixed36 = "0a1b2c3d4e5f60718293a4b5c6d7e8f9", "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
 	j := func(parts ...string) string { return strings.Join(parts, "") }
@@ -53,8 +54,8 @@ func leaks(all map[string]string, values map[string]string) (found []string) {
 	return slices.Compact(found)
 }
 
-// streaming is an upstream that says and calls with the text in pieces of seven bytes, and hangs up in the middle of the last value
-// when the request asks for it.
+// streaming is an upstream that says and calls with the text in pieces of seven bytes, and hangs up
+// in the middle of the last value when the request asks for it.
 func streaming(t *testing.T, text string, last string) *httptest.Server {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -94,8 +95,9 @@ func streaming(t *testing.T, text string, last string) *httptest.Server {
 	return s
 }
 
-// Nothing raw anywhere (R122, R123, R127): a canary of every kind in every place that an agent, a model or a person can write
-// into, and a look into every file of the data directory, the log, the metrics and every format of the export.
+// Nothing raw anywhere (R122, R123, R127): a canary of every kind in every place that an agent, a
+// model or a person can write into, and a look into every file of the data directory, the log, the
+// metrics and every format of the export.
 func TestNothingRawAnywhere(t *testing.T) {
 	values := canaries()
 	var list []string

@@ -53,7 +53,8 @@ func backlog(t *testing.T, dir string, n int) {
 	}
 }
 
-// A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than nothing.
+// A start does not wait for what an earlier run left behind: 1 GiB of it takes no longer than
+// nothing.
 func TestChaosBacklog(t *testing.T) {
 	dir, model := t.TempDir(), brief(t)
 	ready := func(dir string) (*process, time.Duration) {

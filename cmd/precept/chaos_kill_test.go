@@ -199,8 +199,8 @@ func spoolFiles(t *testing.T, dir string) (paths []string) {
 	return paths
 }
 
-// newSegment puts an empty file behind the last segment, as a crash leaves it that comes when one begins: a start goes on
-// behind it.
+// newSegment puts an empty file behind the last segment, as a crash leaves it that comes when one
+// begins: a start goes on behind it.
 func newSegment(t *testing.T, dir string) {
 	t.Helper()
 	files := spoolFiles(t, dir)

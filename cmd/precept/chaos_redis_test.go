@@ -10,7 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// played runs a load at about 100 requests a second against a fleet's replica, and does something to its store meanwhile.
+// played runs a load at about 100 requests a second against a fleet's replica, and does something
+// to its store meanwhile.
 func played(t *testing.T, p *process, harm func()) *load {
 	t.Helper()
 	l := newLoad(t, 40*time.Millisecond)
@@ -24,7 +25,8 @@ func played(t *testing.T, p *process, harm func()) *load {
 	return l
 }
 
-// whole says that everything that was answered is in the store, once, and that the log kept its voice down.
+// whole says that everything that was answered is in the store, once, and that the log kept its
+// voice down.
 func whole(t *testing.T, p *process, dir, url string, l *load) {
 	t.Helper()
 	n := l.all()
@@ -74,7 +76,8 @@ func TestChaosRedisKilled(t *testing.T) {
 	whole(t, p, dir, server.URL(), l)
 }
 
-// Redis comes back empty: what the spool still holds is written again. The test's load is younger than what the spool keeps.
+// Redis comes back empty: what the spool still holds is written again. The test's load is younger
+// than what the spool keeps.
 func TestChaosRedisEmptied(t *testing.T) {
 	t.Parallel()
 	for name, down := range map[string]bool{"beside precept": false, "while precept was down": true} {

@@ -70,7 +70,8 @@ func learned(t *testing.T, p *process, dir string, have func() map[string][]samp
 	}
 }
 
-// hurt runs a load whose sessions close while it goes on, and does something to its store meanwhile.
+// hurt runs a load whose sessions close while it goes on, and does something to its store
+// meanwhile.
 func hurt(t *testing.T, p *process, harm func()) {
 	t.Helper()
 	l := newLoad(t, 10*time.Millisecond)
@@ -119,7 +120,8 @@ func TestChaosFrozenWhileSessionsClose(t *testing.T) {
 	p.stops()
 }
 
-// precept is killed again and again while sessions close. Of turns that were under way a stub is there.
+// precept is killed again and again while sessions close. Of turns that were under way a stub is
+// there.
 func TestChaosKilledWhileSessionsClose(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), brief(t)
@@ -138,7 +140,8 @@ func TestChaosKilledWhileSessionsClose(t *testing.T) {
 	p.stops()
 }
 
-// An agent goes on after its session closed, in memory, after a restart, and after a day of which nothing is known.
+// An agent goes on after its session closed, in memory, after a restart, and after a day of which
+// nothing is known.
 func TestTurnsAfterTheClosing(t *testing.T) {
 	t.Parallel()
 	dir, model := t.TempDir(), brief(t)

@@ -6,8 +6,8 @@ import (
 	"precept/store/storetest"
 )
 
-// The master of a Sentinel group is killed, and its replica takes over: capture goes on, and what the old one had taken and not
-// passed on is written again.
+// The master of a Sentinel group is killed, and its replica takes over: capture goes on, and what
+// the old one had taken and not passed on is written again.
 func TestChaosSentinelFailover(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()

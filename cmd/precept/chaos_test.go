@@ -25,8 +25,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The chaos tests kill, starve and damage the whole program under load. They are short here; `make chaos` runs the same ones for
-// longer, with PRECEPT_CHAOS=1.
+// The chaos tests kill, starve and damage the whole program under load. They are short here; `make
+// chaos` runs the same ones for longer, with PRECEPT_CHAOS=1.
 
 // longer is a number of a chaos test, in its short and in its long form.
 func longer[T any](short, long T) T {
@@ -36,8 +36,8 @@ func longer[T any](short, long T) T {
 	return short
 }
 
-// sureAfter is how long after its end a response is sure to survive a crash: 100 ms, and more on a machine that runs other
-// tests beside.
+// sureAfter is how long after its end a response is sure to survive a crash: 100 ms, and more on a
+// machine that runs other tests beside.
 func sureAfter() time.Duration { return longer(500*time.Millisecond, 100*time.Millisecond) }
 
 // answered is one request that was answered.

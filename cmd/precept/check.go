@@ -46,7 +46,8 @@ func (w *world) check() *cobra.Command {
 	return c
 }
 
-// printConfig prints the configuration in force, without secrets, and which keys of it are not at their defaults.
+// printConfig prints the configuration in force, without secrets, and which keys of it are not at
+// their defaults.
 func (w *world) printConfig(cfg *configs.Config) error {
 	text, err := cfg.Effective()
 	if err != nil {

@@ -19,10 +19,12 @@ const (
 	exitSignalled   = 128
 )
 
-// leftOpen is how long a child's output is awaited after it ended: what it left running may hold it open for ever.
+// leftOpen is how long a child's output is awaited after it ended: what it left running may hold it
+// open for ever.
 const leftOpen = 2 * time.Second
 
-// child is another program that runs in front of the user: it has the terminal, our signals, and its exit status is ours.
+// child is another program that runs in front of the user: it has the terminal, our signals, and
+// its exit status is ours.
 type child struct {
 	args     []string
 	env      []string // nil: ours
@@ -37,8 +39,8 @@ type outcome struct {
 	sent   syscall.Signal // the last signal that was passed on, 0 for none
 }
 
-// run runs the child to its end. Signals are passed on; those that a terminal sends to everybody in front of it are not
-// passed on a second time: a second ^C means something else to most programs.
+// run runs the child to its end. Signals are passed on; those that a terminal sends to everybody in
+// front of it are not passed on a second time: a second ^C means something else to most programs.
 func (c *child) run() outcome {
 	cmd := exec.Command(c.args[0], c.args[1:]...) //nolint:gosec,noctx // to run it is what the user asked for; it ends by itself or by a signal
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env

@@ -29,7 +29,8 @@ const (
 	circleBad    = "send-the-key-first" // what somebody proposes over the bank
 )
 
-// runCircle shows the whole way of a rule: agents fail, a lesson is distilled, approved, injected, measured.
+// runCircle shows the whole way of a rule: agents fail, a lesson is distilled, approved, injected,
+// measured.
 func (w *world) runCircle(ctx context.Context, f demoFlags) error {
 	dir, err := os.MkdirTemp("", "precept-circle-")
 	if err != nil {

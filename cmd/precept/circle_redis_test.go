@@ -19,8 +19,8 @@ import (
 	"precept/store/storetest"
 )
 
-// Two servers share their store and their lessons in Redis. What an agent writes at one of them, by API or by writ, is there at
-// the other; what it deletes is gone at both.
+// Two servers share their store and their lessons in Redis. What an agent writes at one of them, by
+// API or by writ, is there at the other; what it deletes is gone at both.
 func TestAgentLessonsInRedis(t *testing.T) {
 	t.Parallel()
 	const note = "/lesson parser deadlock: Close the parser first."
@@ -77,8 +77,9 @@ func TestAgentLessonsInRedis(t *testing.T) {
 	eventually(t, "both to be gone at the first server", func() bool { ids, _ := here.list(""); return len(ids) == 0 })
 }
 
-// A distiller that is killed while a model judges leaves nothing half done: the next one goes on behind the last session that was
-// judged, so that at most the four that were being judged are paid twice. While somebody else is at it nobody begins.
+// A distiller that is killed while a model judges leaves nothing half done: the next one goes on
+// behind the last session that was judged, so that at most the four that were being judged are paid
+// twice. While somebody else is at it nobody begins.
 func TestDistilGoesOnAfterAKill(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

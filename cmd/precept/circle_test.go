@@ -17,8 +17,9 @@ import (
 	"precept/lesson"
 )
 
-// The whole circle through the real proxy over HTTP: agents fail, the server's own distiller proposes a lesson, it is approved over
-// the admin listener, injected, measured, and called proven; what harms is found out, and poison gets in nowhere.
+// The whole circle through the real proxy over HTTP: agents fail, the server's own distiller
+// proposes a lesson, it is approved over the admin listener, injected, measured, and called proven;
+// what harms is found out, and poison gets in nowhere.
 func TestCircle(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")
@@ -73,8 +74,8 @@ func TestCircle(t *testing.T) {
 	}
 }
 
-// With gate: auto nobody approves: the lesson goes to a planned trial after two independent sessions, and what is proven there
-// stays in force.
+// With gate: auto nobody approves: the lesson goes to a planned trial after two independent
+// sessions, and what is proven there stays in force.
 func TestCircleByItself(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it plays 2,240 sessions")

@@ -7,10 +7,11 @@ import (
 	"runtime/metrics"
 )
 
-// How the collector is set unless GOGC or GOMEMLIMIT are. A proxy's live heap is small: with Go's default of 100% it would be
-// collected all the time. What that leaves lying about is bounded, and the bound goes along with what is in use: a fixed one is
-// cheap for a few streams, and makes the collector take half of the processor from some thousand on. What may lie about is no more
-// than mostSlack, or a quarter of what is in use where that is very much.
+// How the collector is set unless GOGC or GOMEMLIMIT are. A proxy's live heap is small: with Go's
+// default of 100% it would be collected all the time. What that leaves lying about is bounded, and
+// the bound goes along with what is in use: a fixed one is cheap for a few streams, and makes the
+// collector take half of the processor from some thousand on. What may lie about is no more than
+// mostSlack, or a quarter of what is in use where that is very much.
 const (
 	heapGrowth = 250      // percent
 	leastLimit = 96 << 20 // bytes

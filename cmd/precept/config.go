@@ -37,8 +37,8 @@ func (v value) Type() string {
 	return "value"
 }
 
-// addConfigFlags gives a verb the configuration's flags, but for those that it has of its own. Help shows the ones in shown, or
-// all of them when it is empty.
+// addConfigFlags gives a verb the configuration's flags, but for those that it has of its own. Help
+// shows the ones in shown, or all of them when it is empty.
 func addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG)")

@@ -80,7 +80,8 @@ func (m *crewModel) of(run string) map[string]bool {
 	return all
 }
 
-// crewAgent is one agent of a run: an SDK program that sends its history back, and names nothing but its run.
+// crewAgent is one agent of a run: an SDK program that sends its history back, and names nothing
+// but its run.
 type crewAgent struct {
 	run, name string
 	history   []map[string]any
@@ -92,7 +93,8 @@ func newCrewAgent(run, name string) *crewAgent {
 	return &crewAgent{run: run, name: name, given: map[string]bool{}, withheld: map[string]bool{}}
 }
 
-// says sends the next words, in the header's form or in the path's, and takes the arm from the debugging headers.
+// says sends the next words, in the header's form or in the path's, and takes the arm from the
+// debugging headers.
 func (a *crewAgent) says(t *testing.T, base, words string, inPath bool) {
 	t.Helper()
 	a.history = append(a.history, map[string]any{"role": "user", "content": fmt.Sprintf("@@%s/%s@@ %s", a.run, a.name, words)})
@@ -175,8 +177,9 @@ func crewLessons(t *testing.T) string {
 	return dir
 }
 
-// Two agents in each of 200 runs, with a restart and a kill in the middle of some: what the coins gave to one of them they gave to
-// the other, the report counts runs, and what it counts is what the model saw.
+// Two agents in each of 200 runs, with a restart and a kill in the middle of some: what the coins
+// gave to one of them they gave to the other, the report counts runs, and what it counts is what
+// the model saw.
 func TestARunIsOneUnit(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)
@@ -417,7 +420,8 @@ func checkCrews(t *testing.T, m *crewModel, agents [][2]*crewAgent, trials []cre
 	}
 }
 
-// recomputeCrews lets a script that shares nothing with precept come to the same report: a run is one row.
+// recomputeCrews lets a script that shares nothing with precept come to the same report: a run is
+// one row.
 func recomputeCrews(t *testing.T, trials string, r *report.Report) {
 	t.Helper()
 	python, err := exec.LookPath("python3")
@@ -520,7 +524,8 @@ func ratedAs(t *testing.T, p *process, dir, run string, sessions int, score floa
 	})
 }
 
-// What is said of a run before there is one, while it runs and after it has closed reaches all of its sessions, and is one reward.
+// What is said of a run before there is one, while it runs and after it has closed reaches all of
+// its sessions, and is one reward.
 func TestFeedbackOnARun(t *testing.T) {
 	t.Parallel()
 	m, dir, lessons := newCrewModel(t), t.TempDir(), crewLessons(t)

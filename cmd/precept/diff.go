@@ -141,7 +141,8 @@ func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, e
 	return texts, nil
 }
 
-// differences lists what differs, by slug. ok is false when the checks refuse something that is new.
+// differences lists what differs, by slug. ok is false when the checks refuse something that is
+// new.
 func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 	out, ok = []change{}, true
 	slugs := map[string]bool{}

@@ -29,7 +29,8 @@ type distillStore interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 }
 
-// distiller is a distiller that is put together anew for each run, so that none begins with what another one left behind.
+// distiller is a distiller that is put together anew for each run, so that none begins with what
+// another one left behind.
 type distiller struct {
 	o distill.Options
 }
@@ -42,7 +43,8 @@ func (d *distiller) once(ctx context.Context) (distill.Summary, error) {
 	return run.Once(ctx)
 }
 
-// follow distils again and again until ctx is done. What goes wrong is told, and tried again next time.
+// follow distils again and again until ctx is done. What goes wrong is told, and tried again next
+// time.
 func (d *distiller) follow(ctx context.Context, every time.Duration, tell func(distill.Summary, error)) error {
 	for ctx.Err() == nil {
 		if sum, err := d.safely(ctx); ctx.Err() == nil {
@@ -80,8 +82,8 @@ func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
 	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
 }
 
-// openDistiller opens the configured store and lessons for a verb. It works beside a running server: what it writes are notes of its
-// own, which nobody else writes.
+// openDistiller opens the configured store and lessons for a verb. It works beside a running
+// server: what it writes are notes of its own, which nobody else writes.
 func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*distiller, func(), error) {
 	var st distillStore
 	var closer io.Closer

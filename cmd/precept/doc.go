@@ -1,8 +1,10 @@
-// Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from experience.
+// Command precept is a reverse proxy in front of LLM APIs that lets unmodified agents learn from
+// experience.
 //
-// One file is one verb. Here, and nowhere below, the clock, the random source, the logger and the store are made, the
-// environment is read and signals are taken.
+// One file is one verb. Here, and nowhere below, the clock, the random source, the logger and the
+// store are made, the environment is read and signals are taken.
 //
-// Exit codes: 0 done; 1 it failed, or a check found something; 2 misuse: wrong flags or arguments, or a configuration with
-// faults; 3 stopped, and streams that did not end within limits.drain_timeout (or at a second signal) were cut.
+// Exit codes: 0 done; 1 it failed, or a check found something; 2 misuse: wrong flags or arguments,
+// or a configuration with faults; 3 stopped, and streams that did not end within
+// limits.drain_timeout (or at a second signal) were cut.
 package main

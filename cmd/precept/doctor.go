@@ -13,11 +13,12 @@ import (
 	"precept/store"
 )
 
-// diagnosis is the answer of doctor --json: what became of every exchange over the data directory's life. The identity is
-// admitted = stored + spooled + incomplete + dropped.
+// diagnosis is the answer of doctor --json: what became of every exchange over the data directory's
+// life. The identity is admitted = stored + spooled + incomplete + dropped.
 type diagnosis struct {
 	store.Books
-	// Unsampled counts the exchanges that the store has, and of which no sample tells although their session was closed.
+	// Unsampled counts the exchanges that the store has, and of which no sample tells although
+	// their session was closed.
 	Unsampled int64            `json:"unsampled"`
 	SetAside  setAside         `json:"set_aside"`
 	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes

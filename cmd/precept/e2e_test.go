@@ -228,8 +228,9 @@ func run1(t *testing.T, m *model, base string, argv []string, env ...string) ran
 	return res
 }
 
-// compare holds a run through precept against the direct one: the same end, the same number of main requests, the list of
-// each request a prefix of the next one's, one lesson block, one loop warning that is sent again unchanged.
+// compare holds a run through precept against the direct one: the same end, the same number of main
+// requests, the list of each request a prefix of the next one's, one lesson block, one loop warning
+// that is sent again unchanged.
 func compare(t *testing.T, direct, through ran) {
 	t.Helper()
 	if through.code != direct.code || direct.code != 0 {
@@ -256,7 +257,8 @@ func compare(t *testing.T, direct, through ran) {
 	}
 }
 
-// extends says whether list b begins with list a; cache_control moves, and a string is one text part.
+// extends says whether list b begins with list a; cache_control moves, and a string is one text
+// part.
 func extends(a, b []any) bool {
 	if len(a) > len(b) {
 		return false
@@ -340,8 +342,9 @@ func TestE2EOfficialSDKs(t *testing.T) {
 	}
 }
 
-// A repeated request after a 429 or a 500 is the same request, block and all; a stream that the model cuts is cut for the
-// client as well, which the official SDKs take for an error and not for the end of an answer.
+// A repeated request after a 429 or a 500 is the same request, block and all; a stream that the
+// model cuts is cut for the client as well, which the official SDKs take for an error and not for
+// the end of an answer.
 func TestE2ERetries(t *testing.T) {
 	for name, f := range map[string]fault{
 		"429": {at: 1, times: 1, status: 429}, "500": {at: 2, times: 1, status: 500}, "cut": {at: 2, times: 1, cut: true},

@@ -92,8 +92,8 @@ func (w *world) openEvidence(ctx context.Context, cfg *configs.Config) (evidence
 // closeEvidence ends reading; nothing was written that could be lost.
 func closeEvidence(e evidence) { _ = e.Close() }
 
-// balance draws up the account of the data directory, and adds what the store counts where it can be read. That it cannot is
-// the answer, where there is an account.
+// balance draws up the account of the data directory, and adds what the store counts where it can
+// be read. That it cannot is the answer, where there is an account.
 func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
 	d := diagnosis{}
 	var err error

@@ -17,7 +17,8 @@ import (
 	"precept/report"
 )
 
-// season plays sessions in which up to three lessons match, and tells of nine in ten how they ended. What helps is the first.
+// season plays sessions in which up to three lessons match, and tells of nine in ten how they
+// ended. What helps is the first.
 func season(t *testing.T, data string, sessions int) {
 	t.Helper()
 	post := func(path, session string, body any) (string, error) {
@@ -73,8 +74,8 @@ func season(t *testing.T, data string, sessions int) {
 	workers.Wait()
 }
 
-// The report can be computed again by anyone: a script that shares nothing with precept comes to the same effects and
-// intervals from what export writes.
+// The report can be computed again by anyone: a script that shares nothing with precept comes to
+// the same effects and intervals from what export writes.
 func TestTheReportCanBeRecomputed(t *testing.T) {
 	t.Parallel()
 	python, err := exec.LookPath("python3")
@@ -175,7 +176,8 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	}
 	script := exec.CommandContext(t.Context(), python, filepath.Join("..", "..", "examples", "experiment", "recompute.py"), "--json")
 	trials := string(verb("export", "--format", "experiment", "--tenant", "default"))
-	// Sessions that closed under an older definition of reward are left out, as the report leaves them out.
+	// Sessions that closed under an older definition of reward are left out, as the report leaves
+	// them out.
 	older := strings.NewReplacer(`"reward_definition":"user>verifier>implicit@1s"`, `"reward_definition":"user@1s"`, `"at":"20`, `"at":"19`).Replace(trials)
 	if older == trials {
 		t.Fatalf("the lines have changed: %.300s", trials)
@@ -242,7 +244,8 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		t.Errorf("%v, %+v", err, rows)
 	}
 
-	// What counts under another definition of reward begins at nothing, and says what it leaves out.
+	// What counts under another definition of reward begins at nothing, and says what it leaves
+	// out.
 	p.stops()
 	var other report.Report
 	if err := json.Unmarshal(verb("report", "--json", "--lessons", lessons, "--reward-tiers", "verifier", "--reward-close-after", "1s", "--reward-sentiment"), &other); err != nil {

@@ -10,7 +10,8 @@ import (
 	"precept/session"
 )
 
-// exporting is one export. It holds no more than a page of the store, and what it is about to write.
+// exporting is one export. It holds no more than a page of the store, and what it is about to
+// write.
 type exporting struct {
 	*world
 	evidence
@@ -81,8 +82,8 @@ func (x *exporting) hidden(tenant, agent string) bool {
 	return x.hides != nil && x.hides(tenant, agent)
 }
 
-// sessions hands over the conversations that began in time and, where a family, a quality or a lesson is asked for, gave such a
-// sample.
+// sessions hands over the conversations that began in time and, where a family, a quality or a
+// lesson is asked for, gave such a sample.
 func (x *exporting) sessions(ctx context.Context, write func(*sample.Session) error) error {
 	wanted := *x.filter
 	wanted.From, wanted.To = time.Time{}, time.Time{}
@@ -116,7 +117,8 @@ func (c countedEvidence) EachSession(ctx context.Context, tenant string, since, 
 	})
 }
 
-// ratings is the answer of export --stats. The rates are shares of the rated samples, null where there are none.
+// ratings is the answer of export --stats. The rates are shares of the rated samples, null where
+// there are none.
 type ratings struct {
 	sample.Quality
 	Approval   *float64 `json:"approval_rate"`

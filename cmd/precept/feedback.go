@@ -245,7 +245,8 @@ func localClient() *http.Client {
 // errNotRunning says that there is no precept to speak to.
 var errNotRunning = errors.New("no precept runs on this data directory; start one with precept serve, or name it with --url or --data-dir")
 
-// dataListener finds the data listener: the one that was named, or the running one of the data directory.
+// dataListener finds the data listener: the one that was named, or the running one of the data
+// directory.
 func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataFlags) (string, error) {
 	base := at.url
 	if base == "" {
@@ -277,7 +278,8 @@ func alive(ctx context.Context, base string) bool {
 	return res.StatusCode == http.StatusOK
 }
 
-// credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see it.
+// credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see
+// it.
 func (w *world) credential(cfg *configs.Config, at *dataFlags) string {
 	if at.key != "" {
 		return at.key

@@ -33,9 +33,9 @@ type sharedStore interface {
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
-// fleetKeys are made once and shared by all replicas on one store: with another salt a session's coins would fall otherwise,
-// with another secret a client's key would be another tenant. A copy lies in the data directory, for a start while the
-// store is away.
+// fleetKeys are made once and shared by all replicas on one store: with another salt a session's
+// coins would fall otherwise, with another secret a client's key would be another tenant. A copy
+// lies in the data directory, for a start while the store is away.
 type fleetKeys struct {
 	Store  string `json:"store"` // hash of the address: keys of one store are never taken to another
 	Salt   string `json:"salt"`
@@ -50,7 +50,8 @@ type fleet struct {
 	known bool // keys are the fleet's
 }
 
-// openRedis makes the store of a fleet and asks, once and briefly, whether it is there. A fleet's replica starts without it.
+// openRedis makes the store of a fleet and asks, once and briefly, whether it is there. A fleet's
+// replica starts without it.
 func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
 	db, err := redis.Open(redis.Options{
 		URL: cfg.StoreURL(), Now: p.now,
@@ -99,7 +100,8 @@ func (p *parts) agree(ctx context.Context, cfg *configs.Config, be sharedStore) 
 	return f, nil
 }
 
-// ask puts the keys into the store, unless others stand there, and takes those that stand. It says whether they are new here.
+// ask puts the keys into the store, unless others stand there, and takes those that stand. It says
+// whether they are new here.
 func (f *fleet) ask(ctx context.Context) (changed bool, err error) {
 	next := f.keys
 	for name, k := range map[string]*string{"salt": &next.Salt, "tenant-secret": &next.Secret} {
@@ -114,8 +116,8 @@ func (f *fleet) ask(ctx context.Context) (changed bool, err error) {
 	return changed, nil
 }
 
-// follow asks until the store answers, and then looks now and then whether the keys are still the same: a store that lost its
-// data may have got new ones from a replica that was faster.
+// follow asks until the store answers, and then looks now and then whether the keys are still the
+// same: a store that lost its data may have got new ones from a replica that was faster.
 func (f *fleet) follow(p *parts) func(ctx context.Context) error {
 	return func(ctx context.Context) error {
 		for {
@@ -141,7 +143,8 @@ func (f *fleet) follow(p *parts) func(ctx context.Context) error {
 	}
 }
 
-// keep writes the copy. Without it the next start needs the store; that is worth a line, not a stop.
+// keep writes the copy. Without it the next start needs the store; that is worth a line, not a
+// stop.
 func (f *fleet) keep(p *parts) {
 	b, err := json.Marshal(f.keys) //nolint:gosec // the file is for this program alone
 	if err == nil {

@@ -17,7 +17,8 @@ import (
 	"precept/report"
 )
 
-// forgetLimit bounds what a running server may take: a tenant of a million sessions is some minutes' work.
+// forgetLimit bounds what a running server may take: a tenant of a million sessions is some
+// minutes' work.
 const forgetLimit = 30 * time.Minute
 
 // forgetFlags choose what is deleted.

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// A session is forgotten beside a running server, a tenant when none runs: nothing of either is in any file afterwards.
+// A session is forgotten beside a running server, a tenant when none runs: nothing of either is in
+// any file afterwards.
 func TestForgetEverywhere(t *testing.T) {
 	const first, second = "heliotrope-4711", "marigold-0815"
 	up := parrot(t, said("chatcmpl-1", "It is "+first+"."), said("chatcmpl-2", "It is "+second+"."))

@@ -12,9 +12,9 @@ import (
 	"precept/store"
 )
 
-// endTrials does what follows from the planned trials that the automatic gate has started: what is proven to help stays;
-// that of which the look proves nothing is retired, with its numbers kept; what harms is the chooser's to bench. Trials that a
-// person started are theirs.
+// endTrials does what follows from the planned trials that the automatic gate has started: what is
+// proven to help stays; that of which the look proves nothing is retired, with its numbers kept;
+// what harms is the chooser's to bench. Trials that a person started are theirs.
 func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {

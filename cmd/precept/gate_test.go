@@ -19,9 +19,10 @@ import (
 	"precept/store/sqlite"
 )
 
-// A trial that the automatic gate began ends by its look, whatever the style of the block: what is found to help stays, what is
-// found to harm is left to the chooser, and of what nothing is found is retired. Its numbers stay in each case. A trial that
-// runs, and one that a person began, are left alone.
+// A trial that the automatic gate began ends by its look, whatever the style of the block: what is
+// found to help stays, what is found to harm is left to the chooser, and of what nothing is found
+// is retired. Its numbers stay in each case. A trial that runs, and one that a person began, are
+// left alone.
 func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {

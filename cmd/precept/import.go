@@ -99,7 +99,8 @@ func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, f
 	return sum, nil
 }
 
-// importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be read.
+// importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be
+// read.
 func (w *world) importFile(file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
 	var in io.Reader = w.in
 	at := w.now()

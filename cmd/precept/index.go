@@ -14,8 +14,9 @@ import (
 // indexLimit is how long writing the index may take.
 const indexLimit = 10 * time.Second
 
-// reindex writes the index of a directory of lessons anew when somebody has changed the lessons by hand, with what was counted of
-// them. A directory that cannot be written has no index, and works without.
+// reindex writes the index of a directory of lessons anew when somebody has changed the lessons by
+// hand, with what was counted of them. A directory that cannot be written has no index, and works
+// without.
 func (p *parts) reindex(cfg *configs.Config) {
 	ctx, cancel := context.WithTimeout(context.Background(), indexLimit)
 	defer cancel()
@@ -25,7 +26,8 @@ func (p *parts) reindex(cfg *configs.Config) {
 	}
 }
 
-// counts are the successes and failures of the sessions that had a lesson as it stands now, in the default tenant or its own.
+// counts are the successes and failures of the sessions that had a lesson as it stands now, in the
+// default tenant or its own.
 func (p *parts) counts(slug string) lesson.Counts {
 	l, ok := p.book.Load().Get(slug)
 	if !ok || p.proxy == nil {

@@ -13,10 +13,11 @@ import (
 	"testing"
 )
 
-// What the tests of keeping, opting out and forgetting have in common: a model that says what it is told to, a client, and a
-// look into every file.
+// What the tests of keeping, opting out and forgetting have in common: a model that says what it is
+// told to, a client, and a look into every file.
 
-// parrot answers chat requests with the next of the texts, as JSON; with the last one when there is no next.
+// parrot answers chat requests with the next of the texts, as JSON; with the last one when there is
+// no next.
 func parrot(t *testing.T, replies ...string) *httptest.Server {
 	t.Helper()
 	next := make(chan string, len(replies))

@@ -13,15 +13,17 @@ import (
 	"precept/lesson"
 )
 
-// The times of the follower: how often the ledger is looked at, and when what the bank did not take is offered again.
+// The times of the follower: how often the ledger is looked at, and when what the bank did not take
+// is offered again.
 const (
 	ledgerEvery = time.Second
 	ledgerAgain = 10 * time.Minute
 	ledgerBatch = 100
 )
 
-// followLedger offers the entries of the configured ledger to the bank as lessons, at the start and whenever the file has
-// changed, until the context ends. The bank decides on them as on all that programs write.
+// followLedger offers the entries of the configured ledger to the bank as lessons, at the start and
+// whenever the file has changed, until the context ends. The bank decides on them as on all that
+// programs write.
 func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 	return func(ctx context.Context) error {
 		ticker := time.NewTicker(ledgerEvery)
@@ -56,7 +58,8 @@ func (p *parts) ledgerFault(ctx context.Context, err error) {
 	}
 }
 
-// offerLedger proposes the entries that the bank does not have. left says that it took no more for now.
+// offerLedger proposes the entries that the bank does not have. left says that it took no more for
+// now.
 func (p *parts) offerLedger(ctx context.Context, cfg *configs.Config, text []byte) (left bool, err error) {
 	all := ledger.Lessons(text)
 	if len(all) == 0 {

@@ -47,7 +47,8 @@ func reached(t *testing.T, p *running, m *model, agent, about, word string) bool
 	return false
 }
 
-// What an agent recorded reaches that agent alone where it trusts itself, and otherwise nobody before it is approved.
+// What an agent recorded reaches that agent alone where it trusts itself, and otherwise nobody
+// before it is approved.
 func TestLedgerIsASourceOfLessons(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	for _, trust := range []string{"own", "quarantined"} {
@@ -89,7 +90,8 @@ func TestLedgerIsASourceOfLessons(t *testing.T) {
 	}
 }
 
-// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the error, for its agent.
+// A bank takes what a ledger proposes, quarantined; what was approved fires on the file and on the
+// error, for its agent.
 func TestLessonsReachABank(t *testing.T) {
 	l := &ledger.Ledger{Path: filepath.Join(t.TempDir(), "AGENT.md"), Now: time.Now}
 	for n := range 20 {

@@ -72,7 +72,8 @@ func (l *library) Log(ctx context.Context, n int) ([]lesson.Event, error) {
 // errEnough ends a walk that has seen enough.
 var errEnough = errors.New("enough was seen")
 
-// Survey implements admin.Surveyor: days are looked at from the newest on, until there is no time or enough sessions.
+// Survey implements admin.Surveyor: days are looked at from the newest on, until there is no time
+// or enough sessions.
 func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -85,7 +85,8 @@ func (w *world) tellLint(l linted) {
 	fmt.Fprintln(w.out)
 }
 
-// secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass through.
+// secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass
+// through.
 func secrets(text string) []string {
 	r := redact.New(true)
 	r.Text(text)

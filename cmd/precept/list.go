@@ -158,8 +158,8 @@ func (w *world) lessonsShow() *cobra.Command {
 	return c
 }
 
-// companionOf finds the file of a lesson that holds the long story: knowledge/lessons/SLUG.md in the bank, beside it, or in the
-// working directory. It is linked, never injected.
+// companionOf finds the file of a lesson that holds the long story: knowledge/lessons/SLUG.md in
+// the bank, beside it, or in the working directory. It is linked, never injected.
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}

@@ -10,7 +10,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A planned look is one for a fleet: replicas that settle each other's sessions come to the same, and so does one that starts anew.
+// A planned look is one for a fleet: replicas that settle each other's sessions come to the same,
+// and so does one that starts anew.
 func TestReplicasTakeOneLook(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), parrot(t, said("c", "ok")).URL

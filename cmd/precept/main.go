@@ -60,7 +60,8 @@ func (w *world) execute(ctx context.Context, args []string) int {
 	}
 }
 
-// codedError is an error that asks for an exit code of its own; without an err inside everything has been said already.
+// codedError is an error that asks for an exit code of its own; without an err inside everything
+// has been said already.
 type codedError struct {
 	code int
 	err  error

@@ -43,13 +43,15 @@ type fault struct {
 	cut       bool // begins a stream and drops the connection
 	nothing   bool // begins a stream and ends it without a finish
 	hang      bool // begins a stream and is silent until the client is gone
-	// overflow: the history is too long from the third step on, until the agent asks for a summary or sends a shorter one
+	// overflow: the history is too long from the third step on, until the agent asks for a summary
+	// or sends a shorter one
 	overflow bool
 	strict   bool // refuses what holds a block
 }
 
-// model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is read from the request
-// itself (the highest step_N in it), so that a retry gets the same answer and nothing depends on the order of arrival.
+// model is a scripted LLM: chat completions, responses and messages, streamed or not. The step is
+// read from the request itself (the highest step_N in it), so that a retry gets the same answer and
+// nothing depends on the order of arrival.
 type model struct {
 	*httptest.Server
 	steps []step
@@ -221,8 +223,8 @@ func (m *model) all() []asked {
 	return append([]asked(nil), m.asked...)
 }
 
-// otherRequests are method and path of what was no generation request, sorted. The version is left out: precept adds the
-// upstream's own to a path that has none.
+// otherRequests are method and path of what was no generation request, sorted. The version is left
+// out: precept adds the upstream's own to a path that has none.
 func (m *model) otherRequests() []string {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -342,5 +344,6 @@ func (t *tool) fill(command string) map[string]any {
 	return args
 }
 
-// waitFor is how long a scripted stream waits before it drops the connection, so that what it wrote arrives and is read.
+// waitFor is how long a scripted stream waits before it drops the connection, so that what it wrote
+// arrives and is read.
 const waitFor = 200 * time.Millisecond

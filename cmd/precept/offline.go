@@ -13,7 +13,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// offline is a store at work in this process, without a server: what a verb does with it goes the same way as a server's.
+// offline is a store at work in this process, without a server: what a verb does with it goes the
+// same way as a server's.
 type offline struct {
 	*store.Store
 	stop func() error // ends it, with the first failure of a step
@@ -28,8 +29,9 @@ type offlineUse struct {
 	beside bool // nothing of it meets a running server of a store that several share
 }
 
-// openOffline opens the configured store, and starts it. A store of this machine's own wants the data directory for itself; one
-// in Redis is shared anyway, and then it is the spool beside it that must be nobody else's.
+// openOffline opens the configured store, and starts it. A store of this machine's own wants the
+// data directory for itself; one in Redis is shared anyway, and then it is the spool beside it that
+// must be nobody else's.
 func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlineUse) (*offline, error) {
 	var be store.Backend
 	var lock io.Closer

@@ -151,7 +151,8 @@ func (d *described) check(method, path string, res *http.Response, body []byte) 
 	}
 }
 
-// call asks a running precept and holds the answer to the description. path is as described, values are put into its names.
+// call asks a running precept and holds the answer to the description. path is as described, values
+// are put into its names.
 func (d *described) call(base, method, path, token, body string, values ...string) []byte {
 	d.t.Helper()
 	url, query, _ := strings.Cut(path, "?")

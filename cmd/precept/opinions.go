@@ -9,7 +9,8 @@ import (
 	"precept/report"
 )
 
-// annotate puts the judges' opinions of a tenant's lessons beside the rows of a finished report, where the store keeps any.
+// annotate puts the judges' opinions of a tenant's lessons beside the rows of a finished report,
+// where the store keeps any.
 func annotate(ctx context.Context, r *report.Report, from any, tenant string) error {
 	notes, ok := from.(distill.NoteReader)
 	if !ok {
@@ -23,8 +24,9 @@ func annotate(ctx context.Context, r *report.Report, from any, tenant string) er
 	return nil
 }
 
-// opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it; nil when they said nothing, or
-// when there is no store that can be read: a lesson is shown without one.
+// opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;
+// nil when they said nothing, or when there is no store that can be read: a lesson is shown without
+// one.
 func (w *world) opinionsOf(ctx context.Context, cfg *configs.Config, l *lesson.Lesson) *report.Opinions {
 	if w.storeless(cfg) {
 		return nil

@@ -32,7 +32,8 @@ func opinionated(t *testing.T) string {
 	return judge.URL + "/v1"
 }
 
-// What a judge thought of a lesson stands beside its row: of the running server, of the store when none runs, and by lessons show.
+// What a judge thought of a lesson stands beside its row: of the running server, of the store when
+// none runs, and by lessons show.
 func TestOpinionsAreShown(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {

@@ -12,8 +12,9 @@ import (
 	"precept/session"
 )
 
-// A session opted out, by the header or by a path. Its next turn sends all of it again, without the header: after a restart, and
-// after the session had to leave memory for others. What was said before stays out of every file, and what is new is kept.
+// A session opted out, by the header or by a path. Its next turn sends all of it again, without the
+// header: after a restart, and after the session had to leave memory for others. What was said
+// before stays out of every file, and what is new is kept.
 func TestOptOutsAreKnownAgain(t *testing.T) {
 	t.Parallel()
 	const canary, news = "periwinkle-3141", "marigold-5926"

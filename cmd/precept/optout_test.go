@@ -28,7 +28,8 @@ func sha(s string) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// Every form of opting out, with a canary in all that could be kept: nothing of it is in any file, not even a hash.
+// Every form of opting out, with a canary in all that could be kept: nothing of it is in any file,
+// not even a hash.
 func TestOptOutForms(t *testing.T) {
 	const canary = "periwinkle-2718"
 	dir := t.TempDir()
@@ -147,8 +148,8 @@ func kept(t *testing.T, dir string) string {
 	return fmt.Sprint(n)
 }
 
-// A session of several turns: the one that reads the file, the one that gets it, and the answer that quotes it are not kept;
-// what came before and what comes after is.
+// A session of several turns: the one that reads the file, the one that gets it, and the answer
+// that quotes it are not kept; what came before and what comes after is.
 func TestOptOutInTheMiddle(t *testing.T) {
 	const canary = "verbena-1414"
 	dir := t.TempDir()

@@ -8,7 +8,8 @@ import (
 	"text/tabwriter"
 )
 
-// writeJSON writes one value, indented: output of a verb with --json is for programs and is read by people.
+// writeJSON writes one value, indented: output of a verb with --json is for programs and is read by
+// people.
 func writeJSON(w io.Writer, v any) error {
 	e := json.NewEncoder(w)
 	e.SetEscapeHTML(false)

@@ -9,8 +9,8 @@ import (
 // ownerRest is how long an owner rests after a panic.
 const ownerRest = time.Second
 
-// outlive runs an owner until its context ends. Owners guard their steps by themselves; what panics between them ends no
-// program that agents depend on: the owner begins anew.
+// outlive runs an owner until its context ends. Owners guard their steps by themselves; what panics
+// between them ends no program that agents depend on: the owner begins anew.
 func (s *server) outlive(ctx context.Context, owner func(context.Context) error) error {
 	for {
 		err, panicked := s.attempt(ctx, owner)

@@ -12,16 +12,17 @@ import (
 	"precept/session"
 )
 
-// The bounds of a row group: what the writer holds in memory, and what a reader has to take in at once. A group of many rows
-// keeps the footer small, which has a line for each column of each group and is written last.
+// The bounds of a row group: what the writer holds in memory, and what a reader has to take in at
+// once. A group of many rows keeps the footer small, which has a line for each column of each group
+// and is written last.
 const (
 	parquetRows  = 65_536
 	parquetBytes = 16 << 20
 	parquetPage  = 128 << 10 // of a column, before it is compressed
 )
 
-// parquetSample is a row of a parquet export: what one filters by in columns of their own, the rest as JSON texts, since the
-// families differ in their members.
+// parquetSample is a row of a parquet export: what one filters by in columns of their own, the rest
+// as JSON texts, since the families differ in their members.
 type parquetSample struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
@@ -44,7 +45,8 @@ type parquetSample struct {
 	State        string  `parquet:"state,json"`
 }
 
-// pageCodec compresses pages with a window as large as they are: the library's own has one of 8 MiB, and a history of twice that.
+// pageCodec compresses pages with a window as large as they are: the library's own has one of 8
+// MiB, and a history of twice that.
 type pageCodec struct {
 	pzstd.Codec
 	encoder *zstd.Encoder

@@ -25,8 +25,9 @@ import (
 // pictureLimit is how large a picture may be in bytes: they are kept with the source.
 const pictureLimit = 150 << 10
 
-// TestPictures writes pictures of every page of the demo's dashboard, in both themes, into the directory of PRECEPT_PICTURES; make
-// pictures sets it. PRECEPT_PICTURE_WIDTHS asks for further widths than the usual one.
+// TestPictures writes pictures of every page of the demo's dashboard, in both themes, into the
+// directory of PRECEPT_PICTURES; make pictures sets it. PRECEPT_PICTURE_WIDTHS asks for further
+// widths than the usual one.
 func TestPictures(t *testing.T) {
 	dir := os.Getenv("PRECEPT_PICTURES")
 	if dir == "" {
@@ -180,7 +181,8 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 }
 
-// fewColours writes a picture with the 256 colours that it has most of: pages have few, and the file is a third.
+// fewColours writes a picture with the 256 colours that it has most of: pages have few, and the
+// file is a third.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

@@ -18,8 +18,8 @@ import (
 	"precept/configs"
 )
 
-// pointing is how one agent's process is pointed at precept: its arguments and environment, and a folder for edited copies of
-// its settings. Nothing of the user's own is changed.
+// pointing is how one agent's process is pointed at precept: its arguments and environment, and a
+// folder for edited copies of its settings. Nothing of the user's own is changed.
 type pointing struct {
 	cfg     *configs.Config
 	data    string // precept's data listener
@@ -34,7 +34,8 @@ type pointing struct {
 	notes   io.Writer
 }
 
-// base is the address that says who speaks. An upstream is named where the routes would choose another one.
+// base is the address that says who speaks. An upstream is named where the routes would choose
+// another one.
 func (p *pointing) base(upstream string) string {
 	escape := func(s string) string { return strings.NewReplacer(",", "%2C", "=", "%3D").Replace(url.PathEscape(s)) }
 	said := "agent=" + escape(p.agent)
@@ -97,7 +98,8 @@ func (p *pointing) insert(flag string, more ...string) {
 	p.args = append(append([]string{p.args[0]}, more...), p.args[1:]...)
 }
 
-// own says whether a base URL that a user configured is one that precept stands for: an upstream's, whose name it gives, or its own.
+// own says whether a base URL that a user configured is one that precept stands for: an upstream's,
+// whose name it gives, or its own.
 func (p *pointing) own(base string) (upstream string, ok bool) {
 	same := func(a, b string) bool {
 		trim := func(s string) string { return strings.TrimSuffix(strings.TrimRight(s, "/"), "/v1") }
@@ -229,7 +231,8 @@ func (p *pointing) opencodeFiles() []string {
 	return out
 }
 
-// pi reads its settings in a folder that a variable names: a copy with one file edited, everything else a link to the user's own.
+// pi reads its settings in a folder that a variable names: a copy with one file edited, everything
+// else a link to the user's own.
 func (p *pointing) pi() error {
 	from := p.env["PI_CODING_AGENT_DIR"]
 	if from == "" {

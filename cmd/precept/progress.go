@@ -15,8 +15,8 @@ const (
 	progressWidth = 24 // of the bar, in characters
 )
 
-// progress tells a person how far a long piece of work is, on one line that is written over. A nil progress tells nobody: where
-// no terminal is, nobody watches.
+// progress tells a person how far a long piece of work is, on one line that is written over. A nil
+// progress tells nobody: where no terminal is, nobody watches.
 type progress struct {
 	out         io.Writer
 	now         func() time.Time

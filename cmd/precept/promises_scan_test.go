@@ -12,7 +12,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// code is a piece of a document that names things of the program: a span between backticks, or a line of a block.
+// code is a piece of a document that names things of the program: a span between backticks, or a
+// line of a block.
 type code struct {
 	text  string
 	block bool

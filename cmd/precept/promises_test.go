@@ -36,8 +36,8 @@ type promises struct {
 	sections map[string]bool // first segments of keys
 }
 
-// TestDocsPromise walks README, docs, configs and examples and fails on a verb, flag, key, variable, metric, path, header,
-// make target or link that is not there.
+// TestDocsPromise walks README, docs, configs and examples and fails on a verb, flag, key,
+// variable, metric, path, header, make target or link that is not there.
 func TestDocsPromise(t *testing.T) {
 	p := gatherPromises(t)
 	files := documents(t)

@@ -13,7 +13,8 @@ import (
 	"precept/store/storetest"
 )
 
-// dump is all that a Redis holds, by key. The server must not compress what it dumps (--rdbcompression no).
+// dump is all that a Redis holds, by key. The server must not compress what it dumps
+// (--rdbcompression no).
 func dump(t *testing.T, server *storetest.Redis) map[string]string {
 	t.Helper()
 	all := map[string]string{}
@@ -31,7 +32,8 @@ func dump(t *testing.T, server *storetest.Redis) map[string]string {
 	return all
 }
 
-// In Redis, too, nothing is left of what was forgotten: beside a server, without one, and from another machine.
+// In Redis, too, nothing is left of what was forgotten: beside a server, without one, and from
+// another machine.
 func TestForgetInRedis(t *testing.T) {
 	t.Parallel()
 	const first, second, third = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -108,7 +110,8 @@ func TestForgetInRedis(t *testing.T) {
 	}
 }
 
-// Transcripts are taken in as samples, once, in both stores alike; in Redis also while a server runs on the data directory.
+// Transcripts are taken in as samples, once, in both stores alike; in Redis also while a server
+// runs on the data directory.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	const past = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}]}

@@ -51,7 +51,8 @@ func (s *scribe) last(who string) string {
 	return list[len(list)-1]
 }
 
-// chat is an agent's conversation: it sends its history back, grown by the reply and the result of its call.
+// chat is an agent's conversation: it sends its history back, grown by the reply and the result of
+// its call.
 type chat struct {
 	who      string
 	named    bool // it names its session; else it is recognised by what it sends back
@@ -120,7 +121,8 @@ func manyLessons(t *testing.T) string {
 	return dir
 }
 
-// written waits until the session's row in Redis is that of its newest turn: an agent thinks for longer than that.
+// written waits until the session's row in Redis is that of its newest turn: an agent thinks for
+// longer than that.
 func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
 	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -146,7 +148,8 @@ func openStore(t *testing.T, url string) *redis.Store {
 	return s
 }
 
-// prefixOf says that the list which the model saw before is how its newest one begins: blocks included, byte for byte.
+// prefixOf says that the list which the model saw before is how its newest one begins: blocks
+// included, byte for byte.
 func prefixOf(t *testing.T, before, after string) {
 	t.Helper()
 	list := func(body string) []json.RawMessage {
@@ -189,7 +192,8 @@ func TestReplicasShareSessions(t *testing.T) {
 	db := openStore(t, server.URL())
 	injected := 0
 	for n := range 4 {
-		// Named, so that the test knows its id. Whether a block stands in it is a draw; 4 sessions without any are unlikely.
+		// Named, so that the test knows its id. Whether a block stands in it is a draw; 4 sessions
+		// without any are unlikely.
 		k := newChat(fmt.Sprint("talk-", n), true)
 		id := session.KeyOf("default", session.SpaceName, k.who)
 		var first *session.Record
@@ -281,7 +285,8 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	}
 }
 
-// While Redis is frozen nobody waits for it: sessions go on from memory, one that moves goes on without lessons.
+// While Redis is frozen nobody waits for it: sessions go on from memory, one that moves goes on
+// without lessons.
 func TestReplicasWithFrozenRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -371,7 +376,8 @@ func TestReplicasLearnTogether(t *testing.T) {
 		}
 		return r.Lessons[0].Injected + r.Lessons[0].Withheld
 	}
-	// A look-up that took longer than 45 ms put its session out of the experiment: that is right, and this machine may be slow.
+	// A look-up that took longer than 45 ms put its session out of the experiment: that is right,
+	// and this machine may be slow.
 	db, want := openStore(t, server.URL()), 0
 	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
 		told := 0
@@ -404,8 +410,8 @@ func TestReplicasLearnTogether(t *testing.T) {
 	}
 }
 
-// A replica starts without Redis. Until the fleet's salt is known nobody gets a lesson by a coin of its own; with a copy of the
-// salt from an earlier run, lessons go on.
+// A replica starts without Redis. Until the fleet's salt is known nobody gets a lesson by a coin of
+// its own; with a copy of the salt from an earlier run, lessons go on.
 func TestStartWithoutRedis(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "always")

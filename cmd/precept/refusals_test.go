@@ -30,8 +30,9 @@ func picky(t *testing.T) string {
 	return model.URL + "/v1"
 }
 
-// Only a session that was treated can be refused, lose its block, or be spared it by its client. All of them stay in the
-// experiment, with their arm and their reward, and refusals are told by arm: whatever the store, and after a restart.
+// Only a session that was treated can be refused, lose its block, or be spared it by its client.
+// All of them stay in the experiment, with their arm and their reward, and refusals are told by
+// arm: whatever the store, and after a restart.
 func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
 	t.Parallel()
 	for _, kind := range []string{"sqlite", "redis"} {
@@ -83,8 +84,8 @@ func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
 	}
 }
 
-// meets plays one session: every third is refused, every third loses its block to a compaction, every third has a turn in
-// which its client wants nothing inserted.
+// meets plays one session: every third is refused, every third loses its block to a compaction,
+// every third has a turn in which its client wants nothing inserted.
 func meets(t *testing.T, data string, n int) {
 	t.Helper()
 	name := fmt.Sprintf("meets-%d", n)

@@ -12,8 +12,9 @@ import (
 	"precept/configs"
 )
 
-// pollEvery is how often the configuration file is looked at. It is read whole and compared: renames, symlink swaps and file
-// systems without usable times all look the same then, for a few kilobytes a second.
+// pollEvery is how often the configuration file is looked at. It is read whole and compared:
+// renames, symlink swaps and file systems without usable times all look the same then, for a few
+// kilobytes a second.
 const pollEvery = time.Second
 
 // faultNote is what was wrong at the last reload, "" for nothing.
@@ -61,7 +62,8 @@ func fenced(step func() error) (err error) {
 	return step()
 }
 
-// takeOver gives a configuration to everyone who can follow it. The admin's door is last: it cannot fail once there is a token.
+// takeOver gives a configuration to everyone who can follow it. The admin's door is last: it cannot
+// fail once there is a token.
 func (s *server) takeOver(next *configs.Config) error {
 	if err := s.service.reload(next); err != nil {
 		return err
@@ -70,7 +72,8 @@ func (s *server) takeOver(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// watchFile says changed when the file's content is another one; a file that cannot be read is one that is being replaced.
+// watchFile says changed when the file's content is another one; a file that cannot be read is one
+// that is being replaced.
 func watchFile(ctx context.Context, path string, changed chan<- struct{}) {
 	if path == "" {
 		return

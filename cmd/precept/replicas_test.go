@@ -15,8 +15,9 @@ import (
 	"precept/store/storetest"
 )
 
-// A session's next turn may reach another replica at once: what was decided is there when the client has its answer, for
-// sessions that are named and for those that are known by what they send back.
+// A session's next turn may reach another replica at once: what was decided is there when the
+// client has its answer, for sessions that are named and for those that are known by what they send
+// back.
 func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
@@ -51,7 +52,8 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	}
 }
 
-// What one replica forgets all of them forget: in memory, in their spools, and when they come back and have it in a backlog.
+// What one replica forgets all of them forget: in memory, in their spools, and when they come back
+// and have it in a backlog.
 func TestForgetInAFleet(t *testing.T) {
 	t.Parallel()
 	const word, other, late = "heliotrope-4711", "marigold-0815", "larkspur-2718"
@@ -137,8 +139,9 @@ func TestForgetInAFleet(t *testing.T) {
 	}
 }
 
-// What other replicas are told before the answer ends is held to the opt-out, too: nothing of a session that names a path which
-// opted out comes to Redis, while another one is there when its answer is.
+// What other replicas are told before the answer ends is held to the opt-out, too: nothing of a
+// session that names a path which opted out comes to Redis, while another one is there when its
+// answer is.
 func TestWhatOptedOutIsNotPublished(t *testing.T) {
 	t.Parallel()
 	const silent, told = "heliotrope-4711", "marigold-0815"

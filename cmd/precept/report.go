@@ -90,8 +90,8 @@ func (w *world) explain(r report.Report, f *reportFlags) error {
 	return r.Explain(w.out, slug)
 }
 
-// findReport asks the running server first: what it has in memory is newer than the store. A server that refuses is told of,
-// and the store is read only where no server answers.
+// findReport asks the running server first: what it has in memory is newer than the store. A server
+// that refuses is told of, and the store is read only where no server answers.
 func (w *world) findReport(ctx context.Context, cfg *configs.Config, f *reportFlags) (report.Report, error) {
 	r, err := w.askServer(ctx, cfg, f)
 	if errors.Is(err, errNoServer) {

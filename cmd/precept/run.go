@@ -171,8 +171,8 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 	fmt.Fprintf(w.err, "precept: the verifier %s; %s %s (%s)\n", verdict, what, name, answer.Status)
 }
 
-// ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals (they are the agent's), and
-// leaves no run.json: another run must not rely on it.
+// ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals
+// (they are the agent's), and leaves no run.json: another run must not rely on it.
 func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
 	cfg, err := flags.load(w, false)
 	if err != nil {

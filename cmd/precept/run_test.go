@@ -14,7 +14,8 @@ import (
 	"time"
 )
 
-// TestTalk is no test: it is the agent of TestRun, a program that knows nothing but OPENAI_BASE_URL.
+// TestTalk is no test: it is the agent of TestRun, a program that knows nothing but
+// OPENAI_BASE_URL.
 func TestTalk(t *testing.T) {
 	words := os.Getenv("TALK")
 	if words == "" {
@@ -54,7 +55,8 @@ func runIn(t *testing.T, dir string, env []string, args ...string) (code int, ou
 	return cmd.ProcessState.ExitCode(), o.String(), e.String()
 }
 
-// An agent that knows nothing of precept goes through it: found or started for the run, in one session, judged by a verifier.
+// An agent that knows nothing of precept goes through it: found or started for the run, in one
+// session, judged by a verifier.
 func TestRun(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -100,7 +102,8 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// Without a session's name the command's agents are one run: each conversation is a session of its own, and the verdict is the run's.
+// Without a session's name the command's agents are one run: each conversation is a session of its
+// own, and the verdict is the run's.
 func TestRunIsARun(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	self, err := os.Executable()
@@ -126,7 +129,8 @@ func TestRunIsARun(t *testing.T) {
 	}
 }
 
-// verdictOf waits until the session is closed with the verifier's word, and reads it out of the exported experiment.
+// verdictOf waits until the session is closed with the verifier's word, and reads it out of the
+// exported experiment.
 func verdictOf(t *testing.T, dir, data string) {
 	t.Helper()
 	out := ""
@@ -180,7 +184,8 @@ func TestRunForwardsSignals(t *testing.T) {
 	}
 }
 
-// What scripts and CI say of a session reaches it; what is ambiguous is refused before anybody is asked.
+// What scripts and CI say of a session reaches it; what is ambiguous is refused before anybody is
+// asked.
 func TestFeedbackVerb(t *testing.T) {
 	m := newModel(t, []step{{Text: "Done."}})
 	dir := t.TempDir()

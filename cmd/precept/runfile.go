@@ -32,7 +32,8 @@ func writeRunFile(dataDir string, r runFile) error {
 // removeRunFile is for a clean stop; a file that is not there was not ours to remove.
 func removeRunFile(dataDir string) { _ = os.Remove(runFilePath(dataDir)) }
 
-// readRunFile finds the precept of a data directory. After a crash the file may be stale: who uses it tries the address.
+// readRunFile finds the precept of a data directory. After a crash the file may be stale: who uses
+// it tries the address.
 func readRunFile(dataDir string) (runFile, error) {
 	var r runFile
 	b, err := os.ReadFile(runFilePath(dataDir))

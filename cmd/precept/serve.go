@@ -183,7 +183,8 @@ func (s *server) adminFigures(ctx context.Context) []admin.Figure {
 	return out
 }
 
-// serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin, owners.
+// serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin,
+// owners.
 func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
 	signals := make(chan os.Signal, 4)
 	if !s.within {
@@ -231,7 +232,8 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	return err
 }
 
-// untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it is a bad one.
+// untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it
+// is a bad one.
 func (s *server) untilStopped(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
 	for {
 		select {

@@ -139,7 +139,8 @@ func get(t *testing.T, url, token string) (int, string) {
 	return res.StatusCode, string(b)
 }
 
-// slowModel answers a chat request with a stream that lasts until its client is gone or stop is closed.
+// slowModel answers a chat request with a stream that lasts until its client is gone or stop is
+// closed.
 func slowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	t.Helper()
 	stop := make(chan struct{})
@@ -162,7 +163,8 @@ func slowModel(t *testing.T) (*httptest.Server, chan struct{}) {
 	return s, stop
 }
 
-// stream begins a streamed chat through precept and returns when its first bytes are here; the channel gives how it ended.
+// stream begins a streamed chat through precept and returns when its first bytes are here; the
+// channel gives how it ended.
 func stream(t *testing.T, data string) <-chan error {
 	t.Helper()
 	body := strings.NewReader(`{"model":"m","stream":true,"messages":[{"role":"user","content":"count"}]}`)
@@ -186,7 +188,8 @@ func stream(t *testing.T, data string) <-chan error {
 	return ended
 }
 
-// The whole first start: ready line, run.json, a token of its own behind a link that works; and the whole stop.
+// The whole first start: ready line, run.json, a token of its own behind a link that works; and the
+// whole stop.
 func TestServeFirstStart(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	p := launch(t, dir, nil).ready(dir)
@@ -329,7 +332,8 @@ func TestServeCutsStreams(t *testing.T) {
 	}
 }
 
-// R096: a changed file is taken over; one with faults is not, which is told in the log and on the dashboard.
+// R096: a changed file is taken over; one with faults is not, which is told in the log and on the
+// dashboard.
 func TestServeReloads(t *testing.T) {
 	dir, file := t.TempDir(), filepath.Join(t.TempDir(), "precept.yaml")
 	write := func(text string) {

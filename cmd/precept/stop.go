@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// counted keeps account of the requests in flight: closing a server does not wait for its handlers, and what they have to
-// tell the recorder must be told before it goes.
+// counted keeps account of the requests in flight: closing a server does not wait for its handlers,
+// and what they have to tell the recorder must be told before it goes.
 func (s *server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.Add(1)
@@ -18,7 +18,8 @@ func (s *server) counted(h http.Handler) http.Handler {
 	})
 }
 
-// stopData lets streams end for the drain time or until a second signal; cut says that some did not.
+// stopData lets streams end for the drain time or until a second signal; cut says that some did
+// not.
 func (s *server) stopData(ctx context.Context, data *http.Server, signals <-chan os.Signal) (cut bool) {
 	if s.service.drain != nil {
 		s.service.drain()

@@ -13,10 +13,12 @@ import (
 	"testing"
 )
 
-// tapHeader numbers a request on its way, so that what reached the model can be held against what the agent sent.
+// tapHeader numbers a request on its way, so that what reached the model can be held against what
+// the agent sent.
 const tapHeader = "X-Tap"
 
-// tap stands before precept (or, in a direct run, before the model) and keeps what the agent sent and who precept took it for.
+// tap stands before precept (or, in a direct run, before the model) and keeps what the agent sent
+// and who precept took it for.
 type tap struct {
 	*httptest.Server
 	name   string // tells the requests of one tap from those of another at a shared model

@@ -13,8 +13,9 @@ import (
 	"precept/session"
 )
 
-// exportTrials writes one line for every coin: of a session in which a lesson matched, whether it was control; of a pick,
-// whether it was withheld; and for a control session every lesson that matched.
+// exportTrials writes one line for every coin: of a session in which a lesson matched, whether it
+// was control; of a pick, whether it was withheld; and for a control session every lesson that
+// matched.
 func exportTrials(ctx context.Context, e evidence, x *sample.Exporter, f *sample.Filter) error {
 	return e.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
 		as, err := assignmentOf(r, a)
@@ -35,7 +36,8 @@ func exportTrials(ctx context.Context, e evidence, x *sample.Exporter, f *sample
 	})
 }
 
-// assignmentOf is what the counters know of a session: frozen when it closed, whatever the session did afterwards.
+// assignmentOf is what the counters know of a session: frozen when it closed, whatever the session
+// did afterwards.
 func assignmentOf(r session.Row, a session.Applied) (*bandit.Assignment, error) {
 	if len(a.Frozen) > 0 {
 		var as bandit.Assignment
@@ -59,7 +61,8 @@ func runOf(r session.Row) string {
 	return ""
 }
 
-// trials are a session's coins. A session outside of the experiment, or in which nothing matched, has none.
+// trials are a session's coins. A session outside of the experiment, or in which nothing matched,
+// has none.
 func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil

@@ -12,9 +12,10 @@ import (
 	"time"
 )
 
-// Of fifty conversations that begin with the same words at once, one half stays equal byte for byte, on an API that counts its call ids;
-// the other half calls something of its own each. The report and the export count the second half alone, whatever is said of the
-// first, and as many blocks as the model saw.
+// Of fifty conversations that begin with the same words at once, one half stays equal byte for
+// byte, on an API that counts its call ids; the other half calls something of its own each. The
+// report and the export count the second half alone, whatever is said of the first, and as many
+// blocks as the model saw.
 func TestTwinsInTheReport(t *testing.T) {
 	const n = 25
 	var mu sync.Mutex

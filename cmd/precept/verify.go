@@ -17,7 +17,8 @@ import (
 	"precept/ledger"
 )
 
-// The bounds of a verification: what is read of an output is its two ends, and so many entries come of one run.
+// The bounds of a verification: what is read of an output is its two ends, and so many entries come
+// of one run.
 const (
 	maxOutput   = 16 << 20
 	maxFailures = 1000

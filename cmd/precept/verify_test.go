@@ -26,7 +26,8 @@ func contract(t *testing.T) *jsonschema.Schema {
 	return s
 }
 
-// What record takes and gives is what the published contract says, and what the contract refuses is refused.
+// What record takes and gives is what the published contract says, and what the contract refuses is
+// refused.
 func TestRecordContract(t *testing.T) {
 	schema := contract(t)
 	const good = `{"intent_id":"I","type":"test","file":"a.go","error":"e","cause":"c","resolution":"r","rule":"do"}`

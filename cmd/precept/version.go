@@ -16,7 +16,8 @@ type build struct {
 	Go       string `json:"go"`
 }
 
-// readBuild asks the binary; nothing is stamped in, so that two builds of one source are the same bytes.
+// readBuild asks the binary; nothing is stamped in, so that two builds of one source are the same
+// bytes.
 func readBuild() build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

@@ -59,7 +59,8 @@ func soon(t *testing.T, what string, ok func() bool) {
 
 const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
-// A session is listed, read, watched, rated, exported and forgotten through the admin listener, over SQLite and over Redis.
+// A session is listed, read, watched, rated, exported and forgotten through the admin listener,
+// over SQLite and over Redis.
 func TestSessionsOfARunningServer(t *testing.T) {
 	t.Setenv("PRECEPT_ADMIN_TOKEN", "e2e-token")
 	server := storetest.StartRedis(t)
@@ -205,7 +206,8 @@ func health(t *testing.T, p *running) {
 	}
 }
 
-// What watch writes keeps to its columns, whatever was said, and is coloured only where that is wanted.
+// What watch writes keeps to its columns, whatever was said, and is coloured only where that is
+// wanted.
 func TestWatchPage(t *testing.T) {
 	turn := store.TurnItem{Turn: 7, Outcome: sample.Failed, Loops: 1, Input: 12, Entries: []store.Entry{
 		{Kind: sample.EventUser, Text: strings.Repeat("日本語のとても長い文章 ", 20) + "\x1b]0;owned\x07\u202eevil"},

@@ -99,7 +99,8 @@ func (x *watching) run(ctx context.Context) error {
 	}
 }
 
-// look asks once and tells what is new. It is over when the session is closed and told, or when that was to be done once.
+// look asks once and tells what is new. It is over when the session is closed and told, or when
+// that was to be done once.
 func (x *watching) look(ctx context.Context) (over bool, err error) {
 	if x.name == "" {
 		if err := x.newest(ctx); err != nil {
@@ -153,8 +154,8 @@ func (x *watching) newest(ctx context.Context) error {
 	return x.serverless(err)
 }
 
-// ask reads the session from where the last answer ended, and some turns before: a retry stands behind its first attempt, wherever
-// the session is by then.
+// ask reads the session from where the last answer ended, and some turns before: a retry stands
+// behind its first attempt, wherever the session is by then.
 func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err error) {
 	const back = 5
 	q := url.Values{"tenant": {x.flags.tenant}, "from": {fmt.Sprint(max(0, x.next-back))}}

@@ -154,8 +154,8 @@ func (p page) lines(i ink, text string) []string {
 	return out
 }
 
-// wrap breaks a text into lines of at most so many columns, at a blank where there is one. What a text would hide, or do to the
-// terminal, is written out.
+// wrap breaks a text into lines of at most so many columns, at a blank where there is one. What a
+// text would hide, or do to the terminal, is written out.
 func (p page) wrap(text string, columns int) []string {
 	var out []string
 	for line := range strings.SplitSeq(admin.Visible(strings.ReplaceAll(text, "\t", "    ")), "\n") {

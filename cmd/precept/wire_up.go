@@ -86,8 +86,8 @@ func (s *server) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logg
 	}, nil
 }
 
-// open claims the data directory and opens the store in it. A directory that cannot be written leaves precept running
-// from memory: agents must not suffer from it.
+// open claims the data directory and opens the store in it. A directory that cannot be written
+// leaves precept running from memory: agents must not suffer from it.
 func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
 	if errors.Is(err, sqlite.ErrReadOnly) && isRedis(cfg.StoreURL()) {
@@ -205,7 +205,8 @@ func (p *parts) Forget(ctx context.Context, tenant, session string) (int, error)
 	return p.store.ForgetSession(ctx, tenant, session)
 }
 
-// spoolOf is where what waits for the store is written down: nowhere, when nothing can be written or kept.
+// spoolOf is where what waits for the store is written down: nowhere, when nothing can be written
+// or kept.
 func spoolOf(cfg *configs.Config, backend store.Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
@@ -213,8 +214,8 @@ func spoolOf(cfg *configs.Config, backend store.Backend) string {
 	return spoolDir(cfg)
 }
 
-// deliverEvery is how long new turns may wait in the spool. A database of our own likes them in larger pieces; replicas that
-// share a Redis want to see at once what another one did.
+// deliverEvery is how long new turns may wait in the spool. A database of our own likes them in
+// larger pieces; replicas that share a Redis want to see at once what another one did.
 func deliverEvery(cfg *configs.Config) time.Duration {
 	if isRedis(cfg.StoreURL()) {
 		return 0
@@ -222,8 +223,8 @@ func deliverEvery(cfg *configs.Config) time.Duration {
 	return min(time.Second, max(cfg.Reward.CloseAfter/10, 100*time.Millisecond))
 }
 
-// keys are random values that are made once and kept with the store, so that restarts and replicas share them. known is false
-// while a fleet's cannot be learned.
+// keys are random values that are made once and kept with the store, so that restarts and replicas
+// share them. known is false while a fleet's cannot be learned.
 func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend store.Backend) (keys fleetKeys, known bool, err error) {
 	if shared, ok := backend.(sharedStore); ok && isRedis(cfg.StoreURL()) {
 		f, err := p.agree(ctx, cfg, shared)
@@ -295,7 +296,8 @@ func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
 	}
 }
 
-// failed tells of a step that went wrong beside the requests, a line for each step every ten seconds at most.
+// failed tells of a step that went wrong beside the requests, a line for each step every ten
+// seconds at most.
 func (p *parts) failed(step string, err error) {
 	p.metrics.FailedOpen(step)
 	if away(err) {

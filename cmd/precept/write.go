@@ -230,8 +230,8 @@ func foreignTexts(args []string) (map[string][]byte, error) {
 	return out, nil
 }
 
-// adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are the advice, the file is the
-// evidence.
+// adopt reads a foreign lesson. One of the gptme form becomes AIP-11: its rule and its pattern are
+// the advice, the file is the evidence.
 func adopt(name string, text []byte) (*lesson.Lesson, error) {
 	l, err := lesson.Parse(name, text)
 	if err != nil || l.Form != lesson.FormGptme {

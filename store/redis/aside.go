@@ -14,7 +14,8 @@ import (
 	"precept/session"
 )
 
-// asideHead is what stands of a mark before its document: whether it is left alone, and how often it was set aside.
+// asideHead is what stands of a mark before its document: whether it is left alone, and how often
+// it was set aside.
 const asideHead = 7
 
 // asideDoc is what stands of a mark in its document.
@@ -24,8 +25,8 @@ type asideDoc struct {
 	At   time.Time `json:"at"`
 }
 
-// SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor unsettled from then on, until
-// Readmit lets it in again or a settlement of it goes through.
+// SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
+// unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
 func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	byTenant := map[string][]any{}
 	var names []string
@@ -56,7 +57,8 @@ func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	})
 }
 
-// Readmit lets those sessions be tried again that were set aside fewer times than most, and says how many they are.
+// Readmit lets those sessions be tried again that were set aside fewer times than most, and says
+// how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c goredis.UniversalClient) error {
 		names, err := s.withAside(ctx, c)
@@ -139,8 +141,8 @@ func toAside(tenant, field, value string) (session.Aside, error) {
 	}, nil
 }
 
-// Unsampled counts the exchanges that no sample knows although their session was settled, or will not be because it was set
-// aside.
+// Unsampled counts the exchanges that no sample knows although their session was settled, or will
+// not be because it was set aside.
 func (s *Store) Unsampled(ctx context.Context) (n int64, err error) {
 	err = s.do(ctx, "unsampled", func(c goredis.UniversalClient) error {
 		names, err := s.tenants(ctx, c)

@@ -12,8 +12,8 @@ import (
 	"precept/lesson"
 )
 
-// Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is told at once to those who
-// listen, and found by the others when they look.
+// Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is
+// told at once to those who listen, and found by the others when they look.
 type Bank struct{ s *Store }
 
 // OpenBank makes a bank. It does not ask Redis for anything.
@@ -31,7 +31,8 @@ func (b *Bank) Ping(ctx context.Context) error { return b.s.Ping(ctx) }
 // Close ends the bank.
 func (b *Bank) Close() error { return b.s.Close() }
 
-// Texts reads all lessons, with the version of the set: how often it was changed, "" when nobody ever put a lesson there.
+// Texts reads all lessons, with the version of the set: how often it was changed, "" when nobody
+// ever put a lesson there.
 func (b *Bank) Texts(ctx context.Context) (texts map[string][]byte, version string, err error) {
 	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
 		// One transaction, so that the version is the texts' own.
@@ -94,17 +95,19 @@ func (b *Bank) change(ctx context.Context, args []any) (string, error) {
 
 func (b *Bank) channel() string { return b.s.shared("lessons") }
 
-// The times of a Watcher: a change is in force within a second where it is heard of, else at the next look.
+// The times of a Watcher: a change is in force within a second where it is heard of, else at the
+// next look.
 const (
 	lookEvery   = 2 * time.Second
 	listenAgain = 5 * time.Second
 )
 
-// Watcher keeps the lessons of a bank in force, like lesson.Watcher those of a directory. Run starts everything, and has
-// stopped it when it returns.
+// Watcher keeps the lessons of a bank in force, like lesson.Watcher those of a directory. Run
+// starts everything, and has stopped it when it returns.
 type Watcher struct {
 	Poll time.Duration // how often the bank is looked at; 0: two seconds
-	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher goes on.
+	// Panicked is told of a panic in a look; nil: nobody. What was in force stays, and the watcher
+	// goes on.
 	Panicked func(step string, value any)
 
 	bank    *Bank
@@ -115,8 +118,9 @@ type Watcher struct {
 	fault   string // as told last
 }
 
-// Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything that is wrong with the
-// texts. A bank that cannot be reached, or has lost its data, leaves the book in force.
+// Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything
+// that is wrong with the texts. A bank that cannot be reached, or has lost its data, leaves the
+// book in force.
 func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem)) *Watcher {
 	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis"), onBook: onBook}
 }
@@ -150,7 +154,8 @@ func (w *Watcher) Run(ctx context.Context) error {
 	}
 }
 
-// guarded is look, of which no panic may end the program. A set of texts that makes it panic is not read again.
+// guarded is look, of which no panic may end the program. A set of texts that makes it panic is not
+// read again.
 func (w *Watcher) guarded(ctx context.Context) (reached bool) {
 	defer func() {
 		if v := recover(); v != nil && w.Panicked != nil {

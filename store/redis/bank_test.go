@@ -42,7 +42,8 @@ func (p pushed) Delete(t *testing.T, name string) {
 	}
 }
 
-// watch opens two clients of one bank: one writes, the other watches. poll is how often the watcher looks by itself.
+// watch opens two clients of one bank: one writes, the other watches. poll is how often the watcher
+// looks by itself.
 func watch(url func(prefix string) string, poll time.Duration) storetest.OpenBank {
 	var n atomic.Int64
 	return func(t *testing.T, onBook func(*lesson.Book, []lesson.Problem)) (storetest.BankWriter, func(context.Context) error) {

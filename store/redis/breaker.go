@@ -6,8 +6,9 @@ import (
 	"time"
 )
 
-// breaker lets a Redis that does not answer cost one wait a period. It is closed, and lets all through; or open, and lets
-// one probe through when the period is over. What comes meanwhile is refused at once.
+// breaker lets a Redis that does not answer cost one wait a period. It is closed, and lets all
+// through; or open, and lets one probe through when the period is over. What comes meanwhile is
+// refused at once.
 type breaker struct {
 	period time.Duration
 	most   int // failures in a row that open it, less one: on a busy machine a short wait may run out by chance
@@ -17,7 +18,8 @@ type breaker struct {
 	until  time.Time // open until then; zero when closed
 }
 
-// allow says whether a call may go out. An open breaker that lets a probe through stays open for everyone else.
+// allow says whether a call may go out. An open breaker that lets a probe through stays open for
+// everyone else.
 func (b *breaker) allow(now time.Time) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -49,6 +51,6 @@ func (b *breaker) tell(now time.Time, failed bool) {
 	}
 }
 
-// unreachable says whether an error tells that waiting for Redis is in vain just now. One that answers at once, if only to
-// refuse, does not need a breaker.
+// unreachable says whether an error tells that waiting for Redis is in vain just now. One that
+// answers at once, if only to refuse, does not need a breaker.
 func unreachable(err error) bool { return errors.Is(err, ErrDown) || errors.Is(err, ErrTLS) }

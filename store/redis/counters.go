@@ -16,9 +16,10 @@ import (
 // counterReads is how often the counters are read again when another replica moved them meanwhile.
 const counterReads = 4
 
-// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are left out. Rows are read one
-// after the other, and all of them again when somebody settled meanwhile; on a Redis where that never rests, the last
-// sessions may be counted in some rows and not yet in others.
+// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
+// left out. Rows are read one after the other, and all of them again when somebody settled
+// meanwhile; on a Redis where that never rests, the last sessions may be counted in some rows and
+// not yet in others.
 func (s *Store) Counters(ctx context.Context, tenant string) (list []bandit.Delta, err error) {
 	err = s.do(ctx, "counters", func(c goredis.UniversalClient) error {
 		before, err := s.moved(ctx, c, tenant)
@@ -53,8 +54,8 @@ func (s *Store) moved(ctx context.Context, c goredis.UniversalClient, tenant str
 	return v, err
 }
 
-// Moved says of each tenant how far its counters, and what open sessions told, have come, by whomever: who has read them need not
-// read them again while that stands.
+// Moved says of each tenant how far its counters, and what open sessions told, have come, by
+// whomever: who has read them need not read them again while that stands.
 func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	out := map[string]session.Stand{}
 	err := s.do(ctx, "moved", func(c goredis.UniversalClient) error {

@@ -11,8 +11,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Epoch names the life that the data is in. It changes when some of it may have been lost: a server was restarted or
-// replaced by its replica, or the data was flushed. Who keeps his own copy of what he wrote lately writes it again then.
+// Epoch names the life that the data is in. It changes when some of it may have been lost: a server
+// was restarted or replaced by its replica, or the data was flushed. Who keeps his own copy of what
+// he wrote lately writes it again then.
 func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
 	err = s.do(ctx, "epoch", func(c goredis.UniversalClient) error {
 		now, err := c.Time(ctx).Result()

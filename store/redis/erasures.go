@@ -12,11 +12,13 @@ import (
 	"precept/session"
 )
 
-// erasureAge is for how long the fleet is told of what was forgotten: a replica that was away for longer must not have anything
-// of it left (its spool is delivered when it starts, and what is older than this is not expected there).
+// erasureAge is for how long the fleet is told of what was forgotten: a replica that was away for
+// longer must not have anything of it left (its spool is delivered when it starts, and what is
+// older than this is not expected there).
 const erasureAge = 24 * time.Hour
 
-// Announce tells all replicas what is forgotten, so that none of them brings it back. It returns the announcement's place.
+// Announce tells all replicas what is forgotten, so that none of them brings it back. It returns
+// the announcement's place.
 func (s *Store) Announce(ctx context.Context, e session.Erasure) (place string, err error) {
 	var ids strings.Builder
 	for i := range e.IDs {

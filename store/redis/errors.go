@@ -11,11 +11,13 @@ import (
 	"precept/session"
 )
 
-// What can go wrong, for errors.Is. All but ErrURL and ErrInvalid are temporary: they wrap session.ErrUnavailable.
+// What can go wrong, for errors.Is. All but ErrURL and ErrInvalid are temporary: they wrap
+// session.ErrUnavailable.
 var (
 	// ErrDown means that Redis cannot be reached, or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
-	// ErrBusy means that Redis answers, but does not take it now: it loads, fails over, or is a replica.
+	// ErrBusy means that Redis answers, but does not take it now: it loads, fails over, or is a
+	// replica.
 	ErrBusy = fmt.Errorf("Redis does not take writes now: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrFull means that maxmemory is reached.
 	ErrFull = fmt.Errorf("Redis is full (maxmemory); give it more memory, or keep less with learning.retention: %w", session.ErrUnavailable) //nolint:staticcheck // a name
@@ -39,8 +41,8 @@ var (
 	ErrURL = errors.New("the Redis address cannot be used")
 )
 
-// explain puts the sentinel that a caller acts upon before the server's or the network's own words. Neither of them holds
-// the password.
+// explain puts the sentinel that a caller acts upon before the server's or the network's own words.
+// Neither of them holds the password.
 func explain(ctx context.Context, err error) error {
 	if err == nil || absent(err) {
 		return err
@@ -64,8 +66,9 @@ func explain(ctx context.Context, err error) error {
 	}
 }
 
-// absent says whether an error is the server's word that there is no such thing. The library returns that bare; wrapped, it is a
-// Sentinel's word that there is no such master, and nothing was asked of any.
+// absent says whether an error is the server's word that there is no such thing. The library
+// returns that bare; wrapped, it is a Sentinel's word that there is no such master, and nothing was
+// asked of any.
 func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // see above
 
 // ours says whether the error was made here already.
@@ -78,7 +81,8 @@ func ours(err error) bool {
 	return false
 }
 
-// explainReply sorts what the server said. An error inside a script has the script's name in front or behind it.
+// explainReply sorts what the server said. An error inside a script has the script's name in front
+// or behind it.
 func explainReply(err error, text string) error {
 	has := func(words ...string) bool {
 		for _, w := range words {

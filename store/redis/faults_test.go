@@ -16,8 +16,8 @@ import (
 	"precept/store/storetest"
 )
 
-// quick is the client's bound in these tests. How long a call really takes is judged with a generous allowance: the machine may
-// be busy with other things.
+// quick is the client's bound in these tests. How long a call really takes is judged with a
+// generous allowance: the machine may be busy with other things.
 const (
 	quick     = 300 * time.Millisecond
 	allowance = 2 * time.Second
@@ -90,7 +90,8 @@ func stored(t *testing.T, s *redis.Store, want int64) {
 	}
 }
 
-// becomes repeats until the error is of the kind: on a machine with much to do, the clock may come first.
+// becomes repeats until the error is of the kind: on a machine with much to do, the clock may come
+// first.
 func becomes(t *testing.T, what string, kind error, fn func() error) (err error) {
 	t.Helper()
 	eventually(t, what, func() error {
@@ -103,7 +104,8 @@ func becomes(t *testing.T, what string, kind error, fn func() error) (err error)
 	return err
 }
 
-// silence is what both a frozen server and one that never says anything look like: three bounded waits, then none.
+// silence is what both a frozen server and one that never says anything look like: three bounded
+// waits, then none.
 func silence(t *testing.T, s *redis.Store) {
 	t.Helper()
 	lookup := func() (time.Duration, error) {
@@ -125,7 +127,8 @@ func silence(t *testing.T, s *redis.Store) {
 			t.Fatalf("a look-up behind the breaker: %v", err)
 		}
 	}
-	// Each would wait 25 ms without the breaker, five seconds together; one probe may have gone out.
+	// Each would wait 25 ms without the breaker, five seconds together; one probe may have gone
+	// out.
 	if took := time.Since(begin); took > 4*time.Second {
 		t.Errorf("200 look-ups behind the breaker took %v", took)
 	}
@@ -144,7 +147,8 @@ func TestFrozen(t *testing.T) {
 	silence(t, s)
 	time.Sleep(time.Second)
 	server.Thaw(t)
-	// What was sent before the server froze may be carried out when it wakes: repeated, everything stands once.
+	// What was sent before the server froze may be carried out when it wakes: repeated, everything
+	// stands once.
 	for n := range 5 {
 		eventually(t, "write", func() error { return s.Write(t.Context(), batch(n)) })
 	}

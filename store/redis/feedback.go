@@ -17,8 +17,9 @@ import (
 	"precept/session"
 )
 
-// rankSize is what stands before an entry's JSON: seconds (8 bytes), nanoseconds (4) and SHA-256 of the JSON. Of two versions
-// of an entry the one with the greater rank stands, whatever the order of arrival.
+// rankSize is what stands before an entry's JSON: seconds (8 bytes), nanoseconds (4) and SHA-256 of
+// the JSON. Of two versions of an entry the one with the greater rank stands, whatever the order of
+// arrival.
 const rankSize = 8 + 4 + sha256.Size
 
 func packEntry(e feedback.Entry) (string, error) {
@@ -50,15 +51,16 @@ func sortEntries(list []feedback.Entry) {
 	slices.SortFunc(list, func(a, b feedback.Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
 
-// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new id, or a later version of
-// one that is there. Every order of arrival ends in the same set.
+// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new
+// id, or a later version of one that is there. Every order of arrival ends in the same set.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error) {
 	m, err := s.AddFeedbackAll(ctx, tenant, map[session.ID][]feedback.Entry{id: entries})
 	return m[id], err
 }
 
-// AddFeedbackAll is AddFeedback for many sessions. It tells how many entries changed each session's set and leaves out the
-// sessions whose set stayed as it was. When it fails, some entries may have been added; do it again.
+// AddFeedbackAll is AddFeedback for many sessions. It tells how many entries changed each session's
+// set and leaves out the sessions whose set stayed as it was. When it fails, some entries may have
+// been added; do it again.
 func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan(&s.scripts.feedback)
 	base := s.base(tenant)
@@ -102,7 +104,8 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// Heard is Feedback, with what a settlement that is made of it says of it (session.Settlement.Heard).
+// Heard is Feedback, with what a settlement that is made of it says of it
+// (session.Settlement.Heard).
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list []feedback.Entry, heard int64, err error) {
 	err = s.do(ctx, "feedback", func(c goredis.UniversalClient) error {
 		pipe := c.Pipeline()
@@ -118,8 +121,8 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) (list [
 	return list, heard, err
 }
 
-// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at most limit of each tenant, in
-// no order.
+// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
+// most limit of each tenant, in no order.
 func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsettled, err error) {
 	err = s.do(ctx, "unsettled", func(c goredis.UniversalClient) error {
 		names, err := s.tenants(ctx, c)

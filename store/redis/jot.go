@@ -77,8 +77,9 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant. Nothing is noted of a session that is not there (any more); a note of the
-// tenant without data is deleted. It is one step as long as it holds no more than a script may (200 notes, 1 MiB).
+// Jot writes notes of sessions and of the tenant. Nothing is noted of a session that is not there
+// (any more); a note of the tenant without data is deleted. It is one step as long as it holds no
+// more than a script may (200 notes, 1 MiB).
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	p := newPlan(&s.scripts.jot)
 	base := s.base(tenant)
@@ -99,8 +100,9 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	})
 }
 
-// Claim takes the right to work at something for a time, or makes it last longer for the owner who has it. It is false while
-// somebody else has it. The time is the server's own; now is for stores without a clock that replicas share.
+// Claim takes the right to work at something for a time, or makes it last longer for the owner who
+// has it. It is false while somebody else has it. The time is the server's own; now is for stores
+// without a clock that replicas share.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
 	l, err := s.Lock(ctx, "claim:"+name, owner, ttl)
 	return l != nil, err

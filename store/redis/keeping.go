@@ -10,14 +10,16 @@ import (
 	"precept/session"
 )
 
-// retainChunk is how many sessions one run of Retain deletes: some milliseconds of the server's time.
+// retainChunk is how many sessions one run of Retain deletes: some milliseconds of the server's
+// time.
 const retainChunk = 32
 
-// Forget deletes a session wherever it stands: row, echoes, exchanges, samples, feedback and what it was settled with. What
-// it added to the counters stays; that is sums, and names nobody. It says whether there was anything.
+// Forget deletes a session wherever it stands: row, echoes, exchanges, samples, feedback and what
+// it was settled with. What it added to the counters stays; that is sums, and names nobody. It says
+// whether there was anything.
 //
-// The server's append-only file holds the old values until it is rewritten (BGREWRITEAOF), and its last snapshot until
-// the next one.
+// The server's append-only file holds the old values until it is rewritten (BGREWRITEAOF), and its
+// last snapshot until the next one.
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	n, err := s.drop(ctx, "forget", tenant, "", string(id[:]))
 	return n > 0, err
@@ -32,9 +34,9 @@ func (s *Store) drop(ctx context.Context, op, tenant, before string, ids ...stri
 	return k.number(), err
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, and the feedback that waits for its exchanges. It says how many
-// sessions there were. The tenant's name and its counters stay. When it ends with an error, what was not deleted yet is
-// still there: call it again.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, and the feedback that waits for
+// its exchanges. It says how many sessions there were. The tenant's name and its counters stay.
+// When it ends with an error, what was not deleted yet is still there: call it again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	for {
 		ids, err := s.seen(ctx, "forget tenant", tenant, "+inf")
@@ -67,9 +69,10 @@ func (s *Store) seen(ctx context.Context, op, tenant, before string) (ids []stri
 	return ids, err
 }
 
-// Retain deletes the sessions that were last seen before the given time, as Forget does, and says how many. It works in steps of
-// some milliseconds and looks at the context between them: with a context that ends soon it does at least one step and
-// returns the context's error when there is more to do.
+// Retain deletes the sessions that were last seen before the given time, as Forget does, and says
+// how many. It works in steps of some milliseconds and looks at the context between them: with a
+// context that ends soon it does at least one step and returns the context's error when there is
+// more to do.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	if err := ctx.Err(); err != nil {
 		return 0, err
@@ -102,9 +105,9 @@ func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error)
 	return n, nil
 }
 
-// Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now, exchanges_ever and
-// samples_ever over the store's life, whatever was deleted since; bytes is what the servers use in memory, for all that
-// is in them.
+// Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now,
+// exchanges_ever and samples_ever over the store's life, whatever was deleted since; bytes is what
+// the servers use in memory, for all that is in them.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	m := map[string]int64{"sessions": 0, "parked": 0, "bytes": 0}
 	for _, name := range totalNames() {
@@ -190,8 +193,8 @@ func parseInfo(text string) map[string]string {
 	return m
 }
 
-// Sync asks Redis whether it is there. When what it answers is on its disk is a matter of its configuration (appendfsync);
-// Epoch tells when something may have been lost.
+// Sync asks Redis whether it is there. When what it answers is on its disk is a matter of its
+// configuration (appendfsync); Epoch tells when something may have been lost.
 func (s *Store) Sync(ctx context.Context) error {
 	return s.do(ctx, "sync", func(c goredis.UniversalClient) error { return c.Ping(ctx).Err() })
 }

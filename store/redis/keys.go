@@ -23,7 +23,8 @@ func (s *Store) base(tenant string) string {
 // shared is a key of what belongs to no tenant.
 func (s *Store) shared(name string) string { return s.prefix + ":{" + common + "}:" + name }
 
-// digest is the 8 bytes under which a text id is kept: 64 bits of SHA-256 do not collide by accident within one session.
+// digest is the 8 bytes under which a text id is kept: 64 bits of SHA-256 do not collide by
+// accident within one session.
 func digest(id string) string {
 	sum := sha256.Sum256([]byte(id))
 	return string(sum[:8])

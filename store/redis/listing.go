@@ -20,8 +20,8 @@ const (
 	listedBatch = 500
 )
 
-// Newest lists a tenant's sessions in the order in which they were first written, the latest first. Of sessions that are out of
-// the stretch's time only the head is read.
+// Newest lists a tenant's sessions in the order in which they were first written, the latest first.
+// Of sessions that are out of the stretch's time only the head is read.
 func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (p session.Page[session.Listed], err error) {
 	l := newList(of)
 	max := "+inf"

@@ -9,8 +9,9 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// Lease is a lock that was taken. Its holder may be stopped for longer than it lasts and not know that another has it; the
-// token tells: it grows with every taking, and what is written under an old one is refused.
+// Lease is a lock that was taken. Its holder may be stopped for longer than it lasts and not know
+// that another has it; the token tells: it grows with every taking, and what is written under an
+// old one is refused.
 type Lease struct {
 	Token int64
 
@@ -18,8 +19,9 @@ type Lease struct {
 	name, owner string
 }
 
-// Lock takes the lock of that name for a time, or makes it last longer when owner has it already. It is nil when somebody else
-// has it. owner is unique among all processes, and the same for all of this one's calls.
+// Lock takes the lock of that name for a time, or makes it last longer when owner has it already.
+// It is nil when somebody else has it. owner is unique among all processes, and the same for all of
+// this one's calls.
 func (s *Store) Lock(ctx context.Context, name, owner string, ttl time.Duration) (*Lease, error) {
 	n, err := s.lock(ctx, "take", name, "0", owner, millis(ttl))
 	if err != nil || n == 0 {
@@ -38,7 +40,8 @@ func (l *Lease) Free(ctx context.Context) error {
 	return l.held(l.s.lock(ctx, "free", l.name, l.token(), l.owner))
 }
 
-// SetMeta sets one of the program's own values while the lock is held, in one step: with ErrLost nothing was written.
+// SetMeta sets one of the program's own values while the lock is held, in one step: with ErrLost
+// nothing was written.
 func (l *Lease) SetMeta(ctx context.Context, key string, value []byte) error {
 	return l.held(l.s.lock(ctx, "set", l.name, l.token(), l.owner, key, string(value)))
 }

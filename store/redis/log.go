@@ -10,11 +10,12 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// linesPerMinute is how much of the client library is worth reading: it writes a line for every failed dial.
+// linesPerMinute is how much of the client library is worth reading: it writes a line for every
+// failed dial.
 const linesPerMinute = 10
 
-// The client library has one logger for the process and reads it without a lock, so that it can be set once only. What it
-// forwards to may change.
+// The client library has one logger for the process and reads it without a lock, so that it can be
+// set once only. What it forwards to may change.
 var (
 	relayOnce sync.Once                //nolint:gochecknoglobals // the library's logger is one
 	relay     atomic.Pointer[throttle] //nolint:gochecknoglobals // see above

@@ -12,7 +12,8 @@ import (
 	"precept/bandit"
 )
 
-// Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated and reordered at will.
+// Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated
+// and reordered at will.
 func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error {
 	if len(maxima) == 0 {
 		return ctx.Err()
@@ -103,7 +104,8 @@ func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
 	})
 }
 
-// InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and returns what stands.
+// InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and
+// returns what stands.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error) {
 	err = s.do(ctx, "init meta", func(c goredis.UniversalClient) error {
 		if err := c.HSetNX(ctx, s.shared("values"), key, string(value)).Err(); err != nil {

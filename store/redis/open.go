@@ -11,7 +11,8 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 )
 
-// The client's bounds. A request waits for none of them: its look-up has a context of limits.lookup_timeout, 45 ms.
+// The client's bounds. A request waits for none of them: its look-up has a context of
+// limits.lookup_timeout, 45 ms.
 const (
 	dialTimeout = time.Second
 	ioTimeout   = 3 * time.Second
@@ -28,8 +29,8 @@ type Options struct {
 	URL string // see ParseURL
 	// Now drives the breaker. Nothing else here has a clock.
 	Now func() time.Time
-	// Log takes what the client library says of its connections, ten lines a minute at most. The library has one logger
-	// for the process: the Log that was given last gets the lines.
+	// Log takes what the client library says of its connections, ten lines a minute at most. The
+	// library has one logger for the process: the Log that was given last gets the lines.
 	Log func(line string)
 	// Timeout bounds one exchange of a command and its answer with the server (3 s).
 	Timeout time.Duration
@@ -37,7 +38,8 @@ type Options struct {
 	MaxParked int
 }
 
-// Store is a store in Redis. It is safe for concurrent use, also by other processes on the same Redis.
+// Store is a store in Redis. It is safe for concurrent use, also by other processes on the same
+// Redis.
 type Store struct {
 	opt     Options
 	client  goredis.UniversalClient
@@ -100,7 +102,8 @@ func (s *Store) Ping(ctx context.Context) error {
 	return nil
 }
 
-// do runs an operation of the recorder, of a verb or of a dashboard: something that may take a moment.
+// do runs an operation of the recorder, of a verb or of a dashboard: something that may take a
+// moment.
 func (s *Store) do(ctx context.Context, op string, fn func(c goredis.UniversalClient) error) error {
 	if err := s.usable(ctx); err != nil {
 		return err
@@ -116,7 +119,8 @@ func (s *Store) do(ctx context.Context, op string, fn func(c goredis.UniversalCl
 	return nil
 }
 
-// note tells the breakers how a call ended. When Redis answers the recorder, look-ups may go out again, too.
+// note tells the breakers how a call ended. When Redis answers the recorder, look-ups may go out
+// again, too.
 func (s *Store) note(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || unreachable(err):

@@ -15,8 +15,9 @@ import (
 	"precept/session"
 )
 
-// Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in AddFeedback. The exchange may
-// land between the caller's look-up and Park: look the key up once more afterwards.
+// Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in
+// AddFeedback. The exchange may land between the caller's look-up and Park: look the key up once
+// more afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	v, err := packEntry(e)
 	if err != nil {
@@ -39,8 +40,8 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	})
 }
 
-// Unpark takes out what waits for the keys, by time, then id. What is taken out when the connection breaks is lost; Join
-// does not have that gap.
+// Unpark takes out what waits for the keys, by time, then id. What is taken out when the connection
+// breaks is lost; Join does not have that gap.
 func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
 	out := map[session.EchoKey][]feedback.Entry{}
 	owners := map[session.EchoKey]string{}
@@ -65,8 +66,8 @@ func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKe
 	return out, nil
 }
 
-// Join moves what waits for the keys to the sessions that have them, each key in one step. It tells how many entries
-// changed each session's set, as AddFeedbackAll does.
+// Join moves what waits for the keys to the sessions that have them, each key in one step. It tells
+// how many entries changed each session's set, as AddFeedbackAll does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	texts := make(map[session.EchoKey]string, len(owners))

@@ -25,7 +25,8 @@ func (b *Bank) Read(ctx context.Context) (bank.Reading, error) {
 	return bank.Reading{Texts: texts, Version: version}, err
 }
 
-// Commit implements bank.Place, in one script: nothing comes between what it expects and what it writes.
+// Commit implements bank.Place, in one script: nothing comes between what it expects and what it
+// writes.
 func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 	args := []any{b.channel(), "at", c.Version}
 	var writes []any

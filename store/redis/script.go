@@ -52,7 +52,8 @@ type call struct {
 	reply  any
 }
 
-// The bounds of one run, so that no script holds the server up for more than some milliseconds, and of one pipeline.
+// The bounds of one run, so that no script holds the server up for more than some milliseconds, and
+// of one pipeline.
 const (
 	callItems = 200
 	callBytes = 1 << 20
@@ -110,8 +111,8 @@ func run(ctx context.Context, c goredis.UniversalClient, calls []*call) error {
 	return nil
 }
 
-// evalSHA runs the calls by the names of their scripts, and tells which of them the server did not know: a restart or SCRIPT
-// FLUSH makes it forget them all.
+// evalSHA runs the calls by the names of their scripts, and tells which of them the server did not
+// know: a restart or SCRIPT FLUSH makes it forget them all.
 func evalSHA(ctx context.Context, c goredis.UniversalClient, calls []*call) (missing []*call, err error) {
 	pipe := c.Pipeline()
 	cmds := make([]*goredis.Cmd, len(calls))

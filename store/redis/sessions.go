@@ -42,7 +42,8 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (r se
 	return r, ok && err == nil, err
 }
 
-// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out.
+// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
+// without any are left out.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	found := map[session.EchoKey][]session.ID{}
 	if len(keys) == 0 {
@@ -100,8 +101,9 @@ type where struct {
 	started int64
 }
 
-// Due lists open sessions that started before the given time, oldest first (ties by id, then tenant), at most limit of
-// them, beginning behind after: the last row of the previous call, or the zero Row.
+// Due lists open sessions that started before the given time, oldest first (ties by id, then
+// tenant), at most limit of them, beginning behind after: the last row of the previous call, or the
+// zero Row.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) (rows []session.Row, err error) {
 	if limit <= 0 {
 		return nil, ctx.Err()

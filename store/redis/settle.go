@@ -28,7 +28,8 @@ func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a se
 	return a, err
 }
 
-// What a session was settled with: version, a blank, told (1 byte), tier (8), reward (8) and the frozen assignment.
+// What a session was settled with: version, a blank, told (1 byte), tier (8), reward (8) and the
+// frozen assignment.
 func packApplied(a session.Applied) string {
 	b := []byte(bit(a.Told))
 	b = binary.BigEndian.AppendUint64(b, uint64(a.Tier)) //nolint:gosec // bits
@@ -47,13 +48,16 @@ func toApplied(text string) (a session.Applied, err error) {
 	return a, nil
 }
 
-// Settle takes each step whose session still has version From: its deltas go into the counters and To becomes its Applied,
-// with version From+1. A step from 0 also closes the session. It says which steps were taken; for the others, read
-// Applied and compute anew. The steps of a tenant are taken in order, each of them whole.
+// Settle takes each step whose session still has version From: its deltas go into the counters and
+// To becomes its Applied, with version From+1. A step from 0 also closes the session. It says which
+// steps were taken; for the others, read Applied and compute anew. The steps of a tenant are taken
+// in order, each of them whole.
 //
-// A step that is taken ends what Unsettled says of its session, unless feedback has come that it had not heard.
+// A step that is taken ends what Unsettled says of its session, unless feedback has come that it
+// had not heard.
 //
-// When it returns an error, some of the steps may have been taken; the versions make it safe to try all of them again.
+// When it returns an error, some of the steps may have been taken; the versions make it safe to try
+// all of them again.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
 	if len(steps) == 0 {

@@ -11,8 +11,8 @@ import (
 // maxNames bounds the remembered tenants: by-credential tenancy makes a tenant of every client key.
 const maxNames = 4096
 
-// registered remembers which tenants Redis has been told of. A new connection makes it forget them all: the server may have
-// been restarted with a little less than it had.
+// registered remembers which tenants Redis has been told of. A new connection makes it forget them
+// all: the server may have been restarted with a little less than it had.
 type registered struct {
 	mu sync.Mutex
 	m  map[string]bool
@@ -46,8 +46,8 @@ func (r *registered) add(names []any) {
 	}
 }
 
-// register lists tenants before anything is stored for them: a crash in between leaves a tenant without data, never data
-// that nobody finds.
+// register lists tenants before anything is stored for them: a crash in between leaves a tenant
+// without data, never data that nobody finds.
 func (s *Store) register(ctx context.Context, c goredis.UniversalClient, names ...string) error {
 	missing := s.known.missing(names)
 	if len(missing) == 0 {

@@ -30,8 +30,8 @@ func (y *secrecy) set(name, value string) bool {
 	return ok
 }
 
-// config is what the client needs of it, nil where there is no TLS. host is the server's, "" where there are several: each must
-// then prove to be the one that was asked.
+// config is what the client needs of it, nil where there is no TLS. host is the server's, "" where
+// there are several: each must then prove to be the one that was asked.
 func (y *secrecy) config(host string) (*tls.Config, error) {
 	if !y.on {
 		return nil, nil //nolint:nilnil // the client's own way to say it

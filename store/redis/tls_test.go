@@ -11,7 +11,8 @@ import (
 	"precept/store/storetest"
 )
 
-// A server with TLS takes everything that one without takes. Whoever does not trust it, or is not trusted, is told what to do.
+// A server with TLS takes everything that one without takes. Whoever does not trust it, or is not
+// trusted, is told what to do.
 func TestTLS(t *testing.T) {
 	t.Parallel()
 	mine, theirs := storetest.NewSecrets(t), storetest.NewSecrets(t)
@@ -73,8 +74,8 @@ func TestTLSFiles(t *testing.T) {
 	}
 }
 
-// A Sentinel group: the master is found by its name, and when it dies the replica takes its place. Epoch tells that something
-// may have been lost.
+// A Sentinel group: the master is found by its name, and when it dies the replica takes its place.
+// Epoch tells that something may have been lost.
 func TestSentinel(t *testing.T) {
 	t.Parallel()
 	g := storetest.StartSentinel(t)

@@ -10,9 +10,9 @@ import (
 	"precept/session"
 )
 
-// Told lists open sessions of a tenant that got feedback, the one that got some longest ago first, at most limit of them,
-// beginning behind a place in that order: 0, or the place that the previous call returned. Beside each session stands all
-// that was said of it.
+// Told lists open sessions of a tenant that got feedback, the one that got some longest ago first,
+// at most limit of them, beginning behind a place in that order: 0, or the place that the previous
+// call returned. Beside each session stands all that was said of it.
 func (s *Store) Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error) {
 	err = s.do(ctx, "told", func(c goredis.UniversalClient) error {
 		key := s.base(tenant) + "told"
@@ -47,8 +47,9 @@ func toldBehind(after int64, limit int) *goredis.ZRangeBy {
 	return &goredis.ZRangeBy{Min: "(" + strconv.FormatInt(after, 10), Max: "+inf", Count: int64(limit)}
 }
 
-// told reads what the listed sessions are, and what was said of them. Left out are those that have no row, and those whose
-// feedback cannot be read: their closing tells of it, and the others must not wait for it.
+// told reads what the listed sessions are, and what was said of them. Left out are those that have
+// no row, and those whose feedback cannot be read: their closing tells of it, and the others must
+// not wait for it.
 func (s *Store) told(ctx context.Context, c goredis.UniversalClient, tenant string, list []goredis.Z) (rows []session.Row, said [][]feedback.Entry, err error) {
 	ids := make([]session.ID, len(list))
 	heads := make([]*goredis.SliceCmd, len(list))

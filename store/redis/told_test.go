@@ -43,7 +43,8 @@ func told(t *testing.T, s *redis.Store, after int64, limit int) (string, int64) 
 	return strings.Join(list, ", "), last
 }
 
-// What open sessions are told of can be read in the order of arrival, from where one was; what closes or is forgotten leaves.
+// What open sessions are told of can be read in the order of arrival, from where one was; what
+// closes or is forgotten leaves.
 func TestTold(t *testing.T) {
 	server := storetest.StartRedis(t)
 	s := open(t, server.URL())

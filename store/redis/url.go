@@ -32,14 +32,15 @@ type address struct {
 //
 //	redis://[user:password@]host[:port][/db]                        one server; rediss:// with TLS
 //	redis://[user:password@]host:port,host:port,...?cluster=true    a Cluster, by any of its nodes
-//	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME a Sentinel group; user and password are the servers'
+//	redis-sentinel://[user:password@]host:port,...[/db]?master=NAME
+//	          a Sentinel group; user and password are the servers'
 //
-// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without checking the certificate),
-// ca_file, cert_file, key_file and server_name (see secrecy), sentinel_user and sentinel_password, and addr=HOST:PORT, as often as
-// needed, instead of commas.
+// Further parameters: prefix=NAME (of the keys, "precept"), tls=true, skip_verify=true (TLS without
+// checking the certificate), ca_file, cert_file, key_file and server_name (see secrecy),
+// sentinel_user and sentinel_password, and addr=HOST:PORT, as often as needed, instead of commas.
 //
-// parseURL does without net/url for the hosts: since Go 1.26 that refuses lists of them. Its errors never hold the text
-// that it was given, in which a password may stand.
+// parseURL does without net/url for the hosts: since Go 1.26 that refuses lists of them. Its errors
+// never hold the text that it was given, in which a password may stand.
 func parseURL(text string) (a address, err error) {
 	scheme, rest, ok := strings.Cut(text, "://")
 	if !ok {
@@ -171,8 +172,8 @@ func (a *address) places(list []string) error {
 	return err
 }
 
-// connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten seconds for a server that
-// has frozen. fresh is told of every new connection.
+// connect makes a client. Every bound is explicit: the library's own defaults make a call wait ten
+// seconds for a server that has frozen. fresh is told of every new connection.
 func connect(a address, timeout time.Duration, fresh func()) goredis.UniversalClient {
 	o := &goredis.UniversalOptions{
 		Addrs: a.hosts, DB: a.db, Username: a.user, Password: a.password, TLSConfig: a.tls,

@@ -15,8 +15,8 @@ import (
 	"precept/session"
 )
 
-// A walk reads this many references at a time from each tenant, and this many documents: a slow reader of a long export
-// holds no more in memory.
+// A walk reads this many references at a time from each tenant, and this many documents: a slow
+// reader of a long export holds no more in memory.
 const (
 	pageRefs = 128
 	pageDocs = 16
@@ -161,8 +161,9 @@ func streamRefs(tenant string, entries []goredis.XMessage) []ref {
 	return refs
 }
 
-// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
-// which they were first written. What is written meanwhile may be seen. An error of fn ends the walk and is returned.
+// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no
+// bound), in the order in which they were first written. What is written meanwhile may be seen. An
+// error of fn ends the walk and is returned.
 func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
 	w := walker[sample.Exchange]{
 		s: s, op: "walk over exchanges",
@@ -247,7 +248,8 @@ type both struct {
 	applied session.Applied
 }
 
-// EachSession walks over the sessions likewise, by their start, each with what the counters hold for it.
+// EachSession walks over the sessions likewise, by their start, each with what the counters hold
+// for it.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	w := walker[both]{
 		s: s, op: "walk over sessions",

@@ -19,13 +19,14 @@ import (
 	"precept/session"
 )
 
-// maxDocument is the largest thing that is sent to Redis; it takes no string of more than 512 MiB (proto-max-bulk-len).
+// maxDocument is the largest thing that is sent to Redis; it takes no string of more than 512 MiB
+// (proto-max-bulk-len).
 const maxDocument = 64 << 20
 
-// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. It may be repeated at will: rows of a
-// session yield to a newer Seen, exchanges that are there already are left alone, a sample takes the place of the one with its id,
-// echoes stay what they are.
-// When it fails, some of the batch may have been stored; repeat it.
+// Write stores the batch: rows, then echoes, exchanges and samples, tenant by tenant. It may be
+// repeated at will: rows of a session yield to a newer Seen, exchanges that are there already are
+// left alone, a sample takes the place of the one with its id, echoes stay what they are. When it
+// fails, some of the batch may have been stored; repeat it.
 //
 // With ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -83,8 +84,8 @@ func apart(b session.Batch) (session.Batch, []session.Row) {
 // unitTries is how often a unit's row is merged anew because another replica was faster.
 const unitTries = 32
 
-// writeUnit writes the row of a unit for which several replicas may draw at once: what stands there is merged with it, and if
-// another one writes meanwhile, that is merged, too.
+// writeUnit writes the row of a unit for which several replicas may draw at once: what stands there
+// is merged with it, and if another one writes meanwhile, that is merged, too.
 func (s *Store) writeUnit(ctx context.Context, r session.Row) error {
 	return s.do(ctx, "write unit", func(c goredis.UniversalClient) error {
 		if err := s.register(ctx, c, r.Tenant); err != nil {
@@ -249,8 +250,8 @@ func bit(b bool) string {
 	return "0"
 }
 
-// An exchange's document: the length of its JSON (4 bytes), the JSON without its new items, and the list of these, byte for
-// byte, or nothing.
+// An exchange's document: the length of its JSON (4 bytes), the JSON without its new items, and the
+// list of these, byte for byte, or nothing.
 func packExchange(e *sample.Exchange) string {
 	enc := e.Encode()
 	b := make([]byte, 4, 4+len(enc.Data)+len(enc.Items))

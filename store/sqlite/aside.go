@@ -19,8 +19,8 @@ type asideDoc struct {
 	Why      string `json:"why"`
 }
 
-// SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor unsettled from then on, until
-// Readmit lets it in again or a settlement of it goes through.
+// SetAside marks sessions and exchanges at which a step panicked. A session is neither due nor
+// unsettled from then on, until Readmit lets it in again or a settlement of it goes through.
 func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	if len(list) == 0 {
 		return nil
@@ -64,7 +64,8 @@ func (t *tx) setAside(a *session.Aside) error {
 	return err
 }
 
-// Readmit lets those sessions be tried again that were set aside fewer times than most, and says how many they are.
+// Readmit lets those sessions be tried again that were set aside fewer times than most, and says
+// how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.update(ctx, "readmit", func(t *tx) error {
 		_, err := t.exec("UPDATE sessions SET state = ? WHERE state = ? AND sid IN (SELECT sid FROM aside WHERE out = 1 AND tries < ?)",
@@ -110,8 +111,8 @@ func (s *Store) Aside(ctx context.Context, limit int) (list []session.Aside, tot
 	return r.list, int(r.total), err
 }
 
-// Unsampled counts the exchanges that no sample knows although their session was settled, or will not be because it was set
-// aside.
+// Unsampled counts the exchanges that no sample knows although their session was settled, or will
+// not be because it was set aside.
 func (s *Store) Unsampled(ctx context.Context) (int64, error) {
 	return read(ctx, s, func(c *conn) (n int64, err error) {
 		late, err := c.number("SELECT sum(x) FROM unsettled u WHERE EXISTS (SELECT 1 FROM settled WHERE sid = u.sid)")

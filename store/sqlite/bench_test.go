@@ -43,8 +43,9 @@ func benchID(n int) (id session.ID) {
 	return id
 }
 
-// meter measures what a call takes, apart from making its data: the processor time of the whole process (checkpoints and the
-// collector are in it), which a busy machine does not blur, beside the time on the clock.
+// meter measures what a call takes, apart from making its data: the processor time of the whole
+// process (checkpoints and the collector are in it), which a busy machine does not blur, beside the
+// time on the clock.
 type meter struct {
 	b     *testing.B
 	cpu   time.Duration

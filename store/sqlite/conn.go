@@ -10,12 +10,14 @@ import (
 	sqlite "modernc.org/sqlite"
 )
 
-// conn is one connection with the statements it has prepared. It serves one goroutine at a time: the pool sees to that.
+// conn is one connection with the statements it has prepared. It serves one goroutine at a time:
+// the pool sees to that.
 //
-// It speaks to the driver without database/sql, whose locks and per-call connection search cost as much as a small
-// statement itself, and it writes without a context: the driver would start a goroutine for each statement. Contexts are
-// looked at between statements and rows instead, which are short. A read may come upon a page that the disk takes long to
-// give: it is interrupted when its context ends, so that the connection is free for the next one.
+// It speaks to the driver without database/sql, whose locks and per-call connection search cost as
+// much as a small statement itself, and it writes without a context: the driver would start a
+// goroutine for each statement. Contexts are looked at between statements and rows instead, which
+// are short. A read may come upon a page that the disk takes long to give: it is interrupted when
+// its context ends, so that the connection is free for the next one.
 type conn struct {
 	c     driver.Conn
 	stmts map[string]*stmt
@@ -50,7 +52,8 @@ func (c *conn) close() error {
 	return errors.Join(append(errs, c.c.Close())...)
 }
 
-// prepare finds or makes the statement. Queries are constants of this package, so that the map stays small.
+// prepare finds or makes the statement. Queries are constants of this package, so that the map
+// stays small.
 func (c *conn) prepare(query string, args []any) (*stmt, error) {
 	s, ok := c.stmts[query]
 	if !ok {
@@ -68,7 +71,8 @@ func (c *conn) prepare(query string, args []any) (*stmt, error) {
 	return s, nil
 }
 
-// exec runs a statement. Arguments are int64, float64, string, []byte or nil, as the driver wants them.
+// exec runs a statement. Arguments are int64, float64, string, []byte or nil, as the driver wants
+// them.
 func (c *conn) exec(query string, args ...any) (driver.Result, error) {
 	s, err := c.prepare(query, args)
 	if err != nil {
@@ -95,7 +99,8 @@ func (c *conn) script(text string) error {
 // errStop ends a query early, without being an error.
 var errStop = errors.New("stop")
 
-// query hands each row to fn. The slice is reused for the next row; strings and blobs in it are copies and may be kept.
+// query hands each row to fn. The slice is reused for the next row; strings and blobs in it are
+// copies and may be kept.
 func (c *conn) query(query string, fn func(row []driver.Value) error, args ...any) (err error) {
 	s, err := c.prepare(query, args)
 	if err != nil {

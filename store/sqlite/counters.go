@@ -11,8 +11,9 @@ import (
 	"precept/bandit"
 )
 
-// A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by name, zeros left out. Sums
-// are done here and not in SQL, which would turn a sum that overflows into a float.
+// A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by
+// name, zeros left out. Sums are done here and not in SQL, which would turn a sum that overflows
+// into a float.
 
 type cell struct {
 	field string
@@ -132,7 +133,8 @@ func eachCell(b []byte, fn func(cell)) error {
 	return nil
 }
 
-// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are left out.
+// Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
+// left out.
 func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, error) {
 	return read(ctx, s, func(c *conn) (list []bandit.Delta, err error) {
 		n, err := s.tenant(c, tenant)

@@ -1,23 +1,28 @@
-// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters and priors in one SQLite
-// file in WAL mode.
+// Package sqlite is the embedded store: sessions, echoes, exchanges, samples, feedback, counters
+// and priors in one SQLite file in WAL mode.
 //
 // Contract: the groups of methods that store/storetest declares, and holds this package to:
 //
 //	sessions  Session, FindEcho, Due, Recent, Write (one transaction, repeatable at will)
-//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, Unpark, PurgeParked for what comes too early
+//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, Unpark, PurgeParked for what
+//	          comes too early
 //	counters  Applied, Settle (compare and swap a version), Counters, Tenants
-//	models    Raise, Maxima, Priors, PutPriors; Meta, SetMeta, InitMeta for the program's own values
-//	samples   Exchanges, SampleSession, EachExchange, EachSample, EachSession (walks of bounded memory)
+//	models    Raise, Maxima, Priors, PutPriors; Meta, SetMeta, InitMeta for the program's
+//	          own values
+//	samples   Exchanges, SampleSession, EachExchange, EachSample, EachSession (walks of
+//	          bounded memory)
 //	keeping   Forget, Retain, Stats, Sync, Close
 //
-// Beside them stand Open, which sets a garbage file aside and says so in Notice, and Lock, with which a process claims a
-// data directory before it opens anything in it.
+// Beside them stand Open, which sets a garbage file aside and says so in Notice, and Lock, with
+// which a process claims a data directory before it opens anything in it.
 //
-// Every write is one transaction, atomic under kill -9 at any point, and every call ends when its context does. An error is
-// for errors.Is: after ErrBusy, ErrFull and the end of a context the same write may be tried again, ErrInvalid never
-// succeeds, after ErrCorrupt the store has to be opened anew. Times are kept to the microsecond, in UTC.
+// Every write is one transaction, atomic under kill -9 at any point, and every call ends when its
+// context does. An error is for errors.Is: after ErrBusy, ErrFull and the end of a context the same
+// write may be tried again, ErrInvalid never succeeds, after ErrCorrupt the store has to be opened
+// anew. Times are kept to the microsecond, in UTC.
 //
-// Hazards. A commit is not an fsync: after a power cut the last transactions may be missing, whole, unless Sync came after
-// them. A call that a context ended may still have been carried out; all writes can be repeated, and Settle's versions tell.
-// The file must lie on a local disk: WAL needs shared memory, and file locks of network mounts lie.
+// Hazards. A commit is not an fsync: after a power cut the last transactions may be missing, whole,
+// unless Sync came after them. A call that a context ended may still have been carried out; all
+// writes can be repeated, and Settle's versions tell. The file must lie on a local disk: WAL needs
+// shared memory, and file locks of network mounts lie.
 package sqlite

@@ -21,8 +21,8 @@ func compareEntries(a, b entry) int {
 	return cmp.Or(cmp.Compare(a.key, b.key), cmp.Compare(b.at, a.at), cmp.Compare(b.sid, a.sid))
 }
 
-// fold sorts the entries by key, newest first, and keeps of each key the newest few sessions, each once. A run is thus
-// bounded for every key, also for one that goes by in each session.
+// fold sorts the entries by key, newest first, and keeps of each key the newest few sessions, each
+// once. A run is thus bounded for every key, also for one that goes by in each session.
 func fold(list []entry) []entry {
 	slices.SortFunc(list, compareEntries)
 	out, first := list[:0], 0 // first is where the current key begins in out

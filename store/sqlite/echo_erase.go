@@ -6,8 +6,9 @@ import (
 	"slices"
 )
 
-// dropEchoes takes the entries of forgotten sessions out of the log and of the runs, one run a transaction. They lead nowhere
-// already, since a session's number is never used again; but what was forgotten shall not be recognisable either.
+// dropEchoes takes the entries of forgotten sessions out of the log and of the runs, one run a
+// transaction. They lead nowhere already, since a session's number is never used again; but what
+// was forgotten shall not be recognisable either.
 func (s *Store) dropEchoes(ctx context.Context, gone map[int64]bool) error {
 	if len(gone) == 0 {
 		return nil
@@ -48,8 +49,8 @@ func (t *tx) siftLog(gone map[int64]bool) error {
 	return nil
 }
 
-// siftRun makes a run anew, under its number, if it names one of the sessions. A reader that still has the old one may miss
-// an echo for that moment.
+// siftRun makes a run anew, under its number, if it names one of the sessions. A reader that still
+// has the old one may miss an echo for that moment.
 func (t *tx) siftRun(id int64, gone map[int64]bool) error {
 	book := t.s.echoes.Load()
 	at := slices.IndexFunc(book.runs, func(r *run) bool { return r.id == id })

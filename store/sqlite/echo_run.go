@@ -36,7 +36,8 @@ func newRun(id int64, list []entry) *run {
 	return r
 }
 
-// blocks calls fn with the first and the last block that may hold the key: a key's few entries may straddle two.
+// blocks calls fn with the first and the last block that may hold the key: a key's few entries may
+// straddle two.
 func (r *run) blocks(key int64) (first, last int) {
 	first, _ = slices.BinarySearch(r.fences, key)
 	last = first
@@ -103,8 +104,8 @@ func loadRuns(c *conn) (list []*run, err error) {
 	return list, err
 }
 
-// bloom says of most keys that are not in a run that they are not. The keys are mixed already (echoKey), so that their
-// halves serve as hashes.
+// bloom says of most keys that are not in a run that they are not. The keys are mixed already
+// (echoKey), so that their halves serve as hashes.
 type bloom []uint64
 
 func (b bloom) each(key int64, fn func(word, bit uint64) bool) {

@@ -9,15 +9,16 @@ import (
 	"precept/session"
 )
 
-// Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory elsewhere, and here is only
-// what a restart must not lose. As rows of a B-tree with random keys they would cost more than all the rest of a turn
-// (15 us each, most of it pages written twice). So they are appended to a log, one row a batch; when the log has grown to
-// Options.EchoLog, it is sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of each
-// run a Bloom filter and the first key of each block.
+// Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory
+// elsewhere, and here is only what a restart must not lose. As rows of a B-tree with random keys
+// they would cost more than all the rest of a turn (15 us each, most of it pages written twice). So
+// they are appended to a log, one row a batch; when the log has grown to Options.EchoLog, it is
+// sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of
+// each run a Bloom filter and the first key of each block.
 //
-// Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes the next ones are
-// forgotten. Entries name sessions by number, and numbers are never used again, so that the echoes of a session that was
-// forgotten lead nowhere from that moment on.
+// Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes
+// the next ones are forgotten. Entries name sessions by number, and numbers are never used again,
+// so that the echoes of a session that was forgotten lead nowhere from that moment on.
 const maxRuns = 128
 
 // echoes is what memory holds. It is never changed: readers go on with the one they have.
@@ -65,8 +66,9 @@ func readLog(c *conn) (list []entry, err error) {
 	return fold(list), err
 }
 
-// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys without any are left out. A
-// store that was opened for reading knows the echoes of the moment when it was opened.
+// FindEcho finds the sessions that the keys went by in, newest first, at most four a key. Keys
+// without any are left out. A store that was opened for reading knows the echoes of the moment when
+// it was opened.
 func (s *Store) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	return read(ctx, s, func(c *conn) (map[session.EchoKey][]session.ID, error) {
 		found := map[session.EchoKey][]session.ID{}

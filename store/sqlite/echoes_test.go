@@ -54,7 +54,8 @@ func checkModel(t *testing.T, s *Store, m model, keys []session.EchoKey) {
 	}
 }
 
-// Echoes by the ten thousand, over several runs, the log and a reopening: the answers are those of a plain map.
+// Echoes by the ten thousand, over several runs, the log and a reopening: the answers are those of
+// a plain map.
 func TestEchoRuns(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
@@ -181,7 +182,8 @@ func TestFold(t *testing.T) {
 	})
 }
 
-// A run finds each of its keys wherever the block borders fall, and reads few blocks for keys that it has not.
+// A run finds each of its keys wherever the block borders fall, and reads few blocks for keys that
+// it has not.
 func TestRun(t *testing.T) {
 	for _, n := range []int{0, 1, 2, blockEntries - 1, blockEntries, blockEntries + 1, 3*blockEntries + 7} {
 		t.Run(fmt.Sprint(n), func(t *testing.T) {

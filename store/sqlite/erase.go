@@ -8,7 +8,8 @@ import (
 	"precept/session"
 )
 
-// eraseChunk is how many sessions one transaction deletes: some milliseconds, so that the recorder gets its turn.
+// eraseChunk is how many sessions one transaction deletes: some milliseconds, so that the recorder
+// gets its turn.
 const eraseChunk = 64
 
 // victim is a session that is to be deleted.
@@ -17,10 +18,12 @@ type victim struct {
 	id  session.ID
 }
 
-// Forget deletes a session wherever it stands: row, exchanges, samples, feedback, what it was settled with, and its echoes.
-// What it added to the counters stays; that is sums, and names nobody. It says whether there was anything.
+// Forget deletes a session wherever it stands: row, exchanges, samples, feedback, what it was
+// settled with, and its echoes. What it added to the counters stays; that is sums, and names
+// nobody. It says whether there was anything.
 //
-// Freed pages are overwritten, and the WAL, which may hold old copies, is folded into the file (see checkpoint).
+// Freed pages are overwritten, and the WAL, which may hold old copies, is folded into the file (see
+// checkpoint).
 func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool, error) {
 	var sid int64
 	err := s.update(ctx, "forget", func(t *tx) error {
@@ -42,9 +45,9 @@ func (s *Store) Forget(ctx context.Context, tenant string, id session.ID) (bool,
 	return true, s.checkpoint(ctx, true)
 }
 
-// ForgetTenant deletes all sessions of a tenant, as Forget does, its notes, and the feedback that waits for its exchanges. It says how many
-// sessions there were. The tenant's name and its counters stay. When it ends with an error, what was not deleted yet is
-// still there: call it again.
+// ForgetTenant deletes all sessions of a tenant, as Forget does, its notes, and the feedback that
+// waits for its exchanges. It says how many sessions there were. The tenant's name and its counters
+// stay. When it ends with an error, what was not deleted yet is still there: call it again.
 func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, err error) {
 	gone := map[int64]bool{}
 	for after := []byte{}; ; {
@@ -53,7 +56,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 			if err != nil || n == 0 {
 				return nil, err
 			}
-			// Through the index alone: the rows of all other tenants would have to be read otherwise.
+			// Through the index alone: the rows of all other tenants would have to be read
+			// otherwise.
 			err = c.query("SELECT sid, id FROM sessions INDEXED BY sessions_id WHERE id > ? AND tenant = ? ORDER BY id LIMIT ?",
 				func(row []driver.Value) error {
 					list = append(list, victim{integer(row[0]), toID(blob(row[1]))})
@@ -92,7 +96,8 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (sessions int, 
 	return len(gone), s.checkpoint(ctx, true)
 }
 
-// dropParked deletes the tenant's notes and what waits for its exchanges; and what was parked before it was noted for whom.
+// dropParked deletes the tenant's notes and what waits for its exchanges; and what was parked
+// before it was noted for whom.
 func (s *Store) dropParked(ctx context.Context, tenant string) error {
 	return s.update(ctx, "forget parked feedback", func(t *tx) error {
 		n, err := t.known(tenant)
@@ -143,8 +148,8 @@ func (t *tx) drop(sid int64) error {
 	return nil
 }
 
-// checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited for, if asked to, as long
-// as for a lock; otherwise, and after that, the next checkpoint does it.
+// checkpoint folds the WAL into the file and cuts it off. A reader that stands in the way is waited
+// for, if asked to, as long as for a lock; otherwise, and after that, the next checkpoint does it.
 func (s *Store) checkpoint(ctx context.Context, wait bool) error {
 	c, err := s.writer(ctx)
 	if err != nil {

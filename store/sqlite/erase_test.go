@@ -145,7 +145,8 @@ func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	if ok, err := s.Forget(t.Context(), "t", testID(3)); !ok || err != nil {
 		t.Fatalf("forgot: %v, %v", ok, err)
 	}
-	// The early feedback names no session: it goes with its tenant, or when it was not fetched for long.
+	// The early feedback names no session: it goes with its tenant, or when it was not fetched for
+	// long.
 	if _, err := s.PurgeParked(t.Context(), time.Unix(1e9, 0)); err != nil {
 		t.Fatal(err)
 	}
@@ -180,7 +181,8 @@ func TestForgottenSessionIsGoneFromTheFiles(t *testing.T) {
 	check(openTest(t, path))
 }
 
-// Retention works in steps: with a context that has no time left it does what one step can, and goes on at the next call.
+// Retention works in steps: with a context that has no time left it does what one step can, and
+// goes on at the next call.
 func TestRetainInSteps(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	const sessions = 3*eraseChunk + 7

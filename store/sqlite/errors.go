@@ -9,7 +9,8 @@ import (
 	"precept/session"
 )
 
-// What can go wrong, for errors.Is. Every write is one transaction: with any of these, nothing of it was stored.
+// What can go wrong, for errors.Is. Every write is one transaction: with any of these, nothing of
+// it was stored.
 var (
 	// ErrBusy means that another process holds the database: keep the batch and try again later.
 	ErrBusy = errors.New("the database is locked by another process")
@@ -17,7 +18,8 @@ var (
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrFull means that the disk is full.
 	ErrFull = session.ErrDiskFull
-	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again, which sets it aside.
+	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again,
+	// which sets it aside.
 	ErrCorrupt = errors.New("the database file is damaged")
 	// ErrNewer means that a newer release has written the file.
 	ErrNewer = errors.New("the database was written by a newer release")

@@ -15,16 +15,17 @@ import (
 	"precept/session"
 )
 
-// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new id, or a later version of
-// one that is there. Of two versions the later At stands, of the same time the one whose JSON has the greater hash, so that
-// every order of arrival ends in the same set.
+// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new
+// id, or a later version of one that is there. Of two versions the later At stands, of the same
+// time the one whose JSON has the greater hash, so that every order of arrival ends in the same
+// set.
 func (s *Store) AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error) {
 	m, err := s.AddFeedbackAll(ctx, tenant, map[session.ID][]feedback.Entry{id: entries})
 	return m[id], err
 }
 
-// AddFeedbackAll is AddFeedback for many sessions in one transaction. It tells how many entries changed each session's set
-// and leaves out the sessions whose set stayed as it was.
+// AddFeedbackAll is AddFeedback for many sessions in one transaction. It tells how many entries
+// changed each session's set and leaves out the sessions whose set stayed as it was.
 func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	if len(entries) == 0 {
@@ -130,7 +131,8 @@ func (s *Store) Feedback(ctx context.Context, tenant string, id session.ID) ([]f
 	return list, err
 }
 
-// Heard is Feedback, with what a settlement that is made of it says of it (session.Settlement.Heard).
+// Heard is Feedback, with what a settlement that is made of it says of it
+// (session.Settlement.Heard).
 func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	type result struct { // read may go on when ctx has ended, and nobody else must see what it writes then
 		list  []feedback.Entry
@@ -159,7 +161,8 @@ func (s *Store) Heard(ctx context.Context, tenant string, id session.ID) ([]feed
 	return r.list, r.heard, err
 }
 
-// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at most limit of them.
+// Unsettled lists closed sessions to which feedback or exchanges came since they were settled, at
+// most limit of them.
 func (s *Store) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
 	return read(ctx, s, func(c *conn) (list []session.Unsettled, err error) {
 		err = c.query(`SELECT t.name, s.id FROM unsettled u CROSS JOIN settled USING(sid) JOIN sessions s USING(sid) JOIN tenants t ON t.id = s.tenant

@@ -36,7 +36,8 @@ func checkMagic(f *os.File) error {
 	return nil
 }
 
-// probe reads a little of every table, so that a file with a good header and a bad body is noticed at the start.
+// probe reads a little of every table, so that a file with a good header and a bad body is noticed
+// at the start.
 func probe(c *conn) error {
 	for _, table := range []string{
 		"tenants", "sessions", "echo_log", "echo_runs", "echo_blocks", "exchanges", "samples", "feedback", "parked", "settled",
@@ -49,7 +50,8 @@ func probe(c *conn) error {
 	return nil
 }
 
-// setAside renames the damaged file and what belongs to it, so that nothing of it is lost and nothing written over.
+// setAside renames the damaged file and what belongs to it, so that nothing of it is lost and
+// nothing written over.
 func setAside(path string, now time.Time) (string, error) {
 	base := path + ".corrupt-" + now.UTC().Format("20060102T150405Z")
 	aside := base
@@ -67,8 +69,8 @@ func setAside(path string, now time.Time) (string, error) {
 	return aside, nil
 }
 
-// prepareDir makes the directory and tries whether files can be made in it: SQLite's own message for this is
-// "unable to open database file", whatever the reason.
+// prepareDir makes the directory and tries whether files can be made in it: SQLite's own message
+// for this is "unable to open database file", whatever the reason.
 func prepareDir(path string) error {
 	dir := filepath.Dir(path)
 	err := os.MkdirAll(dir, 0o700)
@@ -84,8 +86,9 @@ func prepareDir(path string) error {
 	return nil
 }
 
-// guard notices that the file was replaced or overwritten while we had it open. SQLite would go on writing into the
-// unlinked file, or check its pages into the garbage, and all of that would be lost at the next start.
+// guard notices that the file was replaced or overwritten while we had it open. SQLite would go on
+// writing into the unlinked file, or check its pages into the garbage, and all of that would be
+// lost at the next start.
 type guard struct {
 	path string
 	f    *os.File

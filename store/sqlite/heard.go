@@ -8,8 +8,9 @@ import (
 	"precept/session"
 )
 
-// heard remembers which sessions may be in the file, so that the first request of a new one need not ask. It is a Bloom
-// filter: it may say yes for one that is not there, never no for one that is.
+// heard remembers which sessions may be in the file, so that the first request of a new one need
+// not ask. It is a Bloom filter: it may say yes for one that is not there, never no for one that
+// is.
 type heard struct {
 	bits [heardBits / 64]atomic.Uint64
 }

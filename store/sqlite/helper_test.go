@@ -16,7 +16,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// The test binary is also the other process: with helperEnv set it does what is asked of it and no tests.
+// The test binary is also the other process: with helperEnv set it does what is asked of it and no
+// tests.
 const helperEnv = "PRECEPT_SQLITE_HELPER"
 
 func TestMain(m *testing.M) {

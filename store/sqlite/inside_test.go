@@ -85,7 +85,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// A full disk refuses the whole transaction, says so, and the store goes on when there is room again.
+// A full disk refuses the whole transaction, says so, and the store goes on when there is room
+// again.
 func TestFull(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	limit := func(pages string) {
@@ -127,7 +128,8 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// A transaction that fails after it named a tenant leaves no number behind that another tenant could get.
+// A transaction that fails after it named a tenant leaves no number behind that another tenant
+// could get.
 func TestRolledBackTenant(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	stop := errors.New("stop")
@@ -172,7 +174,8 @@ func TestPanicRollsBack(t *testing.T) {
 	}
 }
 
-// A read returns with its context although the connection hangs, and Close waits for the hanging one.
+// A read returns with its context although the connection hangs, and Close waits for the hanging
+// one.
 func TestReadReturnsInTime(t *testing.T) {
 	s := openTest(t, filepath.Join(t.TempDir(), "precept.db"))
 	hang, ran := make(chan struct{}), make(chan struct{})

@@ -79,8 +79,8 @@ func (s *Store) EachNote(ctx context.Context, tenant, prefix string, fn func(key
 	return nil
 }
 
-// Jot writes notes of sessions and of the tenant, in one step. Nothing is noted of a session that is not there (any more); a
-// note of the tenant without data is deleted.
+// Jot writes notes of sessions and of the tenant, in one step. Nothing is noted of a session that
+// is not there (any more); a note of the tenant without data is deleted.
 func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]byte, notes map[string][]byte) error {
 	return s.update(ctx, "jot", func(t *tx) error {
 		n, err := t.tenant(tenant)
@@ -113,8 +113,8 @@ type claim struct {
 	Until time.Time `json:"until"`
 }
 
-// Claim takes the right to work at something for a time, or makes it last longer for the owner who has it. It is false while
-// somebody else has it. owner is unique among processes.
+// Claim takes the right to work at something for a time, or makes it last longer for the owner who
+// has it. It is false while somebody else has it. owner is unique among processes.
 func (s *Store) Claim(ctx context.Context, name, owner string, now time.Time, ttl time.Duration) (ok bool, err error) {
 	key := "claim:" + name
 	err = s.update(ctx, "claim", func(t *tx) error {

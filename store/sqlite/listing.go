@@ -33,8 +33,8 @@ func markOf(text string) (m mark, err error) {
 	return m, nil
 }
 
-// Newest lists a tenant's sessions by their start, the latest first. It asks the index for them: however many there are, no more
-// are read than are asked for.
+// Newest lists a tenant's sessions by their start, the latest first. It asks the index for them:
+// however many there are, no more are read than are asked for.
 func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error) {
 	return listed(ctx, s, tenant, of, `SELECT s.started, s.sid, `+rowColumns+`, a.version, a.told, a.reward, a.tier, a.frozen
 		FROM sessions s LEFT JOIN settled a ON a.sid = s.sid
@@ -60,8 +60,9 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 		})
 }
 
-// listed reads a page. The query takes the tenant, the two times, the time and the row number of the place, and the limit; its
-// first two columns are an entry's place. A page ends early where its entries weigh much.
+// listed reads a page. The query takes the tenant, the two times, the time and the row number of
+// the place, and the limit; its first two columns are an entry's place. A page ends early where its
+// entries weigh much.
 func listed[T any](ctx context.Context, s *Store, tenant string, of session.Stretch, query string, scan scanner[T]) (session.Page[T], error) {
 	var none session.Page[T]
 	after, err := markOf(of.After)

@@ -13,8 +13,8 @@ import (
 	"precept/session"
 )
 
-// However many sessions and samples a store holds, of however many tenants, a page reads its own rows and no others: the plans
-// name the index, and sort nothing.
+// However many sessions and samples a store holds, of however many tenants, a page reads its own
+// rows and no others: the plans name the index, and sort nothing.
 func TestListsAreIndexed(t *testing.T) {
 	n := 100_000
 	if text := os.Getenv("PRECEPT_TEST_SESSIONS"); text != "" {

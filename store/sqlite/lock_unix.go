@@ -13,8 +13,9 @@ import (
 	"syscall"
 )
 
-// Lock claims a data directory for this process until the returned lock is closed or the process ends, however it ends.
-// A second process gets ErrLocked. Readers (Options.ReadOnly) do not need it.
+// Lock claims a data directory for this process until the returned lock is closed or the process
+// ends, however it ends. A second process gets ErrLocked. Readers (Options.ReadOnly) do not need
+// it.
 func Lock(dir string) (io.Closer, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
@@ -24,7 +25,8 @@ func Lock(dir string) (io.Closer, error) {
 	if err != nil {
 		return nil, fmt.Errorf("lock %s: %w", dir, explain(fmt.Errorf("%w: %w", ErrReadOnly, err)))
 	}
-	// flock belongs to the open file, so it also tells two stores in one process apart, and a crash leaves no stale lock.
+	// flock belongs to the open file, so it also tells two stores in one process apart, and a crash
+	// leaves no stale lock.
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		defer f.Close() //nolint:errcheck // it was only read
 		if !errors.Is(err, syscall.EWOULDBLOCK) {

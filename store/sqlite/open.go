@@ -19,17 +19,22 @@ type Options struct {
 	Path string // of the database file; its directory is made when missing
 	// ReadOnly opens what is there beside a running server, without writing a byte of it.
 	ReadOnly bool
-	// Exclusive says that nobody else writes the file for as long as it is open: what was never written need not be looked for.
+	// Exclusive says that nobody else writes the file for as long as it is open: what was never
+	// written need not be looked for.
 	Exclusive bool
-	// Now names the file that is set aside when it turns out to be garbage. Nothing else here has a clock.
+	// Now names the file that is set aside when it turns out to be garbage. Nothing else here has a
+	// clock.
 	Now func() time.Time
-	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound it further.
+	// BusyTimeout bounds the wait for a lock that another process holds (2 s). A context may bound
+	// it further.
 	BusyTimeout time.Duration
-	// Readers is the number of connections that read beside the writer (4). They are opened when first needed.
+	// Readers is the number of connections that read beside the writer (4). They are opened when
+	// first needed.
 	Readers int
 	// MaxParked bounds the early feedback that waits, in entries over all tenants (100,000).
 	MaxParked int
-	// EchoLog is how many echoes are gathered before they are sorted, at 24 bytes of memory each (32,768).
+	// EchoLog is how many echoes are gathered before they are sorted, at 24 bytes of memory each
+	// (32,768).
 	EchoLog int
 }
 
@@ -50,10 +55,12 @@ type Store struct {
 	heard   *heard // nil: every session may be there
 }
 
-// Open opens the store at o.Path, makes it when there is none, and brings an older schema up to date.
+// Open opens the store at o.Path, makes it when there is none, and brings an older schema up to
+// date.
 //
-// A file that is no database, or damaged beyond reading, is renamed to <name>.corrupt-<time> and a fresh one is made;
-// Notice then says so. Another program's database, and one of a newer release, are refused and left alone.
+// A file that is no database, or damaged beyond reading, is renamed to <name>.corrupt-<time> and a
+// fresh one is made; Notice then says so. Another program's database, and one of a newer release,
+// are refused and left alone.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	o = defaults(o)
 	path, err := filepath.Abs(o.Path)
@@ -61,8 +68,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, fmt.Errorf("sqlite: open %s: %w", o.Path, err)
 	}
 	o.Path = path
-	// OFD locks survive the closing of another descriptor of the same file in this process; POSIX locks would vanish.
-	// Where the system has none, the driver goes on with POSIX locks.
+	// OFD locks survive the closing of another descriptor of the same file in this process; POSIX
+	// locks would vanish. Where the system has none, the driver goes on with POSIX locks.
 	_, _ = sqlite.OFDLocking(true)
 	if o.ReadOnly {
 		return openReadOnly(ctx, o)
@@ -105,7 +112,8 @@ func defaults(o Options) Options {
 }
 
 func openWriter(ctx context.Context, o Options) (*Store, error) {
-	// SQLite would apply a left-over WAL to whatever stands in the file, so garbage is looked for before it is asked.
+	// SQLite would apply a left-over WAL to whatever stands in the file, so garbage is looked for
+	// before it is asked.
 	if err := checkHeader(o.Path); err != nil {
 		return nil, err
 	}
@@ -133,9 +141,11 @@ func openWriter(ctx context.Context, o Options) (*Store, error) {
 	return s, nil
 }
 
-// identify looks whose file it is before it is opened for writing, which turns the file into WAL mode at once.
+// identify looks whose file it is before it is opened for writing, which turns the file into WAL
+// mode at once.
 func (s *Store) identify(ctx context.Context) error {
-	// The file holds what people said to their agents: for the owner's eyes. The WAL takes the mode over.
+	// The file holds what people said to their agents: for the owner's eyes. The WAL takes the mode
+	// over.
 	f, err := os.OpenFile(s.opt.Path, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
 		return fmt.Errorf("%w: %w", ErrReadOnly, err)
@@ -194,7 +204,8 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 	}
 	s, err := try(readerDSN(o.Path, "ro"))
 	if _, wal := os.Stat(o.Path + "-wal"); err != nil && errors.Is(wal, os.ErrNotExist) {
-		// A closed store in a directory where the WAL's index cannot be made: nobody writes, so it can be read as it is.
+		// A closed store in a directory where the WAL's index cannot be made: nobody writes, so it
+		// can be read as it is.
 		_ = s.Close()
 		s, err = try(readerDSN(o.Path, "ro") + "&immutable=1")
 	}
@@ -225,10 +236,13 @@ func explain(err error) error {
 
 // The settings, and why:
 //   - journal_mode WAL: readers never wait for the writer, nor it for them.
-//   - synchronous NORMAL: a commit is a write without an fsync. Killing the process loses nothing and breaks nothing; a
-//     power cut may take the last transactions back, whole, never in part. Who must be sure calls Sync.
-//   - page_size 8 KiB: exchanges are 1 to 4 KiB; with pages of 4 KiB most would spill, with 16 KiB small updates cost double.
-//   - cache 4 MiB for the writer and 1 MiB a reader, no mmap: the idle program stays small, the file cache does the rest.
+//   - synchronous NORMAL: a commit is a write without an fsync. Killing the process loses nothing
+//     and breaks nothing; a power cut may take the last transactions back, whole, never in part.
+//     Who must be sure calls Sync.
+//   - page_size 8 KiB: exchanges are 1 to 4 KiB; with pages of 4 KiB most would spill, with 16 KiB
+//     small updates cost double.
+//   - cache 4 MiB for the writer and 1 MiB a reader, no mmap: the idle program stays small, the
+//     file cache does the rest.
 //   - wal_autocheckpoint 1000 pages (8 MiB); journal_size_limit gives the space of a burst back.
 //   - busy_timeout 0: SQLite would sleep without looking at a context; retry does the waiting.
 //   - secure_delete: what is forgotten is overwritten, not only unlinked.

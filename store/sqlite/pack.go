@@ -20,8 +20,8 @@ const (
 	packS2Long = 2         // the byte before what s2 made without the dictionary
 )
 
-// smallDict is what small documents have in common: a third of one is the names of its fields. It is part of the file's format:
-// other words need another byte than packS2.
+// smallDict is what small documents have in common: a third of one is the names of its fields. It
+// is part of the file's format: other words need another byte than packS2.
 const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"type":"message","role":"user","content":[{"type":"input_text","text":"` +
 	`{"role":"user","content":[{"type":"tool_result","tool_use_id":"toolu_01","content":[{"type":"text","text":"{"type":"tool_use","id":"toolu_01","name":"","input":{` +
 	`[{"role":"assistant","content":null,"tool_calls":[{"id":"call_","type":"function","function":{"name":"","arguments":"{\"command\":\"` +
@@ -32,8 +32,9 @@ const smallDict = `{"type":"function_call_output","call_id":"call_","output":"{"
 	`"status":200,"outcome":"complete","new":[],"new_from":1,"reply":{"id":"chatcmpl-","text":"","calls":[{"id":"call_","name":"","args":"{\"path\":\""}],` +
 	`"finish":"stop","input_tokens":1,"cached_tokens":1,"output_tokens":1},"latency_ms":1.0,"first_byte_ms":1.0,"book":"","config":""}`
 
-// packer compresses documents, which are most of the file: with them as they are, a long session takes twice its transcript, a
-// page and a row holding what they can. It is made when first used, and safe for concurrent use.
+// packer compresses documents, which are most of the file: with them as they are, a long session
+// takes twice its transcript, a page and a row holding what they can. It is made when first used,
+// and safe for concurrent use.
 type packer struct {
 	once sync.Once
 	enc  *zstd.Encoder

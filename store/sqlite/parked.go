@@ -12,8 +12,9 @@ import (
 	"precept/session"
 )
 
-// Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in AddFeedback. The exchange may
-// land between the caller's look-up and Park: look the key up once more afterwards.
+// Park keeps feedback for a key that has not gone by yet. Versions of one entry fold as in
+// AddFeedback. The exchange may land between the caller's look-up and Park: look the key up once
+// more afterwards.
 func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error {
 	data, err := encodeEntry(e)
 	if err != nil {
@@ -53,7 +54,8 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 	return err
 }
 
-// Unpark takes out what waits for the keys, by time, then id. Asking is cheap when nothing waits: no transaction is begun.
+// Unpark takes out what waits for the keys, by time, then id. Asking is cheap when nothing waits:
+// no transaction is begun.
 func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
 	out := map[session.EchoKey][]feedback.Entry{}
 	waiting, err := s.waiting(ctx, tenant, keys)
@@ -82,8 +84,9 @@ func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKe
 	return out, nil
 }
 
-// Join moves what waits for the keys to the sessions that have them, in one transaction: a kill between Unpark and
-// AddFeedback would lose it. It tells how many entries changed each session's set, as AddFeedbackAll does.
+// Join moves what waits for the keys to the sessions that have them, in one transaction: a kill
+// between Unpark and AddFeedback would lose it. It tells how many entries changed each session's
+// set, as AddFeedbackAll does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))

@@ -8,9 +8,10 @@ import (
 	"time"
 )
 
-// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer: fn is interrupted then,
-// ends on its own, and its result is thrown away, which is why it may not touch anything but what it returns. Close waits
-// for it. A panic of fn is the caller's, in whichever goroutine it happened: the others go on.
+// read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
+// fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
+// touch anything but what it returns. Close waits for it. A panic of fn is the caller's, in
+// whichever goroutine it happened: the others go on.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) (T, error)) (T, error) {
 	var none T
 	c, err := s.reader(ctx)
@@ -43,8 +44,8 @@ func (r readResult[T]) get() (T, error) {
 	return r.v, r.err
 }
 
-// runRead runs fn and gives the connection back: another one is opened in its place where fn has left it in the middle of
-// something.
+// runRead runs fn and gives the connection back: another one is opened in its place where fn has
+// left it in the middle of something.
 func runRead[T any](ctx context.Context, s *Store, c *conn, fn func(*conn) (T, error)) (r readResult[T]) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -102,8 +103,8 @@ type tx struct {
 	done    []func() // run after the commit
 }
 
-// update runs fn in one write transaction: all of it is stored, or nothing. On a full disk the space that the WAL holds may
-// be all that is missing.
+// update runs fn in one write transaction: all of it is stored, or nothing. On a full disk the
+// space that the WAL holds may be all that is missing.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
 	err := classify(s.transact(ctx, fn))
 	if errors.Is(err, ErrFull) && s.checkpoint(ctx, false) == nil {
@@ -202,7 +203,8 @@ func (s *Store) retry(ctx context.Context, fn func() error) error {
 	}
 }
 
-// Close waits for the calls in progress and closes the file. The last process to close a store folds the WAL into it.
+// Close waits for the calls in progress and closes the file. The last process to close a store
+// folds the WAL into it.
 func (s *Store) Close() error {
 	var err error
 	s.once.Do(func() {
@@ -225,7 +227,8 @@ func (s *Store) close() error {
 	}
 	if s.guard != nil {
 		all = append(all, <-s.write)
-		// Closing would check our pages into whatever stands in our file's place. Let go of everything as it is instead.
+		// Closing would check our pages into whatever stands in our file's place. Let go of
+		// everything as it is instead.
 		if err := s.guard.check(); err != nil {
 			return err
 		}

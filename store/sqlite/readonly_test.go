@@ -14,7 +14,8 @@ import (
 	"precept/store/sqlite"
 )
 
-// unprivileged is a copy of the test binary that runs as somebody who may not write: the root user may, whatever the mode.
+// unprivileged is a copy of the test binary that runs as somebody who may not write: the root user
+// may, whatever the mode.
 func unprivileged(t *testing.T) (binary string, as *syscall.Credential) {
 	t.Helper()
 	if os.Geteuid() != 0 {

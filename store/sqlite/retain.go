@@ -6,13 +6,15 @@ import (
 	"time"
 )
 
-// youngInARow is after how many sessions in a row that began in time Retain looks no further. Sessions are numbered about as
-// they begin, so that the old ones stand first; an old one behind as many young ones goes when they do.
+// youngInARow is after how many sessions in a row that began in time Retain looks no further.
+// Sessions are numbered about as they begin, so that the old ones stand first; an old one behind as
+// many young ones goes when they do.
 const youngInARow = 4096
 
-// Retain deletes the sessions that were last seen before the given time, and says how many. It works in steps of some
-// milliseconds and looks at the context between them: with a context that ends soon it does at least one step and returns the
-// context's error when there is more to do. The echoes of what it deletes lead nowhere at once, and are gone with their run.
+// Retain deletes the sessions that were last seen before the given time, and says how many. It
+// works in steps of some milliseconds and looks at the context between them: with a context that
+// ends soon it does at least one step and returns the context's error when there is more to do. The
+// echoes of what it deletes lead nowhere at once, and are gone with their run.
 func (s *Store) Retain(ctx context.Context, before time.Time) (n int, err error) {
 	whole := context.WithoutCancel(ctx)
 	for last := int64(0); ; {

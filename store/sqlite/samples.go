@@ -14,8 +14,9 @@ import (
 	"precept/session"
 )
 
-// A walk reads this much at a time and gives the connection back before it calls fn: a slow reader of a long export then
-// neither holds a snapshot, behind which the WAL would grow without bound, nor more than this in memory.
+// A walk reads this much at a time and gives the connection back before it calls fn: a slow reader
+// of a long export then neither holds a snapshot, behind which the WAL would grow without bound,
+// nor more than this in memory.
 const (
 	pageRows  = 256
 	pageBytes = 1 << 20
@@ -47,8 +48,9 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	})
 }
 
-// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no bound), in the order in
-// which they were first written. What is written meanwhile may be seen. An error of fn ends the walk and is returned.
+// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no
+// bound), in the order in which they were first written. What is written meanwhile may be seen. An
+// error of fn ends the walk and is returned.
 func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
 	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM exchanges"}, `SELECT rid, data, items FROM exchanges
 		WHERE rid > ? AND rid <= ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
@@ -72,7 +74,8 @@ func (s *Store) EachSample(ctx context.Context, tenant string, since, until time
 		}, fn)
 }
 
-// EachSession walks over the sessions likewise, by their start, each with what the counters hold for it.
+// EachSession walks over the sessions likewise, by their start, each with what the counters hold
+// for it.
 func (s *Store) EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error {
 	type both struct {
 		row     session.Row
@@ -105,9 +108,10 @@ func (p *span) bounds() (from, to int64) {
 	return from, to
 }
 
-// walk pages through a table by its row number, which is the first column of the query. The query takes the last row
-// number, the highest one to look at, the two times, the tenant twice and the limit. However few rows the rest of the query
-// lets through, no step of it looks at more than walkRows of them.
+// walk pages through a table by its row number, which is the first column of the query. The query
+// takes the last row number, the highest one to look at, the two times, the tenant twice and the
+// limit. However few rows the rest of the query lets through, no step of it looks at more than
+// walkRows of them.
 func walk[T any](ctx context.Context, s *Store, of span, query string, scan scanner[T], fn func(T) error) error {
 	from, to := of.bounds()
 	for last, more := int64(0), true; more; {

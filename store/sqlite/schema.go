@@ -3,28 +3,33 @@ package sqlite
 import "fmt"
 
 const (
-	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into another's database.
+	// applicationID marks the file as ours ("prcp"), so that a wrong path never makes us write into
+	// another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
 	schemaVersion = 7
-	// lateVersion is the first schema that notes which exchanges came after their session was settled; reopenVersion the first
-	// that has looked for those.
+	// lateVersion is the first schema that notes which exchanges came after their session was
+	// settled; reopenVersion the first that has looked for those.
 	lateVersion, reopenVersion = 4, 6
 )
 
-// migrations returns the steps from each schema version to the next. A released step is never edited: add one.
+// migrations returns the steps from each schema version to the next. A released step is never
+// edited: add one.
 //
-// Everything hangs on sessions.sid, a small integer: it keeps the rows of one session together in every index, and the
-// big B-trees are appended to instead of written at random. A session that is named before its row was written
-// (by an early exchange, echo or feedback) stands there with data NULL.
+// Everything hangs on sessions.sid, a small integer: it keeps the rows of one session together in
+// every index, and the big B-trees are appended to instead of written at random. A session that is
+// named before its row was written (by an early exchange, echo or feedback) stands there with data
+// NULL.
 //
-// data is JSON. items is the new list items of an exchange, a JSON array of the texts as they came: putting them into data
-// would mean to check and copy them all, which is most of the cost of encoding.
+// data is JSON. items is the new list items of an exchange, a JSON array of the texts as they came:
+// putting them into data would mean to check and copy them all, which is most of the cost of
+// encoding.
 //
-// k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since 1970.
-// state is 0 before the row, then 1 open, 2 closed, 3 open and set aside; only those that are 1 are in sessions_open, and an
-// update of seen and data leaves all indexes alone. A session that has exchanges and no row is open, too: the program may
-// have died between the two, and what was said is a sample all the same.
+// k is the first 8 bytes of SHA-256 over the text key; at, started and seen are microseconds since
+// 1970. state is 0 before the row, then 1 open, 2 closed, 3 open and set aside; only those that are
+// 1 are in sessions_open, and an update of seen and data leaves all indexes alone. A session that
+// has exchanges and no row is open, too: the program may have died between the two, and what was
+// said is a sample all the same.
 func migrations() []string {
 	return []string{`
 CREATE TABLE tenants(id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE);
@@ -88,15 +93,17 @@ CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NUL
 `, reopen, newest}
 }
 
-// reopen makes those sessions due again, with their exchanges, that a release before called closed although they were never
-// settled, because the store or the program failed in between. What was taken in from elsewhere is closed and counts nowhere.
+// reopen makes those sessions due again, with their exchanges, that a release before called closed
+// although they were never settled, because the store or the program failed in between. What was
+// taken in from elsewhere is closed and counts nowhere.
 const reopen = `
 UPDATE sessions SET state = 1 WHERE state = 2 AND sid NOT IN (SELECT sid FROM settled)
   AND instr(coalesce(data, ''), CAST('"method":"import"' AS BLOB)) = 0;
 `
 
-// late marks the sessions of a store whose schema did not note it yet: to which exchanges came after their samples were built. A
-// sample's time is the end of its last exchange, to the millisecond.
+// late marks the sessions of a store whose schema did not note it yet: to which exchanges came
+// after their samples were built. A sample's time is the end of its last exchange, to the
+// millisecond.
 const late = `
 INSERT INTO unsettled(sid, n, x)
   SELECT e.sid, 1, count(*) FROM exchanges e JOIN settled USING(sid)
@@ -104,7 +111,8 @@ INSERT INTO unsettled(sid, n, x)
   ON CONFLICT(sid) DO UPDATE SET n = n + 1, x = x + excluded.x;
 `
 
-// newest is for lists, newest first. Both indexes are appended to: neither the start of a session nor the time of a sample moves.
+// newest is for lists, newest first. Both indexes are appended to: neither the start of a session
+// nor the time of a sample moves.
 const newest = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);

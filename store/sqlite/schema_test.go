@@ -28,7 +28,8 @@ func older(t *testing.T, s *Store, undo ...string) {
 	}
 }
 
-// closedAt fills a store: a session that was settled, one that an earlier release only called closed, and one that was taken in.
+// closedAt fills a store: a session that was settled, one that an earlier release only called
+// closed, and one that was taken in.
 func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken session.ID) {
 	t.Helper()
 	ids := [3]session.ID{{1}, {2}, {3}}
@@ -54,7 +55,8 @@ func closedAt(t *testing.T, s *Store, noon time.Time) (settled, lost, taken sess
 	return ids[0], ids[1], ids[2]
 }
 
-// What an earlier release called closed without settling it is due again; what was settled or taken in is not.
+// What an earlier release called closed without settling it is due again; what was settled or taken
+// in is not.
 func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
@@ -74,7 +76,8 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	}
 }
 
-// Of a store that did not note what came after a closing, sessions with later exchanges than samples get their samples again.
+// Of a store that did not note what came after a closing, sessions with later exchanges than
+// samples get their samples again.
 func TestLateExchangesOfAnOlderStore(t *testing.T) {
 	t.Parallel()
 	path, noon := filepath.Join(t.TempDir(), "precept.db"), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)

@@ -54,9 +54,9 @@ func (s *Store) Session(ctx context.Context, tenant string, id session.ID) (sess
 	return rows[0], true, nil
 }
 
-// Due lists open sessions that started before the given time, oldest first (ties by id, then tenant), at most limit of
-// them, beginning behind after: the last row of the previous call, or the zero Row. Sessions that could not be settled
-// thus do not stand in the way of the others.
+// Due lists open sessions that started before the given time, oldest first (ties by id, then
+// tenant), at most limit of them, beginning behind after: the last row of the previous call, or the
+// zero Row. Sessions that could not be settled thus do not stand in the way of the others.
 func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error) {
 	return read(ctx, s, func(c *conn) (rows []session.Row, err error) {
 		from := micros(after.Started)
@@ -95,7 +95,8 @@ type named struct {
 	asked   bool
 }
 
-// sid finds or names a session: what comes before its row finds its place already. at is when it was heard of.
+// sid finds or names a session: what comes before its row finds its place already. at is when it
+// was heard of.
 func (t *tx) sid(k sessionKey, at time.Time) (int64, error) {
 	n, err := t.named(k, at)
 	if err != nil {
@@ -149,8 +150,9 @@ func marks(r *session.Row) (state, standIn int64) {
 	return state, standIn
 }
 
-// put writes a session's row over an older one. The newer Seen wins, so that a late or repeated batch does not take the
-// session back, and a stand-in never wins against another one; Closed is only ever set.
+// put writes a session's row over an older one. The newer Seen wins, so that a late or repeated
+// batch does not take the session back, and a stand-in never wins against another one; Closed is
+// only ever set.
 func (t *tx) put(r session.Row) error {
 	tenant, err := t.tenant(r.Tenant)
 	if err != nil {

@@ -38,15 +38,16 @@ func applied(c *conn, sid int64) (a session.Applied, err error) {
 	return a, err
 }
 
-// Settle takes each step whose session still has version From: its deltas go into the counters and To becomes its Applied,
-// with version From+1. A step from 0 also closes the session. It says which steps were taken; for the others, read
-// Applied and compute anew. The steps are one transaction and are taken in order, so that one batch may hold several
-// steps of a session.
+// Settle takes each step whose session still has version From: its deltas go into the counters and
+// To becomes its Applied, with version From+1. A step from 0 also closes the session. It says which
+// steps were taken; for the others, read Applied and compute anew. The steps are one transaction
+// and are taken in order, so that one batch may hold several steps of a session.
 //
-// When it returns an error nothing was settled, except that a context that ends during the commit leaves it open: the
-// versions make it safe to try again.
+// When it returns an error nothing was settled, except that a context that ends during the commit
+// leaves it open: the versions make it safe to try again.
 //
-// A step that is taken ends what Unsettled says of its session, unless feedback has come that it had not heard.
+// A step that is taken ends what Unsettled says of its session, unless feedback has come that it
+// had not heard.
 func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
 	taken := make([]bool, len(steps))
 	err := s.update(ctx, "settle", func(t *tx) error {

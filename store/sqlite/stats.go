@@ -35,8 +35,9 @@ func (t *tx) addTotals() error {
 	return nil
 }
 
-// Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now, exchanges_ever and
-// samples_ever over the store's life, whatever was deleted since; bytes is what the files take on disk.
+// Stats counts what is stored: sessions, exchanges, samples, feedback and parked as they are now,
+// exchanges_ever and samples_ever over the store's life, whatever was deleted since; bytes is what
+// the files take on disk.
 func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	m, err := read(ctx, s, func(c *conn) (map[string]int64, error) {
 		m := map[string]int64{
@@ -64,15 +65,16 @@ func (s *Store) Stats(ctx context.Context) (map[string]int64, error) {
 	return m, nil
 }
 
-// Sync makes all that was written so far survive a power cut. Who keeps his own copy until it is safe (a write-ahead
-// spool) calls it before he lets go.
+// Sync makes all that was written so far survive a power cut. Who keeps his own copy until it is
+// safe (a write-ahead spool) calls it before he lets go.
 func (s *Store) Sync(ctx context.Context) error {
 	c, err := s.writer(ctx)
 	if err != nil {
 		return err
 	}
 	defer func() { s.write <- c }()
-	// fsync works on the file, whoever wrote it. The WAL has no POSIX locks that closing this descriptor could drop.
+	// fsync works on the file, whoever wrote it. The WAL has no POSIX locks that closing this
+	// descriptor could drop.
 	f, err := os.OpenFile(s.opt.Path+"-wal", os.O_RDWR, 0)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil // nothing was written since it was folded in, and that ends with an fsync

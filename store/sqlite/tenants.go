@@ -7,10 +7,12 @@ import (
 	"sync"
 )
 
-// maxNames bounds the cached tenant numbers: by-credential tenancy makes a tenant of every client key.
+// maxNames bounds the cached tenant numbers: by-credential tenancy makes a tenant of every client
+// key.
 const maxNames = 4096
 
-// tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number never changes hands.
+// tenantNames caches the numbers of committed tenants. A tenant is never deleted, so that a number
+// never changes hands.
 type tenantNames struct {
 	mu sync.RWMutex
 	m  map[string]int64
@@ -49,8 +51,8 @@ func (s *Store) tenant(c *conn, name string) (int64, error) {
 	return id, err
 }
 
-// tenant finds or makes a tenant's number. A new one reaches the cache when the transaction is committed, not before:
-// after a rollback its number could become another's.
+// tenant finds or makes a tenant's number. A new one reaches the cache when the transaction is
+// committed, not before: after a rollback its number could become another's.
 func (t *tx) tenant(name string) (int64, error) {
 	if id, ok := t.s.tenants.get(name); ok {
 		return id, nil

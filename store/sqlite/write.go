@@ -12,8 +12,9 @@ import (
 	"precept/session"
 )
 
-// Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to a newer Seen,
-// exchanges that are there already are left alone, a sample takes the place of the one with its id, echoes stay what they are.
+// Write stores the batch in one transaction. It may be repeated at will: rows of a session yield to
+// a newer Seen, exchanges that are there already are left alone, a sample takes the place of the
+// one with its id, echoes stay what they are.
 //
 // With ErrInvalid, one of its values can never be stored: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
@@ -47,7 +48,8 @@ func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	})
 }
 
-// whole deletes what was built before of the sessions in b.Whole, and is not among the batch's samples.
+// whole deletes what was built before of the sessions in b.Whole, and is not among the batch's
+// samples.
 func (t *tx) whole(b session.Batch) error {
 	if len(b.Whole) == 0 {
 		return nil
@@ -162,7 +164,8 @@ func (t *tx) putExchange(e sample.Exchange, id session.ID, data, items []byte) e
 	return t.await(of)
 }
 
-// await sees to it that an exchange becomes a sample: its session is one that closes, or one that is settled again.
+// await sees to it that an exchange becomes a sample: its session is one that closes, or one that
+// is settled again.
 func (t *tx) await(of *named) (err error) {
 	switch of.state {
 	case stateNamed:

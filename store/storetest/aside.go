@@ -47,8 +47,8 @@ func unsampled(t tester, s Store) int64 {
 	return got[int64](t)(s.Unsampled(t.Context()))
 }
 
-// lateExchange: of a session that is settled, whatever comes makes it one that is to be settled again, and is counted until
-// then; what is written twice is counted once.
+// lateExchange: of a session that is settled, whatever comes makes it one that is to be settled
+// again, and is counted until then; what is written twice is counted once.
 func lateExchange(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}, Exchanges: []sample.Exchange{exchange(us, 1, 1)}})
 	first := step(us, 1, 0)
@@ -77,8 +77,8 @@ func lateExchange(t tester, s Store) {
 	equal(t, "all of them", []int64{unsampled(t, s), int64(len(unsettled(t, s)))}, []int64{0, 0})
 }
 
-// rowless: the program died between an exchange and its session's row. The session closes as any other; a row that comes
-// later is the session's.
+// rowless: the program died between an exchange and its session's row. The session closes as any
+// other; a row that comes later is the session's.
 func rowless(t tester, s Store) {
 	write(t, s, session.Batch{Exchanges: []sample.Exchange{exchange(us, 1, 1), exchange(us, 2, 1)}})
 	list := due(t, s, at(60), session.Row{}, 10)

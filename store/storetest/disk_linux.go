@@ -18,8 +18,9 @@ const ownSpace = "STORETEST_OWN_SPACE"
 // Disk is a real file system that is as small as a test wants it.
 type Disk struct{ Dir string }
 
-// SmallDisk mounts a file system of so many bytes in memory for a test. Who may not mount runs the test again in a process
-// with name spaces of its own, and skips here; where there are none either, the test is skipped.
+// SmallDisk mounts a file system of so many bytes in memory for a test. Who may not mount runs the
+// test again in a process with name spaces of its own, and skips here; where there are none either,
+// the test is skipped.
 func SmallDisk(t *testing.T, size int) *Disk {
 	t.Helper()
 	d := &Disk{t.TempDir()}
@@ -88,7 +89,8 @@ func (d *Disk) Free(t testing.TB) {
 	}
 }
 
-// ReadOnly makes the file system one that cannot be written, whoever has files open in it, or lifts that.
+// ReadOnly makes the file system one that cannot be written, whoever has files open in it, or lifts
+// that.
 func (d *Disk) ReadOnly(t testing.TB, on bool) {
 	t.Helper()
 	flags := uintptr(syscall.MS_REMOUNT)

@@ -157,7 +157,8 @@ func entries(t tester, s Store, tenant string, n int) []feedback.Entry {
 	return got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, id(n)))
 }
 
-// anySet: however entries arrive, in whatever order, however often and however bundled, they end in one set.
+// anySet: however entries arrive, in whatever order, however often and however bundled, they end in
+// one set.
 func anySet(s Store) func(*rapid.T) {
 	n := 0
 	return func(rt *rapid.T) {

@@ -27,8 +27,9 @@ type Redis struct {
 	done   chan struct{} // closed when the process has ended
 }
 
-// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test's own. args are options of its
-// configuration ("--appendonly", "yes"). Without redis-server the test is skipped, in CI it fails.
+// StartRedis starts a redis-server on a free port of the loopback, in a directory of the test's
+// own. args are options of its configuration ("--appendonly", "yes"). Without redis-server the test
+// is skipped, in CI it fails.
 func StartRedis(t *testing.T, args ...string) *Redis {
 	t.Helper()
 	if _, err := exec.LookPath("redis-server"); err != nil {
@@ -174,8 +175,8 @@ func freePort(t *testing.T) string {
 	return port
 }
 
-// Monitor notes every command that the server gets from now on, until the returned function is called. Those of scripts are
-// left out.
+// Monitor notes every command that the server gets from now on, until the returned function is
+// called. Those of scripts are left out.
 func (r *Redis) Monitor(t testing.TB) (stop func() []string) {
 	t.Helper()
 	c, err := r.dial()

@@ -13,8 +13,8 @@ type replyError string
 
 func (e replyError) Error() string { return string(e) }
 
-// talk sends one command and reads its answer, in the oldest form of Redis' protocol (RESP2). The tests of a client must not
-// rest on that client.
+// talk sends one command and reads its answer, in the oldest form of Redis' protocol (RESP2). The
+// tests of a client must not rest on that client.
 func talk(c net.Conn, args []string) (any, error) {
 	b := fmt.Appendf(nil, "*%d\r\n", len(args))
 	for _, a := range args {

@@ -24,7 +24,8 @@ const (
 	SentinelPassword = "canary-sentinel"
 )
 
-// StartSentinel starts a group on free ports, and waits until its Sentinel knows the replica, to which it can turn then.
+// StartSentinel starts a group on free ports, and waits until its Sentinel knows the replica, to
+// which it can turn then.
 func StartSentinel(t *testing.T) *SentinelGroup {
 	t.Helper()
 	g := &SentinelGroup{Name: "fleet"}
@@ -83,7 +84,8 @@ func (g *SentinelGroup) Failed(t testing.TB, old *Redis) {
 	})
 }
 
-// await waits for processes outside of the test's clock. A Sentinel that was held up does nothing for half a minute.
+// await waits for processes outside of the test's clock. A Sentinel that was held up does nothing
+// for half a minute.
 func (g *SentinelGroup) await(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for end := time.Now().Add(4 * startLimit); !ok(); time.Sleep(50 * time.Millisecond) { //nolint:forbidigo // see above

@@ -17,7 +17,8 @@ import (
 	"time"
 )
 
-// Secrets are an authority of a test's own, and a certificate for the loopback that servers and clients show.
+// Secrets are an authority of a test's own, and a certificate for the loopback that servers and
+// clients show.
 type Secrets struct{ CA, Cert, Key string } // files
 
 // NewSecrets makes them in a directory of the test's.
@@ -70,13 +71,14 @@ func writePEM(t *testing.T, path, kind string, der []byte) {
 	}
 }
 
-// Args are the options of a server that listens with TLS on a port, too, and asks its clients for a certificate ("yes", "no").
+// Args are the options of a server that listens with TLS on a port, too, and asks its clients for a
+// certificate ("yes", "no").
 func (s *Secrets) Args(port, clients string) []string {
 	return []string{"--tls-port", port, "--tls-cert-file", s.Cert, "--tls-key-file", s.Key, "--tls-ca-cert-file", s.CA, "--tls-auth-clients", clients}
 }
 
-// StartRedisTLS starts a server that listens with TLS on the second of its ports, addr. A redis-server that was built without TLS
-// skips the test.
+// StartRedisTLS starts a server that listens with TLS on the second of its ports, addr. A
+// redis-server that was built without TLS skips the test.
 func StartRedisTLS(t *testing.T, s *Secrets, clients string, args ...string) (r *Redis, addr string) {
 	t.Helper()
 	if out, err := exec.CommandContext(t.Context(), "redis-server", "--tls-port", "1", "--port", "0", "--tls-cert-file", "/nowhere").CombinedOutput(); err != nil && strings.Contains(string(out), "Bad directive") {

@@ -93,7 +93,8 @@ func oneSettles(t tester, s Store) {
 	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 10)})
 }
 
-// unitsMerge: each worker writes the row of one run with a draw of its own, as replicas do that have not met.
+// unitsMerge: each worker writes the row of one run with a draw of its own, as replicas do that
+// have not met.
 func unitsMerge(t tester, s Store) {
 	if _, ok := s.(interface {
 		Moved(ctx context.Context) (map[string]session.Stand, error)
@@ -128,7 +129,8 @@ func unitsMerge(t tester, s Store) {
 	equal(t, "members", rec.Members, workers)
 }
 
-// manyCorrect: every worker adds one to the same session until it got through, from whatever version stands.
+// manyCorrect: every worker adds one to the same session until it got through, from whatever
+// version stands.
 func manyCorrect(t tester, s Store) {
 	together(t, func(int) error {
 		for {

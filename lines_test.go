@@ -1,0 +1,88 @@
+package precept_test
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// Comments and documentation are read in columns of a hundred; a table's row, a block of code and a
+// lone address may be longer.
+const columns = 100
+
+func TestCommentsFit(t *testing.T) {
+	files := walk(t, ".go")
+	if len(files) < 300 {
+		t.Fatalf("%d files of code were found: the walk is broken", len(files))
+	}
+	for _, name := range files {
+		for n, line := range strings.Split(textOf(t, name), "\n") {
+			line = strings.ReplaceAll(line, "\t", "    ")
+			text := strings.TrimSpace(line)
+			if strings.HasPrefix(text, "// ") && utf8.RuneCountInString(line) > columns {
+				t.Errorf("%s:%d: the comment is %d columns wide, at most %d fit",
+					name, n+1, utf8.RuneCountInString(line), columns)
+			}
+		}
+	}
+}
+
+func TestDocsFit(t *testing.T) {
+	files := walk(t, ".md")
+	if !slices.Contains(files, "README.md") || !slices.Contains(files, "docs/EXPERIMENT.md") {
+		t.Fatalf("the documentation was not found, only %q", files)
+	}
+	lone := regexp.MustCompile(`^\s*([-*>] )?\S+$`)
+	for _, name := range files {
+		if strings.Contains(name, "testdata/") || strings.HasPrefix(name, "distill/prompts/") ||
+			strings.HasPrefix(name, "configs/lessons/") || strings.HasSuffix(name, "LESSON.md") {
+			continue
+		}
+		fenced := false
+		for n, line := range strings.Split(textOf(t, name), "\n") {
+			if strings.HasPrefix(strings.TrimSpace(line), "```") {
+				fenced = !fenced
+			}
+			free := fenced || strings.HasPrefix(line, "    ") || lone.MatchString(line) ||
+				strings.HasPrefix(line, "|") || strings.HasPrefix(line, "!") || strings.HasPrefix(line, "[")
+			if wide := utf8.RuneCountInString(line); wide > columns && !free {
+				t.Errorf("%s:%d: the line is %d columns wide, at most %d fit", name, n+1, wide, columns)
+			}
+		}
+	}
+}
+
+// walk lists the project's own files of an ending: not what is built, fetched or hidden.
+func walk(t *testing.T, ending string) []string {
+	t.Helper()
+	var files []string
+	err := filepath.WalkDir(".", func(name string, entry os.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		if entry.IsDir() && (name == "bin" || len(name) > 1 && strings.HasPrefix(name, ".")) {
+			return filepath.SkipDir
+		}
+		if !entry.IsDir() && strings.HasSuffix(name, ending) {
+			files = append(files, filepath.ToSlash(name))
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return files
+}
+
+func textOf(t *testing.T, name string) string {
+	t.Helper()
+	text, err := os.ReadFile(filepath.FromSlash(name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
