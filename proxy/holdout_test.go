@@ -1,0 +1,92 @@
+package proxy
+
+import (
+	"fmt"
+	"io"
+	"math"
+	"net/http"
+	"net/http/httptest"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/sample"
+	"precept/store/sqlite"
+)
+
+// R049: of many sessions a fifth has the lesson withheld (within three standard errors), as the
+// upstream sees it. Each keeps its draw in its second turn, and what is kept says what it was.
+func TestWithheldShare(t *testing.T) {
+	const sessions, again, workers = 1500, 100, 8
+	up := &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, chatReply("c", fmt.Sprint("blocks: ", strings.Count(string(b), "- [one]"))))
+	}))}
+	t.Cleanup(up.Close)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), map[string]string{
+		"bandit.objective": "random", "bandit.epsilon": "0.2", "bandit.control": "0",
+	})
+	c := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: workers}}
+	t.Cleanup(c.CloseIdleConnections)
+	ask := func(session int, body string) bool {
+		req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(body))
+		req.Header.Set("Precept-Session", fmt.Sprint("s", session))
+		res, err := c.Do(req)
+		if err != nil {
+			t.Error(err)
+			return false
+		}
+		defer func() { _ = res.Body.Close() }()
+		b, err := io.ReadAll(res.Body)
+		if err != nil || !strings.Contains(string(b), "blocks: ") {
+			t.Errorf("%s, %v", b, err)
+		}
+		return strings.Contains(string(b), "blocks: 1")
+	}
+	var injected [sessions]bool
+	var all sync.WaitGroup
+	for worker := range workers {
+		all.Go(func() {
+			for i := worker; i < sessions; i += workers {
+				const first = `{"messages":[{"role":"user","content":"do alpha"}`
+				injected[i] = ask(i, first+`]}`)
+				if i < again && injected[i] != ask(i, first+`,{"role":"assistant","content":"x"},{"role":"user","content":"alpha"}]}`) {
+					t.Errorf("session %d is treated otherwise in its second turn", i)
+				}
+			}
+		})
+	}
+	all.Wait()
+	r.stop()
+	withheld := 0
+	for _, in := range injected {
+		if !in {
+			withheld++
+		}
+	}
+	if share := float64(withheld) / sessions; math.Abs(share-0.2) > 3*math.Sqrt(0.2*0.8/sessions) {
+		t.Errorf("%d of %d were withheld", withheld, sessions)
+	}
+	kept := map[string]string{}
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(r.dir, "precept.db"), ReadOnly: true, Now: time.Now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = db.Close() }()
+	err = db.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error {
+		for _, l := range x.Lessons {
+			kept[x.SessionName] += l.State
+		}
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i, in := range injected {
+		if want := map[bool]string{true: "injected", false: "withheld"}[in]; kept[fmt.Sprint("s", i)] != want {
+			t.Fatalf("session %d was %s, and is kept as %q", i, want, kept[fmt.Sprint("s", i)])
+		}
+	}
+}
