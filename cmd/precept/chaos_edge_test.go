@@ -51,7 +51,8 @@ func (p *process) resident() int64 {
 	return pages * int64(os.Getpagesize())
 }
 
-// R025: clients leave in the middle of long streams. The upstream hears of each, nothing of them stays, and what came is kept.
+// R025: clients leave in the middle of long streams. The upstream hears of each, nothing of them
+// stays, and what came is kept.
 func TestChaosClientsLeave(t *testing.T) {
 	const clients, pieces = 40, 100
 	var left, whole atomic.Int64
@@ -94,7 +95,7 @@ func TestChaosClientsLeave(t *testing.T) {
 		_ = res.Body.Close()
 	}
 	p.eventually("the upstream hears of all", func() bool { return left.Load() == clients })
-	// Looking costs a connection and its goroutines, and the server keeps some of each for the next.
+	// Looking costs a connection and its goroutines, and the server keeps some for the next.
 	p.eventually("nothing of them stays", func() bool {
 		g, f := p.holds()
 		return g <= goroutines+4 && f <= files+4
@@ -160,7 +161,7 @@ func TestChaosHeaders(t *testing.T) {
 	p.stops()
 }
 
-// R051: lessons that are not there, cannot be read, or are far too many: requests go on, unchanged where nothing matches.
+// R051: lessons that are not there or cannot be read: requests go on as they came.
 func TestChaosLessons(t *testing.T) {
 	var got atomic.Pointer[string]
 	model := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
