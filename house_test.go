@@ -1,0 +1,139 @@
+package precept_test
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/token"
+	"maps"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// What ARCHITECTURE.md says of goroutines and locks is compared with the code: every file that
+// starts a goroutine stands in the one table, every mutex that a type has in the other, and nothing
+// else.
+
+func TestGoroutinesAreTold(t *testing.T) {
+	told := regexp.MustCompile("`([a-z0-9_/]+\\.go)`").FindAllStringSubmatch(section(t, "Goroutines"), -1)
+	compare(t, "starts a goroutine", starters(t), told)
+}
+
+func TestLocksAreTold(t *testing.T) {
+	told := regexp.MustCompile("`([a-z0-9_/]+\\.[A-Za-z]+\\.[A-Za-z]+)`").
+		FindAllStringSubmatch(section(t, "Locks"), -1)
+	compare(t, "is a lock", locks(t), told)
+}
+
+// section is a chapter of ARCHITECTURE.md, without its heading.
+func section(t *testing.T, heading string) string {
+	t.Helper()
+	_, rest, ok := strings.Cut(textOf(t, "docs/ARCHITECTURE.md"), "\n## "+heading+"\n")
+	if !ok {
+		t.Fatalf("docs/ARCHITECTURE.md has no chapter %q", heading)
+	}
+	text, _, _ := strings.Cut(rest, "\n## ")
+	return text
+}
+
+func compare(t *testing.T, what string, have map[string]bool, told [][]string) {
+	t.Helper()
+	if len(have) < 10 {
+		t.Fatalf("only %d were found in the code: the search is broken", len(have))
+	}
+	named := map[string]bool{}
+	for _, m := range told {
+		named[m[1]] = true
+	}
+	for _, name := range slices.Sorted(maps.Keys(have)) {
+		if !named[name] {
+			t.Errorf("%s %s, and docs/ARCHITECTURE.md does not say so", name, what)
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(named)) {
+		if !have[name] {
+			t.Errorf("docs/ARCHITECTURE.md says that %s %s, and it does not", name, what)
+		}
+	}
+}
+
+// starters are the files with a go statement, or a call of a wait group's Go.
+func starters(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	eachFile(t, func(name string, file *ast.File) {
+		ast.Inspect(file, func(n ast.Node) bool {
+			switch n := n.(type) {
+			case *ast.GoStmt:
+				found[name] = true
+			case *ast.CallExpr:
+				if s, ok := n.Fun.(*ast.SelectorExpr); ok && s.Sel.Name == "Go" && len(n.Args) == 1 {
+					found[name] = true
+				}
+			}
+			return true
+		})
+	})
+	return found
+}
+
+// locks are the fields of types that are mutexes, as package.Type.field.
+func locks(t *testing.T) map[string]bool {
+	t.Helper()
+	found := map[string]bool{}
+	eachFile(t, func(name string, file *ast.File) {
+		for _, d := range file.Decls {
+			g, ok := d.(*ast.GenDecl)
+			if !ok {
+				continue
+			}
+			for _, s := range g.Specs {
+				spec, ok := s.(*ast.TypeSpec)
+				if !ok {
+					continue
+				}
+				for _, field := range mutexes(spec.Type) {
+					found[path.Dir(name)+"."+spec.Name.Name+"."+field] = true
+				}
+			}
+		}
+	})
+	return found
+}
+
+func mutexes(t ast.Expr) (fields []string) {
+	s, ok := t.(*ast.StructType)
+	if !ok {
+		return nil
+	}
+	for _, f := range s.Fields.List {
+		kind, ok := f.Type.(*ast.SelectorExpr)
+		if !ok || kind.Sel.Name != "Mutex" && kind.Sel.Name != "RWMutex" {
+			continue
+		}
+		if len(f.Names) == 0 {
+			fields = append(fields, kind.Sel.Name)
+		}
+		for _, n := range f.Names {
+			fields = append(fields, n.Name)
+		}
+	}
+	return fields
+}
+
+// eachFile parses the program's own code: no tests, nothing that only tests import.
+func eachFile(t *testing.T, fn func(name string, file *ast.File)) {
+	t.Helper()
+	for _, name := range walk(t, ".go") {
+		if strings.HasSuffix(name, "_test.go") || isTestSupport(path.Dir(name)) || strings.Contains(name, "testdata/") {
+			continue
+		}
+		file, err := parser.ParseFile(token.NewFileSet(), name, textOf(t, name), 0)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fn(name, file)
+	}
+}
