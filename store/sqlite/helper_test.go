@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 
+	"go.uber.org/goleak"
+
 	"precept/store/sqlite"
 )
 
@@ -23,7 +25,8 @@ const helperEnv = "PRECEPT_SQLITE_HELPER"
 func TestMain(m *testing.M) {
 	mode := os.Getenv(helperEnv)
 	if mode == "" {
-		os.Exit(m.Run())
+		goleak.VerifyTestMain(m)
+		return
 	}
 	if err := help(mode, os.Args[1], os.Args[2:]); err != nil {
 		fmt.Println("error:", err)
