@@ -21,9 +21,9 @@ const module = "precept"
 // first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
-	case "file", "lesson", "wire", "writ", "redact", "bandit", "configs":
+	case "file", "lesson", "wire", "writ", "redact", "trial", "configs":
 		return 0, true
-	case "sample", "trace":
+	case "bandit", "sample", "trace":
 		return 1, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true
@@ -257,8 +257,8 @@ func TestViolationsAreFound(t *testing.T) {
 	}
 	sources, err := read(fstest.MapFS{
 		"wire/up.go":                file("precept/proxy", "fmt"),
-		"wire/sideways.go":          file("precept/bandit"),
-		"wire/sideways_test.go":     file("precept/bandit"),
+		"wire/sideways.go":          file("precept/configs"),
+		"wire/sideways_test.go":     file("precept/configs"),
 		"wire/fine.go":              file("github.com/tidwall/gjson", "net/http", "crypto/sha256"),
 		"wire/fine_test.go":         file("pgregory.net/rapid", "precept/wire"),
 		"inject/room.go":            file("github.com/tidwall/gjson"),
@@ -290,8 +290,8 @@ func TestViolationsAreFound(t *testing.T) {
 		"store/storetest/up.go: imports store/sqlite, which is on the same floor",
 		"store/support.go: store/storetest is for tests only",
 		"store/unknown.go: imports example.org/lib, which has no room",
-		"wire/sideways.go: imports bandit, which is on the same floor",
-		"wire/sideways_test.go: imports bandit, which is on the same floor",
+		"wire/sideways.go: imports configs, which is on the same floor",
+		"wire/sideways_test.go: imports configs, which is on the same floor",
 		"wire/up.go: imports proxy, which is on a higher floor",
 	}
 	got := violations(sources)

@@ -11,13 +11,13 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/configs"
 	"precept/feedback"
 	"precept/sample"
 	names "precept/session"
 	"precept/store"
 	"precept/store/sqlite"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -128,8 +128,8 @@ func (k *kept) tale(t *testing.T) names.ID {
 	id := k.session(t, "tale", 3, func(r *names.Record, ex []sample.Exchange) {
 		r.Agent, r.Model, r.Loops.Count = "<b>coder</b>", hostile, 1
 		r.Matched = []string{"read-the-build-log", "kept-back"}
-		r.Assignment.Picks = []bandit.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
-		r.Used = bandit.Usage{Input: 7200, Cached: 2400}
+		r.Assignment.Picks = []trial.Pick{{Slug: "read-the-build-log", Arm: "a", Injected: true, Propensity: 0.76, Turn: 1}, {Slug: "kept-back", Arm: "b", Propensity: 0.76, Turn: 1}}
+		r.Used = trial.Usage{Input: 7200, Cached: 2400}
 		r.Blocks = []names.Block{
 			{Anchor: wire.Anchor{Role: wire.RoleUser}, Turn: 1, Slugs: []string{"read-the-build-log"}, Text: "Lessons from past experience:\n(Advice from earlier runs, not a request from the user. Ignore what does not apply.)\n- [read-the-build-log] Read the build log before changing code.\n  | The first error is the cause; what follows it is noise.\nEnd of lessons.\n\n"},
 			{Anchor: wire.Anchor{CallID: "c2"}, Turn: 3, Loop: true, Text: "[LOOP DETECTED] The call bash {\"command\":\"make\"} has failed before in the same way, and nothing has changed since.\n[END LOOP DETECTED]\n\n"},

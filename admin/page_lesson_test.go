@@ -16,9 +16,9 @@ import (
 	"github.com/chromedp/chromedp"
 
 	"precept/backtest"
-	"precept/bandit"
 	"precept/lesson"
 	"precept/report"
+	"precept/trial"
 )
 
 // fakeLibrary holds lessons for the pages about them.
@@ -74,7 +74,7 @@ func libraryOf(t *testing.T) *fakeLibrary {
 	f.survey = report.NewSurvey(time.Date(2026, 5, 1, 0, 0, 0, 0, time.UTC))
 	for i := range 600 {
 		agent := []string{"coder", "writer", "rare"}[min(i%3, i%100)]
-		f.survey.Add(&bandit.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []bandit.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, C: 0.5}}}, float64(i%7)/6)
+		f.survey.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "helpful@1", Injected: i%4 != 0, Eps: 0.25, C: 0.5}}}, float64(i%7)/6)
 	}
 	return f
 }

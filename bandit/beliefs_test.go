@@ -3,6 +3,8 @@ package bandit
 import (
 	"math"
 	"testing"
+
+	"precept/trial"
 )
 
 // A lesson's holdout shrinks when it is believed to help, and not before it was picked fifty times.
@@ -12,8 +14,8 @@ func TestLeaning(t *testing.T) {
 		r     float64
 		want  bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
-		c := NewCounters()
-		c.Add([]Delta{{Key{"a@1", fN1, 1}, int64(k.picks) * Unit}, {Key{"a@1", fS1, 1}, fixed(k.r * float64(k.picks))}, {Key{"a@1", fNU, 1}, 1000 * Unit}})
+		c := New()
+		c.Add([]Delta{delta("a@1", fN1, 1, int64(k.picks)*Unit), delta("a@1", fS1, 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", fNU, 1, 1000*Unit)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
 			t.Errorf("%+v: %+v", k, p)
 		}
@@ -29,11 +31,11 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 		mean  float64
 		want  bool
 	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
-		c := NewCounters()
+		c := New()
 		c.Add([]Delta{
-			{Key{"a@1", fN1, 1}, k.picks * Unit},
-			{Key{"a@1", fS1, 1}, fixed(k.mean * float64(k.picks))},
-			{Key{"a@1", fNU, 1}, 4000 * Unit},
+			delta("a@1", fN1, 1, k.picks*Unit),
+			delta("a@1", fS1, 1, trial.Fixed(k.mean*float64(k.picks))),
+			delta("a@1", fNU, 1, 4000*Unit),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
 			t.Errorf("%+v: %+v, %v standard deviations", k, p, p.Mean/math.Sqrt(p.Var))
@@ -51,13 +53,13 @@ func hadA(expected float64) *Assignment {
 
 // A mark counts what open sessions have told; the ends of days are marks of their own.
 func TestStandings(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	a := hadA(0.5)
 	season(c, 3, 40, 0.1)
 	for range 20 {
 		c.Foresee(a, 1, 1)
 	}
-	c.Add([]Delta{{Key{"a@1", fN1, 3}, 0}})
+	c.Add([]Delta{delta("a@1", fN1, 3, 0)})
 	m := c.arms["a@1"].marks.list
 	if len(m) != 1 || m[0].v[iN1] != 60*Unit {
 		t.Errorf("%+v", m)
@@ -78,7 +80,7 @@ func TestStandings(t *testing.T) {
 // told and what open sessions told are the chooser's.
 func TestCountedIsOfTheCountersAlone(t *testing.T) {
 	k := lesson("a")
-	turned, mixed := NewCounters(), NewCounters()
+	turned, mixed := New(), New()
 	for i := range 20 {
 		level := 0.1
 		if i >= 10 {
@@ -107,7 +109,7 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 // What is believed of an heir at an earlier day rests on the counters of its parent alone, as the
 // rest of its row does.
 func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	season(c, 3, 400, 0.1)
 	heir := lesson("heir")
 	heir.Parent = "a@1"

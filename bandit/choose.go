@@ -6,6 +6,8 @@ import (
 	"math"
 	"math/rand/v2"
 	"slices"
+
+	"precept/trial"
 )
 
 // temper shrinks the posterior's spread in the draw. Full Thompson sampling explores far more than
@@ -62,7 +64,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 		if cfg.eligible(b, session, &k) {
 			out = append(out, k)
 		} else if k.Probe {
-			if z := k.Mean + math.Sqrt(max(k.Var, 0))*normal(Coin(cfg.Salt, ForProbe, session, k.Slug)); z > best {
+			if z := k.Mean + math.Sqrt(max(k.Var, 0))*trial.Normal(trial.Coin(cfg.Salt, trial.ForProbe, session, k.Slug)); z > best {
 				probe, best = k, z
 			}
 		}
@@ -70,7 +72,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	slices.SortFunc(out, func(x, y considered) int {
 		return cmp.Or(cmp.Compare(y.score, x.score), cmp.Compare(x.Slug, y.Slug))
 	})
-	if !math.IsInf(best, -1) && Coin(cfg.Salt, ForProbe, session, "") < ProbeShare {
+	if !math.IsInf(best, -1) && trial.Coin(cfg.Salt, trial.ForProbe, session, "") < ProbeShare {
 		probe.probe = true
 		out = append(out[:min(len(out), slots-1)], probe)
 	}
@@ -85,17 +87,17 @@ func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 		k.score = k.Confidence
 		return true
 	case Random:
-		k.score = Coin(c.Salt, ForDraw, session, k.Slug)
+		k.score = trial.Coin(c.Salt, trial.ForDraw, session, k.Slug)
 		return true
 	case Raw:
 		s, f := b.RawCounts(k.Arm)
-		h := coinHash(c.Salt, ForDraw, session, k.Slug)
+		h := trial.Hash(c.Salt, trial.ForDraw, session, k.Slug)
 		seeded := rand.New(rand.NewPCG(binary.BigEndian.Uint64(h[:8]), binary.BigEndian.Uint64(h[8:16]))) //nolint:gosec // a draw that can be replayed, no secret
 		k.score = betaDraw(seeded, 1+max(s, 0), 1+max(f, 0))
 		return true
 	default: // Uplift
 	}
-	z := math.Sqrt(max(k.Var, 0)) * normal(Coin(c.Salt, ForDraw, session, k.Slug))
+	z := math.Sqrt(max(k.Var, 0)) * trial.Normal(trial.Coin(c.Salt, trial.ForDraw, session, k.Slug))
 	k.score = k.Mean + ranking*z
 	if k.onTrial() { // a trial: the operator asked for data, so neither the threshold nor the bench applies
 		return true

@@ -23,7 +23,7 @@ func HalfLife(sessionsPerDay float64) float64 {
 
 // Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
 // the same at any hour.
-func (c *Counters) Advance(day int32, halfLifeDays float64) {
+func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
@@ -31,7 +31,7 @@ func (c *Counters) Advance(day int32, halfLifeDays float64) {
 
 // Today advances to the day of a moment, with the half-life that the sessions closed in the last
 // four weeks call for. It does nothing while the day stays the same.
-func (c *Counters) Today(now time.Time) {
+func (c *Chooser) Today(now time.Time) {
 	day := Day(now)
 	c.mu.RLock()
 	same := c.clock.day == day
@@ -49,7 +49,7 @@ func Day(t time.Time) int32 {
 // rateWindow is over how many days a rate is taken.
 const rateWindow = 28
 
-func (c *Counters) sessionsPerDay(day int32) float64 {
+func (c *Chooser) sessionsPerDay(day int32) float64 {
 	g := c.global
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -2,16 +2,19 @@ package bandit
 
 import (
 	"math"
+	"strings"
 	"sync"
+
+	"precept/trial"
 )
 
-// Counters is one tenant's counts in memory, and the Beliefs that follow from them. It is safe for
+// Chooser is one tenant's counts in memory, and the Beliefs that follow from them. It is safe for
 // concurrent use: Decide reads it on the request path while a recorder adds to it.
 //
-// Lock order: Counters.mu, then one arm.mu. Counters.mu is held for writing only to add a scope or
+// Lock order: Chooser.mu, then one arm.mu. Chooser.mu is held for writing only to add a scope or
 // to swap clock or priors, so a request never waits for more than a map insert or the six sums of
 // one arm.
-type Counters struct {
+type Chooser struct {
 	mu     sync.RWMutex
 	arms   map[Arm]*arm
 	slugs  map[string][]Arm // the texts that a lesson has had
@@ -25,10 +28,10 @@ type Counters struct {
 	dirty   map[Arm]struct{} // changed since Maxima last looked
 }
 
-// NewCounters has no evidence, the default priors, and counts everything in full until Advance or
+// New has no evidence, the default priors, and counts everything in full until Advance or
 // Maxima says what day it is.
-func NewCounters() *Counters {
-	return &Counters{
+func New() *Chooser {
+	return &Chooser{
 		arms: map[Arm]*arm{}, slugs: map[string][]Arm{}, cats: map[string]*arm{}, trials: map[string]*planned{}, global: &arm{}, dirty: map[Arm]struct{}{},
 		clock: newClock(1, math.MinInt32, minHalfLife), priors: DefaultPriors(),
 	}
@@ -36,7 +39,7 @@ func NewCounters() *Counters {
 
 // Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are
 // merged by maximum.
-func (c *Counters) Add(ds []Delta) {
+func (c *Chooser) Add(ds []Delta) {
 	for len(ds) > 0 {
 		n := 1 // the deltas of one scope go in together, so that no reader sees a count without its sum
 		for n < len(ds) && ds[n].Scope == ds[0].Scope {
@@ -47,8 +50,8 @@ func (c *Counters) Add(ds []Delta) {
 	}
 }
 
-func (c *Counters) addScope(name string, ds []Delta) {
-	if isTrial(name) {
+func (c *Chooser) addScope(name string, ds []Delta) {
+	if strings.HasPrefix(name, trialMark) {
 		c.enter(name, ds)
 		return
 	}
@@ -70,7 +73,7 @@ func (c *Counters) addScope(name string, ds []Delta) {
 }
 
 // Raise merges maxima that others found.
-func (c *Counters) Raise(maxima []Delta) {
+func (c *Chooser) Raise(maxima []Delta) {
 	for _, d := range maxima {
 		if d.Monotone() {
 			c.addScope(d.Scope, []Delta{d})
@@ -79,7 +82,7 @@ func (c *Counters) Raise(maxima []Delta) {
 }
 
 // scope finds the counters of a scope; with create it makes what is missing.
-func (c *Counters) scope(name string, create bool) *arm {
+func (c *Chooser) scope(name string, create bool) *arm {
 	if name == "" {
 		return c.global
 	}
@@ -105,12 +108,12 @@ func (c *Counters) scope(name string, create bool) *arm {
 }
 
 // link keeps the texts of a lesson findable by its slug. The caller holds mu.
-func (c *Counters) link(k Arm) {
+func (c *Chooser) link(k Arm) {
 	slug := k.Slug()
 	c.slugs[slug] = append(c.slugs[slug], k)
 }
 
-func (c *Counters) find(name string) *arm {
+func (c *Chooser) find(name string) *arm {
 	if isCategory(name) {
 		return c.cats[name]
 	}
@@ -120,17 +123,17 @@ func (c *Counters) find(name string) *arm {
 func isCategory(scope string) bool { return len(scope) > 1 && scope[0] == 'x' && scope[1] == ':' }
 
 // Posterior is what the chooser believes of a candidate's arm, today.
-func (c *Counters) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
+func (c *Chooser) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
 // Counted is what the counters alone make one believe: the same on every replica, after a restart,
 // and whatever the order in which rewards were told. The chooser's own belief knows more: what open
 // sessions told, and a turn within a day.
-func (c *Counters) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
+func (c *Chooser) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.
 type reading func(*arm, *clock) evidence
 
-func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior {
+func (c *Chooser) posterior(k Candidate, known reading, chooses bool) Posterior {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, known)
@@ -142,7 +145,7 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 		a.mu.Unlock()
 	}
 	if k.Trial != "" {
-		reached = reached || c.trials[trialScope(k.Arm, k.Trial)].ended(trialPicks(k.Trial), chooses)
+		reached = reached || c.trials[trial.LookScope(k.Arm, k.Trial)].ended(trial.Planned(k.Trial), chooses)
 	}
 	b := c.priors.update(e, mu0)
 	return Posterior{
@@ -152,7 +155,7 @@ func (c *Counters) posterior(k Candidate, known reading, chooses bool) Posterior
 }
 
 // Baseline is the sessions of a category and the sum of their rewards less what lessons explain.
-func (c *Counters) Baseline(category string) (n, sum float64) {
+func (c *Chooser) Baseline(category string) (n, sum float64) {
 	c.mu.RLock()
 	a := c.cats[categoryScope(category)]
 	c.mu.RUnlock()
@@ -165,7 +168,7 @@ func (c *Counters) Baseline(category string) (n, sum float64) {
 }
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.
-func (c *Counters) RawCounts(k Arm) (successes, failures float64) {
+func (c *Chooser) RawCounts(k Arm) (successes, failures float64) {
 	a := c.scope(string(k), false)
 	if a == nil {
 		return 0, 0

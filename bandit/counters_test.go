@@ -10,12 +10,14 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"precept/trial"
 )
 
 func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func TestPosteriorIsThePriorWithoutData(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	for confidence, want := range map[float64]float64{0.5: 0.01, 1: 0.03, 0.6: 0.014, 0.25: 0.001, 0: 0.001, math.NaN(): 0.01, 7: 0.01} {
 		k := lesson("a")
 		k.Confidence = confidence
@@ -29,10 +31,10 @@ func TestPosteriorIsThePriorWithoutData(t *testing.T) {
 // A lesson is benched when it is expected to harm by more than the draw's own spread, and comes
 // back when it is not.
 func TestBench(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	was := Posterior{}
 	for range 40 {
-		c.Add([]Delta{{Key{"a@1", fN1, 0}, 5 * Unit}, {Key{"a@1", fS1, 0}, -1 * Unit}, {Key{"a@1", fNU, 0}, 5 * Unit}})
+		c.Add([]Delta{delta("a@1", fN1, 0, 5*Unit), delta("a@1", fS1, 0, -1*Unit), delta("a@1", fNU, 0, 5*Unit)})
 		p := c.Posterior(lesson("a"))
 		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
 			t.Fatalf("%+v", p)
@@ -42,7 +44,7 @@ func TestBench(t *testing.T) {
 	if !was.Probe {
 		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
 	}
-	c.Add([]Delta{{Key{"a@1", fN1, 0}, 200 * Unit}, {Key{"a@1", fS1, 0}, 60 * Unit}})
+	c.Add([]Delta{delta("a@1", fN1, 0, 200*Unit), delta("a@1", fS1, 0, 60*Unit)})
 	if p := c.Posterior(lesson("a")); p.Probe {
 		t.Errorf("it did well since: %+v", p)
 	}
@@ -91,12 +93,12 @@ func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := rapid.Int64Range(-3*Unit, 3*Unit)
-		c := NewCounters()
+		c := New()
 		for _, f := range []string{fN1, fS1, fN0, fS0, fNU, fSU, fN, fZ, fZZ, fM1, fY1, fM0, fY0, fBetter, fWorse, fMatched, "a0@200000", "told1.1@200000", "w+1"} {
-			c.Add([]Delta{{Key{"a@1", f, 0}, v.Draw(t, f)}})
+			c.Add([]Delta{delta("a@1", f, 0, v.Draw(t, f))})
 		}
 		for _, f := range []string{fCN, fCS, fTold, fGraded, fRes2, fSumY} {
-			c.Add([]Delta{{Key{"x:x", f, 0}, 5 * v.Draw(t, f)}, {Key{"", f, 0}, 5 * v.Draw(t, f)}})
+			c.Add([]Delta{delta("x:x", f, 0, 5*v.Draw(t, f)), delta("", f, 0, 5*v.Draw(t, f))})
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
@@ -120,8 +122,8 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 }
 
 func TestDiscount(t *testing.T) {
-	c := NewCounters()
-	c.Add([]Delta{{Key{"a@1", fN1, 0}, 100 * Unit}, {Key{"a@1", fS1, 0}, 50 * Unit}})
+	c := New()
+	c.Add([]Delta{delta("a@1", fN1, 0, 100*Unit), delta("a@1", fS1, 0, 50*Unit)})
 	at := func(day int32, half float64) float64 {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
@@ -139,7 +141,7 @@ func TestDiscount(t *testing.T) {
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
-	c.Add([]Delta{{Key{"a@1", fN1, 7}, 10 * Unit}, {Key{"a@1", fS1, 7}, -10 * Unit}})
+	c.Add([]Delta{delta("a@1", fN1, 7, 10*Unit), delta("a@1", fS1, 7, -10*Unit)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
 		t.Errorf("what was added is not seen: %v -> %v", before, after)
 	}
@@ -151,9 +153,9 @@ func TestHalfLife(t *testing.T) {
 			t.Errorf("%v a day: %v days, want %v", rate, got, want)
 		}
 	}
-	c := NewCounters()
+	c := New()
 	for day := range int32(10) {
-		c.Add([]Delta{{Key{"", fClosed, 100 + day}, 1500 * Unit}})
+		c.Add([]Delta{delta("", fClosed, 100+day, 1500*Unit)})
 	}
 	c.Today(time.Unix(110*86_400, 0))
 	if got := c.clock.halfLife; math.Abs(got-30_000/(15_000/11.0)) > 1e-9 {
@@ -165,9 +167,9 @@ func TestHalfLife(t *testing.T) {
 }
 
 func TestHeirs(t *testing.T) {
-	c := NewCounters()
-	good := []Delta{{Key{"old@1", fN1, 1}, 4000 * Unit}, {Key{"old@1", fS1, 1}, 400 * Unit}, {Key{"old@1", fNU, 1}, 4000 * Unit}}
-	bad := []Delta{{Key{"bad@1", fN1, 1}, 4000 * Unit}, {Key{"bad@1", fS1, 1}, -400 * Unit}, {Key{"bad@1", fNU, 1}, 4000 * Unit}}
+	c := New()
+	good := []Delta{delta("old@1", fN1, 1, 4000*Unit), delta("old@1", fS1, 1, 400*Unit), delta("old@1", fNU, 1, 4000*Unit)}
+	bad := []Delta{delta("bad@1", fN1, 1, 4000*Unit), delta("bad@1", fS1, 1, -400*Unit), delta("bad@1", fNU, 1, 4000*Unit)}
 	c.Add(good)
 	c.Add(bad)
 	half := c.Posterior(Candidate{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
@@ -192,7 +194,7 @@ func TestHeirs(t *testing.T) {
 	if half < 0.03 {
 		t.Errorf("the parent's mean is %v: the test tests nothing", 2*half)
 	}
-	c.Add([]Delta{{Key{"old@2", fN1, 5}, Unit}})
+	c.Add([]Delta{delta("old@2", fN1, 5, Unit)})
 	if got := c.before(Candidate{Slug: "old", Arm: "old@1"}); got != "" {
 		t.Errorf("the first text is heir of %s", got)
 	}
@@ -206,17 +208,17 @@ func TestHeirs(t *testing.T) {
 
 // One EM step by hand for a single lesson, and the bounds.
 func TestRefit(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
 		t.Errorf("without lessons the priors stay: %+v", p)
 	}
-	c.Add([]Delta{{Key{"few@1", fN1, 0}, 4 * Unit}, {Key{"few@1", fS1, 0}, 4 * Unit}})
+	c.Add([]Delta{delta("few@1", fN1, 0, 4*Unit), delta("few@1", fS1, 0, 4*Unit)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
 		t.Errorf("four injections are no evidence: %+v", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
-		c.Add([]Delta{{Key{arm, fN1, 0}, 1000 * Unit}, {Key{arm, fS1, 0}, 60 * Unit}, {Key{arm, fNU, 0}, 1000 * Unit}})
+		c.Add([]Delta{delta(arm, fN1, 0, 1000*Unit), delta(arm, fS1, 0, 60*Unit), delta(arm, fNU, 0, 1000*Unit)})
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < minT02 || p.W2 > 0.01 || p.W2 < minW2 {
@@ -236,8 +238,8 @@ func TestRefit(t *testing.T) {
 }
 
 func TestResidualVariance(t *testing.T) {
-	c := NewCounters()
-	add := func(n int64, field string, v float64) { c.Add([]Delta{{Key{"", field, 0}, n * int64(v*Unit)}}) }
+	c := New()
+	add := func(n int64, field string, v float64) { c.Add([]Delta{delta("", field, 0, n*int64(v*Unit))}) }
 	add(1000, fTold, 1)
 	add(1000, fRes2, 0.02)
 	if got := c.Refit().Sigma2; got != 0.24 {
@@ -251,8 +253,8 @@ func TestResidualVariance(t *testing.T) {
 
 func TestPublishedNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
-		c := NewCounters()
-		c.Add([]Delta{{Key{"a@1", fM1, 0}, int64(n) * Unit}, {Key{"a@1", fBetter, 0}, int64(better * Unit)}, {Key{"a@1", fWorse, 0}, int64(worse * Unit)}})
+		c := New()
+		c.Add([]Delta{delta("a@1", fM1, 0, int64(n)*Unit), delta("a@1", fBetter, 0, int64(better*Unit)), delta("a@1", fWorse, 0, int64(worse*Unit))})
 		return c.Published("a@1")
 	}
 	for _, k := range []struct {
@@ -294,7 +296,7 @@ func cautionsOf(match, effect float64) (cautions int) {
 	const lessons, sessions = 400, 1000
 	r := rand.New(rand.NewPCG(5, 6)) //nolint:gosec // tests repeat
 	for range lessons {
-		c := NewCounters()
+		c := New()
 		for range sessions {
 			injected, p := r.IntN(5) > 0, 0.5+match
 			if injected {
@@ -305,15 +307,15 @@ func cautionsOf(match, effect float64) (cautions int) {
 				z = Unit / 2
 			}
 			if !injected {
-				c.Add([]Delta{{Key{"a@1", fN0, 1}, Unit}, {Key{"a@1", fS0, 1}, z}})
+				c.Add([]Delta{delta("a@1", fN0, 1, Unit), delta("a@1", fS0, 1, z)})
 				continue
 			}
 			c.Add([]Delta{
-				{Key{"a@1", fN1, 1}, Unit},
-				{Key{"a@1", fS1, 1}, z},
-				{Key{"a@1", fM1, 0}, Unit},
-				{Key{"a@1", fBetter, 0}, max(0, z)},
-				{Key{"a@1", fWorse, 0}, max(0, -z)},
+				delta("a@1", fN1, 1, Unit),
+				delta("a@1", fS1, 1, z),
+				delta("a@1", fM1, 0, Unit),
+				delta("a@1", fBetter, 0, max(0, z)),
+				delta("a@1", fWorse, 0, max(0, -z)),
 			})
 			if better, worse := c.Published("a@1"); worse > better {
 				cautions++
@@ -325,7 +327,7 @@ func cautionsOf(match, effect float64) (cautions int) {
 }
 
 func TestMaximaRiseAndStay(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	now := time.Unix(86_400*100, 0)
 	a := Assignment{Decided: true, ControlP: 0.05, Matched: []Match{{Arm: "a@1"}}}
 	win := func(injected bool) {
@@ -342,7 +344,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 		if i%5 == 0 {
 			y = 0
 		}
-		done = append(done, a.Contribution(y, 1))
+		done = append(done, Contribution(&a, y, 1))
 		c.Add(done[i])
 		all = append(all, c.Maxima(now)...)
 	}
@@ -360,7 +362,7 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	}
 	// Another replica that only hears of the maxima believes the same; order and repetition do not
 	// matter.
-	other := NewCounters()
+	other := New()
 	for _, d := range slices.Backward(all) {
 		other.Raise([]Delta{d})
 	}
@@ -374,13 +376,13 @@ func TestMaximaRiseAndStay(t *testing.T) {
 	}
 	// Undoing everything takes the sums back, not the evidence once reached.
 	for _, d := range done {
-		c.Add(Negate(d))
+		c.Add(trial.Negate(d))
 	}
 	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").LogUp != s.LogUp || c.Stats("a@1").N != 0 {
 		t.Errorf("%v %+v", got, c.Stats("a@1"))
 	}
 	// What a store loads in one go is looked at once.
-	loaded := NewCounters()
+	loaded := New()
 	for _, d := range done {
 		loaded.Add(d)
 	}
@@ -413,10 +415,10 @@ func TestDiscoveries(t *testing.T) {
 }
 
 func TestUnknownFieldsAreIgnored(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	before := dump(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish"} {
-		c.Add([]Delta{{Key{"", f, 0}, Unit}})
+		c.Add([]Delta{delta("", f, 0, Unit)})
 	}
 	if dump(c) != before {
 		t.Error("an unknown field was counted")
@@ -427,10 +429,10 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 }
 
 func TestStatsAndClone(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	a := sampleAssignment()
 	c.Add(a.Closing())
-	c.Add(a.Contribution(1, 2))
+	c.Add(Contribution(&a, 1, 2))
 	c.Advance(20001, 7)
 	s := c.Stats("in@1")
 	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
@@ -446,7 +448,7 @@ func TestStatsAndClone(t *testing.T) {
 		t.Errorf("%+v", g)
 	}
 	d := c.Clone()
-	d.Add(a.Contribution(0, 2))
+	d.Add(Contribution(&a, 0, 2))
 	if c.Stats("in@1").M1 != 1 || d.Stats("in@1").M1 != 2 || d.Global().Told != 2 || c.Global().Told != 1 {
 		t.Error("a clone shares counters")
 	}
@@ -464,7 +466,7 @@ func TestStatsAndClone(t *testing.T) {
 // Decisions go on while a recorder adds, the day turns and a report is read. The race detector is
 // the judge.
 func TestConcurrentUse(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	var wg sync.WaitGroup
 	cfg := Config{K: 3, Epsilon: 0.2, Control: 0.05}
 	for g := range 4 {
@@ -473,7 +475,7 @@ func TestConcurrentUse(t *testing.T) {
 				a := Assignment{Category: "x", Day: int32(i % 3)}
 				Decide(cfg, c, &a, fmt.Sprint(g, i), lessons("a", "b", "c", fmt.Sprint("d", i)), 1)
 				c.Add(a.Closing())
-				c.Add(a.Contribution(float64(i%2), 1))
+				c.Add(Contribution(&a, float64(i%2), 1))
 			}
 		})
 	}
@@ -481,7 +483,7 @@ func TestConcurrentUse(t *testing.T) {
 		for i := range 50 {
 			c.Maxima(time.Unix(int64(i)*86_400, 0))
 			c.SetPriors(c.Refit())
-			c.Raise([]Delta{{Key{"a@1", fEmaxUp, 0}, int64(i)}})
+			c.Raise([]Delta{delta("a@1", fEmaxUp, 0, int64(i))})
 		}
 	})
 	wg.Go(func() {
@@ -503,7 +505,7 @@ func TestConcurrentUse(t *testing.T) {
 func BenchmarkAdd(b *testing.B) {
 	c := grown(2000)
 	a := sampleAssignment()
-	ds := append(a.Closing(), a.Contribution(1, 1)...)
+	ds := append(a.Closing(), Contribution(&a, 1, 1)...)
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Add(ds)
@@ -514,6 +516,6 @@ func BenchmarkContribution(b *testing.B) {
 	a := sampleAssignment()
 	b.ReportAllocs()
 	for b.Loop() {
-		a.Contribution(1, 1)
+		Contribution(&a, 1, 1)
 	}
 }

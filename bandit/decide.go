@@ -1,8 +1,9 @@
 package bandit
 
 import (
-	"math"
 	"slices"
+
+	"precept/trial"
 )
 
 // Posterior is what the chooser believes of an arm.
@@ -21,7 +22,7 @@ type Posterior struct {
 type Beliefs interface {
 	Posterior(c Candidate) Posterior
 	Baseline(category string) (n, sum float64) // cn, cs in sessions and reward
-	RawCounts(a Arm) (successes, failures float64)
+	RawCounts(a trial.Arm) (successes, failures float64)
 }
 
 // considered is a candidate on its way to being picked.
@@ -39,14 +40,14 @@ type considered struct {
 // A control session records its matches and picks nothing. A withheld pick keeps its slot: the
 // caller inserts nothing in its place, because a lesson measured against its substitute is not
 // measured.
-func Decide(cfg Config, b Beliefs, a *Assignment, session string, cands []Candidate, turn int) []Pick {
-	a.open(cfg, b, session)
-	fresh, forced := a.match(b, cands)
+func Decide(cfg Config, b Beliefs, a *trial.Assignment, session string, cands []Candidate, turn int) []trial.Pick {
+	open(a, cfg, b, session)
+	fresh, forced := match(a, b, cands)
 	if a.Control || len(fresh)+len(forced) == 0 {
 		return nil
 	}
-	chosen := cfg.fit(choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-a.spent())))
-	return a.flip(cfg, session, append(chosen, forced...), turn)
+	chosen := cfg.fit(choose(cfg, b, session, fresh, min(cfg.K, 2*cfg.K-spent(a))))
+	return flip(a, cfg, session, append(chosen, forced...), turn)
 }
 
 // fit leaves out what does not fit into the room any more, by rank, before any coin is flipped:
@@ -66,18 +67,15 @@ func (c Config) fit(chosen []considered) []considered {
 }
 
 // open flips the control coin and freezes the baseline, once.
-func (a *Assignment) open(cfg Config, b Beliefs, session string) {
-	if a.Decided {
+func open(a *trial.Assignment, cfg Config, b Beliefs, session string) {
+	if !a.Open(cfg.Salt, session, cfg.Control) {
 		return
 	}
-	a.Decided = true
-	a.ControlP = cfg.Control
-	a.Control = Coin(cfg.Salt, ForControl, session, "") < cfg.Control
 	n, sum := b.Baseline(a.Category)
 	if !(n > 0) {
 		n, sum = 0, 0
 	}
-	a.Base = micro(clip((sum+startBase*baseWeight)/(n+baseWeight), 0, 1))
+	a.Base = trial.Round(clip((sum+startBase*baseWeight)/(n+baseWeight), 0, 1))
 }
 
 // A category's baseline starts as ten sessions of which half succeeded.
@@ -91,10 +89,10 @@ const startBase, baseWeight = 0.5, 10
 const damping = 0.65
 
 // match records the candidates that are new to the session and returns them, the forced ones apart.
-func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []considered) {
-	first := !a.enters()
+func match(a *trial.Assignment, b Beliefs, cands []Candidate) (fresh, forced []considered) {
+	first := !a.Enters()
 	for _, c := range cands {
-		if a.known(c.Slug) {
+		if known(a, c.Slug) {
 			continue
 		}
 		k := considered{Candidate: c, Posterior: b.Posterior(c)}
@@ -108,15 +106,15 @@ func (a *Assignment) match(b Beliefs, cands []Candidate) (fresh, forced []consid
 			fresh = make([]considered, 0, len(cands))
 		}
 		fresh = append(fresh, k)
-		a.Matched = append(a.Matched, Match{Arm: c.Arm, Del: micro(damping * k.Match)})
+		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.Match)})
 	}
 	if first && len(fresh)+len(forced) > 0 {
 		// Frozen at the first match, or at the first loop: what matches later may be a consequence
 		// of what was injected, and a centre that depends on the treatment would shift the
 		// comparison of treated and control.
 		a.Looped = len(fresh) == 0
-		del, _ := a.expected()
-		a.C = micro(clip(a.Base+del, clipLo, clipHi))
+		del, _ := expected(a)
+		a.C = trial.Round(clip(a.Base+del, clipLo, clipHi))
 	}
 	return fresh, forced
 }
@@ -131,10 +129,10 @@ func holds(ks []considered, slug string) bool {
 }
 
 // spent counts the picks that used up the session's 2K.
-func (a *Assignment) spent() int {
+func spent(a *trial.Assignment) int {
 	n := 0
 	for i := range a.Picks {
-		if _, ok := a.del(a.Picks[i].Arm); ok {
+		if _, ok := a.Match(a.Picks[i].Arm); ok {
 			n++
 		}
 	}
@@ -142,20 +140,19 @@ func (a *Assignment) spent() int {
 }
 
 // flip flips the holdout coin of each chosen lesson and freezes its offset.
-func (a *Assignment) flip(cfg Config, session string, chosen []considered, turn int) []Pick {
+func flip(a *trial.Assignment, cfg Config, session string, chosen []considered, turn int) []trial.Pick {
 	from := len(a.Picks)
 	for i := range chosen {
 		k := &chosen[i]
-		eps := cfg.epsilon(k)
-		a.Picks = append(a.Picks, Pick{
-			Slug: k.Slug, Arm: k.Arm, Eps: eps, Injected: Coin(cfg.Salt, ForHoldout, session, k.Slug) >= eps,
-			M: micro(k.Mean), Tokens: k.Tokens, Turn: turn, Trial: cfg.trial(k), Propensity: (1 - eps) * (1 - a.ControlP),
+		a.Flip(cfg.Salt, session, trial.Pick{
+			Slug: k.Slug, Arm: k.Arm, Eps: cfg.epsilon(k), M: trial.Round(k.Mean), Tokens: k.Tokens, Turn: turn, Trial: cfg.trial(k),
 		})
 	}
-	del, inj := a.expected()
+	del, inj := expected(a)
 	for i := range chosen {
 		p := &a.Picks[from+i]
-		own, inside := a.del(p.Arm)
+		m, inside := a.Match(p.Arm)
+		own := m.Del
 		off := a.Base + del + inj - own
 		if inside && p.Injected {
 			off -= p.M
@@ -163,8 +160,8 @@ func (a *Assignment) flip(cfg Config, session string, chosen []considered, turn 
 		if !inside {
 			own = chosen[i].Match
 		}
-		p.Off = micro(off)
-		p.C = micro(clip(off+own, clipLo, clipHi))
+		p.Off = trial.Round(off)
+		p.C = trial.Round(clip(off+own, clipLo, clipHi))
 	}
 	return a.Picks[from:len(a.Picks):len(a.Picks)]
 }
@@ -224,14 +221,3 @@ func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
 
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.
 const clipLo, clipHi = 0.05, 0.95
-
-func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }
-
-// micro rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
-// reads the same after a round trip through any encoding, and short records stay short.
-func micro(x float64) float64 {
-	if math.IsNaN(x) || math.IsInf(x, 0) {
-		return 0
-	}
-	return math.Round(x*Unit) / Unit
-}

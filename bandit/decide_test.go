@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"precept/trial"
 )
 
 // table of beliefs, by slug.
@@ -75,7 +77,7 @@ func TestTokensCost(t *testing.T) {
 // DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of
 // the sessions.
 func TestAFreshLessonIsTried(t *testing.T) {
-	picked, n, fresh := 0.0, 20_000, NewCounters()
+	picked, n, fresh := 0.0, 20_000, New()
 	cfg := Config{K: 3, Epsilon: 0.2}
 	for i := range n {
 		a := Assignment{}
@@ -216,14 +218,14 @@ func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 
 func TestForcedIsNotCounted(t *testing.T) {
 	b := believe{"a": {Mean: 0.3, Match: 0.1 / damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
-	loop := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
+	loop := Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
 	a := Assignment{}
 	Decide(cfg, b, &a, "s", lessons("a"), 1)
 	before := a.Base
 	got := Decide(cfg, b, &a, "s", []Candidate{loop, loop}, 2)
-	if len(got) != 1 || got[0].Arm != LoopArm || !got[0].Injected {
+	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
 		t.Fatalf("%+v", got)
 	}
 	if want := before + 0.1 + 0.3; math.Abs(got[0].Off-want) > 1e-6 || math.Abs(got[0].C-0.95) > 1e-6 && math.Abs(got[0].C-(want-0.2)) > 1e-6 {
@@ -358,7 +360,7 @@ func TestDecideProperties(t *testing.T) {
 				cs = append(cs, lesson(fmt.Sprint("l", i)))
 			}
 			if rapid.Bool().Draw(t, "loop") {
-				cs = append(cs, Candidate{Slug: "loop-warning", Arm: LoopArm, Forced: true})
+				cs = append(cs, Candidate{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
 			}
 			was := clone(t, a)
 			ps := Decide(cfg, b, &a, session, cs, turn)
@@ -386,8 +388,8 @@ func TestDecideProperties(t *testing.T) {
 			}
 			seen[p.Slug] = true
 		}
-		if a.spent() > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("%d picks with K %d, control %v", a.spent(), cfg.K, a.Control)
+		if spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
+			t.Fatalf("%d picks with K %d, control %v", spent(&a), cfg.K, a.Control)
 		}
 	})
 }
@@ -432,7 +434,7 @@ func BenchmarkDecideAfterAdd(b *testing.B) {
 		a := Assignment{Category: "x", Day: 60}
 		Decide(cfg, c, &a, name(i), cs, 1)
 		b.StopTimer()
-		c.Add(a.Contribution(1, 1))
+		c.Add(Contribution(&a, 1, 1))
 		b.StartTimer()
 		i++
 	}

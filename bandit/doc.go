@@ -1,6 +1,6 @@
 // Package bandit chooses lessons and keeps the counts by which they are measured.
 //
-// Two jobs live here, kept apart on purpose. The chooser (Decide, Counters.Posterior) may use every
+// Two jobs live here, kept apart on purpose. The chooser (Decide, Chooser.Posterior) may use every
 // number it has: when its model is wrong, some reward is lost. The measurement (the z sums of
 // Contribution, the e-values) uses nothing but the coin flips of the holdout: if it were wrong,
 // nobody could believe a report. No number of the chooser ever reaches an effect, an interval or a

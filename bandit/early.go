@@ -22,8 +22,8 @@ type part struct {
 // counted when they are told, sessions that end sooner count first, and a lesson that makes them
 // end sooner seems to help. For the chooser the error is small and passes when the session closes,
 // while not to know anything of the last day costs it a fifth of the attainable gain.
-func (c *Counters) Foresee(a *Assignment, y float64, tier int) Early {
-	ds := a.Contribution(y, tier)
+func (c *Chooser) Foresee(a *Assignment, y float64, tier int) Early {
+	ds := Contribution(a, y, tier)
 	e := Early{told: len(ds) > 0}
 	for _, d := range ds {
 		if f, ok := earlyField(d); ok {
@@ -38,12 +38,12 @@ func (c *Counters) Foresee(a *Assignment, y float64, tier int) Early {
 }
 
 // Forget takes an open session's evidence back.
-func (c *Counters) Forget(e Early) { c.early(e, -1) }
+func (c *Chooser) Forget(e Early) { c.early(e, -1) }
 
 // Told says that the session had a reward.
 func (e Early) Told() bool { return e.told }
 
-func (c *Counters) early(e Early, sign int64) {
+func (c *Chooser) early(e Early, sign int64) {
 	for _, scope := range e.trials {
 		t := c.trial(scope, true)
 		t.mu.Lock()
@@ -61,7 +61,7 @@ func (c *Counters) early(e Early, sign int64) {
 
 // Inherit takes over what is known in this process alone, when counters were read anew: what open
 // sessions have told, and how the evidence stood earlier.
-func (c *Counters) Inherit(from *Counters) {
+func (c *Chooser) Inherit(from *Chooser) {
 	from.mu.RLock()
 	defer from.mu.RUnlock()
 	take := func(scope string, a *arm) {

@@ -9,7 +9,7 @@ import (
 )
 
 // opened is a session that has matched a and b.
-func opened(t interface{ Fatal(...any) }, c *Counters, n int) *Assignment {
+func opened(t interface{ Fatal(...any) }, c *Chooser, n int) *Assignment {
 	a := &Assignment{Category: "x", Day: 5}
 	Decide(Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
@@ -22,11 +22,11 @@ func opened(t interface{ Fatal(...any) }, c *Counters, n int) *Assignment {
 // it is left.
 func TestForeseenIsForTheChooserAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := NewCounters()
+		c := New()
 		for i := range 40 {
 			a := opened(t, c, i)
 			c.Add(a.Closing())
-			c.Add(a.Contribution(float64(i%2), 1))
+			c.Add(Contribution(a, float64(i%2), 1))
 		}
 		before, cloned := snapshot(c), snapshot(c.Clone())
 		var open []Early
@@ -70,7 +70,7 @@ type shot struct {
 	n, sum  float64
 }
 
-func snapshot(c *Counters) (s shot) {
+func snapshot(c *Chooser) (s shot) {
 	for _, k := range []Candidate{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.Stats(k.Arm))
 		s.beliefs = append(s.beliefs, c.Posterior(k))
@@ -82,7 +82,7 @@ func snapshot(c *Counters) (s shot) {
 
 // A session outside of the experiment, or without a reward, teaches nothing.
 func TestNothingToForesee(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	a := opened(t, c, 1)
 	a.Excluded = true
 	if e := c.Foresee(a, 1, 1); e.Told() || len(e.parts) > 0 {

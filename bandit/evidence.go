@@ -8,12 +8,6 @@ import (
 // bets is how many sizes of bet the e-value averages over.
 const bets = 6
 
-// lambda is the k-th bet against "no effect", for a pick withheld with probability eps. The cap
-// keeps 1 + lambda z positive for every reward: |z| is below 0.95 / min(eps, 1-eps).
-func lambda(k int, eps float64) float64 {
-	return min(0.005*float64(int(1)<<k), 0.9*min(eps, 1-eps))
-}
-
 // logE is the logarithm of the mean over the bets of exp(W), W in millionths: an e-value. Under "no
 // effect" its expectation is 1 at every moment, so that 1/max E is a p-value however often one
 // looks.

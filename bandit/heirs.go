@@ -5,7 +5,7 @@ import "math"
 // prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what
 // that came to, but starts no lower than any newcomer; an edited text gets half of what the old
 // text came to, but stays where it can be tried. The caller holds mu.
-func (c *Counters) prior(k Candidate, known reading) float64 {
+func (c *Chooser) prior(k Candidate, known reading) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := c.before(k), minPrior
 	if parent == "" {
@@ -28,7 +28,7 @@ func (c *Counters) prior(k Candidate, known reading) float64 {
 
 // before finds the text that a lesson had before this one: the arm of the same slug that was first
 // used last, and before this arm was. The caller holds mu.
-func (c *Counters) before(k Candidate) Arm {
+func (c *Chooser) before(k Candidate) Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
 		return ""
@@ -51,7 +51,7 @@ func (c *Counters) before(k Candidate) Arm {
 	return best
 }
 
-func (c *Counters) firstUse(k Arm) (day int32, ok bool) {
+func (c *Chooser) firstUse(k Arm) (day int32, ok bool) {
 	a := c.arms[k]
 	if a == nil {
 		return 0, false

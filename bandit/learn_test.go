@@ -11,7 +11,7 @@ func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 	gain := map[Objective]float64{}
 	for _, o := range []Objective{Uplift, Raw, Random} {
 		w := newWorld(12, true, "contrary")
-		gain[o] = w.play(Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, NewCounters(), 12_000)
+		gain[o] = w.play(Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, New(), 12_000)
 	}
 	t.Logf("gain per session: %v", gain)
 	if gain[Uplift] < 0.02 {
@@ -26,7 +26,7 @@ func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 func TestDriftIsFollowed(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
-	cfg, c := Config{K: 1, Epsilon: 0.2, Salt: "w"}, NewCounters()
+	cfg, c := Config{K: 1, Epsilon: 0.2, Salt: "w"}, New()
 	before := w.play(cfg, c, 6000)
 	w.lessons[0].effect = -0.15
 	fading, lasting := c.Clone(), c.Clone()

@@ -5,6 +5,8 @@ import (
 	"math"
 	"slices"
 	"time"
+
+	"precept/trial"
 )
 
 // DiscoveryRate is the share of false ones tolerated among the lessons called proven.
@@ -17,7 +19,7 @@ const DiscoveryRate = 0.05
 //
 // The maxima stand outside the sums because they remember the path: evidence once reached stays, as
 // a p-value may, while the sums would follow every later correction.
-func (c *Counters) Maxima(now time.Time) []Delta {
+func (c *Chooser) Maxima(now time.Time) []Delta {
 	c.Today(now)
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirty))
@@ -40,13 +42,13 @@ func (c *Counters) Maxima(now time.Time) []Delta {
 func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if up := fixed(logE(a.up)); up > a.emaxUp {
+	if up := trial.Fixed(logE(a.up)); up > a.emaxUp {
 		a.emaxUp = up
-		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxUp}, up})
+		out = append(out, Delta{Key: Key{Scope: string(k), Field: fEmaxUp}, Value: up})
 	}
-	if dn := fixed(logE(a.dn)); dn > a.emaxDown {
+	if dn := trial.Fixed(logE(a.dn)); dn > a.emaxDown {
 		a.emaxDown = dn
-		out = append(out, Delta{Key{Scope: string(k), Field: fEmaxDown}, dn})
+		out = append(out, Delta{Key: Key{Scope: string(k), Field: fEmaxDown}, Value: dn})
 	}
 	return a.settle(a.bank(out, k, now), k, now)
 }
@@ -64,13 +66,13 @@ func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
 	raise := func(kept *int64, field string, v int64) {
 		if v > *kept {
 			*kept = v
-			out = append(out, Delta{Key{Scope: string(k), Field: field}, v})
+			out = append(out, Delta{Key: Key{Scope: string(k), Field: field}, Value: v})
 		}
 	}
 	m := z / n
 	v := math.Max(zz/n-m*m, leastVariance)
 	if Claimable(injected, withheld) {
-		far := fixed(-logExclusion(m, n, v, TightLesson))
+		far := trial.Fixed(-logExclusion(m, n, v, TightLesson))
 		if m > 0 {
 			raise(&a.outUp, fOutUp, far)
 		} else {
@@ -86,7 +88,7 @@ func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
 // settled says that the arm has a verdict of its own, for which it need not be withheld as often
 // any more. The caller holds mu.
 func (a *arm) settled() bool {
-	bar := fixed(-math.Log(Alpha))
+	bar := trial.Fixed(-math.Log(Alpha))
 	return a.idleAt > 0 || a.outUp >= bar && a.outDown < bar
 }
 
@@ -103,12 +105,12 @@ func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
 		return out
 	}
 	a.provenAt = max(now.Unix(), 1)
-	return append(out, Delta{Key{Scope: string(k), Field: fProvenAt}, a.provenAt})
+	return append(out, Delta{Key: Key{Scope: string(k), Field: fProvenAt}, Value: a.provenAt})
 }
 
 // Proof is the largest p-value that counts as a discovery over all arms ever tested, in both
 // directions; -1 when none does.
-func (c *Counters) Proof() float64 {
+func (c *Chooser) Proof() float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var ps []float64

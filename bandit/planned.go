@@ -2,14 +2,14 @@ package bandit
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"math"
 	"slices"
 	"strconv"
 	"strings"
 	"sync"
-	"time"
+
+	"precept/trial"
 )
 
 // A planned trial is looked at once, after a number of told picks that was set before it began. Its
@@ -19,33 +19,6 @@ import (
 // function of the set of entries alone, and so anyone can take the look again from an export. What
 // is told after a session's closing corrects the row, and not the look: a planned look knows what
 // was planned.
-
-// trialMark begins the scope of a trial: no arm and no category does.
-const trialMark = "t:"
-
-// trialScope is where the entries of a trial are kept.
-func trialScope(k Arm, trial string) string { return trialMark + string(k) + "#" + trial }
-
-func isTrial(scope string) bool { return strings.HasPrefix(scope, trialMark) }
-
-// TrialName names a planned trial by its beginning and by how many told picks it is to have: the
-// same lesson may go through several. It is "" for a trial that is not planned (no picks).
-func TrialName(started time.Time, picks int64) string {
-	if picks <= 0 {
-		return ""
-	}
-	return strconv.FormatInt(max(started.Unix(), 0), 10) + "." + strconv.FormatInt(picks, 10)
-}
-
-// trialPicks reads the number of picks out of a trial's name; 0 for what is no name.
-func trialPicks(name string) int64 {
-	_, text, _ := strings.Cut(name, ".")
-	n, err := strconv.ParseInt(text, 10, 64)
-	if err != nil || n < 0 {
-		return 0
-	}
-	return n
-}
 
 // entry is one told pick of a trial.
 type entry struct {
@@ -63,36 +36,6 @@ type planned struct {
 	open   int64 // told picks of sessions that are still open: for the chooser alone
 }
 
-// tieDigits is how much of a session's id an entry keeps: enough to order the sessions of one
-// second, too little to name one.
-const tieDigits = 8
-
-// Looked is what a session adds once, when it closes told, to the planned trials that its picks
-// belong to. Value holds z and how the coin fell; it is never 0.
-func (a *Assignment) Looked(session string, y float64) []Delta {
-	if a.Excluded || math.IsNaN(y) {
-		return nil
-	}
-	var d []Delta
-	for i := range a.Picks {
-		p := &a.Picks[i]
-		if p.Trial == "" {
-			continue
-		}
-		z, ok := ipw(clip(y, 0, 1)-p.C, p.Injected, p.Eps)
-		if !ok {
-			continue
-		}
-		v := 4*fixed(z) + 2
-		if p.Injected {
-			v++
-		}
-		field := fmt.Sprintf("%d.%s", a.At, session[:min(len(session), tieDigits)])
-		d = append(d, Delta{Key{Scope: trialScope(p.Arm, p.Trial), Field: field, Day: a.Day}, v})
-	}
-	return d
-}
-
 // readEntry is the other way round.
 func readEntry(d *Delta) (e entry, ok bool) {
 	at, tie, ok := strings.Cut(d.Field, ".")
@@ -107,7 +50,7 @@ func readEntry(d *Delta) (e entry, ok bool) {
 }
 
 // enter takes entries into a trial.
-func (c *Counters) enter(scope string, ds []Delta) {
+func (c *Chooser) enter(scope string, ds []Delta) {
 	t := c.trial(scope, true)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -119,7 +62,7 @@ func (c *Counters) enter(scope string, ds []Delta) {
 }
 
 // trial finds the entries of a scope; with create it makes what is missing.
-func (c *Counters) trial(scope string, create bool) *planned {
+func (c *Chooser) trial(scope string, create bool) *planned {
 	c.mu.RLock()
 	t := c.trials[scope]
 	c.mu.RUnlock()
@@ -167,13 +110,13 @@ type Look struct {
 }
 
 // NewLook is that of a trial of which nobody has told yet.
-func NewLook(k Arm, trial string) Look {
-	text, _, _ := strings.Cut(trial, ".")
+func NewLook(k Arm, name string) Look {
+	text, _, _ := strings.Cut(name, ".")
 	began, err := strconv.ParseInt(text, 10, 64)
 	if err != nil {
 		began = 0
 	}
-	return Look{Arm: k, Trial: trial, Began: began, Planned: trialPicks(trial)}
+	return Look{Arm: k, Trial: name, Began: began, Planned: trial.Planned(name)}
 }
 
 // take makes the look of a trial.
@@ -207,7 +150,7 @@ func (t *planned) sort() {
 }
 
 // Looks are all planned trials of which a session has told, in the order in which they began.
-func (c *Counters) Looks() []Look {
+func (c *Chooser) Looks() []Look {
 	c.mu.RLock()
 	scopes := maps.Clone(c.trials)
 	c.mu.RUnlock()
@@ -233,18 +176,18 @@ func PicksFor(detect, power, level, epsilon, variance float64) int64 {
 	if !(detect > 0 && power > 0 && power < 1 && level > 0 && level < 1 && epsilon > 0 && epsilon < 1 && variance > 0) {
 		return 0
 	}
-	k := (normal(1-level/2) + normal(power)) / detect
+	k := (trial.Normal(1-level/2) + trial.Normal(power)) / detect
 	return int64(math.Ceil(math.Min(k*k*variance*(1/(1-epsilon)+1/epsilon), 1e12)))
 }
 
 // Detects is the other way round: the size of effect that so many told picks find.
 func Detects(picks int64, power, level, epsilon, variance float64) float64 {
-	return (normal(1-level/2) + normal(power)) * math.Sqrt(variance*(1/(1-epsilon)+1/epsilon)/float64(max(picks, 1)))
+	return (trial.Normal(1-level/2) + trial.Normal(power)) * math.Sqrt(variance*(1/(1-epsilon)+1/epsilon)/float64(max(picks, 1)))
 }
 
 // LookWidth is the half-width of the 95% interval of one planned look: of a number of picks that
 // was set beforehand.
-func LookWidth(n, variance float64) float64 { return normal(1-Alpha/2) * math.Sqrt(variance/n) }
+func LookWidth(n, variance float64) float64 { return trial.Normal(1-Alpha/2) * math.Sqrt(variance/n) }
 
 // LookP is the two-sided p-value that goes with it.
 func LookP(effect, n, variance float64) float64 {

@@ -5,6 +5,8 @@ import (
 	"math"
 	"testing"
 	"time"
+
+	"precept/trial"
 )
 
 // toldSession is a session of a planned trial, as its record says it.
@@ -19,7 +21,7 @@ type toldSession struct {
 func trialSessions(n int, name string, effect float64, seed string) []toldSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
-	c, cfg, r := NewCounters(), Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
+	c, cfg, r := New(), Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
 	var out []toldSession
 	for i := range n {
 		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
@@ -39,7 +41,7 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 // The look stands at exactly the first N told picks in the order in which their sessions began, in
 // whatever order they were counted, on how many replicas they were, and however many came later.
 func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
-	name := TrialName(time.Unix(900, 0), 200)
+	name := trial.Name(time.Unix(900, 0), 200)
 	all := trialSessions(500, name, 0.2, "look")
 	var z, zz float64
 	var n, injected int64
@@ -59,7 +61,7 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 	r := seeded("order")
 	for round := range 5 {
 		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		c, parts := NewCounters(), [2][]Delta{}
+		c, parts := New(), [2][]Delta{}
 		for i := range all {
 			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
 			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
@@ -68,7 +70,7 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 			c.Add(all[i].a.Looked(all[i].name, all[i].y))
 		}
 		if round == 4 { // what two replicas wrote, read by a third
-			c = NewCounters()
+			c = New()
 			c.Add(merge(parts[0], parts[1]))
 		}
 		l := c.Looks()
@@ -83,11 +85,11 @@ func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
 // soon as open sessions have told as much. What was told of them may not end it in the report, nor
 // twice.
 func TestAPlannedTrialEnds(t *testing.T) {
-	name := TrialName(time.Unix(900, 0), 60)
+	name := trial.Name(time.Unix(900, 0), 60)
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
-	c, told := NewCounters(), 0
+	c, told := New(), 0
 	var early []Early
 	for i := range all {
 		if len(all[i].a.Picks) == 0 || told == 60 {
@@ -109,7 +111,7 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	if copied := c.Clone(); copied.Counted(k).Reached || copied.Looks()[0].Told != 40 {
 		t.Error("a copy knows what closed")
 	}
-	fresh := NewCounters()
+	fresh := New()
 	fresh.Inherit(c)
 	fresh.Add(nil)
 	for _, e := range early {
@@ -156,7 +158,7 @@ func TestThePowerOfAPlannedLook(t *testing.T) {
 	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
 		found := 0
 		for run := range runs {
-			all, k := trialSessions(int(n)+20, TrialName(time.Unix(1, 0), n), c.effect, fmt.Sprint("power", run)), NewCounters()
+			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n), c.effect, fmt.Sprint("power", run)), New()
 			for i := range all {
 				k.Add(all[i].a.Looked(all[i].name, all[i].y))
 			}
@@ -176,10 +178,10 @@ func TestThePowerOfAPlannedLook(t *testing.T) {
 // session enters the comparison of all sessions at once, whatever its control coin says, and all
 // its first picks count among the coins of "anything injected".
 func TestAWarningFirst(t *testing.T) {
-	warning := Candidate{Slug: LoopArm.Slug(), Arm: LoopArm, Forced: true}
+	warning := Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
 	for i := range 200 {
-		c, name := NewCounters(), fmt.Sprint("warned", i)
+		c, name := New(), fmt.Sprint("warned", i)
 		cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: All, Salt: "w"}
 		a := Assignment{Category: "x"}
 		Decide(cfg, c, &a, name, []Candidate{warning}, 1)
@@ -188,7 +190,7 @@ func TestAWarningFirst(t *testing.T) {
 		}
 		centre := a.C
 		Decide(cfg, c, &a, name, []Candidate{lesson("a"), lesson("b")}, 2)
-		c.Add(append(a.Closing(), a.Contribution(1, 1)...))
+		c.Add(append(a.Closing(), Contribution(&a, 1, 1)...))
 		g := c.Global()
 		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {
 			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
@@ -197,9 +199,12 @@ func TestAWarningFirst(t *testing.T) {
 			control++
 			continue
 		}
-		some, none := a.anything()
-		if none != 0.25 || some != (a.Picks[1].Injected || a.Picks[2].Injected) || len(g.Any) != 1 {
-			t.Fatalf("%v %v of %+v", some, none, a.Picks)
+		assigned := [2]int64{1, 0}
+		if a.Picks[1].Injected || a.Picks[2].Injected {
+			assigned = [2]int64{0, 1}
+		}
+		if len(g.Any) != 1 || g.Any[0].Eps != 0.25 || g.Any[0].Assigned != assigned {
+			t.Fatalf("%+v of %+v", g.Any, a.Picks)
 		}
 		several++
 	}
@@ -218,7 +223,7 @@ func TestRoom(t *testing.T) {
 		for _, eps := range []float64{0, 1} {
 			a := Assignment{}
 			var got []string
-			for _, p := range Decide(Config{K: 3, Epsilon: eps, Objective: All, Room: room}, NewCounters(), &a, "s", list, 1) {
+			for _, p := range Decide(Config{K: 3, Epsilon: eps, Objective: All, Room: room}, New(), &a, "s", list, 1) {
 				got = append(got, p.Slug)
 			}
 			if fmt.Sprint(got) != want || len(a.Matched) != 4 {

@@ -2,7 +2,7 @@ package bandit
 
 import "math"
 
-// RefitEvery is after how many rewards one replica, holding a lock, should call Counters.Refit and
+// RefitEvery is after how many rewards one replica, holding a lock, should call Chooser.Refit and
 // publish the result.
 const RefitEvery = 250
 

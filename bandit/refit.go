@@ -3,14 +3,14 @@ package bandit
 import "slices"
 
 // SetPriors puts priors in force that a replica has fitted.
-func (c *Counters) SetPriors(p Priors) {
+func (c *Chooser) SetPriors(p Priors) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.priors = p.sane()
 }
 
 // Priors are those in force.
-func (c *Counters) Priors() Priors {
+func (c *Chooser) Priors() Priors {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.priors
@@ -18,7 +18,7 @@ func (c *Counters) Priors() Priors {
 
 // Refit fits the priors in force to the lessons that were injected at least five times (discounted)
 // and returns them with the next version. Nothing changes until SetPriors.
-func (c *Counters) Refit() Priors {
+func (c *Chooser) Refit() Priors {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	p := c.priors
@@ -38,7 +38,7 @@ func (c *Counters) Refit() Priors {
 
 // residual is the variance of a reward around the model: that of a binary reward while nearly all
 // rewards are 0 or 1, else what was measured.
-func (c *Counters) residual() float64 {
+func (c *Chooser) residual() float64 {
 	g := c.global
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -51,7 +51,7 @@ func (c *Counters) residual() float64 {
 
 // sorted are the arms in a fixed order, so that sums over them do not depend on the map's. The
 // caller holds mu.
-func (c *Counters) sorted() []Arm {
+func (c *Chooser) sorted() []Arm {
 	ks := make([]Arm, 0, len(c.arms))
 	for k := range c.arms {
 		ks = append(ks, k)

@@ -29,7 +29,7 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	cfg := Config{K: 3, Epsilon: 0.5, Objective: All, Salt: fmt.Sprint("world ", seed)}
 	var n, z, zz float64
 	take := func(a *Assignment, y float64) {
-		for _, d := range a.Contribution(y, 1) {
+		for _, d := range Contribution(a, y, 1) {
 			if d.Scope != "l@1" {
 				continue
 			}

@@ -7,8 +7,8 @@ import (
 )
 
 // tell plays n picks of one lesson with a true effect into counters, with its own coin.
-func tell(n int, effect, eps float64) *Counters {
-	c, r := NewCounters(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+func tell(n int, effect, eps float64) *Chooser {
+	c, r := New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
 		inj, p := r.Float64() >= eps, 0.5
 		if inj {
@@ -22,7 +22,7 @@ func tell(n int, effect, eps float64) *Counters {
 			Slug: "a", Arm: "a@1", Eps: eps, Injected: inj, Off: 0.5, C: 0.5,
 		}}}
 		c.Add(a.Closing())
-		c.Add(a.Contribution(y, i%2+1))
+		c.Add(Contribution(&a, y, i%2+1))
 	}
 	return c
 }

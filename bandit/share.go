@@ -1,6 +1,10 @@
 package bandit
 
-import "slices"
+import (
+	"slices"
+
+	"precept/trial"
+)
 
 // maxShared bounds what one unit of many sessions may have matched: its contribution is linear in
 // it.
@@ -15,11 +19,11 @@ const maxShared = 512
 //
 // An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now)
 // is not given: the arm that the unit has is not what would be inserted.
-func Share(cfg Config, b Beliefs, a *Assignment, unit string, cands []Candidate, spent int) (given, fresh []Pick) {
-	a.open(cfg, b, unit)
+func Share(cfg Config, b Beliefs, a *trial.Assignment, unit string, cands []Candidate, spent int) (given, fresh []trial.Pick) {
+	open(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
-	given = a.again(&cfg, cands, slots)
-	news, forced := a.match(b, a.unknown(cands))
+	given = again(a, &cfg, cands, slots)
+	news, forced := match(a, b, unknown(a, cands))
 	if a.Control || len(news)+len(forced) == 0 {
 		return given, nil
 	}
@@ -28,15 +32,15 @@ func Share(cfg Config, b Beliefs, a *Assignment, unit string, cands []Candidate,
 		turn = max(turn, a.Picks[i].Turn+1)
 	}
 	chosen := cfg.fit(choose(cfg, b, unit, news, slots-len(given)))
-	return given, a.flip(cfg, unit, append(chosen, forced...), turn)
+	return given, flip(a, cfg, unit, append(chosen, forced...), turn)
 }
 
 // unknown are the candidates that the unit has not met; once it has met too many, none.
-func (a *Assignment) unknown(cands []Candidate) []Candidate {
+func unknown(a *trial.Assignment, cands []Candidate) []Candidate {
 	room := maxShared - len(a.Matched)
 	out := make([]Candidate, 0, len(cands))
 	for _, c := range cands {
-		if a.known(c.Slug) || !c.Forced && room <= 0 {
+		if known(a, c.Slug) || !c.Forced && room <= 0 {
 			continue
 		}
 		if !c.Forced {
@@ -49,7 +53,7 @@ func (a *Assignment) unknown(cands []Candidate) []Candidate {
 
 // again finds the unit's picks among the candidates, as many as there are slots and room for.
 // Withheld ones take theirs, too.
-func (a *Assignment) again(cfg *Config, cands []Candidate, slots int) (given []Pick) {
+func again(a *trial.Assignment, cfg *Config, cands []Candidate, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		at := slices.IndexFunc(cands, func(c Candidate) bool { return c.Arm == p.Arm })
@@ -72,39 +76,4 @@ func (a *Assignment) again(cfg *Config, cands []Candidate, slots int) (given []P
 		given = append(given, *p)
 	}
 	return given
-}
-
-// Merge joins two copies of one unit's assignment that went on apart, at replicas that did not know
-// of each other: the coins are the unit's, so they agree, and what either has decided is decided.
-// first says that a's copy is the one that began first.
-func (a *Assignment) Merge(b *Assignment, first bool) {
-	head, other := a, b
-	if !a.Decided || b.Decided && !first {
-		head, other = b, a
-	}
-	out := head.Clone()
-	out.Matched, out.Picks = unionOf(head, other)
-	if out.Category == "" {
-		out.Category, out.Day, out.At = other.Category, other.Day, other.At
-	}
-	out.Excluded, out.Refused = a.Excluded || b.Excluded, a.Refused || b.Refused
-	*a = out
-}
-
-// unionOf is what either has matched and picked; of the same lesson, first's.
-func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
-	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
-	for _, m := range second.Matched {
-		same := func(x Match) bool { return x.Arm.Slug() == m.Arm.Slug() }
-		if !slices.ContainsFunc(matched, same) {
-			matched = append(matched, m)
-		}
-	}
-	for _, p := range second.Picks {
-		same := func(x Pick) bool { return x.Slug == p.Slug }
-		if !slices.ContainsFunc(picks, same) {
-			picks = append(picks, p)
-		}
-	}
-	return matched, picks
 }

@@ -1,14 +1,18 @@
 package bandit
 
-import "testing"
+import (
+	"testing"
+
+	"precept/trial"
+)
 
 // What a session cost goes to the arm in which each lesson was, to the token, however long it was.
 func TestSpent(t *testing.T) {
 	a := &Assignment{Picks: []Pick{{Arm: "in@1", Eps: 0.2, Injected: true}, {Arm: "out@1", Eps: 0.5}, {Arm: "sure@1", Injected: true}}}
-	c := NewCounters()
-	c.Add(a.Spent(Usage{Input: 123_456_789, Cached: 100_000_001}))
-	c.Add(a.Spent(Usage{Input: 11, Cached: 12})) // more than there is: a broken upstream
-	c.Add(a.Spent(Usage{}))                      // it did not say
+	c := New()
+	c.Add(a.Spent(trial.Usage{Input: 123_456_789, Cached: 100_000_001}))
+	c.Add(a.Spent(trial.Usage{Input: 11, Cached: 12})) // more than there is: a broken upstream
+	c.Add(a.Spent(trial.Usage{}))                      // it did not say
 	want := Spending{2, 123_456_800, 100_000_012}
 	if got := c.Stats("in@1").Spent; got != [2]Spending{1: want} {
 		t.Errorf("injected: %+v", got)
@@ -20,7 +24,7 @@ func TestSpent(t *testing.T) {
 		t.Errorf("without a coin: %+v", got)
 	}
 	a.Excluded = true
-	if got := a.Spent(Usage{Input: 1}); got != nil {
+	if got := a.Spent(trial.Usage{Input: 1}); got != nil {
 		t.Errorf("excluded: %v", got)
 	}
 	for _, f := range []string{"", "0", "spent", "spent2", "cached", "closed1"} {

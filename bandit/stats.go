@@ -62,14 +62,14 @@ func (s Stratum) HeardArm(injected int) (n int64) {
 }
 
 // Arms are all arms ever counted, sorted.
-func (c *Counters) Arms() []Arm {
+func (c *Chooser) Arms() []Arm {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.sorted()
 }
 
 // Stats reads one arm; all zero for one that was never counted.
-func (c *Counters) Stats(k Arm) Stats {
+func (c *Chooser) Stats(k Arm) Stats {
 	a := c.scope(string(k), false)
 	if k == "" || a == nil {
 		return Stats{}
@@ -78,9 +78,9 @@ func (c *Counters) Stats(k Arm) Stats {
 }
 
 // Global reads the comparison of treated sessions with control ones.
-func (c *Counters) Global() Stats { return c.global.stats(c.day()) }
+func (c *Chooser) Global() Stats { return c.global.stats(c.day()) }
 
-func (c *Counters) day() int32 {
+func (c *Chooser) day() int32 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.clock.day
@@ -141,7 +141,7 @@ func strata(of []stratum) (out []Stratum) {
 // MeanAt is the posterior mean effect as it would be with only the sessions that started before a
 // day: whether a lesson has been without promise for long is read off the buckets, so that nobody
 // has to keep a diary.
-func (c *Counters) MeanAt(k Candidate, day int32) float64 {
+func (c *Chooser) MeanAt(k Candidate, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, (*arm).counted)
@@ -185,7 +185,7 @@ const aloneCaution = 30
 // what the kind of work lets expect: both measure how hard the sessions are in which the lesson
 // fires, and good lessons fire in hard ones. Where nothing is ever withheld, what the kind of work
 // lets expect is all there is.
-func (c *Counters) Published(k Arm) (better, worse float64) {
+func (c *Chooser) Published(k Arm) (better, worse float64) {
 	a := c.scope(string(k), false)
 	if k == "" || a == nil {
 		return 0, 0
@@ -215,8 +215,8 @@ func (c *Counters) Published(k Arm) (better, worse float64) {
 
 // Clone copies the counters, so that a provisional report can add sessions that are still open;
 // what only the chooser knows is left out.
-func (c *Counters) Clone() *Counters {
-	out := NewCounters()
+func (c *Chooser) Clone() *Chooser {
+	out := New()
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	out.clock, out.priors = c.clock, c.priors

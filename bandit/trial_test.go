@@ -8,7 +8,7 @@ import (
 // A trial withholds what the operator said and is picked whatever is believed of it, until the
 // interval is as narrow as was asked; from then on the lesson is one as any other.
 func TestATrialEndsAtItsWidth(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	cfg := Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")
 	k.Epsilon, k.Until = 0.5, 0.1
@@ -32,7 +32,7 @@ func TestATrialEndsAtItsWidth(t *testing.T) {
 		if r.Float64() < 0.5 {
 			y = 1
 		}
-		c.Add(a.Contribution(y, 1))
+		c.Add(Contribution(&a, y, 1))
 	}
 	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {

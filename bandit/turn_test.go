@@ -4,16 +4,18 @@ import (
 	"fmt"
 	"math"
 	"testing"
+
+	"precept/trial"
 )
 
 // season adds n told injections and n/4 withheld ones of arm a on a day, whose residuals average to
 // level and 0.
-func season(c *Counters, day int32, n int, level float64) {
+func season(c *Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
-		c.Add([]Delta{{Key{"a@1", fN1, day}, Unit}, {Key{"a@1", fS1, day}, fixed(level + y)}})
+		c.Add([]Delta{delta("a@1", fN1, day, Unit), delta("a@1", fS1, day, trial.Fixed(level+y))})
 		if i%4 == 0 {
-			c.Add([]Delta{{Key{"a@1", fN0, day}, Unit}, {Key{"a@1", fS0, day}, fixed(y)}})
+			c.Add([]Delta{delta("a@1", fN0, day, Unit), delta("a@1", fS0, day, trial.Fixed(y))})
 		}
 	}
 }
@@ -21,7 +23,7 @@ func season(c *Counters, day int32, n int, level float64) {
 // A lesson that turns is given up after a few hundred sessions, within one day, however much it had
 // to its credit; one that does not turn keeps its credit.
 func TestATurnIsSeenWithinADay(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	c.Advance(10, 30)
 	k := lesson("a")
 	season(c, 10, 2000, 0.1)
@@ -47,10 +49,10 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 		if d >= 17 {
 			level = -level
 		}
-		days = append(days, Delta{Key{"a@1", fN1, d}, 100 * Unit}, Delta{Key{"a@1", fS1, d}, 100 * level},
-			Delta{Key{"a@1", fN0, d}, 25 * Unit})
+		days = append(days, delta("a@1", fN1, d, 100*Unit), delta("a@1", fS1, d, 100*level),
+			delta("a@1", fN0, d, 25*Unit))
 	}
-	c := NewCounters()
+	c := New()
 	c.Advance(19, 1000)
 	c.Add(days)
 	if p := c.Posterior(lesson("a")); p.Mean > 0 {
@@ -60,7 +62,7 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 		t.Errorf("the report does not see it: %+v", p)
 	}
 	// three days out of thirty that are a little worse are no turn
-	c = NewCounters()
+	c = New()
 	c.Advance(19, 1000)
 	for i := range days {
 		if days[i].Field == fS1 && days[i].Day >= 17 {
@@ -75,11 +77,11 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 
 // What is remembered of an arm's history is bounded, and covers all of it.
 func TestMarksAreBounded(t *testing.T) {
-	c := NewCounters()
+	c := New()
 	for i := range 20_000 {
-		c.Add([]Delta{{Key{"a@1", fN1, int32(i / 3000)}, Unit}, {Key{"a@1", fS1, int32(i / 3000)}, 1}})
+		c.Add([]Delta{delta("a@1", fN1, int32(i/3000), Unit), delta("a@1", fS1, int32(i/3000), 1)})
 		if i%97 == 0 { // and what is taken back does not upset it
-			c.Add([]Delta{{Key{"a@1", fN1, int32(i / 3000)}, -Unit}, {Key{"a@1", fS1, int32(i / 3000)}, -1}})
+			c.Add([]Delta{delta("a@1", fN1, int32(i/3000), -Unit), delta("a@1", fS1, int32(i/3000), -1)})
 		}
 	}
 	m := c.arms["a@1"].marks

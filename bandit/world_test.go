@@ -78,7 +78,7 @@ func (w *world) index() map[string]int {
 }
 
 // later plays sessions of day 40 and returns their mean gain.
-func (w *world) later(cfg Config, c *Counters, n int) (gain float64) {
+func (w *world) later(cfg Config, c *Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
 		ease, matched := w.session()
@@ -93,14 +93,14 @@ func (w *world) later(cfg Config, c *Counters, n int) (gain float64) {
 		if w.rng.Float64() < p {
 			y = 1
 		}
-		c.Add(a.Contribution(y, 1))
+		c.Add(Contribution(&a, y, 1))
 	}
 	return gain
 }
 
 // play runs n sessions under a configuration and returns the mean gain over no lessons at all, in
 // the last half.
-func (w *world) play(cfg Config, c *Counters, n int) (gain float64) {
+func (w *world) play(cfg Config, c *Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
 	for i := range n {
@@ -120,7 +120,7 @@ func (w *world) play(cfg Config, c *Counters, n int) (gain float64) {
 			y = 1
 		}
 		c.Add(a.Closing())
-		c.Add(a.Contribution(y, 1))
+		c.Add(Contribution(&a, y, 1))
 		if rewards++; rewards%RefitEvery == 0 {
 			c.SetPriors(c.Refit())
 		}
@@ -129,20 +129,20 @@ func (w *world) play(cfg Config, c *Counters, n int) (gain float64) {
 }
 
 // grown has history for n lessons on 60 days.
-func grown(n int) *Counters {
-	c := NewCounters()
+func grown(n int) *Chooser {
+	c := New()
 	r := seeded("grown")
 	for j := range n {
 		arm := fmt.Sprintf("lesson-%d@1", j)
 		for day := range int32(60) {
 			k := int64(1 + r.IntN(5))
 			c.Add([]Delta{
-				{Key{arm, fN1, day}, k * Unit},
-				{Key{arm, fS1, day}, r.Int64N(Unit)},
-				{Key{arm, fN0, day}, Unit},
-				{Key{arm, fS0, day}, r.Int64N(Unit / 2)},
-				{Key{arm, fNU, day}, 3 * Unit},
-				{Key{arm, fSU, day}, r.Int64N(Unit)},
+				delta(arm, fN1, day, k*Unit),
+				delta(arm, fS1, day, r.Int64N(Unit)),
+				delta(arm, fN0, day, Unit),
+				delta(arm, fS0, day, r.Int64N(Unit/2)),
+				delta(arm, fNU, day, 3*Unit),
+				delta(arm, fSU, day, r.Int64N(Unit)),
 			})
 		}
 	}

@@ -6,9 +6,9 @@ import (
 	"fmt"
 	"strings"
 
-	"precept/bandit"
 	"precept/lesson"
 	"precept/report"
+	"precept/trial"
 )
 
 // opinionNotes begins the keys of the tenant's notes that hold the sums of opinions, one for each
@@ -21,7 +21,7 @@ type textNames map[string]string
 
 // textOf names the text that was in force; sessions of which only the slug is known had what the
 // bank has.
-func textOf(arm bandit.Arm, l *lesson.Lesson) string {
+func textOf(arm trial.Arm, l *lesson.Lesson) string {
 	if arm == "" || arm.Slug() == string(arm) {
 		return l.Slug + "@" + l.Arm()
 	}

@@ -7,9 +7,9 @@ import (
 	"strings"
 	"time"
 
-	"precept/bandit"
 	"precept/detect"
 	"precept/sample"
+	"precept/trial"
 )
 
 // Ref is a session as evidence.
@@ -36,8 +36,8 @@ type Session struct {
 	Tenant, ID, Agent string
 	At                time.Time
 	Content           sample.Session
-	InForce           []string     // slugs of the lessons that were injected
-	arms              []bandit.Arm // theirs
+	InForce           []string    // slugs of the lessons that were injected
+	arms              []trial.Arm // theirs
 }
 
 // run is the name of the run that the session belongs to.

@@ -9,10 +9,10 @@ import (
 	"slices"
 	"strings"
 
-	"precept/bandit"
 	"precept/lesson"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // work is one tenant's distilling.
@@ -140,7 +140,7 @@ func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
 		for _, l := range x.Lessons {
 			if l.State == "injected" && !slices.Contains(s.InForce, l.Slug) {
 				s.InForce = append(s.InForce, l.Slug)
-				s.arms = append(s.arms, bandit.Arm(l.Arm))
+				s.arms = append(s.arms, trial.Arm(l.Arm))
 			}
 		}
 	}

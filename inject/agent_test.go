@@ -287,7 +287,7 @@ type run struct {
 func newRun(t tb, form wireForm, cfg Config, book *lesson.Book, name string) *run {
 	id := session.KeyOf("default", session.SpaceName, name)
 	return &run{
-		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.NewCounters(), now: noon,
+		t: t, a: &agent{form: form}, in: New(cfg), book: book, beliefs: bandit.New(), now: noon,
 		claim: session.Claim{Agent: "coder"},
 		rec:   session.NewRecord("default", session.Claim{Agent: "coder"}, session.Resolved{ID: id, Name: name}, noon),
 	}

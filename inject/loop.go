@@ -7,6 +7,7 @@ import (
 	"precept/detect"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -84,17 +85,17 @@ type place struct {
 
 // warns says how the session's coin fell, and flips it at the first loop.
 func (w *work) warns(size int) bool {
-	slug := bandit.LoopArm.Slug()
+	slug := trial.LoopArm.Slug()
 	first := w.rec.Loops.Count == 1
-	var pick bandit.Pick
+	var pick trial.Pick
 	var ok bool
 	w.drawn(func(u *session.Record) { pick, ok = u.Assignment.Pick(slug) })
 	if ok && (!first || w.Unit == nil) {
 		return pick.Injected
 	}
-	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: bandit.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
+	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
 	pick, ok = pickOf(picks, slug)
-	seen := sample.Lesson{Slug: slug, Arm: string(bandit.LoopArm), State: "withheld", Propensity: pick.Propensity}
+	seen := sample.Lesson{Slug: slug, Arm: string(trial.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {
 	case !ok:
 		seen.State = "control"

@@ -5,8 +5,8 @@ import (
 	"strings"
 	"testing"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -30,7 +30,7 @@ func TestLoopIsWarnedOfOnce(t *testing.T) {
 					t.Errorf("failure %d: %d warnings upstream", i+1, got)
 				}
 			}
-			if r.rec.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != bandit.LoopArm {
+			if r.rec.Loops.Count != 1 || len(r.rec.Assignment.Picks) != 1 || r.rec.Assignment.Picks[0].Arm != trial.LoopArm {
 				t.Errorf("%+v, %+v", r.rec.Loops, r.rec.Assignment)
 			}
 		})

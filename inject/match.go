@@ -11,6 +11,7 @@ import (
 	"precept/lesson"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -169,10 +170,10 @@ func ends(s string, most int) string {
 	return s[:most/2] + "\n" + s[len(s)-most/2:]
 }
 
-func (w *work) candidate(l *lesson.Lesson, arm bandit.Arm) bandit.Candidate {
+func (w *work) candidate(l *lesson.Lesson, arm trial.Arm) bandit.Candidate {
 	c := bandit.Candidate{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
-		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, bandit.TrialName(l.Plan.Started, l.Plan.Picks)
+		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
 	}
 	for _, s := range l.Supersedes {
 		if old, ok := w.Book.Get(s); ok {
@@ -210,11 +211,11 @@ func (w *work) frames(all []found) int {
 	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
 }
 
-func (w *work) decide(cands []bandit.Candidate, room int) []bandit.Pick {
+func (w *work) decide(cands []bandit.Candidate, room int) []trial.Pick {
 	w.rec.Dirty = true
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
-	var picks []bandit.Pick
+	var picks []trial.Pick
 	w.drawn(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
 			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.ID.String(), cands, u.Turns)
@@ -224,7 +225,7 @@ func (w *work) decide(cands []bandit.Candidate, room int) []bandit.Pick {
 		picks, u.Dirty = append(given, fresh...), true
 	})
 	for i := range picks {
-		if picks[i].Slug != bandit.LoopArm.Slug() {
+		if picks[i].Slug != trial.LoopArm.Slug() {
 			w.rec.Spent++
 		}
 	}
@@ -233,7 +234,7 @@ func (w *work) decide(cands []bandit.Candidate, room int) []bandit.Pick {
 }
 
 // insertPicks makes a block for each place, of what was picked and not withheld.
-func (w *work) insertPicks(all []found, picks []bandit.Pick) {
+func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	var order []spot
 	lines := make(map[spot][]line)
 	charged := make(map[spot]bool)
@@ -271,13 +272,13 @@ func (w *work) insertPicks(all []found, picks []bandit.Pick) {
 	}
 }
 
-func pickOf(picks []bandit.Pick, slug string) (bandit.Pick, bool) {
+func pickOf(picks []trial.Pick, slug string) (trial.Pick, bool) {
 	for i := range picks {
 		if picks[i].Slug == slug {
 			return picks[i], true
 		}
 	}
-	return bandit.Pick{}, false
+	return trial.Pick{}, false
 }
 
 func (w *work) control() (yes bool) {
@@ -286,7 +287,7 @@ func (w *work) control() (yes bool) {
 }
 
 // report says of each lesson that matched now what became of it.
-func (w *work) report(all []found, picks []bandit.Pick) {
+func (w *work) report(all []found, picks []trial.Pick) {
 	control := w.control()
 	for i := range all {
 		c := &all[i].cand

@@ -9,6 +9,7 @@ import (
 	"precept/lesson"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -52,7 +53,7 @@ type Plan struct {
 	Withheld []string        // picked now and held back
 	Present  []string        // every lesson that stands in the request after splicing, sorted
 	Lessons  []sample.Lesson // what happened to the lessons that matched now, for the exchange
-	Picks    []bandit.Pick   // the new picks, with their coins
+	Picks    []trial.Pick    // the new picks, with their coins
 	Loops    int             // loops found now: warned of, or held back
 	Warned   bool            // a new loop warning is inserted
 	Answered bool            // an answer to /lesson commands is inserted now, or the word that there are such commands

@@ -9,6 +9,7 @@ import (
 	"precept/bandit"
 	"precept/lesson"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -374,7 +375,7 @@ func TestCaution(t *testing.T) {
 		want          bool
 	}{{0, 0, false}, {5, 4, false}, {4, 5, true}} {
 		r := newRun(t, plainChat, certain(), book(l), "s")
-		r.beliefs = published{bandit.NewCounters(), c.better, c.worse}
+		r.beliefs = published{bandit.New(), c.better, c.worse}
 		r.a.user("deploy", false)
 		r.send()
 		if got := strings.Contains(r.upstream(), "Cautions"); got != c.want {
@@ -384,11 +385,11 @@ func TestCaution(t *testing.T) {
 }
 
 type published struct {
-	*bandit.Counters
+	*bandit.Chooser
 	better, worse float64
 }
 
-func (p published) Published(bandit.Arm) (better, worse float64) { return p.better, p.worse }
+func (p published) Published(trial.Arm) (better, worse float64) { return p.better, p.worse }
 
 func TestTrialAndParent(t *testing.T) {
 	old, l := teach("old", "unused", "x"), teach("new", "deploy", "y")

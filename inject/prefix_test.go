@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit"
 	"precept/lesson"
+	"precept/trial"
 )
 
 // manyLessons are ten lessons on ten words, of different lengths.
@@ -104,7 +105,7 @@ func (r *run) withinBounds(cfg Config) {
 	}
 	picks := 0
 	for _, p := range r.rec.Assignment.Picks {
-		if p.Arm != bandit.LoopArm {
+		if p.Arm != trial.LoopArm {
 			picks++
 		}
 	}

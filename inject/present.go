@@ -3,15 +3,15 @@ package inject
 import (
 	"strconv"
 
-	"precept/bandit"
 	"precept/lesson"
+	"precept/trial"
 )
 
 // Shown is how a lesson is presented, and the arm that is measured by it. One arm is one treatment:
 // what a session sees of a lesson follows from its arm alone. Where it is presented otherwise, it
 // is another arm, which begins as an edited text does.
 type Shown struct {
-	Arm     bandit.Arm
+	Arm     trial.Arm
 	Caution bool
 	Tokens  int // of an injection, about
 	limit   int // bytes of advice
@@ -19,7 +19,7 @@ type Shown struct {
 
 // publisher tells what the runtime counted of an arm, above and below expectation.
 type publisher interface {
-	Published(k bandit.Arm) (better, worse float64)
+	Published(k trial.Arm) (better, worse float64)
 }
 
 // Present says how a lesson is presented at present. What its file claims about success is not
@@ -32,7 +32,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	if budget <= 0 {
 		budget = defaultBudget
 	}
-	s := Shown{Arm: bandit.Arm(l.Slug + "@" + l.Arm()), Caution: l.Outcome == "failure", limit: maxAdvice}
+	s := Shown{Arm: trial.Arm(l.Slug + "@" + l.Arm()), Caution: l.Outcome == "failure", limit: maxAdvice}
 	if c.Style == Pitfalls {
 		s.Arm += ".pitfalls"
 	}
@@ -44,7 +44,7 @@ func (c Config) Present(l *lesson.Lesson, text *lesson.Text, p publisher) Shown 
 	own := line{Text: text}
 	if room := budget - c.Style.frame(); own.size(maxAdvice) > room {
 		s.limit = own.limit(room)
-		s.Arm += bandit.Arm(".cut" + strconv.Itoa(max(s.limit, 0)))
+		s.Arm += trial.Arm(".cut" + strconv.Itoa(max(s.limit, 0)))
 	}
 	s.Tokens = tokens(own.size(s.limit))
 	if s.Caution {

@@ -7,6 +7,7 @@ import (
 
 	"precept/bandit"
 	"precept/lesson"
+	"precept/trial"
 )
 
 // linesOf are the lines of a block that a lesson has.
@@ -102,17 +103,17 @@ func TestAnotherPresentationIsAnotherArm(t *testing.T) {
 // A lesson that becomes a caution begins a new arm, with half of what was believed of the old one,
 // and the session that has it as advice keeps it so.
 func TestACautionBeginsAnew(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	l := teach("a", "deploy", "x")
 	text := l.Text()
 	advice := Config{}.Present(l, &text, c)
 	for i := range 300 { // with it the sessions fail, without it they do not
-		a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
+		a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: "a", Arm: advice.Arm, Eps: 0.2, Injected: i%5 > 0, C: 0.5, Off: 0.7}}}
 		y := 0.0
 		if !a.Picks[0].Injected {
 			y = 1
 		}
-		c.Add(a.Contribution(y, 1))
+		c.Add(bandit.Contribution(&a, y, 1))
 	}
 	caution := Config{}.Present(l, &text, c)
 	if !caution.Caution || caution.Arm == advice.Arm {

@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // past says that no session gets a lesson in this state any more.
@@ -19,7 +20,7 @@ func past(state string) bool {
 // Build makes the report. Rows are ordered by slug, then content hash.
 func Build(in Input) Report {
 	if in.Counters == nil {
-		in.Counters = bandit.NewCounters()
+		in.Counters = bandit.New()
 	}
 	r := Report{
 		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)),
@@ -50,7 +51,7 @@ type builder struct {
 	proof  float64 // the largest p that is a discovery
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
-	trials map[bandit.Arm][]Look
+	trials map[trial.Arm][]Look
 	alarm  float64 // the e-value from which a check fails
 }
 
@@ -64,7 +65,7 @@ const (
 // lessons are the listed ones, and the arms that were tested but are listed no more.
 func (b *builder) lessons() []Lesson {
 	out := slices.Clone(b.in.Lessons)
-	listed, slugs, texts := map[bandit.Arm]bool{}, map[string]bool{}, map[string]bool{}
+	listed, slugs, texts := map[trial.Arm]bool{}, map[string]bool{}, map[string]bool{}
 	for _, l := range out {
 		listed[l.Arm], slugs[l.Slug], texts[l.Slug+"@"+hash(l.Arm)] = true, true, true
 	}
@@ -78,7 +79,7 @@ func (b *builder) lessons() []Lesson {
 		}
 		l := Lesson{Slug: k.Slug(), Arm: k, State: stateRemoved, Confidence: 0.5}
 		switch {
-		case k == bandit.LoopArm:
+		case k == trial.LoopArm:
 			l.State = "active"
 		case texts[l.Slug+"@"+hash(k)]:
 			l.State = stateShown
@@ -149,11 +150,11 @@ func (b *builder) bar(rows []Lesson) float64 {
 }
 
 func candidate(l Lesson) bandit.Candidate {
-	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == bandit.LoopArm}
+	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
 // hash is the arm's part of the content hash.
-func hash(k bandit.Arm) string {
+func hash(k trial.Arm) string {
 	slug := k.Slug()
 	if len(slug) == len(k) {
 		return ""

@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // the moment of all tests here
@@ -33,15 +34,15 @@ type arm struct {
 
 // put writes the sessions down: equal ones add equal deltas, so each kind is made once and
 // multiplied.
-func put(c *bandit.Counters, slug string, a arm) {
+func put(c *bandit.Chooser, slug string, a arm) {
 	if a.day == 0 {
 		a.day = today()
 	}
 	if a.tier1 == 0 {
 		a.tier1 = 1
 	}
-	var all []bandit.Delta // added at once: one after the other, the good before the bad, they would look like a turn for the worse
-	add := func(ds []bandit.Delta, times int) {
+	var all []trial.Delta // added at once: one after the other, the good before the bad, they would look like a turn for the worse
+	add := func(ds []trial.Delta, times int) {
 		many := slices.Clone(ds)
 		for i := range many {
 			many[i].Value *= int64(times)
@@ -49,19 +50,19 @@ func put(c *bandit.Counters, slug string, a arm) {
 		all = append(all, many...)
 	}
 	side := func(injected bool, told, mute int, share float64, tier int) {
-		x := bandit.Assignment{
+		x := trial.Assignment{
 			ControlP: 0.05, Control: a.controlled, C: 0.5, Category: "x", Base: 0.5, Decided: true, Day: a.day,
-			Matched: []bandit.Match{{Arm: bandit.Arm(slug + "@abc")}},
+			Matched: []trial.Match{{Arm: trial.Arm(slug + "@abc")}},
 		}
 		if !a.controlled {
-			x.Picks = []bandit.Pick{{Slug: slug, Arm: bandit.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
+			x.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@abc"), Eps: a.eps, Injected: injected, M: 0.01, Off: 0.5, C: 0.5, Tokens: 40}}
 		}
 		good := int(math.Round(float64(told) * share))
 		add(x.Closing(), mute)
-		x.First = &bandit.AtClosing{Tier: tier}
+		x.First = &trial.AtClosing{Tier: tier}
 		add(x.Closing(), told)
-		add(x.Contribution(1, tier), good)
-		add(x.Contribution(0, tier), told-good)
+		add(bandit.Contribution(&x, 1, tier), good)
+		add(bandit.Contribution(&x, 0, tier), told-good)
 	}
 	side(true, a.n1, a.mute1, a.y1, a.tier1)
 	side(false, a.n0, a.mute0, a.y0, 1)
@@ -70,17 +71,17 @@ func put(c *bandit.Counters, slug string, a arm) {
 
 func listed(slugs ...string) (out []Lesson) {
 	for _, s := range slugs {
-		out = append(out, Lesson{Slug: s, Arm: bandit.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
+		out = append(out, Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
 	}
 	return out
 }
 
-func input(c *bandit.Counters, slugs ...string) Input {
+func input(c *bandit.Chooser, slugs ...string) Input {
 	c.Maxima(noon)
 	return Input{Now: noon, Counters: c, Config: bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05}, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}
 }
 
-func only(t *testing.T, c *bandit.Counters, change ...func(*Input)) Row {
+func only(t *testing.T, c *bandit.Chooser, change ...func(*Input)) Row {
 	t.Helper()
 	in := input(c, "a")
 	for _, f := range change {
@@ -112,7 +113,7 @@ func TestVerdicts(t *testing.T) {
 		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
-			counters := bandit.NewCounters()
+			counters := bandit.New()
 			put(counters, "a", c.a)
 			r := only(t, counters)
 			if r.Verdict != c.want {
@@ -131,7 +132,7 @@ func TestVerdicts(t *testing.T) {
 // An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
 // difference.
 func TestHelpsIsNotProven(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != Helps && r.Verdict != ProvenHelps {
@@ -150,7 +151,7 @@ func TestHelpsIsNotProven(t *testing.T) {
 
 // Nor is it a claim, when among so many lessons some interval excludes 0 by chance.
 func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
 	if r.Verdict != Helps && r.Verdict != ProvenHelps || *r.Lo <= 0 {
@@ -172,12 +173,12 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 // widens the interval again: the interval held at all times at once. It ends where the effect has
 // changed its sign.
 func TestAClaimStays(t *testing.T) {
-	young := bandit.NewCounters()
+	young := bandit.New()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
 	if r := only(t, young); *r.Lo <= 0 || r.Verdict == Helps || r.Verdict == Unproven && !strings.Contains(r.Note, "50 told sessions") {
 		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
-	c := bandit.NewCounters()
+	c := bandit.New()
 	for i := range 20 { // no proof among so many
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
@@ -197,7 +198,7 @@ func TestAClaimStays(t *testing.T) {
 }
 
 func TestLikelyIsOfTheModel(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	// Many control sessions pin down what the match says; the holdout alone has little.
 	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	put(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
@@ -217,7 +218,7 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 		"nobody told":   {eps: 0.2, mute1: 400, mute0: 100},
 		"all untouched": {eps: 0.2},
 	} {
-		c := bandit.NewCounters()
+		c := bandit.New()
 		put(c, "a", a)
 		r := only(t, c)
 		if r.Effect != nil || r.Lo != nil || r.Hi != nil {
@@ -227,7 +228,7 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 			t.Errorf("%s: needs %d picks", name, r.NeedsPicks)
 		}
 	}
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 45, n0: 5, y1: 0.5, y0: 0.4})
 	if r := only(t, c); r.Effect == nil {
 		t.Error("50 sessions with 5 withheld are enough to show")
@@ -237,7 +238,7 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 // The contract of DESIGN 12: every name is there, null where nothing may be said, and bounds that
 // claim nothing.
 func TestJSON(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
 	b, err := json.Marshal(Build(input(c, "a")))
 	if err != nil {
@@ -311,7 +312,7 @@ func TestJSONRoundTrip(t *testing.T) {
 func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 	// In every stratum 80% with and 60% without: 20 points, however the lesson's sessions were
 	// centred.
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 4000, n0: 1000, y1: 0.8, y0: 0.6})
 	r := only(t, c)
 	if math.Abs(*r.Effect-0.2) > 1e-4 || math.Abs(*r.MeanInjected-0.8) > 1e-9 || math.Abs(*r.MeanWithheld-0.6) > 1e-9 {
@@ -325,7 +326,7 @@ func TestEffectIsUnbiasedUnderAnyCentre(t *testing.T) {
 // What a dashboard without coins would show: a lesson that helps, but fires on hard sessions, looks
 // harmful.
 func TestLeaveOneOutGap(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.4, y0: 0.3})
 	put(c, "easy", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.9, y0: 0.9})
 	r := only(t, c)
@@ -336,7 +337,7 @@ func TestLeaveOneOutGap(t *testing.T) {
 }
 
 func TestGlobal(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
 	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
 	g := Build(input(c, "a"))
@@ -356,7 +357,7 @@ func TestGlobal(t *testing.T) {
 }
 
 func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
 	all := only(t, c)
@@ -373,7 +374,7 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 }
 
 func TestBandsNarrow(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	for d := int32(30); d > 0; d-- {
 		put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
@@ -395,14 +396,14 @@ func TestBandsNarrow(t *testing.T) {
 }
 
 func TestRowsOfWhatIsNotListed(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	for _, s := range []string{"a", "gone", "loop-warning"} {
 		put(c, s, arm{eps: 0.2, n1: 8, n0: 2, y1: 1})
 	}
-	x := bandit.Assignment{Decided: true, ControlP: 0.05, Matched: []bandit.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []bandit.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
-	x.Picks = append(x.Picks, bandit.Pick{Slug: "loop-warning", Arm: bandit.LoopArm, Eps: 0.2, Injected: true})
+	x := trial.Assignment{Decided: true, ControlP: 0.05, Matched: []trial.Match{{Arm: "matched-only@1"}, {Arm: "a@old"}}, Picks: []trial.Pick{{Slug: "a", Arm: "a@old", Eps: 0.2, Injected: true}}}
+	x.Picks = append(x.Picks, trial.Pick{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true})
 	c.Add(x.Closing())
-	c.Add(x.Contribution(1, 1))
+	c.Add(bandit.Contribution(&x, 1, 1))
 	var got []string
 	for _, r := range Build(input(c, "a", "new")).Lessons {
 		got = append(got, r.Slug+" "+r.ContentHash+" "+r.State)
@@ -417,17 +418,17 @@ func TestCaution(t *testing.T) {
 	if !Caution("failure", 5, 0) || Caution("success", 0, 0) || Caution("mixed", 3, 2) || !Caution("success", 2, 3) {
 		t.Error("the rule of cautions")
 	}
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15, y0: 0.8})
 	if r := only(t, c); !r.Caution || r.Failure != 60 || r.Success != 0 {
 		t.Errorf("sixty failures where without it most succeed: %+v", r)
 	}
-	c = bandit.NewCounters()
+	c = bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 60, n0: 15})
 	if r := only(t, c); r.Caution || r.Failure != 60 {
 		t.Errorf("sixty failures in sessions that fail without it as well: %+v", r)
 	}
-	c = bandit.NewCounters()
+	c = bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 50, n0: 10, y1: 0.48})
 	if r := only(t, c); r.Caution || r.Failure <= r.Success {
 		t.Errorf("a little below expectation by chance: %+v", r)
@@ -435,20 +436,20 @@ func TestCaution(t *testing.T) {
 }
 
 func TestRetire(t *testing.T) {
-	long := bandit.NewCounters()
+	long := bandit.New()
 	put(long, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 80})
-	short := bandit.NewCounters()
+	short := bandit.New()
 	put(short, "a", arm{eps: 0.2, n1: 200, n0: 50, y1: 0.42, y0: 0.5, day: today() - 3})
-	harmful := bandit.NewCounters()
+	harmful := bandit.New()
 	put(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
 	for name, c := range map[string]struct {
-		c      *bandit.Counters
+		c      *bandit.Chooser
 		change func(*Input)
 		want   string
 	}{
-		"low traffic":  {bandit.NewCounters(), func(*Input) {}, ""},
-		"expired":      {bandit.NewCounters(), func(in *Input) { in.Lessons[0].Expired = true }, "expired"},
-		"superseded":   {bandit.NewCounters(), func(in *Input) { in.Lessons[0].Superseded = true }, "superseded"},
+		"low traffic":  {bandit.New(), func(*Input) {}, ""},
+		"expired":      {bandit.New(), func(in *Input) { in.Lessons[0].Expired = true }, "expired"},
+		"superseded":   {bandit.New(), func(in *Input) { in.Lessons[0].Superseded = true }, "superseded"},
 		"long benched": {long, func(*Input) {}, "60 days"},
 		"harmful":      {harmful, func(*Input) {}, "below 1 point at best"},
 		"removed":      {harmful, func(in *Input) { in.Lessons[0].State = "removed" }, ""},
@@ -463,7 +464,7 @@ func TestRetire(t *testing.T) {
 }
 
 func TestNeedsAndWhatIf(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	fresh := only(t, c)
 	if fresh.NeedsPicks != 50 || fresh.Weeks != nil || fresh.Needs3Points < 10_000 {
 		t.Errorf("%+v", fresh)
@@ -493,14 +494,14 @@ func TestNeedsAndWhatIf(t *testing.T) {
 // Whatever the counters hold, the report can be written, and no interval is inside out.
 func TestAnyCountersMakeAReport(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		c := bandit.NewCounters()
+		c := bandit.New()
 		fields := []string{
 			"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "matched", "picked", "tokens", "success", "better",
 			"worse", "told", "sumy", "a0@200000", "a1@200000", "a1@0", "a0@0", "told0.1@200000", "told1.2@200000", "told1.0@1000000", "w+1", "w-6", "emax+", "emax-",
 		}
 		for range rapid.IntRange(0, 60).Draw(t, "counters") {
-			c.Add([]bandit.Delta{{
-				Key:   bandit.Key{Scope: rapid.SampledFrom([]string{"", "a@abc", "b@1", string(bandit.LoopArm)}).Draw(t, "scope"), Field: rapid.SampledFrom(fields).Draw(t, "field"), Day: rapid.Int32Range(0, 3).Draw(t, "day") + today()},
+			c.Add([]trial.Delta{{
+				Key:   trial.Key{Scope: rapid.SampledFrom([]string{"", "a@abc", "b@1", string(trial.LoopArm)}).Draw(t, "scope"), Field: rapid.SampledFrom(fields).Draw(t, "field"), Day: rapid.Int32Range(0, 3).Draw(t, "day") + today()},
 				Value: rapid.Int64Range(-1e10, 1e12).Draw(t, "value"),
 			}})
 		}
@@ -525,7 +526,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 }
 
 func BenchmarkBuild(b *testing.B) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	var slugs []string
 	for i := range 500 {
 		s := "lesson-" + string(rune('a'+i%26)) + string(rune('a'+i/26))
@@ -540,17 +541,17 @@ func BenchmarkBuild(b *testing.B) {
 
 // What sessions cost, with the lesson and without, and the change in what the upstream had cached.
 func TestSpending(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 20, n0: 20, y1: 0.5, y0: 0.5})
 	r := only(t, c)
 	if r.InputWith != nil || r.InputWithout != nil || r.CachedWith != nil || r.CachedChange != nil || r.Cost != 0 {
 		t.Errorf("before the upstream told anything: %+v", r)
 	}
 	for _, injected := range []bool{true, false, false} {
-		x := bandit.Assignment{Picks: []bandit.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
-		u := bandit.Usage{Input: 1000, Cached: 600}
+		x := trial.Assignment{Picks: []trial.Pick{{Slug: "a", Arm: "a@abc", Eps: 0.5, Injected: injected}}}
+		u := trial.Usage{Input: 1000, Cached: 600}
 		if injected {
-			u = bandit.Usage{Input: 500, Cached: 200}
+			u = trial.Usage{Input: 500, Cached: 200}
 		}
 		c.Add(x.Spent(u))
 	}

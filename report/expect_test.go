@@ -9,7 +9,7 @@ import (
 
 // The report says when a verdict is to be expected, and what would bring it sooner.
 func TestExpect(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
@@ -26,15 +26,15 @@ func TestExpect(t *testing.T) {
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
 	}
-	if never := only(t, bandit.NewCounters()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "matched in no session") {
+	if never := only(t, bandit.New()); never.Expected != "" || !strings.Contains(strings.Join(never.Sooner, "; "), "matched in no session") {
 		t.Errorf("never matched: %q %q", never.Expected, never.Sooner)
 	}
-	mute := bandit.NewCounters()
+	mute := bandit.New()
 	put(mute, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, mute1: 800, mute0: 200})
 	if r := only(t, mute); !strings.Contains(strings.Join(r.Sooner, "; "), "more feedback: 33%") {
 		t.Errorf("a third is told: %q", r.Sooner)
 	}
-	helps := bandit.NewCounters()
+	helps := bandit.New()
 	put(helps, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5})
 	if r := only(t, helps); r.Expected != "" || r.NeedsSessions != 0 || r.Sooner != nil {
 		t.Errorf("%s is expected on %q", r.Verdict, r.Expected)
@@ -44,7 +44,7 @@ func TestExpect(t *testing.T) {
 // A benched lesson is picked in two sessions of a hundred: what it was picked before says nothing
 // of how long it takes now.
 func TestExpectOfTheBenched(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := only(t, c)
 	if r.Verdict != Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {

@@ -6,18 +6,19 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // play runs sessions of hidden difficulty through chooser, counters and report, and reads the
 // report every so often. Each lesson has a true effect; half of them fire on hard sessions.
 func play(seed string, effects []float64, sessions, every int, see func(Report)) {
-	r, c := seeded(seed), bandit.NewCounters()
+	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
 	var all []Lesson
 	truth := map[string]float64{}
 	for j, e := range effects {
 		l := Lesson{Slug: fmt.Sprintf("l%02d", j), State: "active", Confidence: 0.5}
-		l.Arm = bandit.Arm(l.Slug + "@1")
+		l.Arm = trial.Arm(l.Slug + "@1")
 		all = append(all, l)
 		truth[l.Slug] = e
 	}
@@ -33,7 +34,7 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 				cs = append(cs, bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 			}
 		}
-		a := bandit.Assignment{Category: "x", Day: today() - int32((sessions-i)/400)}
+		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/400)}
 		p := 0.5 - 0.12*d
 		for _, k := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), cs, 1) {
 			if k.Injected {
@@ -46,7 +47,7 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 		}
 		c.Add(a.Closing())
 		if r.Float64() < 0.8 {
-			c.Add(a.Contribution(y, 1+i%2))
+			c.Add(bandit.Contribution(&a, y, 1+i%2))
 		}
 		if i%bandit.RefitEvery == 0 {
 			c.SetPriors(c.Refit())

@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // tally is what a holdout brought in some worlds.
@@ -18,7 +19,7 @@ type tally struct {
 // hold plays one world of known effects through chooser, counters and report, with a report every
 // 250 sessions: a fifth of the lessons help, a fifth harm, and half of all fire on hard sessions.
 func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
-	r, c := seeded(seed), bandit.NewCounters()
+	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Holdout: rule, Salt: seed}
 	effects := make([]float64, 20)
 	for j := range 4 {
@@ -31,7 +32,7 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 	}
 	for i := range sessions {
 		d := r.NormFloat64()
-		a := bandit.Assignment{Category: "x", Day: today() - int32((sessions-i)/1000)}
+		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/1000)}
 		var cs []bandit.Candidate
 		best, p := 0.0, 0.5-0.12*d
 		for j, l := range lessons {
@@ -53,7 +54,7 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 			y = 1
 		}
 		c.Add(a.Closing())
-		c.Add(a.Contribution(y, 1))
+		c.Add(bandit.Contribution(&a, y, 1))
 		if i%250 == 249 {
 			c.Maxima(noon)
 			c.SetPriors(c.Refit())

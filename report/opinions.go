@@ -3,7 +3,7 @@ package report
 import (
 	"fmt"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Opinions is what judges thought became of a lesson in the sessions in which it was in force,
@@ -51,13 +51,13 @@ func (o *Opinions) String() string {
 }
 
 // TextOf names the text of an arm, SLUG@HASH, however it was presented: opinions are of texts.
-func TextOf(arm bandit.Arm) string { return arm.Slug() + "@" + hash(arm) }
+func TextOf(arm trial.Arm) string { return arm.Slug() + "@" + hash(arm) }
 
 // Annotate puts opinions, by TextOf, beside the rows. It changes nothing else in the report.
 func (r *Report) Annotate(opinions map[string]Opinions) {
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
-		if o, ok := opinions[TextOf(bandit.Arm(row.Arm))]; ok && o.Total() > 0 {
+		if o, ok := opinions[TextOf(trial.Arm(row.Arm))]; ok && o.Total() > 0 {
 			row.Opinions = &o
 		}
 	}

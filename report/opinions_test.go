@@ -8,15 +8,16 @@ import (
 
 	"precept/bandit"
 	"precept/report"
+	"precept/trial"
 )
 
 // Opinions stand beside what was measured, and change nothing of it.
 func TestOpinionsOnlyDecorate(t *testing.T) {
 	build := func() report.Report {
-		c := bandit.NewCounters()
+		c := bandit.New()
 		for i := range 60 {
-			a := bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Arm: "one@aaaaaaaaaaaa.b", Slug: "one", Injected: i%2 == 0, Eps: 0.5, Propensity: 0.5}}}
-			c.Add(append(a.Closing(), a.Contribution(float64(i%3)/2, 1)...))
+			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Arm: "one@aaaaaaaaaaaa.b", Slug: "one", Injected: i%2 == 0, Eps: 0.5, Propensity: 0.5}}}
+			c.Add(append(a.Closing(), bandit.Contribution(&a, float64(i%3)/2, 1)...))
 		}
 		return report.Build(report.Input{
 			Now: time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC), Counters: c, Explain: "one",

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // Verdict is what may be said of a lesson today.
@@ -178,7 +179,7 @@ type Input struct {
 	Tenant           string
 	RewardDefinition string
 	Elsewhere        []Counted
-	Counters         *bandit.Counters // nil reads as empty; for a provisional report a Clone to which open sessions were added
+	Counters         *bandit.Chooser // nil reads as empty; for a provisional report a Clone to which open sessions were added
 	Config           bandit.Config
 	Lessons          []Lesson      // in force or not; arms in the counters that are not listed get a row when they were tested
 	Window           time.Duration // effects of sessions that started in it; 0 all
@@ -191,17 +192,17 @@ type Input struct {
 // Lesson is what the report needs to know of a lesson.
 type Lesson struct {
 	Slug        string
-	Arm         bandit.Arm
+	Arm         trial.Arm
 	ContentHash string // "" takes the arm's
 	State       string
 	Outcome     string // success | failure | mixed
 	Caution     bool   // it is presented as one
 	Confidence  float64
 	Tokens      int
-	Epsilon     float64    // of a trial; 0 by rule
-	Until       float64    // the half-width at which the trial ends; 0: not by width
-	Trial       string     // the name of a planned trial (bandit.TrialName); "" none
-	Parent      bandit.Arm // as in bandit.Candidate
+	Epsilon     float64   // of a trial; 0 by rule
+	Until       float64   // the half-width at which the trial ends; 0: not by width
+	Trial       string    // the name of a planned trial (trial.Name); "" none
+	Parent      trial.Arm // as in bandit.Candidate
 	Expired     bool
 	Superseded  bool
 }

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // Survey goes through stored sessions for what the counters do not keep: how rewards are spread in
@@ -56,7 +57,7 @@ func NewSurvey(now time.Time) *Survey {
 }
 
 // Add takes a closed and told session in.
-func (s *Survey) Add(a *bandit.Assignment, y float64) {
+func (s *Survey) Add(a *trial.Assignment, y float64) {
 	if a.Excluded || !a.Decided || math.IsNaN(y) {
 		return
 	}
@@ -87,7 +88,7 @@ func (s *Survey) spread(slug string, y float64, injected bool) {
 }
 
 // weigh adds a centred reward by the chance of its arm to each part that the session belongs to.
-func (s *Survey) weigh(a *bandit.Assignment, slug string, r float64, injected bool, eps float64) {
+func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected bool, eps float64) {
 	if !(eps > 0 && eps < 1) {
 		return
 	}

@@ -6,8 +6,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/report"
+	"precept/trial"
 )
 
 // surveyed is a survey of n sessions of two agents; the lesson helps the first by 30 points, the
@@ -29,7 +29,7 @@ func surveyed(n int, seed uint64) *report.Survey {
 		if r.Float64() < p {
 			y = 1
 		}
-		s.Add(&bandit.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []bandit.Pick{{Arm: "l@abc", Injected: injected, Eps: 0.3, C: 0.5}}}, y)
+		s.Add(&trial.Assignment{Decided: true, Category: agent + "|gpt-5|m", Picks: []trial.Pick{{Arm: "l@abc", Injected: injected, Eps: 0.3, C: 0.5}}}, y)
 	}
 	return s
 }
@@ -69,8 +69,8 @@ func TestSurvey(t *testing.T) {
 // With little data nothing is shown, and what the coins did not decide is not counted.
 func TestSurveyNeedsData(t *testing.T) {
 	s := surveyed(40, 2)
-	s.Add(&bandit.Assignment{Excluded: true, Decided: true}, 1)
-	s.Add(&bandit.Assignment{Decided: true}, math.NaN())
+	s.Add(&trial.Assignment{Excluded: true, Decided: true}, 1)
+	s.Add(&trial.Assignment{Decided: true}, math.NaN())
 	cells, looks := s.Cells(report.OfAgent)
 	if looks != 0 || len(cells) != 2 || cells[0].Enough || s.Sessions != 40 {
 		t.Errorf("%d looks, %+v, %d sessions", looks, cells, s.Sessions)
@@ -85,9 +85,9 @@ func TestSurveyIsCorrected(t *testing.T) {
 		r := rand.New(rand.NewPCG(uint64(seed), 7))
 		s := report.NewSurvey(time.Unix(1e9, 0))
 		for range 20 * 120 {
-			arm := bandit.Arm(string(rune('a'+r.IntN(20))) + "@1")
+			arm := trial.Arm(string(rune('a'+r.IntN(20))) + "@1")
 			y := float64(r.IntN(2))
-			s.Add(&bandit.Assignment{Decided: true, Category: "x|y|m", Picks: []bandit.Pick{{Arm: arm, Injected: r.IntN(2) == 0, Eps: 0.5, C: 0.5}}}, y)
+			s.Add(&trial.Assignment{Decided: true, Category: "x|y|m", Picks: []trial.Pick{{Arm: arm, Injected: r.IntN(2) == 0, Eps: 0.5, C: 0.5}}}, y)
 		}
 		cells, _ := s.Cells(report.OfModel)
 		for _, c := range cells {

@@ -16,7 +16,7 @@ var update = flag.Bool("update", false, "write the golden files anew") //nolint:
 
 // fleet is a tenant with a row of every kind.
 func fleet() Input {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
 	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
 	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v2", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5, day: today() - 9})

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // Looks says how many planned looks stand behind the word "proven in trial". Each of them is a test
@@ -35,12 +36,12 @@ type Look struct {
 	Hi        *float64  `json:"hi"`
 	P         *float64  `json:"p"` // two-sided; null until the look is taken
 	Verdict   Verdict   `json:"verdict,omitempty"`
-	arm       bandit.Arm
+	arm       trial.Arm
 }
 
 // looks are all planned trials, those of the listed lessons that nobody told of yet among them,
 // with their verdicts.
-func (b *builder) looks(rows []Lesson) (map[bandit.Arm][]Look, Looks) {
+func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 	var all []Look
 	known := map[[2]string]bool{}
 	for _, l := range b.in.Counters.Looks() {
@@ -62,7 +63,7 @@ func (b *builder) looks(rows []Lesson) (map[bandit.Arm][]Look, Looks) {
 	}
 	slices.Sort(ps)
 	sum.Taken, sum.Bar = len(ps), math.Max(0, bandit.Discoveries(ps, sum.Planned, bandit.DiscoveryRate))
-	out := map[bandit.Arm][]Look{}
+	out := map[trial.Arm][]Look{}
 	for i := range all {
 		l := &all[i]
 		l.Verdict = l.judge(sum.Bar)

@@ -9,13 +9,14 @@ import (
 
 	"precept/bandit"
 	"precept/report"
+	"precept/trial"
 )
 
 // lookAt counts sessions of a planned trial: of each arm n, of which so many succeed.
-func lookAt(c *bandit.Counters, arm bandit.Arm, trial string, n, with, without int) {
+func lookAt(c *bandit.Chooser, arm trial.Arm, name string, n, with, without int) {
 	for i := range 2 * n {
-		a := bandit.Assignment{At: int64(i), Decided: true, Picks: []bandit.Pick{{
-			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial,
+		a := trial.Assignment{At: int64(i), Decided: true, Picks: []trial.Pick{{
+			Slug: arm.Slug(), Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: name,
 		}}}
 		wins := without
 		if i%2 == 0 {
@@ -25,14 +26,14 @@ func lookAt(c *bandit.Counters, arm bandit.Arm, trial string, n, with, without i
 		if i/2 < wins {
 			y = 1
 		}
-		name := fmt.Sprintf("%08x", i)
-		c.Add(append(append(a.Closing(), a.Contribution(y, 1)...), a.Looked(name, y)...))
+		session := fmt.Sprintf("%08x", i)
+		c.Add(append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(session, y)...))
 	}
 }
 
 func TestPlannedLooks(t *testing.T) {
-	name := func(picks int64) string { return bandit.TrialName(time.Unix(1_700_000_000, 0), picks) }
-	c := bandit.NewCounters()
+	name := func(picks int64) string { return trial.Name(time.Unix(1_700_000_000, 0), picks) }
+	c := bandit.New()
 	var listed []report.Lesson
 	for _, x := range []struct {
 		slug               string
@@ -49,7 +50,7 @@ func TestPlannedLooks(t *testing.T) {
 		{"young", 20, 20, 0, 400, "running", report.Unproven, "", false},
 		{"begun", 0, 0, 0, 400, "running", report.Unproven, "", false},
 	} {
-		arm := bandit.Arm(x.slug + "@0123456789ab")
+		arm := trial.Arm(x.slug + "@0123456789ab")
 		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
 		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
 		r := report.Build(report.Input{Now: time.Unix(1_700_100_000, 0), Counters: c, Lessons: listed, Config: bandit.Config{Epsilon: 0.2}})
@@ -93,10 +94,10 @@ func TestPlannedLooks(t *testing.T) {
 // does not.
 func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 	for looks, want := range map[int]report.Verdict{1: report.TrialHelps, 40: report.Unproven} {
-		c := bandit.NewCounters()
-		lookAt(c, "found@1", bandit.TrialName(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
+		c := bandit.New()
+		lookAt(c, "found@1", trial.Name(time.Unix(9, 0), 400), 200, 122, 100) // p 0.027
 		for i := range looks - 1 {
-			lookAt(c, bandit.Arm(fmt.Sprintf("other%d@1", i)), bandit.TrialName(time.Unix(9, 0), 60), 30, 15, 15)
+			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60), 30, 15, 15)
 		}
 		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c})
 		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
@@ -106,7 +107,7 @@ func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 }
 
 func TestForecast(t *testing.T) {
-	c := bandit.NewCounters()
+	c := bandit.New()
 	lookAt(c, "a@1", "", 200, 120, 100)
 	in := report.Input{
 		Now: time.Unix(1000, 0), Counters: c, Config: bandit.Config{Epsilon: 0.2},
@@ -133,8 +134,8 @@ func TestForecast(t *testing.T) {
 
 // An explanation is about ten lines, from which the row can be worked out by hand.
 func TestExplain(t *testing.T) {
-	c := bandit.NewCounters()
-	lookAt(c, "a@1", bandit.TrialName(time.Unix(9, 0), 400), 200, 130, 100)
+	c := bandit.New()
+	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
 	r := report.Build(report.Input{Now: time.Unix(1000, 0), Counters: c, Explain: "a", Config: bandit.Config{Epsilon: 0.2}})
 	row := r.Lessons[0]
 	e := row.Explain

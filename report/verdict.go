@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // likely is how many posterior standard deviations from 0 the chooser's model must be for a
@@ -27,7 +28,7 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 		return LikelyHelps
 	case z < -likely:
 		return LikelyHarms
-	case p.Probe && r.Slug != bandit.LoopArm.Slug(): // the warning is never benched: only its coin decides
+	case p.Probe && r.Slug != trial.LoopArm.Slug(): // the warning is never benched: only its coin decides
 		return Benched
 	}
 	return Unproven
@@ -225,7 +226,7 @@ const (
 // traffic alone is no reason.
 func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 	switch {
-	case past(l.State) || l.Arm == bandit.LoopArm || r.Verdict == Invalid:
+	case past(l.State) || l.Arm == trial.LoopArm || r.Verdict == Invalid:
 		return ""
 	case l.Expired:
 		return "expired"

@@ -4,8 +4,8 @@ import (
 	"errors"
 	"time"
 
-	"precept/bandit"
 	"precept/sample"
+	"precept/trial"
 )
 
 // The shapes in which sessions are kept. Both stores read and write exactly these; store/storetest
@@ -91,7 +91,7 @@ type Settlement struct {
 	ID     ID
 	From   int64
 	To     Applied
-	Deltas []bandit.Delta
+	Deltas []trial.Delta
 	Heard  int64
 }
 

@@ -6,7 +6,7 @@ import (
 	"sync"
 	"time"
 
-	"precept/bandit"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -48,9 +48,9 @@ type Record struct {
 	ToolsHash  uint64   `json:"th,omitempty"`
 	ToolNames  []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
 
-	Assignment bandit.Assignment    `json:"asg"`
+	Assignment trial.Assignment     `json:"asg"`
 	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order
-	Used       bandit.Usage         `json:"used,omitzero"`     // what the upstream told of the main turns
+	Used       trial.Usage          `json:"used,omitzero"`     // what the upstream told of the main turns
 	Blocks     []Block              `json:"blocks,omitempty"`
 	BlockBytes int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
 	Loops      LoopState            `json:"loops,omitzero"`

@@ -10,7 +10,7 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/bandit"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -31,7 +31,7 @@ func TestRecordRoundTrip(t *testing.T) {
 	r.Begin(parse(t, wire.Chat, "messages", []obj{user("go")}, tools("a", "b")), noon)
 	r.Blocks = []Block{{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1<<64 - 1, Index: 3}, Text: "x\n\n", Slugs: []string{"s"}, Turn: 1}}
 	r.Matched = []string{"s"}
-	r.Assignment = bandit.Assignment{Decided: true, Category: "c", Picks: []bandit.Pick{{Slug: "s", Injected: true}}}
+	r.Assignment = trial.Assignment{Decided: true, Category: "c", Picks: []trial.Pick{{Slug: "s", Injected: true}}}
 	r.Loops.Warned = map[string]bool{"call_1": true}
 	r.Done(&wire.Reply{Complete: true, Calls: []wire.Call{{ID: "call_1", Name: "bash", Args: "{}"}}})
 	row, err := r.Row(func(s string) (string, bool) { return s, true })

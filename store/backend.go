@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // The backend, in the groups in which it is used.
@@ -33,12 +33,12 @@ type (
 		Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
 		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
-		Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
+		Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 		Tenants(ctx context.Context) ([]string, error)
 	}
 	modelKeeper interface {
-		Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error
-		Maxima(ctx context.Context, tenant string) ([]bandit.Delta, error)
+		Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
+		Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
 		Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 		PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"precept/bandit"
+	"precept/trial"
 )
 
 // adopt puts the published priors in force.
@@ -22,7 +23,7 @@ func (s *Store) adopt(ctx context.Context, name string, t *tenant) error {
 }
 
 // learned folds what was just settled into the beliefs, and publishes maxima and priors.
-func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta) {
+func (s *Store) learned(ctx context.Context, name string, deltas []trial.Delta) {
 	c := s.Beliefs(name)
 	c.Add(deltas)
 	if up := c.Maxima(s.opts.Now()); len(up) > 0 {
@@ -30,7 +31,7 @@ func (s *Store) learned(ctx context.Context, name string, deltas []bandit.Delta)
 			s.opts.Failed("raise", err)
 		}
 	}
-	s.tenant(name).rewards += bandit.Told(deltas)
+	s.tenant(name).rewards += trial.Told(deltas)
 	s.refit(ctx, name)
 }
 

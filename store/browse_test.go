@@ -9,9 +9,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -150,7 +150,7 @@ func (r *rig) story(name string) *conversation {
 		{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: 1}, Text: "Lessons from past experience:\n", Turn: 1, Slugs: []string{"shown"}},
 		{Anchor: wire.Anchor{CallID: "c1"}, Text: "[LOOP DETECTED] bash token=" + "sk-" + strings.Repeat("a1B2", 12), Turn: 2, Loop: true},
 	}
-	ses.Assignment.Picks = []bandit.Pick{{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1}, {Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1}}
+	ses.Assignment.Picks = []trial.Pick{{Slug: "shown", Arm: "b", Injected: true, Propensity: 0.7, Turn: 1}, {Slug: "kept-back", Arm: "a", Propensity: 0.7, Turn: 1}}
 	ses.Matched = []string{"kept-back", "shown"}
 	ses.Dirty = true
 	ses.Unlock()

@@ -12,6 +12,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 const closeBatch = 400 // sessions settled in one transaction
@@ -187,7 +188,7 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 			s.opts.Failed("close", err)
 			return nil
 		}
-		rec.Assignment = bandit.Assignment{Excluded: true} // what was drawn for it is its unit's
+		rec.Assignment = trial.Assignment{Excluded: true} // what was drawn for it is its unit's
 	}
 	entries, heard, err := s.be.Heard(ctx, row.Tenant, row.ID)
 	if err != nil {
@@ -209,7 +210,7 @@ func (s *Store) prepare(ctx context.Context, row *session.Row) *settling {
 	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
 	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
-		st.Deltas = append(st.Deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
+		st.Deltas = append(st.Deltas, bandit.Contribution(&rec.Assignment, out.Reward, out.Tier)...)
 		st.Deltas = append(st.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
 	}
 	return st
@@ -270,9 +271,9 @@ func (s *Store) inTimeOf(ctx context.Context, tenant string, id session.ID, entr
 }
 
 // atClosing freezes what was told of a session by its closing.
-func atClosing(a *bandit.Assignment, out feedback.Outcome) {
+func atClosing(a *trial.Assignment, out feedback.Outcome) {
 	if a.First = nil; out.OK {
-		a.First = &bandit.AtClosing{Y: out.Reward, Tier: out.Tier}
+		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
 	}
 }
 
@@ -309,7 +310,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.touch(tenant, id)
 		return nil
 	}
-	var a bandit.Assignment
+	var a trial.Assignment
 	def, err := defined(old.Frozen, &a)
 	if err != nil {
 		s.opts.Failed("decode", err)
@@ -329,17 +330,17 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		return st // no counter moves, but the samples get the new rating
 	}
 	if old.Told {
-		st.Deltas = bandit.Negate(a.Contribution(old.Reward, old.Tier))
+		st.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
 	}
 	if out.OK {
-		st.Deltas = append(st.Deltas, a.Contribution(out.Reward, out.Tier)...)
+		st.Deltas = append(st.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
 	}
 	return st
 }
 
 // defined reads what a session was closed with, and the definition of reward under which it closed:
 // a correction stays under it, whatever a reward is today.
-func defined(frozen []byte, a *bandit.Assignment) (feedback.Definition, error) {
+func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
 	if err := json.Unmarshal(frozen, a); err != nil {
 		return feedback.Definition{}, err
 	}
@@ -392,7 +393,7 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 	if err != nil {
 		return err
 	}
-	byTenant := map[string][]bandit.Delta{}
+	byTenant := map[string][]trial.Delta{}
 	for i, st := range work {
 		s.unforesee(touch{st.Tenant, st.ID})
 		if !done[i] { // another replica, or an earlier step of ours, was first: look again
@@ -408,7 +409,7 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 }
 
 // settled takes note of a step that the backend took. The caller holds shared.mu.
-func (s *Store) settled(st *settling, byTenant map[string][]bandit.Delta) {
+func (s *Store) settled(st *settling, byTenant map[string][]trial.Delta) {
 	if st.reward == s.reward {
 		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
 	}

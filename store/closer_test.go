@@ -10,10 +10,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
@@ -214,7 +214,7 @@ func TestExcludedContributesNothing(t *testing.T) {
 func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.played("s", bandit.Assignment{Day: 1})
+	id := r.played("s", trial.Assignment{Day: 1})
 	ses, _ := r.Acquire(r.ctx(), us, id)
 	ses.Lock()
 	ses.Assignment = picked(false)
@@ -229,7 +229,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	r.tell(us, id, score("a", 1, 1))
 	r.record()
 	same(t, "counted as withheld", r.counter("look-twice@0123456789ab", "m0"), 1)
-	var frozen bandit.Assignment
+	var frozen trial.Assignment
 	if err := json.Unmarshal(r.applied(id).Frozen, &frozen); err != nil || frozen.Picks[0].Injected {
 		t.Errorf("frozen: %+v %v", frozen, err)
 	}

@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strings"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/report"
+	"precept/trial"
 )
 
 // Counters belong to a definition of reward: who changes what a reward is begins to count anew, and
@@ -24,7 +24,7 @@ func definition(o *Options) feedback.Definition {
 }
 
 // under gives deltas the scopes of a definition.
-func under(reward string, ds []bandit.Delta) []bandit.Delta {
+func under(reward string, ds []trial.Delta) []trial.Delta {
 	if reward == defaultReward || len(ds) == 0 {
 		return ds
 	}
@@ -37,8 +37,8 @@ func under(reward string, ds []bandit.Delta) []bandit.Delta {
 
 // apart keeps the deltas of one definition, with the scopes that they have in memory, and counts
 // the sessions that closed under each of the others.
-func apart(reward string, ds []bandit.Delta) (own []bandit.Delta, closed map[string]int64) {
-	others := map[string][]bandit.Delta{}
+func apart(reward string, ds []trial.Delta) (own []trial.Delta, closed map[string]int64) {
+	others := map[string][]trial.Delta{}
 	for _, d := range ds {
 		of := defaultReward
 		if rest, marked := strings.CutPrefix(d.Scope, rewardMark); marked {
@@ -52,7 +52,7 @@ func apart(reward string, ds []bandit.Delta) (own []bandit.Delta, closed map[str
 		}
 	}
 	for of, list := range others {
-		if n := bandit.Closed(list); n > 0 {
+		if n := trial.Closed(list); n > 0 {
 			if closed == nil {
 				closed = map[string]int64{}
 			}

@@ -61,7 +61,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 			tests := open(feedback.TierVerifier)
 			same(t, "told by tests", heard(tests), 0)
 			elsewhere(tests, report.Counted{RewardDefinition: "user@1h0m0s", Sessions: 1})
-			same(t, "belief", tests.Beliefs(us).Posterior(looked), bandit.NewCounters().Posterior(looked))
+			same(t, "belief", tests.Beliefs(us).Posterior(looked), bandit.New().Posterior(looked))
 			b := tests.played("b", picked(true))
 			tests.tell(us, b, verified)
 			tests.tell(us, b, score("f", 1, 0))

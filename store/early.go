@@ -18,7 +18,7 @@ const earlyLimit = 50_000
 const earlyGrace = 5 * time.Second
 
 // early is what open sessions have told so far, for the chooser and for nobody else
-// (bandit.Counters.Foresee). It belongs to the recorder's goroutine; the counters behind it are
+// (bandit.Chooser.Foresee). It belongs to the recorder's goroutine; the counters behind it are
 // guarded by shared.mu.
 type early struct {
 	sessions map[touch]foreseen

@@ -13,11 +13,11 @@ import (
 
 	"go.uber.org/goleak"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
@@ -281,7 +281,7 @@ func (r *rig) age() {
 func (r *rig) ctx() context.Context { return r.t.Context() }
 
 // begin makes a session with an assignment, as a first request does.
-func (r *rig) begin(tenant, name string, a bandit.Assignment) session.ID {
+func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
 	id := session.KeyOf(tenant, session.SpaceName, name)
 	ses := r.Add(&session.Record{
 		ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader,
@@ -292,7 +292,7 @@ func (r *rig) begin(tenant, name string, a bandit.Assignment) session.ID {
 }
 
 // played is begin with one turn that is kept and written.
-func (r *rig) played(name string, a bandit.Assignment) session.ID {
+func (r *rig) played(name string, a trial.Assignment) session.ID {
 	r.t.Helper()
 	id := r.begin(us, name, a)
 	if !r.Offer(Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 100}) {
@@ -333,7 +333,7 @@ func (r *rig) sums(tenant string) string {
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	text, err := json.Marshal(slices.DeleteFunc(list, func(d bandit.Delta) bool { return strings.Contains(d.Field, "heard") }))
+	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool { return strings.Contains(d.Field, "heard") }))
 	if err != nil {
 		r.t.Fatal(err)
 	}
@@ -351,7 +351,7 @@ func (r *rig) counter(scope, field string) float64 {
 	list, _ = apart(r.Store.reward, list)
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
-			sum += float64(d.Value) / bandit.Unit
+			sum += float64(d.Value) / trial.Unit
 		}
 	}
 	return sum
@@ -376,12 +376,12 @@ func (r *rig) exchanges(id session.ID) int {
 }
 
 // picked is an assignment in which one lesson matched and was picked.
-func picked(injected bool) bandit.Assignment {
+func picked(injected bool) trial.Assignment {
 	const arm = "look-twice@0123456789ab"
-	return bandit.Assignment{
+	return trial.Assignment{
 		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
-		Matched: []bandit.Match{{Arm: arm, Del: .01}},
-		Picks: []bandit.Pick{{
+		Matched: []trial.Match{{Arm: arm, Del: .01}},
+		Picks: []trial.Pick{{
 			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76,
 		}},
 	}

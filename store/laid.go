@@ -3,11 +3,11 @@ package store
 import (
 	"slices"
 
-	"precept/bandit"
 	"precept/detect"
 	"precept/redact"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 	"precept/wire"
 )
 
@@ -55,11 +55,11 @@ func laid(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *
 			continue
 		}
 		at := words
-		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult }); at < 0 || l.Slug == bandit.LoopArm.Slug() && i >= 0 {
+		if i := slices.IndexFunc(list, func(e Entry) bool { return e.Kind == sample.SaidResult }); at < 0 || l.Slug == trial.LoopArm.Slug() && i >= 0 {
 			at = i
 		}
 		before[at] = append(before[at], Entry{
-			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == bandit.LoopArm.Slug(), Chance: l.Propensity, Why: l.State,
+			Kind: KindWithheld, Slugs: []string{l.Slug}, Loop: l.Slug == trial.LoopArm.Slug(), Chance: l.Propensity, Why: l.State,
 		})
 	}
 	out := before[-1]
@@ -88,7 +88,7 @@ func blockEntry(b *session.Block, r *redact.Redactor) Entry {
 	if b.Loop {
 		r.Fresh()
 		e.Text = r.Text(b.Text)
-		e.Slugs = []string{bandit.LoopArm.Slug()}
+		e.Slugs = []string{trial.LoopArm.Slug()}
 	}
 	return e
 }

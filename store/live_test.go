@@ -7,8 +7,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 )
 
 // sweepAll lets every idle session go.
@@ -170,7 +170,7 @@ func TestSweepForgetsWhatWasNothing(t *testing.T) {
 func TestSweepKeepsCounts(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", bandit.Assignment{})
+	id := r.begin(us, "s", trial.Assignment{})
 	r.record()
 	r.Release(r.Resident(id), Counted)
 	r.clk.add(idleAfter + time.Second)

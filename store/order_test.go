@@ -10,6 +10,7 @@ import (
 	"precept/bandit"
 	"precept/feedback"
 	"precept/session"
+	"precept/trial"
 )
 
 // say is one line of a feedback log: what is said, and of which session.
@@ -31,19 +32,19 @@ func drawSay(sessions int) *rapid.Generator[say] {
 
 // drawAssignment draws what a session may look like when it closes, deciding with a chooser that
 // knows nothing.
-func drawAssignment() *rapid.Generator[bandit.Assignment] {
-	return rapid.Custom(func(rt *rapid.T) bandit.Assignment {
-		a := bandit.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
+func drawAssignment() *rapid.Generator[trial.Assignment] {
+	return rapid.Custom(func(rt *rapid.T) trial.Assignment {
+		a := trial.Assignment{Category: rapid.SampledFrom([]string{"coder", "tester"}).Draw(rt, "category"), Day: int32(rapid.IntRange(22740, 22742).Draw(rt, "day"))}
 		a.Excluded = rapid.IntRange(0, 5).Draw(rt, "excluded") == 0
 		cfg := bandit.Config{K: 2, Epsilon: .3, Control: .2, Objective: bandit.Random, Salt: "pepper"}
 		for turn := range rapid.IntRange(0, 2).Draw(rt, "turns") {
 			var cands []bandit.Candidate
 			for _, slug := range []string{"one", "two", "three"} {
 				if rapid.Bool().Draw(rt, slug) {
-					cands = append(cands, bandit.Candidate{Slug: slug, Arm: bandit.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
+					cands = append(cands, bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
 				}
 			}
-			bandit.Decide(cfg, bandit.NewCounters(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), cands, turn)
+			bandit.Decide(cfg, bandit.New(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), cands, turn)
 		}
 		return a
 	})
@@ -87,7 +88,7 @@ func TestAnyOrderOfFeedback(t *testing.T) {
 }
 
 // play makes the sessions, tells the log, and closes them after so many lines of it.
-func play(r *rig, tenant string, sessions []bandit.Assignment, log []say, closing int) {
+func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing int) {
 	ids := make([]session.ID, len(sessions))
 	for i := range sessions {
 		a := sessions[i]

@@ -9,8 +9,8 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 )
 
 // A backend that hangs holds nothing up: what ends meanwhile is in the spool at once.
@@ -335,7 +335,7 @@ func TestNoPlaceForASpool(t *testing.T) {
 	r.over(x, b)
 	r.be.failNext("write", 3, errDown)
 	for i := range 4 {
-		r.begin(us, "s", bandit.Assignment{})
+		r.begin(us, "s", trial.Assignment{})
 		r.offer("s", i+2)
 		r.record()
 		r.clk.add(time.Second)
@@ -399,7 +399,7 @@ func TestABrokenSpoolIsBounded(t *testing.T) {
 	mend := breakSpool(r.spool)
 	for i := range 300 {
 		x, b := r.under("s", i+2)
-		r.begin(us, "s", bandit.Assignment{})
+		r.begin(us, "s", trial.Assignment{})
 		r.clk.add(time.Second)
 		r.record()
 		r.Offer(Turn{Exchange: x, Begun: b, Size: 100})

@@ -8,10 +8,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 // offer hands over turns of one session, without recording them.
@@ -73,7 +73,7 @@ func TestFailedWritesAreRetried(t *testing.T) {
 func TestChangesDuringAWrite(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	id := r.begin(us, "s", bandit.Assignment{})
+	id := r.begin(us, "s", trial.Assignment{})
 	r.be.hook = func(op string) {
 		if op != "write" {
 			return
@@ -124,7 +124,7 @@ func TestCountsMayWait(t *testing.T) {
 		return rec.Turns
 	}
 	r := newRig(t, nil)
-	id := r.begin(us, "s", bandit.Assignment{})
+	id := r.begin(us, "s", trial.Assignment{})
 	r.record()
 	change(r, id, Counted)
 	r.record()

@@ -11,6 +11,7 @@ import (
 	"precept/lesson"
 	"precept/report"
 	"precept/session"
+	"precept/trial"
 )
 
 // ReportQuery says which report is asked for.
@@ -64,7 +65,7 @@ func (s *Store) elsewhere(tenant string) map[string]int64 {
 }
 
 // withOpen adds what open sessions would contribute today to a copy of the counters.
-func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Counters) (*bandit.Counters, error) {
+func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) (*bandit.Chooser, error) {
 	c = c.Clone()
 	var after session.Row
 	for seen := 0; seen < openLimit; {
@@ -87,7 +88,7 @@ func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Counters)
 }
 
 // wouldAdd is what closing the session now would add to the counters.
-func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
+func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
@@ -103,13 +104,13 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []bandit.Delta {
 	atClosing(&rec.Assignment, out)
 	deltas := append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {
-		deltas = append(deltas, rec.Assignment.Contribution(out.Reward, out.Tier)...)
+		deltas = append(deltas, bandit.Contribution(&rec.Assignment, out.Reward, out.Tier)...)
 	}
 	return deltas
 }
 
 // listed are the lessons of a book as the report knows them.
-func listed(q *ReportQuery, c *bandit.Counters, now time.Time) []report.Lesson {
+func listed(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	book := q.Book
 	if book == nil {
 		return nil
@@ -129,7 +130,7 @@ func listed(q *ReportQuery, c *bandit.Counters, now time.Time) []report.Lesson {
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
 		}
 		if l.State == lesson.Trial {
-			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until, bandit.TrialName(l.Plan.Started, l.Plan.Picks)
+			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {

@@ -175,7 +175,7 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 	if err != nil {
 		return nil, err
 	}
-	t := &tenant{counters: bandit.NewCounters()}
+	t := &tenant{counters: bandit.New()}
 	t.counters.Today(s.opts.Now())
 	deltas, t.elsewhere = apart(s.reward, deltas)
 	t.counters.Add(deltas)

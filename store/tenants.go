@@ -18,7 +18,7 @@ const (
 
 // tenant is what the chooser and the report read of one tenant.
 type tenant struct {
-	counters  *bandit.Counters
+	counters  *bandit.Chooser
 	elsewhere map[string]int64 // sessions counted under other definitions of reward
 	rewards   int
 	version   int64
@@ -28,7 +28,7 @@ type tenant struct {
 
 // Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant
 // that is not in memory yet starts from the priors, and is loaded by the recorder.
-func (s *Store) Beliefs(name string) *bandit.Counters {
+func (s *Store) Beliefs(name string) *bandit.Chooser {
 	s.tenantsMu.RLock()
 	t := s.tenants[name]
 	s.tenantsMu.RUnlock()
@@ -44,7 +44,7 @@ func (s *Store) addTenant(name string) *tenant {
 	defer s.tenantsMu.Unlock()
 	t := s.tenants[name]
 	if t == nil {
-		t = &tenant{counters: bandit.NewCounters()}
+		t = &tenant{counters: bandit.New()}
 		t.counters.Today(s.opts.Now())
 		s.tenants[name] = t
 		if len(s.unread) < tenantsMost { // others are read when they are asked for again

@@ -6,11 +6,11 @@ import (
 	"time"
 	"unicode/utf8"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/redact"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // What one answer shows of a session: TurnsShown exchanges, of each text so much, and of all of
@@ -174,7 +174,7 @@ func (s *Store) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
 	return out
 }
 
-func picks(a *bandit.Assignment) []PickItem {
+func picks(a *trial.Assignment) []PickItem {
 	out := make([]PickItem, 0, len(a.Picks))
 	for i := range a.Picks {
 		p := &a.Picks[i]

@@ -5,10 +5,10 @@ import (
 	"errors"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // ErrVolatile is what Volatile answers to whatever should have been kept.
@@ -81,16 +81,16 @@ func (Volatile) Settle(_ context.Context, s []session.Settlement) ([]bool, error
 }
 
 // Counters knows none.
-func (Volatile) Counters(context.Context, string) ([]bandit.Delta, error) { return nil, nil }
+func (Volatile) Counters(context.Context, string) ([]trial.Delta, error) { return nil, nil }
 
 // Tenants knows none.
 func (Volatile) Tenants(context.Context) ([]string, error) { return nil, nil }
 
 // Raise keeps nothing.
-func (Volatile) Raise(context.Context, string, []bandit.Delta) error { return ErrVolatile }
+func (Volatile) Raise(context.Context, string, []trial.Delta) error { return ErrVolatile }
 
 // Maxima knows none.
-func (Volatile) Maxima(context.Context, string) ([]bandit.Delta, error) { return nil, nil }
+func (Volatile) Maxima(context.Context, string) ([]trial.Delta, error) { return nil, nil }
 
 // Priors knows none.
 func (Volatile) Priors(context.Context, string) (int64, []byte, error) { return 0, nil, nil }

@@ -17,7 +17,7 @@ const (
 	loopEnd     = "[END LOOP DETECTED]"
 )
 
-func (r *row) outcome(direct, through *trial) {
+func (r *row) outcome(direct, through *boxed) {
 	r.set("exit", "", faultless(
 		unless(slices.Equal(direct.codes, through.codes), "%v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
@@ -42,14 +42,14 @@ func counts(calls [][]asked) (n []int) {
 }
 
 // listSent is the conversation as the agent sent it.
-func (tr *trial) listSent(a *asked) []any {
+func (tr *boxed) listSent(a *asked) []any {
 	var sent asked
 	_ = json.Unmarshal(tr.tap.of(a).body, &sent.body)
 	return sent.list()
 }
 
 // lists holds neighbouring requests against each other.
-func (r *row) lists(tr *trial) {
+func (r *row) lists(tr *boxed) {
 	if tr.agent.delta {
 		r.none("prefix")
 		return
@@ -70,7 +70,7 @@ func (r *row) lists(tr *trial) {
 }
 
 // blocks counts what was inserted, and takes it out again.
-func (r *row) blocks(tr *trial) {
+func (r *row) blocks(tr *boxed) {
 	mains := tr.mains()
 	var lesson, loop, altered []string
 	warning, lessons, loops := "", 0, 0
@@ -121,7 +121,7 @@ func withoutBlocks(got, sent string) bool {
 	}
 }
 
-func (r *row) sideRequests(tr *trial) {
+func (r *row) sideRequests(tr *boxed) {
 	n := 0
 	var faults []string
 	for _, a := range tr.all() {
@@ -138,7 +138,7 @@ func (r *row) sideRequests(tr *trial) {
 	r.set("side", fmt.Sprintf("ok %d", n), faultless(faults...)...)
 }
 
-func (r *row) sessions(tr *trial) {
+func (r *row) sessions(tr *boxed) {
 	var names []string
 	for _, m := range tr.mains() {
 		names = append(names, tr.tap.of(&m).session)
@@ -148,7 +148,7 @@ func (r *row) sessions(tr *trial) {
 }
 
 // newSession looks at a call that began a new conversation in the same home.
-func (r *row) newSession(tr *trial) {
+func (r *row) newSession(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 {
 		return // the row says already that nothing came
@@ -171,7 +171,7 @@ func (r *row) newSession(tr *trial) {
 
 // restart looks at the last call, which resumed the conversation through a precept that was started
 // anew.
-func (r *row) restart(tr *trial) {
+func (r *row) restart(tr *boxed) {
 	calls := tr.calls()
 	if len(calls[0]) == 0 || len(calls[1]) == 0 {
 		r.set("restart", "", fmt.Sprintf("%v main requests", counts(calls)))
@@ -186,7 +186,7 @@ func (r *row) restart(tr *trial) {
 }
 
 // parallel looks at two agents that began with the same words at the same time.
-func (r *row) parallel(trials ...*trial) {
+func (r *row) parallel(trials ...*boxed) {
 	var faults []string
 	sessions := map[string]int{}
 	for i, tr := range trials {
@@ -215,7 +215,7 @@ func (r *row) parallel(trials ...*trial) {
 }
 
 // onError counts the blocks of the lesson that the first tool error fires.
-func (r *row) onError(tr *trial) {
+func (r *row) onError(tr *boxed) {
 	if tr.agent.textual {
 		r.none("error")
 		r.none("loop")
@@ -237,7 +237,7 @@ func (r *row) onError(tr *trial) {
 }
 
 // interrupt looks at a conversation that was left in the middle of a reply and resumed.
-func (r *row) interrupt(tr *trial, left time.Time) {
+func (r *row) interrupt(tr *boxed, left time.Time) {
 	var faults []string
 	select {
 	case gone := <-tr.model.gone:
@@ -266,7 +266,7 @@ func (r *row) interrupt(tr *trial, left time.Time) {
 }
 
 // compaction looks at a conversation whose history the agent replaced by a summary.
-func (r *row) compaction(direct, through *trial) {
+func (r *row) compaction(direct, through *boxed) {
 	if !direct.shortened() {
 		r.none("compact")
 		return
@@ -291,7 +291,7 @@ func (r *row) compaction(direct, through *trial) {
 }
 
 // refused looks at a conversation whose first block the upstream refused.
-func (r *row) refused(tr *trial, counted int) {
+func (r *row) refused(tr *boxed, counted int) {
 	mains := tr.mains()
 	withBlocks := 0
 	for i := range mains {
@@ -309,7 +309,7 @@ func (r *row) refused(tr *trial, counted int) {
 }
 
 // shortened says whether the agent replaced its history at some point.
-func (tr *trial) shortened() bool {
+func (tr *boxed) shortened() bool {
 	mains := tr.mains()
 	for i := 1; i < len(mains); i++ {
 		if before, after := tr.listSent(&mains[i-1]), tr.listSent(&mains[i]); len(after) <= len(before) && !extends(before, after) {
@@ -320,7 +320,7 @@ func (tr *trial) shortened() bool {
 }
 
 // retries looks at what the agent did after each fault.
-func (r *row) retries(direct, through *trial) {
+func (r *row) retries(direct, through *boxed) {
 	same := faultless(
 		unless(slices.Equal(direct.codes, through.codes), "exit %v directly, %v through precept: %s", direct.codes, through.codes, through.outs),
 		unless(len(direct.mains()) == len(through.mains()), "%d main requests directly, %d through precept", len(direct.mains()), len(through.mains())))
@@ -356,7 +356,7 @@ type repetition struct {
 }
 
 // repeat finds the request that met a fault and the main request after it.
-func (tr *trial) repeat(name string) repetition {
+func (tr *boxed) repeat(name string) repetition {
 	mains := tr.mains()
 	at := slices.IndexFunc(mains, func(a asked) bool { return a.fault != nil && a.fault.name == name })
 	if at < 0 {

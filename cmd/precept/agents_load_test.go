@@ -37,7 +37,7 @@ func (a *agent) load(t *testing.T) {
 	t.Helper()
 	m := newModel(t, agentScript())
 	m.gather(crowd)
-	tr := newTrial(t, a, m)
+	tr := newBoxed(t, a, m)
 	p := start(t, t.TempDir(), append(always(m, lessonDir(t)), "--reward-close-after", "5s")...)
 	tr.tap.lead(t, p.Data)
 	argv := a.ask(tr.box, loopTask, false)
@@ -72,7 +72,7 @@ type inserted struct{ blocks, loops int }
 
 // crowd sorts what reached the model into conversations, by what the model itself said first in
 // them, and returns the sessions.
-func (tr *trial) crowd(t *testing.T) (names []string, seen inserted) {
+func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 	t.Helper()
 	lessons, loops, owner, first := map[string]bool{}, map[string]bool{}, map[string]string{}, map[string]int{}
 	for _, r := range tr.mains() {

@@ -62,9 +62,9 @@ func TestAgents(t *testing.T) {
 // measure runs an agent as often as its row needs.
 func (r *row) measure(t *testing.T, a *agent) {
 	t.Helper()
-	direct := newTrial(t, a, newModel(t, agentScript()))
+	direct := newBoxed(t, a, newModel(t, agentScript()))
 	direct.turns()
-	through := newTrial(t, a, newModel(t, agentScript()))
+	through := newBoxed(t, a, newModel(t, agentScript()))
 	good := through.proxied(t)
 	through.turns()
 	r.outcome(direct, through)
@@ -76,9 +76,9 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.newSession(through)
 	r.counted("counts", good.counters(t), 2, map[bool]int{false: 2}[a.textual])
 
-	failing := newTrial(t, a, newModel(t, faultScript(), agentFaults()...))
+	failing := newBoxed(t, a, newModel(t, faultScript(), agentFaults()...))
 	failing.ask(loopTask, false)
-	faulty := newTrial(t, a, newModel(t, faultScript(), agentFaults()...))
+	faulty := newBoxed(t, a, newModel(t, faultScript(), agentFaults()...))
 	p := faulty.proxied(t)
 	faulty.ask(loopTask, false)
 	r.retries(failing, faulty)
@@ -109,7 +109,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 // measureRefused puts an upstream behind precept that takes nothing from it.
 func (r *row) measureRefused(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newTrial(t, a, newModel(t, faultScript(), fault{name: "strict", status: 400, strict: true}))
+	tr := newBoxed(t, a, newModel(t, faultScript(), fault{name: "strict", status: 400, strict: true}))
 	p := tr.proxied(t)
 	tr.ask(loopTask, false)
 	r.refused(tr, p.counters(t)["precept_injection_rejected_total"])
@@ -118,9 +118,9 @@ func (r *row) measureRefused(t *testing.T, a *agent) {
 // measureParallel starts two agents at once; a second lesson fires on the error that both will see.
 func (r *row) measureParallel(t *testing.T, a *agent) {
 	t.Helper()
-	one := newTrial(t, a, newModel(t, agentScript()))
+	one := newBoxed(t, a, newModel(t, agentScript()))
 	p := one.proxied(t, errorText)
-	two := newTrial(t, a, one.model)
+	two := newBoxed(t, a, one.model)
 	two.tap.lead(t, p.Data)
 	var both sync.WaitGroup
 	both.Go(func() { one.ask(loopTask, false) })
@@ -134,7 +134,7 @@ func (r *row) measureParallel(t *testing.T, a *agent) {
 // afterwards.
 func (r *row) measureInterrupt(t *testing.T, a *agent) {
 	t.Helper()
-	tr := newTrial(t, a, newModel(t, agentScript(), fault{name: "hang", at: 2, times: 1, hang: true}))
+	tr := newBoxed(t, a, newModel(t, agentScript(), fault{name: "hang", at: 2, times: 1, hang: true}))
 	tr.proxied(t)
 	tr.interrupt = tr.model.hung
 	tr.ask(loopTask, false)
@@ -154,16 +154,16 @@ func (r *row) measureCompaction(t *testing.T, a *agent) {
 	} else {
 		script[1].Tokens, script[3].Tokens = 395_000, 395_000 // within the task for some agents, at its end for others
 	}
-	direct := newTrial(t, a, newModel(t, script, faults...))
+	direct := newBoxed(t, a, newModel(t, script, faults...))
 	direct.shorten()
-	through := newTrial(t, a, newModel(t, script, faults...))
+	through := newBoxed(t, a, newModel(t, script, faults...))
 	through.proxied(t)
 	through.shorten()
 	r.compaction(direct, through)
 }
 
-// trial is one agent in its box, with the model it talks to and, in between, precept or nothing.
-type trial struct {
+// boxed is one agent in its box, with the model it talks to and, in between, precept or nothing.
+type boxed struct {
 	t     *testing.T
 	agent *agent
 	box   *box
@@ -176,10 +176,10 @@ type trial struct {
 	ends      []int // how many requests had reached the model at the end of each call
 }
 
-// newTrial is one without precept, until proxied is called.
-func newTrial(t *testing.T, a *agent, m *model) *trial {
+// newBoxed is one without precept, until proxied is called.
+func newBoxed(t *testing.T, a *agent, m *model) *boxed {
 	t.Helper()
-	tr := &trial{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
+	tr := &boxed{t: t, agent: a, model: m, tap: newTap(t, m.URL)}
 	tr.box, m.form = newBox(t, tr.tap.URL), a.form
 	a.prepare(tr.box)
 	t.Cleanup(tr.keep)
@@ -188,7 +188,7 @@ func newTrial(t *testing.T, a *agent, m *model) *trial {
 
 // proxied puts a precept of its own between the agent and the model. Its lesson fires on the task;
 // a keyword adds another one.
-func (tr *trial) proxied(t *testing.T, keywords ...string) *running {
+func (tr *boxed) proxied(t *testing.T, keywords ...string) *running {
 	t.Helper()
 	lessons := lessonDir(t)
 	for _, k := range keywords {
@@ -200,7 +200,7 @@ func (tr *trial) proxied(t *testing.T, keywords ...string) *running {
 }
 
 // turns asks, and asks again in the same conversation.
-func (tr *trial) turns() {
+func (tr *boxed) turns() {
 	tr.ask(loopTask, false)
 	if !tr.agent.inProcess && !tr.agent.single {
 		tr.ask(followUp, true)
@@ -208,7 +208,7 @@ func (tr *trial) turns() {
 }
 
 // shorten asks, has the history shortened where that takes a word, and asks again.
-func (tr *trial) shorten() {
+func (tr *boxed) shorten() {
 	if tr.agent.compacts == "" {
 		tr.turns()
 		return
@@ -218,14 +218,14 @@ func (tr *trial) shorten() {
 	tr.ask(followUp, true)
 }
 
-func (tr *trial) ask(words string, again bool) {
+func (tr *boxed) ask(words string, again bool) {
 	code, out := tr.box.call(tr.agent.ask(tr.box, words, again), tr.interrupt)
 	tr.codes, tr.outs, tr.ends = append(tr.codes, code), append(tr.outs, out), append(tr.ends, len(tr.all()))
 }
 
 // all are the requests of this trial's agent that reached the model. What precept sent a second
 // time counts once.
-func (tr *trial) all() []asked {
+func (tr *boxed) all() []asked {
 	seen := map[int]bool{}
 	return slices.DeleteFunc(tr.model.all(), func(a asked) bool {
 		n, ours := tr.tap.number(a.header)
@@ -236,12 +236,12 @@ func (tr *trial) all() []asked {
 }
 
 // mains are those of them that are the conversation.
-func (tr *trial) mains() []asked {
+func (tr *boxed) mains() []asked {
 	return slices.DeleteFunc(tr.all(), func(a asked) bool { return !a.main })
 }
 
 // calls are the main requests of each command.
-func (tr *trial) calls() (out [][]asked) {
+func (tr *boxed) calls() (out [][]asked) {
 	all, from := tr.all(), 0
 	for _, to := range tr.ends {
 		out = append(out, slices.DeleteFunc(slices.Clone(all[from:to]), func(a asked) bool { return !a.main }))
@@ -251,7 +251,7 @@ func (tr *trial) calls() (out [][]asked) {
 }
 
 // keep leaves what was sent and printed in AGENTS_KEEP, for a person to look at.
-func (tr *trial) keep() {
+func (tr *boxed) keep() {
 	dir := os.Getenv("AGENTS_KEEP")
 	if dir == "" {
 		return

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"time"
 
-	"precept/bandit"
 	"precept/configs"
 	"precept/feedback"
 	"precept/sample"
@@ -17,6 +16,7 @@ import (
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 // evidence is a store, read beside whoever writes it.
@@ -37,7 +37,7 @@ type walker interface {
 type bench interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-	Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
+	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
 	losses
 }

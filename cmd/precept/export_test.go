@@ -18,11 +18,11 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 // here is a world for verbs that run in the test itself.
@@ -79,7 +79,7 @@ func fixture(t *testing.T) string {
 		id := exportID(n)
 		record := &session.Record{ID: id, Tenant: s.tenant, Agent: "coder", Name: fmt.Sprint(n), Started: day(n + 1), Seen: day(n + 1), Turns: 1}
 		if s.lesson != "" {
-			record.Assignment = bandit.Assignment{Decided: true, Picks: []bandit.Pick{{Slug: s.lesson, Arm: bandit.Arm(s.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
+			record.Assignment = trial.Assignment{Decided: true, Picks: []trial.Pick{{Slug: s.lesson, Arm: trial.Arm(s.lesson + "@1"), Injected: true, Propensity: 0.8, Eps: 0.2}}}
 		}
 		row, err := record.Row(func(text string) (string, bool) { return text, true })
 		if err != nil {

@@ -17,6 +17,7 @@ import (
 	"precept/report"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 // A trial that the automatic gate began ends by its look, whatever the style of the block: what is
@@ -108,8 +109,8 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
 	steps := make([]session.Settlement, 400)
 	for i := range steps {
-		a := bandit.Assignment{At: g.w.now().Unix(), Decided: true, Picks: []bandit.Pick{{
-			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: bandit.TrialName(l.Plan.Started, l.Plan.Picks),
+		a := trial.Assignment{At: g.w.now().Unix(), Decided: true, Picks: []trial.Pick{{
+			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks),
 		}}}
 		wins, y := without, 0.0
 		if i%2 == 0 {
@@ -120,7 +121,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 		}
 		s := session.Settlement{Tenant: "default", To: session.Applied{Told: true, Reward: y, Tier: 1}}
 		copy(s.ID[:], fmt.Sprintf("%-16d", i)) // the first bytes tell them apart
-		s.Deltas = append(append(a.Closing(), a.Contribution(y, 1)...), a.Looked(s.ID.String(), y)...)
+		s.Deltas = append(append(a.Closing(), bandit.Contribution(&a, y, 1)...), a.Looked(s.ID.String(), y)...)
 		steps[i] = s
 	}
 	if _, err := db.Settle(g.Context(), steps); err != nil {

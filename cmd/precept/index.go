@@ -9,6 +9,7 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
+	"precept/trial"
 )
 
 // indexLimit is how long writing the index may take.
@@ -42,7 +43,7 @@ func (p *parts) counts(slug string) lesson.Counts {
 	return rounded(counters, arm)
 }
 
-func rounded(c *bandit.Counters, arm bandit.Arm) lesson.Counts {
+func rounded(c *bandit.Chooser, arm trial.Arm) lesson.Counts {
 	good, bad := c.RawCounts(arm)
 	return lesson.Counts{Success: int(math.Round(good)), Failure: int(math.Round(bad))}
 }

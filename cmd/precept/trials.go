@@ -7,10 +7,10 @@ import (
 	"fmt"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // exportTrials writes one line for every coin: of a session in which a lesson matched, whether it
@@ -38,9 +38,9 @@ func exportTrials(ctx context.Context, e evidence, x *sample.Exporter, f *sample
 
 // assignmentOf is what the counters know of a session: frozen when it closed, whatever the session
 // did afterwards.
-func assignmentOf(r session.Row, a session.Applied) (*bandit.Assignment, error) {
+func assignmentOf(r session.Row, a session.Applied) (*trial.Assignment, error) {
 	if len(a.Frozen) > 0 {
-		var as bandit.Assignment
+		var as trial.Assignment
 		if err := json.Unmarshal(a.Frozen, &as); err != nil {
 			return nil, fmt.Errorf("read what session %s was assigned: %w", r.ID, err)
 		}
@@ -63,7 +63,7 @@ func runOf(r session.Row) string {
 
 // trials are a session's coins. A session outside of the experiment, or in which nothing matched,
 // has none.
-func trials(r session.Row, a session.Applied, as *bandit.Assignment) []sample.Trial {
+func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Trial {
 	if as.Excluded || !as.Decided {
 		return nil
 	}

@@ -9,8 +9,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 )
 
 // counterReads is how often the counters are read again when another replica moved them meanwhile.
@@ -20,7 +20,7 @@ const counterReads = 4
 // left out. Rows are read one after the other, and all of them again when somebody settled
 // meanwhile; on a Redis where that never rests, the last sessions may be counted in some rows and
 // not yet in others.
-func (s *Store) Counters(ctx context.Context, tenant string) (list []bandit.Delta, err error) {
+func (s *Store) Counters(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "counters", func(c goredis.UniversalClient) error {
 		before, err := s.moved(ctx, c, tenant)
 		for range counterReads {
@@ -42,7 +42,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) (list []bandit.Delt
 	return list, err
 }
 
-func compareDeltas(a, b bandit.Delta) int {
+func compareDeltas(a, b trial.Delta) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }
 
@@ -86,7 +86,7 @@ func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	return out, err
 }
 
-func (s *Store) counters(ctx context.Context, c goredis.UniversalClient, tenant string) (list []bandit.Delta, err error) {
+func (s *Store) counters(ctx context.Context, c goredis.UniversalClient, tenant string) (list []trial.Delta, err error) {
 	base := s.base(tenant)
 	index, err := c.HGetAll(ctx, base+"counters").Result()
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *Store) counters(ctx context.Context, c goredis.UniversalClient, tenant 
 	return list, nil
 }
 
-func addRow(list []bandit.Delta, row bandit.Key, fields, names map[string]string) ([]bandit.Delta, error) {
+func addRow(list []trial.Delta, row trial.Key, fields, names map[string]string) ([]trial.Delta, error) {
 	for field, text := range fields {
 		v, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
@@ -131,7 +131,7 @@ func addRow(list []bandit.Delta, row bandit.Key, fields, names map[string]string
 			names[name] = name
 		}
 		row.Field = name
-		list = append(list, bandit.Delta{Key: row, Value: v})
+		list = append(list, trial.Delta{Key: row, Value: v})
 	}
 	return list, nil
 }

@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/sample"
 	"precept/session"
 	"precept/store/redis"
 	"precept/store/storetest"
+	"precept/trial"
 )
 
 // quick is the client's bound in these tests. How long a call really takes is judged with a
@@ -253,7 +253,7 @@ func TestScriptsFlushed(t *testing.T) {
 			t.Fatal(err)
 		}
 		server.Must(t, "SCRIPT", "FLUSH")
-		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []bandit.Delta{{Key: bandit.Key{Field: "n"}, Value: 1}}}})
+		ok, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "default", ID: sid(n), Deltas: []trial.Delta{{Key: trial.Key{Field: "n"}, Value: 1}}}})
 		if err != nil || !ok[0] {
 			t.Fatal(ok, err)
 		}

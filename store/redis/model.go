@@ -9,12 +9,12 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated
 // and reordered at will.
-func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error {
+func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return ctx.Err()
 	}
@@ -31,7 +31,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta)
 }
 
 // Maxima lists what Raise has set, sorted by scope, field and day.
-func (s *Store) Maxima(ctx context.Context, tenant string) (list []bandit.Delta, err error) {
+func (s *Store) Maxima(ctx context.Context, tenant string) (list []trial.Delta, err error) {
 	err = s.do(ctx, "maxima", func(c goredis.UniversalClient) error {
 		m, err := c.HGetAll(ctx, s.base(tenant)+"maxima").Result()
 		if err != nil {
@@ -47,7 +47,7 @@ func (s *Store) Maxima(ctx context.Context, tenant string) (list []bandit.Delta,
 				return err
 			}
 			k.Field = name[i+1:]
-			list = append(list, bandit.Delta{Key: k, Value: fromOrdered(v)})
+			list = append(list, trial.Delta{Key: k, Value: fromOrdered(v)})
 		}
 		return nil
 	})

@@ -11,8 +11,8 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 )
 
 // Applied is what the counters hold for a session; the zero Applied when it was never settled.
@@ -124,11 +124,11 @@ func stepArgs(st *session.Settlement) []any {
 // rowName names a counter row: the day, a blank and the scope.
 func rowName(scope string, day int32) string { return strconv.Itoa(int(day)) + " " + scope }
 
-func fromRowName(name string) (bandit.Key, error) {
+func fromRowName(name string) (trial.Key, error) {
 	day, scope, ok := strings.Cut(name, " ")
 	n, err := strconv.ParseInt(day, 10, 32)
 	if !ok || err != nil {
-		return bandit.Key{}, fmt.Errorf("%w: a counter row is called %q", ErrCorrupt, name)
+		return trial.Key{}, fmt.Errorf("%w: a counter row is called %q", ErrCorrupt, name)
 	}
-	return bandit.Key{Scope: scope, Day: int32(n)}, nil
+	return trial.Key{Scope: scope, Day: int32(n)}, nil
 }

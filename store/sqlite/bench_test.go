@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 func benchStart() time.Time { return time.Date(2031, 1, 2, 3, 4, 5, 0, time.UTC) }
@@ -197,11 +197,11 @@ func benchSteps(n, lessons int) []session.Settlement {
 				if f < 4 {
 					day = 20_000
 				}
-				steps[i].Deltas = append(steps[i].Deltas, bandit.Delta{Key: bandit.Key{Scope: arm, Field: fmt.Sprint("w", f), Day: day}, Value: int64(n * 1000)})
+				steps[i].Deltas = append(steps[i].Deltas, trial.Delta{Key: trial.Key{Scope: arm, Field: fmt.Sprint("w", f), Day: day}, Value: int64(n * 1000)})
 			}
 		}
 		for f := range 6 {
-			steps[i].Deltas = append(steps[i].Deltas, bandit.Delta{Key: bandit.Key{Field: fmt.Sprint("n", f)}, Value: 1})
+			steps[i].Deltas = append(steps[i].Deltas, trial.Delta{Key: trial.Key{Field: fmt.Sprint("n", f)}, Value: 1})
 		}
 	}
 	return steps
@@ -212,11 +212,11 @@ func BenchmarkCounters(b *testing.B) {
 	for l := range 1000 {
 		st := session.Settlement{Tenant: "default", ID: benchID(l)}
 		for f := range 30 {
-			st.Deltas = append(st.Deltas, bandit.Delta{Key: bandit.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: fmt.Sprint("f", f)}, Value: int64(f * 12345)})
+			st.Deltas = append(st.Deltas, trial.Delta{Key: trial.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: fmt.Sprint("f", f)}, Value: int64(f * 12345)})
 		}
 		for d := range 30 {
 			for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su"} {
-				st.Deltas = append(st.Deltas, bandit.Delta{Key: bandit.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: f, Day: int32(20_000 + d)}, Value: 123456})
+				st.Deltas = append(st.Deltas, trial.Delta{Key: trial.Key{Scope: fmt.Sprintf("lesson-%d@0123456789ab", l), Field: f, Day: int32(20_000 + d)}, Value: 123456})
 			}
 		}
 		if _, err := s.Settle(b.Context(), []session.Settlement{st}); err != nil {

@@ -8,7 +8,7 @@ import (
 	"fmt"
 	"slices"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // A counter row holds all fields of one scope and day: field name and zigzag varint, sorted by
@@ -33,7 +33,7 @@ type sums struct {
 	at   rowKey
 }
 
-func (s *sums) add(tenant int64, deltas []bandit.Delta) {
+func (s *sums) add(tenant int64, deltas []trial.Delta) {
 	for _, d := range deltas {
 		k := rowKey{tenant, d.Scope, d.Day}
 		if s.last == nil || s.at != k {
@@ -135,8 +135,8 @@ func eachCell(b []byte, fn func(cell)) error {
 
 // Counters lists a tenant's counters, sorted by scope, field and day; counters that are zero are
 // left out.
-func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, error) {
-	return read(ctx, s, func(c *conn) (list []bandit.Delta, err error) {
+func (s *Store) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
+	return read(ctx, s, func(c *conn) (list []trial.Delta, err error) {
 		n, err := s.tenant(c, tenant)
 		if err != nil || n == 0 {
 			return nil, err
@@ -150,7 +150,7 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, er
 					name = c.field
 					names[name] = name
 				}
-				list = append(list, bandit.Delta{Key: bandit.Key{Scope: scope, Field: name, Day: day}, Value: c.value})
+				list = append(list, trial.Delta{Key: trial.Key{Scope: scope, Field: name, Day: day}, Value: c.value})
 			})
 			if err != nil {
 				return fmt.Errorf("counters of %q: %w", scope, err)
@@ -162,6 +162,6 @@ func (s *Store) Counters(ctx context.Context, tenant string) ([]bandit.Delta, er
 	})
 }
 
-func compareDeltas(a, b bandit.Delta) int {
+func compareDeltas(a, b trial.Delta) int {
 	return cmp.Or(cmp.Compare(a.Scope, b.Scope), cmp.Compare(a.Field, b.Field), cmp.Compare(a.Day, b.Day))
 }

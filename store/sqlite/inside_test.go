@@ -12,9 +12,9 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/bandit"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 func TestCells(t *testing.T) {
@@ -145,7 +145,7 @@ func TestRolledBackTenant(t *testing.T) {
 	if _, ok := s.tenants.get("ghost"); ok {
 		t.Error("the cache knows a tenant that is not stored")
 	}
-	if err := s.Raise(t.Context(), "real", []bandit.Delta{{Key: bandit.Key{Field: "x"}, Value: 1}}); err != nil {
+	if err := s.Raise(t.Context(), "real", []trial.Delta{{Key: trial.Key{Field: "x"}, Value: 1}}); err != nil {
 		t.Fatal(err)
 	}
 	if list, err := s.Maxima(t.Context(), "ghost"); err != nil || len(list) != 0 {

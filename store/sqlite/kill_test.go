@@ -9,11 +9,11 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/trial"
 )
 
 const burstEchoes = 200 // a batch: the log becomes a run every third batch
@@ -53,7 +53,7 @@ func burst(dir, from string) error {
 		if _, err = s.AddFeedback(ctx, "default", benchID(n), []feedback.Entry{{ID: "a", At: benchStart()}, {ID: "b", At: benchStart()}}); err != nil {
 			break
 		}
-		deltas := []bandit.Delta{{Key: bandit.Key{Scope: "a@1", Field: "n"}, Value: 1}, {Key: bandit.Key{Scope: fmt.Sprint("b@", n%50), Field: "n"}, Value: 1}}
+		deltas := []trial.Delta{{Key: trial.Key{Scope: "a@1", Field: "n"}, Value: 1}, {Key: trial.Key{Scope: fmt.Sprint("b@", n%50), Field: "n"}, Value: 1}}
 		_, err = s.Settle(ctx, []session.Settlement{{Tenant: "default", ID: benchID(n), Deltas: deltas}})
 	}
 	return err

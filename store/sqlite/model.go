@@ -4,12 +4,12 @@ import (
 	"context"
 	"database/sql/driver"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Raise sets each maximum of a tenant to the given value where that is greater. It can be repeated
 // and reordered at will.
-func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error {
+func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) error {
 	if len(maxima) == 0 {
 		return nil
 	}
@@ -34,16 +34,16 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []bandit.Delta)
 }
 
 // Maxima lists what Raise has set, sorted by scope, field and day.
-func (s *Store) Maxima(ctx context.Context, tenant string) ([]bandit.Delta, error) {
-	return read(ctx, s, func(c *conn) (list []bandit.Delta, err error) {
+func (s *Store) Maxima(ctx context.Context, tenant string) ([]trial.Delta, error) {
+	return read(ctx, s, func(c *conn) (list []trial.Delta, err error) {
 		n, err := s.tenant(c, tenant)
 		if err != nil || n == 0 {
 			return nil, err
 		}
 		err = c.query("SELECT scope, field, day, value FROM maxima WHERE tenant = ? ORDER BY scope, field, day",
 			func(row []driver.Value) error {
-				k := bandit.Key{Scope: text(row[0]), Field: text(row[1]), Day: int32(integer(row[2]))}
-				list = append(list, bandit.Delta{Key: k, Value: integer(row[3])})
+				k := trial.Key{Scope: text(row[0]), Field: text(row[1]), Day: int32(integer(row[2]))}
+				list = append(list, trial.Delta{Key: k, Value: integer(row[3])})
 				return ctx.Err()
 			}, n)
 		return list, err

@@ -6,10 +6,10 @@ import (
 	"fmt"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // The suite's data: small, made up, different in every field.
@@ -54,6 +54,6 @@ func entry(name string, minute int, score float64) feedback.Entry {
 	return feedback.Entry{ID: name, At: at(minute), Source: "user", Type: "score", Score: score, Tier: 1, Rater: "kim", Comment: "<" + name + ">"}
 }
 
-func delta(scope, field string, day int32, v int64) bandit.Delta {
-	return bandit.Delta{Key: bandit.Key{Scope: scope, Field: field, Day: day}, Value: v}
+func delta(scope, field string, day int32, v int64) trial.Delta {
+	return trial.Delta{Key: trial.Key{Scope: scope, Field: field, Day: day}, Value: v}
 }

@@ -3,10 +3,10 @@ package storetest
 import (
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 func keepingCases() map[string]func(tester, Store) {
@@ -107,7 +107,7 @@ func forgetOne(t tester, s Store) {
 	}
 	equal(t, "walk", exchangeIDs(walkExchanges(t, s, us, time.Time{}, time.Time{})), []string{"default-2-1", "default-2-2"})
 
-	equal(t, "counters stay", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 2)})
+	equal(t, "counters stay", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 2)})
 	equal(t, "the other session", entries(t, s, us, 2), []feedback.Entry{entry("a", 2, 1)})
 	equal(t, "the other tenant", len(exchanges(t, s, them, 1)), 2)
 	st := stats(t, s)
@@ -134,7 +134,7 @@ func forgetTenant(t tester, s Store) {
 	}
 	equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 0)
 	equal(t, "parked", len(got[map[session.EchoKey][]feedback.Entry](t)(s.Unpark(t.Context(), us, []session.EchoKey{7}))), 0)
-	equal(t, "counters stay", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, sessions)})
+	equal(t, "counters stay", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
 	equal(t, "the other tenant's row", sessionOf(t, s, them, 1).Data, row(them, 1, 1).Data)
 	equal(t, "its exchanges", len(exchanges(t, s, them, 1)), 2)

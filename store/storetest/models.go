@@ -1,28 +1,26 @@
 package storetest
 
-import (
-	"precept/bandit"
-)
+import "precept/trial"
 
 func modelCases() map[string]func(tester, Store) {
 	return map[string]func(tester, Store){
 		"maxima only rise": func(t tester, s Store) {
 			equal(t, "none", len(maxima(t, s, us)), 0)
 			for _, v := range []int64{-5, -7, 3, 2, 9, 9, 4} {
-				must(t, s.Raise(t.Context(), us, []bandit.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
+				must(t, s.Raise(t.Context(), us, []trial.Delta{delta("a@1", "emax+", 0, v), delta("a@1", "proven", 0, -v)}))
 			}
-			equal(t, "maxima", maxima(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
+			equal(t, "maxima", maxima(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 9), delta("a@1", "proven", 0, 7)})
 		},
 		"maxima are sorted and apart from the counters": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0, delta("a@1", "emax+", 0, 100)))
-			must(t, s.Raise(t.Context(), us, []bandit.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
-			must(t, s.Raise(t.Context(), them, []bandit.Delta{delta("a@1", "emax+", 0, 50)}))
+			must(t, s.Raise(t.Context(), us, []trial.Delta{delta("b@1", "emax+", 2, 1), delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax-", 0, 4)}))
+			must(t, s.Raise(t.Context(), them, []trial.Delta{delta("a@1", "emax+", 0, 50)}))
 			must(t, s.Raise(t.Context(), us, nil))
-			equal(t, "ours", maxima(t, s, us), []bandit.Delta{
+			equal(t, "ours", maxima(t, s, us), []trial.Delta{
 				delta("a@1", "emax+", 0, 2), delta("b@1", "emax+", 1, 3), delta("b@1", "emax+", 2, 1), delta("b@1", "emax-", 0, 4),
 			})
-			equal(t, "theirs", maxima(t, s, them), []bandit.Delta{delta("a@1", "emax+", 0, 50)})
-			equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 100)})
+			equal(t, "theirs", maxima(t, s, them), []trial.Delta{delta("a@1", "emax+", 0, 50)})
+			equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 100)})
 		},
 		"priors by version": func(t tester, s Store) {
 			priors(t, s, us, 0, "")
@@ -53,9 +51,9 @@ func modelCases() map[string]func(tester, Store) {
 	}
 }
 
-func maxima(t tester, s Store, tenant string) []bandit.Delta {
+func maxima(t tester, s Store, tenant string) []trial.Delta {
 	t.Helper()
-	return got[[]bandit.Delta](t)(s.Maxima(t.Context(), tenant))
+	return got[[]trial.Delta](t)(s.Maxima(t.Context(), tenant))
 }
 
 func priors(t tester, s Store, tenant string, version int64, data string) {

@@ -6,8 +6,8 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/bandit"
 	"precept/session"
+	"precept/trial"
 )
 
 func settleCases() map[string]func(tester, Store) {
@@ -31,8 +31,8 @@ func settleCases() map[string]func(tester, Store) {
 		},
 		"tenants do not meet": func(t tester, s Store) {
 			settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5)), step(them, 1, 0, delta("a@1", "n1", 3, 7)))
-			equal(t, "ours", counters(t, s, us), []bandit.Delta{delta("a@1", "n1", 3, 5)})
-			equal(t, "theirs", counters(t, s, them), []bandit.Delta{delta("a@1", "n1", 3, 7)})
+			equal(t, "ours", counters(t, s, us), []trial.Delta{delta("a@1", "n1", 3, 5)})
+			equal(t, "theirs", counters(t, s, them), []trial.Delta{delta("a@1", "n1", 3, 7)})
 			settle(t, s, step(us, 1, 1))
 			equal(t, "our version", applied(t, s, us, 1).Version, int64(2))
 			equal(t, "their version", applied(t, s, them, 1).Version, int64(1))
@@ -57,9 +57,9 @@ func applied(t tester, s Store, tenant string, n int) session.Applied {
 	return got[session.Applied](t)(s.Applied(t.Context(), tenant, id(n)))
 }
 
-func counters(t tester, s Store, tenant string) []bandit.Delta {
+func counters(t tester, s Store, tenant string) []trial.Delta {
 	t.Helper()
-	return got[[]bandit.Delta](t)(s.Counters(t.Context(), tenant))
+	return got[[]trial.Delta](t)(s.Counters(t.Context(), tenant))
 }
 
 func settle(t tester, s Store, steps ...session.Settlement) []bool {
@@ -67,7 +67,7 @@ func settle(t tester, s Store, steps ...session.Settlement) []bool {
 	return got[[]bool](t)(s.Settle(t.Context(), steps))
 }
 
-func step(tenant string, n int, from int64, deltas ...bandit.Delta) session.Settlement {
+func step(tenant string, n int, from int64, deltas ...trial.Delta) session.Settlement {
 	return session.Settlement{
 		Tenant: tenant, ID: id(n), From: from, Deltas: deltas,
 		To: session.Applied{Told: true, Reward: float64(from), Tier: 1, Frozen: fmt.Appendf(nil, "frozen %d", n)},
@@ -132,7 +132,7 @@ func firstStep(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(us, 1, 1)}})
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n1", 3, 5), delta("a@1", "n1", 3, 6), delta("", "n", 0, -2))), []bool{true})
 	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 1, Told: true, Tier: 1, Frozen: []byte("frozen 1")})
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("", "n", 0, -2), delta("a@1", "n1", 3, 11)})
 	if !sessionOf(t, s, us, 1).Closed {
 		t.Error("the session is still open")
 	}
@@ -146,27 +146,27 @@ func staleStep(t tester, s Store) {
 	equal(t, "version", applied(t, s, us, 1).Version, int64(1))
 	equal(t, "a stale one beside good ones", settle(t, s, step(us, 2, 0, delta("a@1", "n", 0, 10)), step(us, 1, 0, delta("a@1", "n", 0, 100)),
 		step(us, 1, 1, delta("a@1", "n", 0, 1000))), []bool{true, false, true})
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 1011)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 1011)})
 }
 
 func chainedSteps(t tester, s Store) {
 	equal(t, "taken", settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1)), step(us, 1, 1, delta("a@1", "n", 0, 10)),
 		step(us, 1, 1, delta("a@1", "n", 0, 100))), []bool{true, true, false})
 	equal(t, "applied", applied(t, s, us, 1), session.Applied{Version: 2, Told: true, Reward: 1, Tier: 1, Frozen: []byte("frozen 1")})
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 11)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 11)})
 }
 
 func undone(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("a@1", "n", 0, 1), delta("b@1", "n", 0, 4), delta("a@1", "s1", 9, -math.MaxInt64)))
 	settle(t, s, step(us, 2, 0, delta("b@1", "n", 0, 5)))
 	settle(t, s, step(us, 1, 1, delta("a@1", "n", 0, -1), delta("b@1", "n", 0, -4), delta("a@1", "s1", 9, math.MaxInt64)))
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("b@1", "n", 0, 5)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("b@1", "n", 0, 5)})
 }
 
 func sortedCounters(t tester, s Store) {
 	settle(t, s, step(us, 1, 0, delta("b@1", "n", 0, 1), delta("a@1", "z", 5, 2), delta("x:cat", "cn", 0, 3), delta("", "N1", 0, 4),
 		delta("a@1", "z", -1, 5), delta("a@1", "n1", 7, 6), delta("a@1", "z", 40, 7)))
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{
+	equal(t, "counters", counters(t, s, us), []trial.Delta{
 		delta("", "N1", 0, 4), delta("a@1", "n1", 7, 6), delta("a@1", "z", -1, 5), delta("a@1", "z", 5, 2), delta("a@1", "z", 40, 7),
 		delta("b@1", "n", 0, 1), delta("x:cat", "cn", 0, 3),
 	})
@@ -187,8 +187,8 @@ func anyOrder(s Store) func(*rapid.T) {
 	return func(rt *rapid.T) {
 		n++
 		ours, theirs := fmt.Sprint("a", n), fmt.Sprint("b", n)
-		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) []bandit.Delta {
-			return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) bandit.Delta {
+		list := rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) []trial.Delta {
+			return rapid.SliceOfN(rapid.Custom(func(rt *rapid.T) trial.Delta {
 				return delta(rapid.SampledFrom([]string{"", "a@1", "a@2", "x:c"}).Draw(rt, "scope"), rapid.SampledFrom([]string{"n", "n1", "s1", "zz"}).Draw(rt, "field"),
 					int32(rapid.IntRange(0, 3).Draw(rt, "day")), rapid.Int64Range(-3, 3).Draw(rt, "value"))
 			}), 0, 12).Draw(rt, "deltas")

@@ -4,10 +4,10 @@ import (
 	"context"
 	"time"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 // Sessions is where sessions are written down and found again.
@@ -40,14 +40,14 @@ type Parking interface {
 type Counters interface {
 	Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 	Settle(ctx context.Context, steps []session.Settlement) ([]bool, error)
-	Counters(ctx context.Context, tenant string) ([]bandit.Delta, error)
+	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
 }
 
 // Models is what merges by maximum, and what one replica publishes for all.
 type Models interface {
-	Raise(ctx context.Context, tenant string, maxima []bandit.Delta) error
-	Maxima(ctx context.Context, tenant string) ([]bandit.Delta, error)
+	Raise(ctx context.Context, tenant string, maxima []trial.Delta) error
+	Maxima(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Priors(ctx context.Context, tenant string) (version int64, data []byte, err error)
 	PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error)
 }

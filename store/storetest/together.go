@@ -6,10 +6,10 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"precept/bandit"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/trial"
 )
 
 func togetherCases() map[string]func(tester, Store) {
@@ -90,7 +90,7 @@ func oneSettles(t tester, s Store) {
 		return nil
 	})
 	equal(t, "taken", taken.Load(), int64(10))
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, 10)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 10)})
 }
 
 // unitsMerge: each worker writes the row of one run with a draw of its own, as replicas do that
@@ -106,7 +106,7 @@ func unitsMerge(t tester, s Store) {
 			rec := session.NewRun(us, session.Claim{Agent: "a"}, "ci-1", session.RunKey(us, "ci-1"), at(10))
 			rec.Assignment.Decided, rec.Members, rec.Turns = true, w+1, 1
 			slug := fmt.Sprintf("l%d-%d", w, i)
-			rec.Assignment.Picks = []bandit.Pick{{Slug: slug, Arm: bandit.Arm(slug + "@1"), Eps: .5}}
+			rec.Assignment.Picks = []trial.Pick{{Slug: slug, Arm: trial.Arm(slug + "@1"), Eps: .5}}
 			row, err := rec.Row(func(text string) (string, bool) { return text, true })
 			if err == nil {
 				err = s.Write(t.Context(), session.Batch{Rows: []session.Row{row}})
@@ -145,7 +145,7 @@ func manyCorrect(t tester, s Store) {
 		}
 	})
 	equal(t, "version", applied(t, s, us, 1).Version, int64(workers))
-	equal(t, "counters", counters(t, s, us), []bandit.Delta{delta("a@1", "n", 0, workers)})
+	equal(t, "counters", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, workers)})
 }
 
 func oneUnparks(t tester, s Store) {
@@ -191,13 +191,13 @@ func onePutsPriors(t tester, s Store) {
 func manyRaise(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
-			if err := s.Raise(t.Context(), us, []bandit.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
+			if err := s.Raise(t.Context(), us, []trial.Delta{delta("a@1", "emax+", 0, int64(i*workers+w))}); err != nil {
 				return err
 			}
 		}
 		return nil
 	})
-	equal(t, "maxima", maxima(t, s, us), []bandit.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
+	equal(t, "maxima", maxima(t, s, us), []trial.Delta{delta("a@1", "emax+", 0, 10*workers-1)})
 }
 
 func manyAdd(t tester, s Store) {

@@ -1,4 +1,4 @@
-package bandit
+package trial
 
 import (
 	"crypto/sha256"
@@ -79,14 +79,14 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 
 func TestNormal(t *testing.T) {
 	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
-		if got := normal(c.u); math.Abs(got-c.want) > 1e-5 {
-			t.Errorf("normal(%v) = %v, want %v", c.u, got, c.want)
+		if got := Normal(c.u); math.Abs(got-c.want) > 1e-5 {
+			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
-		if z := normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
-			t.Fatalf("normal(%v) = %v", u, z)
+		if z := Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
+			t.Fatalf("Normal(%v) = %v", u, z)
 		}
 	})
 }

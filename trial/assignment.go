@@ -1,4 +1,4 @@
-package bandit
+package trial
 
 import (
 	"slices"
@@ -18,20 +18,6 @@ func (a Arm) Slug() string {
 		return string(a[:i])
 	}
 	return string(a)
-}
-
-// Candidate is a lesson whose trigger fired.
-type Candidate struct {
-	Slug       string
-	Arm        Arm
-	Confidence float64
-	Tokens     int
-	Size       int     // bytes, for Config.Room
-	Epsilon    float64 // of a trial that an operator asked for; 0: by rule
-	Until      float64 // the half-width at which that trial ends; 0: not by width
-	Trial      string  // the name of a planned trial (TrialName), which ends after so many told picks; "" none
-	Parent     Arm     // the arm this one is heir of (supersedes, or the text before an edit); "" none
-	Forced     bool    // the loop warning: always picked, not counted in K, only its coin is flipped
 }
 
 // Match is a lesson that matched in a session, frozen.
@@ -82,6 +68,24 @@ type AtClosing struct {
 	Tier int     `json:"tier,omitempty"`
 }
 
+// Open flips the control coin, once: with the chance control the session gets nothing. It says
+// whether it did.
+func (a *Assignment) Open(salt, session string, control float64) bool {
+	if a.Decided {
+		return false
+	}
+	a.Decided, a.ControlP = true, control
+	a.Control = Coin(salt, ForControl, session, "") < control
+	return true
+}
+
+// Flip flips the holdout coin of a pick, which is withheld with the chance p.Eps, and takes it in.
+func (a *Assignment) Flip(salt, session string, p Pick) {
+	p.Injected = Coin(salt, ForHoldout, session, p.Slug) >= p.Eps
+	p.Propensity = (1 - p.Eps) * (1 - a.ControlP)
+	a.Picks = append(a.Picks, p)
+}
+
 // Clone is a copy that later decisions do not touch.
 func (a *Assignment) Clone() Assignment {
 	out := *a
@@ -100,48 +104,54 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 	return Pick{}, false
 }
 
-// known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson
-// edited in the middle of a session keeps the text and the coin that the session began with.
-func (a *Assignment) known(slug string) bool {
-	for i := range a.Matched {
-		if a.Matched[i].Arm.Slug() == slug {
-			return true
-		}
-	}
-	_, ok := a.Pick(slug)
-	return ok
-}
-
-// enters says whether the session is one of those that the control coin is about: something
-// matched, or a loop was found. What is decided by the first of them is not changed by what comes
-// after it, which may be a consequence of a warning or of a lesson.
-func (a *Assignment) enters() bool { return a.Looped || len(a.Matched) > 0 }
-
-// Enters is enters, for an export.
-func (a *Assignment) Enters() bool { return a.enters() }
-
-// del is the match effect of a lesson in this session; ok is false for an arm that is outside the
-// model of the session (a forced one: a loop is found after the first turn and must not reach a
-// baseline that is fixed before).
-func (a *Assignment) del(arm Arm) (del float64, ok bool) {
+// Match finds what matched of an arm. It finds nothing for an arm that is outside the model of the
+// session: a forced one, because a loop is found after the first turn and must not reach a baseline
+// that is fixed before.
+func (a *Assignment) Match(arm Arm) (Match, bool) {
 	for i := range a.Matched {
 		if a.Matched[i].Arm == arm {
-			return a.Matched[i].Del, true
+			return a.Matched[i], true
 		}
 	}
-	return 0, false
+	return Match{}, false
 }
 
-// expected sums what the session's frozen record says of it: the match effects, and the effects of
-// what was injected.
-func (a *Assignment) expected() (del, inj float64) {
-	for i := range a.Matched {
-		del += a.Matched[i].Del
+// Enters says whether the session is one of those that the control coin is about: something
+// matched, or a loop was found. What is decided by the first of them is not changed by what comes
+// after it, which may be a consequence of a warning or of a lesson.
+func (a *Assignment) Enters() bool { return a.Looped || len(a.Matched) > 0 }
+
+// Merge joins two copies of one unit's assignment that went on apart, at replicas that did not know
+// of each other: the coins are the unit's, so they agree, and what either has decided is decided.
+// first says that a's copy is the one that began first.
+func (a *Assignment) Merge(b *Assignment, first bool) {
+	head, other := a, b
+	if !a.Decided || b.Decided && !first {
+		head, other = b, a
 	}
-	for i := range a.Picks {
-		if _, ok := a.del(a.Picks[i].Arm); ok && a.Picks[i].Injected {
-			inj += a.Picks[i].M
+	out := head.Clone()
+	out.Matched, out.Picks = unionOf(head, other)
+	if out.Category == "" {
+		out.Category, out.Day, out.At = other.Category, other.Day, other.At
+	}
+	out.Excluded, out.Refused = a.Excluded || b.Excluded, a.Refused || b.Refused
+	*a = out
+}
+
+// unionOf is what either has matched and picked; of the same lesson, first's.
+func unionOf(first, second *Assignment) (matched []Match, picks []Pick) {
+	matched, picks = slices.Clone(first.Matched), slices.Clone(first.Picks)
+	for _, m := range second.Matched {
+		same := func(x Match) bool { return x.Arm.Slug() == m.Arm.Slug() }
+		if !slices.ContainsFunc(matched, same) {
+			matched = append(matched, m)
 		}
 	}
-	return del, inj
+	for _, p := range second.Picks {
+		same := func(x Pick) bool { return x.Slug == p.Slug }
+		if !slices.ContainsFunc(picks, same) {
+			picks = append(picks, p)
+		}
+	}
+	return matched, picks
 }

@@ -1,4 +1,4 @@
-package bandit
+package trial
 
 import (
 	"math"
@@ -29,15 +29,19 @@ func (k Key) Monotone() bool {
 	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt || k.Field == fOutUp || k.Field == fOutDown || k.Field == fIdleAt
 }
 
-// The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in
-// day buckets: the chooser discounts them by age, the report adds them up.
+// The fields that the chooser reads as well. The dated ones live under the day of their session.
 const (
-	fN1, fS1   = "n1", "s1" // injected: sessions, residuals
-	fN0, fS0   = "n0", "s0" // withheld
-	fNU, fSU   = "nu", "su" // matched, not picked, or control
+	FieldInjected = "n1"     // dated: sessions with the lesson, or treated
+	FieldWithheld = "n0"     // dated: sessions without it, or control
+	FieldTold     = "told"   // global: sessions with a reward
+	FieldClosed   = "closed" // global, dated: sessions closed
+)
+
+// The other fields. Dated are n, z, zz, and s1 and s0.
+const (
+	fS1, fS0   = "s1", "s0" // global: rewards of the treated and of the control sessions
 	fN         = "n"        // randomised: sessions that enter the report
 	fZ, fZZ    = "z", "zz"  // sums of z and of its square
-	fClosed    = "closed"   // global: sessions closed
 	fM1, fY1   = "m1", "y1" // told sessions and rewards, injected
 	fM0, fY0   = "m0", "y0" // the same, withheld
 	fMatched   = "matched"  // closed sessions in which the lesson matched
@@ -51,12 +55,8 @@ const (
 	fFailure   = "failure"  // and below
 	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
 	fWorse     = "worse"    // sum of max(0, off-y)
-	fTold      = "told"     // global: sessions with a reward
 	fHeard     = "heard"    // of a stratum: sessions with a reward at their closing
 	fSumY      = "sumy"     // global: their rewards
-	fGraded    = "graded"   // global: rewards that are neither 0 nor 1
-	fRes2      = "res2"     // global: sum of squared residuals of the chooser's model
-	fCN, fCS   = "cn", "cs" // of a category: sessions, rewards less what lessons explain
 	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
 	fEmaxDown  = "emax-"    //
 	fProvenAt  = "proven_at"
@@ -65,9 +65,6 @@ const (
 	fIdleAt    = "idle_at"
 	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
 )
-
-// categoryScope is the scope of a baseline.
-func categoryScope(category string) string { return "x:" + category }
 
 // bit is '1' for injected (or treated), '0' for withheld (or control).
 func bit(injected bool) string {
@@ -81,22 +78,22 @@ func bit(injected bool) string {
 // propensity, and of those the rewarded ones by tier. Shares of different propensities must not be
 // pooled: that would be Simpson's paradox.
 func assigned(injected bool, eps float64) string {
-	return "a" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
+	return "a" + bit(injected) + "@" + strconv.FormatInt(Fixed(eps), 10)
 }
 
 func told(injected bool, tier int, eps float64) string {
-	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
+	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // heard is told as it was when the session closed: what the checks read, which must not move
 // afterwards.
 func heard(injected bool, tier int, eps float64) string {
-	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(fixed(eps), 10)
+	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // rewarded names the sum of the rewards of one stratum.
 func rewarded(injected bool, eps float64) string {
-	return "y" + bit(injected) + "@" + strconv.FormatInt(fixed(eps), 10)
+	return "y" + bit(injected) + "@" + strconv.FormatInt(Fixed(eps), 10)
 }
 
 // ofAny marks the counters of the coins "is anything of what was picked injected": they stand
@@ -114,9 +111,9 @@ func tierOf(tier int) int {
 	return tier
 }
 
-// fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for
+// Fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for
 // ever.
-func fixed(x float64) int64 {
+func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
 	}
@@ -133,10 +130,10 @@ func Negate(ds []Delta) []Delta {
 }
 
 // Told counts the rewards in deltas: what is compared with RefitEvery.
-func Told(ds []Delta) int { return int(count(ds, fTold)) }
+func Told(ds []Delta) int { return int(count(ds, FieldTold)) }
 
 // Closed counts the sessions that were closed in deltas.
-func Closed(ds []Delta) int64 { return count(ds, fClosed) }
+func Closed(ds []Delta) int64 { return count(ds, FieldClosed) }
 
 // count adds up one of the tenant's own counters.
 func count(ds []Delta, field string) (n int64) {
@@ -147,3 +144,14 @@ func count(ds []Delta, field string) (n int64) {
 	}
 	return n / Unit
 }
+
+// Round rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
+// reads the same after a round trip through any encoding, and short records stay short.
+func Round(x float64) float64 {
+	if math.IsNaN(x) || math.IsInf(x, 0) {
+		return 0
+	}
+	return math.Round(x*Unit) / Unit
+}
+
+func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }

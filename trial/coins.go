@@ -1,4 +1,4 @@
-package bandit
+package trial
 
 import (
 	"crypto/sha256"
@@ -24,11 +24,12 @@ const (
 // lessons together, up to a correlation of 1, because lessons of one session share all but a few
 // bytes of the input.
 func Coin(salt string, p Purpose, session, slug string) float64 {
-	h := coinHash(salt, p, session, slug)
+	h := Hash(salt, p, session, slug)
 	return float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
 }
 
-func coinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
+// Hash is the whole of what a coin is made of.
+func Hash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	var stack [192]byte // the usual input fits: no allocation on the request path
 	b := append(stack[:0], salt...)
 	b = append(b, 0)
@@ -40,8 +41,8 @@ func coinHash(salt string, p Purpose, session, slug string) [sha256.Size]byte {
 	return sha256.Sum256(b)
 }
 
-// normal turns a uniform number into a standard normal one.
-func normal(u float64) float64 {
+// Normal turns a uniform number into a standard normal one.
+func Normal(u float64) float64 {
 	const least = 0.5 / (1 << 53) // u may be 0, whose normal is minus infinity
 	return math.Sqrt2 * math.Erfinv(2*max(u, least)-1)
 }

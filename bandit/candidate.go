@@ -1,0 +1,29 @@
+package bandit
+
+import "precept/trial"
+
+// Candidate is a lesson whose trigger fired.
+type Candidate struct {
+	Slug       string
+	Arm        trial.Arm
+	Confidence float64
+	Tokens     int
+	Size       int       // bytes, for Config.Room
+	Epsilon    float64   // of a trial that an operator asked for; 0: by rule
+	Until      float64   // the half-width at which that trial ends; 0: not by width
+	Trial      string    // the name of a planned trial (trial.Name), which ends after so many told picks; "" none
+	Parent     trial.Arm // the arm this one is heir of (supersedes, or the text before an edit); "" none
+	Forced     bool      // the loop warning: always picked, not counted in K, only its coin is flipped
+}
+
+// known says whether a lesson was matched (or, forced, picked) before. It compares slugs: a lesson
+// edited in the middle of a session keeps the text and the coin that the session began with.
+func known(a *trial.Assignment, slug string) bool {
+	for i := range a.Matched {
+		if a.Matched[i].Arm.Slug() == slug {
+			return true
+		}
+	}
+	_, ok := a.Pick(slug)
+	return ok
+}
