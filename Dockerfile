@@ -2,12 +2,14 @@
 #   docker build -t precept .
 #   docker run --read-only -p 127.0.0.1:8080:8080 -p 127.0.0.1:8081:8081 -e PRECEPT_ADMIN_TOKEN="$(openssl rand -hex 32)" \
 #     -v precept-data:/data -v "$PWD/lessons:/lessons:ro" precept
-FROM golang:1.26-bookworm AS build
+# Go compiles for another machine by itself (docker build --platform linux/arm64): the compiler runs on the one that builds.
+FROM --platform=$BUILDPLATFORM golang:1.26-bookworm AS build
+ARG TARGETOS TARGETARCH
 WORKDIR /src
 COPY go.mod go.sum ./
 RUN go mod download
 COPY . .
-RUN CGO_ENABLED=0 go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/precept ./cmd/precept \
+RUN CGO_ENABLED=0 GOOS=$TARGETOS GOARCH=$TARGETARCH go build -trimpath -buildvcs=false -ldflags="-s -w" -o /out/precept ./cmd/precept \
  && mkdir -p /out/data /out/lessons
 
 FROM scratch
@@ -19,5 +21,6 @@ USER 65532:65532
 ENV PRECEPT_LISTEN=0.0.0.0:8080 PRECEPT_ADMIN_LISTEN=0.0.0.0:8081 PRECEPT_DATA_DIR=/data PRECEPT_LESSONS=/lessons
 EXPOSE 8080 8081
 VOLUME /data
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["/precept", "ready"]
 ENTRYPOINT ["/precept"]
 CMD ["serve"]

@@ -97,7 +97,7 @@ func (w *world) root() *cobra.Command {
 	root.CompletionOptions.HiddenDefaultCmd = true
 	root.AddCommand(
 		w.initVerb(), w.serve(), w.check(), w.lessons(), w.inspect(), w.report(), w.export(), w.importVerb(), w.forget(), w.record(), w.verify(),
-		w.runVerb(), w.feedback(), w.doctor(), w.top(), w.watch(), w.demo(), w.distill(), w.version(),
+		w.runVerb(), w.feedback(), w.doctor(), w.readyVerb(), w.top(), w.watch(), w.demo(), w.distill(), w.version(),
 	)
 	return root
 }

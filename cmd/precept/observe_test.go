@@ -72,6 +72,19 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 
 // Prometheus itself reads the rules, and its configuration.
 func TestPromtool(t *testing.T) {
+	tool := promtool(t)
+	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}} {
+		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
+		c.Dir = filepath.Join(repo, "configs", "prometheus")
+		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
+			t.Errorf("promtool %v: %v\n%s", args, err, out)
+		}
+	}
+}
+
+// promtool finds Prometheus' own tool, or skips the test.
+func promtool(t *testing.T) string {
+	t.Helper()
 	tool, err := exec.LookPath("promtool")
 	if err != nil {
 		tool = filepath.Join(repo, ".cache", "promtool", "usr", "bin", "promtool")
@@ -82,11 +95,5 @@ func TestPromtool(t *testing.T) {
 	if tool, err = filepath.Abs(tool); err != nil {
 		t.Fatal(err)
 	}
-	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}} {
-		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
-		c.Dir = filepath.Join(repo, "configs", "prometheus")
-		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
-			t.Errorf("promtool %v: %v\n%s", args, err, out)
-		}
-	}
+	return tool
 }

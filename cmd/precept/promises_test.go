@@ -104,8 +104,8 @@ func documents(t *testing.T) []string {
 			return nil
 		}
 		top, _, nested := strings.Cut(file, "/")
-		in := !nested || top == "docs" || top == "examples" || top == "configs"
-		if ext := filepath.Ext(file); in && file != "CHANGELOG.md" && (ext == ".md" && d.Name() != "LESSON.md" || ext == ".yaml" && top == "configs") {
+		in := !nested || top == "docs" || top == "examples" || top == "configs" || top == "deploy"
+		if ext := filepath.Ext(file); in && file != "CHANGELOG.md" && (ext == ".md" && d.Name() != "LESSON.md" || ext == ".yaml" && (top == "configs" || top == "deploy")) {
 			out = append(out, file)
 		}
 		return nil

@@ -217,6 +217,9 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
 	err := s.untilStopped(ctx, signals, changed, failed)
 
+	if !s.within {
+		s.tell(ctx, "STOPPING=1\nSTATUS=streams end")
+	}
 	cut := s.stopData(ctx, data, signals)
 	if !s.within {
 		removeRunFile(s.cfg.DataDir)
@@ -280,8 +283,16 @@ func (s *server) announce(ctx context.Context, data, adminURL string) {
 		if err := writeRunFile(s.cfg.DataDir, runFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
+		s.tell(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
 	}
 	if s.ready != nil {
 		s.ready(data, adminURL)
+	}
+}
+
+// tell keeps the service manager informed, where there is one; precept does without it.
+func (s *server) tell(ctx context.Context, state string) {
+	if err := s.tellManager(ctx, state); err != nil {
+		s.log.Warn("the service manager was not told", "error", err)
 	}
 }

@@ -1,0 +1,95 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"precept/configs"
+	"precept/report"
+)
+
+// readyLimit bounds the question of ready: whoever asks asks again soon.
+const readyLimit = 2 * time.Second
+
+// readiness is the answer of ready --json.
+type readiness struct {
+	Ready bool   `json:"ready"`
+	URL   string `json:"url"`
+	Says  string `json:"says"`
+}
+
+// readyVerb asks a running server whether it takes requests. It is what an image without a shell
+// can be checked with.
+func (w *world) readyVerb() *cobra.Command {
+	var asJSON bool
+	c := &cobra.Command{
+		Use:   "ready",
+		Short: "Ask whether the running precept takes requests, for container health checks and scripts",
+		Long: "Ready asks /readyz of the precept that runs on the data directory, or, where nothing is written there, at the address of listen. " +
+			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
+		Args: arguments(cobra.NoArgs),
+	}
+	flags := addConfigFlags(c, "data_dir", "listen")
+	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	c.RunE = func(c *cobra.Command, _ []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		r := askReady(c.Context(), cfg)
+		code := exitDone
+		if !r.Ready {
+			code = exitFailed
+		}
+		if asJSON {
+			return w.answer(r, code)
+		}
+		if !r.Ready {
+			return fmt.Errorf("%s: %s", r.URL, r.Says)
+		}
+		_, err = fmt.Fprintf(w.out, "%s: %s\n", r.URL, r.Says)
+		return err
+	}
+	return c
+}
+
+// askReady asks the server of a configuration.
+func askReady(ctx context.Context, cfg *configs.Config) readiness {
+	r := readiness{URL: dataURL(cfg) + "/readyz"}
+	ctx, cancel := context.WithTimeout(ctx, readyLimit)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
+	if err != nil {
+		r.Says = err.Error()
+		return r
+	}
+	res, err := localClient().Do(req)
+	if err != nil {
+		r.Says = "nobody answers: start it with precept serve, or name its --data-dir"
+		return r
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 500))
+	r.Ready, r.Says = res.StatusCode == http.StatusOK, report.Printable(strings.TrimSpace(string(text)))
+	return r
+}
+
+// dataURL is where the data listener of a data directory is reached. A server that cannot write
+// there leaves no run.json.
+func dataURL(cfg *configs.Config) string {
+	if at, err := readRunFile(cfg.DataDir); err == nil {
+		return at.Data
+	}
+	host, port, err := net.SplitHostPort(cfg.Listen)
+	if ip := net.ParseIP(host); err == nil && (host == "" || ip != nil && ip.IsUnspecified()) {
+		host = "127.0.0.1"
+	}
+	return "http://" + net.JoinHostPort(host, port)
+}
