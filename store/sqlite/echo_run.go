@@ -9,11 +9,10 @@ import (
 )
 
 const (
-	blockEntries  = 339 // a block fills a page of 8 KiB
-	bloomBits     = 12  // an entry; with five probes three look-ups in a thousand read a block in vain
-	bloomProbes   = 5
-	blocksPerRun  = 20 // bits of a block's number within its run
-	maxRunEntries = blockEntries << (blocksPerRun - 1)
+	blockEntries = 339 // a block fills a page of 8 KiB
+	bloomBits    = 12  // an entry; with five probes three look-ups in a thousand read a block in vain
+	bloomProbes  = 5
+	blocksPerRun = 20 // bits of a block's number within its run
 )
 
 // run is what memory holds of a sorted run: about two bytes an entry.

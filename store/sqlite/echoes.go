@@ -11,10 +11,10 @@ import (
 
 // Echoes come several a turn and are hardly ever asked for: the threads in use stand in memory
 // elsewhere, and here is only what a restart must not lose. As rows of a B-tree with random keys
-// they would cost more than all the rest of a turn (15 us each, most of it pages written twice). So
-// they are appended to a log, one row a batch; when the log has grown to Options.EchoLog, it is
-// sorted into a run of blocks that is never changed again. Memory holds the log's entries, and of
-// each run a Bloom filter and the first key of each block.
+// they would cost fifteen times as much (docs/decisions/0032-echoes.md). So they are appended to
+// a log, one row a batch; when the log has grown to Options.EchoLog, it is sorted into a run of
+// blocks that is never changed again. Memory holds the log's entries, and of each run a Bloom
+// filter and the first key of each block.
 //
 // Runs are dropped when they are too old (Retain) or too many: of the oldest four million echoes
 // the next ones are forgotten. Entries name sessions by number, and numbers are never used again,
