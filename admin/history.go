@@ -4,37 +4,39 @@ import (
 	"sync"
 	"time"
 
-	"precept/report"
+	"github.com/labstack/echo/v4"
 )
 
-// history is all lessons together as the overview showed them since the server started: it fills
-// the chart of an experiment that is younger than two days, whose days the counters keep. It holds
-// a bounded number of looks, in memory only.
+// history is effects as pages showed them since the server started: it fills the charts of an experiment that is younger than two
+// days, whose days the counters keep. It holds a bounded number of looks, in memory only.
 type history struct {
 	mu   sync.Mutex
-	seen map[string][]look // by tenant
+	seen map[historyKey][]look
 }
+
+// historyKey names what the looks are of: an arm, or with "" all lessons of a tenant together.
+type historyKey struct{ Tenant, Arm string }
 
 // look is what was shown at a moment.
 type look struct {
 	at             time.Time
-	effect, lo, hi *float64
+	effect, lo, hi float64
 }
 
 const (
-	historyTenants = 64
-	historyLooks   = 400
-	historyEvery   = 2 * time.Second
+	historyKeys  = 256
+	historyLooks = 400
+	historyEvery = 2 * time.Second
 )
 
-func newHistory() *history { return &history{seen: map[string][]look{}} }
+func newHistory() *history { return &history{seen: map[historyKey][]look{}} }
 
-// add keeps what a report shows; when there is no more room, every second look goes.
-func (h *history) add(tenant string, g *report.Global, now time.Time) []look {
+// add keeps what is shown, when there is something; when there is no more room, every second look goes.
+func (h *history) add(key historyKey, effect, lo, hi *float64, now time.Time) []look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	looks := h.seen[tenant]
-	if g.Effect != nil && g.Verdict != report.Invalid && (len(looks) == 0 || now.Sub(looks[len(looks)-1].at) >= historyEvery) {
+	looks := h.seen[key]
+	if effect != nil && lo != nil && hi != nil && (len(looks) == 0 || now.Sub(looks[len(looks)-1].at) >= historyEvery) {
 		if len(looks) >= historyLooks {
 			kept := looks[:0]
 			for i := 0; i < len(looks); i += 2 {
@@ -42,10 +44,15 @@ func (h *history) add(tenant string, g *report.Global, now time.Time) []look {
 			}
 			looks = kept
 		}
-		if _, known := h.seen[tenant]; known || len(h.seen) < historyTenants {
-			looks = append(looks, look{now, g.Effect, g.Lo, g.Hi})
-			h.seen[tenant] = looks
+		if _, known := h.seen[key]; known || len(h.seen) < historyKeys {
+			looks = append(looks, look{now, *effect, *lo, *hi})
+			h.seen[key] = looks
 		}
 	}
 	return append([]look(nil), looks...)
+}
+
+// wholeReport says that a request asks for all closed sessions: looks at other selections belong on no common chart.
+func wholeReport(c echo.Context) bool {
+	return c.QueryParam("window") == "" && c.QueryParam("provisional") == ""
 }

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"net/http"
@@ -11,7 +10,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -33,6 +31,7 @@ type lessonView struct {
 	Plot               *plot
 	Ticks              []tick
 	Chart              string // JSON for chart.js; "" without one
+	Since              bool   // the chart is of what was shown since the start
 	Bands              []report.Band
 	Looks              []report.Look
 	Gap                string
@@ -99,6 +98,11 @@ func (s *Server) lessonPage(c echo.Context) error {
 	}
 	if row := v.current(rows); row != nil {
 		v.measure(row, s.options.Truth)
+		if v.Chart == "" && wholeReport(c) {
+			effect, lo, hi := shownOf(row)
+			v.Chart = looksChart("Effect over time", s.history.add(historyKey{q.Tenant, row.Arm}, effect, lo, hi, s.options.Now()))
+			v.Since = v.Chart != ""
+		}
 	}
 	v.survey(c, s, q.Tenant)
 	return s.show(c, shown{Page: "lesson", Title: v.Title, Problem: problem, Data: v})
@@ -229,30 +233,6 @@ func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) 
 	}
 }
 
-// find is a word of the glossary; an empty one where there is none, which term tells of when it is
-// shown.
-func find(terms []term, key string) term {
-	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
-	if i < 0 {
-		return term{Key: key, Name: key}
-	}
-	return terms[i]
-}
-
-func mean(x *float64) string {
-	if x == nil {
-		return none
-	}
-	return strconv.FormatFloat(*x, 'f', 3, 64)
-}
-
-func percent(x *float64) string {
-	if x == nil {
-		return none
-	}
-	return strconv.FormatFloat(*x*100, 'f', 0, 64) + "%"
-}
-
 // gap explains by how much observation alone would have been wrong.
 func gap(r *report.Row) string {
 	if r.LOODelta == nil {
@@ -263,68 +243,6 @@ func gap(r *report.Row) string {
 		return text + " That is no effect: where a lesson fires, tasks are harder or easier than elsewhere. Only the coin tells what the lesson adds."
 	}
 	return text + fmt.Sprintf(" Against the coin's answer of %s points that is off by %s: so far observation alone would have misled you, because a lesson fires where tasks are harder or easier than elsewhere.", points(r.Effect), points(r.LOOGap))
-}
-
-// chart is what chart.js draws: values over time, some with a band around them.
-type chart struct {
-	Label  string   `json:"label"`
-	Unit   string   `json:"unit"`
-	Days   []int64  `json:"days"`            // Unix seconds
-	Local  bool     `json:"local,omitempty"` // moments, in the reader's zone; else days in UTC
-	Series []series `json:"series"`
-	Marks  []marker `json:"marks,omitempty"`
-}
-
-type series struct {
-	Name   string     `json:"name"`
-	Colour string     `json:"colour"` // a custom property of style.css
-	Values []*float64 `json:"values"`
-	Lo     []*float64 `json:"lo,omitempty"`
-	Hi     []*float64 `json:"hi,omitempty"`
-}
-
-// marker is a moment worth a line: a planned look.
-type marker struct {
-	At   int64  `json:"at"`
-	Text string `json:"text"`
-}
-
-func (c chart) json() string {
-	if len(c.Days) < 2 {
-		return ""
-	}
-	b, err := json.Marshal(c)
-	if err != nil { // there is nothing in it that cannot be written
-		return ""
-	}
-	return string(b)
-}
-
-func unixDay(date string) int64 {
-	at, err := time.Parse(time.DateOnly, date)
-	if err != nil {
-		return 0
-	}
-	return at.Unix()
-}
-
-// inPoints is a value in points.
-func inPoints(x float64) *float64 { return new(x * 100) }
-
-// bandChart is the effect over time with its narrowing band.
-func bandChart(r *report.Row) string {
-	c := chart{Label: "Effect over time", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
-	for _, d := range r.Days {
-		c.Days = append(c.Days, unixDay(d.Date))
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
-	}
-	for i := range r.Looks {
-		if l := &r.Looks[i]; l.Taken {
-			c.Marks = append(c.Marks, marker{l.Last.Unix(), "look"})
-		}
-	}
-	return c.json()
 }
 
 // actionsOf are what a person may do with a lesson in a state.
@@ -346,65 +264,7 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson
-// would have fired.
-func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
-	if s.options.Survey == nil {
-		v.RewardsNote = "Sessions are not stored here, so the spread of their rewards is not known."
-		return
-	}
-	ctx := c.Request().Context()
-	sv, err := s.options.Survey.Survey(ctx, tenant)
-	switch {
-	case err != nil:
-		v.RewardsNote = "The stored sessions cannot be read: " + err.Error() + "."
-	case sv.Rewards(v.Slug) == nil:
-		v.RewardsNote = "None of the stored sessions that closed with a reward picked this lesson."
-	default:
-		v.Rewards = bars(sv.Rewards(v.Slug))
-		v.RewardsNote = fmt.Sprintf("Of %s stored sessions since %s, all texts of the lesson together.", count(sv.Sessions), sv.Since.UTC().Format(time.DateOnly))
-	}
-	if c.QueryParam("backtest") == "" || v.Lesson == nil {
-		return
-	}
-	b, err := s.options.Survey.Backtest(ctx, tenant, v.Lesson)
-	if err != nil {
-		v.BacktestNote = "The captured sessions cannot be read: " + err.Error() + "."
-		return
-	}
-	v.Backtest = &b
-}
-
-// barWidth is the longest bar of the spread of rewards, in units of its SVG.
-const barWidth = 200.0
-
-// bars are the tenths of both arms, as shares, so that arms of different sizes can be compared.
-func bars(r *report.Rewards) (out []bar) {
-	total := func(arm [10]int64) (n int64) {
-		for _, x := range arm {
-			n += x
-		}
-		return n
-	}
-	share := func(n, of int64) float64 {
-		if of == 0 {
-			return 0
-		}
-		return float64(n) / float64(of)
-	}
-	with, without := total(r.Injected), total(r.Withheld)
-	for i := range r.Injected {
-		a, b := share(r.Injected[i], with), share(r.Withheld[i], without)
-		out = append(out, bar{
-			Range: fmt.Sprintf("%.1f to %.1f", float64(i)/10, float64(i+1)/10), Injected: r.Injected[i], Withheld: r.Withheld[i],
-			InjectedShare: percent(&a), WithheldShare: percent(&b), InjectedWidth: coordinate(a * barWidth), WithheldWidth: coordinate(b * barWidth),
-		})
-	}
-	return out
-}
-
-// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
-// nothing was done.
+// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when nothing was done.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), c.Param("slug")
 	if !a.Valid() {

@@ -81,10 +81,23 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
 	v.Days = r.Global.Days
 	v.Means = meansChart(r.Global.Days)
-	looks := s.history.add(v.Tenant, &r.Global, s.options.Now())
-	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && len(looks) > 1 && v.Window == "" && !v.Provisional {
-		v.Effects, v.Since = looksChart(looks), true
+	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && v.Window == "" && !v.Provisional {
+		v.Effects = v.looks(r, rows, s)
+		v.Since = v.Effects != ""
 	}
+}
+
+// looks notes what is shown now of every lesson and of all together, for the charts of a young experiment.
+func (v *overviewView) looks(r *report.Report, rows []*report.Row, s *Server) string {
+	now, g := s.options.Now(), r.Global
+	if g.Verdict == report.Invalid {
+		g.Effect = nil
+	}
+	for _, l := range rows {
+		effect, lo, hi := shownOf(l)
+		s.history.add(historyKey{v.Tenant, l.Arm}, effect, lo, hi, now)
+	}
+	return looksChart("All lessons together", s.history.add(historyKey{Tenant: v.Tenant}, g.Effect, g.Lo, g.Hi, now))
 }
 
 // gains are the figures on top.
@@ -179,43 +192,4 @@ func (v *overviewView) attention(r *report.Report, s *Server, f frame) {
 	add(invalid, "A lesson has numbers that cannot be trusted", "lessons have numbers that cannot be trusted", f.Link("/lessons", "verdict", "invalid"), "bad")
 	add(harm, "A lesson in force harms", "lessons in force harm", f.Link("/lessons", "verdict", "harms"), "bad")
 	add(s.waiting(), "A lesson waits for approval", "lessons wait for approval", f.Link("/queue"), "warn")
-}
-
-// effectsChart is the effect of all lessons together as it stood at the end of each day.
-func effectsChart(days []report.Band) string {
-	c := chart{Label: "All lessons together", Unit: "points", Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
-	for _, d := range days {
-		c.Days = append(c.Days, unixDay(d.Date))
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(d.Effect)), append(one.Lo, inPoints(d.Lo)), append(one.Hi, inPoints(d.Hi))
-	}
-	return c.json()
-}
-
-// looksChart is the same as this page showed it since the server started.
-func looksChart(looks []look) string {
-	c := chart{Label: "All lessons together", Unit: "points", Local: true, Series: []series{{Name: "Effect", Colour: "--mark"}}}
-	one := &c.Series[0]
-	for _, l := range looks {
-		c.Days = append(c.Days, l.at.Unix())
-		one.Values, one.Lo, one.Hi = append(one.Values, inPoints(*l.effect)), append(one.Lo, inPoints(*l.lo)), append(one.Hi, inPoints(*l.hi))
-	}
-	return c.json()
-}
-
-// meansChart is the mean reward of both arms, day by day.
-func meansChart(days []report.Day) string {
-	c := chart{Label: "Mean reward", Unit: "points", Series: []series{{Name: "Treated", Colour: "--good"}, {Name: "Control", Colour: "--quiet"}}}
-	put := func(s *series, x *float64) {
-		if x != nil {
-			x = inPoints(*x)
-		}
-		s.Values = append(s.Values, x)
-	}
-	for _, d := range days {
-		c.Days = append(c.Days, unixDay(d.Date))
-		put(&c.Series[0], d.MeanTreated)
-		put(&c.Series[1], d.MeanControl)
-	}
-	return c.json()
 }

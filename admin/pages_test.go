@@ -64,15 +64,21 @@ func TestHistory(t *testing.T) {
 	if page := body(t, f.do(t, "GET", "/", bearer(token))); !strings.Contains(page, "As this page showed it since the server started") {
 		t.Error("there is no chart")
 	}
+	if page := body(t, f.do(t, "GET", "/lessons/helpful", bearer(token))); !strings.Contains(page, "As the dashboard showed it since the server started") {
+		t.Error("there is no chart of a lesson")
+	}
+	if page := body(t, f.do(t, "GET", "/?window=7d", bearer(token))); strings.Contains(page, "since the server started") {
+		t.Error("looks at everything are drawn for a window")
+	}
 	h, now := newHistory(), time.Unix(1e9, 0)
 	var looks []look
 	for i := range 5000 {
 		now = now.Add(time.Duration(1+i%3) * time.Second)
-		looks = h.add("a", g, now)
-		h.add(fmt.Sprint(i), g, now)
+		looks = h.add(historyKey{Tenant: "a"}, g.Effect, g.Lo, g.Hi, now)
+		h.add(historyKey{"a", fmt.Sprint(i)}, g.Effect, g.Lo, g.Hi, now)
 	}
-	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyTenants {
-		t.Errorf("%d looks, %d tenants", len(looks), len(h.seen))
+	if len(looks) > historyLooks || len(looks) < historyLooks/4 || len(h.seen) > historyKeys {
+		t.Errorf("%d looks, %d keys", len(looks), len(h.seen))
 	}
 	if looks[0].at.After(time.Unix(1e9+60, 0)) || looks[len(looks)-1].at.Before(now.Add(-time.Minute)) {
 		t.Error("the looks do not reach from the start to now")

@@ -3,6 +3,8 @@ package admin
 import (
 	"fmt"
 	"html/template"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 )
@@ -144,4 +146,27 @@ func (s *Server) term(key string) (term, error) {
 		}
 	}
 	return term{}, fmt.Errorf("the glossary has no %q", key)
+}
+
+// find is a word of the glossary; an empty one where there is none, which term tells of when it is shown.
+func find(terms []term, key string) term {
+	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
+	if i < 0 {
+		return term{Key: key, Name: key}
+	}
+	return terms[i]
+}
+
+func mean(x *float64) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x, 'f', 3, 64)
+}
+
+func percent(x *float64) string {
+	if x == nil {
+		return none
+	}
+	return strconv.FormatFloat(*x*100, 'f', 0, 64) + "%"
 }

@@ -43,7 +43,7 @@ func TestPageOfADemo(t *testing.T) {
 		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
 	})
 	page := html.UnescapeString(body(t, f.do(t, "GET", "/", bearer(token))))
-	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, "<td>+5.0</td>") || strings.Count(page, `class="truth"`) != 1 {
+	if !strings.Contains(page, `popovertarget="def-truth"`) || !strings.Contains(page, `>+5.0</td>`) || strings.Count(page, `class="truth"`) != 1 {
 		t.Error("the true effect of one lesson is not beside its estimate")
 	}
 }

@@ -29,16 +29,23 @@ function columns(chart) {
 function draw(box) {
   const chart = JSON.parse(box.dataset.chart), { data, series, bands } = columns(chart);
   const ink = colour("--quiet"), line = colour("--line");
-  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font: "12px system-ui, sans-serif" };
+  const rem = parseFloat(getComputedStyle(document.documentElement).fontSize), font = Math.round(rem * 0.8) + "px system-ui, sans-serif";
+  const axis = { stroke: ink, grid: { stroke: line, width: 1 }, ticks: { stroke: line, width: 1 }, font };
   box.replaceChildren();
   const u = new uPlot({
-    width: Math.max(box.clientWidth, 280), height: Math.min(320, Math.max(200, box.clientWidth * 0.32)), series, bands,
-    axes: [axis, { ...axis, size: 56, label: chart.label + ", " + chart.unit, labelSize: 22, labelFont: "12px system-ui, sans-serif" }],
-    scales: { x: { time: true }, y: { range: (self, lo, hi) => chart.zero === false ? [lo, hi] : [Math.min(lo, 0), Math.max(hi, 0)] } },
+    width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands,
+    axes: [{ ...axis, size: rem * 3.4 }, { ...axis, size: rem * 3.7, label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
+    scales: { x: { time: true }, y: { range: (self, lo, hi) => around(lo, hi) } },
     tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
     hooks: { draw: [(self) => marks(self, chart, ink)] },
   }, data, box);
   box.chart = u;
+}
+
+// What is drawn, and zero, with some air on both sides.
+function around(lo, hi) {
+  const from = Math.min(lo ?? 0, 0), to = Math.max(hi ?? 0, 0), air = (to - from || 1) * 0.08;
+  return [from < 0 ? from - air : 0, to > 0 ? to + air : 0];
 }
 
 // The zero line, and the planned looks.

@@ -3,11 +3,17 @@ package main
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
+	"encoding/json"
+	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
+	"io"
+	"maps"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -15,6 +21,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -103,9 +110,11 @@ func playDemo(t *testing.T) string {
 	})
 	address := regexp.MustCompile(`http://127\.0\.0\.1:\d+/login\?token=\w+`)
 	link := ""
+	watched := false
 	for lines := bufio.NewScanner(out); lines.Scan(); {
-		if found := address.FindString(lines.Text()); found != "" {
-			link = found
+		if found := address.FindString(lines.Text()); found != "" && !watched {
+			link, watched = found, true
+			watch(t, link)
 		}
 		if strings.Contains(lines.Text(), "stays up") {
 			return link
@@ -113,6 +122,80 @@ func playDemo(t *testing.T) string {
 	}
 	t.Fatal("the demo ended")
 	return ""
+}
+
+// A lesson that waits for a person, in the place of one that there is: the queue has something to show.
+const pictureCandidate = `---
+schema: learning/v1
+slug: run-the-suite-of-the-package
+title: Run the tests of the package that you touch, then the full suite once.
+trigger:
+  description: The ticket asks for all tests.
+  metadata: {precept: {keywords: ["a button in the wrong place", "screenshot of the page"]}}
+outcome: success
+supersedes: [run-the-full-suite]
+evidence:
+  - {kind: run, ref: TICKET-000042, note: The full suite took the whole budget.}
+metadata: {precept: {state: candidate}}
+---
+
+# Run the tests of the package that you touch, then the full suite once.
+
+## What to do (or avoid)
+
+Run the tests of the package after each change, and the full suite once, before you report.
+`
+
+// watch looks at the demo's overview as somebody would who keeps it open, and puts a lesson into its queue.
+func watch(t *testing.T, link string) {
+	t.Helper()
+	base, key, _ := strings.Cut(link, "/login?token=")
+	ask := func(ctx context.Context, path string) ([]byte, error) {
+		req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+path, http.NoBody)
+		if err != nil {
+			return nil, err
+		}
+		req.Header.Set("Authorization", "Bearer "+key)
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return nil, err
+		}
+		defer res.Body.Close() //nolint:errcheck // only read
+		return io.ReadAll(res.Body)
+	}
+	health, err := ask(t.Context(), "/api/health")
+	var h struct {
+		Config []struct{ Path, Value string }
+	}
+	if err == nil {
+		err = json.Unmarshal(health, &h)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range h.Config {
+		if k.Path == "lessons" {
+			err = os.WriteFile(filepath.Join(strings.TrimSpace(k.Value), "run-the-suite-of-the-package.md"), []byte(pictureCandidate), 0o600)
+		}
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, stop := context.WithCancel(context.Background())
+	var wg sync.WaitGroup
+	wg.Go(func() {
+		for ctx.Err() == nil {
+			_, _ = ask(ctx, "/")
+			select {
+			case <-ctx.Done():
+			case <-time.After(2 * time.Second):
+			}
+		}
+	})
+	t.Cleanup(func() {
+		stop()
+		wg.Wait()
+	})
 }
 
 // pagesOf are the pages of the navigation, and the first lesson and session that there are.
@@ -181,8 +264,8 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 }
 
-// fewColours writes a picture with the 256 colours that it has most of: pages have few, and the
-// file is a third.
+// fewColours writes a picture with 256 of its colours, the commonest of each family first: pages have few, and the file is a third.
+// Families come before shades, so that the one red word on a grey page stays red.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {
@@ -195,15 +278,22 @@ func fewColours(raw []byte) ([]byte, error) {
 			seen[color.RGBAModel.Convert(full.At(x, y)).(color.RGBA)]++
 		}
 	}
-	all := make([]color.RGBA, 0, len(seen))
-	for c := range seen {
-		all = append(all, c)
-	}
-	slices.SortFunc(all, func(x, y color.RGBA) int { return seen[y] - seen[x] })
-	var palette color.Palette
-	for _, c := range all[:min(len(all), 256)] {
+	all := slices.SortedFunc(maps.Keys(seen), func(x, y color.RGBA) int {
+		return cmp.Or(seen[y]-seen[x], cmp.Compare(fmt.Sprint(x), fmt.Sprint(y)))
+	})
+	var palette, shades color.Palette
+	families := map[[3]uint8]bool{}
+	for _, c := range all {
+		family := [3]uint8{c.R >> 5, c.G >> 5, c.B >> 5}
+		if families[family] {
+			shades = append(shades, c)
+			continue
+		}
+		families[family] = true
 		palette = append(palette, c)
 	}
+	palette = append(palette[:min(len(palette), 160)], shades...)
+	palette = palette[:min(len(palette), 256)]
 	out := image.NewPaletted(b, palette)
 	draw.Draw(out, b, full, b.Min, draw.Src)
 	var w bytes.Buffer
