@@ -7,8 +7,9 @@ import (
 	"github.com/labstack/echo/v4"
 )
 
-// history is effects as pages showed them since the server started: it fills the charts of an experiment that is younger than two
-// days, whose days the counters keep. It holds a bounded number of looks, in memory only.
+// history is effects as pages showed them since the server started: it fills the charts of an
+// experiment that is younger than two days, whose days the counters keep. It holds a bounded number
+// of looks, in memory only.
 type history struct {
 	mu   sync.Mutex
 	seen map[historyKey][]look
@@ -31,7 +32,8 @@ const (
 
 func newHistory() *history { return &history{seen: map[historyKey][]look{}} }
 
-// add keeps what is shown, when there is something; when there is no more room, every second look goes.
+// add keeps what is shown, when there is something; when there is no more room, every second look
+// goes.
 func (h *history) add(key historyKey, effect, lo, hi *float64, now time.Time) []look {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -52,7 +54,8 @@ func (h *history) add(key historyKey, effect, lo, hi *float64, now time.Time) []
 	return append([]look(nil), looks...)
 }
 
-// wholeReport says that a request asks for all closed sessions: looks at other selections belong on no common chart.
+// wholeReport says that a request asks for all closed sessions: looks at other selections belong on
+// no common chart.
 func wholeReport(c echo.Context) bool {
 	return c.QueryParam("window") == "" && c.QueryParam("provisional") == ""
 }

@@ -264,7 +264,8 @@ func actionsOf(state lesson.State) (out []action) {
 	}
 }
 
-// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when nothing was done.
+// actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
+// nothing was done.
 func (s *Server) actOnPage(c echo.Context) error {
 	a, slug := lesson.Action(c.Param("action")), c.Param("slug")
 	if !a.Valid() {

@@ -9,7 +9,8 @@ import (
 	"precept/report"
 )
 
-// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson would have fired.
+// survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson
+// would have fired.
 func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
 	if s.options.Survey == nil {
 		v.RewardsNote = "Sessions are not stored here, so the spread of their rewards is not known."

@@ -87,7 +87,8 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	}
 }
 
-// looks notes what is shown now of every lesson and of all together, for the charts of a young experiment.
+// looks notes what is shown now of every lesson and of all together, for the charts of a young
+// experiment.
 func (v *overviewView) looks(r *report.Report, rows []*report.Row, s *Server) string {
 	now, g := s.options.Now(), r.Global
 	if g.Verdict == report.Invalid {

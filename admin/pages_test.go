@@ -161,7 +161,7 @@ func TestBrowserQueue(t *testing.T) {
 		t.Errorf("j leads to %s", second)
 	}
 	b.do(t, chromedp.KeyEvent("r"))
-	if keeper.asked != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r" {
+	if keeper.asked != "" || b.js(t, `document.querySelector("article[aria-current] [data-key=r]").textContent`) != "Press r again to reject r waiting" {
 		t.Error("one press rejects")
 	}
 	b.do(t, chromedp.KeyEvent("r"), chromedp.WaitVisible(chromedp.CSS(`[role=status]`)))

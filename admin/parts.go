@@ -148,7 +148,8 @@ func (s *Server) term(key string) (term, error) {
 	return term{}, fmt.Errorf("the glossary has no %q", key)
 }
 
-// find is a word of the glossary; an empty one where there is none, which term tells of when it is shown.
+// find is a word of the glossary; an empty one where there is none, which term tells of when it is
+// shown.
 func find(terms []term, key string) term {
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
 	if i < 0 {

@@ -124,7 +124,8 @@ func playDemo(t *testing.T) string {
 	return ""
 }
 
-// A lesson that waits for a person, in the place of one that there is: the queue has something to show.
+// A lesson that waits for a person, in the place of one that there is: the queue has something to
+// show.
 const pictureCandidate = `---
 schema: learning/v1
 slug: run-the-suite-of-the-package
@@ -146,7 +147,8 @@ metadata: {precept: {state: candidate}}
 Run the tests of the package after each change, and the full suite once, before you report.
 `
 
-// watch looks at the demo's overview as somebody would who keeps it open, and puts a lesson into its queue.
+// watch looks at the demo's overview as somebody would who keeps it open, and puts a lesson into
+// its queue.
 func watch(t *testing.T, link string) {
 	t.Helper()
 	base, key, _ := strings.Cut(link, "/login?token=")
@@ -264,8 +266,9 @@ func paint(t *testing.T, ctx context.Context, address, file string, width int) {
 	}
 }
 
-// fewColours writes a picture with 256 of its colours, the commonest of each family first: pages have few, and the file is a third.
-// Families come before shades, so that the one red word on a grey page stays red.
+// fewColours writes a picture with 256 of its colours, the commonest of each family first: pages
+// have few, and the file is a third. Families come before shades, so that the one red word on a
+// grey page stays red.
 func fewColours(raw []byte) ([]byte, error) {
 	full, err := png.Decode(bytes.NewReader(raw))
 	if err != nil {

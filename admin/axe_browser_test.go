@@ -1,0 +1,172 @@
+package admin
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/chromedp"
+)
+
+// axeScript is axe-core, or the reason why it is not there.
+func axeScript(t *testing.T) string {
+	t.Helper()
+	b, err := os.ReadFile(filepath.Join("..", ".cache", "node", "node_modules", "axe-core", "axe.min.js"))
+	if err != nil {
+		if os.Getenv("CI") == "" {
+			t.Skip("axe-core is not here; make e2e-deps installs it")
+		}
+		t.Fatalf("%v; make e2e-deps installs it", err)
+	}
+	return string(b)
+}
+
+// furnished is a server on which every page has something to show, and the addresses of the pages.
+func furnished(t *testing.T) (server *httptest.Server, pages []string) {
+	t.Helper()
+	k := newKept(t, time.Now())
+	id := k.tale(t)
+	for i := range 12 {
+		s := k.session(t, fmt.Sprint("nightly-build-", i), 1+i%4, nil)
+		if i%3 == 0 {
+			k.rated(t, s, float64(i%5)/4, "")
+		}
+	}
+	f, lib, keeper := withLessons(t, nil)
+	views := newViews(t, k, func(o *Options) {
+		o.Now, o.Library, o.Survey, o.Keep, o.Report = time.Now, lib, lib, keeper, f.reports
+		o.Truth = func(slug string) (float64, bool) { return 0.05, slug == "helpful" }
+	})
+	views.reports = f.reports
+	server = httptest.NewServer(views)
+	t.Cleanup(server.Close)
+	return server, []string{
+		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",
+		"/sessions/" + id.String(), "/samples", "/health", "/lessons/nobody",
+	}
+}
+
+// findings runs axe-core, with all rules or some, over the page that is open, and gives what is
+// serious or worse.
+func (b *tab) findings(t *testing.T, script, rules string) (out []string) {
+	t.Helper()
+	b.js(t, "(() => {"+script+"; return 0})()")
+	b.js(t, `(() => { delete window.found; axe.run(`+rules+`).then(r => window.found = JSON.stringify(r.violations.filter(v => v.impact === "serious" || v.impact === "critical")
+		.map(v => v.id + ": " + v.nodes.slice(0, 4).map(n => n.html.slice(0, 160) + " " + n.any.concat(n.all).map(c => c.message).join("; ").slice(0, 200)).join(" | "))),
+		e => window.found = JSON.stringify(["axe failed: " + e])); return 0 })()`)
+	if _, err := chromedp.Run(b.ctx, chromedp.Poll[bool](`window.found !== undefined`, chromedp.WithPollingTimeout(time.Minute))); err != nil {
+		t.Fatal(err)
+	}
+	if err := json.Unmarshal([]byte(b.js(t, "window.found")), &out); err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// No page has a barrier that axe-core calls serious or critical, in either theme, on a desk or on a
+// telephone.
+func TestBrowserAxe(t *testing.T) {
+	script := axeScript(t)
+	b := newTab(t)
+	server, pages := furnished(t)
+	b.do(t, chromedp.Navigate(server.URL+"/login"), chromedp.WaitVisible(chromedp.CSS("#token")))
+	if got := b.findings(t, script, ""); len(got) > 0 {
+		t.Errorf("/login: %s", strings.Join(got, "\n"))
+	}
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	for _, look := range []struct {
+		theme, rules string // a theme changes colours only
+		wide         int64
+	}{{"light", "", 1280}, {"dark", `{runOnly: ["color-contrast"]}`, 1280}, {"light", `{runOnly: ["wcag2a", "wcag2aa"]}`, 360}} {
+		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: look.wide, Height: 900, DeviceScaleFactor: 1}); err != nil {
+			t.Fatal(err)
+		}
+		media := emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: look.theme}}}
+		if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, media); err != nil {
+			t.Fatal(err)
+		}
+		for _, path := range pages {
+			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+			if got := b.findings(t, script, look.rules); len(got) > 0 {
+				t.Errorf("%s, %s at %d pixels: %s", path, look.theme, look.wide, strings.Join(got, "\n"))
+			}
+		}
+	}
+}
+
+// keys presses what a keyboard has.
+func (b *tab) keys(t *testing.T, text string) {
+	t.Helper()
+	b.do(t, chromedp.KeyEvent(text))
+}
+
+// Every page is walked by Tab alone: the first stop is the link to the content, every stop can be
+// seen, and the order is that of the page.
+func TestBrowserKeyboard(t *testing.T) {
+	b := newTab(t)
+	server, pages := furnished(t)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	for _, path := range pages {
+		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("main")))
+		b.js(t, `(() => { document.activeElement.blur(); getSelection().removeAllRanges(); return 0 })()`)
+		if strings.HasPrefix(path, "/queue") { // its first candidate has the focus
+			continue
+		}
+		b.keys(t, "\t")
+		if got := b.js(t, `document.activeElement.className + " " + (document.activeElement.getBoundingClientRect().left >= 0)`); got != "skip true" {
+			t.Errorf("%s: the first stop is %q", path, got)
+		}
+		for i := range 25 {
+			b.keys(t, "\t")
+			got := b.js(t, `(() => { const e = document.activeElement, r = e.getBoundingClientRect(), s = getComputedStyle(e);
+				if (e === document.body) return "end";
+				const seen = r.width > 0 && r.height > 0 && s.visibility === "visible", ring = s.outlineStyle !== "none" && parseFloat(s.outlineWidth) >= 2;
+				return seen && ring ? "" : e.outerHTML.slice(0, 120) + (seen ? " has no ring" : " cannot be seen") })()`)
+			if got == "end" {
+				break
+			}
+			if got != "" {
+				t.Errorf("%s: stop %d: %s", path, i+2, got)
+			}
+		}
+	}
+	b.do(t, chromedp.Navigate(server.URL+"/lessons"), chromedp.WaitVisible(chromedp.CSS("main")))
+	b.keys(t, "\t")
+	b.keys(t, "\r")
+	if got := b.js(t, `document.activeElement.id`); got != "main" {
+		t.Errorf("the link to the content leads to %q", got)
+	}
+}
+
+// On paper a page is its content: no navigation, no forms, and nothing that has to be scrolled to.
+func TestBrowserPrint(t *testing.T) {
+	b := newTab(t)
+	server, pages := furnished(t)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main")))
+	dark := emulation.SetEmulatedMediaParams{Media: "print", Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: "dark"}}}
+	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, dark); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, emulation.SetDeviceMetricsOverrideParams{Width: 720, Height: 1000, DeviceScaleFactor: 1}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range pages {
+		b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitReady(chromedp.CSS("main")))
+		for expression, want := range map[string]string{
+			`getComputedStyle(document.body).backgroundColor`: "rgb(255, 255, 255)",
+			`[...document.querySelectorAll("nav, form, .tools, .skip")].filter(e => e.getClientRects().length).map(e => e.className).join()`: "",
+			`[...document.querySelectorAll(".scroll")].filter(e => getComputedStyle(e).overflowX !== "visible").length`:                      "0",
+			`document.documentElement.scrollWidth <= innerWidth`:                                                                             "true",
+		} {
+			if got := b.js(t, expression); got != want {
+				t.Errorf("%s: %s is %q, want %q", path, expression, got, want)
+			}
+		}
+	}
+}
