@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/google/uuid"
+
+	"precept/wire"
 )
 
 // script writes a session turn by turn, as an agent of the chat dialect would.
@@ -200,12 +202,12 @@ func TestBuildTask(t *testing.T) {
 
 func TestBuildDialects(t *testing.T) {
 	tests := []struct {
-		name, reply, call, result string
+		name, dialect, reply, result string
 	}{
-		{"responses", `{"type":"function_call","call_id":"c1","name":"run","arguments":"{\"a\":1}"}`, "", `{"type":"function_call_output","call_id":"c1","output":"error: no"}`},
-		{"custom", `{"type":"custom_tool_call","call_id":"c1","name":"run","input":"{\"a\":1}"}`, "", `{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"error: no"}]}`},
-		{"messages", `{"role":"assistant","content":[{"type":"text","text":"I try"},{"type":"tool_use","id":"c1","name":"run","input":{"a":1}}]}`, "", `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"error: no"}]}]}`},
-		{"chat", `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"run","arguments":"{\"a\":1}"}}]}`, "", `{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"error: no"}]}`},
+		{"responses", "responses", `{"type":"function_call","call_id":"c1","name":"run","arguments":"{\"a\":1}"}`, `{"type":"function_call_output","call_id":"c1","output":"error: no"}`},
+		{"custom", "responses", `{"type":"custom_tool_call","call_id":"c1","name":"run","input":"{\"a\":1}"}`, `{"type":"custom_tool_call_output","call_id":"c1","output":[{"type":"input_text","text":"error: no"}]}`},
+		{"messages", "messages", `{"role":"assistant","content":[{"type":"text","text":"I try"},{"type":"tool_use","id":"c1","name":"run","input":{"a":1}}]}`, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"c1","is_error":true,"content":[{"type":"text","text":"error: no"}]}]}`},
+		{"chat", "chat", `{"role":"assistant","content":null,"tool_calls":[{"id":"c1","function":{"name":"run","arguments":"{\"a\":1}"}}]}`, `{"role":"tool","tool_call_id":"c1","content":[{"type":"text","text":"error: no"}]}`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
@@ -213,7 +215,7 @@ func TestBuildDialects(t *testing.T) {
 			c.s.Failing = failing
 			c.turn(calls("c1", "run", `{"a":1}`), say("user", "go"))
 			c.echo = nil
-			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result)
+			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
 			c.turn(Reply{Text: "done"}, answer("c2", "fine"))
 			got := Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
@@ -308,7 +310,7 @@ func TestCutKeepsPlaceholdersWhole(t *testing.T) {
 	s := strings.Repeat("é", 10) + "[REDACTED:email:1] tail"
 	for n := 4; n < len(s); n++ {
 		got := cut(s, n)
-		if len(got) > n || !json.Valid(appendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
+		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
 			t.Fatalf("cut at %d: %q", n, got)
 		}
 		if rest, found := strings.CutPrefix(got, strings.Repeat("é", 10)); found && strings.Contains(rest, "[REDACTED") && !strings.Contains(rest, ":1]") {

@@ -4,6 +4,9 @@ import (
 	"bytes"
 	"encoding/json"
 	"slices"
+	"strings"
+
+	"precept/wire"
 )
 
 // ChatMessage is a message in the form of OpenAI's chat and fine-tuning files.
@@ -42,7 +45,7 @@ func (h *history) conversation(n int) []ChatMessage {
 		switch {
 		case from > 0 && from < len(raw): // the agent edited or compacted its history
 			raw = raw[:from]
-			list, goesOn = fold(raw), false
+			list, goesOn = fold(raw, e.Dialect), false
 		case from == 0 && len(raw) > 0 && len(e.New) > 0 && bytes.Equal(raw[0], e.New[0]): // it sent the list anew
 			raw, list, goesOn = nil, nil, false
 		}
@@ -50,8 +53,8 @@ func (h *history) conversation(n int) []ChatMessage {
 		if goesOn && !echoes(h.items[i]) {
 			list = appendReply(list, h.kept[i-1])
 		}
-		for _, m := range h.items[i] {
-			list = appendMessage(list, m)
+		for _, it := range h.items[i] {
+			list = appendItem(list, it)
 		}
 		if i == n {
 			return list
@@ -65,50 +68,54 @@ func (h *history) conversation(n int) []ChatMessage {
 
 // echoes reports whether the agent itself sent the last reply back; where the provider keeps the
 // history, it does not.
-func echoes(items []message) bool {
-	return slices.ContainsFunc(items, func(m message) bool { return m.role == "assistant" })
-}
+func echoes(items []*wire.Item) bool { return slices.ContainsFunc(items, speaks) }
 
-func fold(raw []json.RawMessage) []ChatMessage {
+// fold makes the list of raw items, which are of one turn's dialect.
+func fold(raw []json.RawMessage, dialect string) []ChatMessage {
 	var list []ChatMessage
-	for _, r := range raw {
-		if m, ok := decodeItem(r); ok {
-			list = appendMessage(list, m)
-		}
+	for _, it := range (&Exchange{Dialect: dialect, New: raw}).items(nil) {
+		list = appendItem(list, it)
 	}
 	return list
 }
 
-// appendMessage adds a message, and folds calls that follow each other (each an item of its own in
-// the responses dialect) into one assistant message, as chat has it.
-func appendMessage(list []ChatMessage, m message) []ChatMessage {
-	for _, r := range m.results {
-		list = append(list, ChatMessage{Role: "tool", Content: &r.text, ToolCallID: r.callID})
+// appendItem adds what an item says.
+func appendItem(list []ChatMessage, it *wire.Item) []ChatMessage {
+	for _, r := range spokenResults(it) {
+		list = append(list, ChatMessage{Role: "tool", Content: &r.Text, ToolCallID: r.CallID})
 	}
-	switch m.role {
-	case "assistant":
-		if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(m.calls) > 0 && m.text == "" {
-			list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(m.calls)...)
-			return list
-		}
-		if m.text == "" && len(m.calls) == 0 {
-			return list
-		}
-		out := ChatMessage{Role: "assistant", ToolCalls: chatCalls(m.calls)}
-		if m.text != "" {
-			out.Content = &m.text
-		}
-		return append(list, out)
-	case "user", "system":
-		if m.text != "" {
-			list = append(list, ChatMessage{Role: m.role, Content: &m.text})
-		}
+	text := spokenText(it)
+	switch {
+	case it.Role == wire.RoleAssistant:
+		return appendAnswer(list, text, spokenCalls(it))
+	case text == "":
+	case it.Role == wire.RoleUser:
+		list = append(list, ChatMessage{Role: "user", Content: &text})
+	case it.Role == wire.RoleSystem:
+		list = append(list, ChatMessage{Role: "system", Content: &text})
 	}
 	return list
+}
+
+// appendAnswer adds what the model says. Calls that follow each other (each an item of its own in
+// the responses dialect) become one assistant message, as chat has it.
+func appendAnswer(list []ChatMessage, text string, calls []Call) []ChatMessage {
+	if n := len(list); n > 0 && list[n-1].Role == "assistant" && len(calls) > 0 && text == "" {
+		list[n-1].ToolCalls = append(list[n-1].ToolCalls, chatCalls(calls)...)
+		return list
+	}
+	if text == "" && len(calls) == 0 {
+		return list
+	}
+	out := ChatMessage{Role: "assistant", ToolCalls: chatCalls(calls)}
+	if text != "" {
+		out.Content = &text
+	}
+	return append(list, out)
 }
 
 func appendReply(list []ChatMessage, e *Exchange) []ChatMessage {
-	return appendMessage(list, message{role: "assistant", text: e.Reply.Text, calls: e.Reply.Calls})
+	return appendAnswer(list, e.Reply.Text, e.calls())
 }
 
 func chatCalls(calls []Call) []ChatCall {
@@ -195,11 +202,37 @@ func (h *history) approvedTwin(at int) []ChatMessage {
 	return nil
 }
 
-func lastWords(items []message) (words string) {
-	for _, m := range items {
-		if m.words != "" {
-			words = m.words
+// lastWords are the newest words of a person.
+func lastWords(items []*wire.Item) (words string) {
+	for _, it := range items {
+		if it.Words != "" {
+			words = it.Words
 		}
 	}
 	return words
+}
+
+// contentText is the text of a string, of parts, or the JSON itself: whoever corrects an answer may
+// send any of these.
+func contentText(raw json.RawMessage) string {
+	if len(raw) == 0 || string(raw) == "null" {
+		return ""
+	}
+	var s string
+	if json.Unmarshal(raw, &s) == nil {
+		return s
+	}
+	var parts []struct {
+		Text string `json:"text"`
+	}
+	if json.Unmarshal(raw, &parts) != nil {
+		return string(raw)
+	}
+	texts := make([]string, 0, len(parts))
+	for _, p := range parts {
+		if p.Text != "" {
+			texts = append(texts, p.Text)
+		}
+	}
+	return strings.Join(texts, "\n")
 }

@@ -5,11 +5,11 @@ import (
 	"encoding/json"
 	"maps"
 	"math"
-	"math/bits"
 	"slices"
 	"strconv"
 	"time"
-	"unicode/utf8"
+
+	"precept/wire"
 )
 
 // AppendJSON appends the exchange as one line of JSON (without line feed) that encoding/json
@@ -126,12 +126,12 @@ func (o *object) key(k string) {
 	if o.b[len(o.b)-1] != '{' {
 		o.b = append(o.b, ',')
 	}
-	o.b = append(appendString(o.b, k), ':')
+	o.b = append(wire.AppendString(o.b, k), ':')
 }
 
 func (o *object) str(k, v string) {
 	o.key(k)
-	o.b = appendString(o.b, v)
+	o.b = wire.AppendString(o.b, v)
 }
 
 func (o *object) strIf(k, v string) {
@@ -184,63 +184,4 @@ func appendRaw(dst, raw []byte) []byte {
 		}
 	}
 	return dst
-}
-
-// appendString appends s as a JSON string; invalid UTF-8 becomes U+FFFD, as in encoding/json.
-func appendString(dst []byte, s string) []byte {
-	const hex = "0123456789abcdef"
-	dst = append(dst, '"')
-	done := 0
-	for i := 0; i < len(s); {
-		if i+8 <= len(s) {
-			m := telling8(s[i : i+8])
-			if m == 0 {
-				i += 8
-				continue
-			}
-			i += bits.TrailingZeros64(m) >> 3
-		}
-		c := s[i]
-		if c < utf8.RuneSelf {
-			if c >= ' ' && c != '"' && c != '\\' {
-				i++
-				continue
-			}
-			dst = append(dst, s[done:i]...)
-			switch c {
-			case '"', '\\':
-				dst = append(dst, '\\', c)
-			case '\n':
-				dst = append(dst, '\\', 'n')
-			case '\r':
-				dst = append(dst, '\\', 'r')
-			case '\t':
-				dst = append(dst, '\\', 't')
-			default:
-				dst = append(dst, '\\', 'u', '0', '0', hex[c>>4], hex[c&15])
-			}
-			i++
-			done = i
-			continue
-		}
-		r, size := utf8.DecodeRuneInString(s[i:])
-		if r == utf8.RuneError && size == 1 {
-			dst = append(dst, s[done:i]...)
-			dst = append(dst, "\ufffd"...)
-			done = i + 1
-		}
-		i += size
-	}
-	dst = append(dst, s[done:]...)
-	return append(dst, '"')
-}
-
-// telling8 marks, by its highest bit, the first of eight bytes that a JSON string cannot hold as it
-// is, or that is no ASCII; what it marks behind that one means nothing.
-func telling8(s string) uint64 {
-	const ones, highs = 0x0101010101010101, 0x8080808080808080
-	_ = s[7]
-	w := uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
-	quote, slant := w^ones*'"', w^ones*'\\'
-	return (w | (w-ones*' ')&^w | (quote-ones)&^quote | (slant-ones)&^slant) & highs
 }

@@ -1,5 +1,7 @@
 package sample
 
+import "precept/wire"
+
 // Event is one thing that happened in a session: somebody's words, or a tool call with its answer.
 type Event struct {
 	Turn     int
@@ -34,25 +36,25 @@ func (s *Session) Events() []Event {
 	}
 	for i, e := range h.kept {
 		for _, m := range h.items[i] {
-			if m.role == "assistant" && m.text != "" && i == 0 {
-				out = append(out, Event{Turn: e.Turn, Role: EventAssistant, Text: m.text})
+			if m.Role == wire.RoleAssistant && m.Text != "" && i == 0 {
+				out = append(out, Event{Turn: e.Turn, Role: EventAssistant, Text: m.Text})
 			}
-			for _, c := range m.calls {
-				call(c, e.Turn)
+			for _, c := range m.Calls {
+				call(Call(c), e.Turn)
 			}
-			for _, r := range m.results {
-				if k, ok := at[r.callID]; ok && !out[k].Answered {
-					out[k].Answered, out[k].Text, out[k].IsError = true, r.text, r.isError
+			for _, r := range m.Results {
+				if k, ok := at[r.CallID]; ok && !out[k].Answered {
+					out[k].Answered, out[k].Text, out[k].IsError = true, r.Text, r.IsError
 				}
 			}
-			if m.words != "" {
-				out = append(out, Event{Turn: e.Turn, Role: EventUser, Text: m.words})
+			if m.Words != "" {
+				out = append(out, Event{Turn: e.Turn, Role: EventUser, Text: m.Words})
 			}
 		}
 		if e.Reply.Text != "" {
 			out = append(out, Event{Turn: e.Turn, Role: EventAssistant, Text: e.Reply.Text})
 		}
-		for _, c := range e.Reply.Calls {
+		for _, c := range e.calls() {
 			call(c, e.Turn)
 		}
 	}

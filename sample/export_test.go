@@ -108,7 +108,7 @@ func TestConversation(t *testing.T) {
 		c := newScript()
 		c.turn(calls("c1", "bash", "ls"), say("user", "go"))
 		c.echo, c.next = nil, 0
-		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`)
+		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Error(got)
 		}
@@ -119,7 +119,7 @@ func TestConversation(t *testing.T) {
 		r.Calls = append(r.Calls, Call{ID: "c2", Name: "bash", Args: "pwd"})
 		c.turn(r, say("user", "go"))
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
-		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`)
+		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Error(got)
 		}

@@ -1,7 +1,7 @@
 package sample
 
 import (
-	"encoding/json"
+	"strings"
 	"testing"
 
 	"precept/wire"
@@ -16,14 +16,160 @@ func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
 		`[{"type":"text","text":"<bash-input>ls</bash-input>"},{"type":"text","text":"fix it"},{"type":"text","text":"and test it"}]`, `"Observation: 3 files"`,
 	} {
 		raw := `{"role":"user","content":` + content + `}`
-		m, ok := decodeItem(json.RawMessage(raw))
 		req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+raw+`]}`))
-		if err != nil || !ok {
-			t.Fatal(err, ok)
+		if err != nil {
+			t.Fatal(err)
 		}
-		if want := req.Item(0).Words; m.words != want {
-			t.Errorf("%s: the sample says %q, matching %q", content, m.words, want)
+		c := newScript()
+		c.turn(Reply{Text: "done"}, raw)
+		if got, want := Build(c.s)[0].Input["user_text"], orNone(req.Item(0).Words); got != want {
+			t.Errorf("%s: the sample says %q, matching %q", content, got, want)
 		}
+	}
+}
+
+// followed is a session as its calls and what came of them tell it.
+func followed(s *Session) string {
+	var out []string
+	for _, e := range s.Events() {
+		switch {
+		case e.Role == EventCall && e.Answered:
+			out = append(out, e.Call.Name+"("+e.Call.Args+")="+e.Text)
+		case e.Role == EventCall:
+			out = append(out, e.Call.Name+"("+e.Call.Args+")")
+		case e.Role == EventUser:
+			out = append(out, "user:"+e.Text)
+		}
+	}
+	return strings.Join(out, " | ")
+}
+
+// What wire understands of a turn is what its samples hold: the forms here are read by no reader
+// but that one.
+func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
+	const shell = `"command":["ls","-l"]`
+	for _, c := range []struct {
+		name, dialect string
+		items         []string // of the second turn: the reply before them, and what came of it
+		reply         Reply    // of the first turn
+		want          string
+		tools         int
+	}{
+		{"a function_call of older clients", "chat", []string{
+			`{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":"{}"}}`, `{"role":"function","name":"ls","content":"a.go"}`,
+		}, calls("ls", "ls", "{}"), "user:go | ls({})=a.go", 1},
+		{"a shell of the provider's", "responses", []string{
+			`{"type":"local_shell_call","id":"l1","call_id":"c1","action":{` + shell + `}}`, `{"type":"local_shell_call_output","call_id":"c1","output":"a.go"}`,
+		}, calls("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
+		{"a patch of the provider's", "responses", []string{
+			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
+		}, Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
+		{"calls without ids, answered in their order", "chat", []string{
+			`{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"a","arguments":"{}"}},{"type":"function","function":{"name":"b","arguments":"{}"}}]}`,
+			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
+		}, Reply{Calls: []Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
+		{"a call that is written as text", "chat", []string{
+			say("assistant", "Thought: look\nAction: ls\nAction Input: ."), say("user", "Observation: a.go"),
+		}, Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
+		{"another precept's block over a result", "chat", []string{
+			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
+			answer("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
+		}, calls("c1", "ls", "{}"), "user:go | ls({})=a.go", 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s := newScript()
+			s.turn(c.reply, say("user", "go")).Dialect = c.dialect
+			s.echo = nil
+			s.turn(Reply{Text: "done"}, c.items...).Dialect = c.dialect
+			if got := followed(&s.s); got != c.want {
+				t.Errorf("got  %s\nwant %s", got, c.want)
+			}
+			first := Build(s.s)[0]
+			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == IntentResolution) {
+				t.Errorf("a sample %s of %d calls, want %d", first.Family, n, c.tools)
+			}
+		})
+	}
+}
+
+// The Responses API takes one string in place of a list.
+func TestAStringIsTheUsersWords(t *testing.T) {
+	c := newScript()
+	c.turn(Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
+	if got := Build(c.s)[0].Input["user_text"]; got != "say hello" {
+		t.Errorf("the user said %q", got)
+	}
+	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
+		t.Error(got)
+	}
+}
+
+// An agent that writes its calls as text is exported and shown as it spoke.
+func TestWrittenCallsAreToldAsTheyWereSpoken(t *testing.T) {
+	const ask = "Thought: look\nAction: ls\nAction Input: ."
+	c := newScript()
+	c.turn(Reply{Text: ask}, say("user", "go"))
+	c.turn(Reply{Text: "done"}, say("user", "Observation: a.go"))
+	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+ask+" | user:Observation: a.go | assistant:done" {
+		t.Error(got)
+	}
+	r := NewReading()
+	r.Request(&c.s.Exchanges[0])
+	r.Reply(&c.s.Exchanges[0])
+	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != EventUser || got[0].Text != "Observation: a.go" {
+		t.Errorf("%+v", got)
+	}
+}
+
+// An imported transcript has the model's part in the replies alone.
+func TestAWrittenCallFindsItsResultBehindTheReply(t *testing.T) {
+	const ask = "Thought: look\nAction: ls\nAction Input: ."
+	req, err := wire.Parse(wire.Chat, []byte(`{"messages":[`+strings.Join([]string{say("user", "go"), say("assistant", ask), say("user", "Observation: a.go")}, ",")+`]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := newScript()
+	c.turn(Reply{Text: ask, Calls: []Call{Call(req.Item(1).Calls[0])}}, say("user", "go"))
+	c.echo = nil
+	c.turn(Reply{Text: "done"}, say("user", "Observation: a.go"))
+	if got := followed(&c.s); got != "user:go | ls(.)=a.go" {
+		t.Error(got)
+	}
+}
+
+// A legacy client names its calls by their tools: a second call is not the first one, edited.
+func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
+	echo := func(args string) string {
+		return `{"role":"assistant","content":null,"function_call":{"name":"ls","arguments":` + string(wire.AppendString(nil, args)) + `}}`
+	}
+	c := newScript()
+	c.turn(calls("ls", "ls", `{"p":"a"}`), say("user", "go"))
+	c.echo = nil
+	c.turn(calls("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
+	c.echo = nil
+	c.turn(Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
+	c.s.Failing = failing
+	got := Build(c.s)
+	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
+		t.Errorf("%s %v", families(got), got[0].Output)
+	}
+	if got := followed(&c.s); got != `user:go | ls({"p":"a"})=error: no a | ls({"p":"b"})=b.go` {
+		t.Error(got)
+	}
+}
+
+// What is not known is shown as it came; what only points at something, and what the model thought,
+// is not.
+func TestReadingTellsWhatItCannotRead(t *testing.T) {
+	c := newScript()
+	e := c.turn(Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
+	e.Dialect = "responses"
+	var out []string
+	for _, s := range NewReading().Request(e) {
+		out = append(out, s.Role+":"+s.Text)
+	}
+	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
+		t.Errorf("got  %s\nwant %s", got, want)
 	}
 }
 

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"testing"
 	"time"
+
+	"precept/wire"
 )
 
 // manyFailed is a session of n failing calls in one list, and as many that work afterwards.
@@ -59,7 +61,7 @@ func TestResultsFindTheLatestOpenCall(t *testing.T) {
 		h.steps = append(h.steps, step{})
 	}
 	for _, text := range []string{"x", "y", "z", "nobody's"} {
-		h.result(result{text: text})
+		h.result(&wire.Result{Text: text})
 	}
 	if got := h.steps[0].text + h.steps[1].text + h.steps[2].text; got != "zyx" {
 		t.Errorf("got %s", got)

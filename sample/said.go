@@ -1,9 +1,9 @@
 package sample
 
 import (
-	"encoding/json"
-	"slices"
 	"strings"
+
+	"precept/wire"
 )
 
 // Said is one thing of a turn, as a person reads it: somebody's words, a call, or the answer to
@@ -36,36 +36,32 @@ func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 // was told with the reply. Items that carry neither words nor calls are told as they came.
 func (r *Reading) Request(e *Exchange) []Said {
 	var out []Said
-	for _, raw := range e.New {
-		m, ok := decodeItem(raw)
-		if !ok {
-			if text := strings.TrimSpace(string(raw)); !isReference(raw) {
-				out = append(out, Said{Role: "other", Text: text})
-			}
+	for i, it := range e.items(r.last) {
+		if isUnread(it) {
+			out = append(out, Said{Role: "other", Text: strings.TrimSpace(string(e.New[i]))})
 			continue
 		}
-		for _, res := range m.results {
-			out = append(out, Said{Role: SaidResult, Text: res.text, Call: r.call(res.callID), IsError: res.isError})
+		for _, res := range spokenResults(it) {
+			out = append(out, Said{Role: SaidResult, Text: res.Text, Call: r.call(res.CallID), IsError: res.IsError})
 		}
-		out = append(out, r.message(&m)...)
+		out = append(out, r.message(it)...)
 	}
 	return out
 }
 
 // message tells what a message says, but for its results.
-func (r *Reading) message(m *message) []Said {
+func (r *Reading) message(it *wire.Item) []Said {
 	var out []Said
-	switch m.role {
-	case "user", "system":
-		if m.text != "" {
-			out = append(out, Said{Role: m.role, Text: m.text, Words: m.words})
-		}
-	case "assistant":
-		if m.text != "" && (r.last == nil || strings.TrimSpace(m.text) != strings.TrimSpace(r.last.Text)) {
-			out = append(out, Said{Role: EventAssistant, Text: m.text})
-		}
+	switch text := spokenText(it); {
+	case text == "":
+	case it.Role == wire.RoleUser:
+		out = append(out, Said{Role: EventUser, Text: text, Words: it.Words})
+	case it.Role == wire.RoleSystem:
+		out = append(out, Said{Role: SaidSystem, Text: text})
+	case it.Role == wire.RoleAssistant && (r.last == nil || strings.TrimSpace(text) != strings.TrimSpace(r.last.Text)):
+		out = append(out, Said{Role: EventAssistant, Text: text})
 	}
-	for _, c := range m.calls {
+	for _, c := range spokenCalls(it) {
 		if known, ok := r.calls[c.ID]; ok && c.ID != "" && known.Name == c.Name && sameArgs(known.Args, c.Args) {
 			continue
 		}
@@ -82,7 +78,7 @@ func (r *Reading) Reply(e *Exchange) []Said {
 	if e.Reply.Text != "" {
 		out = append(out, Said{Role: EventAssistant, Text: e.Reply.Text})
 	}
-	for _, c := range e.Reply.Calls {
+	for _, c := range e.calls() {
 		r.calls[c.ID] = c
 		out = append(out, Said{Role: EventCall, Call: c})
 	}
@@ -96,13 +92,14 @@ func (r *Reading) call(id string) Call {
 	return Call{ID: id}
 }
 
-// isReference says that an item only points at something that went by, or is the model's own
-// thinking, which nobody else reads.
-func isReference(raw json.RawMessage) bool {
-	var it struct {
-		Type string `json:"type"`
+// isUnread says that nothing is known of an item but its type. One that only points at something
+// that went by, and the model's own thinking, which nobody else reads, are not of these.
+func isUnread(it *wire.Item) bool {
+	switch it.Kind {
+	case "", "message", "item_reference", "reasoning":
+		return false
 	}
-	return json.Unmarshal(raw, &it) != nil || slices.Contains([]string{"item_reference", "reasoning", ""}, it.Type)
+	return it.Text == "" && len(it.Calls) == 0 && len(it.Results) == 0
 }
 
 // LabelOf is the quality label that a score from 0 to 1 stands for.

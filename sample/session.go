@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"slices"
 	"time"
+
+	"precept/wire"
 )
 
 // Failing decides whether a tool's answer is an error: the tool's name, the call's arguments, the
@@ -53,8 +55,8 @@ type part struct {
 // history is a session laid out for the builders.
 type history struct {
 	*Session
-	kept  []*Exchange // what counts, in order
-	items [][]message // the new items of each
+	kept  []*Exchange    // what counts, in order
+	items [][]*wire.Item // the new items of each
 	parts []part
 	steps []step
 	open  map[string][]int // steps without an answer, by the id of their call
@@ -97,27 +99,23 @@ func repairs(later, e *Exchange) bool {
 }
 
 func (h *history) add(e *Exchange) {
-	var items []message
-	words := ""
-	for _, raw := range e.New {
-		m, ok := decodeItem(raw)
-		if !ok {
-			continue
+	var before *Reply
+	if n := len(h.kept); n > 0 {
+		before = &h.kept[n-1].Reply
+	}
+	items := e.items(before)
+	for _, it := range items {
+		for _, c := range it.Calls {
+			h.call(Call(c), e.Turn)
 		}
-		items = append(items, m)
-		if m.words != "" {
-			words = m.words
-		}
-		for _, c := range m.calls {
-			h.call(c, e.Turn)
-		}
-		for _, r := range m.results {
-			h.result(r)
+		for i := range it.Results {
+			h.result(&it.Results[i])
 		}
 	}
-	for _, c := range e.Reply.Calls {
+	for _, c := range e.calls() {
 		h.call(c, e.Turn)
 	}
+	words := lastWords(items)
 	if words != "" || len(h.parts) == 0 {
 		h.parts = append(h.parts, part{words: words})
 	}
@@ -133,7 +131,11 @@ func (h *history) add(e *Exchange) {
 func (h *history) call(c Call, turn int) {
 	if c.ID != "" {
 		for i := len(h.steps) - 1; i >= max(0, len(h.steps)-64); i-- {
-			if s := &h.steps[i]; s.ID == c.ID {
+			s := &h.steps[i]
+			if s.ID == c.ID && s.answered && s.turn != turn && !sameArgs(c.Args, s.Args) {
+				break // the id is used again
+			}
+			if s.ID == c.ID {
 				s.edited = s.edited || c.Name != s.Name || !sameArgs(c.Args, s.Args)
 				return
 			}
@@ -147,18 +149,18 @@ func (h *history) call(c Call, turn int) {
 }
 
 // result answers the latest call of its id that has no answer yet.
-func (h *history) result(r result) {
-	open := h.open[r.callID]
+func (h *history) result(r *wire.Result) {
+	open := h.open[r.CallID]
 	if len(open) == 0 {
 		return
 	}
-	h.open[r.callID] = open[:len(open)-1]
+	h.open[r.CallID] = open[:len(open)-1]
 	s := &h.steps[open[len(open)-1]]
-	s.answered, s.text = true, r.text
+	s.answered, s.text = true, r.Text
 	if h.Failing != nil {
-		s.failed = h.Failing(s.Name, s.Args, r.text, r.isError)
+		s.failed = h.Failing(s.Name, s.Args, r.Text, r.IsError)
 	} else {
-		s.failed = r.isError > 0
+		s.failed = r.IsError > 0
 	}
 }
 
@@ -167,7 +169,7 @@ func (h *history) single() bool {
 	if len(h.kept) != 1 {
 		return false
 	}
-	return !slices.ContainsFunc(h.items[0], func(m message) bool { return m.role == "assistant" || m.role == "tool" })
+	return !slices.ContainsFunc(h.items[0], func(it *wire.Item) bool { return speaks(it) || len(it.Results) > 0 })
 }
 
 // first and last turn of the part.

@@ -169,7 +169,7 @@ func (r *Request) Echo(i int) []string {
 	it := r.Item(i)
 	var keys []string
 	for n := range it.Calls {
-		if !it.Calls[n].isWritten() {
+		if !it.Calls[n].IsWritten() {
 			keys = appendCall(keys, &it.Calls[n])
 		}
 	}
@@ -180,7 +180,7 @@ func (r *Request) Echo(i int) []string {
 		keys = appendKey(keys, "c:", wireID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
-	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].isWritten()) {
+	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsWritten()) {
 		keys = appendKey(keys, "t:", textKey(it.Text))
 		keys = appendWritten(keys, it.Text)
 	}

@@ -31,14 +31,14 @@ func (r *Request) decodeChat(it *Item, at span) {
 		}
 		res := Result{CallID: text(b, callID), Closed: content.empty() || b[content.start] == 'n'}
 		if res.CallID == "" {
-			res.CallID = unnamed(it.Index)
+			res.CallID = unnamed(r.base + it.Index)
 		}
 		res.Lead, res.Text = cutLead(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
 		it.Text = joinText(b, parts)
 		it.Calls = chatCalls(b, calls, legacy)
-		nameCalls(it.Calls, it.Index)
+		nameCalls(it.Calls, r.base+it.Index)
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}

@@ -41,6 +41,16 @@ func (d Dialect) String() string {
 	return "none"
 }
 
+// DialectNamed is the dialect of that name, None where there is none.
+func DialectNamed(name string) Dialect {
+	for _, d := range [...]Dialect{Chat, Responses, Messages} {
+		if d.String() == name {
+			return d
+		}
+	}
+	return None
+}
+
 // listKey is the name of the top-level member that holds the conversation.
 func (d Dialect) listKey() string {
 	switch d {

@@ -102,7 +102,7 @@ func (r *Request) hashSaid(it *Item, d *xxhash.Digest, put func(byte, string)) {
 	switch {
 	case it.Ref:
 		put('i', it.ID)
-	case len(it.Calls) > 0 && !it.Calls[0].isWritten():
+	case len(it.Calls) > 0 && !it.Calls[0].IsWritten():
 		for _, c := range it.Calls {
 			put('c', wireID(c.ID))
 			put('n', c.Name)

@@ -28,6 +28,7 @@ type Result struct {
 type Item struct {
 	Index   int
 	Role    Role
+	Kind    string // responses: its type, "" where it has none
 	ID      string // the item's own id (responses: "id", item_reference's id)
 	Ref     bool   // item_reference: ID names something that the provider keeps
 	Text    string // user: every text part as sent, joined with \n; assistant: its text; system: its text

@@ -12,6 +12,7 @@ type parser struct {
 	results []resultAt
 	tools   []span // the names
 	odd     bool   // the list holds something that is no object
+	base    int    // see Request.base
 	ahead   ahead
 
 	most, count int  // how many items, parts, calls, tools and keys there may be (0: any number), and how many there are

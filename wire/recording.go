@@ -43,19 +43,14 @@ func ReadRecording(raw []byte) (Recording, error) {
 			input = v
 		}
 	}
-	list, d := messages, Chat
-	switch {
-	case !messages.empty():
-		d = recordedDialect(raw, messages)
-	case !input.empty():
-		list, d = input, Responses
-	default:
+	list, d := input, Responses
+	if !messages.empty() {
+		list, d = messages, recordedDialect(raw, messages)
+	}
+	if list.empty() {
 		return rec, ErrNoRecording
 	}
-	body := make([]byte, 0, list.end-list.start+16)
-	body = append(append(append(body, `{"`...), d.listKey()...), `":`...)
-	body = append(append(body, list.of(raw)...), '}')
-	req, err := Parse(d, body)
+	req, err := Parse(d, appendBody(make([]byte, 0, list.end-list.start+16), d, list.of(raw)))
 	if err != nil {
 		return rec, fmt.Errorf("its list is not to be read: %w", err)
 	}

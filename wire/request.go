@@ -38,6 +38,7 @@ type Request struct {
 	// equal for a retry, stable across processes.
 	SystemHash, ToolsHash, ListHash uint64
 
+	base    int  // the place of the first item in the list that this one is a piece of
 	top     int  // the offset of the first top-level member
 	system  span // system or instructions
 	fresh   int  // see New
@@ -99,7 +100,7 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 	case !p.listFits():
 		return nil, &Uninspected{reasonListType}
 	}
-	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results}
+	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results, base: p.base}
 	r.top, r.system = p.blank(p.blank(0)+1), p.at.system
 	r.fill(&p.at, p.tools, known)
 	return r, nil

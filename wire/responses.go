@@ -68,7 +68,7 @@ func (r *Request) decodeResponses(it *Item, at span) {
 	}
 	f := respItemAt(b, at)
 	kind := text(b, f.kind)
-	it.ID = text(b, f.id)
+	it.Kind, it.ID = kind, text(b, f.id)
 	it.Ref = kind == "item_reference"
 	switch it.Role {
 	case RoleUser:

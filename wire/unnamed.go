@@ -15,6 +15,9 @@ const unnamedMark = "~"
 // unnamed is the name of what item i answers.
 func unnamed(i int) string { return unnamedMark + strconv.Itoa(i) }
 
+// UnnamedCall is the name of the nth call that item i makes, where the wire has none.
+func UnnamedCall(i, n int) string { return unnamed(i + 1 + n) }
+
 // Unnamed says whether a call's id was made here, because the wire has none.
 func Unnamed(callID string) bool { return strings.HasPrefix(callID, unnamedMark) }
 
@@ -32,7 +35,7 @@ func wireID(callID string) string {
 func nameCalls(calls []Call, i int) {
 	for n := range calls {
 		if calls[n].ID == "" {
-			calls[n].ID = unnamed(i + 1 + n)
+			calls[n].ID = UnnamedCall(i, n)
 		}
 	}
 }

@@ -61,17 +61,14 @@ func bracketTail(s string) string {
 	return ""
 }
 
-// OwnWords is what a person said in a text of the user's role: without what agents wrap into it and
-// without precept's own blocks, trimmed. Whoever reads a user's words goes by it.
-func OwnWords(text string) string { return ownWords(text, nil) }
-
 // Stripped is a piece of a text that is not the user's own words.
 type Stripped struct {
 	Kind string `json:"kind"` // lessons, loop warning, the tag of an agent's wrapper, ...
 	Text string `json:"text"`
 }
 
-// StripWords is OwnWords, and tells what was taken out.
+// StripWords is what a person said in a text of the user's role, as Item.Words has it, and tells
+// what was taken out.
 func StripWords(text string) (words string, out []Stripped) {
 	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
 	return words, out

@@ -229,9 +229,9 @@ func writtenID(c *Call, text string) string {
 
 const writtenMark = unnamedMark + "w"
 
-// isWritten says whether the call stands in a text, as an agent writes it that has no tools on the
+// IsWritten says whether the call stands in a text, as agents write it that have no tools on the
 // wire.
-func (c *Call) isWritten() bool { return strings.HasPrefix(c.ID, writtenMark) }
+func (c *Call) IsWritten() bool { return strings.HasPrefix(c.ID, writtenMark) }
 
 // readWritten fills the results that stand in a user's item as text.
 func (r *Request) readWritten(it *Item) {

@@ -1,0 +1,75 @@
+package wire
+
+// Kept is a piece of a list that was kept after its request: the items of one turn.
+type Kept[T ~[]byte] struct {
+	Dialect Dialect // None: told by the items
+	Items   []T     // as they stood in the list
+	From    int     // the place of the first of them in the list
+	Said    string  // the model's text before them: agents that write their calls as text are understood by it
+}
+
+// Read decodes the items as Request.Item does, one for each; what is none is RoleOther and empty.
+// The one string that stands for a list of the Responses API is a user's item.
+func (k Kept[T]) Read() []*Item {
+	out := make([]*Item, len(k.Items))
+	r := k.request()
+	for i := range out {
+		if r == nil {
+			out[i] = &Item{Index: i}
+			continue
+		}
+		out[i] = r.Item(i + 1)
+		out[i].Index = i
+	}
+	return out
+}
+
+// request makes the list that the items would be alone, with what was said before them; nil where
+// they make none.
+func (k Kept[T]) request() *Request {
+	size := len(k.Said) + 64
+	for _, raw := range k.Items {
+		size += len(raw) + 32
+	}
+	list := append(make([]byte, 0, size), `[{"role":"assistant","content":`...)
+	list = append(AppendString(list, k.Said), '}')
+	for _, raw := range k.Items {
+		list = appendItem(append(list, ','), raw)
+	}
+	list = append(list, ']')
+	d := k.Dialect
+	if d == None {
+		d = recordedDialect(list, span{0, len(list)})
+	}
+	p := &parser{scanner: scanner{b: appendBody(make([]byte, 0, len(list)+16), d, list)}, dialect: d, base: k.From - 1}
+	r, err := p.request(p.body(), nil)
+	if err != nil {
+		return nil
+	}
+	return r
+}
+
+// listDepth is how deep in a body the items of its list are nested.
+const listDepth = 2
+
+// appendItem appends an item of a list, an empty object for what is none.
+func appendItem(dst, raw []byte) []byte {
+	s := scanner{b: raw}
+	i := s.blank(0)
+	if end := s.value(i, listDepth); end < 0 || s.blank(end) != len(raw) {
+		return append(dst, "{}"...)
+	}
+	switch raw[i] {
+	case '{':
+		return append(dst, raw...)
+	case '"':
+		return append(append(append(dst, `{"role":"user","content":`...), raw...), '}')
+	}
+	return append(dst, "{}"...)
+}
+
+// appendBody appends a body that holds nothing but a list.
+func appendBody(dst []byte, d Dialect, list []byte) []byte {
+	dst = append(append(append(dst, `{"`...), d.listKey()...), `":`...)
+	return append(append(dst, list...), '}')
+}

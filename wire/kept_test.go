@@ -1,0 +1,129 @@
+package wire
+
+import (
+	"encoding/json"
+	"reflect"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+)
+
+// What was kept of a turn reads as it did in the list: the same words, calls, results and ids.
+func TestKeptItemsReadAsTheyDidInTheList(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		d := rapid.SampledFrom([]Dialect{Chat, Responses, Messages}).Draw(t, "dialect")
+		c := conversationOf(t, d)
+		r, err := Parse(d, c)
+		if err != nil {
+			t.Fatal(err)
+		}
+		from := rapid.IntRange(0, r.Len()-1).Draw(t, "from")
+		k := Kept[json.RawMessage]{Dialect: d, From: from}
+		for i := from; i < r.Len(); i++ {
+			k.Items = append(k.Items, json.RawMessage(r.Raw(i)))
+		}
+		for n, it := range k.Read() {
+			want := *r.Item(from + n)
+			want.Index, want.wroteAt, it.wroteAt = n, 0, 0
+			if !reflect.DeepEqual(*it, want) {
+				t.Fatalf("item %d from %d:\n got %+v\nwant %+v", n, from, *it, want)
+			}
+		}
+	})
+}
+
+// conversationOf is a list in which calls have ids or none.
+func conversationOf(t *rapid.T, d Dialect) []byte {
+	var items []string
+	for i := range rapid.IntRange(1, 8).Draw(t, "items") {
+		word := rapid.SampledFrom([]string{"go", "<system-reminder>x</system-reminder>", "a\\nb", ""}).Draw(t, "word")
+		id := rapid.SampledFrom([]string{"c1", "c2", ""}).Draw(t, "id")
+		var forms []string
+		switch d {
+		case Chat:
+			forms = []string{
+				`{"role":"user","content":"%w"}`, `{"role":"assistant","content":"%w"}`, `{"role":"tool","tool_call_id":"%i","content":"%w"}`,
+				`{"role":"assistant","content":null,"tool_calls":[{"id":"%i","function":{"name":"f","arguments":"{}"}},{"function":{"name":"g","arguments":""}}]}`, `{"role":"system","content":"%w"}`,
+			}
+		case Responses:
+			forms = []string{`{"role":"user","content":"%w"}`, `{"type":"function_call","call_id":"%i","name":"f","arguments":"{}"}`, `{"type":"function_call_output","call_id":"%i","output":"%w"}`, `{"type":"item_reference","id":"%i"}`}
+		case Messages, None:
+			forms = []string{`{"role":"user","content":[{"type":"tool_result","tool_use_id":"%i","content":"%w"},{"type":"text","text":"%w"}]}`, `{"role":"assistant","content":[{"type":"tool_use","id":"%i","name":"f","input":{}}]}`}
+		}
+		if i == 0 { // some of the lists begin with a person
+			forms = append(forms, `{"role":"user","content":"%w"}`)
+		}
+		items = append(items, strings.NewReplacer("%w", word, "%i", id).Replace(rapid.SampledFrom(forms).Draw(t, "form")))
+	}
+	return appendBody(nil, d, []byte("["+strings.Join(items, ",")+"]"))
+}
+
+func TestKeptTakesWhatever(t *testing.T) {
+	deep := strings.Repeat("[", 250) + strings.Repeat("]", 250)
+	tooDeep := strings.Repeat("[", 255) + strings.Repeat("]", 255)
+	k := Kept[json.RawMessage]{Items: []json.RawMessage{
+		[]byte(` "hello" `), []byte("7"), nil, []byte(`{"role":`), []byte(`{"role":"user","content":"hi","x":` + deep + `}`), []byte(`{"role":"user","content":"lost","x":` + tooDeep + `}`),
+	}}
+	var got []string
+	for i, it := range k.Read() {
+		if it.Index != i {
+			t.Errorf("item %d says that it is %d", i, it.Index)
+		}
+		got = append(got, it.Words)
+	}
+	if want := []string{"hello", "", "", "", "hi", ""}; !reflect.DeepEqual(got, want) {
+		t.Errorf("%q, want %q", got, want)
+	}
+	if n := len((Kept[[]byte]{}).Read()); n != 0 {
+		t.Errorf("%d items of none", n)
+	}
+}
+
+// Without a dialect the items tell it.
+func TestKeptTellsTheDialect(t *testing.T) {
+	for d, item := range map[Dialect]string{
+		Chat: `{"role":"assistant","tool_calls":[{"id":"c","function":{"name":"f","arguments":"x"}}]}`, Responses: `{"type":"function_call","call_id":"c","name":"f","arguments":"x"}`,
+		Messages: `{"role":"assistant","content":[{"type":"tool_use","id":"c","name":"f","input":"x"}]}`,
+	} {
+		it := Kept[[]byte]{Items: [][]byte{[]byte(item)}}.Read()[0]
+		if len(it.Calls) != 1 || it.Calls[0].ID != "c" || it.Calls[0].Name != "f" {
+			t.Errorf("%s: %+v", d, it)
+		}
+		if DialectNamed(d.String()) != d {
+			t.Errorf("%s is not known by its name", d)
+		}
+	}
+	if DialectNamed("none") != None || DialectNamed("") != None {
+		t.Error("a name of none")
+	}
+}
+
+// A call that is written as text is found in what was said before the items.
+func TestKeptKnowsWhatWasSaid(t *testing.T) {
+	k := Kept[[]byte]{Dialect: Chat, From: 2, Said: "Action: ls\nAction Input: .", Items: [][]byte{[]byte(`{"role":"user","content":"Observation: a.go"}`)}}
+	alone := k
+	alone.Said = ""
+	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":"Action: ls\nAction Input: ."},{"role":"user","content":"Observation: a.go"}]}`)
+	if got, want := k.Read()[0].Results, r.Item(2).Results; !reflect.DeepEqual(got, want) {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if alone.Read()[0].Results[0].CallID == r.Item(2).Results[0].CallID {
+		t.Error("the call was found without the text that holds it")
+	}
+}
+
+// Bytes that are no UTF-8 are written as encoding/json writes them.
+func TestAppendStringIsJSON(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		s := string(rapid.SliceOf(rapid.OneOf(rapid.Byte(), rapid.SampledFrom([]byte(`"\`+"\n")), rapid.ByteRange('a', 'z'))).Draw(t, "s"))
+		var got, want string
+		if err := json.Unmarshal(AppendString(nil, s), &got); err != nil {
+			t.Fatal(err)
+		}
+		raw, _ := json.Marshal(s)
+		if err := json.Unmarshal(raw, &want); err != nil || got != want {
+			t.Fatalf("%q reads as %q, encoding/json's as %q", s, got, want)
+		}
+	})
+}
