@@ -168,7 +168,9 @@ type Ledger struct {
 // Limits bounds bytes and times.
 type Limits struct {
 	InspectBytes          Size          `yaml:"inspect_bytes" min:"0"`
+	InspectTotalBytes     Size          `yaml:"inspect_total_bytes" min:"0"`
 	Items                 int           `yaml:"items" min:"1"`
+	Requests              int           `yaml:"requests" min:"1"`
 	Sessions              int           `yaml:"sessions" min:"1"`
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`

@@ -58,21 +58,27 @@ func (p *pool) grow(b []byte) []byte {
 	return n
 }
 
-// readBody reads at most limit+1 bytes of r into a pooled buffer. more says that r holds more than
-// that.
-func (p *pool) readBody(r io.Reader, size int64, limit int64) (body []byte, more bool, err error) {
+// readBody reads at most limit+1 bytes of r into a pooled buffer, as far as there is room for it.
+// more says that r may hold more than that.
+func (p *pool) readBody(r io.Reader, size int64, limit int64, room func(n int) bool) (body []byte, more bool, err error) {
 	hint := size + 1 // one more, so that the read that finds the end needs no growth
 	if hint <= 0 || hint > limit+1 {
 		hint = min(limit+1, 8<<10)
 	}
+	if !room(int(hint)) {
+		return nil, true, nil
+	}
 	b := p.get(int(hint))
 	for {
-		b = p.grow(b)
-		room := b[len(b):cap(b)]
-		if left := limit + 1 - int64(len(b)); int64(len(room)) > left {
-			room = room[:left]
+		if len(b) == cap(b) && !room(cap(b)) {
+			return b, true, nil
 		}
-		n, err := r.Read(room)
+		b = p.grow(b)
+		free := b[len(b):cap(b)]
+		if left := limit + 1 - int64(len(b)); int64(len(free)) > left {
+			free = free[:left]
+		}
+		n, err := r.Read(free)
 		b = b[:len(b)+n]
 		switch {
 		case int64(len(b)) > limit:

@@ -60,6 +60,7 @@ type Proxy struct {
 	set       atomic.Pointer[settings]
 	draining  atomic.Bool
 	copies    atomic.Int64 // bytes of replies held for capture
+	crowd     crowd
 	shelf     shelf
 	scribe    *scribe
 }

@@ -60,6 +60,7 @@ type turn struct {
 	kept      *sample.Exchange // what is kept of the turn, nil for nothing
 	begun     *store.Begun
 	size      int64           // bytes of what is kept
+	holds     int64           // bytes of the request's body, charged to inspect_total_bytes
 	gathered  bool            // kept, signals and answered hold what the request says
 	completed bool            // kept holds what became of it
 	signals   []detect.Signal // what the traffic says of the session
@@ -88,6 +89,10 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	if strings.HasSuffix(escaped, "/responses") && isUpgrade(r) {
 		return refusal(wire.Responses, http.StatusUpgradeRequired, "precept speaks HTTP here, not websockets")
 	}
+	if !p.crowd.enter(set.cfg.Limits.Requests) {
+		return turnAway(w, r, shape)
+	}
+	defer p.crowd.leave()
 	who, ok := set.identify(r)
 	if !ok {
 		return refusal(shape, http.StatusUnauthorized, "this key is not one of precept's keys; ask who runs precept for one")
@@ -126,9 +131,17 @@ func isUpgrade(r *http.Request) bool {
 // reading stopped.
 func (t *turn) read(f *forwarding) error {
 	limit := int64(t.set.cfg.Limits.InspectBytes)
-	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit)
+	reason := "size"
+	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit, func(n int) bool {
+		if t.p.crowd.hold(t, int64(n)) {
+			return true
+		}
+		reason = "busy"
+		return false
+	})
 	if err != nil {
 		t.p.pool.put(b)
+		t.p.crowd.release(t)
 		if own := t.w.body.fault(t.dialect); own != nil {
 			return own
 		}
@@ -139,7 +152,7 @@ func (t *turn) read(f *forwarding) error {
 	if more {
 		t.body.tail = t.r.Body
 		f.length = t.r.ContentLength
-		t.uninspected("size")
+		t.uninspected(reason)
 	}
 	if len(f.came.Trailer) > 0 {
 		f.length = -1

@@ -216,6 +216,7 @@ func (t *turn) letGo() {
 	})
 	f := t.forward
 	f.giveBack(&t.p.pool, t.body, t.out)
+	t.p.crowd.release(t)
 	t.body, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil
 	t.plan.Edits, t.results = nil, detect.Results{}
 }

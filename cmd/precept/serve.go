@@ -20,6 +20,7 @@ import (
 
 	"precept/admin"
 	"precept/configs"
+	"precept/proxy"
 )
 
 // How long a stop waits for handlers that were cut, and an idle connection is kept.
@@ -210,8 +211,10 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	})
 
 	data := s.httpServer(s.counted(s.service.data))
+	door := proxy.NewDoor(dataListener)
+	data.ConnState = door.Watch
 	adminServer := s.httpServer(s.admin)
-	owners.Go(func() { failed <- serveOn(data, dataListener) })
+	owners.Go(func() { failed <- serveOn(data, door) })
 	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))

@@ -14,6 +14,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -35,8 +36,14 @@ type process struct {
 // launch starts precept serve on free ports; ready waits for it.
 func launch(t *testing.T, dir string, env []string, flags ...string) *process {
 	t.Helper()
-	args := append([]string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags...)
-	p := &process{t: t, cmd: exec.CommandContext(context.Background(), "precept", args...), end: make(chan struct{})}
+	return launchBy(t, []string{"precept"}, dir, env, flags...)
+}
+
+// launchBy is launch by a command that ends in precept.
+func launchBy(t *testing.T, command []string, dir string, env []string, flags ...string) *process {
+	t.Helper()
+	args := slices.Concat(command[1:], []string{"serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir", dir}, flags)
+	p := &process{t: t, cmd: exec.CommandContext(context.Background(), command[0], args...), end: make(chan struct{})}
 	p.cmd.Env = append(append(os.Environ(), "OPENAI_BASE_URL="), env...)
 	p.cmd.Dir = t.TempDir()
 	p.cmd.Stdout, p.cmd.Stderr = &p.log, &p.log

@@ -1,0 +1,103 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// waiting is an upstream that answers nobody until it is told to, and says how many wait.
+func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
+	t.Helper()
+	came, next := make(chan string, 64), make(chan struct{})
+	up = &upstream{Server: httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		came <- string(b)
+		select {
+		case <-next:
+		case <-r.Context().Done():
+		}
+		_, _ = io.WriteString(w, chatReply("c", "fine"))
+	}))}
+	t.Cleanup(up.Close)
+	return up, came, sync.OnceFunc(func() { close(next) })
+}
+
+// Bodies beyond what may be held together are passed on as they came, and lessons are back when
+// there is room again.
+func TestBodiesAreBoundedTogether(t *testing.T) {
+	up, came, answer := waiting(t)
+	flags := certain()
+	flags["limits.inspect_total_bytes"] = "3MiB"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
+	var all sync.WaitGroup
+	ask := func(body io.Reader) string {
+		all.Go(func() {
+			req, _ := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, body)
+			res, err := client(t).Do(req)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			if _, err := io.Copy(io.Discard, res.Body); err != nil || res.StatusCode != http.StatusOK {
+				t.Errorf("%d, %v", res.StatusCode, err)
+			}
+			_ = res.Body.Close()
+		})
+		return <-came
+	}
+	for i := range 2 {
+		if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
+			t.Errorf("request %d has no lesson, and there was room", i)
+		}
+	}
+	for _, body := range []io.Reader{strings.NewReader(long), io.NopCloser(strings.NewReader(long))} { // of known length, and not
+		if got := ask(body); got != long {
+			t.Errorf("beyond the bound %d bytes became %d", len(long), len(got))
+		}
+	}
+	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("busy")); n != 2 {
+		t.Errorf("%v were counted", n)
+	}
+	answer()
+	all.Wait()
+	if n := r.crowd.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes are charged when all is over", n)
+	}
+	if got := ask(strings.NewReader(long)); !strings.Contains(got, "- [one]") {
+		t.Error("there is room again, and no lesson")
+	}
+	all.Wait()
+}
+
+// One request too many is refused, in the shape of its API, with the time to come back; precept's
+// own paths go on, and so do those that were let in.
+func TestTooManyRequests(t *testing.T) {
+	up, came, answer := waiting(t)
+	r := newRig(t, up, "", nil, map[string]string{"limits.requests": "3"})
+	const body = `{"messages":[{"role":"user","content":"hi"}]}`
+	var all sync.WaitGroup
+	for range 3 {
+		all.Go(func() { r.chat(t, nil, body) })
+		<-came
+	}
+	for path, want := range map[string]string{chatPath: `"type":"precept_error"`, "/v1/messages": `"type":"error"`, "/v1/models": "limits.requests"} {
+		res, b := r.send(t, http.MethodPost, path, nil, body)
+		if res.StatusCode != http.StatusServiceUnavailable || res.Header.Get("Retry-After") == "" || !strings.Contains(string(b), want) {
+			t.Errorf("%s: %d %v %s", path, res.StatusCode, res.Header, b)
+		}
+	}
+	if res, b := r.send(t, http.MethodGet, "/healthz", nil, ""); res.StatusCode != http.StatusOK {
+		t.Errorf("healthz: %d %s", res.StatusCode, b)
+	}
+	answer()
+	all.Wait()
+	r.chat(t, nil, body)
+	eventually(t, func() bool { return r.crowd.requests.Load() == 0 })
+}
