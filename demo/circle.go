@@ -87,27 +87,11 @@ func (c *Circle) Seen(slug string) (sessions, stolen int) {
 // Done is the number of bookings that were tried, and how many of them went well.
 func (c *Circle) Done() (done, success int64) { return c.done.Load(), c.success.Load() }
 
-type circleCall struct {
-	ID       string `json:"id"`
-	Type     string `json:"type"`
-	Function struct {
-		Name      string `json:"name"`
-		Arguments string `json:"arguments"`
-	} `json:"function"`
-}
-
-type circleMessage struct {
-	Role       string       `json:"role"`
-	Content    string       `json:"content"`
-	ToolCalls  []circleCall `json:"tool_calls,omitempty"`
-	ToolCallID string       `json:"tool_call_id,omitempty"`
-}
-
 // ServeHTTP is the model. It learns which lessons reached it from the text of the request alone.
 func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	var req struct {
-		Messages []circleMessage `json:"messages"`
+		Messages []message `json:"messages"`
 	}
 	if err != nil || json.Unmarshal(body, &req) != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") || len(req.Messages) == 0 {
 		http.Error(w, `{"error":{"message":"the circle's model speaks chat completions only"}}`, http.StatusNotFound)
@@ -123,7 +107,7 @@ func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 }
 
 // reply is what the model does next.
-func (c *Circle) reply(list []circleMessage) circleMessage {
+func (c *Circle) reply(list []message) message {
 	task := list[0].Content
 	for _, m := range list {
 		if m.Role == "user" {
@@ -136,7 +120,7 @@ func (c *Circle) reply(list []circleMessage) circleMessage {
 	case last.Role != "tool":
 		return c.call("second")
 	case strings.Contains(last.Content, `"status":"booked"`):
-		return circleMessage{Role: "assistant", Content: "RESULT: success"}
+		return message{Role: "assistant", Content: "RESULT: success"}
 	}
 	chance := circleAlone
 	helped, harmed := strings.Contains(last.Content, "- ["+CircleLesson+"]"), strings.Contains(last.Content, "- ["+CircleHarm+"]")
@@ -152,7 +136,7 @@ func (c *Circle) reply(list []circleMessage) circleMessage {
 	if c.draw(task) < chance {
 		return c.call("2")
 	}
-	return circleMessage{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
+	return message{Role: "assistant", Content: "RESULT: failure, the tool does not take the floor"}
 }
 
 // note keeps what reached the model.
@@ -170,11 +154,8 @@ func (c *Circle) note(content string, helped, harmed bool) {
 	}
 }
 
-func (c *Circle) call(floor string) circleMessage {
-	var k circleCall
-	k.ID, k.Type = fmt.Sprintf("call_%08x", c.ids.Add(1)), "function"
-	k.Function.Name, k.Function.Arguments = "book_room", `{"building":"b-17","floor":"`+floor+`"}`
-	return circleMessage{Role: "assistant", ToolCalls: []circleCall{k}}
+func (c *Circle) call(floor string) message {
+	return asks("book_room", `{"building":"b-17","floor":"`+floor+`"}`, c.ids.Add(1))
 }
 
 // draw is a number from 0 to 1 that follows from the task: what a session would have come to does
@@ -213,31 +194,20 @@ func (c *Circle) Play(ctx context.Context, base string, client *http.Client, age
 
 // book is one agent's conversation, and what its user says of the result.
 func (c *Circle) book(ctx context.Context, f *Fleet, n int) error {
-	list := []circleMessage{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", errand(n), n)}}
-	tools := []any{map[string]any{"type": "function", "function": map[string]any{"name": "book_room", "parameters": map[string]any{"type": "object"}}}}
+	list := []message{{Role: "system", Content: "You book rooms."}, {Role: "user", Content: fmt.Sprintf("%s, for meeting number %d please.", errand(n), n)}}
 	for range 4 {
-		data, err := f.post(ctx, "/chat/completions", map[string]any{"model": "circle", "messages": list, "tools": tools})
+		id, m, err := f.chat(ctx, "circle", list, "book_room")
 		if errors.Is(err, syscall.ECONNRESET) { // as the clients of agents do
-			data, err = f.post(ctx, "/chat/completions", map[string]any{"model": "circle", "messages": list, "tools": tools})
+			id, m, err = f.chat(ctx, "circle", list, "book_room")
 		}
 		if err != nil {
 			return err
 		}
-		var res struct {
-			ID      string `json:"id"`
-			Choices []struct {
-				Message circleMessage `json:"message"`
-			} `json:"choices"`
-		}
-		if err := json.Unmarshal(data, &res); err != nil || len(res.Choices) == 0 {
-			return fmt.Errorf("demo: no answer in %.200s", data)
-		}
-		m := res.Choices[0].Message
 		list = append(list, m)
 		if len(m.ToolCalls) == 0 {
-			return c.rate(ctx, f, n, res.ID, strings.Contains(m.Content, "success"))
+			return c.rate(ctx, f, n, id, strings.Contains(m.Content, "success"))
 		}
-		list = append(list, circleMessage{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: tool(m.ToolCalls[0].Function.Arguments, n)})
+		list = append(list, message{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: tool(m.ToolCalls[0].Function.Arguments, n)})
 	}
 	return fmt.Errorf("demo: booking %d does not end", n)
 }

@@ -4,10 +4,10 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
-	"strings"
 	"sync"
 	"sync/atomic"
 )
@@ -23,6 +23,7 @@ type Fleet struct {
 
 	done    atomic.Int64
 	success atomic.Int64
+	loops   struct{ caught, missed, calls atomic.Int64 }
 }
 
 // Done is the number of finished tickets, and how many of them went well.
@@ -37,7 +38,11 @@ func (f *Fleet) Run(ctx context.Context) error {
 	for range max(f.Agents, 1) { // nobody at work would leave the tickets waiting for ever
 		wg.Go(func() {
 			for n := range next {
-				if err := f.work(ctx, n); err != nil {
+				err := f.work(ctx, n)
+				if n%loopEvery == loopEvery/2 {
+					err = errors.Join(err, f.insist(ctx, n))
+				}
+				if err != nil {
 					cancel(err)
 				}
 			}
@@ -51,44 +56,55 @@ func (f *Fleet) Run(ctx context.Context) error {
 	return context.Cause(ctx)
 }
 
-type message struct {
-	Role    string `json:"role"`
-	Content string `json:"content"`
-}
-
 // work is one ticket: an agent's conversation, and what its user says of the result.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
-	list := []message{{"system", "You are a careful engineer."}, {"user", f.World.text(t)}}
-	var id, out string
+	list := []message{{Role: "system", Content: "You are a careful engineer."}, said(f.World.text(t))}
+	var id string
+	var m message
 	for turn := range t.turns {
 		if turn == t.turns-1 {
-			list = append(list, message{"user", finalMark})
+			list = append(list, said(finalMark))
 		}
 		var err error
-		if id, out, err = f.chat(ctx, list); err != nil {
+		if id, m, err = f.chat(ctx, "demo", list); err != nil {
 			return err
 		}
-		list = append(list, message{"assistant", out}, message{"user", fmt.Sprintf("Step %d is fine, go on.", turn+1)})
+		list = append(list, m, said(fmt.Sprintf("Step %d is fine, go on.", turn+1)))
 	}
-	score := 0.0
-	if strings.Contains(out, "success") {
-		score = 1
+	good := succeeded(m)
+	if good {
 		f.success.Add(1)
 	}
 	f.done.Add(1)
 	if n%5 == 0 { // one user in five never says how it went
 		return nil
 	}
+	return f.rate(ctx, id, good)
+}
+
+// rate is what the agent's user says of its last reply.
+func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
+	score := 0.0
+	if good {
+		score = 1
+	}
 	_, err := f.post(ctx, "/feedback", map[string]any{"response_id": id, "source": "user", "type": "score", "score": score})
 	return err
 }
 
-// chat is one turn.
-func (f *Fleet) chat(ctx context.Context, list []message) (id, out string, err error) {
-	b, err := f.post(ctx, "/chat/completions", map[string]any{"model": "demo", "messages": list})
+// chat is one turn, of an agent that has these tools.
+func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ...string) (id string, m message, err error) {
+	body := map[string]any{"model": model, "messages": list}
+	for _, name := range tools {
+		object := map[string]any{"type": "object"}
+		body["tools"] = []any{map[string]any{
+			"type": "function", "function": map[string]any{"name": name, "parameters": object},
+		}}
+	}
+	b, err := f.post(ctx, "/chat/completions", body)
 	if err != nil {
-		return "", "", err
+		return "", message{}, err
 	}
 	var res struct {
 		ID      string `json:"id"`
@@ -97,9 +113,9 @@ func (f *Fleet) chat(ctx context.Context, list []message) (id, out string, err e
 		} `json:"choices"`
 	}
 	if err := json.Unmarshal(b, &res); err != nil || len(res.Choices) == 0 {
-		return "", "", fmt.Errorf("demo: no answer in %.200s", b)
+		return "", message{}, fmt.Errorf("demo: no answer in %.200s", b)
 	}
-	return res.ID, res.Choices[0].Message.Content, nil
+	return res.ID, res.Choices[0].Message, nil
 }
 
 // post sends JSON to precept's data listener.

@@ -21,26 +21,35 @@ type Progress struct {
 	Out      io.Writer
 	Terminal bool
 	drawn    int
+	news     News
 }
 
 // Draw shows how far the fleet is.
-func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t Table) {
+func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t Table, loops Loops) {
 	share := float64(done) / float64(max(total, 1))
 	rate := float64(done) / max(elapsed.Seconds(), .001)
 	head := fmt.Sprintf("%s %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(share, 24), done, total, rate,
 		100*float64(success)/float64(max(done, 1)))
+	news := p.news.Of(done, t, loops)
 	if !p.Terminal {
-		_, _ = fmt.Fprintln(p.Out, head)
+		_, _ = fmt.Fprintln(p.Out, strings.Join(append([]string{head}, news...), "\n  "))
 		return
 	}
 	var b strings.Builder
 	if p.drawn > 0 {
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
 	}
+	for _, line := range news {
+		b.WriteString(line + "\n")
+	}
+	if len(news) > 0 {
+		b.WriteString("\n")
+	}
+	kept := strings.Count(b.String(), "\n")
 	b.WriteString(head + "\n\n")
 	t.write(&b)
 	text := b.String()
-	p.drawn = strings.Count(text, "\n")
+	p.drawn = strings.Count(text, "\n") - kept // the news stay
 	_, _ = io.WriteString(p.Out, text)
 }
 

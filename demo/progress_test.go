@@ -28,6 +28,13 @@ run-the-full-suite               +0.0         -  -                            0 
 ask-for-a-screenshot             +0.0         -  -                            0         0  not matched yet
 `
 
+// someNews are the lines that someTable brings.
+func someNews(when string) string {
+	return when + ": a first effect: reproduce-before-fixing +20.5 points (+11.0 to +29.5)\n" +
+		when + ": reproduce-before-fixing is proven to help, by +20.5 points\n" +
+		when + ": restart-the-service-first harms, by -16.0 points\n"
+}
+
 func TestTable(t *testing.T) {
 	var b strings.Builder
 	if err := someTable().Write(&b); err != nil || b.String() != goldenTable {
@@ -45,13 +52,13 @@ func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is bro
 func TestProgressLines(t *testing.T) {
 	var b strings.Builder
 	p := &Progress{Out: &b}
-	p.Draw(0, 0, 0, 0, someTable())
-	p.Draw(0, 200, 0, 0, someTable())
-	p.Draw(50, 200, 20, 2*time.Second, someTable())
-	p.Draw(200, 200, 111, 5*time.Second, someTable())
-	p.Draw(300, 200, 300, 5*time.Second, someTable())
-	const want = `[........................] 0 of 0 sessions, 0 a second, 0.0% succeeded
-[........................] 0 of 200 sessions, 0 a second, 0.0% succeeded
+	p.Draw(0, 0, 0, 0, someTable(), Loops{})
+	p.Draw(0, 200, 0, 0, someTable(), Loops{})
+	p.Draw(50, 200, 20, 2*time.Second, someTable(), Loops{})
+	p.Draw(200, 200, 111, 5*time.Second, someTable(), Loops{})
+	p.Draw(300, 200, 300, 5*time.Second, someTable(), Loops{})
+	want := `[........................] 0 of 0 sessions, 0 a second, 0.0% succeeded
+` + someNews("  after 0 sessions") + `[........................] 0 of 200 sessions, 0 a second, 0.0% succeeded
 [######..................] 50 of 200 sessions, 25 a second, 40.0% succeeded
 [########################] 200 of 200 sessions, 40 a second, 55.5% succeeded
 [########################] 300 of 200 sessions, 60 a second, 100.0% succeeded
@@ -61,15 +68,15 @@ func TestProgressLines(t *testing.T) {
 	}
 }
 
-// On a terminal each drawing takes the place of the one before.
+// On a terminal each drawing takes the place of the one before; the news stay above.
 func TestProgressOnATerminal(t *testing.T) {
 	var b strings.Builder
 	p := &Progress{Out: &b, Terminal: true}
-	p.Draw(1, 4, 1, time.Second, someTable())
-	p.Draw(2, 4, 1, time.Second, someTable())
-	p.Draw(3, 4, 1, time.Second, someTable())
+	p.Draw(1, 4, 1, time.Second, someTable(), Loops{})
+	p.Draw(2, 4, 1, time.Second, someTable(), Loops{})
+	p.Draw(3, 4, 1, time.Second, someTable(), Loops{})
 	head := func(bar, text string) string { return "[" + bar + "] " + text + " succeeded\n\n" + goldenTable }
-	want := head("######..................", "1 of 4 sessions, 1 a second, 100.0%") +
+	want := someNews("after 1 sessions") + "\n" + head("######..................", "1 of 4 sessions, 1 a second, 100.0%") +
 		"\x1b[11A\x1b[J" + head("############............", "2 of 4 sessions, 2 a second, 50.0%") +
 		"\x1b[11A\x1b[J" + head("##################......", "3 of 4 sessions, 3 a second, 33.3%")
 	if b.String() != want {

@@ -47,16 +47,23 @@ func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	n := u.n.Add(1)
-	text := u.answer(string(body), n)
+	reply := message{Role: "assistant"}
+	finish := "stop"
+	if text := string(body); strings.Contains(text, loopMark) {
+		if reply = insists(text, n); len(reply.ToolCalls) > 0 {
+			finish = "tool_calls"
+		}
+	} else {
+		reply.Content = u.answer(text, n)
+	}
 	id := fmt.Sprintf("chatcmpl-demo%08x", n*2654435761&0xffffffff)
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
 		"id": id, "object": "chat.completion", "model": "demo",
 		"choices": []any{map[string]any{
-			"index": 0, "finish_reason": "stop",
-			"message": map[string]any{"role": "assistant", "content": text},
+			"index": 0, "finish_reason": finish, "message": reply,
 		}},
-		"usage": map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(text) / 4, "total_tokens": (len(body) + len(text)) / 4},
+		"usage": map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(reply.Content) / 4, "total_tokens": (len(body) + len(reply.Content)) / 4},
 	})
 }
 

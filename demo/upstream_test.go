@@ -35,7 +35,7 @@ func last(n int, slugs ...string) string {
 	for _, s := range slugs {
 		system += "\n- [" + s + "] Do as it says."
 	}
-	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{"system", system}, {"user", "Please work on " + name(n) + "."}, {"user", finalMark}}})
+	b, _ := json.Marshal(map[string]any{"model": "demo", "messages": []message{{Role: "system", Content: system}, said("Please work on " + name(n) + "."), said(finalMark)}})
 	return string(b)
 }
 

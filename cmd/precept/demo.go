@@ -212,7 +212,7 @@ func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan erro
 			return // the last table tells it
 		}
 		done, success := fleet.Done()
-		p.Draw(int(done), d.flags.sessions, success, d.server.now().Sub(began), table)
+		p.Draw(int(done), d.flags.sessions, success, d.server.now().Sub(began), table, fleet.Loops())
 	}
 	for {
 		select {

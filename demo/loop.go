@@ -1,0 +1,63 @@
+package demo
+
+import (
+	"context"
+	"fmt"
+	"strings"
+)
+
+// One ticket in loopEvery comes with an agent that insists: its tool fails, and it calls it again
+// in the same words. It goes another way when it is told that it goes round in circles, and gives
+// up after loopMost calls when nobody tells it.
+const (
+	loopEvery = 400
+	loopMost  = 6
+	loopMark  = "PIPELINE-"
+	loopError = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
+)
+
+// Loops is what became of the agents that insisted.
+type Loops struct {
+	Caught, Missed int64
+	Calls          int64 // that the first caught one had made
+}
+
+// Loops is what became of them so far.
+func (f *Fleet) Loops() Loops {
+	return Loops{f.loops.caught.Load(), f.loops.missed.Load(), f.loops.calls.Load()}
+}
+
+// insist is the conversation of such an agent.
+func (f *Fleet) insist(ctx context.Context, n int) error {
+	list := []message{
+		{Role: "system", Content: "You run the builds."},
+		said(fmt.Sprintf("Get %s%06d to build: make build.", loopMark, n)),
+	}
+	for calls := int64(0); ; calls++ {
+		id, m, err := f.chat(ctx, "demo", list, "run")
+		if err != nil {
+			return err
+		}
+		if len(m.ToolCalls) == 0 {
+			if succeeded(m) {
+				f.loops.calls.CompareAndSwap(0, calls)
+				f.loops.caught.Add(1)
+			} else {
+				f.loops.missed.Add(1)
+			}
+			return f.rate(ctx, id, succeeded(m))
+		}
+		list = append(list, m, message{Role: "tool", ToolCallID: m.ToolCalls[0].ID, Content: loopError})
+	}
+}
+
+// insists is what the model does in it.
+func insists(body string, n uint64) message {
+	switch {
+	case strings.Contains(body, "[LOOP DETECTED]"):
+		return message{Role: "assistant", Content: "RESULT: success, the target is called all"}
+	case strings.Count(body, `"role":"tool"`) >= loopMost:
+		return message{Role: "assistant", Content: "RESULT: failure, make build fails each time"}
+	}
+	return asks("run", `{"command":"make build"}`, n)
+}
