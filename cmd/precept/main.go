@@ -95,10 +95,22 @@ func (w *world) root() *cobra.Command {
 		return misuse(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
 	})
 	root.CompletionOptions.HiddenDefaultCmd = true
-	root.AddCommand(
-		w.initVerb(), w.serve(), w.check(), w.lessons(), w.inspect(), w.report(), w.export(), w.importVerb(), w.forget(), w.record(), w.verify(),
-		w.runVerb(), w.feedback(), w.doctor(), w.readyVerb(), w.top(), w.watch(), w.demo(), w.distill(), w.version(),
-	)
+	for _, g := range []struct {
+		title string
+		verbs []*cobra.Command
+	}{
+		{"Run it:", []*cobra.Command{w.initVerb(), w.check(), w.serve(), w.runVerb(), w.readyVerb(), w.demo()}},
+		{"See what happens:", []*cobra.Command{w.report(), w.top(), w.watch(), w.doctor(), w.inspect()}},
+		{"Lessons and feedback:", []*cobra.Command{w.lessons(), w.distill(), w.feedback(), w.record(), w.verify()}},
+		{"Data:", []*cobra.Command{w.export(), w.importVerb(), w.forget()}},
+	} {
+		root.AddGroup(&cobra.Group{ID: g.title, Title: g.title})
+		for _, v := range g.verbs {
+			v.GroupID = g.title
+		}
+		root.AddCommand(g.verbs...)
+	}
+	root.AddCommand(w.version())
 	return root
 }
 
