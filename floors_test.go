@@ -49,7 +49,7 @@ func isTestSupport(pkg string) bool { return pkg == "store/storetest" || pkg == 
 func rooms() map[string][]string {
 	return map[string][]string{
 		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
-		"github.com/tidwall/sjson":                 {"cmd/precept"},
+		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
 		"github.com/andybalholm/brotli":            {"wire"},
 		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
 		"github.com/cespare/xxhash/v2":             {"wire", "detect"},

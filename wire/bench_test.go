@@ -4,9 +4,14 @@ import (
 	"bytes"
 	"encoding/json"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/cespare/xxhash/v2"
+	"github.com/tidwall/gjson"
 )
 
 // conversation is an agent's request of about size bytes: a system prompt and tools, then a loop of
@@ -155,5 +160,164 @@ func BenchmarkReplySSE(b *testing.B) {
 				}
 			}
 		})
+	}
+}
+
+// parseWithGJSON finds in a body what Parse finds, with gjson in place of the scan by hand: a bound
+// of the depth, a proof, the top-level members, and of each item its place, its role and the calls
+// that it answers.
+func parseWithGJSON(d Dialect, body []byte) (items []entry, answered int, ok bool) {
+	for depth, i, quoted := 0, 0, false; i < len(body); i++ { // gjson's proof overflows the stack
+		switch c := body[i]; {
+		case c == '\\' && quoted:
+			i++
+		case c == '"':
+			quoted = !quoted
+		case quoted:
+		case c == '{' || c == '[':
+			if depth++; depth > maxDepth {
+				return nil, 0, false
+			}
+		case c == '}' || c == ']':
+			depth--
+		}
+	}
+	if !gjson.ValidBytes(body) {
+		return nil, 0, false
+	}
+	var list, system gjson.Result
+	seen := map[string]bool{}
+	ok = true
+	gjson.ParseBytes(body).ForEach(func(key, value gjson.Result) bool {
+		ok = ok && !seen[key.Str]
+		seen[key.Str] = true
+		switch key.Str {
+		case d.listKey():
+			list = value
+		case "instructions", "system":
+			system = value
+		case "tools":
+			value.ForEach(func(_, tool gjson.Result) bool { return tool.Get("name").Exists() })
+		}
+		return ok
+	})
+	list.ForEach(func(_, item gjson.Result) bool {
+		e := entry{start: int32(item.Index), end: int32(item.Index + len(item.Raw)), role: roleOf(item.Get("role").Str)}
+		if item.Get("tool_call_id").Exists() || item.Get("call_id").Exists() || item.Get("content.#.tool_use_id").Exists() {
+			answered++
+		}
+		items = append(items, e)
+		return true
+	})
+	_ = xxhash.Sum64String(list.Raw) + xxhash.Sum64String(system.Raw)
+	return items, answered, ok
+}
+
+// BenchmarkParseWithGJSON is BenchmarkParse with the library: decision 25 tells the figures.
+func BenchmarkParseWithGJSON(b *testing.B) {
+	sizes(b, func(b *testing.B, d Dialect, body []byte) {
+		b.Helper()
+		want, err := Parse(d, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		for b.Loop() {
+			if items, answered, ok := parseWithGJSON(d, body); !ok || len(items) != want.Len() || answered == 0 {
+				b.Fatal("it finds something else")
+			}
+		}
+	})
+}
+
+// BenchmarkMemory is a conversation that has grown by one answer and its result, read from the
+// start, and from where the last turn's proof ended.
+func BenchmarkMemory(b *testing.B) {
+	for _, kib := range []int{32, 256} {
+		body := conversation(Chat, kib<<10)
+		r, err := Parse(Chat, body)
+		if err != nil {
+			b.Fatal(err)
+		}
+		cutAt := r.at(r.Len() - 3).end
+		before := append(slices.Clone(body[:cutAt]), `],"stream":true}`...)
+		b.Run(fmt.Sprintf("without/%dK", kib), func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			for b.Loop() {
+				if _, err := Parse(Chat, body); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+		b.Run(fmt.Sprintf("with/%dK", kib), func(b *testing.B) {
+			b.SetBytes(int64(len(body)))
+			b.ReportAllocs()
+			m := NewMemory()
+			if _, err := m.Parse(1, Chat, before, 0); err != nil {
+				b.Fatal(err)
+			}
+			kept := maps.Clone(m.kept)
+			for b.Loop() {
+				m.kept = maps.Clone(kept) // as it was before this turn
+				if _, err := m.Parse(1, Chat, body, 0); err != nil {
+					b.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkMold reads a stream with and without the form of the last event.
+func BenchmarkMold(b *testing.B) {
+	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
+	stream := bytes.Repeat(event, 200)
+	for _, name := range []string{"with", "without"} {
+		b.Run(name, func(b *testing.B) {
+			b.SetBytes(int64(len(stream)))
+			b.ReportAllocs()
+			for b.Loop() {
+				r := NewReplyReader(Chat, "", 1<<20)
+				if name == "without" {
+					r.sse.casts = nil
+					r.sse.event = func(name, data []byte, lost bool) {
+						r.mold.set = false
+						r.event(name, data, lost)
+					}
+				}
+				for n := range 200 { // an event comes in a read of its own
+					_, _ = r.Write(stream[n*len(event) : (n+1)*len(event)])
+				}
+				if len(r.Reply().Text) != 1000 {
+					b.Fatal("text lost")
+				}
+			}
+		})
+	}
+}
+
+// BenchmarkEventWithGJSON reads the same events with gjson: a proof, and the members by their
+// paths.
+func BenchmarkEventWithGJSON(b *testing.B) {
+	event := []byte(`{"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}`)
+	b.SetBytes(int64(200 * len(event)))
+	b.ReportAllocs()
+	for b.Loop() {
+		var text []byte
+		for range 200 {
+			if !gjson.ValidBytes(event) {
+				b.Fatal("no JSON")
+			}
+			e := gjson.ParseBytes(event)
+			_, _, _ = e.Get("id").Str, e.Get("model").Str, e.Get("usage").Raw
+			e.Get("choices").ForEach(func(_, c gjson.Result) bool {
+				if c.Get("index").Int() == 0 && c.Get("finish_reason").Str == "" {
+					text = append(text, c.Get("delta.content").Str...)
+				}
+				return true
+			})
+		}
+		if len(text) != 1000 {
+			b.Fatal("text lost")
+		}
 	}
 }

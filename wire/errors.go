@@ -3,6 +3,8 @@ package wire
 import (
 	"net/http"
 	"strings"
+
+	"github.com/tidwall/sjson"
 )
 
 // Uninspected is the error of Parse and Decode: the body is forwarded as it came and
@@ -30,11 +32,18 @@ const (
 func ErrorBody(d Dialect, status int, message string) []byte {
 	message = strings.ToValidUTF8(message, "\uFFFD")
 	if d == Messages {
-		b := []byte(`{"type":"error","error":{"type":"precept_error","message":"`)
-		return append(appendEscaped(b, message), `"}}`...)
+		return filled(`{"type":"error","error":{"type":"precept_error"}}`, "error.message", message)
 	}
-	b := appendEscaped([]byte(`{"error":{"message":"`), message)
-	b = append(b, `","type":"precept_error","param":null,"code":"`...)
 	code := strings.NewReplacer(" ", "_", "-", "_", "'", "").Replace(strings.ToLower(http.StatusText(status)))
-	return append(append(b, code...), `"}}`...)
+	body := `{"error":{"message":"","type":"precept_error","param":null,"code":""}}`
+	return filled(string(filled(body, "error.message", message)), "error.code", code)
+}
+
+// filled is a JSON text with a string at a path. The text and the path are ours: they fit.
+func filled(text, path, value string) []byte {
+	out, err := sjson.Set(text, path, value)
+	if err != nil {
+		return []byte(text)
+	}
+	return []byte(out)
 }

@@ -108,29 +108,3 @@ func TestMemoryIsBounded(t *testing.T) {
 		t.Errorf("%d buckets, %v", len(m.kept), err)
 	}
 }
-
-func BenchmarkMemory(b *testing.B) {
-	var sb strings.Builder
-	sb.WriteString(`{"model":"m","messages":[{"role":"user","content":"go"}`)
-	for i := range 300 {
-		fmt.Fprintf(&sb, `,{"role":"assistant","content":null,"tool_calls":[{"id":"call_%d","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"call_%d","content":%q}`, i, i, strings.Repeat("line of output\n\tfunc main() {}\n", 25))
-	}
-	body := []byte(sb.String() + `]}`)
-	b.Run("fresh", func(b *testing.B) {
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			if _, err := Parse(Chat, body); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-	b.Run("known", func(b *testing.B) {
-		m := NewMemory()
-		b.SetBytes(int64(len(body)))
-		for b.Loop() {
-			if _, err := m.Parse(1, Chat, body, 0); err != nil {
-				b.Fatal(err)
-			}
-		}
-	})
-}

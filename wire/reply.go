@@ -1,6 +1,10 @@
 package wire
 
-import "strconv"
+import (
+	"strconv"
+
+	"github.com/tidwall/gjson"
+)
 
 // Usage is what the provider says the turn cost, in tokens; -1 where it does not say. Input counts
 // the cached tokens, too, in every dialect: the Messages API gives them apart, and here they are
@@ -44,18 +48,23 @@ func (t *tokens) read(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "prompt_tokens", "input_tokens":
-			t.input = number(b, m, t.input)
-		case "completion_tokens", "output_tokens":
-			t.output = number(b, m, t.output)
-		case "prompt_tokens_details", "input_tokens_details":
-			t.cached = number(b, member(b, m, "cached_tokens"), t.cached)
-		case "cache_read_input_tokens", "prompt_cache_hit_tokens":
-			t.cached = number(b, m, t.cached)
-		case "cache_creation_input_tokens":
-			t.created = number(b, m, t.created)
+	usage := gjson.ParseBytes(v.of(b))
+	for _, from := range [...]struct {
+		to   *int
+		path string
+	}{
+		{&t.input, "prompt_tokens"},
+		{&t.input, "input_tokens"},
+		{&t.output, "completion_tokens"},
+		{&t.output, "output_tokens"},
+		{&t.cached, "prompt_tokens_details.cached_tokens"},
+		{&t.cached, "input_tokens_details.cached_tokens"},
+		{&t.cached, "cache_read_input_tokens"},
+		{&t.cached, "prompt_cache_hit_tokens"},
+		{&t.created, "cache_creation_input_tokens"},
+	} {
+		if n, err := strconv.Atoi(usage.Get(from.path).Raw); err == nil {
+			*from.to = n
 		}
 	}
 }

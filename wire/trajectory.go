@@ -1,0 +1,169 @@
+package wire
+
+import (
+	"bytes"
+	"strconv"
+	"strings"
+
+	"github.com/cespare/xxhash/v2"
+)
+
+// The fields of dspy, whose ReAct writes all calls and results so far into one message.
+const (
+	fieldMark      = "[[ ## "
+	trajectoryMark = "\n[[ ## trajectory ## ]]\n"
+	respondMark    = "\n\nRespond with the corresponding output fields, starting with the field "
+)
+
+// stepField is one field of a trajectory: of what kind, of which step.
+type stepField struct {
+	kind, number, value string
+}
+
+// stepFields cuts a trajectory at its heads: [[ ## observation_3 ## ]] on a line of its own.
+func stepFields(done string) []stepField {
+	var fields []stepField
+	value := 0 // where the value of the last field begins
+	for at := 0; at < len(done); {
+		line, _, _ := strings.Cut(done[at:], "\n")
+		next := at + len(line) + 1
+		name, ok := strings.CutPrefix(line, fieldMark)
+		name, closed := strings.CutSuffix(name, " ## ]]")
+		kind, number, _ := cutLast(name, '_')
+		if ok = ok && closed && isStepField(kind, number); ok || next > len(done) {
+			if n := len(fields); n > 0 {
+				end := at
+				if !ok {
+					end = len(done)
+				}
+				fields[n-1].value = strings.TrimSpace(done[value:end])
+			}
+		}
+		if ok {
+			fields, value = append(fields, stepField{kind: kind, number: number}), min(next, len(done))
+		}
+		at = next
+	}
+	if n := len(fields); n > 0 && fields[n-1].value == "" {
+		fields[n-1].value = strings.TrimSpace(done[value:])
+	}
+	return fields
+}
+
+func cutLast(s string, sep byte) (before, after string, ok bool) {
+	i := strings.LastIndexByte(s, sep)
+	if i < 0 {
+		return s, "", false
+	}
+	return s[:i], s[i+1:], true
+}
+
+func isStepField(kind, number string) bool {
+	if number == "" || len(number) > 9 || strings.Trim(number, "0123456789") != "" {
+		return false
+	}
+	switch kind {
+	case "thought", "tool_name", "tool_args", "observation":
+		return true
+	}
+	return false
+}
+
+// trajectory cuts the message of dspy's ReAct: the fields that were asked with, and what has
+// happened since.
+func trajectory(text string) (asked, done string, ok bool) {
+	if !strings.HasPrefix(text, fieldMark) {
+		return "", "", false
+	}
+	asked, done, ok = strings.Cut(text, trajectoryMark)
+	if !ok {
+		return "", "", false
+	}
+	if i := strings.LastIndex(done, respondMark); i >= 0 {
+		done = done[:i]
+	}
+	return strings.TrimSpace(asked), done, true
+}
+
+// readTrajectory reads the calls and results of a trajectory, each result with its number.
+func (r *Request) readTrajectory(it *Item) {
+	_, done, ok := trajectory(it.Text)
+	if !ok {
+		return
+	}
+	var c Call
+	thought := ""
+	for _, f := range stepFields(done) {
+		switch f.kind {
+		case "thought":
+			c, thought = Call{}, f.value
+		case "tool_name":
+			c.Name = f.value
+		case "tool_args":
+			c.Args = f.value
+		case "observation":
+			n, err := strconv.Atoi(f.number)
+			if err != nil {
+				continue
+			}
+			c.ID = writtenID(&c, f.value) + "." + f.number
+			it.Calls = append(it.Calls, c)
+			it.Results = append(it.Results, Result{CallID: c.ID, Text: f.value, Block: n, Written: true, Own: true, IsError: observedError(f.value)})
+			it.thought = thought
+		}
+	}
+}
+
+// observedError reads dspy's own words of a tool that failed.
+func observedError(s string) int8 {
+	if strings.HasPrefix(s, "Execution error in ") {
+		return 1
+	}
+	return 0
+}
+
+// stepKey tells the newest step of a trajectory: the reply that asked for it has the same.
+func stepKey(thought string, c *Call) string {
+	return "t:" + hex16(mix(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(callKey(c))))
+}
+
+// replyStep reads the step that a reply in dspy's form asks for.
+func replyStep(text string) (key string, ok bool) {
+	if !strings.Contains(text, "[[ ## next_tool_name ## ]]") {
+		return "", false
+	}
+	field := func(name string) string {
+		_, rest, _ := strings.Cut(text, "[[ ## "+name+" ## ]]")
+		value, _, _ := strings.Cut(rest, "\n"+fieldMark)
+		return strings.TrimSpace(value)
+	}
+	return stepKey(field("next_thought"), &Call{Name: field("next_tool_name"), Args: field("next_tool_args")}), true
+}
+
+// writtenPlace is the place at the top of a result that stands in the words of item i.
+func (r *Request) writtenPlace(i, n int) (place, bool) {
+	at := r.at(i)
+	if r.Body[at.start] == '{' {
+		at = member(r.Body, at, "content")
+	}
+	parts := contentParts(r.Body, at)
+	if len(parts) == 0 || parts[0].kind != textPart || !bytes.HasPrefix(parts[0].text.inner().of(r.Body), []byte(fieldMark)) {
+		return place{}, false
+	}
+	return observationPlace(r.Body, parts, n)
+}
+
+// observationPlace is the place at the top of the nth observation of a trajectory, in the string
+// that holds it.
+func observationPlace(b []byte, parts []part, n int) (place, bool) {
+	for _, p := range parts {
+		if p.kind != textPart {
+			continue
+		}
+		mark := append(strconv.AppendInt([]byte(`[[ ## observation_`), int64(n), 10), ` ## ]]\n`...)
+		if i := bytes.Index(p.text.of(b), mark); i >= 0 {
+			return place{at: p.text.start + i + len(mark), form: inString}, true
+		}
+	}
+	return place{}, false
+}

@@ -1,0 +1,202 @@
+package wire
+
+import (
+	"strings"
+)
+
+// report is what the text of a user's message tells of a call.
+type report struct {
+	text   string
+	failed bool
+	call   *Call // it names the call itself
+	asks   asks  // else it answers an answer of this form
+	apart  bool  // which need not be the one right before it
+}
+
+// asks is how an agent writes its calls.
+type asks uint8
+
+const (
+	asksNothing asks = iota
+	asksAction       // smolagents, ReAct
+	asksShell        // mini-swe-agent
+	asksEdit         // aider
+)
+
+// readReport reads the text of a user's message, without precept's own blocks.
+func readReport(s string) (report, bool) {
+	switch {
+	case s == "":
+		return report{}, false
+	case s[0] == 'O' || s[0] == 'E' || s[0] == 'C':
+		return actionReport(s)
+	case strings.HasPrefix(s, "<returncode>") || strings.HasPrefix(s, "<exception>") && strings.Contains(s, "<returncode>"):
+		return report{text: s, failed: s[1] == 'e', asks: asksShell}, true
+	case strings.HasPrefix(s, "# ") && strings.Contains(s[:min(len(s), 80)], " SEARCH/REPLACE block"):
+		return report{text: withoutRules(s), failed: true, asks: asksEdit, apart: true}, true
+	case strings.HasPrefix(s, lintHead):
+		return report{text: withoutRules(s), failed: true}, true
+	case strings.HasPrefix(s, ranHead):
+		return ranReport(s)
+	}
+	return report{}, false
+}
+
+const (
+	lintHead = "# Fix any errors below, if possible.\n"
+	ranHead  = "I ran this command:\n\n"
+	ranTail  = "\n\nAnd got this output:\n\n"
+
+	retryTail = "\nNow let's retry: take care not to repeat previous errors!"
+)
+
+// actionReport reads the observations of ReAct, and the errors of smolagents.
+func actionReport(s string) (report, bool) {
+	for _, head := range [...]string{"Observation:", "OBSERVATION:"} {
+		if rest, ok := strings.CutPrefix(s, head); ok {
+			return report{text: strings.TrimSpace(rest), asks: asksAction}, true
+		}
+	}
+	if strings.HasPrefix(s, "EXECUTION RESULT of [") {
+		return report{text: s, asks: asksAction}, true
+	}
+	if id, rest, ok := strings.Cut(s, "\n"); ok && strings.HasPrefix(id, "Call id: ") {
+		s = rest
+	}
+	if rest, ok := strings.CutPrefix(s, "Error:\n"); ok {
+		if text, _, ok := strings.Cut(rest, retryTail); ok {
+			return report{text: text, failed: true, asks: asksAction}, true
+		}
+	}
+	return report{}, false
+}
+
+// ranReport reads what aider tells of a command: a test that it ran, or one that the person let it
+// run.
+func ranReport(s string) (report, bool) {
+	command, output, ok := strings.Cut(s[len(ranHead):], ranTail)
+	if !ok || strings.Contains(command, "\n\n") {
+		return report{}, false
+	}
+	return report{text: strings.TrimSpace(withoutRules(output)), call: &Call{Name: "bash", Args: commandArgs(command)}}, true
+}
+
+func withoutRules(s string) string {
+	for _, head := range rulesHead() {
+		s, _, _ = strings.Cut(s, head)
+	}
+	return strings.TrimSpace(s)
+}
+
+// noted says whether an agent tells its model what it did, in the user's place: nobody asked for it
+// and no call brought it.
+func noted(s string) bool {
+	switch {
+	case s == "" || s[0] != 'I' && s[0] != 'F' && s[0] != 'H':
+		return false
+	case s == "I updated the files.":
+		return true
+	}
+	return strings.HasPrefix(s, "Format error:\n\n<error>\n") || strings.HasPrefix(s, "I have *added these files to the chat*")
+}
+
+// commandArgs is a command as the arguments of a call.
+func commandArgs(command string) string {
+	return string(append(appendEscaped([]byte(`{"command":"`), strings.TrimSpace(command)), `"}`...))
+}
+
+// find reads the call in an answer.
+func (a asks) find(text string) (Call, bool) {
+	switch a {
+	case asksAction:
+		return actionCall(text)
+	case asksShell:
+		if code, ok := lastFenced(text); ok {
+			return Call{Name: "bash", Args: commandArgs(code)}, true
+		}
+	case asksEdit:
+		return editCall(text)
+	case asksNothing:
+	}
+	return Call{}, false
+}
+
+// actionCall reads a call in the forms of smolagents and of ReAct, else the last block of code.
+func actionCall(text string) (Call, bool) {
+	if _, list, ok := strings.Cut(text, "Calling tools:\n"); ok {
+		if c, ok := listedCall(list); ok {
+			return c, true
+		}
+	}
+	if i := strings.LastIndex(text, "\nAction Input:"); i >= 0 {
+		before := text[:i]
+		if j := strings.LastIndex(before, "Action:"); j >= 0 && (j == 0 || before[j-1] == '\n') {
+			name := strings.TrimSpace(before[j+len("Action:"):])
+			input, _, _ := strings.Cut(text[i+len("\nAction Input:"):], "\nObservation")
+			return Call{Name: name, Args: strings.TrimSpace(input)}, name != "" && len(name) < 128
+		}
+	}
+	if i := strings.LastIndex(text, "<code>"); i >= 0 {
+		code, _, _ := strings.Cut(text[i+len("<code>"):], "</code>")
+		return Call{Name: "python_interpreter", Args: strings.TrimSpace(code)}, true
+	}
+	if code, ok := lastFenced(text); ok {
+		return Call{Name: "bash", Args: commandArgs(code)}, true
+	}
+	return Call{}, false
+}
+
+// listedCall reads what smolagents writes of its calls, as Python prints them. Of several it is the
+// first one's name and everything that they ask for.
+func listedCall(list string) (Call, bool) {
+	var c Call
+	for range 16 {
+		_, rest, ok := strings.Cut(list, "'function': {'name': '")
+		if !ok {
+			break
+		}
+		name, rest, _ := strings.Cut(rest, "'")
+		_, args, ok := strings.Cut(rest, "'arguments': ")
+		if !ok {
+			break
+		}
+		end := strings.Index(args, "}}, {'id': ")
+		if end < 0 {
+			end = len(strings.TrimSuffix(strings.TrimSpace(args), "}}]"))
+		}
+		if c.Name == "" {
+			c.Name, c.Args = name, args[:end]
+		} else {
+			c.Args += "\n" + name + " " + args[:end]
+		}
+		list = args[end:]
+	}
+	return c, c.Name != ""
+}
+
+// lastFenced is the last block of code between fences that is closed.
+func lastFenced(text string) (string, bool) {
+	end := strings.LastIndex(text, "\n```")
+	if end < 0 {
+		return "", false
+	}
+	start := strings.LastIndex(text[:end+1], "```")
+	if start < 0 || start > 0 && text[start-1] != '\n' {
+		return "", false
+	}
+	_, code, ok := strings.Cut(text[start:end+1], "\n")
+	return strings.TrimSpace(code), ok && strings.TrimSpace(code) != ""
+}
+
+// editCall reads aider's edits: everything from the first one's file on.
+func editCall(text string) (Call, bool) {
+	i := strings.Index(text, "<<<<<<< SEARCH\n")
+	j := strings.LastIndex(text, ">>>>>>> REPLACE")
+	if i < 0 || j < i {
+		return Call{}, false
+	}
+	if at := strings.LastIndex(strings.TrimRight(text[:max(0, strings.LastIndex(text[:i], "```"))], "\n"), "\n"); at >= 0 {
+		i = at + 1
+	}
+	return Call{Name: "search_replace", Args: strings.TrimSpace(text[i : j+len(">>>>>>> REPLACE")])}, true
+}
