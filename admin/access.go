@@ -7,12 +7,13 @@ import (
 	"fmt"
 	"net"
 	"net/netip"
+	"slices"
 	"strings"
 )
 
 // access is an Access, digested.
 type access struct {
-	tokens        [][sha256.Size]byte
+	holders       []holder
 	hosts         map[string]bool // lower case, without port
 	anyIP         bool            // the listener listens on every address: each IP literal may be ours
 	publicMetrics bool
@@ -31,15 +32,19 @@ func (s *Server) SetAccess(a Access) error {
 
 func digest(a Access, listen string) (*access, error) {
 	out := &access{publicMetrics: a.PublicMetrics, hosts: map[string]bool{"localhost": true, "127.0.0.1": true, "::1": true}}
-	for _, t := range a.Tokens {
+	if len(a.Tokens) == 0 {
+		return nil, ErrNoToken
+	}
+	for i, t := range append(slices.Clone(a.Viewers), a.Tokens...) { // find takes the last: an operator's token stays one
 		sum, err := digestToken(t)
 		if err != nil {
 			return nil, err
 		}
-		out.tokens = append(out.tokens, sum)
-	}
-	if len(out.tokens) == 0 {
-		return nil, ErrNoToken
+		one := holder{sum: sum, role: operator}
+		if i < len(a.Viewers) {
+			one.role = viewer
+		}
+		out.holders = append(out.holders, one)
 	}
 	own, _, err := net.SplitHostPort(listen)
 	if err != nil {
@@ -72,29 +77,21 @@ func digestToken(t string) (sum [sha256.Size]byte, err error) {
 	return sum, nil
 }
 
-// find tells which of the tokens a text is, -1 for none. Every token is compared, so that the time
+// find tells whose token a text is. Every token is compared, so that the time
 // says nothing about which.
-func (a *access) find(token string) int {
-	sum, found := sha256.Sum256([]byte(token)), -1
-	for i := range a.tokens {
-		if subtle.ConstantTimeCompare(sum[:], a.tokens[i][:]) == 1 {
-			found = i
-		}
-	}
-	if token == "" {
-		return -1
-	}
-	return found
+func (a *access) find(token string) (found holder, ok bool) {
+	found, ok = a.holder(sha256.Sum256([]byte(token)))
+	return found, ok && token != ""
 }
 
-// has says that a token's digest is still in force.
-func (a *access) has(sum [sha256.Size]byte) bool {
-	for i := range a.tokens {
-		if subtle.ConstantTimeCompare(sum[:], a.tokens[i][:]) == 1 {
-			return true
+// holder is whoever has the token of a digest, as long as it is in force.
+func (a *access) holder(sum [sha256.Size]byte) (found holder, ok bool) {
+	for i := range a.holders {
+		if subtle.ConstantTimeCompare(sum[:], a.holders[i].sum[:]) == 1 {
+			found, ok = a.holders[i], true
 		}
 	}
-	return false
+	return found, ok
 }
 
 // knows says that a Host header names us. The port is of no interest: a rebinding attack needs a

@@ -57,7 +57,8 @@ type Options struct {
 
 // Access is who may come in; it is swapped whole when the configuration changes.
 type Access struct {
-	Tokens        []string // in clear, or sha256:<hex>
+	Tokens        []string // of operators; in clear, or sha256:<hex>
+	Viewers       []string // tokens that look, and act on nothing
 	Hosts         []string // further host names
 	PublicMetrics bool     // /metrics without a token
 }
@@ -98,7 +99,7 @@ func New(o Options) (*Server, error) {
 	e.HTTPErrorHandler = s.fail
 	e.Pre(s.recover, headers, s.checkHost)
 	s.open(e)
-	s.locked(e.Group("", s.authorize, s.checkWrite, s.audited))
+	s.locked(e.Group("", s.authorize, s.checkWrite, s.audited, s.permit))
 	s.echo = e
 	return s, nil
 }

@@ -117,12 +117,12 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		err := next(c)
-		n := Noted{At: s.options.Now().UTC(), Who: remoteIP(r).String() + ", token", Action: r.Method + " " + c.Path(), Status: c.Response().Status}
+		n := Noted{At: s.options.Now().UTC(), Who: remoteIP(r).String() + ", token, " + holderOf(c).String(), Action: r.Method + " " + c.Path(), Status: c.Response().Status}
 		if slug := c.Param("slug"); slug != "" {
 			n.Detail = slug + " " + c.Param("action")
 		}
 		if _, browser := c.Get(sessionKey).(*session); browser {
-			n.Who = remoteIP(r).String() + ", browser"
+			n.Who = remoteIP(r).String() + ", browser, " + holderOf(c).String()
 		}
 		if detail, ok := c.Get(detailKey).(string); ok {
 			n.Detail = detail

@@ -64,6 +64,8 @@ type frame struct {
 	Terms  []term
 	Tenant string
 	CSRF   string // "" for a program with a token: no forms that write
+	Acts   bool   // a browser whose token may change something: the forms that do are shown
+	Viewer bool   // a viewer looks: what only operators read has no link
 	Notice string // what the last action did
 
 	path  string
@@ -82,9 +84,11 @@ func (s *Server) show(c echo.Context, v shown) error {
 	f := s.frame(c, v)
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		f.CSRF, f.Notice = one.csrf, s.sessions.notice(one)
+		f.Acts = holderOf(c).role == operator
 	}
+	f.Viewer = holderOf(c).role == viewer
 	for _, p := range s.dashboard() {
-		if p.Name == "" {
+		if p.Name == "" || f.Viewer && !viewable(p.Path) {
 			continue
 		}
 		here := f.path == p.Path || (p.Path != "/" && strings.HasPrefix(f.path, p.Path+"/"))

@@ -77,13 +77,15 @@ func (s *Server) authorize(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		if auth := c.Request().Header.Values(echo.HeaderAuthorization); len(auth) > 0 {
 			token, bearer := bearerToken(auth[0])
-			if len(auth) == 1 && bearer && a.find(token) >= 0 {
+			if who, ok := a.find(token); ok && len(auth) == 1 && bearer {
+				c.Set(holderKey, who)
 				return next(c)
 			}
 			return s.refuse(c)
 		}
-		if one, ok := s.session(c, a); ok {
+		if one, who, ok := s.session(c, a); ok {
 			c.Set(sessionKey, one)
+			c.Set(holderKey, who)
 			return next(c)
 		}
 		return s.unknown(c)
@@ -95,17 +97,18 @@ func bearerToken(header string) (string, bool) {
 	return strings.TrimSpace(token), ok && strings.EqualFold(scheme, "Bearer")
 }
 
-// session is the one that the request's cookie names.
-func (s *Server) session(c echo.Context, a *access) (*session, bool) {
+// session is the one that the request's cookie names, and whose token began it.
+func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	cookie, err := c.Cookie(cookieName)
 	if err != nil {
-		return nil, false
+		return nil, holder{}, false
 	}
 	one, ok := s.sessions.get(cookie.Value)
-	if !ok || !a.has(one.token) {
-		return nil, false
+	if !ok {
+		return nil, holder{}, false
 	}
-	return one, true
+	who, ok := a.holder(one.token)
+	return one, who, ok
 }
 
 // refuse answers a wrong token: counted, and logged now and then.
@@ -181,11 +184,11 @@ func (s *Server) login(c echo.Context) error {
 		return s.render(c, http.StatusOK, "login", "login.html", nil)
 	}
 	a := s.access.Load()
-	i := a.find(token)
-	if i < 0 {
+	who, ok := a.find(token)
+	if !ok {
 		return s.refuse(c)
 	}
-	id, err := s.sessions.begin(a.tokens[i])
+	id, err := s.sessions.begin(who.sum)
 	if err != nil {
 		return err
 	}

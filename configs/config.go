@@ -39,9 +39,10 @@ type Config struct {
 
 // Admin is the admin listener.
 type Admin struct {
-	Listen string   `yaml:"listen" restart:"yes"`
-	Tokens []Secret `yaml:"tokens"`
-	Hosts  []string `yaml:"hosts"`
+	Listen       string   `yaml:"listen" restart:"yes"`
+	Tokens       []Secret `yaml:"tokens"`
+	ViewerTokens []Secret `yaml:"viewer_tokens"`
+	Hosts        []string `yaml:"hosts"`
 }
 
 // Upstream is one LLM API, given as one would set OPENAI_BASE_URL.

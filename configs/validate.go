@@ -227,8 +227,18 @@ const minToken = 16
 
 // tokens checks the form of hashed admin tokens; their text is never shown.
 func (v *validator) tokens() {
-	for i, t := range v.config.Admin.Tokens {
-		path := fmt.Sprintf("admin.tokens[%d]", i)
+	v.tokensOf("admin.tokens", v.config.Admin.Tokens)
+	v.tokensOf("admin.viewer_tokens", v.config.Admin.ViewerTokens)
+	for i, t := range v.config.Admin.ViewerTokens {
+		if slices.Contains(v.config.Admin.Tokens, t) {
+			v.fault(fmt.Sprintf("admin.viewer_tokens[%d]", i), "", "is one of admin.tokens too, which may do everything; give viewers a token of their own")
+		}
+	}
+}
+
+func (v *validator) tokensOf(key string, tokens []Secret) {
+	for i, t := range tokens {
+		path := fmt.Sprintf("%s[%d]", key, i)
 		hash, hashed := strings.CutPrefix(t.Reveal(), "sha256:")
 		if raw, err := hex.DecodeString(hash); hashed && (err != nil || len(raw) != 32) {
 			v.fault(path, "", "is no SHA-256 in hex behind sha256:")

@@ -166,6 +166,9 @@ func (s *server) access(cfg *configs.Config) admin.Access {
 	for _, t := range cfg.Admin.Tokens {
 		a.Tokens = append(a.Tokens, t.Reveal())
 	}
+	for _, t := range cfg.Admin.ViewerTokens {
+		a.Viewers = append(a.Viewers, t.Reveal())
+	}
 	if len(a.Tokens) == 0 && s.token != "" {
 		a.Tokens = []string{s.token}
 	}

@@ -358,10 +358,13 @@ func TestServeReloads(t *testing.T) {
 	if !opens("first") {
 		t.Fatal("the first token does not open")
 	}
-	write("admin: {tokens: [second]}\nmetrics: {public: true}\n") // seen by itself
+	write("admin: {tokens: [second], viewer_tokens: [looker]}\nmetrics: {public: true}\n") // seen by itself
 	p.eventually("the second token", func() bool { return opens("second") })
 	if opens("first") {
 		t.Error("the first token still opens")
+	}
+	if status, said := get(t, p.Admin+"/api/export", "looker"); !opens("looker") || status != 403 || !strings.Contains(said, "viewer") {
+		t.Errorf("a viewer's token came with the reload: %d %s", status, said)
 	}
 	if status, _ := get(t, p.Admin+"/metrics", ""); status != 200 {
 		t.Errorf("/metrics is public now: %d", status)

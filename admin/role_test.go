@@ -1,0 +1,136 @@
+package admin
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"net/http"
+	"net/url"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+const lookToken = "only-to-look-at-the-numbers"
+
+// withRoles is a server with everything on it, an operator's token and a viewer's.
+func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
+	t.Helper()
+	k := newKept(t, time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC))
+	id := k.tale(t)
+	lib, keeper := libraryOf(t), &fakeKeeper{}
+	f := newViews(t, k, func(o *Options) {
+		o.Library, o.Survey, o.Keep = lib, lib, keeper
+		o.Access.Viewers = []string{lookToken}
+	})
+	return f, keeper, id.String()
+}
+
+// Every route that there is, asked for with a viewer's token: what is not listed as viewable is
+// refused, and so is whatever may change something. A route that somebody adds is closed until it
+// is listed.
+func TestViewer(t *testing.T) {
+	f, keeper, id := withRoles(t)
+	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
+	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/*", "/nothing-here")
+	looked := 0
+	for _, r := range f.echo.Routes() {
+		if slices.Contains(open, r.Path) || r.Path == "/logout" || strings.Contains(r.Method, "route") {
+			continue
+		}
+		res := f.do(t, r.Method, fill.Replace(r.Path), bearer(lookToken))
+		text := body(t, res)
+		want := http.StatusForbidden
+		if r.Method == http.MethodGet && viewable(r.Path) {
+			want = http.StatusOK
+			looked++
+		}
+		if res.StatusCode != want || want == http.StatusForbidden && !strings.Contains(text, "viewer") {
+			t.Errorf("%s %s: %d, want %d: %.200s", r.Method, r.Path, res.StatusCode, want, text)
+		}
+	}
+	if looked < 10 || keeper.asked != "" {
+		t.Errorf("%d routes to look at; asked %q", looked, keeper.asked)
+	}
+	for _, target := range []string{"/sessions?words=flaky", "/api/sessions?error=exit", "/api/sessions?tool=bash"} {
+		if res := f.do(t, "GET", target, bearer(lookToken)); res.StatusCode != http.StatusForbidden || strings.Contains(body(t, res), "flaky") {
+			t.Errorf("%s: %d", target, res.StatusCode)
+		}
+		if res := f.do(t, "GET", target, bearer(token)); res.StatusCode != http.StatusOK {
+			t.Errorf("an operator: %s: %d", target, res.StatusCode)
+		}
+	}
+	if res := f.do(t, "GET", "/nothing-here", bearer(lookToken)); res.StatusCode != http.StatusNotFound {
+		t.Errorf("no such page: %d", res.StatusCode)
+	}
+}
+
+// A viewer's browser is shown no form that acts, cannot act by one that somebody made, and its
+// attempt is in the audit with the role and the token's mark; so is what an operator does.
+func TestViewerInABrowser(t *testing.T) {
+	f, keeper, id := withRoles(t)
+	res := f.do(t, "GET", "/login?token="+url.QueryEscape(lookToken), nil)
+	if res.StatusCode != http.StatusSeeOther || len(res.Cookies()) != 1 {
+		t.Fatalf("login: %d", res.StatusCode)
+	}
+	cookie := res.Cookies()[0]
+	page := func(target string) string {
+		return body(t, f.do(t, "GET", target, func(r *http.Request) {
+			r.AddCookie(cookie)
+			r.Header.Set("Accept", "text/html")
+		}))
+	}
+	for _, target := range []string{"/lessons/helpful", "/queue"} {
+		if got := page(target); strings.Contains(got, `class="actions"`) || strings.Contains(got, `class="decide"`) || !strings.Contains(got, `action="/logout"`) || !strings.Contains(got, ">viewer<") {
+			t.Errorf("%s shows a viewer what only operators can do", target)
+		}
+	}
+	list := page("/sessions")
+	if strings.Contains(list, `href="/sessions/`) || strings.Contains(list, `href="/samples"`) || strings.Contains(list, `name="words"`) {
+		t.Error("the list leads a viewer to what was said")
+	}
+	if got := page("/sessions/" + id); !strings.Contains(got, "For operators") || strings.Contains(got, "flaky") {
+		t.Error("a viewer reads a session, or is not told why not")
+	}
+	_, rest, _ := strings.Cut(page("/"), `name="csrf_token" value="`)
+	csrf, _, _ := strings.Cut(rest, `"`)
+	res = f.do(t, "POST", "/api/lessons/helpful/retire", func(r *http.Request) {
+		r.AddCookie(cookie)
+		r.Header.Set(csrfHeader, csrf)
+	})
+	if text := body(t, res); res.StatusCode != http.StatusForbidden || !strings.Contains(text, "change nothing") || keeper.asked != "" {
+		t.Errorf("%d %s, asked %q", res.StatusCode, text, keeper.asked)
+	}
+	body(t, f.do(t, "POST", "/api/lessons/helpful/pause", bearer(token)))
+	mark := func(token string) string {
+		sum := sha256.Sum256([]byte(token))
+		return hex.EncodeToString(sum[:])[:8]
+	}
+	health := page("/health")
+	for _, want := range []string{"127.0.0.1, browser, viewer " + mark(lookToken), "127.0.0.1, token, operator " + mark(token), "helpful retire", "helpful pause"} {
+		if !strings.Contains(health, want) {
+			t.Errorf("the audit has no %q", want)
+		}
+	}
+}
+
+// A viewer's token comes and goes with the configuration like an operator's; one that becomes an
+// operator's can act at once, in the browser that is open.
+func TestViewerReload(t *testing.T) {
+	f, keeper, _ := withRoles(t)
+	if err := f.SetAccess(Access{Tokens: []string{token, lookToken}}); err != nil {
+		t.Fatal(err)
+	}
+	if res := f.do(t, "POST", "/api/lessons/helpful/pause", bearer(lookToken)); res.StatusCode != http.StatusOK || keeper.asked == "" {
+		t.Errorf("an operator now: %d", res.StatusCode)
+	}
+	if err := f.SetAccess(Access{Tokens: []string{token}}); err != nil {
+		t.Fatal(err)
+	}
+	if res := f.do(t, "GET", "/api/report", bearer(lookToken)); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("taken away: %d", res.StatusCode)
+	}
+	if err := f.SetAccess(Access{Viewers: []string{lookToken}}); err == nil {
+		t.Error("nobody can act any more")
+	}
+}
