@@ -216,7 +216,8 @@ func (s *Store) retain(ctx context.Context) {
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
-		n, err := s.be.Retain(step, now.Add(-age))
+		var n int
+		err := s.guardErr("retain", func() (err error) { n, err = s.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		s.Tally.Retired.Add(int64(n))
 		s.outlive(n > 0, now.Add(-age))
@@ -228,7 +229,8 @@ func (s *Store) retain(ctx context.Context) {
 		}
 	}
 	s.erased.next = now.Add(pause)
-	if _, err := s.be.PurgeParked(ctx, now.Add(-parked)); err != nil && ctx.Err() == nil {
+	err := s.guardErr("retain", func() error { _, err := s.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	if err != nil && ctx.Err() == nil {
 		s.opts.Failed("retain", err)
 	}
 	s.batch.mu.Lock()

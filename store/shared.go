@@ -188,8 +188,8 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 // to start: lessons are chosen from the priors until Follow finds it.
 func (s *Store) load(ctx context.Context) error {
 	if be, ok := s.be.(sharedBackend); ok {
-		err := s.refresh(ctx, be)
-		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) {
+		err := s.guardErr("load", func() error { return s.refresh(ctx, be) })
+		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errPanicked) {
 			s.opts.Failed("load", err)
 			return nil
 		}
