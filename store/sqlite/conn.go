@@ -135,6 +135,8 @@ func (c *conn) query(query string, fn func(row []driver.Value) error, args ...an
 			return nil
 		case err != nil:
 			return err
+		case c.until.Err() != nil: // the driver looks at it for the first row alone
+			return c.until.Err()
 		}
 	}
 }

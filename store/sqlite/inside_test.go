@@ -3,6 +3,7 @@ package sqlite
 import (
 	"cmp"
 	"context"
+	"database/sql/driver"
 	"errors"
 	"math"
 	"path/filepath"
@@ -249,5 +250,55 @@ func TestCode(t *testing.T) {
 	err := s.update(t.Context(), "test", func(x *tx) error { _, err := x.exec("no sql"); return err })
 	if err == nil || !strings.Contains(err.Error(), "sqlite: test: ") {
 		t.Errorf("error %v", err)
+	}
+}
+
+// A read that takes too long gives its connection back, the only one there is: SQLite is
+// interrupted, rows that nobody waits for are not read on, and where neither helps another
+// connection takes its place.
+func TestSlowReadGivesItsConnectionBack(t *testing.T) {
+	const count = `WITH RECURSIVE c(n) AS (SELECT 1 UNION ALL SELECT n+1 FROM c WHERE n < 1000000000000)`
+	hang := make(chan struct{})
+	for name, fn := range map[string]func(*conn) (int, error){
+		"before the first row": func(c *conn) (int, error) {
+			return 0, c.query(count+` SELECT max(n) FROM c`, func([]driver.Value) error { return nil })
+		},
+		"rows without end": func(c *conn) (int, error) {
+			return 0, c.query(count+` SELECT n FROM c`, func([]driver.Value) error { return nil })
+		},
+		"a disk that does not answer": func(*conn) (int, error) { <-hang; return 0, nil },
+	} {
+		t.Run(name, func(t *testing.T) {
+			s, err := Open(t.Context(), Options{Path: filepath.Join(t.TempDir(), "precept.db"), Readers: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for range 2 {
+				ctx, cancel := context.WithTimeout(t.Context(), 20*time.Millisecond)
+				if _, err = read(ctx, s, fn); !errors.Is(err, context.DeadlineExceeded) {
+					t.Errorf("error %v", err)
+				}
+				cancel()
+				if name == "a disk that does not answer" {
+					break // of these there may be one
+				}
+			}
+			if _, err := s.Stats(t.Context()); err != nil {
+				t.Errorf("the next read: %v", err)
+			}
+			closed := make(chan error)
+			go func() { closed <- s.Close() }()
+			if name == "a disk that does not answer" {
+				select {
+				case err := <-closed:
+					t.Errorf("closed under a reader: %v", err)
+				case <-time.After(10 * time.Millisecond):
+				}
+				close(hang)
+			}
+			if err := <-closed; err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

@@ -45,8 +45,9 @@ type Store struct {
 	notice string
 	guard  *guard // nil when read-only
 
-	write   chan *conn // holds the one writing connection while nobody writes
-	readers chan *conn // holds the idle reading connections; nil stands for one that is not open yet
+	write   chan *conn    // holds the one writing connection while nobody writes
+	readers chan *conn    // holds the idle reading connections; nil stands for one that is not open yet
+	strays  chan struct{} // one for each connection that was replaced while it was read from
 	closed  chan struct{}
 	once    sync.Once // of Close
 	tenants tenantNames
@@ -216,7 +217,7 @@ func openReadOnly(ctx context.Context, o Options) (*Store, error) {
 }
 
 func newStore(o Options, dsn string) *Store {
-	s := &Store{opt: o, dsn: dsn, write: make(chan *conn, 1), readers: make(chan *conn, o.Readers), closed: make(chan struct{})}
+	s := &Store{opt: o, dsn: dsn, write: make(chan *conn, 1), readers: make(chan *conn, o.Readers), strays: make(chan struct{}, o.Readers), closed: make(chan struct{})}
 	for range o.Readers {
 		s.readers <- nil
 	}

@@ -5,30 +5,72 @@ import (
 	"errors"
 	"fmt"
 	"runtime/debug"
+	"sync/atomic"
 	"time"
 )
 
+// leaveAfter is how long a read whose time is up has to give its connection back. Most do at once:
+// SQLite is interrupted. It is not while it looks for a later row, nor while a disk does not answer.
+const leaveAfter = 50 * time.Millisecond
+
 // read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
 // fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
-// touch anything but what it returns. Close waits for it. A panic of fn is the caller's, in
-// whichever goroutine it happened: the others go on.
+// touch anything but what it returns. A connection that does not come back is replaced by another
+// one. Close waits for fn. A panic of fn is the caller's, in whichever goroutine it happened: the
+// others go on.
 func read[T any](ctx context.Context, s *Store, fn func(*conn) (T, error)) (T, error) {
 	var none T
 	c, err := s.reader(ctx)
 	if err != nil {
 		return none, err
 	}
+	l := &lease{s: s}
 	if ctx.Done() == nil {
-		return runRead(ctx, s, c, fn).get()
+		return runRead(ctx, l, c, fn).get()
 	}
 	done := make(chan readResult[T], 1)
-	go func() { done <- runRead(ctx, s, c, fn) }()
+	go func() { done <- runRead(ctx, l, c, fn) }()
 	select {
 	case r := <-done:
 		return r.get()
 	case <-ctx.Done():
+		time.AfterFunc(leaveAfter, l.replace)
 		return none, ctx.Err()
 	}
+}
+
+// lease is a reading connection that is out of the pool. Either whoever has it gives it back, or
+// another one takes its place.
+type lease struct {
+	s    *Store
+	over atomic.Bool // given back, or replaced
+}
+
+// giveBack puts the connection into the pool; one that was replaced is closed.
+func (l *lease) giveBack(c *conn) {
+	if l.over.CompareAndSwap(false, true) {
+		l.s.readers <- c
+		return
+	}
+	if c != nil {
+		_ = c.close() // it was read from alone
+	}
+	<-l.s.strays
+}
+
+// replace lets another connection be opened in the place of one that does not come back. Of those
+// there may be as many as there are readers.
+func (l *lease) replace() {
+	select {
+	case l.s.strays <- struct{}{}:
+	default:
+		return
+	}
+	if l.over.CompareAndSwap(false, true) {
+		l.s.readers <- nil
+		return
+	}
+	<-l.s.strays
 }
 
 type readResult[T any] struct {
@@ -46,7 +88,8 @@ func (r readResult[T]) get() (T, error) {
 
 // runRead runs fn and gives the connection back: another one is opened in its place where fn has
 // left it in the middle of something.
-func runRead[T any](ctx context.Context, s *Store, c *conn, fn func(*conn) (T, error)) (r readResult[T]) {
+func runRead[T any](ctx context.Context, l *lease, c *conn, fn func(*conn) (T, error)) (r readResult[T]) {
+	s := l.s
 	defer func() {
 		if v := recover(); v != nil {
 			r = readResult[T]{panicked: fmt.Errorf("%v\n%s", v, debug.Stack())}
@@ -55,7 +98,7 @@ func runRead[T any](ctx context.Context, s *Store, c *conn, fn func(*conn) (T, e
 				c = nil
 			}
 		}
-		s.readers <- c
+		l.giveBack(c)
 	}()
 	if c == nil {
 		if r.err = s.retry(ctx, func() (err error) { c, err = connect(ctx, s.dsn); return err }); r.err != nil {
@@ -224,6 +267,9 @@ func (s *Store) close() error {
 		if c := <-s.readers; c != nil {
 			all = append(all, c)
 		}
+	}
+	for range s.opt.Readers { // each that was replaced has ended
+		s.strays <- struct{}{}
 	}
 	if s.guard != nil {
 		all = append(all, <-s.write)

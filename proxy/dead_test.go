@@ -1,0 +1,153 @@
+package proxy
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+)
+
+// mute is a TCP relay before a server that can stop passing anything on, without a word, as a
+// firewall does that has forgotten a connection.
+type mute struct {
+	net.Listener
+	to    string
+	dead  atomic.Int64 // connections up to this number pass nothing on
+	n     atomic.Int64
+	open  atomic.Int64
+	conns sync.WaitGroup
+}
+
+func newMute(t *testing.T, to string) *mute {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	m := &mute{Listener: l, to: to}
+	m.conns.Go(func() {
+		for {
+			c, err := l.Accept()
+			if err != nil {
+				return
+			}
+			m.relay(c, m.n.Add(1))
+		}
+	})
+	t.Cleanup(func() { _ = l.Close(); m.conns.Wait() })
+	return m
+}
+
+func (m *mute) relay(c net.Conn, n int64) {
+	up, err := net.Dial("tcp", m.to)
+	if err != nil {
+		_ = c.Close()
+		return
+	}
+	m.open.Add(1)
+	pass := func(to, from net.Conn) {
+		defer func() { _, _ = to.Close(), from.Close() }()
+		b := make([]byte, 32<<10)
+		for {
+			k, err := from.Read(b)
+			if err != nil {
+				return
+			}
+			if n > m.dead.Load() {
+				if _, err := to.Write(b[:k]); err != nil {
+					return
+				}
+			}
+		}
+	}
+	m.conns.Go(func() { pass(up, c) })
+	m.conns.Go(func() { pass(c, up); m.open.Add(-1) })
+}
+
+// A connection to an upstream that has died without a word is noticed by its pings: the stream that
+// is on it is cut, and the next request has a new connection.
+func TestDeadConnectionIsNoticed(t *testing.T) {
+	begun := make(chan struct{}, 1)
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		if r.ProtoMajor != 2 {
+			t.Errorf("asked over %s", r.Proto)
+		}
+		_, _ = io.WriteString(w, "data: {}\n\n")
+		_ = http.NewResponseController(w).Flush()
+		if strings.Contains(string(b), "stream") {
+			<-r.Context().Done()
+		}
+	}))
+	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	m := newMute(t, srv.Listener.Addr().String())
+	r := newRig(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
+	if c := r.transport.HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
+		t.Fatalf("pings: %+v", c)
+	}
+	r.transport.HTTP2.SendPingTimeout, r.transport.HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
+
+	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+	ended := make(chan error, 1)
+	go func() {
+		res, err := client(t).Post(r.url+chatPath, "application/json", strings.NewReader(`{"stream":true,"messages":[]}`))
+		if err == nil {
+			_, _ = res.Body.Read(make([]byte, 1))
+			begun <- struct{}{}
+			_, err = io.Copy(io.Discard, res.Body)
+			_ = res.Body.Close()
+		}
+		ended <- err
+	}()
+	<-begun
+	if n := m.n.Load(); n != 1 {
+		t.Errorf("%d connections before", n)
+	}
+	m.dead.Store(1)
+	select {
+	case err := <-ended:
+		if err == nil {
+			t.Error("the client saw a clean end")
+		}
+	case <-time.After(30 * time.Second):
+		t.Fatal("nobody notices")
+	}
+	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi again"}]}`)
+	if n := m.n.Load(); n != 2 {
+		t.Errorf("%d connections after", n)
+	}
+}
+
+// A connection that nobody uses is closed in its time.
+func TestIdleUpstreamConnectionsEnd(t *testing.T) {
+	for _, secure := range []bool{false, true} {
+		srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "{}") }))
+		scheme := "http://"
+		if srv.EnableHTTP2 = secure; secure {
+			scheme = "https://"
+			srv.StartTLS()
+		} else {
+			srv.Start()
+		}
+		m := newMute(t, srv.Listener.Addr().String())
+		r := newRig(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
+		if d := r.transport.IdleConnTimeout; d <= 0 || d > 2*time.Minute {
+			t.Fatalf("an idle connection stays for %v", d)
+		}
+		r.transport.IdleConnTimeout = 50 * time.Millisecond
+		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
+		if m.n.Load() != 1 {
+			t.Errorf("%d connections", m.n.Load())
+		}
+		eventually(t, func() bool { return m.open.Load() == 0 })
+		srv.Close()
+	}
+}
