@@ -10,8 +10,8 @@ import (
 )
 
 // leaveAfter is how long a read whose time is up has to give its connection back. Most do at once:
-// SQLite is interrupted. It is not while it looks for a later row, nor while a disk does not answer.
-const leaveAfter = 50 * time.Millisecond
+// leaveAfter is how long a read whose time is up has to give its connection back. Most do it at
+// once: SQLite is interrupted. It is not while it looks for a later row, nor while a disk is silent.
 
 // read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
 // fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
