@@ -9,9 +9,10 @@ import (
 	"time"
 )
 
-// leaveAfter is how long a read whose time is up has to give its connection back. Most do at once:
 // leaveAfter is how long a read whose time is up has to give its connection back. Most do it at
-// once: SQLite is interrupted. It is not while it looks for a later row, nor while a disk is silent.
+// once: SQLite is interrupted. It is not while it looks for a later row, nor while a disk does not
+// answer.
+const leaveAfter = 50 * time.Millisecond
 
 // read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:
 // fn is interrupted then, ends on its own, and its result is thrown away, which is why it may not
