@@ -62,7 +62,7 @@ func (s *Server) apiSamples(c echo.Context) error {
 	}
 	l, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
 	if err != nil {
-		return s.archiveError(err)
+		return s.archiveError(c, err)
 	}
 	return c.JSON(http.StatusOK, l)
 }
@@ -100,10 +100,10 @@ func (s *Server) apiExport(c echo.Context) error {
 	case err == nil:
 		return w.begin()
 	case !w.begun:
-		return s.archiveError(err)
+		return s.archiveError(c, err)
 	}
 	if s.options.Log != nil {
-		s.options.Log.Error("an export broke off", "error", err)
+		s.log(c).Error("an export broke off", "error", err)
 	}
 	panic(http.ErrAbortHandler)
 }

@@ -32,7 +32,7 @@ func (s *Server) apiSessions(c echo.Context) error {
 	}
 	l, err := s.options.Archive.Browse(c.Request().Context(), q)
 	if err != nil {
-		return s.archiveError(err)
+		return s.archiveError(c, err)
 	}
 	return c.JSON(http.StatusOK, l)
 }
@@ -57,7 +57,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	}
 	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, c.Param("session"), from)
 	if err != nil {
-		return t, s.archiveError(err)
+		return t, s.archiveError(c, err)
 	}
 	return t, nil
 }
@@ -104,7 +104,7 @@ func (s *Server) rate(c echo.Context, tenant string, p feedback.Post) (store.Pos
 	}
 	done, err := s.options.Rate.Rate(c.Request().Context(), tenant, p)
 	if err != nil {
-		return done, s.archiveError(err)
+		return done, s.archiveError(c, err)
 	}
 	return done, nil
 }

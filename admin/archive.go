@@ -51,7 +51,7 @@ func noArchive() error {
 }
 
 // archiveError tells a failed question in the words of the person who asked it.
-func (s *Server) archiveError(err error) error {
+func (s *Server) archiveError(c echo.Context, err error) error {
 	switch {
 	case errors.Is(err, names.ErrPlace):
 		return echo.NewHTTPError(http.StatusBadRequest, "after: this is no place in the list; take it from the answer before, or leave it out")
@@ -61,7 +61,7 @@ func (s *Server) archiveError(err error) error {
 		return err
 	}
 	if s.options.Log != nil {
-		s.options.Log.Error("the store could not be read for the dashboard", "error", err)
+		s.log(c).Error("the store could not be read for the dashboard", "error", err)
 	}
 	return echo.NewHTTPError(http.StatusServiceUnavailable, "the store cannot be read right now; requests are not affected. Try again, and see the log if it stays so")
 }

@@ -42,14 +42,14 @@ func (s *Server) forget(c echo.Context) error {
 	}
 	n, err := s.options.Forget.Forget(c.Request().Context(), r.Tenant, r.Session)
 	if err != nil {
-		return s.forgetFailed(err)
+		return s.forgetFailed(c, err)
 	}
 	return c.JSON(http.StatusOK, map[string]int{"forgotten": n})
 }
 
-func (s *Server) forgetFailed(err error) error {
+func (s *Server) forgetFailed(c echo.Context, err error) error {
 	if s.options.Log != nil {
-		s.options.Log.Error("forgetting failed", "error", err)
+		s.log(c).Error("forgetting failed", "error", err)
 	}
 	return echo.NewHTTPError(http.StatusServiceUnavailable, "not everything could be deleted; try again: "+err.Error())
 }

@@ -1,8 +1,11 @@
 package admin
 
 import (
+	"encoding/hex"
 	"errors"
 	"fmt"
+	"io"
+	"log/slog"
 	"math"
 	"net/http"
 	"net/netip"
@@ -111,12 +114,24 @@ func (s *Server) session(c echo.Context, a *access) (*session, holder, bool) {
 	return one, who, ok
 }
 
+// log is for what is told of one request: the line names it, as its answer's Precept-Request-Id
+// does.
+func (s *Server) log(c echo.Context) *slog.Logger {
+	h := c.Response().Header()
+	if h.Get("Precept-Request-Id") == "" {
+		var b [8]byte
+		_, _ = io.ReadFull(s.options.Random, b[:]) // an id that is not random still names the request
+		h.Set("Precept-Request-Id", "req_"+hex.EncodeToString(b[:]))
+	}
+	return s.options.Log.With("request", h.Get("Precept-Request-Id"))
+}
+
 // refuse answers a wrong token: counted, and logged now and then.
 func (s *Server) refuse(c echo.Context) error {
 	ip := remoteIP(c.Request())
 	f := s.throttle.wrong(ip)
 	if f.log && s.options.Log != nil {
-		s.options.Log.Warn("admin token refused", "ip", ip.String(), "count", f.count)
+		s.log(c).Warn("admin token refused", "ip", ip.String(), "count", f.count)
 	}
 	if f.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
@@ -223,7 +238,7 @@ func (s *Server) fail(err error, c echo.Context) {
 	case errors.As(err, &known):
 		status, message = known.Code, fmt.Sprint(known.Message)
 	case s.options.Log != nil:
-		s.options.Log.Error("admin request failed", "path", c.Path(), "error", err)
+		s.log(c).Error("admin request failed", "path", c.Path(), "error", err)
 	}
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(status) // nobody is left to tell

@@ -66,7 +66,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	survey, err := s.options.Survey.Survey(c.Request().Context(), q.Tenant)
 	if err != nil {
 		if s.options.Log != nil {
-			s.options.Log.Error("survey failed", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
 		}
 		return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Problem: "The stored sessions cannot be read right now; the log says why. Requests are not affected.", Data: v})
 	}

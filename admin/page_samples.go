@@ -52,7 +52,7 @@ func (s *Server) samplesPage(c echo.Context) error {
 	}
 	list, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
 	if err != nil {
-		err = s.archiveError(err)
+		err = s.archiveError(c, err)
 		return s.show(c, shown{Page: "samples", Title: "samples", Status: statusOf(err), Problem: sentence(err), Data: v})
 	}
 	f := frame{path: "/samples", query: c.QueryParams()}

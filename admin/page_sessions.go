@@ -58,7 +58,7 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	}
 	list, err := s.options.Archive.Browse(c.Request().Context(), q)
 	if err != nil {
-		err = s.archiveError(err)
+		err = s.archiveError(c, err)
 		return s.show(c, shown{Page: "sessions", Title: "sessions", Status: statusOf(err), Problem: sentence(err), Data: v})
 	}
 	v.Looked, v.Searched = list.Looked, q.Words+q.Tool+q.Error != ""
@@ -310,7 +310,7 @@ func (s *Server) forgetSession(c echo.Context) error {
 	c.Set(detailKey, "session "+idOnly(id)+" deleted")
 	n, err := s.options.Forget.Forget(c.Request().Context(), tenantOf(c), id)
 	if err != nil {
-		return s.forgetFailed(err)
+		return s.forgetFailed(c, err)
 	}
 	notice := "The session is deleted: its record, turns, samples and feedback."
 	if n == 0 {

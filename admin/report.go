@@ -42,7 +42,7 @@ func (s *Server) readReport(c echo.Context, q Query) (r report.Report, problem s
 	r, err := s.options.Report.Report(c.Request().Context(), q)
 	if err != nil {
 		if s.options.Log != nil {
-			s.options.Log.Error("report failed", "tenant", q.Tenant, "error", err)
+			s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
 		}
 		return r, "The report cannot be read right now; the log says why. Requests are not affected."
 	}

@@ -8,7 +8,8 @@ import (
 )
 
 // Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words,
-// min and max its bounds, restart says that a running server cannot take a change over.
+// min and max its bounds, restart says that a running server cannot take a change over; "on" says
+// so of switching on alone.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
 	Admin        Admin               `yaml:"admin"`
@@ -119,7 +120,7 @@ type Detect struct {
 
 // Learning says what is kept of an exchange.
 type Learning struct {
-	Enabled        bool          `yaml:"enabled"`
+	Enabled        bool          `yaml:"enabled" restart:"on"`
 	AnonymizePII   bool          `yaml:"anonymize_pii"`
 	OptOutPatterns []string      `yaml:"opt_out_patterns"`
 	OptOutAgents   []string      `yaml:"opt_out_agents"`
@@ -130,9 +131,9 @@ type Learning struct {
 
 // Reward says what counts as a session's success, and when.
 type Reward struct {
-	CloseAfter time.Duration `yaml:"close_after" min:"1"`
-	Sentiment  bool          `yaml:"sentiment"`
-	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit"`
+	CloseAfter time.Duration `yaml:"close_after" min:"1" restart:"yes"`
+	Sentiment  bool          `yaml:"sentiment" restart:"yes"`
+	Tiers      []string      `yaml:"tiers" enum:"user|verifier|implicit" restart:"yes"`
 }
 
 // Distill says who makes new lessons out of samples.
@@ -172,15 +173,16 @@ type Limits struct {
 	InspectTotalBytes     Size          `yaml:"inspect_total_bytes" min:"0"`
 	Items                 int           `yaml:"items" min:"1"`
 	Requests              int           `yaml:"requests" min:"1"`
-	Sessions              int           `yaml:"sessions" min:"1"`
+	Sessions              int           `yaml:"sessions" min:"1" restart:"yes"`
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
-	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0"`
-	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576"`
-	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1"`
+	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0" restart:"yes"`
+	SpoolBytes            Size          `yaml:"spool_bytes" min:"1048576" restart:"yes"`
+	HeaderTimeout         time.Duration `yaml:"header_timeout" min:"1" restart:"yes"`
 	UpstreamHeaderTimeout time.Duration `yaml:"upstream_header_timeout" min:"1"`
 	StreamIdleTimeout     time.Duration `yaml:"stream_idle_timeout" min:"1"`
 	ClientWriteTimeout    time.Duration `yaml:"client_write_timeout" min:"1"`
+	DrainDelay            time.Duration `yaml:"drain_delay" min:"0"`
 	DrainTimeout          time.Duration `yaml:"drain_timeout" min:"0"`
 	LookupTimeout         time.Duration `yaml:"lookup_timeout" min:"1" restart:"yes"`
 }
@@ -188,7 +190,7 @@ type Limits struct {
 // Log is the logger's level and format.
 type Log struct {
 	Level  string `yaml:"level" enum:"debug|info|warn|error"`
-	Format string `yaml:"format" enum:"text|json"`
+	Format string `yaml:"format" enum:"text|json" restart:"yes"`
 }
 
 // Metrics says who may read /metrics.

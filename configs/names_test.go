@@ -2,6 +2,7 @@ package configs
 
 import (
 	"os"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -89,13 +90,27 @@ func TestUsageIsTheCommentAbove(t *testing.T) {
 	}
 }
 
-func TestRestartKeys(t *testing.T) {
-	a, b := Default(), Default()
-	if got := RestartKeys(a, b); len(got) != 0 {
-		t.Fatalf("equal configurations differ in %v", got)
+// What a running server cannot follow stays as it was started, and is told for as long as it
+// differs.
+func TestFollow(t *testing.T) {
+	started, next := Default(), Default()
+	if got, waiting := Follow(started, next); len(waiting) != 0 || got.Hash() != started.Hash() {
+		t.Fatalf("equal configurations differ in %v", waiting)
 	}
-	b.Listen, b.Bandit.Epsilon, b.Store.URL = "127.0.0.1:1", 0.5, "x.db"
-	if got := strings.Join(RestartKeys(a, b), " "); got != "listen store.url" {
-		t.Fatalf("got %q", got)
+	next.Listen, next.Bandit.Epsilon, next.Store.URL, next.Reward.Tiers = "127.0.0.1:1", 0.5, "x.db", []string{"user"}
+	next.Learning.Enabled = false // which is followed
+	got, waiting := Follow(started, next)
+	if strings.Join(waiting, " ") != "listen store.url reward.tiers" {
+		t.Fatalf("waiting: %q", waiting)
+	}
+	if got.Listen != started.Listen || got.Store != started.Store || len(got.Reward.Tiers) != 3 || got.Bandit.Epsilon != 0.5 || got.Learning.Enabled {
+		t.Errorf("in force: %+v", got)
+	}
+	if next.Listen != "127.0.0.1:1" {
+		t.Error("the one that was read is changed")
+	}
+	started.Learning.Enabled, next.Learning.Enabled = false, true // there is no spool to keep anything in
+	if got, waiting := Follow(started, next); !slices.Contains(waiting, "learning.enabled") || got.Learning.Enabled {
+		t.Errorf("learning is switched on without a start: %v", waiting)
 	}
 }

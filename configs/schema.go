@@ -2,6 +2,7 @@ package configs
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"time"
 )
@@ -83,16 +84,34 @@ func Names() []Name {
 			Usage:   docs[f.path].usage,
 			Default: docs[f.path].text,
 			Bool:    f.typ.Kind() == reflect.Bool,
-			Restart: f.tag.Get("restart") == "yes",
+			Restart: f.tag.Get("restart") != "",
 		}
 	}
 	return out
 }
 
-// RestartKeys lists the keys that differ between two configurations and cannot be taken over by a
-// running server.
-func RestartKeys(old, now *Config) []string {
-	return differing(old, now, func(f field) bool { return f.tag.Get("restart") == "yes" })
+// Follow is the configuration that a running server can follow: next, but for the keys that need a
+// new start, which are as it was started with. waiting lists those of them that next would have
+// otherwise.
+func Follow(started, next *Config) (inForce *Config, waiting []string) {
+	waiting = differing(started, next, func(f field) bool {
+		switch f.tag.Get("restart") {
+		case "":
+			return false
+		case "on":
+			return !reflect.ValueOf(started).Elem().FieldByIndex(f.index).Bool()
+		default:
+			return true
+		}
+	})
+	both := *next
+	from, to := reflect.ValueOf(started).Elem(), reflect.ValueOf(&both).Elem()
+	for _, f := range leaves() {
+		if slices.Contains(waiting, f.path) {
+			to.FieldByIndex(f.index).Set(from.FieldByIndex(f.index))
+		}
+	}
+	return &both, waiting
 }
 
 // Changed lists the keys that are not at their defaults.

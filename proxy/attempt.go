@@ -3,6 +3,7 @@ package proxy
 import (
 	"context"
 	"crypto/tls"
+	"errors"
 	"net"
 	"net/http"
 	"net/http/httptrace"
@@ -73,17 +74,28 @@ func (a *attempts) close() {
 type upstreamConn struct {
 	net.Conn
 	read readMark
+	road *road
 }
 
-// dialer opens counted connections.
-func dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
+// dialer opens the counted connections of a road.
+func (r *road) dialer(d *net.Dialer) func(ctx context.Context, network, address string) (net.Conn, error) {
 	return func(ctx context.Context, network, address string) (net.Conn, error) {
-		c, err := d.DialContext(ctx, network, address)
+		dialled, err := d.DialContext(ctx, network, address)
 		if err != nil {
 			return nil, err
 		}
-		return &upstreamConn{Conn: c}, nil
+		c := &upstreamConn{Conn: dialled, road: r}
+		if err := r.opened(c); err != nil {
+			return nil, errors.Join(err, dialled.Close())
+		}
+		return c, nil
 	}
+}
+
+// Close implements net.Conn.
+func (c *upstreamConn) Close() error {
+	c.road.closed(c)
+	return c.Conn.Close()
 }
 
 // connUnder finds the counted connection; nil for HTTP/2, whose frames say which request they

@@ -26,6 +26,7 @@ type clientWriter struct {
 	body    *clientBody
 	dialect wire.Dialect // of the rewritten path that was asked for
 	code    int          // 0: no answer yet
+	id      string       // Precept-Request-Id; "" while nobody has asked for it
 	old     bool         // HTTP/1.0, which knows no interim responses
 }
 
@@ -54,6 +55,9 @@ func (w *clientWriter) WriteHeader(code int) {
 	}
 	w.code = code
 	h := w.Header()
+	if w.id != "" {
+		h.Set("Precept-Request-Id", w.id)
+	}
 	if _, ok := h["Content-Type"]; !ok {
 		h["Content-Type"] = nil
 	}

@@ -126,7 +126,8 @@ type shelf struct {
 	at   time.Time
 }
 
-func (s *shelf) read(ctx context.Context, o Options) (*lesson.Book, error) {
+func (s *shelf) read(ctx context.Context, n notebook) (*lesson.Book, error) {
+	o := &n.p.opts
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.book != nil && o.Now().Sub(s.at) < shelfFresh {
@@ -135,7 +136,7 @@ func (s *shelf) read(ctx context.Context, o Options) (*lesson.Book, error) {
 	book, _, err := o.Bank.List(ctx)
 	if err != nil {
 		o.Metrics.FailedOpen("lessons")
-		o.Log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
+		n.log.Warn("the lessons could not be read for an agent; it was told to try again", "error", err)
 		return nil, refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be read just now; try again")
 	}
 	s.book, s.at = book, o.Now()

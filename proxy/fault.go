@@ -41,7 +41,7 @@ func (p *Proxy) fail(err error, w http.ResponseWriter, r *http.Request) {
 		own = &problem{dialect: spoken(r), status: he.Code, message: http.StatusText(he.Code)}
 	default:
 		p.opts.Metrics.FailedOpen("handler")
-		p.opts.Log.Error("a request failed in precept itself", "error", err)
+		p.log(clientOf(w)).Error("a request failed in precept itself", "error", err)
 		own = &problem{dialect: spoken(r), status: http.StatusServiceUnavailable, message: "precept could not handle the request; try again"}
 	}
 	write(w, own.dialect, own.status, own.message)

@@ -100,26 +100,26 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 	default:
 		id, ok, err := p.opts.Store.OfSample(c.Request().Context(), who.tenant, f.SampleID)
 		if err != nil || !ok {
-			return p.lost(f, err)
+			return p.lost(c, f, err)
 		}
 		ids = []session.ID{id}
 	}
 	done, err := p.opts.Store.Post(c.Request().Context(), who.tenant, ids, key, f.Entry, otherwise...)
 	if err != nil {
-		return p.lost(f, err)
+		return p.lost(c, f, err)
 	}
 	m.feedback.WithLabelValues(f.Source, f.Type, string(done.Status)).Inc()
 	return answer{ID: f.ID, Session: done.Session, Run: done.Run, Status: string(done.Status)}
 }
 
 // lost answers for an entry that could not be taken in.
-func (p *Proxy) lost(f feedback.Post, err error) answer {
+func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) answer {
 	p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, "refused").Inc()
 	if err == nil {
 		return answer{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
 	}
 	p.opts.Metrics.FailedOpen("feedback")
-	p.opts.Log.Warn("a feedback could not be stored; the client was told to try again", "error", err)
+	p.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
 	return answer{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
 }
 

@@ -19,17 +19,17 @@ import (
 const (
 	mostHeaders  = 1 << 20  // bytes of a response's headers
 	streamWindow = 64 << 10 // bytes of one HTTP/2 stream that may wait in memory for a client that does not read
-	mostIdle     = 4096     // kept connections, over all upstreams
+	mostIdle     = 4096     // kept connections to one upstream
 )
 
-// newTransport is the one road to every upstream. Compression is off, because a transport that
+// newTransport is the one way to every upstream. Compression is off, because a transport that
 // decodes gzip unasked would change bytes; there is no overall timeout, because a stream may last
 // for hours. The pings notice an HTTP/2 connection that is dead: all requests to an upstream share
 // it.
-func newTransport(header time.Duration) *http.Transport {
+func newTransport(header time.Duration, r *road) *http.Transport {
 	return &http.Transport{
 		Proxy:                  http.ProxyFromEnvironment,
-		DialContext:            dialer(&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}),
+		DialContext:            r.dialer(&net.Dialer{Timeout: 10 * time.Second, KeepAlive: 30 * time.Second}),
 		TLSClientConfig:        &tls.Config{MinVersion: tls.VersionTLS12, ClientSessionCache: tls.NewLRUClientSessionCache(256)},
 		TLSHandshakeTimeout:    10 * time.Second,
 		ResponseHeaderTimeout:  header,
@@ -68,7 +68,8 @@ type forwarding struct {
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
 // the client sees a cut as well.
 func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
-	f.road = p.transport
+	f.road = f.turn.target.road.take()
+	defer f.turn.target.road.leave()
 	rp := httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
 		Transport:      f,

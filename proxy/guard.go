@@ -1,14 +1,60 @@
 package proxy
 
-// guard runs one step of learning. A panic in it is counted and logged, and the request goes on
-// without the step: no fault of ours may change what the agent sees.
-func (p *Proxy) guard(step string, f func()) (ok bool) {
+import (
+	"fmt"
+	"log/slog"
+	"net/http"
+	"runtime"
+)
+
+// log is for what is told of one request: every line names it, as its answer's Precept-Request-Id
+// does. What a request or a reply holds is in no line.
+func (p *Proxy) log(w *clientWriter) *slog.Logger {
+	if w.id == "" {
+		w.id = p.newID("req_")
+	}
+	return p.logOf(w.id)
+}
+
+// logOf is the same for what follows from a request.
+func (p *Proxy) logOf(request string) *slog.Logger { return p.opts.Log.With("request", request) }
+
+// clientOf finds the way to the client below what stands before it.
+func clientOf(w http.ResponseWriter) *clientWriter {
+	for {
+		switch v := w.(type) {
+		case *clientWriter:
+			return v
+		case interface{ Unwrap() http.ResponseWriter }:
+			w = v.Unwrap()
+		default:
+			return &clientWriter{}
+		}
+	}
+}
+
+// guard runs one step of learning for a turn. A panic in it is counted and logged, and the request
+// goes on without the step: no fault of ours may change what the agent sees.
+func (t *turn) guard(step string, f func()) (ok bool) {
+	return t.p.guard(step, func() *slog.Logger { return t.p.log(t.w) }, f)
+}
+
+func (p *Proxy) guard(step string, log func() *slog.Logger, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			p.opts.Metrics.FailedOpen(step)
-			p.opts.Log.Error("a step panicked; the request goes on without it", "step", step, "panic", v)
+			log().Error("a step panicked; the request goes on without it", "step", step, "panic", PanicKind(v))
 		}
 	}()
 	f()
 	return true
+}
+
+// PanicKind is what the log may tell of a panic: what Go itself says of a fault in the program, and
+// of everything else its type, since somebody may have put into it what a request holds.
+func PanicKind(v any) string {
+	if e, ok := v.(runtime.Error); ok {
+		return e.Error()
+	}
+	return fmt.Sprintf("%T", v)
 }

@@ -3,9 +3,13 @@ package proxy
 import (
 	"bytes"
 	"compress/gzip"
+	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -113,5 +117,37 @@ func TestSecondTryIsTheOriginal(t *testing.T) {
 	}
 	if up.count() != 4 {
 		t.Errorf("asked %d times", up.count())
+	}
+}
+
+// A panic in a step is told with the request's id and without what the panic held; and nobody logs
+// past the one place that adds it.
+func TestLogLinesNameTheRequest(t *testing.T) {
+	var log bytes.Buffer
+	r := newRig(t, newUpstream(t, nil), "", bookOf(t, "one: alpha"), certain())
+	r.opts.Log = slog.New(slog.NewTextHandler(&log, nil))
+	r.set.Load().injector = nil
+	res, _ := r.send(t, http.MethodPost, chatPath, nil, alpha)
+	id := res.Header.Get("Precept-Request-Id")
+	if !strings.HasPrefix(id, "req_") || !strings.Contains(log.String(), "request="+id) {
+		t.Errorf("the answer names %q, the log says %s", id, log.String())
+	}
+	for v, want := range map[any]string{"the user's words": "string", errors.New("the user's words"): "*errors.errorString"} {
+		if got := PanicKind(v); got != want {
+			t.Errorf("a panic with %v is told as %q", v, got)
+		}
+	}
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) < 20 {
+		t.Fatal(files, err)
+	}
+	for _, file := range files {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if file != "guard.go" && !strings.HasSuffix(file, "_test.go") && strings.Contains(string(text), "opts.Log") {
+			t.Errorf("%s logs without naming the request; see guard.go", file)
+		}
 	}
 }

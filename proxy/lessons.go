@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"slices"
 	"strconv"
@@ -73,6 +74,7 @@ type notebook struct {
 	p     *Proxy
 	set   *settings
 	scope lesson.Scope
+	log   *slog.Logger
 }
 
 // lessonRoutes are the paths of /v1/lessons, also behind a path form, for agents that can set
@@ -109,7 +111,7 @@ func (p *Proxy) own(do func(notebook, echo.Context) error) echo.HandlerFunc {
 		if writes && (claim.LearnOff || !set.learns(&who, claim.Agent)) {
 			return refusal(wire.None, http.StatusForbidden, "learning is off for this agent, and nothing of it is kept")
 		}
-		return do(notebook{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}}, c)
+		return do(notebook{p, set, lesson.Scope{Tenant: who.tenant, Agent: claim.Agent}, p.log(clientOf(c.Response()))}, c)
 	}
 }
 
@@ -179,7 +181,7 @@ func (n notebook) list(c echo.Context) error {
 
 // all are the asker's lessons that hold a text, the newest-consulted first.
 func (n notebook) all(ctx context.Context, q string) ([]apiLesson, error) {
-	book, err := n.p.shelf.read(ctx, n.p.opts)
+	book, err := n.p.shelf.read(ctx, n)
 	if err != nil {
 		return nil, err
 	}
@@ -295,7 +297,7 @@ func (n notebook) refused(c echo.Context, err error) error {
 		return refusal(wire.None, http.StatusTooManyRequests, err.Error())
 	}
 	n.p.opts.Metrics.FailedOpen("lessons")
-	n.p.opts.Log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
+	n.log.Warn("a lesson of an agent could not be written; the client was told to try again", "error", err)
 	c.Response().Header().Set("Retry-After", "5")
 	return refusal(wire.None, http.StatusServiceUnavailable, "the lessons cannot be written just now; try again")
 }

@@ -88,7 +88,7 @@ func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (
 
 // known finds a lesson of the asker's.
 func (n notebook) known(ctx context.Context, slug string) (*lesson.Book, *lesson.Lesson, error) {
-	book, err := n.p.shelf.read(ctx, n.p.opts)
+	book, err := n.p.shelf.read(ctx, n)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -139,6 +139,6 @@ func (n notebook) excuse(err error) (said, result string) {
 		return "you have written down too many lessons for now; delete some, or wait until they are looked at.", "refused"
 	}
 	n.p.opts.Metrics.FailedOpen("writ")
-	n.p.opts.Log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
+	n.log.Warn("a lesson of an agent could not be written; it was told to try again", "error", err)
 	return "the lessons cannot be written just now; try again later.", "failed"
 }

@@ -18,7 +18,7 @@ func (t *turn) observe() {
 	if t.span == nil {
 		return
 	}
-	t.p.guard("trace", func() {
+	t.guard("trace", func() {
 		told := t.told()
 		t.span.End(now, &told)
 	})

@@ -48,21 +48,21 @@ type Options struct {
 
 // Proxy is the data listener's handler.
 type Proxy struct {
-	opts      Options
-	pool      pool
-	transport *http.Transport
-	stdlog    *log.Logger
-	parses    *wire.Memory
-	threads   *session.Threader
-	signs     session.Signs
-	setMu     sync.Mutex // one configuration after the other
-	keys      fleetKeys  // under setMu
-	set       atomic.Pointer[settings]
-	draining  atomic.Bool
-	copies    atomic.Int64 // bytes of replies held for capture
-	crowd     crowd
-	shelf     shelf
-	scribe    *scribe
+	opts     Options
+	pool     pool
+	stdlog   *log.Logger
+	parses   *wire.Memory
+	threads  *session.Threader
+	signs    session.Signs
+	setMu    sync.Mutex        // one configuration after the other
+	keys     fleetKeys         // under setMu
+	roads    map[roadKey]*road // of the configuration in force; under setMu
+	set      atomic.Pointer[settings]
+	draining atomic.Bool
+	copies   atomic.Int64 // bytes of replies held for capture
+	crowd    crowd
+	shelf    shelf
+	scribe   *scribe
 }
 
 // settings is one configuration, made ready. It is swapped whole on reload; a request keeps the one
@@ -93,8 +93,8 @@ func New(o Options) (*Proxy, error) {
 	o.Rand = &ahead{from: bufio.NewReaderSize(o.Rand, 1<<10)}
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
-		signs:     session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		transport: newTransport(o.Config.Limits.UpstreamHeaderTimeout), scribe: newScribe(),
+		signs:  session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
+		scribe: newScribe(),
 	}
 	return p, p.Configure(o.Config)
 }
@@ -119,12 +119,9 @@ func (p *Proxy) configure(c *configs.Config) error {
 		cfg: c, targets: map[string]*target{}, routes: map[string]*target{}, keys: map[string]*configs.Key{},
 		secret: p.keys.secret, nameless: p.keys.unsure && c.Tenancy == "by-credential", hash: c.Hash(),
 	}
-	for name, u := range c.AllUpstreams() {
-		t, err := newTarget(name, u)
-		if err != nil {
-			return err
-		}
-		s.targets[name] = t
+	roads, err := p.upstreams(s)
+	if err != nil {
+		return err
 	}
 	for what, name := range c.Route() {
 		s.routes[what] = s.targets[name]
@@ -149,12 +146,43 @@ func (p *Proxy) configure(c *configs.Config) error {
 		return err
 	}
 	s.injector, s.experiment = inject.New(in), in.Bandit
-	var err error
 	if s.optOut, err = sample.NewOptOut(nil, c.Learning.OptOutAgents, c.Learning.OptOutTenants); err != nil {
 		return err
 	}
 	p.set.Store(s)
+	p.turnTo(roads)
 	return nil
+}
+
+// upstreams makes the targets of a configuration, on the roads that are there already where it can.
+func (p *Proxy) upstreams(s *settings) (map[roadKey]*road, error) {
+	roads := map[roadKey]*road{}
+	for name, u := range s.cfg.AllUpstreams() {
+		t, err := newTarget(name, u)
+		if err != nil {
+			return nil, err
+		}
+		s.targets[name] = t
+		key := roadKey{t.base.Scheme, t.base.Host, s.cfg.Limits.UpstreamHeaderTimeout}
+		if t.road = roads[key]; t.road == nil {
+			if t.road = p.roads[key]; t.road == nil {
+				t.road = newRoad(key.header)
+			}
+			roads[key] = t.road
+		}
+	}
+	return roads, nil
+}
+
+// turnTo retires the roads that are needed no more.
+func (p *Proxy) turnTo(roads map[roadKey]*road) {
+	old := p.roads
+	p.roads = roads
+	for key, r := range old {
+		if roads[key] != r {
+			r.retire()
+		}
+	}
 }
 
 // Experiment is what the report has to know of how lessons are chosen.
@@ -187,6 +215,9 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 			old: !r.ProtoAtLeast(1, 1),
 		}
 		defer p.answered(w, r)
+		if p.draining.Load() {
+			rw.Header().Set("Connection", "close") // the next request is another replica's
+		}
 		if r.Method == http.MethodConnect {
 			p.fail(refusal(wire.None, http.StatusMethodNotAllowed, "precept is a reverse proxy and opens no tunnels"), w, r)
 			return
@@ -200,7 +231,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		p.opts.Log.Error("a request panicked", "panic", v, "stack", string(debug.Stack()))
+		p.log(w).Error("a request panicked", "panic", PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
 			p.fail(errPanicked, w, r)
 			v = nil
@@ -230,9 +261,11 @@ func (p *Proxy) Ready() error {
 	return nil
 }
 
-// Close ends idle upstream connections, after the server has stopped.
+// Close ends the upstream connections, after the server has stopped.
 func (p *Proxy) Close() {
-	p.transport.CloseIdleConnections()
+	p.setMu.Lock()
+	defer p.setMu.Unlock()
+	p.turnTo(nil)
 }
 
 // ready does not depend on the store: an agent can work without it.

@@ -65,7 +65,7 @@ func (t *turn) publish() {
 	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
 		return
 	}
-	t.p.guard("publish", func() {
+	t.guard("publish", func() {
 		t.complete(t.p.opts.Now())
 		t.p.opts.Store.Publish(t.ses, t.unit, t.kept, t.answered, t.waited)
 	})

@@ -2,6 +2,7 @@ package proxy
 
 import (
 	"context"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -25,6 +26,7 @@ type order struct {
 	scope    lesson.Scope
 	tenant   string
 	session  session.ID
+	request  string // whose reply holds them
 	commands []writ.Command
 }
 
@@ -112,7 +114,7 @@ func (t *turn) command() {
 		t.p.scribe.end(t.ses.ID)
 		return
 	}
-	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.writs}
+	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.id, t.writs}
 	select {
 	case t.p.scribe.orders <- o:
 	default:
@@ -145,11 +147,11 @@ func (p *Proxy) Write(ctx context.Context) error {
 // carryOut does what one reply asks for.
 func (p *Proxy) carryOut(o order) {
 	defer p.scribe.end(o.session)
-	n := notebook{p, o.set, o.scope}
+	n := notebook{p, o.set, o.scope, p.logOf(o.request)}
 	var answers []string
 	for _, c := range o.commands {
 		answer, result := writ.Answer(c.Verb, false, "it could not be carried out; try again later."), "failed"
-		p.guard("writ", func() {
+		p.guard("writ", func() *slog.Logger { return p.logOf(o.request) }, func() {
 			ctx, cancel := context.WithTimeout(context.Background(), writLimit)
 			defer cancel()
 			answer, result = n.obey(ctx, c, o.session)

@@ -17,6 +17,7 @@ type target struct {
 	base      *url.URL
 	path      string // escaped path of base without a trailing slash
 	versioned bool   // path holds a version segment (/v1, /v1beta/openai)
+	road      *road
 
 	unknown sync.Once // it was told that the upstream does not know a path
 }
@@ -80,11 +81,20 @@ func (t *target) place(p string) string {
 }
 
 // tell tells once in the log that the upstream does not know a path, and what may be wrong.
-func (t *target) tell(log *slog.Logger, asked, sent string) {
+func (t *target) tell(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
-		log.Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
-			"upstream", t.name, "asked", asked, "sent", sent)
+		log().Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
+			"upstream", t.name, "asked", short(asked), "sent", short(sent))
 	})
+}
+
+// short is a path of which the log needs no more.
+func short(path string) string {
+	const most = 200
+	if len(path) > most {
+		return path[:most] + "..."
+	}
+	return path
 }
 
 // isVersion tells v1, v2, v1beta from other path segments.

@@ -116,7 +116,7 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 		t.forward = f
 		t.prepare(f)
 		t.name()
-		p.guard("begin", t.begin)
+		t.guard("begin", t.begin)
 	}
 	p.serve(w, r, f)
 	return nil
@@ -176,20 +176,20 @@ func (t *turn) prepare(f *forwarding) {
 		return
 	}
 	begin := t.p.opts.Now()
-	if !t.p.guard("parse", t.parse) || t.req == nil || t.left() {
+	if !t.guard("parse", t.parse) || t.req == nil || t.left() {
 		return
 	}
-	if !t.p.guard("identify", t.identify) || t.ses == nil {
+	if !t.guard("identify", t.identify) || t.ses == nil {
 		return
 	}
-	if !t.p.guard("decide", t.decide) {
+	if !t.guard("decide", t.decide) {
 		t.plan = inject.Plan{}
 	}
 	t.p.opts.Metrics.phase(phaseDecide, t.p.opts.Now().Sub(begin), t.span.TraceID())
 	if len(t.plan.Edits) == 0 {
 		return
 	}
-	if !t.p.guard("splice", func() { t.splice(f) }) {
+	if !t.guard("splice", func() { t.splice(f) }) {
 		f.body, f.length, f.decoded, f.original = t.body, int64(len(t.body.data)), false, nil
 	}
 }
@@ -333,12 +333,15 @@ func (t *turn) catchUp(asked bool) {
 // name mints the request's id. It holds the session's, so that feedback by request id needs no
 // index of its own.
 func (t *turn) name() {
-	if t.ses == nil {
-		t.id = t.p.newID("req_")
-	} else {
+	switch {
+	case t.w.id != "": // the log has told of it already
+	case t.ses == nil:
+		t.w.id = t.p.newID("req_")
+	default:
 		random := t.p.opts.entropy()
-		t.id = "req_" + hex.EncodeToString(append(t.ses.ID[:], random[:8]...))
+		t.w.id = "req_" + hex.EncodeToString(append(t.ses.ID[:], random[:8]...))
 	}
+	t.id = t.w.id
 	t.hold()
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"log/slog"
 	"net/http"
 	"strings"
 	"time"
@@ -37,13 +38,10 @@ func (t *turn) response(res *http.Response) error {
 		return err
 	}
 	if res.StatusCode == http.StatusNotFound && t.forward != nil {
-		t.target.tell(t.p.opts.Log, t.r.URL.EscapedPath(), t.forward.url.EscapedPath())
+		t.target.tell(func() *slog.Logger { return t.p.log(t.w) }, t.r.URL.EscapedPath(), t.forward.url.EscapedPath())
 	}
 	t.watch.status, t.watch.first, t.watch.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	t.watch.events = strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
-	if t.id != "" {
-		res.Header.Set("Precept-Request-Id", t.id)
-	}
 	if t.ses != nil || t.side != "" {
 		res.Header.Set("Precept-Session", t.sessionName())
 		if t.set.cfg.DebugHeaders {
@@ -106,7 +104,7 @@ func (t *turn) see(b []byte, err error) {
 	}
 	if len(b) > 0 {
 		w.seen += int64(len(b))
-		if !t.p.guard("capture", func() { _, _ = w.reader.Write(b) }) {
+		if !t.guard("capture", func() { _, _ = w.reader.Write(b) }) {
 			w.reader = nil
 			return
 		}
@@ -146,7 +144,7 @@ func (t *turn) settle() {
 		return
 	}
 	w.settled = true
-	t.p.guard("settle", func() {
+	t.guard("settle", func() {
 		w.reply = w.reader.Reply()
 		keys := t.p.threads.Replied(t.found, w.reply, t.side == "")
 		if t.echoed() {
@@ -191,12 +189,10 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 		}
 		code, text := statusOf(err)
 		own = refusal(spoken(t.r), code, text)
+		t.p.log(t.w).Debug("the upstream gave no answer", "upstream", t.target.name, "status", code, "why", text)
 	}
 	t.watch.status = own.status
 	t.over()
-	if t.id != "" {
-		w.Header().Set("Precept-Request-Id", t.id)
-	}
 	if t.ses != nil || t.side != "" {
 		w.Header().Set("Precept-Session", t.sessionName())
 	}
@@ -210,7 +206,7 @@ func (t *turn) letGo() {
 		return
 	}
 	t.gone = true
-	t.p.guard("gather", func() {
+	t.guard("gather", func() {
 		defer t.found.LetGo()
 		t.gather()
 	})
@@ -227,8 +223,8 @@ func (t *turn) finish() {
 	if t.watch.reader != nil && !t.watch.settled {
 		t.settle() // a cut reply: what was read of it still went by
 	}
-	t.p.guard("writ", t.command)
-	t.p.guard("record", t.record)
+	t.guard("writ", t.command)
+	t.guard("record", t.record)
 	t.p.copies.Add(-t.watch.held)
 }
 

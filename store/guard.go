@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"sync"
 
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -99,7 +98,7 @@ func (s *Store) setAside(step string, of touch, exchange string, why any) {
 // cleanWhy takes out of a panic's text what must not reach a disk: it may quote what was being
 // read.
 func (s *Store) cleanWhy(text string) (clean string) {
-	if !s.guard("redact", func() { clean = redact.New(s.opts.Personal).Text(text) }) {
+	if !s.guard("redact", func() { clean = s.newRedactor().Text(text) }) {
 		return "(not told)"
 	}
 	return clean
@@ -140,4 +139,10 @@ func (s *Store) readmit(ctx context.Context) {
 	if err != nil && !errors.Is(err, ErrVolatile) && ctx.Err() == nil {
 		s.opts.Failed("readmit", err)
 	}
+}
+
+// AtRequest is the value of a panic at what one request left behind.
+type AtRequest struct {
+	Request string // its id
+	Value   any
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"time"
 
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -28,7 +27,7 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 	if s.optedOut(x, answered) {
 		return
 	}
-	redactor := redact.New(s.opts.Personal) // the recorder has its own
+	redactor := s.newRedactor() // the recorder has its own
 	row, ok := s.encodeWith(redactor, ses)
 	if !ok {
 		return
@@ -44,7 +43,7 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 		defer close(there)
 		defer func() {
 			if r := recover(); r != nil {
-				s.opts.Panicked("publish", r)
+				s.opts.Panicked("publish", AtRequest{x.RequestID, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)

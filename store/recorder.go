@@ -191,11 +191,13 @@ func (s *Store) admit(b *batch, t Turn) {
 		if r := recover(); r != nil {
 			s.Tally.DroppedBad.Add(1)
 			gone(droppedBad)
-			s.opts.Panicked("record", r)
+			at := AtRequest{Value: r}
 			if x := t.Exchange; x != nil {
+				at.Request = x.RequestID
 				id, _ := session.ParseID(x.Session)
 				s.setAside("record", touch{x.Tenant, id}, x.ID, r)
 			}
+			s.opts.Panicked("record", at)
 		}
 	}()
 	x := t.Exchange

@@ -10,6 +10,18 @@ import (
 	"precept/session"
 )
 
+// SetPersonal says from now on whether personal data is redacted besides secrets. It may be called
+// at any time.
+func (s *Store) SetPersonal(on bool) {
+	s.batch.mu.Lock()
+	defer s.batch.mu.Unlock()
+	s.personal.Store(on)
+	s.redactor = s.newRedactor()
+}
+
+// newRedactor makes a redactor for whoever does not hold batch.mu.
+func (s *Store) newRedactor() *redact.Redactor { return redact.New(s.personal.Load()) }
+
 // redact takes secrets and personal data out of everything that an agent, a tool or a model wrote.
 func (s *Store) redact(r *redact.Redactor, x *sample.Exchange) {
 	r.Fresh()
@@ -22,7 +34,7 @@ func (s *Store) redact(r *redact.Redactor, x *sample.Exchange) {
 
 // cleanEntry takes secrets and personal data out of what a person wrote with a feedback.
 func (s *Store) cleanEntry(e feedback.Entry) feedback.Entry {
-	r := redact.New(s.opts.Personal)
+	r := s.newRedactor()
 	e.Comment, e.Rater = r.Text(e.Comment), r.Text(e.Rater)
 	if r.Text(e.ID) != e.ID { // the sender's own key, with a secret in it: equal ones must stay equal, and others apart
 		sum := sha256.Sum256([]byte("feedback id " + e.ID))

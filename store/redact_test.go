@@ -113,7 +113,8 @@ func (r *rig) readBack(id session.ID) []byte {
 // Equal texts of a session stay equal, so that what follows from them does.
 func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 	t.Parallel()
-	s := &Store{opts: Options{Personal: true}}
+	s := &Store{batch: &batch{}}
+	s.SetPersonal(true)
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"
 	e = s.cleanEntry(e)
@@ -121,7 +122,7 @@ func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 	same(t, "hash", e.Hash, e.ContentHash())
 	again := s.cleanEntry(e)
 	same(t, "cleaned twice", again.Hash, e.Hash)
-	s.opts.Personal = false
+	s.SetPersonal(false)
 	e = s.cleanEntry(feedback.Entry{Comment: "ask amy@example.com"})
 	same(t, "where it is not asked for", e.Comment, "ask amy@example.com")
 }

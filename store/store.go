@@ -86,7 +86,8 @@ type Store struct {
 
 	retention atomic.Int64 // nanoseconds; 0 keeps everything
 	optOut    atomic.Pointer[sample.OptOut]
-	erased    erasure // of the recorder's goroutine, but for its channel
+	personal  atomic.Bool // personal data is redacted besides secrets
+	erased    erasure     // of the recorder's goroutine, but for its channel
 
 	touchedMu   sync.Mutex
 	touched     map[touch]bool
@@ -121,7 +122,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
-	s.batch, s.redactor = &batch{}, redact.New(o.Personal)
+	s.batch = &batch{}
+	s.SetPersonal(o.Personal)
 	err := errors.Join(s.load(ctx), s.openSpool(ctx))
 	s.openHushed()
 	if err != nil {

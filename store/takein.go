@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"precept/detect"
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/wire"
@@ -45,7 +44,7 @@ func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Trans
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
 	id := importID(tenant, name, t.Request)
 	list, answered := exchangesOf(t.Request)
-	o, redactor := s.optOut.Load(), redact.New(s.opts.Personal) // the recorder has its own
+	o, redactor := s.optOut.Load(), s.newRedactor() // the recorder has its own
 	kept := make([]sample.Exchange, 0, len(list))
 	for i := range list {
 		x := &list[i]

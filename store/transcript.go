@@ -7,7 +7,6 @@ import (
 	"unicode/utf8"
 
 	"precept/feedback"
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/trial"
@@ -186,7 +185,7 @@ func picks(a *trial.Assignment) []PickItem {
 // say tells the exchanges from t.From on, as many as one answer holds. Those before are read as
 // well: a result is known by the call that it answers.
 func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
-	reading, shown, r := sample.NewReading(), 0, redact.New(s.opts.Personal)
+	reading, shown, r := sample.NewReading(), 0, s.newRedactor()
 	t.Next = t.From
 	for i := range ex {
 		e := &ex[i]

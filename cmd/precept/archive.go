@@ -104,7 +104,7 @@ func (v *vitals) health(ctx context.Context) admin.Health {
 	cfg, b, t := v.cfg(), readBuild(), &v.store.Tally
 	h := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
-		Spool: admin.Spool{Dir: spoolOf(cfg, v.backend), Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
+		Spool: admin.Spool{Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
 		Since: admin.Since{
 			Exchanges: t.Exchanges.Load(), Samples: t.Samples.Load(), Closed: t.Closed.Load(), Told: t.Told.Load(), OptedOut: t.OptedOut.Load(),
 			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(), WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
@@ -115,35 +115,35 @@ func (v *vitals) health(ctx context.Context) admin.Health {
 	if h.Config, err = configs.Settings(cfg); err != nil {
 		v.failed("health", err)
 	}
-	h.Account, h.Store = v.look(ctx, cfg)
+	h.Account, h.Store = v.look(ctx)
 	h.Store.Healthy = v.store.Healthy()
 	return h
 }
 
 // look draws up the account and asks the store, at most every few seconds however many look.
-func (v *vitals) look(ctx context.Context, cfg *configs.Config) (admin.Account, admin.Stored) {
+func (v *vitals) look(ctx context.Context) (admin.Account, admin.Stored) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	if now := v.now(); v.at.IsZero() || now.Sub(v.at) >= accountEvery {
-		v.at, v.account, v.stored = now, v.draw(cfg), admin.Stored{Kind: kindOf(v.backend), Notice: v.notice}
+		v.at, v.account, v.stored = now, v.draw(), admin.Stored{Kind: kindOf(v.backend), Notice: v.notice}
 		v.ask(ctx)
 	}
 	return v.account, v.stored
 }
 
 // draw reads the account of the data directory.
-func (v *vitals) draw(cfg *configs.Config) admin.Account {
+func (v *vitals) draw() admin.Account {
 	a := admin.Account{Balanced: true}
 	a.Dropped = map[string]int64{}
 	switch {
-	case spoolOf(cfg, v.backend) == "":
+	case v.spool == "":
 		a.Trouble = "without a spool there is no account"
 		return a
 	case v.store.SpoolBytes() > accountMost:
 		a.Trouble = "the spool holds more than 256 MiB, which would have to be read; precept doctor does it"
 		return a
 	}
-	books, err := store.ReadBooks(spoolDir(cfg), true)
+	books, err := store.ReadBooks(v.spool, true)
 	if err != nil {
 		a.Trouble = err.Error()
 		return a

@@ -51,6 +51,9 @@ type load struct {
 	t       *testing.T
 	pause   time.Duration // of each worker between two requests
 	client  *http.Client
+	pick    func() string      // where the next request goes; nil: where start said
+	streams func(n int64) bool // whether the nth asks for a stream; nil: none does
+	alone   bool               // each request is a session of its own
 	next    atomic.Int64
 	mu      sync.Mutex
 	answers []answered
@@ -84,7 +87,14 @@ func (l *load) start(ctx context.Context, data string, workers int) (wait func()
 // one sends one request. What fails after the context has ended is no failure.
 func (l *load) one(ctx context.Context, data string) {
 	n := l.next.Add(1)
-	body := fmt.Sprintf(`{"model":"m","messages":[{"role":"user","content":"question %d %s"}]}`, n, strings.Repeat("and so on ", 50))
+	if l.pick != nil {
+		data = l.pick()
+	}
+	stream := ""
+	if l.streams != nil && l.streams(n) {
+		stream = `"stream":true,`
+	}
+	body := fmt.Sprintf(`{`+stream+`"model":"m","messages":[{"role":"user","content":"question %d %s"}]}`, n, strings.Repeat("and so on ", 50))
 	req, err := http.NewRequestWithContext(l.t.Context(), http.MethodPost, data+"/v1/chat/completions", strings.NewReader(body))
 	if err != nil {
 		l.t.Error(err)
@@ -92,6 +102,9 @@ func (l *load) one(ctx context.Context, data string) {
 	}
 	req.Header.Set("Content-Type", "application/json")
 	req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n%20, 10)+"-"+strconv.FormatInt(n/200, 10))
+	if l.alone {
+		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
+	}
 	res, err := l.client.Do(req)
 	if err == nil {
 		_, err = io.Copy(io.Discard, res.Body)

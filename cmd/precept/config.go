@@ -1,10 +1,12 @@
 package main
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"os"
 	"strings"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -14,7 +16,8 @@ import (
 // configFlags are --config and a flag for every key of the configuration, on one verb.
 type configFlags struct {
 	file  string
-	given map[string]string // by path
+	given map[string]string                 // by path
+	read  atomic.Pointer[[sha256.Size]byte] // the sum of the file that was read last, whatever was in it
 }
 
 // value is one key's flag: it takes any text, the configuration judges it with everything else.
@@ -85,6 +88,8 @@ func (f *configFlags) load(w *world, offline bool) (*configs.Config, error) {
 			return nil, misuse(fmt.Errorf("read the configuration: %w", err))
 		}
 		src.File = b
+		sum := sha256.Sum256(b)
+		f.read.Store(&sum)
 	}
 	c, err := configs.Parse(src)
 	if err != nil {

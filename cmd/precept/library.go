@@ -143,7 +143,7 @@ func (l *library) Backtest(ctx context.Context, tenant string, one *lesson.Lesso
 	if !ok {
 		return backtest.Result{}, errors.New("nothing is stored")
 	}
-	run, now := backtest.New([]*lesson.Lesson{one}, lesson.NewTagger(l.cfg.Tags)), l.now()
+	run, now := backtest.New([]*lesson.Lesson{one}, l.proxy.Presentation().Tags), l.now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			xs, err := e.Exchanges(ctx, r.Tenant, r.ID)

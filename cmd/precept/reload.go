@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
 	"os"
 	"strings"
@@ -15,14 +16,14 @@ import (
 // pollEvery is how often the configuration file is looked at. It is read whole and compared:
 // renames, symlink swaps and file systems without usable times all look the same then, for a few
 // kilobytes a second.
-const pollEvery = time.Second
+const pollEvery = 500 * time.Millisecond
 
-// faultNote is what was wrong at the last reload, "" for nothing.
-type faultNote struct{ text atomic.Pointer[string] }
+// note is a text that one goroutine writes and others read, "" for nothing.
+type note struct{ text atomic.Pointer[string] }
 
-func (n *faultNote) set(text string) { n.text.Store(&text) }
+func (n *note) set(text string) { n.text.Store(&text) }
 
-func (n *faultNote) get() string {
+func (n *note) get() string {
 	if p := n.text.Load(); p != nil {
 		return *p
 	}
@@ -31,25 +32,32 @@ func (n *faultNote) get() string {
 
 // reload reads the configuration again and takes it over whole, or not at all.
 func (s *server) reload() {
-	var next *configs.Config
-	err := fenced(func() (err error) {
-		if next, err = s.flags.load(s.world, false); err != nil {
-			return err
-		}
-		return s.takeOver(next)
-	})
-	if err != nil {
+	if err := fenced(s.takeOver); err != nil {
 		s.faults.set(err.Error())
 		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
-		return
 	}
-	s.faults.set("")
-	if keys := configs.RestartKeys(s.cfg, next); len(keys) > 0 {
-		s.log.Warn("these keys need a new start", "keys", strings.Join(keys, " "))
+}
+
+// takeOver puts into force what can be followed of the configuration that the file holds now. What
+// was given to some before it failed at others is taken back.
+func (s *server) takeOver() error {
+	read, err := s.flags.load(s.world, false)
+	if err != nil {
+		return err
+	}
+	next, waiting := configs.Follow(s.started, read)
+	if err := fenced(func() error { return s.give(next) }); err != nil {
+		return errors.Join(err, fenced(func() error { return s.give(s.cfg) }))
 	}
 	s.cfg = next
 	s.shown.Store(next)
+	s.faults.set("")
+	s.waiting.set(strings.Join(waiting, " "))
+	if len(waiting) > 0 {
+		s.log.Warn("these keys need a new start; until then they are as they were", "keys", strings.Join(waiting, " "))
+	}
 	s.log.Info("configuration taken over", "hash", next.Hash())
+	return nil
 }
 
 // fenced runs a step, of which a panic is an error.
@@ -62,9 +70,8 @@ func fenced(step func() error) (err error) {
 	return step()
 }
 
-// takeOver gives a configuration to everyone who can follow it. The admin's door is last: it cannot
-// fail once there is a token.
-func (s *server) takeOver(next *configs.Config) error {
+// give gives a configuration to everyone who can follow it.
+func (s *server) give(next *configs.Config) error {
 	if err := s.service.reload(next); err != nil {
 		return err
 	}
@@ -72,34 +79,33 @@ func (s *server) takeOver(next *configs.Config) error {
 	return s.admin.SetAccess(s.access(next))
 }
 
-// watchFile says changed when the file's content is another one; a file that cannot be read is one
-// that is being replaced.
-func watchFile(ctx context.Context, path string, changed chan<- struct{}) {
+// watchFile says changed when the file holds something else than what was read of it last, by
+// whomever: one that is changed, read at a SIGHUP and changed back is another one than the one in
+// force. Two looks must agree, or it would be read while it is being written; a file that cannot be
+// read is one that is being replaced.
+func watchFile(ctx context.Context, path string, read func() *[sha256.Size]byte, changed chan<- struct{}) {
 	if path == "" {
 		return
 	}
 	ticker := time.NewTicker(pollEvery)
 	defer ticker.Stop()
-	last, _ := fileSum(path)
+	var last [sha256.Size]byte
 	for {
 		select {
 		case <-ctx.Done():
 			return
 		case <-ticker.C:
 		}
-		now, err := fileSum(path)
-		if err != nil || now == last {
+		b, err := os.ReadFile(path)
+		now := sha256.Sum256(b)
+		settled := err == nil && now == last
+		last = now
+		if known := read(); !settled || known != nil && now == *known {
 			continue
 		}
-		last = now
 		select {
 		case changed <- struct{}{}:
 		default: // one is waiting already
 		}
 	}
-}
-
-func fileSum(path string) ([sha256.Size]byte, error) {
-	b, err := os.ReadFile(path)
-	return sha256.Sum256(b), err
 }

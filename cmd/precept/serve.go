@@ -85,8 +85,10 @@ type server struct {
 
 	service  *service
 	admin    *admin.Server
-	token    string // generated, "" when the configuration names tokens
-	faults   faultNote
+	token    string                         // generated, "" when the configuration names tokens
+	started  *configs.Config                // what the keys have that need a new start
+	faults   note                           // what was wrong at the last reload
+	waiting  note                           // the keys that differ from what is in force until there is a new start
 	shown    atomic.Pointer[configs.Config] // cfg, for whoever looks
 	inFlight sync.WaitGroup                 // requests on the data listener
 }
@@ -144,6 +146,7 @@ func (s *server) openAdmin(l net.Listener) error {
 			fmt.Fprintf(s.err, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
 		}
 	}
+	s.started = s.cfg
 	s.shown.Store(s.cfg)
 	s.service.vitals.serves(s)
 	notes := s.cfg.DataDir
@@ -181,6 +184,9 @@ func (s *server) adminFigures(ctx context.Context) []admin.Figure {
 	if fault := s.faults.get(); fault != "" {
 		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
 	}
+	if waiting := s.waiting.get(); waiting != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
+	}
 	if s.service.figures != nil {
 		out = append(out, s.service.figures(ctx)...)
 	}
@@ -190,10 +196,12 @@ func (s *server) adminFigures(ctx context.Context) []admin.Figure {
 // serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin,
 // owners.
 func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
-	signals := make(chan os.Signal, 4)
+	stop, again := make(chan os.Signal, 2), make(chan os.Signal, 1) // apart: a flood of SIGHUP must not crowd SIGTERM out
 	if !s.within {
-		signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP)
-		defer signal.Stop(signals)
+		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(stop)
+		defer signal.Stop(again)
 	}
 
 	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
@@ -210,7 +218,7 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	changed := make(chan struct{}, 1)
 	path := s.flags.path(s.world)
 	owners.Go(func() {
-		_ = s.outlive(owned, func(ctx context.Context) error { watchFile(ctx, path, changed); return nil }) // it has no errors
+		_ = s.outlive(owned, func(ctx context.Context) error { watchFile(ctx, path, s.flags.read.Load, changed); return nil }) // it has no errors
 	})
 
 	data := s.httpServer(s.counted(s.service.data))
@@ -221,12 +229,12 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
 
 	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
-	err := s.untilStopped(ctx, signals, changed, failed)
+	err := s.untilStopped(ctx, stop, again, changed, failed)
 
 	if !s.within {
 		s.tell(ctx, "STOPPING=1\nSTATUS=streams end")
 	}
-	cut := s.stopData(ctx, data, signals)
+	cut := s.stopData(ctx, data, stop)
 	if !s.within {
 		removeRunFile(s.cfg.DataDir)
 	}
@@ -243,7 +251,7 @@ func (s *server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 
 // untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it
 // is a bad one.
-func (s *server) untilStopped(ctx context.Context, signals <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
+func (s *server) untilStopped(ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
 	for {
 		select {
 		case <-ctx.Done():
@@ -252,12 +260,11 @@ func (s *server) untilStopped(ctx context.Context, signals <-chan os.Signal, cha
 			return err
 		case <-changed:
 			s.reload()
-		case sig := <-signals:
-			if sig != syscall.SIGHUP {
-				s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
-				return nil
-			}
+		case <-again:
 			s.reload()
+		case sig := <-stop:
+			s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
+			return nil
 		}
 	}
 }

@@ -77,7 +77,13 @@ func (p *process) ready(dir string) *process {
 // eventually waits for something that takes a moment; it fails at once when the process has ended.
 func (p *process) eventually(what string, ok func() bool) {
 	p.t.Helper()
-	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
+	p.eventuallyAt(20*time.Millisecond, what, ok)
+}
+
+// eventuallyAt asks so often.
+func (p *process) eventuallyAt(every time.Duration, what string, ok func() bool) {
+	p.t.Helper()
+	for deadline := time.Now().Add(2 * time.Minute); time.Now().Before(deadline); time.Sleep(every) {
 		if ok() {
 			return
 		}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"net/http"
 	"os"
-	"syscall"
 	"time"
 )
 
@@ -18,24 +17,34 @@ func (s *server) counted(h http.Handler) http.Handler {
 	})
 }
 
-// stopData lets streams end for the drain time or until a second signal; cut says that some did
-// not.
-func (s *server) stopData(ctx context.Context, data *http.Server, signals <-chan os.Signal) (cut bool) {
-	if s.service.drain != nil {
-		s.service.drain()
+// stopData takes requests for the drain delay, so that balancers see that /readyz says no before
+// they are refused, and then lets streams end for the drain time; a second signal ends both. cut
+// says that some streams did not end.
+func (s *server) stopData(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
+	s.service.drain()
+	hurry := false
+	if delay := s.cfg.Limits.DrainDelay; delay > 0 && ctx.Err() == nil {
+		timer := time.NewTimer(delay)
+		defer timer.Stop()
+		select {
+		case <-timer.C:
+		case <-stop:
+			hurry = true
+		}
 	}
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.cfg.Limits.DrainTimeout)
 	defer cancel()
+	if hurry {
+		cancel()
+	}
 	done := make(chan error, 1)
 	go func() { done <- data.Shutdown(ctx) }()
 	for waiting := true; waiting; {
 		select {
 		case err := <-done:
 			cut, waiting = err != nil, false
-		case sig := <-signals:
-			if sig != syscall.SIGHUP {
-				cancel() // Shutdown returns with an error
-			}
+		case <-stop:
+			cancel() // Shutdown returns with an error
 		}
 	}
 	if cut {

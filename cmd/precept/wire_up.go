@@ -41,6 +41,7 @@ type parts struct {
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64
 	lock     io.Closer
+	spool    string // where what waits for the store is written down, "" without
 	notice   string // why precept runs from memory, "" when it does not
 	quiet    *limiter
 	follow   []func(context.Context) error // owners beside the recorder
@@ -140,6 +141,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 		return err
 	}
 	options.Failed, options.Panicked, options.Secret = p.failed, p.panicked, []byte(keys.Secret)
+	p.spool = options.SpoolDir
 	p.store, err = store.Open(ctx, options)
 	if err != nil {
 		return fmt.Errorf("load what was learned: %w", err)
@@ -185,15 +187,16 @@ func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.
 
 // configure takes over what a running service can.
 func (p *parts) configure(cfg *configs.Config) error {
-	if err := p.proxy.Configure(cfg); err != nil {
-		return err
-	}
-	p.store.SetRetention(cfg.Learning.Retention)
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	if err != nil {
 		return err
 	}
+	if err := p.proxy.Configure(cfg); err != nil {
+		return err
+	}
+	p.store.SetRetention(cfg.Learning.Retention)
 	p.store.SetOptOut(optOut)
+	p.store.SetPersonal(cfg.Learning.AnonymizePII)
 	return nil
 }
 
@@ -311,11 +314,17 @@ func (p *parts) failed(step string, err error) {
 	}
 }
 
+// panicked tells of a step that panicked, and of nothing that it was taken at but the request's id.
 func (p *parts) panicked(step string, value any) {
 	p.metrics.FailedOpen(step)
-	if p.quiet.allow(step) {
-		p.log.Error("a step panicked; requests go on without it", "step", step, "panic", value)
+	if !p.quiet.allow(step) {
+		return
 	}
+	log := p.log
+	if at, ok := value.(store.AtRequest); ok {
+		log, value = log.With("request", at.Request), at.Value
+	}
+	log.Error("a step panicked; requests go on without it", "step", step, "panic", proxy.PanicKind(value))
 }
 
 // Report implements admin.Reporter.

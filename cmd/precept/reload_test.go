@@ -1,0 +1,185 @@
+package main
+
+import (
+	"context"
+	"crypto/rand"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+	"time"
+
+	"precept/configs"
+)
+
+// settled is a configuration file, and a precept that reads it.
+type settled struct {
+	*process
+	file, dir     string
+	read, counted int // of the log, see reloads
+}
+
+func reloading(t *testing.T, text string, flags ...string) *settled {
+	t.Helper()
+	s := &settled{process: &process{t: t}, file: filepath.Join(t.TempDir(), "precept.yaml"), dir: t.TempDir()}
+	s.write(text)
+	s.process = launch(t, s.dir, []string{"PRECEPT_ADMIN_TOKEN="}, append([]string{"--config", s.file}, flags...)...).ready(s.dir)
+	return s
+}
+
+func (s *settled) write(text string) {
+	s.t.Helper()
+	if err := os.WriteFile(s.file, []byte(text), 0o600); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// opens says whether the admin listener takes a token.
+func (s *settled) opens(token string) bool {
+	status, _ := get(s.t, s.Admin+"/api/report", token)
+	return status == http.StatusOK
+}
+
+// A file that is changed, read at a SIGHUP and changed back before anybody has looked is in force
+// as it is.
+func TestReloadSeesWhatIsChangedBack(t *testing.T) {
+	t.Parallel()
+	const first, second = "admin: {tokens: [first]}\n", "admin: {tokens: [second]}\n"
+	s := reloading(t, first)
+	for range 3 {
+		s.write(second)
+		s.signal(syscall.SIGHUP)
+		s.eventually("the second token", func() bool { return s.opens("second") })
+		s.write(first)
+		s.eventually("the first token", func() bool { return s.opens("first") })
+	}
+}
+
+// What a running server cannot follow stays as it is, and is told until there is a new start; what
+// it can follow is in force.
+func TestReloadTellsWhatNeedsAStart(t *testing.T) {
+	t.Parallel()
+	const base = "admin: {tokens: [token]}\nmetrics: {public: %v}\n%s"
+	s := reloading(t, fmt.Sprintf(base, false, ""))
+	s.write(fmt.Sprintf(base, true, "data_dir: /nowhere\nreward: {close_after: 1s}\nlimits: {sessions: 7, upstream_header_timeout: 7s}\n"))
+	s.signal(syscall.SIGHUP)
+	s.eventually("the log to tell it", func() bool {
+		return strings.Contains(s.log.String(), `keys="reward.close_after limits.sessions"`) // data_dir is a flag's
+	})
+	settings := func() map[string]string {
+		_, text := get(t, s.Admin+"/api/health", "token")
+		var health struct{ Config []configs.Setting }
+		if err := json.Unmarshal([]byte(text), &health); err != nil {
+			t.Fatal(err)
+		}
+		out := map[string]string{}
+		for _, k := range health.Config {
+			out[k.Path] = k.Value
+		}
+		return out
+	}
+	if have := settings(); have["reward.close_after"] != "24h0m0s" || have["limits.sessions"] != "20000" || have["limits.upstream_header_timeout"] != "7s" || have["metrics.public"] != "true" {
+		t.Errorf("in force: close_after %s, sessions %s, upstream_header_timeout %s, public %s", have["reward.close_after"], have["limits.sessions"], have["limits.upstream_header_timeout"], have["metrics.public"])
+	}
+	s.write(fmt.Sprintf(base, false, "limits: {sessions: 7}\n")) // a later reload does not forget it
+	s.signal(syscall.SIGHUP)
+	s.eventually("the second reload", func() bool { return settings()["metrics.public"] == "false" })
+	if _, page := get(t, s.Admin+"/", "token"); !strings.Contains(page, "needs a new start: limits.sessions") {
+		t.Error("the dashboard does not tell it any more")
+	}
+	s.write(fmt.Sprintf(base, false, ""))
+	s.signal(syscall.SIGHUP)
+	s.eventually("nothing to wait for", func() bool {
+		_, page := get(t, s.Admin+"/", "token")
+		return !strings.Contains(page, "needs a new start")
+	})
+}
+
+// Personal data is kept out, or not, as the configuration says now.
+func TestReloadAnonymizes(t *testing.T) {
+	t.Parallel()
+	model := brief(t)
+	s := reloading(t, "learning: {anonymize_pii: false}\n", "--upstream", model.URL+"/v1")
+	say := func(address string) {
+		t.Helper()
+		if code, text := post(t, s.Data+"/v1/chat/completions", nil, `{"model":"m","messages":[{"role":"user","content":"write to `+address+`"}]}`); code != http.StatusOK {
+			t.Fatalf("%d %s", code, text)
+		}
+	}
+	say("before@example.com")
+	s.eventually("what may be kept", func() bool { return len(where(files(t, s.dir), "before@example.com")) > 0 })
+	s.write("learning: {anonymize_pii: true}\n")
+	s.signal(syscall.SIGHUP)
+	s.eventually("the reload", func() bool { return strings.Contains(s.log.String(), "configuration taken over") })
+	say("after@example.com")
+	s.eventually("what was redacted", func() bool { return len(where(files(t, s.dir), "[REDACTED:email:1]")) > 0 })
+	if left := where(files(t, s.dir), "after@example.com"); len(left) > 0 {
+		t.Errorf("the address is in %v", left)
+	}
+}
+
+// SIGTERM is heard in a flood of SIGHUP.
+func TestReloadFloodStops(t *testing.T) {
+	t.Parallel()
+	s := reloading(t, "log: {level: error}\n")
+	for range 200 {
+		s.signal(syscall.SIGHUP)
+	}
+	s.stops()
+}
+
+// A panic in a reload costs the reload: the old configuration stays in force, the server goes on,
+// and the next reload works.
+func TestReloadSurvivesAPanic(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "precept.yaml")
+	write := func(text string) {
+		t.Helper()
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write("admin: {tokens: [first]}\n")
+	var panics atomic.Bool
+	env := func(name string) (string, bool) {
+		if panics.Load() && name == "PRECEPT_LISTEN" {
+			panic("thrown by the test")
+		}
+		return "", false
+	}
+	var log lockedBuffer
+	w := &world{in: strings.NewReader(""), out: io.Discard, err: &log, env: env, now: time.Now, random: rand.Reader}
+	flags := &configFlags{file: file, given: map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}}
+	cfg, err := flags.load(w, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	addresses, ended := make(chan string, 1), make(chan error, 1)
+	s := &server{world: w, flags: flags, cfg: cfg, log: newLogger(w.err, cfg.Log), within: true, ready: func(_, admin string) { addresses <- admin }}
+	ctx, stop := context.WithCancel(t.Context())
+	go func() { ended <- s.run(ctx) }()
+	admin := <-addresses
+	opens := func(token string) bool {
+		status, _ := get(t, admin+"/api/report", token)
+		return status == http.StatusOK
+	}
+	panics.Store(true)
+	write("admin: {tokens: [second]}\n")
+	eventually(t, "the panic in the log", func() bool { return strings.Contains(log.String(), "thrown by the test") })
+	if !opens("first") || opens("second") {
+		t.Error("the old configuration is not in force")
+	}
+	panics.Store(false)
+	write("admin: {tokens: [third]}\n")
+	eventually(t, "the third token", func() bool { return opens("third") })
+	stop()
+	if err := <-ended; err != nil {
+		t.Error(err)
+	}
+}

@@ -1,0 +1,190 @@
+package proxy
+
+import (
+	"io"
+	"log"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"precept/configs"
+)
+
+// connected is an upstream that knows how many connections to it are open.
+type connected struct {
+	*httptest.Server
+	mu   sync.Mutex
+	open map[net.Conn]bool
+	hold chan struct{} // a request that says "wait" is answered in two pieces, the second when this is closed
+}
+
+func newConnected(t *testing.T, http2 bool) *connected {
+	t.Helper()
+	u := &connected{open: map[net.Conn]bool{}, hold: make(chan struct{})}
+	u.Server = httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		_, _ = io.WriteString(w, "first")
+		if strings.Contains(string(b), "wait") {
+			_ = http.NewResponseController(w).Flush()
+			<-u.hold
+		}
+		_, _ = io.WriteString(w, ", last")
+	}))
+	u.EnableHTTP2, u.Config.ErrorLog = http2, log.New(io.Discard, "", 0)
+	u.Config.ConnState = func(c net.Conn, s http.ConnState) {
+		u.mu.Lock()
+		defer u.mu.Unlock()
+		switch s {
+		case http.StateNew:
+			u.open[c] = true
+		case http.StateClosed, http.StateHijacked:
+			delete(u.open, c)
+		default: // it stays open
+		}
+	}
+	u.StartTLS()
+	t.Cleanup(u.Close)
+	return u
+}
+
+func (u *connected) conns() int {
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	return len(u.open)
+}
+
+// until waits for so many open connections.
+func (u *connected) until(t *testing.T, want int) {
+	t.Helper()
+	for end := time.Now().Add(20 * time.Second); u.conns() != want; time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%d connections are open, want %d", u.conns(), want)
+		}
+	}
+}
+
+func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config {
+	t.Helper()
+	flags := map[string]string{"upstream": upstream + "/v1"}
+	for i := 0; i < len(more); i += 2 {
+		flags[more[i]] = more[i+1]
+	}
+	cfg, err := configs.Parse(configs.Sources{Flags: flags})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return cfg
+}
+
+// A configuration that needs an upstream no more leaves no connection to it: at once where nobody
+// is on it, else when the last request is over. What both configurations need is kept.
+func TestReloadClosesConnections(t *testing.T) {
+	for name, http2 := range map[string]bool{"HTTP/1.1": false, "HTTP/2": true} {
+		t.Run(name, func(t *testing.T) {
+			old, next := newConnected(t, http2), newConnected(t, http2)
+			r := newRig(t, &upstream{Server: old.Server}, "", nil, nil)
+			body := `{"model":"m","messages":[{"role":"user","content":"hello"}]}`
+			use := func(r *rig) {
+				t.Helper()
+				if got := string(r.chat(t, nil, body)); got != "first, last" {
+					t.Fatalf("answered %q", got)
+				}
+			}
+			use(r)
+			old.until(t, 1)
+			if err := r.Configure(settingsFor(t, old.URL, "inject.k", "1")); err != nil { // the same upstream
+				t.Fatal(err)
+			}
+			use(r)
+			if n := old.conns(); n != 1 {
+				t.Errorf("%d connections after a reload that changes no upstream, want the one of before", n)
+			}
+
+			req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+chatPath, strings.NewReader(`{"model":"m","messages":[{"role":"user","content":"wait"}]}`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err := client(t).Do(req)
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer func() { _ = res.Body.Close() }()
+			if err := r.Configure(settingsFor(t, next.URL)); err != nil {
+				t.Fatal(err)
+			}
+			use(r)
+			next.until(t, 1)
+			old.until(t, 1) // the request that is under way has its connection
+			close(old.hold)
+			if rest, err := io.ReadAll(res.Body); err != nil || string(rest) != "first, last" {
+				t.Errorf("the request that was under way ended with %q, %v", rest, err)
+			}
+			old.until(t, 0)
+
+			if err := r.Configure(settingsFor(t, old.URL)); err != nil { // while nobody is on the road
+				t.Fatal(err)
+			}
+			next.until(t, 0)
+			use(r)
+		})
+	}
+}
+
+// limits.upstream_header_timeout holds for the requests that come after the reload.
+func TestReloadAppliesHeaderTimeout(t *testing.T) {
+	never := make(chan struct{})
+	up := newUpstream(t, func(_ http.ResponseWriter, r *http.Request) {
+		select {
+		case <-never:
+		case <-r.Context().Done():
+		}
+	})
+	t.Cleanup(func() { close(never) })
+	r := newRig(t, up, "", nil, nil)
+	if err := r.Configure(settingsFor(t, up.URL, "limits.upstream_header_timeout", "50ms")); err != nil {
+		t.Fatal(err)
+	}
+	if res, text := r.send(t, http.MethodPost, chatPath, nil, `{"model":"m","messages":[{"role":"user","content":"hello"}]}`); res.StatusCode != http.StatusGatewayTimeout {
+		t.Errorf("%d %s, want 504", res.StatusCode, text)
+	}
+}
+
+// A request that holds a configuration which is gone meanwhile is answered, however the last ones
+// of that configuration end beside it.
+func TestRetiredRoadServesLatecomers(t *testing.T) {
+	up := newConnected(t, false)
+	r := newRig(t, &upstream{Server: up.Server}, "", nil, nil)
+	old := r.set.Load().targets
+	if err := r.Configure(settingsFor(t, newConnected(t, false).URL)); err != nil {
+		t.Fatal(err)
+	}
+	var all sync.WaitGroup
+	for range 8 {
+		all.Go(func() {
+			for range 200 {
+				for _, tgt := range old {
+					ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, up.URL, strings.NewReader("hello"))
+					if err != nil {
+						t.Error(err)
+						return
+					}
+					ask.GetBody = nil // as a body that can be sent once
+					res, err := tgt.road.take().RoundTrip(ask)
+					if err != nil {
+						t.Error(err)
+					} else {
+						_, _ = io.Copy(io.Discard, res.Body)
+						_ = res.Body.Close()
+					}
+					tgt.road.leave()
+				}
+			}
+		})
+	}
+	all.Wait()
+	up.until(t, 0)
+}
