@@ -106,8 +106,9 @@ func (l *load) one(ctx context.Context, data string) {
 		req.Header.Set("Precept-Session", "s"+strconv.FormatInt(n, 10))
 	}
 	res, err := l.client.Do(req)
+	var said []byte
 	if err == nil {
-		_, err = io.Copy(io.Discard, res.Body)
+		said, err = io.ReadAll(res.Body)
 		_ = res.Body.Close()
 	}
 	now := time.Now()
@@ -120,7 +121,7 @@ func (l *load) one(ctx context.Context, data string) {
 	case err != nil:
 		l.failed = append(l.failed, err.Error())
 	default:
-		l.failed = append(l.failed, res.Status)
+		l.failed = append(l.failed, res.Status+": "+string(said))
 	}
 }
 

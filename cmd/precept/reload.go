@@ -38,12 +38,19 @@ func (s *server) reload() {
 	}
 }
 
+// errEmpty is a file that somebody is writing, more likely than a configuration of defaults: that
+// one would send the agents' requests, with their keys, to another upstream.
+var errEmpty = errors.New("the configuration file is empty; write {} if nothing is to be configured")
+
 // takeOver puts into force what can be followed of the configuration that the file holds now. What
 // was given to some before it failed at others is taken back.
 func (s *server) takeOver() error {
 	read, err := s.flags.load(s.world, false)
 	if err != nil {
 		return err
+	}
+	if sum := s.flags.read.Load(); sum != nil && *sum == sha256.Sum256(nil) {
+		return errEmpty
 	}
 	next, waiting := configs.Follow(s.started, read)
 	if err := fenced(func() error { return s.give(next) }); err != nil {

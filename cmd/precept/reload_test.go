@@ -61,6 +61,21 @@ func TestReloadSeesWhatIsChangedBack(t *testing.T) {
 	}
 }
 
+// An empty file is one that somebody is writing: its defaults would send requests to another
+// upstream.
+func TestReloadRefusesAnEmptyFile(t *testing.T) {
+	t.Parallel()
+	s := reloading(t, "admin: {tokens: [first]}\n")
+	s.write("")
+	s.signal(syscall.SIGHUP)
+	s.eventually("the refusal", func() bool { return strings.Contains(s.log.String(), "the configuration file is empty") })
+	if !s.opens("first") {
+		t.Error("the old configuration is not in force")
+	}
+	s.write("admin: {tokens: [second]}\n")
+	s.eventually("what was written then", func() bool { return s.opens("second") })
+}
+
 // What a running server cannot follow stays as it is, and is told until there is a new start; what
 // it can follow is in force.
 func TestReloadTellsWhatNeedsAStart(t *testing.T) {
