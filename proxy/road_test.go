@@ -163,9 +163,9 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 		t.Fatal(err)
 	}
 	var all sync.WaitGroup
-	for range 8 {
+	for range 4 {
 		all.Go(func() {
-			for range 200 {
+			for range 20 {
 				for _, tgt := range old {
 					ask, err := http.NewRequestWithContext(t.Context(), http.MethodPost, up.URL, strings.NewReader("hello"))
 					if err != nil {

@@ -27,7 +27,7 @@ func TestChaosReloads(t *testing.T) {
 		return text
 	}
 	s := reloading(t, settings(0))
-	load := newLoad(t, 8*time.Millisecond)
+	load := newLoad(t, 25*time.Millisecond)
 	during := func(what func()) {
 		t.Helper()
 		ctx, stop := context.WithCancel(t.Context())
