@@ -90,10 +90,10 @@ func TestDeadConnectionIsNoticed(t *testing.T) {
 	t.Cleanup(srv.Close)
 	m := newMute(t, srv.Listener.Addr().String())
 	r := newRig(t, &upstream{Server: &httptest.Server{URL: "https://" + m.Addr().String()}}, "", nil, nil)
-	if c := r.transport.HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
+	if c := r.transport().HTTP2; c == nil || c.SendPingTimeout <= 0 || c.PingTimeout <= 0 || c.SendPingTimeout+c.PingTimeout > time.Minute {
 		t.Fatalf("pings: %+v", c)
 	}
-	r.transport.HTTP2.SendPingTimeout, r.transport.HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
+	r.transport().HTTP2.SendPingTimeout, r.transport().HTTP2.PingTimeout = 50*time.Millisecond, 100*time.Millisecond
 
 	r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 	ended := make(chan error, 1)
@@ -139,10 +139,10 @@ func TestIdleUpstreamConnectionsEnd(t *testing.T) {
 		}
 		m := newMute(t, srv.Listener.Addr().String())
 		r := newRig(t, &upstream{Server: &httptest.Server{URL: scheme + m.Addr().String()}}, "", nil, nil)
-		if d := r.transport.IdleConnTimeout; d <= 0 || d > 2*time.Minute {
+		if d := r.transport().IdleConnTimeout; d <= 0 || d > 2*time.Minute {
 			t.Fatalf("an idle connection stays for %v", d)
 		}
-		r.transport.IdleConnTimeout = 50 * time.Millisecond
+		r.transport().IdleConnTimeout = 50 * time.Millisecond
 		r.chat(t, nil, `{"messages":[{"role":"user","content":"hi"}]}`)
 		if m.n.Load() != 1 {
 			t.Errorf("%d connections", m.n.Load())

@@ -188,3 +188,11 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 	all.Wait()
 	up.until(t, 0)
 }
+
+// transport is that of the one upstream that a rig has.
+func (r *rig) transport() *http.Transport {
+	for _, one := range r.roads {
+		return one.transport
+	}
+	return nil
+}
