@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo real agents pictures e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo release real agents pictures e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ bench: ## Benchmarks, for benchstat (BENCH=regexp COUNT=n)
 demo: ## Everything in one process against a built-in upstream
 	$(GO) run ./cmd/precept demo
 
+release: ## Archives for six targets, checksums, bills of materials, into dist; one target built twice
+	GO="$(GO)" tools/release.sh
+
 real: build ## A real model of 270M parameters: the truth beside the report (a quarter of an hour, 330 MB)
 	bash tools/real/setup.sh
 	cd .cache/real && node run.mjs model.gguf "$(CURDIR)/bin/precept" "$(CURDIR)/tools/real/lessons"
@@ -95,4 +98,4 @@ e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clien
 	touch $@
 
 clean: ## Remove what was built
-	rm -rf bin .cache
+	rm -rf bin dist .cache

@@ -65,6 +65,7 @@ func rooms() map[string][]string {
 		"github.com/prometheus/common":             {"cmd/precept"},
 		"github.com/prometheus/client_model":       {"cmd/precept", "test"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
+		"github.com/spf13/pflag":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
 		"github.com/parquet-go/parquet-go":         {"cmd/precept"},
 		"github.com/rogpeppe/go-internal":          {"test", "cmd/precept"},

@@ -94,7 +94,6 @@ func (w *world) root() *cobra.Command {
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return misuse(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
 	})
-	root.CompletionOptions.HiddenDefaultCmd = true
 	for _, g := range []struct {
 		title string
 		verbs []*cobra.Command
@@ -110,7 +109,7 @@ func (w *world) root() *cobra.Command {
 		}
 		root.AddCommand(g.verbs...)
 	}
-	root.AddCommand(w.version())
+	root.AddCommand(w.man(), w.version())
 	return root
 }
 
