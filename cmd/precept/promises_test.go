@@ -141,6 +141,7 @@ func gatherPromises(t *testing.T) *promises {
 	for _, chaos := range []string{"PRECEPT_CHAOS"} { // of make chaos
 		p.env[chaos] = true
 	}
+	p.root.InitDefaultCompletionCmd()
 	p.metrics = metricNames(t)
 	p.routes = routeForms(t)
 	p.headers = headerNames(t)
