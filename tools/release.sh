@@ -44,7 +44,6 @@ for shell in bash zsh fish powershell; do "$work/precept" completion "$shell" >"
 cp -r "$source"/{LICENSE,README.md,CHANGELOG.md,SECURITY.md,deploy} "$common/"
 mkdir "$common/configs" && cp -r "$source"/configs/{precept.yaml,lessons,prometheus,grafana} "$common/configs/"
 
-(cd "$source/tools" && "$go" build -o "$work/sbom" ./sbom)
 for target in $targets; do
   name=precept_${version}_${target/\//_}
   binary=precept
@@ -52,7 +51,7 @@ for target in $targets; do
   mkdir "$work/$name"
   cp -r "$common/." "$work/$name/"
   build "$source" "$target" "$work/$name/$binary"
-  "$work/sbom" "$work/$name/$binary" >"$out/$name.cdx.json"
+  "$work/precept" version --sbom "$work/$name/$binary" >"$out/$name.cdx.json"
   chmod -R u=rwX,go=rX "$work/$name"
   tar -C "$work" --sort=name --mtime="@$epoch" --owner=0 --group=0 --numeric-owner --format=ustar -cf - "$name" | gzip -n -9 >"$out/$name.tar.gz"
   echo "$name.tar.gz $(stat -c %s "$out/$name.tar.gz") bytes, binary $(stat -c %s "$work/$name/$binary")"

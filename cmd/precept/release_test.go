@@ -63,9 +63,7 @@ func TestBillOfMaterials(t *testing.T) {
 		t.Fatal(err)
 	}
 	make1 := func() []byte {
-		c := exec.CommandContext(t.Context(), "go", "run", "./sbom", binary)
-		c.Dir = filepath.Join(repo, "tools")
-		b, err := c.Output()
+		b, err := exec.CommandContext(t.Context(), "precept", "version", "--sbom").Output()
 		if err != nil {
 			t.Fatal(err)
 		}

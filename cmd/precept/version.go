@@ -1,7 +1,9 @@
 package main
 
 import (
+	"errors"
 	"fmt"
+	"os"
 	"runtime/debug"
 
 	"github.com/spf13/cobra"
@@ -41,12 +43,19 @@ func readBuild() build {
 }
 
 func (w *world) version() *cobra.Command {
-	var asJSON bool
+	var asJSON, bill bool
 	c := &cobra.Command{
-		Use:   "version",
-		Short: "Tell the version of this binary",
-		Args:  arguments(cobra.NoArgs),
-		RunE: func(*cobra.Command, []string) error {
+		Use:   "version [--sbom [BINARY]]",
+		Short: "Tell the version of this binary, or what it is made of",
+		Long:  "Version tells the version of this binary. With --sbom it tells the modules that were linked into it, or into another binary of Go, as CycloneDX 1.5 JSON.",
+		Args:  arguments(cobra.MaximumNArgs(1)),
+		RunE: func(_ *cobra.Command, args []string) error {
+			if bill {
+				return w.tellBill(args)
+			}
+			if len(args) > 0 {
+				return misuse(errors.New("a binary is named with --sbom only"))
+			}
 			b := readBuild()
 			if asJSON {
 				return writeJSON(w.out, b)
@@ -60,5 +69,22 @@ func (w *world) version() *cobra.Command {
 		},
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	c.Flags().BoolVar(&bill, "sbom", false, "the bill of materials of this binary, or of the one that is named")
 	return c
+}
+
+// tellBill tells what a binary is made of.
+func (w *world) tellBill(args []string) error {
+	path, err := os.Executable()
+	if len(args) > 0 {
+		path, err = args[0], nil
+	}
+	if err != nil {
+		return err
+	}
+	b, err := billOf(path)
+	if err != nil {
+		return err
+	}
+	return writeJSON(w.out, b)
 }
