@@ -24,7 +24,12 @@ type diagnosis struct {
 	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
 	Trouble   string           `json:"store_error,omitempty"` // why it does not
 	Running   *runFile         `json:"running,omitempty"`
+	Note      string           `json:"note,omitempty"` // what no figure tells
 }
+
+// ownMarks is what an operator of a fleet has to know of opt-outs (decision 14).
+const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a session on one " +
+	"replica by its name, or opt out by key, tenant or agent, which all of them know"
 
 // setAside is what a step of learning panicked at.
 type setAside struct {
@@ -95,6 +100,9 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 	if r, err := readRunFile(cfg.DataDir); err == nil {
 		d.Running = &r
 	}
+	if isRedis(cfg.StoreURL()) {
+		d.Note = ownMarks
+	}
 	return d, nil
 }
 
@@ -129,6 +137,9 @@ func (w *world) tell(d diagnosis) error {
 	}
 	if d.Trouble != "" {
 		fmt.Fprintf(w.out, "the store cannot be read: %s\n", report.Printable(d.Trouble))
+	}
+	if d.Note != "" {
+		fmt.Fprintf(w.out, "note: %s\n", d.Note)
 	}
 	if d.Running != nil {
 		fmt.Fprintf(w.out, "running: pid %d, data %s, admin %s (unless it crashed)\n", d.Running.PID, d.Running.Data, d.Running.Admin)

@@ -62,6 +62,9 @@ func TestVerbsReadRedis(t *testing.T) {
 	}
 	var d struct{ Store map[string]int64 }
 	out = mustVerb(t, "doctor", "--json", "--store-url", url, "--data-dir", t.TempDir())
+	if !strings.Contains(out, `"note"`) {
+		t.Errorf("doctor does not tell what a fleet does not share: %s", out)
+	}
 	if err := json.Unmarshal([]byte(out), &d); err != nil || d.Store["exchanges"] != 1 || d.Store["sessions"] != 1 {
 		t.Errorf("doctor: %v\n%s", err, out)
 	}

@@ -57,10 +57,13 @@ func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 	})
 }
 
-// Readmit lets those sessions be tried again that were set aside fewer times than most, and says
-// how many they are.
+// Readmit lets those sessions be tried again that were set aside fewer times than most, and those
+// that a release before closed without settling them. It says how many they are.
 func (s *Store) Readmit(ctx context.Context, most int) (n int, err error) {
 	err = s.do(ctx, "readmit", func(c goredis.UniversalClient) error {
+		if n, err = s.reopen(ctx, c); err != nil {
+			return err
+		}
 		names, err := s.withAside(ctx, c)
 		if err != nil {
 			return err

@@ -1,0 +1,58 @@
+package redis_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/session"
+	"precept/store/storetest"
+)
+
+// What an earlier release called closed without settling it is due again, once; what was settled or
+// taken in is not, and neither is what a run of this release finds later.
+func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
+	server, noon := storetest.StartRedis(t), time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)
+	s := open(t, server.URL())
+	row := func(n int, data string, closed bool) session.Row {
+		return session.Row{
+			Tenant: "t", ID: session.KeyOf("t", session.SpaceName, fmt.Sprint(n)), Started: noon, Seen: noon, Data: []byte(data), Closed: closed,
+		}
+	}
+	const lost = 450 // more than are looked at at once
+	b := session.Batch{}
+	for n := range lost {
+		b.Rows = append(b.Rows, row(n, `{}`, true))
+	}
+	settled, taken, open := row(-1, `{}`, false), row(-2, `{"method":"import"}`, true), row(-3, `{}`, false)
+	b.Rows = append(b.Rows, settled, taken, open)
+	if err := s.Write(t.Context(), b); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := s.Settle(t.Context(), []session.Settlement{{Tenant: "t", ID: settled.ID, To: session.Applied{Version: 1}}}); err != nil {
+		t.Fatal(err)
+	}
+	due := func() map[session.ID]bool {
+		t.Helper()
+		list, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 1000)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ids := map[session.ID]bool{}
+		for _, r := range list {
+			ids[r.ID] = true
+		}
+		return ids
+	}
+	if have := due(); len(have) != 1 || !have[open.ID] {
+		t.Fatalf("%d are due before", len(have))
+	}
+	for _, want := range []int{lost, 0} {
+		if n, err := s.Readmit(t.Context(), 3); err != nil || n != want {
+			t.Errorf("%d are let in again, %v, want %d", n, err, want)
+		}
+		if have := due(); len(have) != lost+1 || have[settled.ID] || have[taken.ID] {
+			t.Errorf("%d are due", len(have))
+		}
+	}
+}
