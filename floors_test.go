@@ -23,7 +23,7 @@ func floor(pkg string) (int, bool) {
 	switch pkg {
 	case "file", "lesson", "wire", "writ", "redact", "trial", "configs":
 		return 0, true
-	case "bandit", "sample", "trace":
+	case "bandit", "sample", "trace", "store/spool":
 		return 1, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true

@@ -2,12 +2,10 @@ package store
 
 import (
 	"encoding/json"
-	"errors"
-	"fmt"
-	"io/fs"
-	"os"
 	"slices"
 	"time"
+
+	"precept/store/spool"
 )
 
 // blankOut takes out of the spool what was put down of turns that turned out, later, to have opted
@@ -19,10 +17,10 @@ func (s *Store) blankOut(b *batch) {
 		return
 	}
 	gone := make(map[string]bool, len(b.blank))
-	files := map[uint64][]*Begun{}
+	at := make([]spool.Place, 0, len(b.blank))
 	for _, t := range b.blank {
 		gone[t.x.ID] = true
-		files[t.at.Segment] = append(files[t.at.Segment], t)
+		at = append(at, t.at)
 	}
 	b.blank = nil
 	lists := [][]stub{b.ready.begun, b.tail.begun, b.books.Open, b.safe.Open}
@@ -37,12 +35,20 @@ func (s *Store) blankOut(b *batch) {
 		}
 	}
 	b.cursorAt = time.Time{} // it may hold them as well
-	b.kept = cursorFile{}
-	for n, turns := range files {
-		if err := blank(segment{n: n}.path(s.spool.dir), turns); err != nil {
-			b.scrub = true // the whole segment goes, as soon as it can
-			s.failedTo(err)
+	err := s.spool.Overwrite(recordBegun, at, func(payload []byte) []byte {
+		old, err := readDoc[stub](payload)
+		if err != nil || !gone[old.ID] {
+			return nil
 		}
+		text, err := json.Marshal(stub{ID: old.ID})
+		if err != nil {
+			return nil
+		}
+		return text
+	})
+	if err != nil {
+		b.scrub = true // the whole segment goes, as soon as it can
+		s.failedTo(err)
 	}
 }
 
@@ -54,44 +60,4 @@ func (s *Store) scrubFor(b *batch, p *parcel) {
 		b.scrub = true
 		b.mu.Unlock()
 	}
-}
-
-// blank writes over the records of turns that are still in a segment.
-func blank(path string, turns []*Begun) (err error) {
-	f, err := os.OpenFile(path, os.O_RDWR, 0)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil // it was drained
-	}
-	if err != nil {
-		return fmt.Errorf("take what opted out out of the spool: %w", err)
-	}
-	defer func() { err = errors.Join(err, f.Close()) }()
-	for _, t := range turns {
-		if err := blankAt(f, t); err != nil {
-			return fmt.Errorf("take what opted out out of the spool: %w", err)
-		}
-	}
-	return datasync(f)
-}
-
-// blankAt puts a stub without content, of the same length, in the place of a turn's.
-func blankAt(f *os.File, t *Begun) error {
-	old := make([]byte, t.size)
-	if _, err := f.ReadAt(old, t.at.Offset); err != nil {
-		return err
-	}
-	kind, _, size, err := readFrame(old)
-	if err != nil || kind != frameBegun || size != t.size {
-		return nil //nolint:nilerr // its place was given back meanwhile
-	}
-	text, err := json.Marshal(stub{ID: t.x.ID})
-	if err != nil {
-		return err
-	}
-	frame := append(openFrame(make([]byte, 0, t.size), frameBegun), text...)
-	for len(frame) < t.size {
-		frame = append(frame, ' ')
-	}
-	_, err = f.WriteAt(closeFrame(frame, 0), t.at.Offset)
-	return err
 }

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"precept/sample"
+	"precept/store/spool"
 )
 
 // The reasons why exchanges are dropped.
@@ -33,15 +34,31 @@ type Books struct {
 // ledger is the account as of a place in the spool: Admitted = Stored + Incomplete + Dropped +
 // len(Open).
 type ledger struct {
-	At         place            `json:"at"`
-	Admitted   int64            `json:"admitted"`
+	At       spool.Place `json:"-"`
+	Admitted int64       `json:"-"` // the spool's sequence number
+	// Guessed says that the account before the spool's first segment is not known: what was
+	// admitted then counts as stored.
+	Guessed    bool             `json:"-"`
 	Stored     int64            `json:"stored"`
 	Incomplete int64            `json:"incomplete"`
 	Dropped    map[string]int64 `json:"dropped,omitempty"`
 	Open       []stub           `json:"open,omitempty"` // turns that were under way
-	// Guessed says that the account before the spool's first segment is not known: what was
-	// admitted then counts as stored.
-	Guessed bool `json:"guessed,omitempty"`
+}
+
+// ack is the ledger as the spool's checkpoint keeps it.
+func (l *ledger) ack() (spool.Ack, error) {
+	note, err := json.Marshal(l)
+	return spool.Ack{At: l.At, Seq: l.Admitted, Guessed: l.Guessed, Note: note}, err
+}
+
+// ledgerOf reads what ack made. Where there is nothing to read, what was admitted counts as stored.
+func ledgerOf(a spool.Ack) (l ledger) {
+	if a.Note == nil || json.Unmarshal(a.Note, &l) != nil {
+		l = ledger{Stored: a.Seq}
+		a.Guessed = true
+	}
+	l.At, l.Admitted, l.Guessed = a.At, a.Seq, a.Guessed
+	return l
 }
 
 func (l *ledger) clone() ledger {
@@ -134,40 +151,34 @@ func (l *ledger) stubs() []sample.Exchange {
 // spool there is no account.
 func ReadBooks(dir string, running bool) (books Books, err error) {
 	for range 10 { // a running precept may take a segment away while it is read
-		var segs, left []segment
-		if segs, err = segments(dir); err == nil {
-			if books, err = readBooks(dir, segs, running); err == nil {
-				left, err = segments(dir)
-			}
+		var v spool.View
+		if v, err = spool.Look(dir); err == nil {
+			books, err = readBooks(&v, running)
 		}
 		if errors.Is(err, fs.ErrNotExist) {
 			return Books{Dropped: map[string]int64{}}, nil
 		}
-		if err != nil || len(segs) == 0 || len(left) > 0 && left[0].n <= segs[0].n || !running {
+		if err != nil || !running || !v.Outdated() {
 			break
 		}
 	}
 	return books, err
 }
 
-func readBooks(dir string, segs []segment, running bool) (Books, error) {
+func readBooks(v *spool.View, running bool) (Books, error) {
 	books := Books{Dropped: map[string]int64{}}
-	c, _, err := readCursor(dir, segs)
-	if err != nil {
-		return books, err
-	}
-	l := c.start()
+	l := ledgerOf(v.Delivered)
 	stored := l.Stored
-	r := reader{dir: dir, spool: c.Spool, account: true, most: replayBytes}
-	for until := endOf(segs, c.End); l.At.before(until); {
-		p, err := r.next(l.At, until)
+	r := reader{from: v.Reader, account: true, most: replayBytes}
+	for l.At.Before(v.End) {
+		p, err := r.next(l.At, v.End)
 		if err != nil {
 			return books, err
 		}
 		l.advance(&p)
 	}
 	if !running {
-		l.meet(max(c.Admitted, l.Admitted))
+		l.meet(max(v.Seq, l.Admitted))
 	}
 	maps.Copy(books.Dropped, l.Dropped)
 	books.Admitted, books.Stored, books.Spooled, books.Incomplete = l.Admitted, stored, l.Stored-stored, l.Incomplete
@@ -177,14 +188,4 @@ func readBooks(dir string, segs []segment, running bool) (Books, error) {
 		books.Incomplete += open
 	}
 	return books, nil
-}
-
-// endOf is the place behind everything that is there.
-func endOf(segs []segment, end place) place {
-	if n := len(segs); n > 0 {
-		if last := (place{segs[n-1].n, segs[n-1].size}); end.before(last) {
-			return last
-		}
-	}
-	return end
 }

@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"precept/session"
+	"precept/store/spool"
 )
 
 const (
@@ -33,8 +34,8 @@ type delivery struct {
 	syncAt    time.Time
 	cursorAt  time.Time
 
-	synced place      // of the last sync
-	kept   cursorFile // the last cursor: its places
+	synced spool.Place // of the last sync
+	safeAt spool.Place // of the last checkpoint
 
 	erasuresAt time.Time
 	erased     string   // the last announcement of another replica that was followed
@@ -89,7 +90,7 @@ func (s *Store) giveWay(b *batch, now time.Time) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.full, b.putAt = true, now.Add(2*retryAfter)
-	s.spool.dropBallast()
+	s.spool.DropBallast()
 }
 
 // keep secures what was delivered, and keeps how far that came, whatever failed before.
@@ -107,7 +108,7 @@ func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error)
 		failed = err
 	}
 	if tight {
-		hollow(s.spool.dir, b.kept.Safe.At)
+		s.spool.Hollow(b.safeAt)
 	}
 	return failed
 }
@@ -171,7 +172,7 @@ func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool
 		}
 		s.heldBytes.Add(-b.tail.held) // it is read back with the rest
 		b.tail = parcel{}
-		r := reader{dir: s.spool.dir, spool: s.spool.name, most: most, guard: s.guardErr, before: s.opts.Before}
+		r := reader{from: s.spool.Reader(), most: most, guard: s.guardErr, before: s.opts.Before}
 		p, err := r.next(b.books.At, from)
 		if err != nil {
 			return false, err
@@ -184,10 +185,10 @@ func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool
 }
 
 // backlog says up to where what is put down must be read back, if it must.
-func (s *Store) backlog(b *batch) (from place, lagging bool) {
+func (s *Store) backlog(b *batch) (from spool.Place, lagging bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	if b.lagging && !b.books.At.before(b.from) {
+	if b.lagging && !b.books.At.Before(b.from) {
 		b.lagging = false
 		s.lagging.Store(false)
 		s.blind.Store(false)
@@ -230,8 +231,9 @@ func (s *Store) watchEpoch(ctx context.Context, b *batch, now time.Time) error {
 	if b.epoch != "" && epoch != b.epoch {
 		b.mu.Lock()
 		s.heldBytes.Add(-b.tail.held - b.ready.held)
-		b.books, b.marks, b.synced, b.tail, b.ready = b.safe.clone(), nil, place{}, parcel{}, parcel{}
-		b.lagging, b.from, b.fromFlush = true, s.spool.end, b.flushes
+		b.books, b.marks, b.synced, b.tail, b.ready = b.safe.clone(), nil, spool.Place{}, parcel{}, parcel{}
+		b.from, _ = s.spool.End()
+		b.lagging, b.fromFlush = true, b.flushes
 		s.lagging.Store(true)
 		s.blind.Store(true)
 		b.mu.Unlock()
@@ -252,7 +254,8 @@ func (s *Store) lag(b *batch) {
 	s.oldest(b, s.opts.Now())
 	n := int64(len(b.next.exchanges) + b.passing)
 	if s.spool != nil && b.lagging {
-		n += max(s.spool.admitted-b.books.Admitted-int64(len(b.books.Open)), 0)
+		_, seq := s.spool.End()
+		n += max(seq-b.books.Admitted-int64(len(b.books.Open)), 0)
 	} else {
 		n += int64(len(b.ready.exchanges) + len(b.tail.exchanges))
 	}

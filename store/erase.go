@@ -249,7 +249,7 @@ func (s *Store) outlive(deleted bool, before time.Time) {
 	s.batch.mu.Lock()
 	s.batch.scrub = s.batch.scrub || deleted
 	s.batch.mu.Unlock()
-	tidyAside(s.spool.dir, before)
+	s.spool.TidyAside(before)
 }
 
 // tidy lets go of what no request can bring back any more.

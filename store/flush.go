@@ -7,6 +7,7 @@ import (
 
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 // batch is the recorder's own: what it has in hand between a turn's end and the backend. Its two
@@ -21,16 +22,16 @@ type batch struct {
 	fresh     []*Begun // those whose beginning is in next
 	next      parcel   // admitted, and not in the spool yet
 	flushes   int64
-	putErr    error     // of the last attempt to put it down
-	putAt     time.Time // after a failed one
-	ready     parcel    // put down, and not taken up by the delivery; empty while lagging
-	lagging   bool      // between books.At and from, it is in the spool alone
-	from      place     // where ready begins, while lagging
-	fromFlush int64     // the flush that put down what stands before from
-	blank     []*Begun  // of which nothing shall stay in the spool, not even that they began
-	scrub     bool      // what stands in the spool shall not stay there for longer than it must
-	full      bool      // the same, at once: there is no room for more
-	passing   int       // exchanges on their way past the spool, which is left alone meanwhile
+	putErr    error       // of the last attempt to put it down
+	putAt     time.Time   // after a failed one
+	ready     parcel      // put down, and not taken up by the delivery; empty while lagging
+	lagging   bool        // between books.At and from, it is in the spool alone
+	from      spool.Place // where ready begins, while lagging
+	fromFlush int64       // the flush that put down what stands before from
+	blank     []*Begun    // of which nothing shall stay in the spool, not even that they began
+	scrub     bool        // what stands in the spool shall not stay there for longer than it must
+	full      bool        // the same, at once: there is no room for more
+	passing   int         // exchanges on their way past the spool, which is left alone meanwhile
 
 	delivery // the delivery's own
 }
@@ -141,9 +142,9 @@ func (s *Store) put(b *batch) error {
 		return nil
 	}
 	if s.spool != nil {
-		err := s.putSpool(b)
-		b.full = b.full || full(err) || errors.Is(err, errQuota)
-		if errors.Is(err, errQuota) {
+		err := s.putSpool(b, s.spool.Append)
+		b.full = b.full || spool.Full(err) || errors.Is(err, spool.ErrQuota)
+		if errors.Is(err, spool.ErrQuota) {
 			err = s.overQuota(b)
 		}
 		if err != nil {
@@ -171,22 +172,20 @@ func (s *Store) leave(b *batch) {
 	s.lagging.Store(true)
 }
 
+// appender is how a parcel is appended to the spool.
+type appender func(n int64, fill func(b []byte) []byte) (from, end spool.Place, err error)
+
 // putSpool writes the next parcel into the spool.
-func (s *Store) putSpool(b *batch) error {
+func (s *Store) putSpool(b *batch, put appender) error {
 	p := &b.next
-	s.spool.buf = p.append(s.spool.buf[:0], s.spool.admitted+p.admitted)
-	end, err := s.spool.write(s.spool.buf, p.admitted)
-	size := len(s.spool.buf)
-	if cap(s.spool.buf) > replayBytes {
-		s.spool.buf = nil
-	}
+	from, end, err := put(p.admitted, p.append)
 	if err != nil {
 		return err
 	}
 	p.end = end
 	for i, t := range b.fresh {
-		t.at, t.size = end, p.begun[i].size
-		t.at.Offset -= int64(size - p.begun[i].at)
+		t.at = from
+		t.at.Offset += int64(p.begun[i].at)
 	}
 	return nil
 }
@@ -201,12 +200,10 @@ func (s *Store) overQuota(b *batch) error {
 	s.heldBytes.Add(-p.held)
 	p.held = 0
 	p.signals = p.signals[max(0, len(p.signals)-queueLen):]
-	if p.end = s.spool.end; p.empty() {
+	if p.end, _ = s.spool.End(); p.empty() {
 		return nil
 	}
-	s.spool.quota += segmentBytes
-	defer func() { s.spool.quota -= segmentBytes }()
-	return s.putSpool(b)
+	return s.putSpool(b, s.spool.AppendOver)
 }
 
 // takeDirty takes what is to be written: sessions in which something was decided at once, the

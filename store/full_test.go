@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/store/spool"
 	"precept/store/sqlite"
 	"precept/store/storetest"
 )
@@ -36,7 +37,7 @@ func TestFullDisk(t *testing.T) {
 		clk.add(time.Second)
 	}
 	ballast := func() bool {
-		_, err := os.Stat(filepath.Join(disk.Dir, "spool", ballastName))
+		_, err := os.Stat(filepath.Join(disk.Dir, "spool", spool.Ballast))
 		return err == nil
 	}
 	play()
@@ -77,7 +78,7 @@ func TestFullDisk(t *testing.T) {
 	r.record()
 	same(t, "books after a crash", r.account(true), fmt.Sprintf("%d = %d + 0 + 0 + %d full", offered, offered-refused, refused))
 	same(t, "stored", r.exchanges(sessionOf("s")), offered-refused)
-	_, err := os.ReadDir(filepath.Join(disk.Dir, "spool", quarantineDir))
+	_, err := os.ReadDir(filepath.Join(disk.Dir, "spool", "quarantine"))
 	same(t, "nothing is damaged", os.IsNotExist(err), true)
 }
 
@@ -111,7 +112,7 @@ func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), turns)
 	r.idle()
-	same(t, "bytes in the spool", r.spool.bytes < 100<<10, true)
+	same(t, "bytes in the spool", r.spool.Bytes() < 100<<10, true)
 }
 
 // Where the backend says that the disk is full, it comes first: it gets the ballast and what the
@@ -126,8 +127,13 @@ func TestBackendOnAFullDisk(t *testing.T) {
 		r.record()
 		r.clk.add(r.opts.DeliverEvery)
 	}
+	ballast := func() bool {
+		_, err := os.Stat(filepath.Join(r.opts.SpoolDir, spool.Ballast))
+		return err == nil
+	}
 	blocks := func() int64 {
-		info, err := os.Stat(segment{n: r.spool.end.Segment}.path(r.spool.dir))
+		all := segmentsOf(t, r.opts.SpoolDir)
+		info, err := os.Stat(all[len(all)-1])
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -136,26 +142,28 @@ func TestBackendOnAFullDisk(t *testing.T) {
 	for turn := range 20 {
 		play(turn + 1)
 	}
-	before, end := blocks(), r.spool.end
+	before := blocks()
+	end, _ := r.spool.End()
 	r.be.failNext("write", 1, sqlite.ErrFull)
 	play(21)
-	same(t, "ballast", r.spool.ballast, false)
+	same(t, "ballast", ballast(), false)
 	if now := blocks(); runtime.GOOS == "linux" && now > before-64<<10 {
 		t.Errorf("the segment took %d bytes of the disk, and takes %d", before, now)
 	}
-	at := r.spool.end
-	same(t, "written before", end.before(at), true)
+	at, _ := r.spool.End()
+	same(t, "written before", end.Before(at), true)
 	r.spoolUp(r.batch, r.clk.now(), false)
 	x := exchange(us, "s", 22, r.clk.now())
 	r.Offer(Turn{Exchange: x, Size: 8 << 10})
 	r.take(r.batch)
 	r.spoolUp(r.batch, r.clk.now(), false)
-	same(t, "written meanwhile", r.spool.end, at)
+	now, _ := r.spool.End()
+	same(t, "written meanwhile", now, at)
 	r.clk.add(3 * time.Second)
 	r.record()
 	r.clk.add(3 * time.Second)
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), 22)
-	same(t, "ballast again", r.spool.ballast, true)
+	same(t, "ballast again", ballast(), true)
 	same(t, "books", r.account(true), "22 = 22 + 0 + 0")
 }

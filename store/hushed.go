@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"sync"
 
+	"precept/file"
 	"precept/session"
 )
 
@@ -62,7 +63,7 @@ func openHushed(dir string, secret []byte) (*hushed, error) {
 	for _, name := range h.order {
 		out = appendHush(out, name, h.of[name])
 	}
-	if err := replaceFile(h.path, out); err != nil {
+	if err := file.Write(h.path, 0o600, out); err != nil {
 		return h, fmt.Errorf("write the marks of opt-outs: %w", err)
 	}
 	return h, nil

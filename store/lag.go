@@ -23,7 +23,7 @@ func (s *Store) SpoolBytes() int64 { return s.spooled.Load() }
 // at which that began. Lock the batch.
 func (s *Store) oldest(b *batch, now time.Time) {
 	if s.spool != nil {
-		s.spooled.Store(s.spool.bytes)
+		s.spooled.Store(s.spool.Bytes())
 		if b.lagging {
 			s.waiting.CompareAndSwap(0, now.UnixMicro())
 			return

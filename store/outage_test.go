@@ -2,6 +2,7 @@ package store
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -201,6 +202,7 @@ func TestReleaseWhenSafe(t *testing.T) {
 			t.Parallel()
 			var be *losing
 			r := newRig(t, func(o *Options) {
+				o.SpoolBytes = 4 << 10 // a segment of a quarter of it is worth leaving
 				if shared {
 					be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
 					o.Backend = be
@@ -209,10 +211,6 @@ func TestReleaseWhenSafe(t *testing.T) {
 			dir := filepath.Join(r.dir, "spool")
 			r.offer("s", 1)
 			r.record()
-			r.spool.end.Offset += roomy // as if it had grown
-			if err := r.spool.f.Truncate(r.spool.end.Offset); err != nil {
-				t.Fatal(err)
-			}
 			r.offer("s", 2)
 			r.record()
 			first := segmentsOf(t, dir)
@@ -290,10 +288,10 @@ func TestForgetPurgesTheSpool(t *testing.T) {
 			r.record()
 			r.under(word, 3) // not even begun, for the spool
 			dir := filepath.Join(r.dir, "spool")
-			if err := os.MkdirAll(filepath.Join(dir, quarantineDir), 0o700); err != nil {
+			if err := os.MkdirAll(filepath.Join(dir, "quarantine"), 0o700); err != nil {
 				t.Fatal(err)
 			}
-			for _, name := range []string{filepath.Join(quarantineDir, "x.bin"), damagedCursor} {
+			for _, name := range []string{filepath.Join("quarantine", "x.bin"), "cursor.json.damaged"} {
 				if err := os.WriteFile(filepath.Join(dir, name), []byte(word), 0o600); err != nil {
 					t.Fatal(err)
 				}
@@ -351,7 +349,7 @@ func TestStopWithABrokenSpool(t *testing.T) {
 	r := newRig(t, nil)
 	r.offer("s", 1)
 	r.record()
-	mend := breakSpool(r.spool)
+	mend := r.breakSpool()
 	r.offer("s", 2)
 	r.record()
 	same(t, "told", slices.Contains(r.failed(), "spool"), true)
@@ -374,7 +372,7 @@ func TestStopTellsOfALoss(t *testing.T) {
 	r := newRig(t, nil)
 	r.offer("s", 1)
 	r.record()
-	breakSpool(r.spool)
+	r.breakSpool()
 	r.be.failNext("write", 9, errDown)
 	r.offer("s", 2)
 	if err := r.drain(r.b); err == nil {
@@ -384,10 +382,32 @@ func TestStopTellsOfALoss(t *testing.T) {
 }
 
 // breakSpool makes every further write fail, until it is mended.
-func breakSpool(s *spool) (mend func()) {
-	dir := s.dir
-	s.dir, s.fresh = filepath.Join(dir, "none"), true
-	return func() { s.dir = dir }
+func (r *rig) breakSpool() (mend func()) {
+	r.t.Helper()
+	dir := r.opts.SpoolDir
+	r.spool.Rotate()
+	err := os.Rename(dir, dir+".away")
+	if err == nil {
+		err = os.WriteFile(dir, nil, 0o600)
+	}
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return func() {
+		if err := errors.Join(os.Remove(dir), os.Rename(dir+".away", dir)); err != nil {
+			r.t.Fatal(err)
+		}
+	}
+}
+
+// segmentsOf are the paths of a spool's segments.
+func segmentsOf(t testing.TB, dir string) []string {
+	t.Helper()
+	paths, err := filepath.Glob(filepath.Join(dir, "*.spool"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return paths
 }
 
 // While nothing can be put down, memory does not grow with the turns that begin and end.
@@ -396,7 +416,7 @@ func TestABrokenSpoolIsBounded(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.HoldBytes = 1000 })
 	r.offer("s", 1)
 	r.record()
-	mend := breakSpool(r.spool)
+	mend := r.breakSpool()
 	for i := range 300 {
 		x, b := r.under("s", i+2)
 		r.begin(us, "s", trial.Assignment{})

@@ -1,13 +1,13 @@
 package store
 
 import (
-	"encoding/binary"
 	"encoding/json"
 	"slices"
 	"time"
 
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 // parcel is what goes to the backend in one piece: what one flush put down, or a stretch of the
@@ -22,11 +22,11 @@ type parcel struct {
 	ended     []string // exchanges of the begun ones, in the order of exchanges
 	voids     []void   // begun ones that are over and of which nothing is kept
 	dropped   map[string]int64
-	counted   int64 // exchanges of which only the account is drawn up
-	admitted  int64 // exchanges that entered the books here
-	held      int64 // bytes in memory
-	end       place // behind it in the spool
-	flush     int64 // number of the flush that made it; 0: it was read back
+	counted   int64       // exchanges of which only the account is drawn up
+	admitted  int64       // exchanges that entered the books here
+	held      int64       // bytes in memory
+	end       spool.Place // behind it in the spool
+	flush     int64       // number of the flush that made it; 0: it was read back
 
 	// told says that a record of it told how many were admitted in the spool's life: total, and
 	// here up to that record.
@@ -39,7 +39,7 @@ type stub struct {
 	ID  string          `json:"id"`
 	Doc json.RawMessage `json:"doc,omitempty"` // of sample.Exchange; none when it was forgotten
 
-	at, size int // its record, in what was written with it
+	at int // its record, in what was written with it
 }
 
 // void is the end of a turn of which nothing is kept.
@@ -116,31 +116,29 @@ func newestRows(rows []session.Row) []session.Row {
 	return out
 }
 
-// append writes the parcel's records, and how many exchanges were admitted with it. What begins
-// comes before what ends: a reader may stop between any two of them.
-func (p *parcel) append(b []byte, total int64) []byte {
+// append writes the parcel's records. What begins comes before what ends: a reader may stop between
+// any two of them.
+func (p *parcel) append(b []byte) []byte {
 	size := 0
 	for i := range p.exchanges {
 		enc := p.exchanges[i].Seal()
 		size += len(enc.Data) + len(enc.Items)
 	}
-	b = slices.Grow(b, size+size/16) // and the rest
+	b = slices.Grow(b, size+size/16+64) // and the rest
+	record := spool.AppendRecord
 	if p.crashed {
-		b = closeFrame(openFrame(b, frameRun), len(b))
+		b = record(b, recordRun, func(b []byte) []byte { return b })
 	}
 	for i := range p.begun {
 		s := &p.begun[i]
 		s.at = len(b)
-		b = appendDoc(b, frameBegun, s)
-		s.size = len(b) - s.at
+		b = appendDoc(b, recordBegun, s)
 	}
 	for i := range p.rows {
-		at := len(b)
-		b = closeFrame(appendRow(openFrame(b, frameRow), &p.rows[i]), at)
+		b = record(b, recordRow, func(b []byte) []byte { return appendRow(b, &p.rows[i]) })
 	}
 	if len(p.echoes) > 0 {
-		at := len(b)
-		b = closeFrame(appendEchoes(openFrame(b, frameEchoes), p.echoes), at)
+		b = record(b, recordEchoes, func(b []byte) []byte { return appendEchoes(b, p.echoes) })
 	}
 	ended := 0
 	for i := range p.exchanges {
@@ -149,33 +147,27 @@ func (p *parcel) append(b []byte, total int64) []byte {
 			begun = true
 			ended++
 		}
-		at := len(b)
-		b = closeFrame(appendExchange(openFrame(b, frameExchange), x, begun), at)
+		b = record(b, recordExchange, func(b []byte) []byte { return appendExchange(b, x, begun) })
 	}
 	for i := range p.signals {
-		b = appendDoc(b, frameSignal, storedSignal{p.signals[i].tenant, p.signals[i].id.String(), p.signals[i].entry})
+		g := &p.signals[i]
+		b = appendDoc(b, recordSignal, storedSignal{g.tenant, g.id.String(), g.entry})
 	}
 	for i := range p.voids {
-		b = appendDoc(b, frameVoid, p.voids[i])
+		b = appendDoc(b, recordVoid, p.voids[i])
 	}
 	if len(p.dropped) > 0 {
-		b = appendDoc(b, frameDropped, p.dropped)
+		b = appendDoc(b, recordDropped, p.dropped)
 	}
-	return appendAdmitted(b, total)
-}
-
-// appendAdmitted writes how many exchanges were admitted in the spool's life.
-func appendAdmitted(b []byte, total int64) []byte {
-	at := len(b)
-	b = binary.LittleEndian.AppendUint64(openFrame(b, frameAdmitted), uint64(total)) //nolint:gosec // it only grows from 0
-	return closeFrame(b, at)
+	return b
 }
 
 // take adds one record that was read back. An error says that the record is not what its checksum
 // promises.
-func (p *parcel) take(kind byte, payload []byte) error {
-	switch kind {
-	case frameExchange:
+func (p *parcel) take(rec spool.Record) error {
+	payload := rec.Payload
+	switch rec.Kind {
+	case recordExchange:
 		begun, _, enc, err := cutExchange(payload)
 		if err != nil {
 			return err
@@ -186,54 +178,55 @@ func (p *parcel) take(kind byte, payload []byte) error {
 		}
 		p.exchanges = append(p.exchanges, x)
 		p.entered(begun, x.ID)
-	case frameRow:
+	case recordRow:
 		r, err := readRow(payload)
 		if err != nil {
 			return err
 		}
 		p.rows = append(p.rows, r)
-	case frameEchoes:
+	case recordEchoes:
 		list, err := readEchoes(payload)
 		if err != nil {
 			return err
 		}
 		p.echoes = append(p.echoes, list...)
-	case frameSignal:
+	case recordSignal:
 		sg, err := readSignal(payload)
 		if err != nil {
 			return err
 		}
 		p.signals = append(p.signals, sg)
 	default:
-		return p.count(kind, payload)
+		return p.count(rec)
 	}
 	return nil
 }
 
 // count adds what a record says to the account, without keeping what it holds.
-func (p *parcel) count(kind byte, payload []byte) error {
-	switch kind {
-	case frameExchange:
+func (p *parcel) count(rec spool.Record) error {
+	payload := rec.Payload
+	switch rec.Kind {
+	case recordExchange:
 		begun, id, _, err := cutExchange(payload)
 		if err != nil {
 			return err
 		}
 		p.counted++
 		p.entered(begun, string(id))
-	case frameBegun:
+	case recordBegun:
 		s, err := readDoc[stub](payload)
 		if err != nil {
 			return err
 		}
 		p.begun = append(p.begun, s)
 		p.admitted++
-	case frameVoid:
+	case recordVoid:
 		v, err := readDoc[void](payload)
 		if err != nil {
 			return err
 		}
 		p.voids = append(p.voids, v)
-	case frameDropped:
+	case recordDropped:
 		d, err := readDoc[map[string]int64](payload)
 		if err != nil {
 			return err
@@ -241,11 +234,8 @@ func (p *parcel) count(kind byte, payload []byte) error {
 		for reason, n := range d {
 			p.drop(reason, n)
 		}
-	case frameAdmitted:
-		if len(payload) != 8 {
-			return errFrame
-		}
-		p.tell(int64(binary.LittleEndian.Uint64(payload))) //nolint:gosec // see appendAdmitted
+	case spool.KindHead, spool.KindEnd:
+		p.tell(rec.Seq)
 	}
 	return nil // also of kinds that a later release may add
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"os"
@@ -13,6 +14,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 // text is what the records of a parcel hold, to compare it.
@@ -85,24 +87,34 @@ func TestParcelsComeBack(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		p := drawParcel(rt)
 		total := rapid.Int64Range(0, 1e12).Draw(rt, "total")
-		b := p.append(nil, total)
-		if err := os.WriteFile(segment{n: 1}.path(dir), b, 0o600); err != nil {
+		dir, err := os.MkdirTemp(dir, "")
+		if err != nil {
 			rt.Fatal(err)
 		}
-		end := place{1, int64(len(b))}
-		r := reader{dir: dir, most: replayBytes}
-		got, err := r.next(place{Segment: 1}, end)
+		log, _, err := spool.Open(dir, spool.Options{Quota: 1 << 30, Now: when, Count: admittedBy})
+		if err != nil {
+			rt.Fatal(err)
+		}
+		defer func() { _ = log.Close() }()
+		log.Skip(total)
+		_, end, err := log.Append(p.admitted, p.append)
+		if err != nil {
+			rt.Fatal(err)
+		}
+		r := reader{from: log.Reader(), most: replayBytes}
+		got, err := r.next(spool.Place{Segment: 1}, end)
 		if err != nil {
 			rt.Fatal(err)
 		}
 		if have, want := got.text(), p.text(); have != want {
 			rt.Fatalf("have\n%swant\n%s", have, want)
 		}
+		total += p.admitted
 		if got.end != end || !got.told || got.total != total || got.upTo != p.admitted {
 			rt.Fatalf("ends at %v, told %v of %d up to %d; want %v, %d, %d", got.end, got.told, got.total, got.upTo, end, total, p.admitted)
 		}
 		r.account = true
-		counted, err := r.next(place{Segment: 1}, end)
+		counted, err := r.next(spool.Place{Segment: 1}, end)
 		if err != nil {
 			rt.Fatal(err)
 		}
@@ -124,7 +136,7 @@ func TestMergedParcels(t *testing.T) {
 		var all parcel
 		for i := range list {
 			list[i].crashed = list[i].crashed && i == 0
-			list[i].end, list[i].flush, list[i].held = place{1, int64(i + 1)}, int64(i+1), int64(i)
+			list[i].end, list[i].flush, list[i].held = spool.Place{Segment: 1, Offset: int64(i + 1)}, int64(i+1), int64(i)
 			single.advance(&list[i])
 			all.merge(&list[i])
 		}
@@ -159,24 +171,19 @@ func FuzzTake(f *testing.F) {
 		begun: []stub{{ID: x.ID, Doc: x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
 		signals: []signal{{touch{us, session.ID{1}}, feedback.Entry{ID: "a"}}},
 	}
-	for b := p.append(nil, 9); len(b) > 0; {
-		kind, payload, size, err := readFrame(b)
-		if err != nil {
-			f.Fatal(err)
-		}
-		f.Add(kind, payload)
-		b = b[size:]
+	for _, rec := range recordsOf(f, &p) {
+		f.Add(rec.Kind, rec.Payload)
 	}
-	f.Add(byte(frameEchoes), []byte("\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
+	f.Add(byte(recordEchoes), []byte("\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
 		var kept, counted parcel
-		if err := kept.take(kind, payload); err != nil {
+		if err := kept.take(spool.Record{Kind: kind, Payload: payload}); err != nil {
 			if !kept.empty() || kept.admitted != 0 {
 				t.Fatalf("refused, and half of it is there: %s", kept.text())
 			}
 			return
 		}
-		if err := counted.count(kind, payload); err != nil {
+		if err := counted.count(spool.Record{Kind: kind, Payload: payload}); err != nil {
 			t.Fatalf("taken, and not counted: %v", err)
 		}
 		var a, b ledger
@@ -186,26 +193,45 @@ func FuzzTake(f *testing.F) {
 			t.Fatalf("kept it counts %v, by itself %v", a, b)
 		}
 		switch kind {
-		case frameRow, frameEchoes, frameVoid, frameDropped:
+		case recordRow, recordEchoes, recordVoid, recordDropped:
 		default:
 			return // of JSON that others encode
 		}
 		text := kept.text()
 		var again parcel
-		for b := kept.append(nil, 0); len(b) > 0; {
-			kind, payload, size, err := readFrame(b)
-			if err == nil {
-				err = again.take(kind, payload)
-			}
-			if err != nil {
+		for _, rec := range recordsOf(t, &kept) {
+			if err := again.take(rec); err != nil {
 				t.Fatal(err)
 			}
-			b = b[size:]
 		}
 		if have := again.text(); have != text {
 			t.Fatalf("written again: %s, was %s", have, text)
 		}
 	})
+}
+
+// recordsOf are a parcel's records as a spool gives them back, but for its own.
+func recordsOf(t testing.TB, p *parcel) (list []spool.Record) {
+	t.Helper()
+	log, c, err := spool.Open(t.TempDir(), spool.Options{Quota: 1 << 30, Now: when, Count: admittedBy})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = log.Close() }()
+	_, end, err := log.Append(p.admitted, p.append)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = log.Reader().Next(c.Delivered.At, end, func(rec spool.Record) (spool.Step, error) {
+		if rec.Kind != spool.KindHead && rec.Kind != spool.KindEnd {
+			list = append(list, spool.Record{Kind: rec.Kind, Payload: bytes.Clone(rec.Payload)})
+		}
+		return spool.More, nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return list
 }
 
 // A burst of long conversations is written into one buffer, not into ever larger ones.
@@ -215,8 +241,8 @@ func TestAParcelTakesOneBuffer(t *testing.T) {
 		item := json.RawMessage(`"` + strings.Repeat("x", 100<<10) + `"`)
 		p.exchanges = append(p.exchanges, sample.Exchange{ID: fmt.Sprint(i), New: []json.RawMessage{item}})
 	}
-	p.append(nil, 0)
-	if n := testing.AllocsPerRun(5, func() { p.append(nil, 0) }); n > 2 {
+	p.append(nil)
+	if n := testing.AllocsPerRun(5, func() { p.append(nil) }); n > 2 {
 		t.Errorf("%v allocations", n)
 	}
 }

@@ -3,6 +3,8 @@ package store
 import (
 	"context"
 	"time"
+
+	"precept/store/spool"
 )
 
 // passBy hands to a backend that is elsewhere what this machine's full disk has no room for, so
@@ -13,7 +15,7 @@ func (s *Store) passBy(ctx context.Context, b *batch) error {
 		return nil
 	}
 	b.mu.Lock()
-	stuck := full(b.putErr)
+	stuck := spool.Full(b.putErr)
 	b.mu.Unlock()
 	if !stuck {
 		return nil
@@ -45,7 +47,7 @@ func (s *Store) pass(ctx context.Context, b *batch) error {
 	}
 	// Who went back to an earlier place would find turns there that began, and no end of them.
 	b.safe, b.marks, b.synced = b.books.clone(), nil, b.books.At
-	s.spool.admitted += p.admitted
+	s.spool.Skip(p.admitted)
 	b.cursorAt = time.Time{}
 	return nil
 }

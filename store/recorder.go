@@ -7,6 +7,7 @@ import (
 	"precept/detect"
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 const (
@@ -30,9 +31,8 @@ type Turn struct {
 // tells that it was there.
 type Begun struct {
 	x    *sample.Exchange
-	put  bool  // in the spool; the recorder's, as what follows
-	at   place // where
-	size int
+	put  bool        // in the spool; the recorder's, as what follows
+	at   spool.Place // where
 	over atomic.Bool // offered, or given up
 }
 

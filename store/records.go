@@ -11,9 +11,31 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 // What stands in the records of the spool.
+
+// The kinds of records, beside the spool's own.
+const (
+	recordRun      = 'O' // a process began to write; what was under way before it never ended
+	recordBegun    = 'B' // a turn is under way: the stub of its exchange, JSON
+	recordExchange = 'E' // a turn is over: flag whether begun, the exchange's id, its two parts
+	recordVoid     = 'V' // a turn that was begun is over and nothing of it is kept: JSON
+	recordRow      = 'R' // a session's row
+	recordEchoes   = 'K' // echoes, binary
+	recordSignal   = 'S' // implicit feedback: JSON
+	recordDropped  = 'D' // exchanges dropped since the last such record, by reason: JSON
+)
+
+// admittedBy is how many exchanges a record admits: their number is the spool's sequence number.
+func admittedBy(kind byte, payload []byte) int64 {
+	var p parcel
+	if p.count(spool.Record{Kind: kind, Payload: payload}) != nil {
+		return 0 // whoever reads it back sets it aside
+	}
+	return p.admitted
+}
 
 type storedSignal struct {
 	Tenant  string         `json:"tenant"`
@@ -27,8 +49,7 @@ func appendDoc(b []byte, kind byte, v any) []byte {
 	if err != nil { // plain structures of ours always encode
 		return b
 	}
-	at := len(b)
-	return closeFrame(append(openFrame(b, kind), text...), at)
+	return spool.AppendRecord(b, kind, func(b []byte) []byte { return append(b, text...) })
 }
 
 func readDoc[T any](payload []byte) (v T, err error) {
@@ -45,7 +66,7 @@ func readSignal(payload []byte) (signal, error) {
 	}
 	id, ok := session.ParseID(s.Session)
 	if !ok {
-		return signal{}, errFrame
+		return signal{}, spool.ErrDamaged
 	}
 	return signal{touch{s.Tenant, id}, s.Entry}, nil
 }
@@ -65,7 +86,7 @@ func appendExchange(b []byte, x *sample.Exchange, begun bool) []byte {
 // cutExchange takes an exchange's record apart. The parts are of payload.
 func cutExchange(payload []byte) (begun bool, id []byte, enc sample.Encoded, err error) {
 	if len(payload) == 0 {
-		return false, nil, enc, errFrame
+		return false, nil, enc, spool.ErrDamaged
 	}
 	id, rest, err := cutText(payload[1:])
 	if err != nil {
@@ -88,7 +109,7 @@ func appendText[T string | []byte](b []byte, text T) []byte {
 func cutText(b []byte) (text, rest []byte, err error) {
 	n, w := binary.Uvarint(b)
 	if w <= 0 || n > uint64(len(b)-w) {
-		return nil, nil, errFrame
+		return nil, nil, spool.ErrDamaged
 	}
 	return b[w : w+int(n)], b[w+int(n):], nil //nolint:gosec // not more than there is
 }
@@ -120,7 +141,7 @@ func appendRow(b []byte, r *session.Row) []byte {
 func readRow(b []byte) (r session.Row, err error) {
 	tenant, b, err := cutText(b)
 	if err != nil || len(b) < len(r.ID)+17 {
-		return r, errFrame
+		return r, spool.ErrDamaged
 	}
 	r.Tenant = string(tenant)
 	b = b[copy(r.ID[:], b):]
@@ -166,7 +187,7 @@ func readEchoes(b []byte) (list []session.Echo, err error) {
 		}
 		n, w := binary.Uvarint(rest)
 		if w <= 0 || n > uint64(len(rest)-w)/uint64(size) {
-			return nil, errFrame
+			return nil, spool.ErrDamaged
 		}
 		b = rest[w:]
 		name := string(tenant)

@@ -3,15 +3,14 @@ package store
 import (
 	"context"
 	"errors"
-	"os"
-	"path/filepath"
 	"time"
+
+	"precept/store/spool"
 )
 
 const (
 	syncEvery   = 5 * time.Second
 	cursorEvery = time.Second
-	roomy       = 8 << 20 // a drained segment is left when it has grown so large
 )
 
 // safeAge is how old a delivery to a server must be before the spool lets go of it: a server may
@@ -56,14 +55,15 @@ func (s *Store) tidySpool(b *batch, due bool) bool {
 	if !due && !b.full {
 		return false
 	}
-	drained := !b.lagging && b.ready.empty() && b.tail.empty() && b.books.At == s.spool.end
+	end, _ := s.spool.End()
+	drained := !b.lagging && b.ready.empty() && b.tail.empty() && b.books.At == end
 	switch {
-	case drained && (b.scrub || b.full || s.spool.end.Offset > min(roomy, s.spool.quota/4)):
-		if at, err := s.spool.retire(); err == nil {
+	case drained && (b.scrub || b.full || s.spool.Grown()):
+		if at, err := s.spool.Leave(); err == nil {
 			b.books.At, b.scrub = at, false
 		}
 	case b.scrub:
-		s.spool.fresh = true // of what comes now, nothing stands beside it
+		s.spool.Rotate() // of what comes now, nothing stands beside it
 	}
 	if b.full {
 		b.full, b.cursorAt = false, time.Time{}
@@ -87,31 +87,24 @@ func (s *Store) keepCursor(b *batch, now time.Time) error {
 		return nil
 	}
 	b.mu.Lock()
-	c := s.cursor(b)
+	c, err := checkpoint(b)
 	b.mu.Unlock()
-	if c.End == b.kept.End && c.Delivered.At == b.kept.Delivered.At && c.Delivered.Admitted == b.kept.Delivered.Admitted && c.Safe.At == b.kept.Safe.At {
-		return nil
+	if err == nil {
+		err = s.spool.Keep(c)
 	}
-	if err := writeCursor(s.spool.dir, &c); err != nil {
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		return s.spool.failed(err)
+	if err == nil {
+		b.cursorAt, b.safeAt = now.Add(cursorEvery), c.Safe.At
 	}
-	b.kept = cursorFile{End: c.End, Delivered: ledger{At: c.Delivered.At, Admitted: c.Delivered.Admitted}, Safe: ledger{At: c.Safe.At}}
-	b.cursorAt = now.Add(cursorEvery)
-	freed, err := release(s.spool.dir, b.safe.At)
-	b.mu.Lock()
-	s.spool.bytes -= freed
-	b.mu.Unlock()
 	return err
 }
 
-// cursor is the cursor of this moment. The caller has mu.
-func (s *Store) cursor(b *batch) cursorFile {
-	return cursorFile{
-		Version: spoolVersion, Spool: s.spool.name, Boot: s.spool.boot, Epoch: b.epoch,
-		Delivered: b.books, Safe: b.safe, End: s.spool.end, Admitted: s.spool.admitted,
+// checkpoint is that of this moment. The caller has mu.
+func checkpoint(b *batch) (c spool.Checkpoint, err error) {
+	c.Epoch = b.epoch
+	if c.Delivered, err = b.books.ack(); err == nil {
+		c.Safe, err = b.safe.ack()
 	}
+	return c, err
 }
 
 // purge empties the spool's files: what was forgotten shall not stand there either. What was put
@@ -136,20 +129,21 @@ func (s *Store) purge(ctx context.Context, b *batch) error {
 	if err := s.sync(ctx); err != nil {
 		return err
 	}
-	at, err := s.spool.retire()
+	at, err := s.spool.Leave()
 	if err != nil {
 		return err
 	}
 	b.books.At, b.scrub = at, false
 	b.books.Open = forgetStubs(b.books.Open, s.erased.isErased)
 	b.safe, b.marks = b.books.clone(), nil
-	c := s.cursor(b)
-	if err := writeCursor(s.spool.dir, &c); err != nil {
-		return err
+	c, err := checkpoint(b)
+	if err == nil {
+		err = s.spool.Keep(c)
 	}
-	freed, err := release(s.spool.dir, b.safe.At)
-	s.spool.bytes -= freed
-	return errors.Join(err, os.RemoveAll(filepath.Join(s.spool.dir, quarantineDir)), removeIfThere(filepath.Join(s.spool.dir, damagedCursor)))
+	if err == nil {
+		err = s.spool.DropAside()
+	}
+	return err
 }
 
 // errBacklog says that something of an earlier time is still on its way to the backend.
@@ -160,6 +154,9 @@ func (s *Store) shut(b *batch) error {
 	if s.spool == nil {
 		return nil
 	}
-	c := s.cursor(b)
-	return errors.Join(writeCursor(s.spool.dir, &c), s.spool.close())
+	c, err := checkpoint(b)
+	if err == nil {
+		err = s.spool.Keep(c)
+	}
+	return errors.Join(err, s.spool.Close())
 }

@@ -12,6 +12,7 @@ import (
 	"precept/redact"
 	"precept/sample"
 	"precept/session"
+	"precept/store/spool"
 )
 
 // DefaultLookup bounds the one question to the backend that a request may wait for.
@@ -60,7 +61,7 @@ type Store struct {
 	open    []*Begun // began since the last flush
 	lost    []lost   // given up since then
 
-	spool     *spool           // nil without one
+	spool     *spool.Log       // nil without one
 	batch     *batch           // the recorder's
 	redactor  *redact.Redactor // of whoever has batch.mu, made fresh for each sample
 	delivered atomic.Int64
@@ -154,22 +155,24 @@ func (s *Store) openSpool(ctx context.Context) error {
 	if s.opts.SpoolDir == "" {
 		return nil
 	}
-	var spool *spool
-	var c cursorFile
+	var log *spool.Log
+	var c spool.Checkpoint
 	err := s.guardErr("spool", func() (err error) {
-		spool, c, err = openSpool(s.opts.SpoolDir, s.opts.SpoolBytes, s.opts.Now())
+		o := spool.Options{Quota: s.opts.SpoolBytes, Now: s.opts.Now(), Count: admittedBy}
+		log, c, err = spool.Open(s.opts.SpoolDir, o)
 		return err
 	})
-	if errors.Is(err, ErrSpoolNewer) {
+	if errors.Is(err, spool.ErrNewer) {
 		return err
 	}
 	if err != nil {
 		s.opts.Failed("spool", fmt.Errorf("there is no spool, and what waits for the store waits in memory until the next start: %w", err))
 		return nil
 	}
-	s.spool = spool
-	b.books, b.safe, b.epoch, b.from = c.start(), c.Safe.clone(), c.Epoch, spool.end
-	b.next.crashed, b.lagging = true, b.books.At.before(spool.end)
+	end, _ := log.End()
+	s.spool, b.epoch, b.from = log, c.Epoch, end
+	b.books, b.safe = ledgerOf(c.Delivered), ledgerOf(c.Safe)
+	b.next.crashed, b.lagging = true, b.books.At.Before(end)
 	s.lagging.Store(b.lagging)
 	s.blind.Store(b.lagging)
 	s.handDown(ctx, b, s.opts.Now())
@@ -181,7 +184,7 @@ func (s *Store) Close() error {
 	s.publishing.Wait()
 	var err error
 	if s.spool != nil {
-		err = s.spool.close()
+		err = s.spool.Close()
 	}
 	return errors.Join(err, s.be.Close())
 }

@@ -1,11 +1,11 @@
 //go:build !linux
 
-package store
+package spool
 
 import "os"
 
 // hollow gives back what the segment of a place takes before it, where the system can do that.
-func hollow(string, place) {}
+func hollow(string, Place) {}
 
 // datasync waits until what was written to a file is on the disk.
 func datasync(f *os.File) error { return f.Sync() }

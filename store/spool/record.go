@@ -1,4 +1,4 @@
-package store
+package spool
 
 import (
 	"bytes"
@@ -16,38 +16,49 @@ const (
 	frameMost = 1 << 30 // more than what is held in memory for writing
 )
 
-// The kinds of records.
+// The kinds of records that are the log's own. All others are the writer's.
 const (
-	frameSegment  = 'H' // the head of a segment: JSON of segmentHead
-	frameRun      = 'O' // a process began to write; what was under way before it never ended
-	frameBegun    = 'B' // a turn is under way: the stub of its exchange, JSON
-	frameExchange = 'E' // a turn is over: flag whether begun, the exchange's id, its two parts
-	frameVoid     = 'V' // a turn that was begun is over and nothing of it is kept: JSON
-	frameRow      = 'R' // a session's row
-	frameEchoes   = 'K' // echoes, binary
-	frameSignal   = 'S' // implicit feedback: JSON
-	frameDropped  = 'D' // exchanges dropped since the last such record, by reason: JSON
-	frameAdmitted = 'N' // the end of what was written at once: how many exchanges were admitted up to here
+	KindHead = 'H' // the head of a segment: JSON of segmentHead
+	KindEnd  = 'N' // the end of what was written at once: the sequence number that it came to
 )
 
 var (
-	errFrame = errors.New("a damaged record")
-	errShort = errors.New("a record that is not whole")
+	// ErrDamaged says that a record is not what its checksum promises.
+	ErrDamaged = errors.New("a damaged record")
+	errShort   = errors.New("a record that is not whole")
 )
 
 func castagnoli() *crc32.Table { return crc32.MakeTable(crc32.Castagnoli) } // the standard library keeps it
 
-// openFrame begins a record in b; closeFrame, given the offset where it began, ends it.
-func openFrame(b []byte, kind byte) []byte {
+// AppendRecord writes a record of a kind, whose payload fill appends.
+func AppendRecord(b []byte, kind byte, fill func(b []byte) []byte) []byte {
+	at := len(b)
 	b = append(b, frameMark...)
-	return append(b, 0, 0, 0, 0, 0, 0, 0, 0, kind)
+	return seal(fill(append(b, 0, 0, 0, 0, 0, 0, 0, 0, kind)), at)
 }
 
-func closeFrame(b []byte, at int) []byte {
+// seal ends the record that began at an offset.
+func seal(b []byte, at int) []byte {
 	head := b[at+len(frameMark):]
-	binary.LittleEndian.PutUint32(head, uint32(len(b)-at-frameHead)) //nolint:gosec // bounded by what is taken in
+	size := uint32(len(b) - at - frameHead) //nolint:gosec // bounded by what is taken in
+	binary.LittleEndian.PutUint32(head, size)
 	binary.LittleEndian.PutUint32(head[4:], frameSum(b[at:]))
 	return b
+}
+
+// appendEnd writes the record that ends what is written at once.
+func appendEnd(b []byte, seq int64) []byte {
+	return AppendRecord(b, KindEnd, func(b []byte) []byte {
+		return binary.LittleEndian.AppendUint64(b, uint64(seq)) //nolint:gosec // it only grows from 0
+	})
+}
+
+// readEnd reads its payload.
+func readEnd(payload []byte) (seq int64, err error) {
+	if len(payload) != 8 {
+		return 0, ErrDamaged
+	}
+	return int64(binary.LittleEndian.Uint64(payload)), nil //nolint:gosec // see appendEnd
 }
 
 func frameSum(frame []byte) uint32 {
@@ -56,25 +67,25 @@ func frameSum(frame []byte) uint32 {
 	return crc32.Update(sum, castagnoli(), frame[size+8:])
 }
 
-// readFrame reads the record that b begins with. errShort wants more bytes, errFrame says that this
-// is none.
+// readFrame reads the record that b begins with. errShort wants more bytes, ErrDamaged says that
+// this is none.
 func readFrame(b []byte) (kind byte, payload []byte, size int, err error) {
 	if m := min(len(b), len(frameMark)); string(b[:m]) != frameMark[:m] {
-		return 0, nil, 0, errFrame
+		return 0, nil, 0, ErrDamaged
 	}
 	if len(b) < frameHead {
 		return 0, nil, 0, errShort
 	}
 	n := binary.LittleEndian.Uint32(b[len(frameMark):])
 	if n > frameMost {
-		return 0, nil, 0, errFrame
+		return 0, nil, 0, ErrDamaged
 	}
 	size = frameHead + int(n)
 	if len(b) < size {
 		return 0, nil, size, errShort
 	}
 	if frameSum(b[:size]) != binary.LittleEndian.Uint32(b[len(frameMark)+4:]) {
-		return 0, nil, 0, errFrame
+		return 0, nil, 0, ErrDamaged
 	}
 	return b[frameHead-1], b[frameHead:size], size, nil
 }

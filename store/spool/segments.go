@@ -1,4 +1,4 @@
-package store
+package spool
 
 import (
 	"cmp"
@@ -14,7 +14,18 @@ import (
 
 const segmentSuffix = ".spool"
 
-// segment is one file of the spool.
+// Place is an offset in a segment.
+type Place struct {
+	Segment uint64 `json:"segment"`
+	Offset  int64  `json:"offset"`
+}
+
+// Before says whether a place comes before another.
+func (p Place) Before(q Place) bool {
+	return p.Segment < q.Segment || p.Segment == q.Segment && p.Offset < q.Offset
+}
+
+// segment is one file of the log.
 type segment struct {
 	n    uint64
 	size int64
@@ -51,7 +62,7 @@ func segments(dir string) ([]segment, error) {
 }
 
 // release deletes the segments that end before a place, and says how many bytes they were.
-func release(dir string, until place) (freed int64, err error) {
+func release(dir string, until Place) (freed int64, err error) {
 	segs, err := segments(dir)
 	if err != nil {
 		return 0, err

@@ -1,0 +1,322 @@
+package spool
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strconv"
+	"sync"
+	"syscall"
+	"time"
+)
+
+const (
+	segmentBytes = 64 << 20
+	ballastBytes = 1 << 20
+	bufferBytes  = 4 << 20 // what is kept of the buffer for the next write
+	roomy        = 8 << 20 // a segment is worth leaving when it has grown so large
+	version      = 1
+	// Ballast is the name of the file that keeps a place on the disk.
+	Ballast = "ballast"
+)
+
+var (
+	// ErrNewer is answered for a log that a later release wrote.
+	ErrNewer = errors.New("the spool was written by a newer release of precept")
+	// ErrQuota says that the log may not grow any more.
+	ErrQuota = errors.New("the spool has reached limits.spool_bytes")
+)
+
+// segmentHead is the first record of a segment. Seq is the sequence number that it begins behind:
+// whatever becomes of the segments before, what they held can be accounted for.
+type segmentHead struct {
+	Version int    `json:"version"`
+	Spool   string `json:"spool"` // tells its segments from those of another directory
+	Seq     int64  `json:"admitted"`
+}
+
+// Options are what a log is made of.
+type Options struct {
+	Quota   int64     // it grows to so many bytes
+	Now     time.Time // names a log that is new
+	Segment int64     // bytes of a segment; 0: 64 MiB
+	// Count says how many sequence numbers a record takes, 0 for one that it cannot read. nil: each
+	// takes one.
+	Count func(kind byte, payload []byte) int64
+}
+
+// Log is a write-ahead log. It is safe for concurrent use; Keep, Overwrite and what deletes belong
+// to one goroutine.
+type Log struct {
+	dir   string
+	name  string
+	boot  string // see bootID
+	count func(kind byte, payload []byte) int64
+	most  int64 // bytes of a segment
+	quota int64
+
+	mu      sync.Mutex // of what follows; no network and no reader is waited for under it
+	f       *os.File   // the last segment, nil while there is none
+	end     Place
+	seq     int64
+	bytes   int64 // of all segments
+	buf     []byte
+	fresh   bool // the last segment must not be appended to
+	ballast bool
+
+	kept kept // Keep's
+}
+
+// Open opens the log of a directory, or makes one, and returns the checkpoint that it stands at.
+// What a crash left behind is looked at when it is read, not now: a start must not wait for it.
+func Open(dir string, o Options) (*Log, Checkpoint, error) {
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		return nil, Checkpoint{}, fmt.Errorf("make the spool: %w", err)
+	}
+	segs, err := segments(dir)
+	if err != nil {
+		return nil, Checkpoint{}, err
+	}
+	c, damaged, err := readCursor(dir, segs)
+	if err != nil {
+		return nil, Checkpoint{}, err
+	}
+	if damaged {
+		err := os.Rename(filepath.Join(dir, cursorName), filepath.Join(dir, damagedCursor))
+		if err != nil {
+			return nil, Checkpoint{}, fmt.Errorf("set a damaged cursor aside: %w", err)
+		}
+	}
+	if c.Spool == "" {
+		c.Spool = strconv.FormatInt(o.Now.UnixNano(), 36)
+	}
+	l := newLog(dir, c.Spool, o)
+	for _, seg := range segs {
+		l.bytes += seg.size
+	}
+	from := c.delivered()
+	l.end, l.seq = from.At, max(c.Seq, from.Seq)
+	if err := l.resume(segs, c.End); err != nil {
+		return nil, Checkpoint{}, err
+	}
+	if err := l.tryOut(); err != nil {
+		return nil, Checkpoint{}, errors.Join(err, l.Close())
+	}
+	_ = l.stow() // tried again before each write
+	return l, Checkpoint{Epoch: c.Epoch, Delivered: from, Safe: c.Safe}, nil
+}
+
+func newLog(dir, name string, o Options) *Log {
+	l := &Log{dir: dir, name: name, boot: bootID(), count: o.Count, most: o.Segment, quota: o.Quota}
+	if l.most == 0 {
+		l.most = segmentBytes
+	}
+	if l.count == nil {
+		l.count = func(byte, []byte) int64 { return 1 }
+	}
+	return l
+}
+
+// tryOut finds out whether files can be made here, before anybody relies on it, and removes what a
+// crash left of a checkpoint that was being written.
+func (l *Log) tryOut() error {
+	f, err := os.CreateTemp(l.dir, halfCursor)
+	if err == nil {
+		err = f.Close()
+	}
+	if err != nil {
+		return l.failed(err)
+	}
+	return l.dropHalves()
+}
+
+// Append writes the records that fill appends to a buffer, which take n sequence numbers, all or
+// nothing, and waits until they are on the disk. It returns the places where they begin and end.
+func (l *Log) Append(n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+	return l.append(l.quota, n, fill)
+}
+
+// AppendOver is Append for what must be kept although the quota is reached: it may go a segment
+// beyond it.
+func (l *Log) AppendOver(n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+	return l.append(l.quota+l.most, n, fill)
+}
+
+func (l *Log) append(quota, n int64, fill func(b []byte) []byte) (from, end Place, err error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	b := appendEnd(fill(l.buf[:0]), l.seq+n)
+	if l.buf = b; cap(b) > bufferBytes {
+		l.buf = nil
+	}
+	from, err = l.write(b, quota)
+	if err == nil {
+		l.seq += n
+	}
+	return from, l.end, err
+}
+
+// write appends bytes behind the last ones, all or nothing, and returns where they begin.
+func (l *Log) write(b []byte, quota int64) (from Place, err error) {
+	// The last of the disk's room is the reader's: it can drain the log, and nothing else can.
+	if err := l.stow(); Full(err) {
+		return l.end, l.failed(err)
+	}
+	if l.bytes+int64(len(b)) > quota {
+		return l.end, ErrQuota
+	}
+	if l.f == nil || l.fresh || l.end.Offset+int64(len(b)) > l.most {
+		if err := l.begin(); err != nil {
+			return l.end, l.failed(err)
+		}
+	}
+	from = l.end
+	_, err = l.f.WriteAt(b, from.Offset)
+	if err == nil {
+		err = datasync(l.f)
+	}
+	if err != nil {
+		if e := l.f.Truncate(from.Offset); e != nil {
+			l.fresh = true // the reader will find half a record there
+		}
+		return from, l.failed(err)
+	}
+	l.end.Offset += int64(len(b))
+	l.bytes += int64(len(b))
+	return from, nil
+}
+
+func (l *Log) failed(err error) error { return fmt.Errorf("write the spool: %w", err) }
+
+// begin begins a segment.
+func (l *Log) begin() error {
+	next := Place{Segment: max(l.end.Segment, 1)}
+	if l.f != nil || l.end.Offset > 0 {
+		next.Segment++
+	}
+	head, err := json.Marshal(segmentHead{Version: version, Spool: l.name, Seq: l.seq})
+	if err != nil {
+		return err
+	}
+	frame := AppendRecord(nil, KindHead, func(b []byte) []byte { return append(b, head...) })
+	open := func() (*os.File, error) {
+		return os.OpenFile(segment{n: next.Segment}.path(l.dir), os.O_RDWR|os.O_CREATE|os.O_EXCL, 0o600)
+	}
+	f, err := open()
+	for errors.Is(err, os.ErrExist) { // there is one that no checkpoint knows of
+		next.Segment++
+		f, err = open()
+	}
+	if err != nil {
+		return err
+	}
+	if _, err = f.WriteAt(frame, 0); err == nil {
+		err = errors.Join(f.Sync(), syncDir(l.dir))
+	}
+	if err != nil {
+		return errors.Join(err, f.Close(), os.Remove(f.Name()))
+	}
+	err = l.close()
+	next.Offset = int64(len(frame))
+	l.f, l.end, l.fresh = f, next, false
+	l.bytes += next.Offset
+	return err
+}
+
+// Rotate lets the next write begin a segment: nothing that comes now stands beside what is there.
+func (l *Log) Rotate() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.fresh = true
+}
+
+// Leave leaves the last segment behind without beginning another one, which would want space. It
+// returns the new end.
+func (l *Log) Leave() (Place, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.f == nil && l.end.Offset == 0 {
+		return l.end, nil
+	}
+	l.end = Place{Segment: l.end.Segment + 1}
+	return l.end, l.close()
+}
+
+// End is the place behind everything, and the sequence number that it came to.
+func (l *Log) End() (end Place, seq int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.end, l.seq
+}
+
+// Skip counts sequence numbers that were acknowledged without being written.
+func (l *Log) Skip(n int64) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.seq += n
+}
+
+// Bytes is what the segments take on the disk.
+func (l *Log) Bytes() int64 {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.bytes
+}
+
+// Grown says that the last segment has grown so large that it is worth leaving.
+func (l *Log) Grown() bool {
+	end, _ := l.End()
+	return end.Offset > min(roomy, l.quota/4)
+}
+
+// Reader reads the log back.
+func (l *Log) Reader() Reader { return Reader{Dir: l.dir, name: l.name} }
+
+// Close lets go of the last segment.
+func (l *Log) Close() error {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.close()
+}
+
+func (l *Log) close() error {
+	if l.f == nil {
+		return nil
+	}
+	f := l.f
+	l.f, l.fresh = nil, false
+	return f.Close()
+}
+
+// Full says that an error means a full disk.
+func Full(err error) bool { return errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) }
+
+// stow makes the ballast, when there is none.
+func (l *Log) stow() error {
+	if l.ballast {
+		return nil
+	}
+	path := filepath.Join(l.dir, Ballast)
+	if info, err := os.Stat(path); err != nil || info.Size() != ballastBytes {
+		if err := os.WriteFile(path, make([]byte, ballastBytes), 0o600); err != nil {
+			return errors.Join(err, os.Remove(path)) // half of it is worth more as space
+		}
+	}
+	l.ballast = true
+	return nil
+}
+
+// DropBallast gives the ballast's space to whatever needs it first.
+func (l *Log) DropBallast() {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	if l.ballast {
+		l.ballast = os.Remove(filepath.Join(l.dir, Ballast)) != nil
+	}
+}
+
+// Hollow gives back, on a full disk, what the segment of a place takes before it, where the system
+// can do that.
+func (l *Log) Hollow(until Place) { hollow(l.dir, until) }
