@@ -222,7 +222,9 @@ func exceptionLine(t string) bool {
 
 // shellComplaint: a shell or one of its utilities says that it could not: "ls: x: No such file or
 // directory".
-func shellComplaint(t string) bool {
+func shellComplaint(t string) bool { return wording().shellComplains(t) }
+
+func (p *prose) shellComplains(t string) bool {
 	i := strings.IndexByte(t, ':')
 	if i < 1 || i > 40 || len(t) > 400 {
 		return false
@@ -237,11 +239,7 @@ func shellComplaint(t string) bool {
 	if !hasWord(low, "o such", "not", "denied", " is a", "not a", "exist", "cannot", "can't", "option", "operand", "bad ", "syntax", "unterminated", "read-only", "no space", "no match", "unknown") || strings.Contains(low, "broken pipe") {
 		return false
 	}
-	for _, s := range []string{
-		": no such file or directory", ": command not found", ": permission denied", ": is a directory", ": not a directory", ": directory not empty", ": file exists",
-		": operation not permitted", ": cannot ", ": invalid option", ": unrecognized option", ": illegal option", ": missing operand", ": can't read", ": can't open", ": event not found",
-		": no such user", ": bad substitution", ": syntax error", ": unterminated", ": read-only file system", ": no space left", ": no matches found", ": not found", ": unknown option", ": unknown command",
-	} {
+	for _, s := range p.shell {
 		if strings.Contains(low, s) {
 			return true
 		}

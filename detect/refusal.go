@@ -26,66 +26,6 @@ type refusalWording struct {
 	rule string
 }
 
-// refusalWordings are the sentences of known harnesses, as found in their packages and on the wire.
-//
-//nolint:gochecknoglobals // an immutable table: the wordings are data
-var refusalWordings = []refusalWording{
-	{"the user doesn't want to proceed with this tool use", Person, "claude"},
-	{"the user doesn't want to take this action right now", Person, "claude"},
-	{"the user does not want to proceed", Person, "claude"},
-	{"[request interrupted by user", Person, "claude-interrupt"},
-	{"claude requested permissions to", Headless, "claude-headless"},
-	{"this command requires approval", Headless, "claude-headless"},
-	{"this tool requires approval", Headless, "headless"},
-	{"permission to use ", Policy, "claude-policy"}, // "... has been denied"
-	{"the user rejected permission to use this", Person, "opencode"},
-	{"the user dismissed this question", Person, "opencode"},
-	{"user aborted the command", Person, "opencode-interrupt"},
-	{"tool execution aborted", Person, "opencode-interrupt"},
-	{"tool execution was aborted", Person, "opencode-interrupt"},
-	{"the user has specified a rule which prevents", Policy, "opencode-policy"},
-	{"exec command rejected by user", Person, "codex"},
-	{"patch rejected by user", Person, "codex"},
-	{"rejected by user", Person, "codex"},
-	{"aborted by user", Person, "codex-interrupt"},
-	{"command aborted by user", Person, "codex-interrupt"},
-	{"[operation cancelled]", Person, "qwen"},
-	{"user did not allow tool call", Person, "qwen"},
-	{"command was cancelled by user", Person, "qwen-interrupt"},
-	{"command was canceled by user", Person, "qwen-interrupt"},
-	{"operation cancelled by user", Person, "qwen-interrupt"},
-	{"tool execution denied by user", Person, "cline"},
-	{"user rejected the tool call", Person, "cline"},
-	{"the user denied this operation", Person, "cline"},
-	{"command aborted", Person, "pi-interrupt"},
-	{"operation aborted", Person, "pi-interrupt"},
-	{"permission denied by user", Person, "continue"},
-	{"permission denied by the user", Person, "continue"},
-	{"tool execution was not approved", Person, "agents-js"},
-	{"the user has declined to run this tool", Person, "goose"},
-	{"permission denied and could not request permission from user", Headless, "copilot-headless"},
-	{"the user rejected", Person, "person"},
-	{"the user denied", Person, "person"},
-	{"the user declined", Person, "person"},
-	{"the user cancelled", Person, "person"},
-	{"the user canceled", Person, "person"},
-	{"the user interrupted", Person, "person"},
-	{"the user aborted", Person, "person"},
-	{"the user refused", Person, "person"},
-	{"user rejected", Person, "person"},
-	{"user denied", Person, "person"},
-	{"user declined", Person, "person"},
-	{"user cancelled", Person, "person"},
-	{"user canceled", Person, "person"},
-	{"user interrupted", Person, "person"},
-	{"user refused", Person, "person"},
-	{"user aborted", Person, "person"},
-	{"command rejected by user", Person, "person"},
-	{"cancelled by user", Person, "person"},
-	{"canceled by user", Person, "person"},
-	{"interrupted by user", Person, "person"},
-}
-
 // refusalLead is how far into a result its wording may begin: behind a wrapper or the header of a
 // shell's result.
 const refusalLead = 400
@@ -156,7 +96,9 @@ func brokenOff(text string) (Refuser, string, bool) {
 	return by, rule, ok && strings.HasSuffix(rule, "interrupt")
 }
 
-func refusalLine(line string) (Refuser, string, bool) {
+func refusalLine(line string) (Refuser, string, bool) { return wording().refusalLine(line) }
+
+func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 	for _, lead := range []string{"<tool_use_error>", "error: ", "error executing tool: ", "tool error: "} {
 		line = strings.TrimPrefix(line, lead)
 	}
@@ -170,8 +112,8 @@ func refusalLine(line string) (Refuser, string, bool) {
 		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode") && strings.Contains(line, "approval"):
 		return Headless, "headless", true
 	}
-	for i := range refusalWordings {
-		w := &refusalWordings[i]
+	for i := range p.refusals {
+		w := &p.refusals[i]
 		if !opens(line, w.text) {
 			continue
 		}

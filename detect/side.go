@@ -50,8 +50,12 @@ const sideHead = 4096
 // tools on offer only the sentences that agents use word for word count, and only where they begin
 // a paragraph; without tools the same ideas in other words do too: such a request does no work.
 func SideWording(lastUserText, systemText string, tools int) (string, bool) {
+	return wording().sideWording(lastUserText, systemText, tools)
+}
+
+func (p *side) sideWording(lastUserText, systemText string, tools int) (string, bool) {
 	user := ends(lastUserText)
-	if kind, ok := knownSide(user, systemText); ok {
+	if kind, ok := p.known(user, systemText); ok {
 		return kind, true
 	}
 	if tools > 0 {
@@ -60,11 +64,11 @@ func SideWording(lastUserText, systemText string, tools int) (string, bool) {
 	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, sideHead))
 	head := strings.TrimSpace(system)
 	switch {
-	case titleWords(cutText(head, 400)), titleWords(cutText(strings.TrimSpace(user), 300)):
+	case p.titleWords(cutText(head, 400)), p.titleWords(cutText(strings.TrimSpace(user), 300)):
 		return "title", true
-	case summaryWords(cutText(head, 400)), summaryWords(cutText(strings.TrimSpace(user), 300)):
+	case p.summaryWords(cutText(head, 400)), p.summaryWords(cutText(strings.TrimSpace(user), 300)):
 		return "summary", true
-	case commitWords(cutText(head, 400)):
+	case p.commitWords(cutText(head, 400)):
 		return "commit", true
 	}
 	return "", false
@@ -76,88 +80,39 @@ type sideText struct{ kind, text string }
 // knownHead is how much of a system prompt is read for the known sentences, in bytes.
 const knownHead = 600
 
-// knownSide looks for what known agents use word for word: their sentences, and what their
+// known looks for what known agents use word for word: their sentences, and what their
 // housekeepers are told to be.
-func knownSide(user, system string) (string, bool) {
+func (p *side) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
-	sentences := [...]sideText{
-		{"summary", "you are performing a context checkpoint compaction"},
-		{"summary", "critical: respond with text only"},
-		{"summary", "your task is to create a detailed summary of the conversation so far"},
-		{"summary", "please create a detailed summary of the conversation so far. the history is being compacted"},
-		{"summary", "your task is to create a detailed summary of the recent portion of the conversation"},
-		{"summary", "your task is to create a comprehensive, detailed summary of the entire conversation"},
-		{"summary", "you are the component that summarizes internal chat history"},
-		{"summary", "first, reason in your scratchpad. then, generate the <state_snapshot>"},
-		{"summary", "provide a detailed prompt for continuing our conversation above"},
-		{"summary", "provide a detailed but concise summary of our conversation above"},
-		{"summary", "the messages above are a conversation to summarize"},
-		{"summary", "the conversation history before this point was compacted"},
-		{"summary", "the current conversation is rapidly running out of context"},
-		{"summary", "*briefly* summarize this partial conversation"},
-		{"summary", "you are maintaining a context-aware state summary"},
-		{"summary", "critical: this summarization request is a system operation"},
-		{"title", "based on the conversation so far, provide a concise description of this session"},
-		{"title", "generate a title for this conversation"},
-		{"title", "please write a 5-10 word title for the following conversation"},
-		{"title", "analyze if this message indicates a new conversation topic"},
-		{"title", "summarize this coding conversation in under 50 characters"},
-		{"title", "generate a concise, sentence-case title"},
-		{"memory", "you are now acting as the managed memory"},
-		{"memory", "extract durable memories from the conversation"},
-		{"memory", "analyze *only* the content and structure of your immediately preceding response"},
-	}
-	first := slices.IndexFunc(sentences[:], func(w sideText) bool { return foldedPrefix(head, w.text) })
+	first := slices.IndexFunc(p.says, func(w sideText) bool { return foldedPrefix(head, w.text) })
 	if first < 0 {
-		first = len(sentences)
+		first = len(p.says)
 	}
-	if first = firstBegun(user, sentences[:first]); first < len(sentences) {
-		return sentences[first].kind, true
+	if first = firstBegun(user, p.says[:first]); first < len(p.says) {
+		return p.says[first].kind, true
 	}
-	for _, w := range [...]sideText{
-		{"title", "you are a title generator"},
-		{"summary", "you are a context summarization"},
-		{"summary", "you are an anchored context summarization"},
-		{"summary", "you are the component that summarizes"},
-		{"summary", "you are a helpful ai assistant tasked with summarizing conversations"},
-		{"summary", "you are a conversation summar"},
-		{"summary", "you are summarizing a conversation"},
-		{"title", "you are an expert in crafting"}, // titles, branch names
-		{"commit", "you are an expert software engineer that generates concise, one-line git commit messages"},
-		{"memory", "you are the managed memory"},
-		{"memory", "you are a memory extraction"},
-	} {
-		if foldedPrefix(head, w.text) {
-			return w.kind, true
+	for i := range p.is {
+		if foldedPrefix(head, p.is[i].text) {
+			return p.is[i].kind, true
 		}
 	}
 	return "", false
 }
 
 // titleWords: the text asks for a title, in whatever words.
-func titleWords(low string) bool {
-	if !hasWord(low, "title") {
-		return false
-	}
-	return hasWord(low, "generate a title", "generate a short title", "generate a concise", "generate a brief title", "write a title", "write a short title", "create a title", "create a short title", "title generator",
-		"concise title", "short title", "brief title", "conversation title", "title for the conversation", "title for this conversation", "title for the following", "title for this chat", "title for the chat", "thread title", "session title") &&
-		hasWord(low, "conversation", "chat", "thread", "session", "message", "title generator")
+func (p *side) titleWords(low string) bool {
+	return hasWord(low, "title") && hasWord(low, p.title...) && hasWord(low, p.titleOf...)
 }
 
 // summaryWords: the text asks for a summary of the conversation, in whatever words.
-func summaryWords(low string) bool {
-	if !hasWord(low, "summar", "compact", "condens", "context extraction") {
-		return false
-	}
-	return hasWord(low, "summarize the conversation", "summarize this conversation", "summarize our conversation", "summarise the conversation", "summarize the following conversation", "summary of the conversation",
-		"summary of this conversation", "summary of our conversation", "conversation summar", "summarize the chat", "summarize the above conversation", "summarizing conversations", "conversation compactor",
-		"context summar", "context extraction assistant", "summary about the contents of this conversation", "progressively summarize the lines of conversation", "condense the conversation", "compact the conversation")
+func (p *side) summaryWords(low string) bool {
+	return hasWord(low, "summar", "compact", "condens", "context extraction") && hasWord(low, p.summary...)
 }
 
 // commitWords: the whole task is the message of a commit. A person who asks for one speaks in the
 // user's place.
-func commitWords(low string) bool {
-	return hasWord(low, "commit message", "git commits") && hasWord(low, "generate", "generates", "expert at writing", "write a ", "writes ")
+func (p *side) commitWords(low string) bool {
+	return hasWord(low, p.commit...) && hasWord(low, p.commitOf...)
 }
 
 // foldedPrefix says whether s in lower case begins with the ASCII text low.
