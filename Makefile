@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo release real agents pictures e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo release real agents pictures paint e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -76,6 +76,9 @@ agents: ## Real agents, from npm and PyPI, directly and through precept; prints 
 
 pictures: ## Pictures of the dashboard's pages, of a demo, into docs/img (needs chromium)
 	PRECEPT_PICTURES="$(CURDIR)/docs/img/pages" $(GO) test -count=1 -timeout 10m -run '^TestPictures$$' ./cmd/precept
+
+paint: ## First paint of every page over 2,000 lessons and 1,000,000 sessions (minutes, 6 GB; needs chromium)
+	PRECEPT_PAINT="2000 1000000" $(GO) test -count=1 -timeout 30m -run '^TestFirstPaint$$' -v ./cmd/precept
 
 e2e-deps: .cache/venv/.done .cache/node/.done .cache/promtool/.done ## The clients of the end-to-end tests, into .cache
 

@@ -21,7 +21,7 @@ const module = "precept"
 // first.
 func floor(pkg string) (int, bool) {
 	switch pkg {
-	case "file", "lesson", "wire", "writ", "redact", "trial", "configs":
+	case "file", "lesson", "wire", "writ", "redact", "trial", "configs", "docs":
 		return 0, true
 	case "bandit", "sample", "trace", "store/spool":
 		return 1, true
@@ -50,10 +50,11 @@ func rooms() map[string][]string {
 	return map[string][]string{
 		"github.com/tidwall/gjson":                 {"wire", "cmd/precept"},
 		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
+		"github.com/yuin/goldmark":                 {"admin"},
 		"github.com/andybalholm/brotli":            {"wire"},
 		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
 		"github.com/cespare/xxhash/v2":             {"wire", "detect"},
-		"modernc.org/sqlite":                       {"store/sqlite"},
+		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
 		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},

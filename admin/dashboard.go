@@ -38,7 +38,7 @@ func (s *Server) dashboard() []page {
 	if s.options.Health != nil {
 		pages = append(pages, page{Name: "Health", Path: "/health", Serve: s.healthPage})
 	}
-	return pages
+	return append(pages, page{Name: "Help", Path: "/help", Serve: s.help}, page{Path: "/help/*", Serve: s.helpPage})
 }
 
 // link is an entry of the navigation.

@@ -8,6 +8,9 @@ type term struct {
 	Text string
 }
 
+// More is the part of the help that tells more of it.
+func (t term) More() string { return helpOf(t.Key) }
+
 // glossary defines every number and every word of the dashboard that is not plain English.
 func glossary() []term {
 	return []term{

@@ -50,7 +50,7 @@ func holderOf(c echo.Context) holder {
 // conversations, samples, exports and profiles hold what people and models said.
 func viewable(path string) bool {
 	switch path {
-	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/queue", "/sessions", "/health",
+	case "/", "/lessons", "/lessons/:slug", "/breakdown", "/queue", "/sessions", "/health", "/help", "/help/*",
 		"/api/openapi.yaml", "/api/report", "/api/sessions", "/api/health", "/metrics", "/*":
 		return true
 	}

@@ -32,7 +32,7 @@ func withRoles(t *testing.T) (*fixture, *fakeKeeper, string) {
 func TestViewer(t *testing.T) {
 	f, keeper, id := withRoles(t)
 	open := []string{"/healthz", "/readyz", "/login", "/static/:name"} // without any token
-	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/*", "/nothing-here")
+	fill := strings.NewReplacer(":slug", "helpful", ":session", id, ":action", "approve", ":profile", "heap", "/help/*", "/help/DASHBOARD", "/*", "/nothing-here")
 	looked := 0
 	for _, r := range f.echo.Routes() {
 		if slices.Contains(open, r.Path) || r.Path == "/logout" || strings.Contains(r.Method, "route") {

@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"image"
 	"image/color"
@@ -167,7 +168,7 @@ func watch(t *testing.T, link string) {
 	}
 	health, err := ask(t.Context(), "/api/health")
 	var h struct {
-		Config []struct{ Path, Value string }
+		Config []struct{ Key, Value string }
 	}
 	if err == nil {
 		err = json.Unmarshal(health, &h)
@@ -175,8 +176,9 @@ func watch(t *testing.T, link string) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	err = errors.New("the health page names no directory of lessons")
 	for _, k := range h.Config {
-		if k.Path == "lessons" {
+		if k.Key == "lessons" {
 			err = os.WriteFile(filepath.Join(strings.TrimSpace(k.Value), "run-the-suite-of-the-package.md"), []byte(pictureCandidate), 0o600)
 		}
 	}
@@ -229,7 +231,11 @@ func pagesOf(t *testing.T, ctx context.Context) map[string]string {
 		if err := chromedp.Do(ctx, chromedp.Navigate(origin+pages[list]), chromedp.WaitReady(chromedp.CSS("body"))); err != nil {
 			t.Fatal(err)
 		}
-		if found := links(`main tbody a[href^="/` + list + `/"]`); len(found) > 0 {
+		row := "" // one that has something to show: a lesson that was injected and one that was withheld
+		if list == "sessions" {
+			row = "tr:has(.slug:not(.ghost)):has(.slug.ghost) "
+		}
+		if found := links(`main tbody ` + row + `a[href^="/` + list + `/"]`); len(found) > 0 {
 			pages[name] = found[0]
 		}
 	}

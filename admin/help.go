@@ -1,0 +1,185 @@
+package admin
+
+import (
+	"bytes"
+	"fmt"
+	"html/template"
+	"io/fs"
+	"net/http"
+	"path"
+	"strings"
+
+	"github.com/labstack/echo/v4"
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/ast"
+	"github.com/yuin/goldmark/extension"
+	"github.com/yuin/goldmark/parser"
+	"github.com/yuin/goldmark/text"
+	"github.com/yuin/goldmark/util"
+
+	"precept/docs"
+)
+
+// helpPage is a page of the docs, ready to be shown.
+type helpPage struct {
+	Name, Title string
+	Body        template.HTML // Markdown of our own, written without raw HTML
+}
+
+// helpIndex is the list of all of them.
+type helpIndex struct{ Guides, Decisions []helpPage }
+
+// guides are the pages of the docs in the order in which a newcomer reads them.
+func guides() []string {
+	return []string{"DASHBOARD", "EXPERIMENT", "LESSONS", "AGENTS", "OPERATIONS", "SAMPLES", "DISTILL", "ARCHITECTURE"}
+}
+
+// help lists the pages.
+func (s *Server) help(c echo.Context) error {
+	var v helpIndex
+	for _, name := range guides() {
+		p, err := readHelp(name)
+		if err != nil {
+			return err
+		}
+		v.Guides = append(v.Guides, p)
+	}
+	files, err := fs.Glob(docs.Pages, "decisions/*.md")
+	if err != nil {
+		return fmt.Errorf("list the decisions: %w", err)
+	}
+	for _, f := range files {
+		p, err := readHelp(strings.TrimSuffix(f, ".md"))
+		if err != nil {
+			return err
+		}
+		v.Decisions = append(v.Decisions, p)
+	}
+	return s.show(c, shown{Page: "help", Title: "help", Data: v})
+}
+
+// helpPage shows a page, or a drawing of one.
+func (s *Server) helpPage(c echo.Context) error {
+	name := c.Param("*")
+	if strings.HasPrefix(name, "img/") && path.Ext(name) == ".svg" && fs.ValidPath(name) {
+		b, err := docs.Pages.ReadFile(name)
+		if err != nil {
+			return echo.ErrNotFound
+		}
+		return c.Blob(http.StatusOK, "image/svg+xml", b)
+	}
+	p, err := readHelp(name)
+	if err != nil {
+		return echo.ErrNotFound
+	}
+	return s.show(c, shown{Page: "help-page", Title: p.Title, Data: p})
+}
+
+// readHelp makes HTML of a page. Raw HTML in it is left out, so that there is no road from a file
+// to a script; links to other pages lead to where those are served, and what is not served is no
+// link.
+func readHelp(name string) (helpPage, error) {
+	if !fs.ValidPath(name) {
+		return helpPage{}, fs.ErrNotExist
+	}
+	raw, err := docs.Pages.ReadFile(name + ".md")
+	if err != nil {
+		return helpPage{}, err
+	}
+	links := &helpLinks{at: path.Dir(name), title: name}
+	md := goldmark.New(goldmark.WithExtensions(extension.Table), goldmark.WithParserOptions(parser.WithAutoHeadingID(), parser.WithASTTransformers(util.Prioritized(links, 100))))
+	var b bytes.Buffer
+	if err := md.Convert(raw, &b); err != nil {
+		return helpPage{}, fmt.Errorf("read the help page %s: %w", name, err)
+	}
+	html := strings.NewReplacer("<table>", `<div class="scroll" role="region" aria-label="Table" tabindex="0"><table>`, "</table>", "</table></div>", "<pre>", `<pre tabindex="0">`).Replace(b.String())
+	return helpPage{Name: name, Title: links.title, Body: template.HTML(html)}, nil //nolint:gosec // our own files, and goldmark writes no raw HTML
+}
+
+// helpLinks leads the links of a page to where their targets are served, and finds its title.
+type helpLinks struct {
+	at    string // the page's directory in the docs
+	title string
+}
+
+// Transform is called by goldmark when a page has been read.
+func (h *helpLinks) Transform(page *ast.Document, reader text.Reader, _ parser.Context) {
+	var gone []ast.Node
+	_ = ast.Walk(page, func(n ast.Node, entering bool) (ast.WalkStatus, error) {
+		if !entering {
+			return ast.WalkContinue, nil
+		}
+		switch n := n.(type) {
+		case *ast.Heading:
+			if n.Level == 1 {
+				h.title = string(n.Lines().Value(reader.Source()))
+			}
+		case *ast.Link:
+			to, ok := h.served(string(n.Destination))
+			if n.Destination = []byte(to); !ok {
+				gone = append(gone, n)
+			}
+		case *ast.Image:
+			to, ok := h.served(string(n.Destination))
+			if n.Destination = []byte(to); !ok {
+				gone = append(gone, n)
+			}
+		}
+		return ast.WalkContinue, nil
+	})
+	for _, n := range gone { // its words stay
+		for c := n.FirstChild(); c != nil && n.Kind() == ast.KindLink; c = n.FirstChild() {
+			n.Parent().InsertBefore(n.Parent(), n, c)
+		}
+		n.Parent().RemoveChild(n.Parent(), n)
+	}
+}
+
+// served is the address of a link's target; false where it is not served.
+func (h *helpLinks) served(to string) (string, bool) {
+	if strings.HasPrefix(to, "#") || strings.HasPrefix(to, "https://") {
+		return to, true
+	}
+	file, anchor, _ := strings.Cut(to, "#")
+	file = path.Join(h.at, file)
+	if _, err := fs.Stat(docs.Pages, file); err != nil || !fs.ValidPath(file) {
+		return "", false
+	}
+	file = "/help/" + strings.TrimSuffix(file, ".md")
+	if anchor != "" {
+		file += "#" + anchor
+	}
+	return file, true
+}
+
+// helpOf is the part of the docs that tells more of a word of the glossary.
+func helpOf(key string) string {
+	switch key {
+	case "effect", "interval", "injected", "withheld", "told", "truth":
+		return "EXPERIMENT#reading-the-report"
+	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "money", "over-time":
+		return "EXPERIMENT#the-other-columns"
+	case "verdict", "proven":
+		return "EXPERIMENT#the-verdicts-in-the-order-in-which-they-are-tried"
+	case "p-helps":
+		return "EXPERIMENT#what-the-chooser-gains-meanwhile"
+	case "needs":
+		return "EXPERIMENT#how-much-data-it-takes"
+	case "propensity":
+		return "EXPERIMENT#how-long-a-lesson-is-withheld"
+	case "gain", "together", "treated", "control":
+		return "EXPERIMENT#what-is-randomised"
+	case "exploratory", "corrected":
+		return "DASHBOARD#breakdown"
+	case "state":
+		return "LESSONS#the-gate"
+	case "reward", "session-reward":
+		return "SAMPLES#feedback"
+	case "session-verdict", "session-lessons", "turns", "loops", "input-tokens":
+		return "DASHBOARD#sessions"
+	case "sample":
+		return "SAMPLES#which-samples-a-session-gives"
+	default:
+		return "DASHBOARD#health"
+	}
+}

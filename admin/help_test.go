@@ -1,0 +1,70 @@
+package admin
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"golang.org/x/net/html"
+)
+
+// Every word of the glossary leads to a part of the docs that is there, every page of the docs is
+// listed and can be read, and every link and drawing of it is served.
+func TestHelp(t *testing.T) {
+	f := newFixture(t, nil)
+	seen := map[string]map[string]bool{} // ids by page
+	read := func(at string) *html.Node {
+		t.Helper()
+		res := f.do(t, "GET", at, bearer(token))
+		root, err := html.Parse(strings.NewReader(body(t, res)))
+		if err != nil || res.StatusCode != http.StatusOK {
+			t.Fatalf("%s: %d, %v", at, res.StatusCode, err)
+		}
+		return root
+	}
+	var links []string
+	visit := func(at string) {
+		ids := map[string]bool{}
+		for n := range read(at).Descendants() {
+			for _, a := range n.Attr {
+				switch {
+				case a.Key == "id":
+					ids[a.Val] = true
+				case (a.Key == "href" || a.Key == "src") && strings.HasPrefix(a.Val, "/help/"):
+					links = append(links, a.Val)
+				case a.Key == "href" && strings.HasPrefix(a.Val, "#") && n.Data == "a":
+					links = append(links, at+a.Val)
+				}
+			}
+		}
+		seen[at] = ids
+	}
+	visit("/help")
+	for len(links) > 0 {
+		at, anchor, _ := strings.Cut(links[0], "#")
+		links = links[1:]
+		if strings.HasSuffix(at, ".svg") {
+			if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusOK || res.Header.Get("Content-Type") != "image/svg+xml" {
+				t.Errorf("%s: %d", at, res.StatusCode)
+			}
+			continue
+		}
+		if seen[at] == nil {
+			visit(at)
+		}
+		if anchor != "" && !seen[at][anchor] {
+			t.Errorf("%s has no part %q", at, anchor)
+		}
+	}
+	if len(seen) < 30 {
+		t.Errorf("%d pages", len(seen))
+	}
+	for _, at := range []string{"/help/nothing", "/help/../admin/page.go", "/help/docs.go", "/help/img/none.svg", "/help/%2e%2e/go.mod"} {
+		if res := f.do(t, "GET", at, bearer(token)); res.StatusCode != http.StatusNotFound {
+			t.Errorf("%s: %d", at, res.StatusCode)
+		}
+	}
+	if res := f.do(t, "GET", "/help", nil); res.StatusCode != http.StatusUnauthorized {
+		t.Errorf("without a token: %d", res.StatusCode)
+	}
+}
