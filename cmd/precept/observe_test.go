@@ -73,7 +73,7 @@ func TestRulesAndDashboardNameMetrics(t *testing.T) {
 // Prometheus itself reads the rules, and its configuration.
 func TestPromtool(t *testing.T) {
 	tool := promtool(t)
-	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}} {
+	for _, args := range [][]string{{"check", "rules", "precept.rules.yaml"}, {"check", "config", "--syntax-only", "prometheus.yaml"}, {"test", "rules", "precept.rules.test.yaml"}} {
 		c := exec.CommandContext(t.Context(), tool, args...) //nolint:gosec // promtool, in a folder of ours
 		c.Dir = filepath.Join(repo, "configs", "prometheus")
 		if out, err := c.CombinedOutput(); err != nil || !strings.Contains(string(out), "SUCCESS") {
@@ -96,4 +96,30 @@ func promtool(t *testing.T) string {
 		t.Fatal(err)
 	}
 	return tool
+}
+
+// Each alert is tried in a world in which it fires, and in one in which it does not.
+func TestEachAlertIsTried(t *testing.T) {
+	var tried struct {
+		Tests []struct {
+			Alerts []struct {
+				Name     string `yaml:"alertname"`
+				Expected []any  `yaml:"exp_alerts"`
+			} `yaml:"alert_rule_test"`
+		}
+	}
+	if err := yaml.Unmarshal(readConfig(t, "prometheus/precept.rules.test.yaml"), &tried); err != nil {
+		t.Fatal(err)
+	}
+	fires, rests := map[string]bool{}, map[string]bool{}
+	for _, test := range tried.Tests {
+		for _, a := range test.Alerts {
+			fires[a.Name], rests[a.Name] = fires[a.Name] || len(a.Expected) > 0, rests[a.Name] || len(a.Expected) == 0
+		}
+	}
+	for name := range expressions(t) {
+		if strings.HasPrefix(name, "Precept") && (!fires[name] || !rests[name]) {
+			t.Errorf("%s: fires %t, rests %t", name, fires[name], rests[name])
+		}
+	}
 }
