@@ -1,0 +1,170 @@
+package detect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// results are tool results as programs and services give them, with what they are.
+func results() map[string]detect.Outcome {
+	return map[string]detect.Outcome{
+		"error: no rule to make target 'demo'\nmake: *** [all] Error 2":                                        detect.Error,
+		"Traceback (most recent call last):\n  File \"a.py\", line 3, in <module>\n    f()\nKeyError: 'total'": detect.Error,
+		"bash: cartctl: command not found":                                                                     detect.Error,
+		"--- FAIL: TestTotal (0.00s)\n    cart_test.go:7: got 3, want 4\nFAIL\nFAIL\tshop/cart\t0.004s\nFAIL":  detect.Error,
+		"==== 1 failed, 21 passed in 3.20s ====":                                                               detect.Error,
+		"ok  \tshop/cart\t0.003s":                                                                              detect.OK,
+		"cart.go\ncart_test.go\nerrors.go":                                                                     detect.OK,
+		"commit 4f2a\n\n    cart: tell an error from a failure\n\n 2 files changed, 9 insertions(+)":           detect.OK,
+		"==== 22 passed in 3.20s ====":                                                                         detect.OK,
+		"The user doesn't want to proceed with this tool use. The tool use was rejected.":                      detect.Refusal,
+		"Process running with session ID 41234":                                                                detect.Pending,
+	}
+}
+
+// What harnesses and terminals put around a result says nothing of how it went.
+func TestAnOutcomeDoesNotDependOnItsFrame(t *testing.T) {
+	const args = `{"command":"make demo"}`
+	for text, want := range results() {
+		frames := map[string]string{
+			"as it is":             text,
+			"line feeds behind it": text + "\n\n",
+			"lines end with CR LF": strings.ReplaceAll(text, "\n", "\r\n"),
+			"a reminder behind it": text + "\n<system-reminder>Keep the list of errors that failed short.</system-reminder>",
+			"a heading":            "OBSERVATION:\n" + text,
+			"the shell's prompt":   text + "\nbash-$",
+		}
+		if want == detect.Error || want == detect.OK { // programs have colours, harnesses have none
+			frames["colours"] = "\x1b[31m" + strings.ReplaceAll(text, "\n", "\x1b[0m\n\x1b[31m") + "\x1b[0m"
+		}
+		for name, framed := range frames {
+			if got := detect.Classify("bash", args, framed, 0); got.Outcome != want {
+				t.Errorf("%s: %q is %s (%s), want %s", name, text, got.Outcome, got.Rule, want)
+			}
+		}
+	}
+}
+
+// An exit code that the harness tells decides, whatever stands in the output.
+func TestAnExitCodeDecides(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.SampledFrom([]string{"all fine", "error: x", "ok  \tshop\t0.1s", "7 items", "Zürich", "[1, 2]", "FAIL"})
+		text := strings.Join(rapid.SliceOfN(line, 0, 6).Draw(t, "lines"), "\n")
+		code := rapid.IntRange(1, 125).Draw(t, "code")
+		form := rapid.SampledFrom([]string{
+			"Exit code %[1]d\n%[2]s", "%[2]s\n\nCommand exited with code %[1]d", "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %[1]d\nOutput:\n%[2]s",
+			"<returncode>%[1]d</returncode>\n<output>\n%[2]s\n</output>",
+		}).Draw(t, "form")
+		got := detect.Classify("bash", `{"command":"make demo"}`, fmt.Sprintf(form, code, text), 0)
+		if got.Outcome != detect.Error || got.Code != code {
+			t.Fatalf("%s with code %d of %q: %+v", form, code, text, got)
+		}
+	})
+}
+
+// request is a list in which a command failed, was refused, or passed, in one of the dialects; a
+// person speaks behind it.
+func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire.Request {
+	tb.Helper()
+	type obj = map[string]any
+	args := string(wire.AppendString(nil, command))
+	args = `{"command":` + args + `}`
+	var list []obj
+	switch d {
+	case wire.Chat:
+		list = []obj{
+			{"role": "user", "content": "build it"},
+			{"role": "assistant", "content": "I build it.", "tool_calls": []obj{{"id": "c1", "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
+			{"role": "tool", "tool_call_id": "c1", "content": result},
+			{"role": "user", "content": words},
+		}
+	case wire.Responses:
+		list = []obj{
+			{"role": "user", "content": "build it"},
+			{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": "I build it."}}},
+			{"type": "function_call", "call_id": "c1", "name": "bash", "arguments": args},
+			{"type": "function_call_output", "call_id": "c1", "output": result},
+			{"role": "user", "content": words},
+		}
+	case wire.Messages, wire.None:
+		list = []obj{
+			{"role": "user", "content": "build it"},
+			{"role": "assistant", "content": []obj{{"type": "text", "text": "I build it."}, {"type": "tool_use", "id": "c1", "name": "bash", "input": json.RawMessage(args)}}},
+			{"role": "user", "content": []obj{{"type": "tool_result", "tool_use_id": "c1", "content": result}, {"type": "text", "text": words}}},
+		}
+	}
+	key := map[wire.Dialect]string{wire.Chat: "messages", wire.Responses: "input", wire.Messages: "messages"}[d]
+	body, err := json.Marshal(obj{key: list})
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req, err := wire.Parse(d, body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	return req
+}
+
+// What a test said and what a person said is the same feedback in every dialect.
+func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
+	for _, c := range []struct{ name, command, result, words, want string }{
+		{"a test fails, a person corrects", "go test ./...", "--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL", "no, use the other helper instead", "rejection 2 verify:test c1; correction 3 no-but "},
+		{"a test passes, a person is glad", "go test ./...", "ok  \tshop\t0.1s", "perfect, that works", "approval 2 verify:test c1; approval 3 praise "},
+		{"a person refuses", "rm -r build", "The user doesn't want to proceed with this tool use.", "now the tests", "rejection 3 refusal:claude c1"},
+		{"thanks are no feedback", "ls", "a.go", "thanks", ""},
+		{"a wrapper says nothing", "ls", "a.go", "<system-reminder>that's wrong</system-reminder>", ""},
+	} {
+		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
+			var out []string
+			for _, s := range new(detect.Results).Signals(request(t, d, c.command, c.result, c.words), nil) {
+				out = append(out, fmt.Sprintf("%s %d %s %s", s.Feeling, s.Tier, s.Rule, s.CallID))
+			}
+			if got := strings.Join(out, "; "); got != c.want {
+				t.Errorf("%s, %s: %q, want %q", c.name, d, got, c.want)
+			}
+		}
+	}
+}
+
+// How a person types changes nothing of what they mean.
+func TestHowAPersonTypesDoesNotMatter(t *testing.T) {
+	const previous = "Done. The cart now sums the items."
+	for words, want := range map[string]detect.Feeling{
+		"that doesn't work": detect.Rejection, "no, that's wrong": detect.Rejection, "don't touch the tests": detect.Correction,
+		"I'd like it shorter instead": detect.Correction, "perfect, that's it": detect.Approval, "thanks a lot": detect.Thanks, "what's in the cart?": detect.Neutral,
+	} {
+		for name, typed := range map[string]string{
+			"in capitals": strings.ToUpper(words), "typographic": strings.ReplaceAll(words, "'", "’"), "spaced": "  " + strings.ReplaceAll(words, " ", " \n ") + "\n",
+			"with a sound": "hm, " + words, "with a stop": words + " .",
+		} {
+			if got := detect.ReadTurn(typed, typed, previous); got.Feeling != want {
+				t.Errorf("%q %s is %s (%s), want %s", words, name, got.Feeling, got.Rule, want)
+			}
+		}
+	}
+}
+
+// A signature holds nothing that did not stand in the text, and is the same each time.
+func TestASignatureIsOfTheText(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		line := rapid.SampledFrom([]string{"./cart.go:9:2: undefined: total", "KeyError: 'x'", "some words", "npm error code 1", "FAIL\tshop", "", "  at f (a.js:1:2)", "error: boom"})
+		lines := rapid.SliceOfN(line, 1, 30).Draw(t, "lines")
+		text := strings.Join(lines, "\n")
+		signature := detect.Signature(text)
+		for l := range strings.SplitSeq(signature, "\n") {
+			if l != "" && !strings.Contains(text, l) {
+				t.Fatalf("%q does not stand in %q", l, text)
+			}
+		}
+		if again := detect.Signature(text); again != signature {
+			t.Fatalf("%q, then %q", signature, again)
+		}
+	})
+}
