@@ -81,6 +81,15 @@ func rooms() map[string][]string {
 	}
 }
 
+// apart lists what must not reach what, by whatever way, and why: no effect, interval or proof
+// holds anything that the chooser believes, because the code that computes them cannot ask it.
+func apart() map[string]string {
+	return map[string]string{
+		"trial":  "bandit", // the coins and what they show, and the chooser
+		"report": "bandit", // what may be said, and the chooser; its beliefs come in as numbers, by name
+	}
+}
+
 // source is one Go file's imports.
 type source struct {
 	file    string // slashes, relative to the module
@@ -105,6 +114,50 @@ func TestFloors(t *testing.T) {
 	for _, v := range empty(sources) {
 		t.Error(v)
 	}
+	for _, v := range reaching(sources) {
+		t.Error(v)
+	}
+}
+
+// reaching lists the ways by which a package reaches one that it must not, through whatever lies
+// between. A test may put both together: it is no part of the package.
+func reaching(sources []source) []string {
+	arrows, seen := map[string][]string{}, map[string]bool{}
+	for _, s := range sources {
+		seen[s.pkg] = true
+		for _, imported := range s.imports {
+			if own, isOwn := strings.CutPrefix(imported, module+"/"); isOwn && !s.test {
+				arrows[s.pkg] = append(arrows[s.pkg], own)
+			}
+		}
+	}
+	var out []string
+	for from, to := range apart() {
+		if !seen[from] || !seen[to] {
+			out = append(out, from+" must not reach "+to+", and one of them is no package")
+		}
+		if way := route(arrows, from, to, map[string]bool{}); way != nil {
+			out = append(out, from+" must not reach "+to+": "+strings.Join(way, " imports "))
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// route is a way along the arrows, nil when there is none.
+func route(arrows map[string][]string, from, to string, been map[string]bool) []string {
+	if from == to {
+		return []string{to}
+	}
+	been[from] = true
+	for _, next := range arrows[from] {
+		if !been[next] {
+			if way := route(arrows, next, to, been); way != nil {
+				return append([]string{from}, way...)
+			}
+		}
+	}
+	return nil
 }
 
 // empty lists the rooms that nobody uses.
@@ -299,5 +352,40 @@ func TestViolationsAreFound(t *testing.T) {
 	got := violations(sources)
 	if !slices.Equal(got, want) {
 		t.Fatalf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// The promise that no effect holds what the chooser believes is an arrow that is missing: drawn
+// directly, or through a package between, it must be found; a test may draw it.
+func TestReachingIsFound(t *testing.T) {
+	file := func(pkg, to string) source {
+		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
+	}
+	base := []source{file("bandit", "trial"), file("trial", "file"), file("report", "trial"), file("feedback", "bandit")}
+	test := file("report", "bandit")
+	test.test = true
+	for name, c := range map[string]struct {
+		more []source
+		want []string
+	}{
+		"apart":     {nil, nil},
+		"in a test": {[]source{test}, nil},
+		"directly":  {[]source{file("report", "bandit")}, []string{"report must not reach bandit: report imports bandit"}},
+		"through another": {
+			[]source{file("report", "feedback")}, []string{"report must not reach bandit: report imports feedback imports bandit"},
+		},
+		"through the trial": {
+			[]source{file("trial", "feedback")}, []string{
+				"report must not reach bandit: report imports trial imports feedback imports bandit",
+				"trial must not reach bandit: trial imports feedback imports bandit",
+			},
+		},
+	} {
+		if got := reaching(append(slices.Clone(base), c.more...)); !slices.Equal(got, c.want) {
+			t.Errorf("%s: got %q, want %q", name, got, c.want)
+		}
+	}
+	if got := reaching(base[:2]); len(got) != 1 || got[0] != "report must not reach bandit, and one of them is no package" {
+		t.Errorf("a rule about nothing: %q", got)
 	}
 }

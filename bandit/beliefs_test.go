@@ -15,7 +15,7 @@ func TestLeaning(t *testing.T) {
 		want  bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
 		c := New()
-		c.Add([]Delta{delta("a@1", fN1, 1, int64(k.picks)*Unit), delta("a@1", fS1, 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", fNU, 1, 1000*Unit)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.Unit), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.Unit)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
 			t.Errorf("%+v: %+v", k, p)
 		}
@@ -32,10 +32,10 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 		want  bool
 	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
 		c := New()
-		c.Add([]Delta{
-			delta("a@1", fN1, 1, k.picks*Unit),
-			delta("a@1", fS1, 1, trial.Fixed(k.mean*float64(k.picks))),
-			delta("a@1", fNU, 1, 4000*Unit),
+		c.Add([]trial.Delta{
+			delta("a@1", "n1", 1, k.picks*trial.Unit),
+			delta("a@1", "s1", 1, trial.Fixed(k.mean*float64(k.picks))),
+			delta("a@1", "nu", 1, 4000*trial.Unit),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
 			t.Errorf("%+v: %+v, %v standard deviations", k, p, p.Mean/math.Sqrt(p.Var))
@@ -44,10 +44,10 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 }
 
 // hadA is a session of day 3 that had lesson a, of which so much was expected without it.
-func hadA(expected float64) *Assignment {
-	return &Assignment{
-		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []Match{{Arm: "a@1"}},
-		Picks: []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
+func hadA(expected float64) *trial.Assignment {
+	return &trial.Assignment{
+		Decided: true, Category: "x", Base: expected, Day: 3, Matched: []trial.Match{{Arm: "a@1"}},
+		Picks: []trial.Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: true, Off: expected}},
 	}
 }
 
@@ -59,17 +59,17 @@ func TestStandings(t *testing.T) {
 	for range 20 {
 		c.Foresee(a, 1, 1)
 	}
-	c.Add([]Delta{delta("a@1", fN1, 3, 0)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	m := c.arms["a@1"].marks.list
-	if len(m) != 1 || m[0].v[iN1] != 60*Unit {
+	if len(m) != 1 || m[0].v[iN1] != 60*trial.Unit {
 		t.Errorf("%+v", m)
 	}
 	days := &arm{}
 	for d := range int32(2) {
 		sign := 1 - 2*int64(d)
-		b := days.bucket(d)
-		b.v[iN1], b.v[iS1] = 500*Unit, sign*100*Unit
-		days.total[iN1], days.total[iS1] = days.total[iN1]+b.v[iN1], days.total[iS1]+b.v[iS1]
+		b := days.buckets.At(d)
+		b[iN1], b[iS1] = 500*trial.Unit, sign*100*trial.Unit
+		days.total[iN1], days.total[iS1] = days.total[iN1]+b[iN1], days.total[iS1]+b[iS1]
 	}
 	if at, found := days.turn(); !found || at.day != 0 {
 		t.Errorf("%v %+v", found, at)

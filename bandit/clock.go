@@ -3,6 +3,8 @@ package bandit
 import (
 	"math"
 	"time"
+
+	"precept/trial"
 )
 
 // The half-life of evidence: 30,000 sessions of the tenant, in days. Without a discount half of the
@@ -24,6 +26,7 @@ func HalfLife(sessionsPerDay float64) float64 {
 // Advance says what day it is (days since 1970) and how fast evidence ages. Beliefs of a day are
 // the same at any hour.
 func (c *Chooser) Advance(day int32, halfLifeDays float64) {
+	c.measured.Advance(day)
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.clock = newClock(c.clock.stamp+1, day, halfLifeDays)
@@ -32,37 +35,13 @@ func (c *Chooser) Advance(day int32, halfLifeDays float64) {
 // Today advances to the day of a moment, with the half-life that the sessions closed in the last
 // four weeks call for. It does nothing while the day stays the same.
 func (c *Chooser) Today(now time.Time) {
-	day := Day(now)
+	day := trial.Day(now)
 	c.mu.RLock()
 	same := c.clock.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, HalfLife(c.sessionsPerDay(day)))
+		c.Advance(day, HalfLife(c.measured.ClosedPerDay(day)))
 	}
-}
-
-// Day is the bucket of a moment.
-func Day(t time.Time) int32 {
-	return int32(min(max(t.Unix()/86_400, math.MinInt32+1), math.MaxInt32))
-}
-
-// rateWindow is over how many days a rate is taken.
-const rateWindow = 28
-
-func (c *Chooser) sessionsPerDay(day int32) float64 {
-	g := c.global
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	var n int64
-	first := day
-	for i := range g.buckets {
-		b := &g.buckets[i]
-		if b.day > day-rateWindow && b.day <= day && b.v[iClosed] > 0 {
-			first = min(first, b.day)
-			n += b.v[iClosed]
-		}
-	}
-	return float64(n) / Unit / float64(day-first+1)
 }
 
 // clock is a day with its discount. It is replaced, never changed.

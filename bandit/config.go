@@ -45,9 +45,6 @@ type Config struct {
 // NoRoom is the room of a session that has had all that it may get.
 const NoRoom = -1
 
-// TrialEpsilon is the usual holdout of a trial: it tells most from the fewest picks.
-const TrialEpsilon = 0.50
-
 // ProbeShare is the share of the sessions in which one benched lesson may be tried.
 const ProbeShare = 0.02
 

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -34,7 +33,7 @@ func TestBench(t *testing.T) {
 	c := New()
 	was := Posterior{}
 	for range 40 {
-		c.Add([]Delta{delta("a@1", fN1, 0, 5*Unit), delta("a@1", fS1, 0, -1*Unit), delta("a@1", fNU, 0, 5*Unit)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.Unit), delta("a@1", "s1", 0, -1*trial.Unit), delta("a@1", "nu", 0, 5*trial.Unit)})
 		p := c.Posterior(lesson("a"))
 		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
 			t.Fatalf("%+v", p)
@@ -44,7 +43,7 @@ func TestBench(t *testing.T) {
 	if !was.Probe {
 		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
 	}
-	c.Add([]Delta{delta("a@1", fN1, 0, 200*Unit), delta("a@1", fS1, 0, 60*Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.Unit), delta("a@1", "s1", 0, 60*trial.Unit)})
 	if p := c.Posterior(lesson("a")); p.Probe {
 		t.Errorf("it did well since: %+v", p)
 	}
@@ -92,13 +91,13 @@ func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 // anything.
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Int64Range(-3*Unit, 3*Unit)
+		v := rapid.Int64Range(-3*trial.Unit, 3*trial.Unit)
 		c := New()
-		for _, f := range []string{fN1, fS1, fN0, fS0, fNU, fSU, fN, fZ, fZZ, fM1, fY1, fM0, fY0, fBetter, fWorse, fMatched, "a0@200000", "told1.1@200000", "w+1"} {
-			c.Add([]Delta{delta("a@1", f, 0, v.Draw(t, f))})
+		for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "better", "worse", "matched", "a0@200000", "told1.1@200000", "w+1"} {
+			c.Add([]trial.Delta{delta("a@1", f, 0, v.Draw(t, f))})
 		}
-		for _, f := range []string{fCN, fCS, fTold, fGraded, fRes2, fSumY} {
-			c.Add([]Delta{delta("x:x", f, 0, 5*v.Draw(t, f)), delta("", f, 0, 5*v.Draw(t, f))})
+		for _, f := range []string{"cn", "cs", "told", "graded", "res2", "sumy"} {
+			c.Add([]trial.Delta{delta("x:x", f, 0, 5*v.Draw(t, f)), delta("", f, 0, 5*v.Draw(t, f))})
 		}
 		p := c.Posterior(lesson("a"))
 		if math.IsNaN(p.Mean+p.Var+p.Match) || p.Var <= 0 || math.Abs(p.Mean) > 20 {
@@ -107,12 +106,12 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 		if s, f := c.RawCounts("a@1"); s < 0 || f < 0 {
 			t.Fatalf("%v %v", s, f)
 		}
-		a := Assignment{Category: "x"}
+		a := trial.Assignment{Category: "x"}
 		Decide(Config{K: 1, Objective: Raw, Epsilon: 0.2}, c, &a, "s", lessons("a"), 1)
 		if a.Base < 0 || a.Base > 1 {
 			t.Fatalf("baseline %v", a.Base)
 		}
-		st := c.Stats("a@1")
+		st := c.Measured().Stats("a@1")
 		if st.N < 0 || st.M1 < 0 || st.Matched < 0 || st.Strata[0].Assigned[0] < 0 {
 			t.Fatalf("%+v", st)
 		}
@@ -123,7 +122,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 
 func TestDiscount(t *testing.T) {
 	c := New()
-	c.Add([]Delta{delta("a@1", fN1, 0, 100*Unit), delta("a@1", fS1, 0, 50*Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.Unit), delta("a@1", "s1", 0, 50*trial.Unit)})
 	at := func(day int32, half float64) float64 {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
@@ -141,7 +140,7 @@ func TestDiscount(t *testing.T) {
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
-	c.Add([]Delta{delta("a@1", fN1, 7, 10*Unit), delta("a@1", fS1, 7, -10*Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.Unit), delta("a@1", "s1", 7, -10*trial.Unit)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
 		t.Errorf("what was added is not seen: %v -> %v", before, after)
 	}
@@ -155,21 +154,21 @@ func TestHalfLife(t *testing.T) {
 	}
 	c := New()
 	for day := range int32(10) {
-		c.Add([]Delta{delta("", fClosed, 100+day, 1500*Unit)})
+		c.Add([]trial.Delta{delta("", "closed", 100+day, 1500*trial.Unit)})
 	}
 	c.Today(time.Unix(110*86_400, 0))
 	if got := c.clock.halfLife; math.Abs(got-30_000/(15_000/11.0)) > 1e-9 {
 		t.Errorf("half-life %v days", got)
 	}
-	if Day(time.Unix(-1, 0)) != 0 || Day(time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)) != 20454 || Day(time.Unix(math.MaxInt64, 0)) != math.MaxInt32 {
+	if trial.Day(time.Unix(-1, 0)) != 0 || trial.Day(time.Date(2026, 1, 1, 23, 59, 59, 0, time.UTC)) != 20454 || trial.Day(time.Unix(math.MaxInt64, 0)) != math.MaxInt32 {
 		t.Error("days are miscounted")
 	}
 }
 
 func TestHeirs(t *testing.T) {
 	c := New()
-	good := []Delta{delta("old@1", fN1, 1, 4000*Unit), delta("old@1", fS1, 1, 400*Unit), delta("old@1", fNU, 1, 4000*Unit)}
-	bad := []Delta{delta("bad@1", fN1, 1, 4000*Unit), delta("bad@1", fS1, 1, -400*Unit), delta("bad@1", fNU, 1, 4000*Unit)}
+	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.Unit), delta("old@1", "s1", 1, 400*trial.Unit), delta("old@1", "nu", 1, 4000*trial.Unit)}
+	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.Unit), delta("bad@1", "s1", 1, -400*trial.Unit), delta("bad@1", "nu", 1, 4000*trial.Unit)}
 	c.Add(good)
 	c.Add(bad)
 	half := c.Posterior(Candidate{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
@@ -194,7 +193,7 @@ func TestHeirs(t *testing.T) {
 	if half < 0.03 {
 		t.Errorf("the parent's mean is %v: the test tests nothing", 2*half)
 	}
-	c.Add([]Delta{delta("old@2", fN1, 5, Unit)})
+	c.Add([]trial.Delta{delta("old@2", "n1", 5, trial.Unit)})
 	if got := c.before(Candidate{Slug: "old", Arm: "old@1"}); got != "" {
 		t.Errorf("the first text is heir of %s", got)
 	}
@@ -212,13 +211,13 @@ func TestRefit(t *testing.T) {
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
 		t.Errorf("without lessons the priors stay: %+v", p)
 	}
-	c.Add([]Delta{delta("few@1", fN1, 0, 4*Unit), delta("few@1", fS1, 0, 4*Unit)})
+	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.Unit), delta("few@1", "s1", 0, 4*trial.Unit)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
 		t.Errorf("four injections are no evidence: %+v", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
-		c.Add([]Delta{delta(arm, fN1, 0, 1000*Unit), delta(arm, fS1, 0, 60*Unit), delta(arm, fNU, 0, 1000*Unit)})
+		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.Unit), delta(arm, "s1", 0, 60*trial.Unit), delta(arm, "nu", 0, 1000*trial.Unit)})
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < minT02 || p.W2 > 0.01 || p.W2 < minW2 {
@@ -239,13 +238,15 @@ func TestRefit(t *testing.T) {
 
 func TestResidualVariance(t *testing.T) {
 	c := New()
-	add := func(n int64, field string, v float64) { c.Add([]Delta{delta("", field, 0, n*int64(v*Unit))}) }
-	add(1000, fTold, 1)
-	add(1000, fRes2, 0.02)
+	add := func(n int64, field string, v float64) {
+		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.Unit))})
+	}
+	add(1000, "told", 1)
+	add(1000, "res2", 0.02)
 	if got := c.Refit().Sigma2; got != 0.24 {
 		t.Errorf("binary rewards: %v", got)
 	}
-	add(900, fGraded, 1)
+	add(900, "graded", 1)
 	if got := c.Refit().Sigma2; !close6(got, 0.02) {
 		t.Errorf("graded rewards: %v", got)
 	}
@@ -254,7 +255,7 @@ func TestResidualVariance(t *testing.T) {
 func TestPublishedNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := New()
-		c.Add([]Delta{delta("a@1", fM1, 0, int64(n)*Unit), delta("a@1", fBetter, 0, int64(better*Unit)), delta("a@1", fWorse, 0, int64(worse*Unit))})
+		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.Unit), delta("a@1", "better", 0, int64(better*trial.Unit)), delta("a@1", "worse", 0, int64(worse*trial.Unit))})
 		return c.Published("a@1")
 	}
 	for _, k := range []struct {
@@ -302,20 +303,20 @@ func cautionsOf(match, effect float64) (cautions int) {
 			if injected {
 				p += effect
 			}
-			z := int64(-Unit / 2)
+			z := int64(-trial.Unit / 2)
 			if r.Float64() < p {
-				z = Unit / 2
+				z = trial.Unit / 2
 			}
 			if !injected {
-				c.Add([]Delta{delta("a@1", fN0, 1, Unit), delta("a@1", fS0, 1, z)})
+				c.Add([]trial.Delta{delta("a@1", "n0", 1, trial.Unit), delta("a@1", "s0", 1, z)})
 				continue
 			}
-			c.Add([]Delta{
-				delta("a@1", fN1, 1, Unit),
-				delta("a@1", fS1, 1, z),
-				delta("a@1", fM1, 0, Unit),
-				delta("a@1", fBetter, 0, max(0, z)),
-				delta("a@1", fWorse, 0, max(0, -z)),
+			c.Add([]trial.Delta{
+				delta("a@1", "n1", 1, trial.Unit),
+				delta("a@1", "s1", 1, z),
+				delta("a@1", "m1", 0, trial.Unit),
+				delta("a@1", "better", 0, max(0, z)),
+				delta("a@1", "worse", 0, max(0, -z)),
 			})
 			if better, worse := c.Published("a@1"); worse > better {
 				cautions++
@@ -324,143 +325,6 @@ func cautionsOf(match, effect float64) (cautions int) {
 		}
 	}
 	return cautions
-}
-
-func TestMaximaRiseAndStay(t *testing.T) {
-	c := New()
-	now := time.Unix(86_400*100, 0)
-	a := Assignment{Decided: true, ControlP: 0.05, Matched: []Match{{Arm: "a@1"}}}
-	win := func(injected bool) {
-		a.Picks = []Pick{{Slug: "a", Arm: "a@1", Eps: 0.2, Injected: injected, Off: 0.5, C: 0.5}}
-	}
-	if got := c.Maxima(now); len(got) != 0 {
-		t.Fatalf("%v out of nothing", got)
-	}
-	var all []Delta
-	var done [][]Delta
-	for i := range 400 {
-		win(i%5 != 0)
-		y := 1.0
-		if i%5 == 0 {
-			y = 0
-		}
-		done = append(done, Contribution(&a, y, 1))
-		c.Add(done[i])
-		all = append(all, c.Maxima(now)...)
-	}
-	s := c.Stats("a@1")
-	if s.LogUp < 5 || s.LogDown > 0.1 || s.ProvenAt != now.Unix() || s.OutUp < 5 {
-		t.Fatalf("E+ %v, E- %v, proven at %v, out %v", s.LogUp, s.LogDown, s.ProvenAt, s.OutUp)
-	}
-	if p := c.Posterior(lesson("a")); !p.Proven || !p.Leaning || !p.Trusted || !p.Settled {
-		t.Error("a proven lesson keeps its large holdout")
-	}
-	for _, d := range all {
-		if !d.Monotone() || d.Day != 0 || d.Scope != "a@1" {
-			t.Fatalf("%v is no maximum of the lesson", d)
-		}
-	}
-	// Another replica that only hears of the maxima believes the same; order and repetition do not
-	// matter.
-	other := New()
-	for _, d := range slices.Backward(all) {
-		other.Raise([]Delta{d})
-	}
-	other.Raise(all)
-	if o := other.Stats("a@1"); o.LogUp != s.LogUp || o.LogDown != s.LogDown || o.ProvenAt != s.ProvenAt || o.OutUp != s.OutUp {
-		t.Errorf("merged maxima differ: %+v", o)
-	}
-	other.Raise(done[0]) // no maxima: not for Raise
-	if other.Stats("a@1").N != 0 {
-		t.Error("Raise added to sums")
-	}
-	// Undoing everything takes the sums back, not the evidence once reached.
-	for _, d := range done {
-		c.Add(trial.Negate(d))
-	}
-	if got := c.Maxima(now); len(got) != 0 || c.Stats("a@1").LogUp != s.LogUp || c.Stats("a@1").N != 0 {
-		t.Errorf("%v %+v", got, c.Stats("a@1"))
-	}
-	// What a store loads in one go is looked at once.
-	loaded := New()
-	for _, d := range done {
-		loaded.Add(d)
-	}
-	if got := loaded.Maxima(now); len(got) != 3 || got[0].Field != fEmaxUp || got[1].Field != fProvenAt || got[2].Field != fOutUp {
-		t.Errorf("%v", got)
-	}
-}
-
-func TestDiscoveries(t *testing.T) {
-	for _, k := range []struct {
-		p     []float64
-		tests int
-		want  float64
-	}{
-		{nil, 10, -1},
-		{[]float64{0.04}, 1, 0.04},
-		{[]float64{0.04}, 2, -1},
-		{[]float64{0.02}, 2, 0.02},
-		{[]float64{0.001, 0.009, 0.04}, 10, 0.009}, // 0.005, 0.010, 0.015
-		{[]float64{0.006, 0.009}, 10, 0.009},       // the first fails alone and is carried by the second
-		{[]float64{0.01}, 0, 0.01},
-	} {
-		if got := Discoveries(k.p, k.tests, 0.05); got != k.want {
-			t.Errorf("%v of %d: %v, want %v", k.p, k.tests, got, k.want)
-		}
-	}
-	if PValue(0) != 1 || PValue(-3) != 1 || !close6(PValue(math.Log(40)), 0.025) {
-		t.Error("p = 1/E")
-	}
-}
-
-func TestUnknownFieldsAreIgnored(t *testing.T) {
-	c := New()
-	before := dump(c)
-	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish"} {
-		c.Add([]Delta{delta("", f, 0, Unit)})
-	}
-	if dump(c) != before {
-		t.Error("an unknown field was counted")
-	}
-	if c.Stats("").N != 0 || c.Stats("none@1").Picked != 0 {
-		t.Error("stats of what is no arm")
-	}
-}
-
-func TestStatsAndClone(t *testing.T) {
-	c := New()
-	a := sampleAssignment()
-	c.Add(a.Closing())
-	c.Add(Contribution(&a, 1, 2))
-	c.Advance(20001, 7)
-	s := c.Stats("in@1")
-	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
-		t.Errorf("%+v", s)
-	}
-	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldArm(1) != 1 {
-		t.Errorf("%+v", s.Strata)
-	}
-	if math.Abs(s.Recent-0.5) > 1e-9 {
-		t.Errorf("one pick in two days is %v a day", s.Recent)
-	}
-	if g := c.Global(); g.Told != 1 || g.SumY != 1 || g.Days[0].S1 != 1 || g.Strata[0].Assigned != [2]int64{0, 1} {
-		t.Errorf("%+v", g)
-	}
-	d := c.Clone()
-	d.Add(Contribution(&a, 0, 2))
-	if c.Stats("in@1").M1 != 1 || d.Stats("in@1").M1 != 2 || d.Global().Told != 2 || c.Global().Told != 1 {
-		t.Error("a clone shares counters")
-	}
-	if d.Posterior(Candidate{Slug: "in", Arm: "in@2"}) != d.Posterior(Candidate{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
-		t.Error("a clone forgot the texts of a lesson")
-	}
-	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
-		t.Errorf("before its first session the mean is the prior's, not %v", got)
-	}
-	if got, want := c.MeanAt(lesson("in"), 20001), c.Posterior(lesson("in")).Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
-		t.Errorf("mean %v, now %v", got, want)
-	}
 }
 
 // Decisions go on while a recorder adds, the day turns and a report is read. The race detector is
@@ -472,7 +336,7 @@ func TestConcurrentUse(t *testing.T) {
 	for g := range 4 {
 		wg.Go(func() {
 			for i := range 200 {
-				a := Assignment{Category: "x", Day: int32(i % 3)}
+				a := trial.Assignment{Category: "x", Day: int32(i % 3)}
 				Decide(cfg, c, &a, fmt.Sprint(g, i), lessons("a", "b", "c", fmt.Sprint("d", i)), 1)
 				c.Add(a.Closing())
 				c.Add(Contribution(&a, float64(i%2), 1))
@@ -483,21 +347,21 @@ func TestConcurrentUse(t *testing.T) {
 		for i := range 50 {
 			c.Maxima(time.Unix(int64(i)*86_400, 0))
 			c.SetPriors(c.Refit())
-			c.Raise([]Delta{delta("a@1", fEmaxUp, 0, int64(i))})
+			c.Raise([]trial.Delta{delta("a@1", "emax+", 0, int64(i))})
 		}
 	})
 	wg.Go(func() {
 		for range 50 {
-			c.Clone().Global()
+			c.Clone().Measured().Global()
 			c.Published("a@1")
 			c.MeanAt(lesson("a"), 1)
-			for _, k := range c.Arms() {
-				c.Stats(k)
+			for _, k := range c.Measured().Arms() {
+				c.Measured().Stats(k)
 			}
 		}
 	})
 	wg.Wait()
-	if got := c.Global().Told; got != 800 {
+	if got := c.Measured().Global().Told; got != 800 {
 		t.Errorf("%d rewards were counted, want 800", got)
 	}
 }
@@ -509,13 +373,5 @@ func BenchmarkAdd(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		c.Add(ds)
-	}
-}
-
-func BenchmarkContribution(b *testing.B) {
-	a := sampleAssignment()
-	b.ReportAllocs()
-	for b.Loop() {
-		Contribution(&a, 1, 1)
 	}
 }

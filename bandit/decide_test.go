@@ -18,12 +18,12 @@ type believe map[string]Posterior
 
 func (b believe) Posterior(c Candidate) Posterior    { return b[c.Slug] }
 func (b believe) Baseline(string) (float64, float64) { return 90, 65 }
-func (b believe) RawCounts(a Arm) (float64, float64) {
+func (b believe) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
 func lesson(slug string) Candidate {
-	return Candidate{Slug: slug, Arm: Arm(slug + "@1"), Confidence: 0.5}
+	return Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
 func lessons(slugs ...string) (out []Candidate) { return appendLessons(out, slugs) }
 func appendLessons(out []Candidate, s []string) []Candidate {
@@ -33,7 +33,7 @@ func appendLessons(out []Candidate, s []string) []Candidate {
 	return out
 }
 
-func slugs(ps []Pick) (out []string) {
+func slugs(ps []trial.Pick) (out []string) {
 	for _, p := range ps {
 		out = append(out, p.Slug)
 	}
@@ -48,12 +48,12 @@ func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Probe: true}, "f": {}}
 	for i := range 50 {
-		a := Assignment{}
+		a := trial.Assignment{}
 		got := slugs(Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
 		if !slices.Equal(got, []string{"b", "c", "d"}) {
 			t.Fatalf("picked %v", got)
 		}
-		a = Assignment{}
+		a = trial.Assignment{}
 		if got = slugs(Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
 			t.Fatalf("an expected effect of 0 is no reason to inject: %v", got)
 		}
@@ -67,7 +67,7 @@ func TestTokensCost(t *testing.T) {
 	cfg := certain()
 	for price, want := range map[float64]int{0: 1, 0.0001: 1, 0.0003: 0} {
 		cfg.TokenCost = price
-		a := Assignment{}
+		a := trial.Assignment{}
 		if got := len(Decide(cfg, b, &a, "s", []Candidate{c}, 1)); got != want {
 			t.Errorf("price %v: %d picks, want %d", price, got, want)
 		}
@@ -80,7 +80,7 @@ func TestAFreshLessonIsTried(t *testing.T) {
 	picked, n, fresh := 0.0, 20_000, New()
 	cfg := Config{K: 3, Epsilon: 0.2}
 	for i := range n {
-		a := Assignment{}
+		a := trial.Assignment{}
 		picked += float64(len(Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
@@ -91,8 +91,8 @@ func TestAFreshLessonIsTried(t *testing.T) {
 func TestShares(t *testing.T) {
 	const n = 20_000
 	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
-	trial := lesson("tried")
-	trial.Epsilon = 0.5
+	tried := lesson("tried")
+	tried.Epsilon = 0.5
 	for rule, want := range map[Holdout][3]float64{"": {0.20, 0.20, 0.05}, Prove: {0.20, 0.20, 0.05}, Earn: {0.10, 0.05, 0.20}, Fixed: {0.20, 0.20, 0.20}} {
 		for i, what := range []string{"leaning", "proven", "settled"} {
 			if got := (Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(Candidate{}, b[what]); got != want[i] {
@@ -103,8 +103,8 @@ func TestShares(t *testing.T) {
 	cfg := Config{K: 5, Epsilon: 0.2, Holdout: Earn, Control: 0.05, Salt: "x"}
 	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
-		a := Assignment{}
-		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), trial), 1)
+		a := trial.Assignment{}
+		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), tried), 1)
 		if a.Control {
 			control++
 			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
@@ -170,7 +170,7 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 	cfg := Config{K: 2}
 	probed := map[string]int{}
 	for i := range 20_000 {
-		a := Assignment{}
+		a := trial.Assignment{}
 		ps := slugs(Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
 			t.Fatalf("picked %v", ps)
@@ -194,7 +194,7 @@ func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 	}
 	cfg := certain()
 	cfg.Epsilon = 1 // all withheld
-	a := Assignment{}
+	a := trial.Assignment{}
 	if got := Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
 		t.Fatalf("%+v", got)
 	}
@@ -221,7 +221,7 @@ func TestForcedIsNotCounted(t *testing.T) {
 	loop := Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
-	a := Assignment{}
+	a := trial.Assignment{}
 	Decide(cfg, b, &a, "s", lessons("a"), 1)
 	before := a.Base
 	got := Decide(cfg, b, &a, "s", []Candidate{loop, loop}, 2)
@@ -244,7 +244,7 @@ func TestForcedIsNotCounted(t *testing.T) {
 		t.Errorf("%v has no effect to expect", slugs(got))
 	}
 	cfg.Control = 1
-	a = Assignment{}
+	a = trial.Assignment{}
 	if Decide(cfg, b, &a, "s", []Candidate{loop}, 1) != nil || len(a.Picks) != 0 {
 		t.Error("picked in a control session")
 	}
@@ -258,7 +258,7 @@ func TestObjectives(t *testing.T) {
 		cfg := Config{K: k, Objective: o}
 		out := map[string]int{}
 		for i := range 2000 {
-			a := Assignment{}
+			a := trial.Assignment{}
 			for _, p := range Decide(cfg, b, &a, name(i), cs, 1) {
 				if !p.Injected && o == All {
 					t.Fatal("all with epsilon 0 withholds nothing, whatever else is in force")
@@ -298,7 +298,7 @@ func TestGammaDraw(t *testing.T) {
 
 func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	b := believe{"a": {Mean: 0.1}}
-	a := Assignment{}
+	a := trial.Assignment{}
 	Decide(certain(), b, &a, "s", lessons("a"), 1)
 	edited := Candidate{Slug: "a", Arm: "a@2"}
 	if got := Decide(certain(), b, &a, "s", []Candidate{edited}, 2); got != nil || len(a.Matched) != 1 {
@@ -315,12 +315,12 @@ func TestOffsets(t *testing.T) {
 	}
 	cfg := certain()
 	cfg.K = 2
-	a := Assignment{Category: "x"}
+	a := trial.Assignment{Category: "x"}
 	ps := Decide(cfg, b, &a, "s", lessons("a", "b", "c"), 1)
 	base := (65 + 5.0) / (90 + 10)
 	del := -0.1 + 0.05 + 0.02
 	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
-	check := func(p Pick, off, own float64) {
+	check := func(p trial.Pick, off, own float64) {
 		t.Helper()
 		if math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-clip(off+own, 0.05, 0.95)) > 2e-6 {
 			t.Errorf("%s: offset %v centre %v, want %v %v", p.Slug, p.Off, p.C, off, off+own)
@@ -353,7 +353,7 @@ func TestDecideProperties(t *testing.T) {
 			b[fmt.Sprint("l", i)] = Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Probe: m < 0, Proven: m > 0.15}
 		}
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
-		a, replay := Assignment{}, Assignment{}
+		a, replay := trial.Assignment{}, trial.Assignment{}
 		for turn := range rapid.IntRange(1, 6).Draw(t, "turns") {
 			var cs []Candidate
 			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 11), 0, 8).Draw(t, "matched") {
@@ -395,7 +395,7 @@ func TestDecideProperties(t *testing.T) {
 }
 
 // clone goes through JSON, as a stored record does.
-func clone(t *rapid.T, a Assignment) (out Assignment) {
+func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 	b, err := json.Marshal(a)
 	if err != nil {
 		t.Fatal(err)
@@ -415,7 +415,7 @@ func BenchmarkDecide(b *testing.B) {
 	b.ReportAllocs()
 	i := 0
 	for b.Loop() {
-		a := Assignment{Category: "x"}
+		a := trial.Assignment{Category: "x"}
 		Decide(cfg, c, &a, name(i), cs, 1)
 		i++
 	}
@@ -431,7 +431,7 @@ func BenchmarkDecideAfterAdd(b *testing.B) {
 	}
 	i := 0
 	for b.Loop() {
-		a := Assignment{Category: "x", Day: 60}
+		a := trial.Assignment{Category: "x", Day: 60}
 		Decide(cfg, c, &a, name(i), cs, 1)
 		b.StopTimer()
 		c.Add(Contribution(&a, 1, 1))

@@ -1,21 +1,19 @@
-// Package bandit chooses lessons and keeps the counts by which they are measured.
+// Package bandit chooses lessons: by what is believed of each, drawn anew for each session.
 //
-// Two jobs live here, kept apart on purpose. The chooser (Decide, Chooser.Posterior) may use every
-// number it has: when its model is wrong, some reward is lost. The measurement (the z sums of
-// Contribution, the e-values) uses nothing but the coin flips of the holdout: if it were wrong,
-// nobody could believe a report. No number of the chooser ever reaches an effect, an interval or a
-// proof; it enters only as an offset that was frozen before the coin's outcome could matter.
+// It stands above package trial, which flips the coins and keeps what they show. The chooser may
+// use every number it has, the trial's among them: when its model is wrong, some reward is lost.
+// Nothing of it goes the other way, and a test of the imports says so: no number of the chooser
+// reaches an effect, an interval or a proof. It enters a session's Assignment only, as offsets that
+// are frozen before the coin's outcome can matter.
 //
-// The contract: everything random is a pure function of salt, session and slug (Coin); an
-// Assignment holds all that was decided about a session; what the session adds to the counters is a
-// pure function of that Assignment and of the reward. Counters are integers in millionths, so that
-// any order, any repetition with its undoing, and any split over replicas gives the same bytes. The
-// only exception are the running maxima (Monotone), which remember their path and are merged by
-// maximum.
+// The contract: Decide is a pure function of the configuration, the beliefs, the assignment so far,
+// and coins of salt, session and slug. What a told session adds (Contribution) is a pure function
+// of its Assignment and of the reward. Beliefs follow from integer sums; they are the same on every
+// replica and after a restart, but for what open sessions have told (Foresee) and for a turn within
+// a day.
 //
-// The hazard: an Assignment is frozen. Changing a field of it after the first request went out,
-// flipping a coin again, or filling a withheld slot with another lesson does not fail; it silently
-// measures something else.
+// The hazard: a Chooser owns the trial's counters that it reads, and adds to both. Deltas that are
+// added to one alone leave a belief without its evidence.
 //
 // There is no clock, no input or output, no goroutine and no global randomness in this package.
 package bandit

@@ -1,19 +1,23 @@
 package bandit
 
-// The category's fields among the early ones.
-const earlyCN, earlyCS = iN1, iS1
+import (
+	"maps"
+	"slices"
+
+	"precept/trial"
+)
 
 // Early is what an open session adds to the chooser's evidence before it closes. It must be taken
 // back, with Forget, before the session's own deltas are added.
 type Early struct {
 	parts  []part
-	trials []string // scopes
+	trials []string // scopes of planned trials
 	told   bool
 }
 
 type part struct {
 	scope string
-	field int
+	place
 	value int64
 }
 
@@ -22,12 +26,12 @@ type part struct {
 // counted when they are told, sessions that end sooner count first, and a lesson that makes them
 // end sooner seems to help. For the chooser the error is small and passes when the session closes,
 // while not to know anything of the last day costs it a fifth of the attainable gain.
-func (c *Chooser) Foresee(a *Assignment, y float64, tier int) Early {
+func (c *Chooser) Foresee(a *trial.Assignment, y float64, tier int) Early {
 	ds := Contribution(a, y, tier)
 	e := Early{told: len(ds) > 0}
-	for _, d := range ds {
-		if f, ok := earlyField(d); ok {
-			e.parts = append(e.parts, part{d.Scope, f, d.Value})
+	for i := range ds {
+		if at, ok := find(&ds[i]); ok && at.of != ofTenant {
+			e.parts = append(e.parts, part{ds[i].Scope, at, ds[i].Value})
 		}
 	}
 	for _, d := range a.Looked("", y) {
@@ -44,67 +48,53 @@ func (c *Chooser) Forget(e Early) { c.early(e, -1) }
 func (e Early) Told() bool { return e.told }
 
 func (c *Chooser) early(e Early, sign int64) {
-	for _, scope := range e.trials {
-		t := c.trial(scope, true)
-		t.mu.Lock()
-		t.open += sign
-		t.mu.Unlock()
-	}
 	for _, p := range e.parts {
-		a := c.scope(p.scope, true)
-		a.mu.Lock()
-		a.early[p.field] += sign * p.value
-		a.stamp = 0
-		a.mu.Unlock()
+		if p.of == ofArm {
+			a := c.arm(trial.Arm(p.scope), true)
+			a.mu.Lock()
+			a.early[p.at] += sign * p.value
+			a.stamp = 0
+			a.mu.Unlock()
+		}
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, p := range e.parts {
+		if p.of == ofCategory {
+			c.category(p.scope).early[p.at] += sign * p.value
+		}
+	}
+	for _, scope := range e.trials {
+		if c.open[scope] += sign; c.open[scope] == 0 {
+			delete(c.open, scope)
+		}
 	}
 }
 
 // Inherit takes over what is known in this process alone, when counters were read anew: what open
 // sessions have told, and how the evidence stood earlier.
 func (c *Chooser) Inherit(from *Chooser) {
+	c.measured.Inherit(from.measured)
 	from.mu.RLock()
 	defer from.mu.RUnlock()
-	take := func(scope string, a *arm) {
-		a.mu.Lock()
-		early, known, narrowest := a.early, marks{append([]standing(nil), a.marks.list...), a.marks.every}, a.narrowest
-		a.mu.Unlock()
-		if early == ([chosen]int64{}) && len(known.list) == 0 && narrowest == 0 {
-			return
-		}
-		b := c.scope(scope, true)
-		b.mu.Lock()
-		b.early, b.marks, b.narrowest, b.stamp = early, known, narrowest, 0
-		b.mu.Unlock()
-	}
-	for k, a := range from.arms {
-		take(string(k), a)
-	}
-	for scope, a := range from.cats {
-		take(scope, a)
-	}
-	for scope, old := range from.trials {
+	for k, old := range from.arms {
 		old.mu.Lock()
-		open := old.open
+		early, known := old.early, marks{slices.Clone(old.marks.list), old.marks.every}
 		old.mu.Unlock()
-		if open != 0 {
-			t := c.trial(scope, true)
-			t.mu.Lock()
-			t.open = open
-			t.mu.Unlock()
+		if early == ([ofAnArm]int64{}) && len(known.list) == 0 {
+			continue
+		}
+		a := c.arm(k, true)
+		a.mu.Lock()
+		a.early, a.marks, a.stamp = early, known, 0
+		a.mu.Unlock()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for scope, old := range from.cats {
+		if old.early != ([ofABaseline]int64{}) {
+			c.category(scope).early = old.early
 		}
 	}
-}
-
-// earlyField is the place of a delta that the chooser reads.
-func earlyField(d Delta) (int, bool) {
-	switch {
-	case d.Scope == "":
-		return 0, false
-	case d.Field == fCN:
-		return earlyCN, true
-	case d.Field == fCS:
-		return earlyCS, true
-	}
-	f, ok := datedField(d.Field)
-	return f, ok && f < chosen
+	maps.Copy(c.open, from.open)
 }

@@ -6,11 +6,13 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"precept/trial"
 )
 
 // opened is a session that has matched a and b.
-func opened(t interface{ Fatal(...any) }, c *Chooser, n int) *Assignment {
-	a := &Assignment{Category: "x", Day: 5}
+func opened(t interface{ Fatal(...any) }, c *Chooser, n int) *trial.Assignment {
+	a := &trial.Assignment{Category: "x", Day: 5}
 	Decide(Config{K: 1, Epsilon: 0.2, Control: 0.1, Salt: "early"}, c, a, fmt.Sprint("s", n), lessons("a", "b"), 1)
 	if !a.Decided {
 		t.Fatal("nothing was decided")
@@ -64,18 +66,18 @@ func TestForeseenIsForTheChooserAlone(t *testing.T) {
 }
 
 type shot struct {
-	stats   []Stats
-	global  Stats
+	stats   []trial.Stats
+	global  trial.Stats
 	beliefs []Posterior
 	n, sum  float64
 }
 
 func snapshot(c *Chooser) (s shot) {
 	for _, k := range []Candidate{lesson("a"), lesson("b")} {
-		s.stats = append(s.stats, c.Stats(k.Arm))
+		s.stats = append(s.stats, c.Measured().Stats(k.Arm))
 		s.beliefs = append(s.beliefs, c.Posterior(k))
 	}
-	s.global = c.Global()
+	s.global = c.Measured().Global()
 	s.n, s.sum = c.Baseline("x")
 	return s
 }

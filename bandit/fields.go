@@ -2,61 +2,87 @@ package bandit
 
 import "precept/trial"
 
-// The fields of an arm. Dated ones (n1 to zz, y1 and y0 of the global scope as s1 and s0) live in
-// day buckets: the chooser discounts them by age, the report adds them up.
+// The counters that only the chooser reads. They lie beside those of the trial, in the same scopes
+// and under the same days.
 const (
-	fN1        = "n1"       // injected: sessions, residuals
-	fN0        = "n0"       // withheld
-	fN         = "n"        // randomised: sessions that enter the report
-	fZ, fZZ    = "z", "zz"  // sums of z and of its square
-	fClosed    = "closed"   // global: sessions closed
-	fM1, fY1   = "m1", "y1" // told sessions and rewards, injected
-	fM0, fY0   = "m0", "y0" // the same, withheld
-	fMatched   = "matched"  // closed sessions in which the lesson matched
-	fPicked    = "picked"   // and was picked
-	fTokens    = "tokens"   // tokens injected
-	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
-	fInput     = "input"    // their input tokens, in thousands
-	fCached    = "cached"   // and those of them that it had cached
-	fRefused   = "refused"  // followed by 0 or 1: closed sessions of which the upstream refused the changed request, withheld and injected
-	fSuccess   = "success"  // told injected sessions with a reward of at least .5
-	fFailure   = "failure"  // and below
-	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
-	fWorse     = "worse"    // sum of max(0, off-y)
-	fTold      = "told"     // global: sessions with a reward
-	fHeard     = "heard"    // of a stratum: sessions with a reward at their closing
-	fSumY      = "sumy"     // global: their rewards
-	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
-	fEmaxDown  = "emax-"    //
-	fProvenAt  = "proven_at"
-	fOutUp     = "out+" // micro-logarithm of 1/p, p the smallest ever at which the interval lay above 0
-	fOutDown   = "out-" // and below
-	fIdleAt    = "idle_at"
-	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
+	fS1      = "s1"       // of an arm, dated: injected, the sum of the residuals
+	fS0      = "s0"       // of an arm, dated: withheld
+	fSU      = "su"       // of an arm, dated: matched and not picked, or control
+	fGraded  = "graded"   // global: rewards that are neither 0 nor 1
+	fRes2    = "res2"     // global: the sum of the squared residuals of the model
+	fCN, fCS = "cn", "cs" // of a category: sessions, rewards less what lessons explain
 )
 
-const trialMark = "t:"
+// categoryMark begins the scope of a baseline.
+const categoryMark = "x:"
 
-const ofAny = "any."
+func categoryScope(category string) string { return categoryMark + category }
 
-const tiers = 4
+// owner is in which scopes a counter is the chooser's: a name may mean something else in another.
+type owner uint8
 
-type (
-	// Arm is what is measured.
-	Arm = trial.Arm
-	// Match is a lesson that matched.
-	Match = trial.Match
-	// Pick is a chosen lesson.
-	Pick = trial.Pick
-	// Assignment is what was decided of a session.
-	Assignment = trial.Assignment
-	// AtClosing is a reward as it stood at the closing.
-	AtClosing = trial.AtClosing
-	// Delta is one integer to add to a counter.
-	Delta = trial.Delta
-	// Key names a counter.
-	Key = trial.Key
+const (
+	nobody owner = iota
+	ofArm
+	ofCategory
+	ofTenant
 )
 
-// Unit is what the counters count in.
-const Unit = trial.Unit
+// ownerOf says whose a scope is.
+func ownerOf(scope string) owner {
+	switch {
+	case scope == "":
+		return ofTenant
+	case trial.OfArm(scope):
+		return ofArm
+	case scope[:2] == categoryMark:
+		return ofCategory
+	}
+	return nobody
+}
+
+// The places of the values, by owner.
+const (
+	iN1 = iota
+	iS1
+	iN0
+	iS0
+	iNU
+	iSU
+	ofAnArm
+)
+
+const (
+	iCN = iota
+	iCS
+	ofABaseline
+)
+
+const (
+	iTold = iota
+	iGraded
+	iRes2
+	ofATenant
+)
+
+// place is where the value of a counter lies.
+type place struct {
+	of owner
+	at int
+}
+
+// fields is what the chooser reads, by the name under which it is stored.
+//
+//nolint:gochecknoglobals // an immutable table, written once here
+var fields = map[string]place{
+	trial.FieldInjected: {ofArm, iN1}, fS1: {ofArm, iS1}, trial.FieldWithheld: {ofArm, iN0}, fS0: {ofArm, iS0},
+	trial.FieldUnpicked: {ofArm, iNU}, fSU: {ofArm, iSU},
+	fCN: {ofCategory, iCN}, fCS: {ofCategory, iCS},
+	trial.FieldTold: {ofTenant, iTold}, fGraded: {ofTenant, iGraded}, fRes2: {ofTenant, iRes2},
+}
+
+// find looks a counter up; ok is false for what the chooser does not read.
+func find(d *trial.Delta) (at place, ok bool) {
+	at = fields[d.Field]
+	return at, at.of != nobody && at.of == ownerOf(d.Scope)
+}

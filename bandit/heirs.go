@@ -1,6 +1,10 @@
 package bandit
 
-import "math"
+import (
+	"math"
+
+	"precept/trial"
+)
 
 // prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what
 // that came to, but starts no lower than any newcomer; an edited text gets half of what the old
@@ -28,7 +32,7 @@ func (c *Chooser) prior(k Candidate, known reading) float64 {
 
 // before finds the text that a lesson had before this one: the arm of the same slug that was first
 // used last, and before this arm was. The caller holds mu.
-func (c *Chooser) before(k Candidate) Arm {
+func (c *Chooser) before(k Candidate) trial.Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
 		return ""
@@ -37,7 +41,7 @@ func (c *Chooser) before(k Candidate) Arm {
 	if !ok {
 		limit = math.MaxInt32
 	}
-	var best Arm
+	var best trial.Arm
 	newest := int32(math.MinInt32)
 	for _, other := range arms {
 		first, ok := c.firstUse(other)
@@ -51,7 +55,7 @@ func (c *Chooser) before(k Candidate) Arm {
 	return best
 }
 
-func (c *Chooser) firstUse(k Arm) (day int32, ok bool) {
+func (c *Chooser) firstUse(k trial.Arm) (day int32, ok bool) {
 	a := c.arms[k]
 	if a == nil {
 		return 0, false
@@ -61,5 +65,5 @@ func (c *Chooser) firstUse(k Arm) (day int32, ok bool) {
 	if len(a.buckets) == 0 {
 		return 0, false
 	}
-	return a.buckets[0].day, true
+	return a.buckets[0].Key, true
 }

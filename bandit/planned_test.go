@@ -2,7 +2,6 @@ package bandit
 
 import (
 	"fmt"
-	"math"
 	"testing"
 	"time"
 
@@ -12,7 +11,7 @@ import (
 // toldSession is a session of a planned trial, as its record says it.
 type toldSession struct {
 	name string
-	a    Assignment
+	a    trial.Assignment
 	y    float64
 }
 
@@ -24,7 +23,7 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 	c, cfg, r := New(), Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
 	var out []toldSession
 	for i := range n {
-		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
+		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
 		Decide(cfg, c, &s.a, s.name, []Candidate{k}, 1)
 		chance := 0.5
 		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {
@@ -36,49 +35,6 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 		out = append(out, s)
 	}
 	return out
-}
-
-// The look stands at exactly the first N told picks in the order in which their sessions began, in
-// whatever order they were counted, on how many replicas they were, and however many came later.
-func TestAPlannedLookIsTheSameForEverybody(t *testing.T) {
-	name := trial.Name(time.Unix(900, 0), 200)
-	all := trialSessions(500, name, 0.2, "look")
-	var z, zz float64
-	var n, injected int64
-	for _, s := range all { // by hand
-		for _, p := range s.a.Picks {
-			if n == 200 {
-				continue
-			}
-			x := -(s.y - p.C) / p.Eps
-			if p.Injected {
-				x = (s.y - p.C) / (1 - p.Eps)
-				injected++
-			}
-			n, z, zz = n+1, z+x, zz+x*x
-		}
-	}
-	r := seeded("order")
-	for round := range 5 {
-		r.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
-		c, parts := New(), [2][]Delta{}
-		for i := range all {
-			parts[i%2] = append(parts[i%2], all[i].a.Looked(all[i].name, all[i].y)...)
-			if l := c.Looks(); i == 20 && len(l) > 0 && l[0].Taken {
-				t.Fatal("it was taken too soon")
-			}
-			c.Add(all[i].a.Looked(all[i].name, all[i].y))
-		}
-		if round == 4 { // what two replicas wrote, read by a third
-			c = New()
-			c.Add(merge(parts[0], parts[1]))
-		}
-		l := c.Looks()
-		if len(l) != 1 || !l[0].Taken || l[0].Planned != 200 || l[0].Injected+l[0].Withheld != 200 || l[0].Injected != injected ||
-			math.Abs(l[0].Z-z) > 1e-3 || math.Abs(l[0].ZZ-zz) > 1e-3 {
-			t.Fatalf("round %d: %+v, by hand %v %v %v %v", round, l, n, injected, z, zz)
-		}
-	}
 }
 
 // A planned trial ends with its last pick: for the report when that is closed, for the chooser as
@@ -105,10 +61,10 @@ func TestAPlannedTrialEnds(t *testing.T) {
 		}
 		c.Add(all[i].a.Looked(all[i].name, all[i].y))
 	}
-	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Looks()[0].Taken {
+	if !c.Posterior(k).Reached || c.Counted(k).Reached || c.Measured().Looks()[0].Taken {
 		t.Error("open sessions end it for the chooser, and for nobody else")
 	}
-	if copied := c.Clone(); copied.Counted(k).Reached || copied.Looks()[0].Told != 40 {
+	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Told != 40 {
 		t.Error("a copy knows what closed")
 	}
 	fresh := New()
@@ -122,55 +78,9 @@ func TestAPlannedTrialEnds(t *testing.T) {
 		t.Error("what was taken back still counts")
 	}
 	cfg := Config{K: 1, Epsilon: 0.2, Objective: All}
-	a := Assignment{}
+	a := trial.Assignment{}
 	if p := Decide(cfg, c, &a, "all", []Candidate{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
 		t.Errorf("certain injection is no trial: %+v", p)
-	}
-}
-
-// The formulas, by hand: (1.96 + 0.84)^2 * 0.24 * 4 / 0.05^2 = 3014; and back.
-func TestPicksFor(t *testing.T) {
-	n := PicksFor(0.05, 0.8, 0.05, 0.5, 0.24)
-	if n < 3010 || n > 3018 {
-		t.Errorf("%d picks", n)
-	}
-	if d := Detects(n, 0.8, 0.05, 0.5, 0.24); math.Abs(d-0.05) > 1e-4 {
-		t.Errorf("and they find %v", d)
-	}
-	for _, bad := range [][5]float64{{0, 0.8, 0.05, 0.5, 0.24}, {0.05, 1, 0.05, 0.5, 0.24}, {0.05, 0.8, 0, 0.5, 0.24}, {0.05, 0.8, 0.05, 0, 0.24}, {0.05, 0.8, 0.05, 0.5, 0}} {
-		if n := PicksFor(bad[0], bad[1], bad[2], bad[3], bad[4]); n != 0 {
-			t.Errorf("%v: %d", bad, n)
-		}
-	}
-	if w, always := LookWidth(1000, 1), HalfWidth(1000, 1, TightLesson); w/always < 0.6 || w/always > 0.7 {
-		t.Errorf("one look is +-%v, any number +-%v", w, always)
-	}
-	if p := LookP(0.1, 400, 1); math.Abs(p-0.0455) > 1e-4 { // two standard errors
-		t.Errorf("p %v", p)
-	}
-}
-
-// With the planned picks, the planned look finds what it was to find as often as was said; and what
-// does nothing, in one of twenty.
-func TestThePowerOfAPlannedLook(t *testing.T) {
-	const runs = 300
-	n := PicksFor(0.15, 0.8, 0.05, 0.5, 0.25)
-	for _, c := range []struct{ effect, least, most float64 }{{0.15, 0.72, 0.88}, {0, 0.01, 0.09}} {
-		found := 0
-		for run := range runs {
-			all, k := trialSessions(int(n)+20, trial.Name(time.Unix(1, 0), n), c.effect, fmt.Sprint("power", run)), New()
-			for i := range all {
-				k.Add(all[i].a.Looked(all[i].name, all[i].y))
-			}
-			l := k.Looks()[0]
-			e := l.Z / float64(n)
-			if l.Taken && LookP(e, float64(n), l.ZZ/float64(n)-e*e) <= 0.05 {
-				found++
-			}
-		}
-		if share := float64(found) / runs; share < c.least || share > c.most {
-			t.Errorf("effect %v: found in %v of the runs with %d picks", c.effect, share, n)
-		}
 	}
 }
 
@@ -183,7 +93,7 @@ func TestAWarningFirst(t *testing.T) {
 	for i := range 200 {
 		c, name := New(), fmt.Sprint("warned", i)
 		cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: All, Salt: "w"}
-		a := Assignment{Category: "x"}
+		a := trial.Assignment{Category: "x"}
 		Decide(cfg, c, &a, name, []Candidate{warning}, 1)
 		if !a.Enters() || a.C == 0 {
 			t.Fatalf("%+v", a)
@@ -191,7 +101,7 @@ func TestAWarningFirst(t *testing.T) {
 		centre := a.C
 		Decide(cfg, c, &a, name, []Candidate{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), Contribution(&a, 1, 1)...))
-		g := c.Global()
+		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {
 			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
 		}
@@ -221,7 +131,7 @@ func TestRoom(t *testing.T) {
 	}
 	for room, want := range map[int]string{0: "[a b c]", NoRoom: "[]", 99: "[]", 700: "[a]", 1300: "[a b]", 1200: "[a c]", 5000: "[a b c]"} {
 		for _, eps := range []float64{0, 1} {
-			a := Assignment{}
+			a := trial.Assignment{}
 			var got []string
 			for _, p := range Decide(Config{K: 3, Epsilon: eps, Objective: All, Room: room}, New(), &a, "s", list, 1) {
 				got = append(got, p.Slug)

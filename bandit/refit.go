@@ -1,6 +1,11 @@
 package bandit
 
-import "slices"
+import (
+	"maps"
+	"slices"
+
+	"precept/trial"
+)
 
 // SetPriors puts priors in force that a replica has fitted.
 func (c *Chooser) SetPriors(p Priors) {
@@ -24,7 +29,7 @@ func (c *Chooser) Refit() Priors {
 	p := c.priors
 	p.Sigma2 = c.residual()
 	var es []evidence
-	for _, k := range c.sorted() {
+	for _, k := range slices.Sorted(maps.Keys(c.arms)) { // in a fixed order: sums of floats depend on it
 		a := c.arms[k]
 		a.mu.Lock()
 		e := a.discounted(c.clock).safe()
@@ -37,25 +42,11 @@ func (c *Chooser) Refit() Priors {
 }
 
 // residual is the variance of a reward around the model: that of a binary reward while nearly all
-// rewards are 0 or 1, else what was measured.
+// rewards are 0 or 1, else what was measured. The caller holds mu.
 func (c *Chooser) residual() float64 {
-	g := c.global
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	n, graded := float64(g.sum[iTold]), float64(g.sum[iGraded])
-	if n < 50*Unit || graded < 0.05*n {
+	n, graded := float64(c.tenant[iTold]), float64(c.tenant[iGraded])
+	if n < 50*trial.Unit || graded < 0.05*n {
 		return startSigma2
 	}
-	return clip(float64(g.sum[iRes2])/n, 0.01, 0.25)
-}
-
-// sorted are the arms in a fixed order, so that sums over them do not depend on the map's. The
-// caller holds mu.
-func (c *Chooser) sorted() []Arm {
-	ks := make([]Arm, 0, len(c.arms))
-	for k := range c.arms {
-		ks = append(ks, k)
-	}
-	slices.Sort(ks)
-	return ks
+	return clip(float64(c.tenant[iRes2])/n, 0.01, 0.25)
 }

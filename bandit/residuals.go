@@ -8,22 +8,6 @@ import (
 	"precept/trial"
 )
 
-// The counters that only the chooser reads. They lie beside those of the trial, in the same scopes
-// and under the same days.
-const (
-	fS1      = "s1"       // injected: the sum of the residuals
-	fS0      = "s0"       // withheld
-	fNU, fSU = "nu", "su" // matched and not picked, or control: sessions, residuals
-	fGraded  = "graded"   // global: rewards that are neither 0 nor 1
-	fRes2    = "res2"     // global: the sum of the squared residuals of the model
-	fCN, fCS = "cn", "cs" // of a category: sessions, rewards less what lessons explain
-)
-
-// categoryScope is the scope of a baseline.
-func categoryScope(category string) string { return categoryMark + category }
-
-const categoryMark = "x:"
-
 // Contribution is all that a reward y of the given tier adds to the counters: what the trial
 // measures (Assignment.Contribution), and the residuals of the chooser's model. It is pure, as its
 // parts are. The deltas of one scope stand together.
@@ -54,7 +38,6 @@ func residuals(d *trial.Deltas, a *trial.Assignment, y float64) {
 	}
 	for _, m := range a.Matched { // one that was not picked tells what the match says of a session
 		if !slices.ContainsFunc(a.Picks, func(p trial.Pick) bool { return p.Arm == m.Arm }) {
-			d.Add(string(m.Arm), fNU, a.Day, 1)
 			d.Add(string(m.Arm), fSU, a.Day, y-a.Base-(del-m.Del)-inj)
 		}
 	}

@@ -6,6 +6,8 @@ import (
 	"math/rand/v2"
 	"slices"
 	"testing"
+
+	"precept/trial"
 )
 
 // even expects of every session what it brings without any lesson.
@@ -28,25 +30,25 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
 	cfg := Config{K: 3, Epsilon: 0.5, Objective: All, Salt: fmt.Sprint("world ", seed)}
 	var n, z, zz float64
-	take := func(a *Assignment, y float64) {
+	take := func(a *trial.Assignment, y float64) {
 		for _, d := range Contribution(a, y, 1) {
 			if d.Scope != "l@1" {
 				continue
 			}
 			switch d.Field {
-			case fN:
-				n += float64(d.Value) / Unit
-			case fZ:
-				z += float64(d.Value) / Unit
-			case fZZ:
-				zz += float64(d.Value) / Unit
+			case "n":
+				n += float64(d.Value) / trial.Unit
+			case "z":
+				z += float64(d.Value) / trial.Unit
+			case "zz":
+				zz += float64(d.Value) / trial.Unit
 			}
 		}
 	}
 	for run := range w.runs {
 		common := r.NormFloat64() * 0.2 * math.Sqrt(w.share)
 		unit := fmt.Sprint("run ", run)
-		as := make([]Assignment, w.agents)
+		as := make([]trial.Assignment, w.agents)
 		shown := make([]bool, w.agents)
 		for i := range as {
 			name := unit
@@ -134,7 +136,7 @@ func TestShare(t *testing.T) {
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
 		unit := fmt.Sprint("run ", run)
-		var a Assignment
+		var a trial.Assignment
 		r := rand.New(rand.NewPCG(uint64(run), 1)) //nolint:gosec // a simulation
 		told := map[string]bool{}
 		for range 6 { // members, each with two decisions
@@ -177,7 +179,7 @@ func TestShare(t *testing.T) {
 // new one.
 func TestShareOfAnEditedLesson(t *testing.T) {
 	cfg := Config{K: 3, Objective: All, Salt: "s"}
-	var a Assignment
+	var a trial.Assignment
 	Share(cfg, believe{}, &a, "u", lessons("x"), 0)
 	given, fresh := Share(cfg, believe{}, &a, "u", []Candidate{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
@@ -192,9 +194,9 @@ func TestShareOfAnEditedLesson(t *testing.T) {
 // What withheld picks take of a member's room is what injected ones take.
 func TestShareKeepsRoom(t *testing.T) {
 	cfg := Config{K: 3, Epsilon: 1, Objective: All, Salt: "s"}
-	var a Assignment
+	var a trial.Assignment
 	sized := func(slug string, size int) Candidate {
-		return Candidate{Slug: slug, Arm: Arm(slug + "@1"), Size: size, Confidence: 0.5}
+		return Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
 	Share(cfg, believe{}, &a, "u", []Candidate{sized("x", 60)}, 0)
 	cfg.Room = 100
@@ -207,7 +209,7 @@ func TestShareKeepsRoom(t *testing.T) {
 // A unit has bounds of its own: beyond them nothing new is drawn, and nothing old is lost.
 func TestShareIsBounded(t *testing.T) {
 	cfg := Config{K: 3, Objective: All, Salt: "s"}
-	var a Assignment
+	var a trial.Assignment
 	for i := range 2 * maxShared {
 		Share(cfg, believe{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
@@ -225,7 +227,7 @@ func TestMergeIsOne(t *testing.T) {
 	cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: Random, Salt: "s"}
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)
-		a, b := Assignment{Category: "a", Day: 1}, Assignment{Category: "b", Day: 1}
+		a, b := trial.Assignment{Category: "a", Day: 1}, trial.Assignment{Category: "b", Day: 1}
 		Share(cfg, believe{}, &a, unit, lessons("p", "q", "r", "s"), 0)
 		if run%5 > 0 {
 			Share(cfg, believe{}, &b, unit, lessons("r", "s", "t", "u"), 0)

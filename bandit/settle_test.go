@@ -4,6 +4,8 @@ import (
 	"math/rand/v2"
 	"testing"
 	"time"
+
+	"precept/trial"
 )
 
 // tell plays n picks of one lesson with a true effect into counters, with its own coin.
@@ -18,7 +20,7 @@ func tell(n int, effect, eps float64) *Chooser {
 		if r.Float64() < p {
 			y = 1
 		}
-		a := Assignment{Decided: true, Category: "x", Base: 0.5, Day: 1, Matched: []Match{{Arm: "a@1"}}, Picks: []Pick{{
+		a := trial.Assignment{Decided: true, Category: "x", Base: 0.5, Day: 1, Matched: []trial.Match{{Arm: "a@1"}}, Picks: []trial.Pick{{
 			Slug: "a", Arm: "a@1", Eps: eps, Injected: inj, Off: 0.5, C: 0.5,
 		}}}
 		c.Add(a.Closing())

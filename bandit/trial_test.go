@@ -3,6 +3,8 @@ package bandit
 import (
 	"fmt"
 	"testing"
+
+	"precept/trial"
 )
 
 // A trial withholds what the operator said and is picked whatever is believed of it, until the
@@ -15,7 +17,7 @@ func TestATrialEndsAtItsWidth(t *testing.T) {
 	r := seeded("trial")
 	picks, ended := 0, 0
 	for i := range 4000 {
-		a := Assignment{Category: "x"}
+		a := trial.Assignment{Category: "x"}
 		for _, p := range Decide(cfg, c, &a, fmt.Sprint("s", i), []Candidate{k}, 1) {
 			picks++
 			if p.Eps != 0.5 && ended == 0 {

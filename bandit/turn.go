@@ -1,6 +1,10 @@
 package bandit
 
-import "math"
+import (
+	"math"
+
+	"precept/trial"
+)
 
 // The world changes: a new model, another code base, and a lesson that helped harms. The discount
 // by days forgets that in weeks; a chooser that looks notices much sooner, because the sessions
@@ -18,14 +22,14 @@ const (
 // each time the list is full. Standings are of this process; after a restart the ends of days are
 // left.
 const (
-	markEvery = 50 * Unit
+	markEvery = 50 * trial.Unit
 	maxMarks  = 32
 )
 
 // standing is how the evidence stood at a moment, with what open sessions had told.
 type standing struct {
 	day int32 // the newest bucket then
-	v   [chosen]int64
+	v   [ofAnArm]int64
 }
 
 type marks struct {
@@ -48,7 +52,7 @@ func (a *arm) mark() {
 		}
 		m.list, m.every = m.list[:maxMarks/2], 2*m.every
 	}
-	s := standing{day: a.buckets[len(a.buckets)-1].day}
+	s := standing{day: a.buckets[len(a.buckets)-1].Key}
 	for f := range s.v {
 		s.v[f] = a.total[f] + a.early[f]
 	}
@@ -58,7 +62,7 @@ func (a *arm) mark() {
 // turn finds the moment at which the sessions with the lesson changed most, if they did. The caller
 // holds mu.
 func (a *arm) turn() (at standing, found bool) {
-	n, s := float64(a.total[iN1]+a.early[iN1])/Unit, float64(a.total[iS1]+a.early[iS1])/Unit
+	n, s := float64(a.total[iN1]+a.early[iN1])/trial.Unit, float64(a.total[iS1]+a.early[iS1])/trial.Unit
 	best := turnSpread
 	try := func(t *standing) {
 		on, os := real64(t.v[iN1]), real64(t.v[iS1])
@@ -72,9 +76,9 @@ func (a *arm) turn() (at standing, found bool) {
 	}
 	var sum standing
 	for i := 0; i < len(a.buckets)-1; i++ {
-		sum.day = a.buckets[i].day
+		sum.day = a.buckets[i].Key
 		for f := range sum.v {
-			sum.v[f] += a.buckets[i].v[f]
+			sum.v[f] += a.buckets[i].V[f]
 		}
 		try(&sum)
 	}
@@ -85,17 +89,17 @@ func (a *arm) turn() (at standing, found bool) {
 }
 
 // before is the discounted sums of what lies before a turn.
-func (a *arm) before(turn *standing, t *clock) (s [chosen]float64) {
+func (a *arm) before(turn *standing, t *clock) (s [ofAnArm]float64) {
 	rest := turn.v
 	for i := range a.buckets {
 		b := &a.buckets[i]
-		if b.day > turn.day {
+		if b.Key > turn.day {
 			break
 		}
-		w := t.weight(b.day)
+		w := t.weight(b.Key)
 		for f := range s {
-			part := b.v[f]
-			if b.day == turn.day {
+			part := b.V[f]
+			if b.Key == turn.day {
 				part = rest[f] // of the last day only what was there
 			}
 			rest[f] -= part

@@ -13,9 +13,9 @@ import (
 func season(c *Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
-		c.Add([]Delta{delta("a@1", fN1, day, Unit), delta("a@1", fS1, day, trial.Fixed(level+y))})
+		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.Unit), delta("a@1", "s1", day, trial.Fixed(level+y))})
 		if i%4 == 0 {
-			c.Add([]Delta{delta("a@1", fN0, day, Unit), delta("a@1", fS0, day, trial.Fixed(y))})
+			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.Unit), delta("a@1", "s0", day, trial.Fixed(y))})
 		}
 	}
 }
@@ -36,21 +36,21 @@ func TestATurnIsSeenWithinADay(t *testing.T) {
 	if p := c.Posterior(k); p.Mean > 0 {
 		t.Errorf("it harms, and is believed to help: %+v, was %+v", p, before)
 	}
-	if s := c.Stats(k.Arm); s.Days[0].N1 != 3000 {
+	if s := c.Measured().Stats(k.Arm); s.Days[0].N1 != 3000 {
 		t.Errorf("the report has forgotten: %+v", s.Days)
 	}
 }
 
 // After a restart the ends of days are what is left to compare.
 func TestATurnIsSeenBetweenDays(t *testing.T) {
-	var days []Delta
+	var days []trial.Delta
 	for d := range int32(20) {
-		level := int64(Unit / 10)
+		level := int64(trial.Unit / 10)
 		if d >= 17 {
 			level = -level
 		}
-		days = append(days, delta("a@1", fN1, d, 100*Unit), delta("a@1", fS1, d, 100*level),
-			delta("a@1", fN0, d, 25*Unit))
+		days = append(days, delta("a@1", "n1", d, 100*trial.Unit), delta("a@1", "s1", d, 100*level),
+			delta("a@1", "n0", d, 25*trial.Unit))
 	}
 	c := New()
 	c.Advance(19, 1000)
@@ -65,8 +65,8 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 	c = New()
 	c.Advance(19, 1000)
 	for i := range days {
-		if days[i].Field == fS1 && days[i].Day >= 17 {
-			days[i].Value = 100 * 7 * Unit / 100
+		if days[i].Field == "s1" && days[i].Day >= 17 {
+			days[i].Value = 100 * 7 * trial.Unit / 100
 		}
 	}
 	c.Add(days)
@@ -79,9 +79,9 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 func TestMarksAreBounded(t *testing.T) {
 	c := New()
 	for i := range 20_000 {
-		c.Add([]Delta{delta("a@1", fN1, int32(i/3000), Unit), delta("a@1", fS1, int32(i/3000), 1)})
+		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.Unit), delta("a@1", "s1", int32(i/3000), 1)})
 		if i%97 == 0 { // and what is taken back does not upset it
-			c.Add([]Delta{delta("a@1", fN1, int32(i/3000), -Unit), delta("a@1", fS1, int32(i/3000), -1)})
+			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.Unit), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
 	m := c.arms["a@1"].marks
@@ -93,7 +93,7 @@ func TestMarksAreBounded(t *testing.T) {
 			t.Fatalf("standing %d: %s", i, fmt.Sprint(m.list))
 		}
 	}
-	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*Unit {
-		t.Errorf("the last standing is of %d sessions", last/Unit)
+	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*trial.Unit {
+		t.Errorf("the last standing is of %d sessions", last/trial.Unit)
 	}
 }

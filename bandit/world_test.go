@@ -5,6 +5,8 @@ import (
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+
+	"precept/trial"
 )
 
 // A small world with a known truth, for tests of what the numbers come to: every lesson has an
@@ -60,7 +62,7 @@ func (w *world) session() (ease float64, matched []int) {
 }
 
 // chance is the probability of success with the injected lessons.
-func (w *world) chance(ease float64, ps []Pick, bySlug map[string]int) float64 {
+func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) float64 {
 	for _, p := range ps {
 		if p.Injected {
 			ease += w.lessons[bySlug[p.Slug]].effect
@@ -86,7 +88,7 @@ func (w *world) later(cfg Config, c *Chooser, n int) (gain float64) {
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Candidate)
 		}
-		a := Assignment{Category: "x", Day: 40}
+		a := trial.Assignment{Category: "x", Day: 40}
 		p := w.chance(ease, Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
 		gain += (p - ease) / float64(n)
 		y := 0.0
@@ -109,7 +111,7 @@ func (w *world) play(cfg Config, c *Chooser, n int) (gain float64) {
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Candidate)
 		}
-		a := Assignment{Category: "x", Day: int32(i / 2000)}
+		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
 		ps := Decide(cfg, c, &a, name(i), cs, 1)
 		p := w.chance(ease, ps, index)
 		if i >= n/2 {
@@ -136,13 +138,13 @@ func grown(n int) *Chooser {
 		arm := fmt.Sprintf("lesson-%d@1", j)
 		for day := range int32(60) {
 			k := int64(1 + r.IntN(5))
-			c.Add([]Delta{
-				delta(arm, fN1, day, k*Unit),
-				delta(arm, fS1, day, r.Int64N(Unit)),
-				delta(arm, fN0, day, Unit),
-				delta(arm, fS0, day, r.Int64N(Unit/2)),
-				delta(arm, fNU, day, 3*Unit),
-				delta(arm, fSU, day, r.Int64N(Unit)),
+			c.Add([]trial.Delta{
+				delta(arm, "n1", day, k*trial.Unit),
+				delta(arm, "s1", day, r.Int64N(trial.Unit)),
+				delta(arm, "n0", day, trial.Unit),
+				delta(arm, "s0", day, r.Int64N(trial.Unit/2)),
+				delta(arm, "nu", day, 3*trial.Unit),
+				delta(arm, "su", day, r.Int64N(trial.Unit)),
 			})
 		}
 	}

@@ -18,8 +18,8 @@ import (
 // Bounds of a session's memory of matches.
 const (
 	maxMatched   = 128
-	maxSearched  = 64 << 10            // bytes of the user's words that are searched, half from either end
-	trialEpsilon = bandit.TrialEpsilon // of a lesson on trial
+	maxSearched  = 64 << 10      // bytes of the user's words that are searched, half from either end
+	trialEpsilon = trial.Epsilon // of a lesson on trial
 )
 
 // spot is a place for a block of this turn.

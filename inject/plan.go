@@ -122,7 +122,7 @@ func (w *work) open() {
 		}
 		if first {
 			u.Assignment.Category = category(w.rec, w.Request)
-			u.Assignment.Day, u.Assignment.At = bandit.Day(u.Started), u.Started.Unix()
+			u.Assignment.Day, u.Assignment.At = trial.Day(u.Started), u.Started.Unix()
 		}
 	})
 }

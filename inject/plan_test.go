@@ -197,7 +197,7 @@ func TestCategoryIsFixedAtTheFirstTurn(t *testing.T) {
 	r.a.user("short", false)
 	r.send()
 	got := r.rec.Assignment
-	if got.Category != "coder|some-model|s" || got.Day != bandit.Day(noon) {
+	if got.Category != "coder|some-model|s" || got.Day != trial.Day(noon) {
 		t.Errorf("%+v", got)
 	}
 	r.replied()

@@ -8,7 +8,6 @@ import (
 	"strings"
 	"time"
 
-	"precept/bandit"
 	"precept/trial"
 )
 
@@ -20,18 +19,21 @@ func past(state string) bool {
 // Build makes the report. Rows are ordered by slug, then content hash.
 func Build(in Input) Report {
 	if in.Counters == nil {
-		in.Counters = bandit.New()
+		in.Counters = trial.NewCounters()
+	}
+	if in.Chooser == nil {
+		in.Chooser = nobody{}
 	}
 	r := Report{
-		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: string(cmp.Or(in.Config.Objective, bandit.Uplift)),
-		Holdout: string(cmp.Or(in.Config.Holdout, bandit.Prove)), ClaimError: claimError, Tenant: in.Tenant, Provisional: in.Provisional,
+		GeneratedAt: in.Now.UTC(), RewardDefinition: in.RewardDefinition, Elsewhere: in.Elsewhere, Objective: cmp.Or(in.Policy.Objective, "uplift"),
+		Holdout: cmp.Or(in.Policy.Holdout, "prove"), ClaimError: claimError, Tenant: in.Tenant, Provisional: in.Provisional,
 		Lessons: []Row{},
 	}
 	if in.Window > 0 {
 		r.Window = span(in.Window)
 	}
 	g := in.Counters.Global()
-	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Counters.Priors().Sigma2}
+	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Chooser.Sigma2()}
 	rows := b.lessons()
 	b.alarm = b.bar(rows)
 	r.SRM, r.Reporting = check(assignment(g.Strata), b.alarm), reporting(g, b.alarm)
@@ -47,7 +49,7 @@ func Build(in Input) Report {
 // builder holds what all rows share.
 type builder struct {
 	in     Input
-	global bandit.Stats
+	global trial.Stats
 	proof  float64 // the largest p that is a discovery
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
@@ -108,18 +110,17 @@ func (b *builder) row(l Lesson) Row {
 		PerWeek: s.Recent * 7,
 	}
 	r.show(all, tightLesson)
-	better, worse := b.in.Counters.Published(l.Arm)
-	r.Caution = l.Caution || Caution(l.Outcome, better, worse)
-	p := b.in.Counters.Counted(candidate(l))
+	p := b.in.Chooser.Believes(l)
+	r.Caution = l.Caution || Caution(l.Outcome, p.Better, p.Worse)
 	r.Posterior = p.Mean
 	r.PHelps = above(0, p)
 	r.observe(s, b.global)
 	r.spending(s)
-	r.Cost = float64(r.Tokens) * b.in.Config.TokenCost
-	b.trial(&r, l, p)
+	r.Cost = float64(r.Tokens) * b.in.Policy.TokenCost
+	b.trial(&r, l)
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
-	b.need(&r, l, s, all, p)
+	b.need(&r, s, all, p)
 	b.expect(&r, s)
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)
@@ -149,10 +150,6 @@ func (b *builder) bar(rows []Lesson) float64 {
 	return bar(logEs)
 }
 
-func candidate(l Lesson) bandit.Candidate {
-	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
-}
-
 // hash is the arm's part of the content hash.
 func hash(k trial.Arm) string {
 	slug := k.Slug()
@@ -170,7 +167,7 @@ func mean(sum, n float64) *float64 {
 	return new(sum / n)
 }
 
-func perInjection(s bandit.Stats, listed int) int64 {
+func perInjection(s trial.Stats, listed int) int64 {
 	var n int64
 	for _, x := range s.Strata {
 		n += x.Assigned[1]
@@ -191,7 +188,7 @@ func (r *Row) show(s sums, tight float64) {
 }
 
 // spending tells what the sessions cost with the lesson and without.
-func (r *Row) spending(s bandit.Stats) {
+func (r *Row) spending(s trial.Stats) {
 	var cached [2]*float64
 	for b, of := range s.Spent {
 		cached[b] = mean(of.Cached, of.Input)
@@ -205,7 +202,7 @@ func (r *Row) spending(s bandit.Stats) {
 
 // observe compares the sessions that had the lesson with all others: what a dashboard without coins
 // would show. The gap to the effect is how far that would have led astray.
-func (r *Row) observe(s, g bandit.Stats) {
+func (r *Row) observe(s, g trial.Stats) {
 	rest := float64(g.Told) - s.M1
 	if s.M1 <= 0 || rest <= 0 {
 		return
@@ -219,14 +216,14 @@ func (r *Row) observe(s, g bandit.Stats) {
 // window narrows counts and effect to the sessions that started since a day. The verdict stays that
 // of all sessions: to look for a window in which something shows is the surest way to find what is
 // not there.
-func (r *Row) window(s bandit.Stats, from int32) {
+func (r *Row) window(s trial.Stats, from int32) {
 	w := windowed(s, from)
 	r.NInjected, r.NWithheld, r.Told = int64(w.n1), int64(w.n0), int64(w.n1+w.n0)
 	r.MeanInjected, r.MeanWithheld, r.LOODelta, r.LOOGap = nil, nil, nil, nil
 	r.show(w, tightLesson)
 }
 
-func windowed(s bandit.Stats, from int32) (w sums) {
+func windowed(s trial.Stats, from int32) (w sums) {
 	for _, d := range s.Days {
 		if d.Day >= from {
 			w = sums{w.n + d.N, w.z + d.Z, w.zz + d.ZZ, w.n1 + d.N1, w.n0 + d.N0}
@@ -235,10 +232,10 @@ func windowed(s bandit.Stats, from int32) (w sums) {
 	return w
 }
 
-func since(in Input) int32 { return bandit.Day(in.Now.Add(-in.Window)) }
+func since(in Input) int32 { return trial.Day(in.Now.Add(-in.Window)) }
 
 // bands is the effect as it stood at the end of each day, from the first that may be shown.
-func bands(s bandit.Stats, tight float64) []Band {
+func bands(s trial.Stats, tight float64) []Band {
 	var out []Band
 	var t sums
 	for _, d := range s.Days {
@@ -260,12 +257,4 @@ func span(d time.Duration) string {
 		return strconv.FormatInt(int64(d/day), 10) + "d"
 	}
 	return d.String()
-}
-
-// above is P(effect > x), by the chooser's model.
-func above(x float64, p bandit.Posterior) float64 {
-	if !(p.Var > 0) {
-		return 0.5
-	}
-	return 0.5 * math.Erfc((x-p.Mean)/math.Sqrt(2*p.Var))
 }

@@ -17,7 +17,7 @@ import (
 
 var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC) //nolint:gochecknoglobals // the moment of all tests here
 
-func today() int32 { return bandit.Day(noon) }
+func today() int32 { return trial.Day(noon) }
 
 // arm describes the evidence of one lesson, in plain numbers; put writes it down as sessions would
 // have.
@@ -78,7 +78,7 @@ func listed(slugs ...string) (out []Lesson) {
 
 func input(c *bandit.Chooser, slugs ...string) Input {
 	c.Maxima(noon)
-	return Input{Now: noon, Counters: c, Config: bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05}, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}
+	return With(Input{Now: noon, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
 func only(t *testing.T, c *bandit.Chooser, change ...func(*Input)) Row {
@@ -485,7 +485,7 @@ func TestNeedsAndWhatIf(t *testing.T) {
 			t.Errorf("what if %v: %+v", nonsense, got.WhatIf)
 		}
 	}
-	off := only(t, c, func(in *Input) { in.Config.Epsilon = 0 })
+	off := only(t, c, func(in *Input) { in.Chooser = believer{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: %d, %q", off.NeedsPicks, off.Note)
 	}

@@ -5,7 +5,7 @@ import (
 	"math"
 	"time"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Outlook is when a row's verdict is to be expected.
@@ -24,7 +24,7 @@ const rare = 0.05
 
 // expect fills in when the row's verdict is to be expected, at the rate at which picks come in, and
 // what would bring it sooner.
-func (b *builder) expect(r *Row, s bandit.Stats) {
+func (b *builder) expect(r *Row, s trial.Stats) {
 	if r.NeedsPicks <= 0 || r.State == stateEdited || r.State == stateRemoved {
 		return
 	}
@@ -40,7 +40,7 @@ func (b *builder) expect(r *Row, s bandit.Stats) {
 // Beyond ten years a date is no answer.
 const maxWeeks = 520
 
-func (b *builder) sooner(r *Row, s bandit.Stats) (out []string) {
+func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
 	if r.Trial != "running" {
 		if part := b.inTrial(r, s); part > 0 {
 			out = append(out, trialTakes(part, r))
@@ -62,13 +62,13 @@ func (b *builder) sooner(r *Row, s bandit.Stats) (out []string) {
 
 // inTrial is which part of the time it would take with half of the picks withheld and a pick at
 // each match. 0: nothing is known of it, or little would be gained.
-func (b *builder) inTrial(r *Row, s bandit.Stats) float64 {
+func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 	rate := b.rate(r)
 	if r.Matched == 0 || r.Picked == 0 || rate <= 0 {
 		return 0
 	}
-	needs := float64(verdictIn(holdout(s), r.Variance, bandit.TrialEpsilon))
-	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Config.Control) / float64(r.Picked))
+	needs := float64(verdictIn(holdout(s), r.Variance, trial.Epsilon))
+	x := needs / float64(r.NeedsPicks) * rate / (r.PerWeek * float64(r.Matched) * (1 - b.in.Policy.Control) / float64(r.Picked))
 	if x > worthSaying {
 		return 0
 	}
@@ -79,7 +79,7 @@ func (b *builder) inTrial(r *Row, s bandit.Stats) float64 {
 // in few sessions from now on.
 func (b *builder) rate(r *Row) float64 {
 	if r.Verdict == Benched && r.Picked > 0 {
-		return math.Min(r.PerWeek, bandit.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
+		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
 	}
 	return r.PerWeek
 }

@@ -6,7 +6,7 @@ import (
 	"math"
 	"strings"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Explanation is how a row came about: each number that its verdict rests on, so that it can be
@@ -42,7 +42,7 @@ type Propensity struct {
 }
 
 // explain collects what a row is made of.
-func (b *builder) explain(r *Row, s bandit.Stats) {
+func (b *builder) explain(r *Row, s trial.Stats) {
 	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ, ProofBar: math.Max(0, b.proof), ClaimBar: math.Max(0, b.claim)}
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
@@ -58,7 +58,7 @@ func (b *builder) explain(r *Row, s bandit.Stats) {
 		v := all.variance()
 		err := math.Sqrt(v / all.n)
 		e.Mean, e.Variance, e.Error, e.Score = new(all.effect()), new(v), new(err), new(all.effect()/err)
-		e.Half, e.OneLook, e.P = new(halfWidth(all.n, v, tightLesson)), new(bandit.LookWidth(all.n, v)), new(all.exclusion(tightLesson))
+		e.Half, e.OneLook, e.P = new(halfWidth(all.n, v, tightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion(tightLesson))
 	}
 	e.Smallest = math.Exp(-math.Max(out(s)))
 	r.Explain = e
@@ -104,7 +104,7 @@ func (r *Row) explanation() []string {
 			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
-			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes %.3g with these lessons", *e.P, bandit.ClaimArm, e.Smallest, e.ClaimBar))
+			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes %.3g with these lessons", *e.P, trial.ClaimArm, e.Smallest, e.ClaimBar))
 	}
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",

@@ -54,7 +54,7 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 		}
 		if i%every == every-1 {
 			c.Maxima(noon)
-			see(Build(Input{Now: noon, Counters: c, Config: cfg, Lessons: all}))
+			see(Build(With(Input{Now: noon, Lessons: all}, c, cfg)))
 		}
 	}
 }

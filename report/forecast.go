@@ -5,7 +5,7 @@ import (
 	"fmt"
 	"math"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // Goal is what a planned trial is to find: Picks told picks, or as many as it takes to find an
@@ -53,7 +53,7 @@ func (g *Goal) check() error {
 		g.Power = usualPower
 	}
 	if g.Epsilon == 0 {
-		g.Epsilon = bandit.TrialEpsilon
+		g.Epsilon = trial.Epsilon
 	}
 	switch {
 	case g.Picks != 0 && g.Detect != 0:
@@ -76,15 +76,15 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 		return Forecast{}, fmt.Errorf("%w %q", ErrNoLesson, slug)
 	}
 	// By Benjamini and Hochberg a look faces this level, while the others stay as they are.
-	level := bandit.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
+	level := trial.DiscoveryRate * float64(r.Looks.Proven+1) / float64(r.Looks.Planned+1)
 	f := Forecast{
 		Slug: slug, Picks: g.Picks, Epsilon: g.Epsilon, Detect: g.Detect, Power: g.Power, Level: level, Looks: r.Looks.Planned + 1,
 		Variance: row.Variance, PerWeek: row.PerWeek, Believed: row.Posterior,
 	}
 	if g.Picks == 0 {
-		f.Picks = bandit.PicksFor(g.Detect, g.Power, level, g.Epsilon, row.Variance)
+		f.Picks = trial.PicksFor(g.Detect, g.Power, level, g.Epsilon, row.Variance)
 	} else {
-		f.Detect = bandit.Detects(g.Picks, g.Power, level, g.Epsilon, row.Variance)
+		f.Detect = trial.Detects(g.Picks, g.Power, level, g.Epsilon, row.Variance)
 	}
 	f.cost(r, row)
 	for i := range row.Looks {
@@ -109,7 +109,7 @@ func (r *Report) current(slug string) *Row {
 
 func (f *Forecast) cost(r *Report, row *Row) {
 	v, n := f.Variance*spread(f.Epsilon), float64(f.Picks)
-	f.Width, f.Anytime = bandit.LookWidth(n, v), halfWidth(n, v, tightLesson)
+	f.Width, f.Anytime = trial.LookWidth(n, v), halfWidth(n, v, tightLesson)
 	share := 1.0 // of the picks that are told of
 	told, assigned := r.Reporting.ToldTreated+r.Reporting.ToldControl, r.Reporting.AssignedTreated+r.Reporting.AssignedControl
 	switch {

@@ -1,14 +1,14 @@
 package report
 
-import "precept/bandit"
+import "precept/trial"
 
 // anyoneTells is the logarithm of the e-value against "having lessons does not change who reports".
 // Few sessions are control, and it would take twice as many until they alone show it; so the
 // sessions are asked as well in which the coins withheld all that was picked.
-func anyoneTells(g bandit.Stats) float64 { return together(telling(g.Strata), anybody(sound(g.Any))) }
+func anyoneTells(g trial.Stats) float64 { return together(telling(g.Strata), anybody(sound(g.Any))) }
 
 // reporting tells of that check, and how many reported.
-func reporting(g bandit.Stats, bar float64) Reporting {
+func reporting(g trial.Stats, bar float64) Reporting {
 	t := check(anyoneTells(g), bar)
 	r := Reporting{EValue: t.EValue, Alarm: t.Alarm, OK: t.OK}
 	for _, s := range g.Strata {
@@ -21,7 +21,7 @@ func reporting(g bandit.Stats, bar float64) Reporting {
 }
 
 // global is the row of all lessons together.
-func global(in Input, s bandit.Stats, valid bool) Global {
+func global(in Input, s trial.Stats, valid bool) Global {
 	var n1, n0, y1, y0 float64
 	all := sums{n: s.N, z: s.Z, zz: s.ZZ}
 	var days []Day

@@ -58,7 +58,7 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 		if i%250 == 249 {
 			c.Maxima(noon)
 			c.SetPriors(c.Refit())
-			for j, row := range Build(Input{Now: noon, Counters: c, Config: cfg, Lessons: lessons}).Lessons {
+			for j, row := range Build(With(Input{Now: noon, Lessons: lessons}, c, cfg)).Lessons {
 				if v := row.Verdict; v == Helps || v == ProvenHelps || v == Harms || v == ProvenHarms {
 					called[j] = v
 				}

@@ -3,17 +3,17 @@ package report
 import (
 	"math"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 const (
-	minPicks = bandit.MinPicks
-	minArm   = bandit.MinArm
-	material = bandit.Material
+	minPicks = trial.MinPicks
+	minArm   = trial.MinArm
+	material = trial.Material
 
 	// At how many sessions the confidence sequence is tightest. A lesson's question is asked at
 	// about a thousand picks; the control coin falls rarely, so its comparison is read later.
-	tightLesson = bandit.TightLesson
+	tightLesson = trial.TightLesson
 	tightGlobal = 5000
 )
 
@@ -21,7 +21,7 @@ const (
 // arms.
 type sums struct{ n, z, zz, n1, n0 float64 }
 
-func (s sums) shown() bool { return bandit.Enough(s.n, s.n1, s.n0) }
+func (s sums) shown() bool { return trial.Enough(s.n, s.n1, s.n0) }
 
 func (s sums) effect() float64 { return s.z / s.n }
 
@@ -40,13 +40,13 @@ func (s sums) interval(tight float64) (effect, lo, hi float64) {
 	return effect, effect - h, effect + h
 }
 
-// exclusion is the p-value of the interval: below bandit.Alpha it excludes 0.
+// exclusion is the p-value of the interval: below trial.Alpha it excludes 0.
 func (s sums) exclusion(tight float64) float64 {
-	return bandit.Exclusion(s.effect(), s.n, s.variance(), tight)
+	return trial.Exclusion(s.effect(), s.n, s.variance(), tight)
 }
 
 // halfWidth of the sequence after n sessions whose z has the given variance.
-func halfWidth(n, variance, tight float64) float64 { return bandit.HalfWidth(n, variance, tight) }
+func halfWidth(n, variance, tight float64) float64 { return trial.HalfWidth(n, variance, tight) }
 
 // sessionsFor is after how many picks of a lesson the half-width is at most the target.
 func sessionsFor(target, variance float64) float64 {
@@ -74,7 +74,7 @@ func spread(eps float64) float64 { return 1/(1-eps) + 1/eps }
 
 // noise is the variance of a reward around its centre: measured, with the coins' part taken out,
 // once there is enough.
-func noise(s sums, strata []bandit.Stratum, sigma2 float64) float64 {
+func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 	if !s.shown() {
 		return sigma2
 	}

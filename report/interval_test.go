@@ -6,7 +6,7 @@ import (
 	"math/rand/v2"
 	"testing"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 func seeded(text string) *rand.Rand {
@@ -115,7 +115,7 @@ func TestNoiseTakesTheCoinOut(t *testing.T) {
 	for _, eps := range []float64{0.05, 0.2, 0.5} {
 		var last sums
 		null(r, 20_000, eps, func(s sums, _, _ float64) { last = s })
-		strata := []bandit.Stratum{{Eps: eps}, {Eps: 0}}
+		strata := []trial.Stratum{{Eps: eps}, {Eps: 0}}
 		strata[0].Told[0][1], strata[0].Told[1][1], strata[1].Told[1][1] = int64(last.n0), int64(last.n1), 999
 		if got := noise(last, strata, 9); got < 0.18 || got > 0.28 {
 			t.Errorf("epsilon %v: variance %v of a binary reward", eps, got)

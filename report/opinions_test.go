@@ -6,7 +6,6 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/report"
 	"precept/trial"
 )
@@ -14,10 +13,10 @@ import (
 // Opinions stand beside what was measured, and change nothing of it.
 func TestOpinionsOnlyDecorate(t *testing.T) {
 	build := func() report.Report {
-		c := bandit.New()
+		c := trial.NewCounters()
 		for i := range 60 {
 			a := trial.Assignment{Decided: true, Picks: []trial.Pick{{Arm: "one@aaaaaaaaaaaa.b", Slug: "one", Injected: i%2 == 0, Eps: 0.5, Propensity: 0.5}}}
-			c.Add(append(a.Closing(), bandit.Contribution(&a, float64(i%3)/2, 1)...))
+			c.Add(append(a.Closing(), a.Contribution(float64(i%3)/2, 1)...))
 		}
 		return report.Build(report.Input{
 			Now: time.Date(2031, 1, 2, 0, 0, 0, 0, time.UTC), Counters: c, Explain: "one",

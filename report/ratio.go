@@ -5,7 +5,7 @@ import (
 	"math"
 	"slices"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 const (
@@ -78,7 +78,7 @@ func check(logE, bar float64) SRM {
 
 // assignment is the logarithm of the e-value against the coins, each propensity by itself: pooling
 // propensities would see a mismatch where their mix changed.
-func assignment(strata []bandit.Stratum) float64 {
+func assignment(strata []trial.Stratum) float64 {
 	logEs := make([]float64, 0, len(strata))
 	for _, s := range strata {
 		logEs = append(logEs, ratio(s.Assigned[0], s.Assigned[0]+s.Assigned[1], s.Eps))
@@ -90,7 +90,7 @@ func assignment(strata []bandit.Stratum) float64 {
 // nor which source speaks". If reporting does not depend on the arm, then among the sessions that
 // had told something when they closed, among the others, and among those of each tier the coin
 // still falls as promised. It is the mean of one look at told and untold, and one at the tiers.
-func telling(strata []bandit.Stratum) float64 {
+func telling(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
 		if s.Eps <= 0 || s.Eps >= 1 {
@@ -108,7 +108,7 @@ func telling(strata []bandit.Stratum) float64 {
 
 // whoTells are the logarithms of the e-values against "the coin falls as promised" among the told
 // sessions of a stratum, and among the others.
-func whoTells(s bandit.Stratum) (told, mute float64) {
+func whoTells(s trial.Stratum) (told, mute float64) {
 	told0, told1 := s.HeardArm(0), s.HeardArm(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
@@ -117,7 +117,7 @@ func whoTells(s bandit.Stratum) (told, mute float64) {
 // anybody is the same over many strata at once, as one product: given who reported, the coins are
 // independent of each other, also those of one session, and a cause that lies in reporting shows in
 // all of them.
-func anybody(strata []bandit.Stratum) (logE float64) {
+func anybody(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
 			told, mute := whoTells(s)
@@ -129,9 +129,9 @@ func anybody(strata []bandit.Stratum) (logE float64) {
 
 // sound are the strata whose coins fall as promised: where a lesson's do not, that lesson is
 // invalid, and not the reporting of all sessions.
-func sound(strata []bandit.Stratum) []bandit.Stratum {
-	return slices.DeleteFunc(slices.Clone(strata), func(s bandit.Stratum) bool {
-		return assignment([]bandit.Stratum{s}) >= math.Log(alarm)
+func sound(strata []trial.Stratum) []trial.Stratum {
+	return slices.DeleteFunc(slices.Clone(strata), func(s trial.Stratum) bool {
+		return assignment([]trial.Stratum{s}) >= math.Log(alarm)
 	})
 }
 
@@ -156,7 +156,7 @@ func bar(logEs []float64) float64 {
 // as it can be (Manski's bounds): what is left to say when reporting itself is in doubt. They are
 // taken inside each propensity and weighed by its sessions: differences that are pooled over
 // changing propensities are Simpson's.
-func worstCase(strata []bandit.Stratum) (lo, hi *float64) {
+func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 	var l, h, n float64
 	for _, s := range strata {
 		weight := float64(s.Assigned[0] + s.Assigned[1])
@@ -170,7 +170,7 @@ func worstCase(strata []bandit.Stratum) (lo, hi *float64) {
 }
 
 // bounds are those of one propensity.
-func bounds(s bandit.Stratum) (lo, hi float64) {
+func bounds(s trial.Stratum) (lo, hi float64) {
 	var least, most [2]float64 // of the mean reward
 	for arm := range 2 {
 		told := float64(s.ToldArm(arm))

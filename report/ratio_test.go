@@ -8,12 +8,12 @@ import (
 
 	"pgregory.net/rapid"
 
-	"precept/bandit"
+	"precept/trial"
 )
 
 // coins flips n sessions: withheld with chance p, told with the chance of its arm.
-func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s bandit.Stratum) bool) (alarmed bool) {
-	s := bandit.Stratum{Eps: eps}
+func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.Stratum) bool) (alarmed bool) {
+	s := trial.Stratum{Eps: eps}
 	for i := range n {
 		arm, told := 1, told1
 		if r.Float64() < p {
@@ -33,8 +33,8 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s bandit
 // The bars of a short list, and of one of 200 lessons of which one is broken.
 var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
-func srmFails(s bandit.Stratum) bool     { return assignment([]bandit.Stratum{s}) >= alone }
-func tellingFails(s bandit.Stratum) bool { return telling([]bandit.Stratum{s}) >= alone }
+func srmFails(s trial.Stratum) bool     { return assignment([]trial.Stratum{s}) >= alone }
+func tellingFails(s trial.Stratum) bool { return telling([]trial.Stratum{s}) >= alone }
 
 func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
@@ -68,9 +68,9 @@ func TestBrokenRatiosAreFound(t *testing.T) {
 // when a lesson was injected, with another when none was. It says whether the check of all sessions
 // ever failed.
 func tellers(r *rand.Rand, n int, withOne, without float64) bool {
-	g := bandit.Stats{
-		Strata: []bandit.Stratum{{Eps: 0.05}},
-		Any:    []bandit.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}},
+	g := trial.Stats{
+		Strata: []trial.Stratum{{Eps: 0.05}},
+		Any:    []trial.Stratum{{Eps: 0.2}, {Eps: 0.2 * 0.2}, {Eps: 0.2 * 0.2 * 0.2}},
 	}
 	for i := range n {
 		control, picks, injected := r.Float64() < 0.05, 1+r.IntN(3), 0
@@ -84,7 +84,7 @@ func tellers(r *rand.Rand, n int, withOne, without float64) bool {
 			chance = withOne
 		}
 		told := r.Float64() < chance
-		count := func(s *bandit.Stratum, arm int) {
+		count := func(s *trial.Stratum, arm int) {
 			s.Assigned[arm]++
 			if told {
 				s.Heard[arm][1+i%3]++
@@ -123,7 +123,7 @@ func TestNoFalseAlarms(t *testing.T) {
 	for run := range 400 {
 		eps := []float64{0.05, 0.2, 0.5}[run%3]
 		told := []float64{1, 0.5, 0.1}[run/3%3]
-		if coins(r, 3000, eps, eps, told, told, func(s bandit.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
+		if coins(r, 3000, eps, eps, told, told, func(s trial.Stratum) bool { return srmFails(s) || tellingFails(s) }) {
 			t.Errorf("run %d, epsilon %v, told %v: false alarm", run, eps, told)
 		}
 	}
@@ -132,7 +132,7 @@ func TestNoFalseAlarms(t *testing.T) {
 // A lesson that moves rewards from one source to another cannot be judged, even where as many
 // report.
 func TestTierSharesAreChecked(t *testing.T) {
-	s := bandit.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
+	s := trial.Stratum{Eps: 0.5, Assigned: [2]int64{1000, 1000}}
 	s.Heard[0] = [4]int64{0, 300, 0, 200}
 	s.Heard[1] = [4]int64{0, 300, 0, 200}
 	if tellingFails(s) {
@@ -146,17 +146,17 @@ func TestTierSharesAreChecked(t *testing.T) {
 
 // Pooled over propensities these coins look broken; each propensity by itself is sound.
 func TestPropensitiesAreNotPooled(t *testing.T) {
-	strata := []bandit.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
+	strata := []trial.Stratum{{Eps: 0.05, Assigned: [2]int64{50, 950}}, {Eps: 0.5, Assigned: [2]int64{500, 500}}}
 	if got := check(assignment(strata), alarm); !got.OK || got.EValue > 1 {
 		t.Errorf("%+v", got)
 	}
-	if got := check(assignment([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
+	if got := check(assignment([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{550, 1450}}}), alarm); got.OK {
 		t.Error("the pooled counts are sound: this test tests nothing")
 	}
-	if got := check(assignment(append(strata, bandit.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
+	if got := check(assignment(append(strata, trial.Stratum{Eps: 0, Assigned: [2]int64{1, 10}})), alarm); got.OK {
 		t.Errorf("withheld with a chance of 0: %+v", got)
 	}
-	if got := check(assignment(append(strata, bandit.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
+	if got := check(assignment(append(strata, trial.Stratum{Eps: 1, Assigned: [2]int64{10, 0}})), alarm); !got.OK {
 		t.Errorf("everything withheld with a chance of 1: %+v", got)
 	}
 	if got := check(assignment(nil), alarm); !got.OK || got.EValue != 1 {
@@ -191,20 +191,20 @@ func TestRatioIsAnEValue(t *testing.T) {
 
 func TestWorstCase(t *testing.T) {
 	told := func(n0, n1 int64) [2][4]int64 { return [2][4]int64{{0, n0}, {0, n1}} }
-	s := bandit.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
-	lo, hi := worstCase([]bandit.Stratum{s})
+	s := trial.Stratum{Eps: 0.2, Assigned: [2]int64{20, 80}, Told: told(10, 60), Y: [2]float64{5, 45}}
+	lo, hi := worstCase([]trial.Stratum{s})
 	if math.Abs(*lo-(45.0/80-15.0/20)) > 1e-12 || math.Abs(*hi-(65.0/80-5.0/20)) > 1e-12 {
 		t.Errorf("%v %v", *lo, *hi)
 	}
 	if lo, hi = worstCase(nil); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
 	}
-	if lo, hi = worstCase([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 0}}}); lo != nil || hi != nil {
 		t.Error("bounds out of nothing")
 	}
 	// While the holdout was small the sessions went well, and badly while it was large; all were
 	// told. Inside each the lesson does nothing, and pooled it would seem to gain 36 points.
-	simpson := []bandit.Stratum{
+	simpson := []trial.Stratum{
 		{Eps: 0.05, Assigned: [2]int64{50, 950}, Told: told(50, 950), Y: [2]float64{45, 855}},
 		{Eps: 0.5, Assigned: [2]int64{500, 500}, Told: told(500, 500), Y: [2]float64{50, 50}},
 	}
@@ -212,7 +212,7 @@ func TestWorstCase(t *testing.T) {
 		t.Errorf("pooled over propensities: %v %v", *lo, *hi)
 	}
 	// Of an arm of which nothing is known the reward may be anything.
-	if lo, hi = worstCase([]bandit.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
+	if lo, hi = worstCase([]trial.Stratum{{Eps: 0.2, Assigned: [2]int64{0, 10}, Told: told(0, 10), Y: [2]float64{0, 5}}}); *lo != -0.5 || *hi != 0.5 {
 		t.Errorf("%v %v", *lo, *hi)
 	}
 }
@@ -225,9 +225,9 @@ func TestAlarmsOfAList(t *testing.T) {
 	r := seeded("list")
 	alarms, loudest := 0, 0.0
 	for list := range lists {
-		strata, at := make([][]bandit.Stratum, lessons), make([]float64, 0, 2*lessons+2)
+		strata, at := make([][]trial.Stratum, lessons), make([]float64, 0, 2*lessons+2)
 		for l := range strata { // each has met three propensities
-			strata[l] = []bandit.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
+			strata[l] = []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		}
 		loud := false
 		for range days {
@@ -247,8 +247,8 @@ func TestAlarmsOfAList(t *testing.T) {
 	if alarms > 2 {
 		t.Errorf("%d of %d lists had a false alarm", alarms, lists)
 	}
-	find := func(odds float64, told [2]float64, which func([]bandit.Stratum) float64) bool {
-		strata := []bandit.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
+	find := func(odds float64, told [2]float64, which func([]trial.Stratum) float64) bool {
+		strata := []trial.Stratum{{Eps: 0.2}, {Eps: 0.05}, {Eps: 0.5}}
 		for range days {
 			if reports(r, strata, perDay, odds, told, 1); which(strata) >= bar200 {
 				return true
@@ -262,7 +262,7 @@ func TestAlarmsOfAList(t *testing.T) {
 
 // reports flips n coins, four in five of the first propensity; told are the shares that report
 // without and with the lesson.
-func reports(r *rand.Rand, strata []bandit.Stratum, n int, odds float64, told [2]float64, tiers int) {
+func reports(r *rand.Rand, strata []trial.Stratum, n int, odds float64, told [2]float64, tiers int) {
 	for range n {
 		s := &strata[[]int{0, 0, 0, 0, 0, 0, 0, 0, 1, 2}[r.IntN(10)]]
 		arm := 1

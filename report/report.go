@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"time"
 
-	"precept/bandit"
 	"precept/trial"
 )
 
@@ -179,14 +178,25 @@ type Input struct {
 	Tenant           string
 	RewardDefinition string
 	Elsewhere        []Counted
-	Counters         *bandit.Chooser // nil reads as empty; for a provisional report a Clone to which open sessions were added
-	Config           bandit.Config
+	Counters         *trial.Counters // nil reads as empty; for a provisional report a Clone to which open sessions were added
+	Chooser          Chooser         // nil: nobody chooses
+	Policy           Policy
 	Lessons          []Lesson      // in force or not; arms in the counters that are not listed get a row when they were tested
 	Window           time.Duration // effects of sessions that started in it; 0 all
 	Provisional      bool
 	WhatIf           float64 // an epsilon between 0 and 1 to project for; 0 none
 	Bands            bool    // with the effect over time
 	Explain          string  // a slug whose rows are to say how they came about; "" none
+}
+
+// Policy is how lessons are chosen when the report is made.
+type Policy struct {
+	Objective string // "" is uplift
+	Holdout   string // "" is prove
+	Control   float64
+	TokenCost float64 // of one token, in units of reward
+	// ProbeShare is the share of the sessions in which a lesson is tried that is expected to harm.
+	ProbeShare float64
 }
 
 // Lesson is what the report needs to know of a lesson.
@@ -202,7 +212,7 @@ type Lesson struct {
 	Epsilon     float64   // of a trial; 0 by rule
 	Until       float64   // the half-width at which the trial ends; 0: not by width
 	Trial       string    // the name of a planned trial (trial.Name); "" none
-	Parent      trial.Arm // as in bandit.Candidate
+	Parent      trial.Arm // the arm it is heir of; "" none
 	Expired     bool
 	Superseded  bool
 }

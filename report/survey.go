@@ -7,7 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"precept/bandit"
 	"precept/trial"
 )
 
@@ -125,7 +124,7 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 		if k.of != of {
 			continue
 		}
-		x := Cell{Of: of, Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0), Enough: bandit.Enough(c.n, c.n1, c.n0)}
+		x := Cell{Of: of, Value: k.value, Slug: k.slug, Injected: int64(c.n1), Withheld: int64(c.n0), Enough: trial.Enough(c.n, c.n1, c.n0)}
 		if x.Enough {
 			looks++
 		}

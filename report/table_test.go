@@ -137,7 +137,7 @@ func TestTableTellsOfAFailedWrite(t *testing.T) {
 // Numbers from a fleet that holds out otherwise than usual are labelled so.
 func TestHoldoutIsNamed(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
-		in := Input{Now: noon, Config: bandit.Config{Holdout: rule}}
+		in := Input{Now: noon, Policy: Policy{Holdout: string(rule)}}
 		r := Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
 			t.Errorf("%q is named %q", rule, r.Holdout)

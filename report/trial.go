@@ -5,7 +5,6 @@ import (
 	"slices"
 	"time"
 
-	"precept/bandit"
 	"precept/trial"
 )
 
@@ -52,9 +51,9 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 		if l.Trial == "" || known[[2]string{string(l.Arm), l.Trial}] {
 			continue
 		}
-		all = append(all, lookOf(bandit.NewLook(l.Arm, l.Trial)))
+		all = append(all, lookOf(trial.NewLook(l.Arm, l.Trial)))
 	}
-	sum := Looks{Planned: len(all), Level: bandit.DiscoveryRate}
+	sum := Looks{Planned: len(all), Level: trial.DiscoveryRate}
 	var ps []float64
 	for i := range all {
 		if all[i].P != nil {
@@ -62,7 +61,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 		}
 	}
 	slices.Sort(ps)
-	sum.Taken, sum.Bar = len(ps), math.Max(0, bandit.Discoveries(ps, sum.Planned, bandit.DiscoveryRate))
+	sum.Taken, sum.Bar = len(ps), math.Max(0, trial.Discoveries(ps, sum.Planned, trial.DiscoveryRate))
 	out := map[trial.Arm][]Look{}
 	for i := range all {
 		l := &all[i]
@@ -75,7 +74,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 	return out, sum
 }
 
-func lookOf(l bandit.Look) Look {
+func lookOf(l trial.Look) Look {
 	out := Look{
 		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
 		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm,
@@ -88,10 +87,10 @@ func lookOf(l bandit.Look) Look {
 		return out
 	}
 	e, v := s.effect(), s.variance()
-	h := bandit.LookWidth(s.n, v)
+	h := trial.LookWidth(s.n, v)
 	out.Effect, out.Lo, out.Hi = new(e), new(e-h), new(e+h)
 	if l.Taken {
-		out.P = new(bandit.LookP(e, s.n, v))
+		out.P = new(trial.LookP(e, s.n, v))
 	}
 	return out
 }
@@ -116,11 +115,11 @@ func (l *Look) judge(bar float64) Verdict {
 
 // trial fills in what is known of the row's trials, and returns the word of the latest that was
 // taken.
-func (b *builder) trial(r *Row, l Lesson, p bandit.Posterior) {
+func (b *builder) trial(r *Row, l Lesson) {
 	r.Looks = b.trials[l.Arm]
 	switch {
 	case l.Epsilon <= 0:
-	case !p.Reached:
+	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).Reached:
 		r.Trial = "running"
 	case l.Trial != "":
 		r.Trial = "ended"

@@ -53,7 +53,7 @@ func TestPlannedLooks(t *testing.T) {
 		arm := trial.Arm(x.slug + "@0123456789ab")
 		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
 		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
-		r := report.Build(report.Input{Now: time.Unix(1_700_100_000, 0), Counters: c, Lessons: listed, Config: bandit.Config{Epsilon: 0.2}})
+		r := report.Build(report.With(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {
 			if row.Slug != x.slug {
 				continue
@@ -68,7 +68,7 @@ func TestPlannedLooks(t *testing.T) {
 			t.Errorf("%d looks are planned: %+v", len(listed), r.Looks)
 		}
 	}
-	r := report.Build(report.Input{Now: time.Unix(1_700_100_000, 0), Counters: c, Lessons: listed, Config: bandit.Config{Epsilon: 0.2}})
+	r := report.Build(report.With(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// By hand: 30 of 200 more is a z of 3.03, p 0.0024; two such of six pass at 0.05 2/6.
 	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
 		t.Fatal("the rows have another order")
@@ -99,7 +99,7 @@ func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 		for i := range looks - 1 {
 			lookAt(c, trial.Arm(fmt.Sprintf("other%d@1", i)), trial.Name(time.Unix(9, 0), 60), 30, 15, 15)
 		}
-		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c})
+		r := report.Build(report.Input{Now: time.Unix(100, 0), Counters: c.Measured()})
 		if l := r.Lessons[0].Looks[0]; l.Verdict != want {
 			t.Errorf("of %d looks: %q, p %v, %+v", looks, l.Verdict, *l.P, r.Looks)
 		}
@@ -109,10 +109,10 @@ func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 func TestForecast(t *testing.T) {
 	c := bandit.New()
 	lookAt(c, "a@1", "", 200, 120, 100)
-	in := report.Input{
-		Now: time.Unix(1000, 0), Counters: c, Config: bandit.Config{Epsilon: 0.2},
+	in := report.With(report.Input{
+		Now:     time.Unix(1000, 0),
 		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
-	}
+	}, c, bandit.Config{Epsilon: 0.2})
 	r := report.Build(in)
 	f, err := r.Forecast("a", report.Goal{Detect: 0.05})
 	if err != nil || f.Epsilon != 0.5 || f.Power != 0.8 || f.Looks != 1 || f.Level != 0.05 || f.Picks < 2900 || f.Picks > 3200 || f.Sessions != f.Picks ||
@@ -136,7 +136,7 @@ func TestForecast(t *testing.T) {
 func TestExplain(t *testing.T) {
 	c := bandit.New()
 	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
-	r := report.Build(report.Input{Now: time.Unix(1000, 0), Counters: c, Explain: "a", Config: bandit.Config{Epsilon: 0.2}})
+	r := report.Build(report.With(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 
-	"precept/bandit"
 	"precept/trial"
 )
 
@@ -14,7 +13,7 @@ import (
 const likely = 2.5
 
 // verdict is the first that holds.
-func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
+func (b *builder) verdict(r *Row, s trial.Stats, p Belief) Verdict {
 	if !r.SRM.OK || !r.Reporting.OK {
 		return Invalid
 	}
@@ -28,14 +27,14 @@ func (b *builder) verdict(r *Row, s bandit.Stats, p bandit.Posterior) Verdict {
 		return LikelyHelps
 	case z < -likely:
 		return LikelyHarms
-	case p.Probe && r.Slug != trial.LoopArm.Slug(): // the warning is never benched: only its coin decides
+	case p.Benched && r.Slug != trial.LoopArm.Slug(): // the warning is never benched: only its coin decides
 		return Benched
 	}
 	return Unproven
 }
 
 // shown is what the holdout alone says, once its effect may be shown.
-func (b *builder) shown(r *Row, s bandit.Stats) Verdict {
+func (b *builder) shown(r *Row, s trial.Stats) Verdict {
 	if v := b.proven(s); v != Unproven {
 		return v
 	}
@@ -63,9 +62,9 @@ func (b *builder) shown(r *Row, s bandit.Stats) Verdict {
 // out is how far above and below 0 the row's interval is, or ever was, as logarithms of 1/p. What
 // was reached stays, because the interval holds at all times at once: a claim that was made may
 // stand.
-func out(s bandit.Stats) (up, down float64) {
+func out(s trial.Stats) (up, down float64) {
 	up, down = s.OutUp, s.OutDown
-	if all := holdout(s); all.shown() && bandit.Claimable(s.M1, s.M0) {
+	if all := holdout(s); all.shown() && trial.Claimable(s.M1, s.M0) {
 		far := -math.Log(math.Max(all.exclusion(tightLesson), math.SmallestNonzeroFloat64))
 		if all.effect() > 0 {
 			up = math.Max(up, far)
@@ -76,17 +75,17 @@ func out(s bandit.Stats) (up, down float64) {
 	return up, down
 }
 
-func (b *builder) proven(s bandit.Stats) Verdict {
+func (b *builder) proven(s trial.Stats) Verdict {
 	switch {
-	case s.LogUp > 0 && bandit.PValue(s.LogUp) <= b.proof:
+	case s.LogUp > 0 && trial.PValue(s.LogUp) <= b.proof:
 		return ProvenHelps
-	case s.LogDown > 0 && bandit.PValue(s.LogDown) <= b.proof:
+	case s.LogDown > 0 && trial.PValue(s.LogDown) <= b.proof:
 		return ProvenHarms
 	}
 	return Unproven
 }
 
-func holdout(s bandit.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
+func holdout(s trial.Stats) sums { return sums{s.N, s.Z, s.ZZ, s.M1, s.M0} }
 
 // claimRate is the nominal level at which rows are called "helps" or "harms". The sequence is wide,
 // because it holds at all times: at this level about one such row in twenty was wrong where a fifth
@@ -104,26 +103,26 @@ func (b *builder) claims(rows []Lesson) float64 {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
-		if holdout(s).shown() && bandit.Claimable(s.M1, s.M0) && b.proven(s) == Unproven {
+		if holdout(s).shown() && trial.Claimable(s.M1, s.M0) && b.proven(s) == Unproven {
 			up, down := out(s)
 			ps = append(ps, math.Exp(-math.Max(up, down)))
 		}
 	}
 	slices.Sort(ps)
-	return math.Min(bandit.Discoveries(ps, len(ps), claimRate), bandit.Alpha)
+	return math.Min(trial.Discoveries(ps, len(ps), claimRate), trial.Alpha)
 }
 
 // Caution says whether a lesson is to be presented as something that failed before: when it is
-// about a failure, or when its published failures exceed its successes relative to baseline (better
-// and worse of Counters.Published). On raw counts a third of the helpful lessons would be called
+// about a failure, or when its published failures exceed its successes relative to baseline (Better
+// and Worse of a Belief). On raw counts a third of the helpful lessons would be called
 // cautions, because good lessons fire on hard sessions.
 func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
 
 // need fills in how much data is missing, and what another holdout would change.
-func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Posterior) {
-	eps := b.epsilon(l, p)
+func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
+	eps := p.Epsilon
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = eps, sigma2
 	if eps <= 0 || eps >= 1 {
@@ -157,7 +156,7 @@ func (b *builder) need(r *Row, l Lesson, s bandit.Stats, all sums, p bandit.Post
 	case Unproven:
 		if r.Lo != nil && (*r.Lo > 0 || *r.Hi < 0) {
 			r.Note = "the interval excludes 0, but with so many lessons some do by chance"
-			if !bandit.Claimable(s.M1, s.M0) {
+			if !trial.Claimable(s.M1, s.M0) {
 				r.Note = "the interval excludes 0, but it takes 50 told sessions in each arm to call it so"
 			}
 		}
@@ -198,7 +197,7 @@ func why(r *Row) string {
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
-		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(bandit.ClaimArm, eps), 1)
+		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimArm, eps), 1)
 	}
 	return max(more(minPicks, all.n), all.reach(minArm, eps), 1)
 }
@@ -210,11 +209,6 @@ func (s sums) reach(arm, eps float64) int64 {
 
 func more(wanted, have float64) int64 { return int64(math.Ceil(math.Max(0, wanted-have))) }
 
-// epsilon is the propensity that the lesson's next picks will have.
-func (b *builder) epsilon(l Lesson, p bandit.Posterior) float64 {
-	return b.in.Config.NextEpsilon(candidate(l), p)
-}
-
 const (
 	retireBenchedDays = 60
 	retirePicks       = 200
@@ -224,7 +218,7 @@ const (
 
 // retire gives the reason for which an operator may want to retire a lesson. It is a proposal; low
 // traffic alone is no reason.
-func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
+func (b *builder) retire(r *Row, l Lesson, p Belief) string {
 	switch {
 	case past(l.State) || l.Arm == trial.LoopArm || r.Verdict == Invalid:
 		return ""
@@ -236,7 +230,7 @@ func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 		return "its trial found that it harms"
 	case r.Hi != nil && *r.Hi < retireUseful:
 		return "its effect is below 1 point at best"
-	case r.Told >= retirePicks && p.Probe && b.benchedSince(l):
+	case r.Told >= retirePicks && p.Benched && b.benchedSince(l):
 		return "benched for 60 days"
 	case r.Told > 0 && above(retireUseful, p) < retireChance:
 		return "an effect above 1 point is unlikely (under 5%, by the chooser's model)"
@@ -246,9 +240,9 @@ func (b *builder) retire(r *Row, l Lesson, p bandit.Posterior) string {
 
 // benchedSince asks, of several days back to 60, whether the chooser already expected harm then.
 func (b *builder) benchedSince(l Lesson) bool {
-	today := bandit.Day(b.in.Now)
+	today := trial.Day(b.in.Now)
 	for back := int32(retireBenchedDays); back > 0; back -= 15 {
-		if b.in.Counters.MeanAt(candidate(l), today-back) >= 0 {
+		if b.in.Chooser.BelievedAt(l, today-back) >= 0 {
 			return false
 		}
 	}

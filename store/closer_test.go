@@ -176,7 +176,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
 				same(t, "sessions told, in the tally", r.Tally.Told.Load(), 1)
-				same(t, "in memory", r.Beliefs(us).Global().Told, 1)
+				same(t, "in memory", r.Beliefs(us).Measured().Global().Told, 1)
 			}
 		})
 	}

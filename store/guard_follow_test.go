@@ -8,9 +8,9 @@ import (
 	"testing"
 	"time"
 
-	"precept/bandit"
 	"precept/session"
 	"precept/store/storetest"
+	"precept/trial"
 )
 
 // mined is a shared backend that panics where the test says.
@@ -27,7 +27,7 @@ func (m *mined) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	return m.elsewhere.Moved(ctx)
 }
 
-func (m *mined) Counters(ctx context.Context, tenant string) ([]bandit.Delta, error) {
+func (m *mined) Counters(ctx context.Context, tenant string) ([]trial.Delta, error) {
 	if of := m.counters.Load(); of != nil && *of == tenant {
 		panic("counters")
 	}

@@ -113,20 +113,23 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing
 
 // inMemory is what the chooser and the report know of a tenant, without the maxima and the clock.
 func inMemory(r *rig, tenant string) string {
-	c := r.Beliefs(tenant)
-	text := ""
+	believed := r.Beliefs(tenant).Clone()
+	believed.Advance(0, 1000)
+	believed.SetPriors(bandit.DefaultPriors())
+	c, text := believed.Measured(), ""
 	for _, arm := range append(c.Arms(), "") {
 		st := c.Stats(arm)
 		if arm == "" {
 			st = c.Global()
 		}
-		for _, strata := range [][]bandit.Stratum{st.Strata, st.Any} {
+		for _, strata := range [][]trial.Stratum{st.Strata, st.Any} {
 			for i := range strata {
 				strata[i].Heard = [2][4]int64{}
 			}
 		}
 		st.LogUp, st.LogDown, st.ProvenAt, st.Recent = 0, 0, 0, 0
-		text += fmt.Sprintf("%s %+v\n", arm, st)
+		p := believed.Counted(bandit.Candidate{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
+		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.Match)
 	}
 	return text
 }

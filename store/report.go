@@ -49,7 +49,7 @@ func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error
 		}
 	}
 	return report.Build(report.Input{
-		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c, Config: q.Config,
+		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
 		Lessons: listed(&q, c, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
 	}), nil
 }
@@ -130,7 +130,7 @@ func listed(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
 		}
 		if l.State == lesson.Trial {
-			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, bandit.TrialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
+			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
 		}
 		for _, old := range l.Supersedes {
 			if parent, ok := book.Get(old); ok {

@@ -64,7 +64,7 @@ func TestRestartReportsTheSame(t *testing.T) {
 	if len(before) < 500 || priors.Version == 0 {
 		t.Fatalf("too little to compare: %s, priors %+v", before, priors)
 	}
-	if st := r.Beliefs(us).Stats("look-twice@0123456789ab"); st.LogUp == 0 && st.LogDown == 0 {
+	if st := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab"); st.LogUp == 0 && st.LogDown == 0 {
 		t.Error("no maxima to compare")
 	}
 	counted := r.Beliefs(us).Counted(looked)
@@ -86,13 +86,13 @@ func TestMaximaSurvive(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, func(o *Options) { o.Learn = false })
 	r.season(0, 100)
-	top := r.Beliefs(us).Stats("look-twice@0123456789ab")
+	top := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
 		r.tell(us, session.KeyOf(us, session.SpaceName, fmt.Sprint("s", i)), score("b", 2, .5))
 	}
 	r.record()
 	r = r.again(nil)
-	got := r.Beliefs(us).Stats("look-twice@0123456789ab")
+	got := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	if got.LogUp < top.LogUp || got.LogDown < top.LogDown || top.LogUp <= 0 {
 		t.Errorf("the maxima sank: %v %v, were %v %v", got.LogUp, got.LogDown, top.LogUp, top.LogDown)
 	}
@@ -200,5 +200,5 @@ func TestBeliefsOfANewTenant(t *testing.T) {
 	r := newRig(t, nil)
 	c := r.Beliefs("nobody")
 	same(t, "the same each time", r.Beliefs("nobody"), c)
-	same(t, "told", c.Global().Told, 0)
+	same(t, "told", c.Measured().Global().Told, 0)
 }

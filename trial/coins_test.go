@@ -1,4 +1,4 @@
-package trial
+package trial_test
 
 import (
 	"crypto/sha256"
@@ -9,27 +9,29 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"precept/trial"
 )
 
 // The formula is a promise to whoever recomputes an assignment from an export.
 func TestCoinIsTheDocumentedHash(t *testing.T) {
 	h := sha256.Sum256([]byte("salt\x00holdout\x00session\x00slug"))
 	want := float64(binary.BigEndian.Uint64(h[:8])>>11) / (1 << 53)
-	if got := Coin("salt", ForHoldout, "session", "slug"); got != want {
+	if got := trial.Coin("salt", trial.ForHoldout, "session", "slug"); got != want {
 		t.Errorf("got %v, want %v", got, want)
 	}
 	long := string(make([]byte, 1000)) // beyond the stack buffer
 	h = sha256.Sum256([]byte("s\x00draw\x00" + long + "\x00x"))
-	if got := Coin("s", ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
+	if got := trial.Coin("s", trial.ForDraw, long, "x"); got != float64(binary.BigEndian.Uint64(h[:8])>>11)/(1<<53) {
 		t.Error("a long session name is cut")
 	}
 }
 
 func TestCoinsOfOnePurposeTellNothingOfAnother(t *testing.T) {
 	seen := map[float64]string{}
-	for _, p := range []Purpose{ForControl, ForHoldout, ForDraw, ForProbe} {
+	for _, p := range []trial.Purpose{trial.ForControl, trial.ForHoldout, trial.ForDraw, trial.ForProbe} {
 		for _, k := range [][3]string{{"a", "b", "c"}, {"a", "bc", ""}, {"ab", "", "c"}, {"", "abc", ""}} {
-			u := Coin(k[0], p, k[1], k[2])
+			u := trial.Coin(k[0], p, k[1], k[2])
 			if u < 0 || u >= 1 {
 				t.Fatalf("%v is outside [0,1)", u)
 			}
@@ -54,7 +56,7 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 		withheld[j] = make([]uint64, sessions/64+1)
 		slug := fmt.Sprintf("lesson-%d", j)
 		for s, session := range names {
-			if Coin("salt", ForHoldout, session, slug) < eps {
+			if trial.Coin("salt", trial.ForHoldout, session, slug) < eps {
 				withheld[j][s/64] |= 1 << (s % 64)
 				share[j] += 1.0 / sessions
 			}
@@ -79,13 +81,13 @@ func TestCoinsOfAnyTwoLessonsAreIndependent(t *testing.T) {
 
 func TestNormal(t *testing.T) {
 	for _, c := range []struct{ u, want float64 }{{0.5, 0}, {0.975, 1.959964}, {0.025, -1.959964}, {0.8413447, 1}} {
-		if got := Normal(c.u); math.Abs(got-c.want) > 1e-5 {
+		if got := trial.Normal(c.u); math.Abs(got-c.want) > 1e-5 {
 			t.Errorf("Normal(%v) = %v, want %v", c.u, got, c.want)
 		}
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		u := float64(rapid.Uint64Range(0, 1<<53-1).Draw(t, "u")) / (1 << 53)
-		if z := Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
+		if z := trial.Normal(u); math.IsInf(z, 0) || math.IsNaN(z) || math.Abs(z) > 9 {
 			t.Fatalf("Normal(%v) = %v", u, z)
 		}
 	})
@@ -94,6 +96,6 @@ func TestNormal(t *testing.T) {
 func BenchmarkCoin(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
-		Coin("salt", ForHoldout, "00112233445566778899aabbccddeeff", "verify-page-id")
+		trial.Coin("salt", trial.ForHoldout, "00112233445566778899aabbccddeeff", "verify-page-id")
 	}
 }

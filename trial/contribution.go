@@ -2,6 +2,7 @@ package trial
 
 import (
 	"math"
+	"slices"
 	"strconv"
 )
 
@@ -89,8 +90,13 @@ func (a *Assignment) Contribution(y float64, tier int) []Delta {
 		return nil
 	}
 	y = clip(y, 0, 1)
-	d := make(Deltas, 0, 16+32*len(a.Picks))
+	d := make(Deltas, 0, 16+32*len(a.Picks)+2*len(a.Matched))
 	a.global(&d, y, tier)
+	for _, m := range a.Matched {
+		if !slices.ContainsFunc(a.Picks, func(p Pick) bool { return p.Arm == m.Arm }) {
+			d.Add(string(m.Arm), FieldUnpicked, a.Day, 1)
+		}
+	}
 	for i := range a.Picks {
 		a.picked(&d, &a.Picks[i], y, tier)
 	}

@@ -3,7 +3,6 @@ package trial
 import (
 	"math"
 	"slices"
-	"strconv"
 )
 
 // Unit is what the integer counters count in: millionths.
@@ -13,7 +12,7 @@ const Unit = 1_000_000
 // baseline.
 type Key struct {
 	Scope string
-	Field string // see the constants below
+	Field string // see fields.go
 	Day   int32  // the session's day for dated fields, 0 for the others
 }
 
@@ -23,92 +22,10 @@ type Delta struct {
 	Value int64
 }
 
-// Monotone says that the counter is merged by maximum, not by addition. Only Counters.Maxima makes
-// such deltas.
-func (k Key) Monotone() bool {
-	return k.Field == fEmaxUp || k.Field == fEmaxDown || k.Field == fProvenAt || k.Field == fOutUp || k.Field == fOutDown || k.Field == fIdleAt
-}
-
-// The fields that the chooser reads as well. The dated ones live under the day of their session.
-const (
-	FieldInjected = "n1"     // dated: sessions with the lesson, or treated
-	FieldWithheld = "n0"     // dated: sessions without it, or control
-	FieldTold     = "told"   // global: sessions with a reward
-	FieldClosed   = "closed" // global, dated: sessions closed
-)
-
-// The other fields. Dated are n, z, zz, and s1 and s0.
-const (
-	fS1, fS0   = "s1", "s0" // global: rewards of the treated and of the control sessions
-	fN         = "n"        // randomised: sessions that enter the report
-	fZ, fZZ    = "z", "zz"  // sums of z and of its square
-	fM1, fY1   = "m1", "y1" // told sessions and rewards, injected
-	fM0, fY0   = "m0", "y0" // the same, withheld
-	fMatched   = "matched"  // closed sessions in which the lesson matched
-	fPicked    = "picked"   // and was picked
-	fTokens    = "tokens"   // tokens injected
-	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
-	fInput     = "input"    // their input tokens, in thousands
-	fCached    = "cached"   // and those of them that it had cached
-	fRefused   = "refused"  // followed by 0 or 1: closed sessions of which the upstream refused the changed request, withheld and injected
-	fSuccess   = "success"  // told injected sessions with a reward of at least .5
-	fFailure   = "failure"  // and below
-	fBetter    = "better"   // sum of max(0, y-off) over injected sessions
-	fWorse     = "worse"    // sum of max(0, off-y)
-	fHeard     = "heard"    // of a stratum: sessions with a reward at their closing
-	fSumY      = "sumy"     // global: their rewards
-	fEmaxUp    = "emax+"    // micro-logarithm of the running maximum of E+
-	fEmaxDown  = "emax-"    //
-	fProvenAt  = "proven_at"
-	fOutUp     = "out+" // micro-logarithm of 1/p, p the smallest ever at which the interval lay above 0
-	fOutDown   = "out-" // and below
-	fIdleAt    = "idle_at"
-	wUp, wDown = "w+", "w-" // followed by k = 1..6: sums of ln(1 +- lambda_k z)
-)
-
-// bit is '1' for injected (or treated), '0' for withheld (or control).
-func bit(injected bool) string {
-	if injected {
-		return "1"
-	}
-	return "0"
-}
-
-// assigned and told name the counters of one stratum: sessions assigned to an arm at one
-// propensity, and of those the rewarded ones by tier. Shares of different propensities must not be
-// pooled: that would be Simpson's paradox.
-func assigned(injected bool, eps float64) string {
-	return "a" + bit(injected) + "@" + strconv.FormatInt(Fixed(eps), 10)
-}
-
-func told(injected bool, tier int, eps float64) string {
-	return "told" + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(Fixed(eps), 10)
-}
-
-// heard is told as it was when the session closed: what the checks read, which must not move
-// afterwards.
-func heard(injected bool, tier int, eps float64) string {
-	return fHeard + bit(injected) + "." + strconv.Itoa(tierOf(tier)) + "@" + strconv.FormatInt(Fixed(eps), 10)
-}
-
-// rewarded names the sum of the rewards of one stratum.
-func rewarded(injected bool, eps float64) string {
-	return "y" + bit(injected) + "@" + strconv.FormatInt(Fixed(eps), 10)
-}
-
-// ofAny marks the counters of the coins "is anything of what was picked injected": they stand
-// beside those of the control coin, in the global scope.
-const ofAny = "any."
-
-// tiers is how many sources of reward there are: user, verifier, implicit. Tier 0 holds what names
-// none of them.
-const tiers = 4
-
-func tierOf(tier int) int {
-	if tier < 1 || tier >= tiers {
-		return 0
-	}
-	return tier
+// OfArm says whether a scope is that of an arm: not the tenant's own, and none that begins with a
+// mark, which is a letter and a colon.
+func OfArm(scope string) bool {
+	return scope != "" && (len(scope) < 2 || scope[1] != ':')
 }
 
 // Fixed turns a number into millionths. The bound keeps a wild number from overflowing a sum for

@@ -30,3 +30,14 @@ func (a *Assignment) Spent(u Usage) []Delta {
 	}
 	return d
 }
+
+// Spending is what the sessions of one arm cost of which the upstream told it.
+type Spending struct {
+	Sessions      int64
+	Input, Cached float64 // tokens
+}
+
+func (s *sums) spending(b int) Spending {
+	v := s.overall[iSpent+3*b : iSpent+3*b+3]
+	return Spending{max(0, whole(v[0])), max(0, real64(v[1])*kilo), max(0, real64(v[2])*kilo)}
+}

@@ -16,6 +16,7 @@ import (
 	"precept/inject"
 	"precept/lesson"
 	"precept/report"
+	"precept/store"
 )
 
 // trialFlags are what a trial may be asked for.
@@ -148,7 +149,8 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 	if err != nil {
 		return report.Report{}, err
 	}
-	in := report.Input{Now: w.now(), Config: bandit.Config{Epsilon: cfg.Bandit.Epsilon}}
+	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
+	in := report.Input{Now: w.now(), Chooser: store.Chooser(bandit.New(), with), Policy: store.Policy(with)}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)
 		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})

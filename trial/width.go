@@ -1,4 +1,4 @@
-package bandit
+package trial
 
 import "math"
 
@@ -54,20 +54,4 @@ func logExclusion(effect, n, variance, tight float64) float64 {
 	l := -2 * math.Log(Alpha)
 	r := (l + math.Log(l) + 1) / tight
 	return math.Min(0, math.Log(n*r+1)/2-effect*effect*n*n*r/(2*variance*(n*r+1)))
-}
-
-// reached says whether the arm's interval has been as narrow as a trial was to make it. The caller
-// holds mu. It asks for the width alone, so that nobody stops a trial because of where the interval
-// lies; and once is enough, because the smaller holdout after the trial widens it again.
-func (a *arm) reached(until float64) bool {
-	n := real64(a.total[iN])
-	if !(until > 0) || n < MinPicks {
-		return false
-	}
-	m := real64(a.total[iZ]) / n
-	w := HalfWidth(n, math.Max(real64(a.total[iZZ])/n-m*m, leastVariance), TightLesson)
-	if a.narrowest == 0 || w < a.narrowest {
-		a.narrowest = w
-	}
-	return a.narrowest <= until
 }

@@ -1,12 +1,10 @@
-package bandit
+package trial
 
 import (
 	"cmp"
 	"math"
 	"slices"
 	"time"
-
-	"precept/trial"
 )
 
 // DiscoveryRate is the share of false ones tolerated among the lessons called proven.
@@ -19,8 +17,7 @@ const DiscoveryRate = 0.05
 //
 // The maxima stand outside the sums because they remember the path: evidence once reached stays, as
 // a p-value may, while the sums would follow every later correction.
-func (c *Chooser) Maxima(now time.Time) []Delta {
-	c.Today(now)
+func (c *Counters) Maxima(now time.Time) []Delta {
 	c.dirtyMu.Lock()
 	changed := make([]Arm, 0, len(c.dirty))
 	for k := range c.dirty {
@@ -31,65 +28,55 @@ func (c *Chooser) Maxima(now time.Time) []Delta {
 	slices.Sort(changed)
 	var out []Delta
 	for _, k := range changed {
-		if a := c.scope(string(k), false); a != nil {
-			out = a.rise(out, k, now)
+		if s := c.scope(string(k), false); s != nil {
+			out = s.rise(out, k, now)
 		}
 	}
 	return out
 }
 
 // rise compares both e-values with their maxima.
-func (a *arm) rise(out []Delta, k Arm, now time.Time) []Delta {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if up := trial.Fixed(logE(a.up)); up > a.emaxUp {
-		a.emaxUp = up
-		out = append(out, Delta{Key: Key{Scope: string(k), Field: fEmaxUp}, Value: up})
+func (s *sums) rise(out []Delta, k Arm, now time.Time) []Delta {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	out = s.raise(out, k, fEmaxUp, Fixed(logE(s.up())))
+	out = s.raise(out, k, fEmaxDown, Fixed(logE(s.down())))
+	return s.settle(s.bank(out, k, now), k, now)
+}
+
+// raise raises a maximum; the caller holds mu.
+func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
+	kept := &s.maxima[fields[field].at]
+	if v <= *kept {
+		return out
 	}
-	if dn := trial.Fixed(logE(a.dn)); dn > a.emaxDown {
-		a.emaxDown = dn
-		out = append(out, Delta{Key: Key{Scope: string(k), Field: fEmaxDown}, Value: dn})
-	}
-	return a.settle(a.bank(out, k, now), k, now)
+	*kept = v
+	return append(out, Delta{Key{Scope: string(k), Field: field}, v})
 }
 
 // settle keeps how far from 0 the arm's own interval has ever been, and marks an arm whose interval
 // lay within what matters. Both stay, as the mark of bank does, for the same reason: the smaller
 // holdout that follows widens the interval again. They may, because the interval holds at all times
 // at once. The caller holds mu.
-func (a *arm) settle(out []Delta, k Arm, now time.Time) []Delta {
-	n, z, zz := real64(a.total[iN]), real64(a.total[iZ]), real64(a.total[iZZ])
-	injected, withheld := real64(a.sum[iM1]), real64(a.sum[iM0])
+func (s *sums) settle(out []Delta, k Arm, now time.Time) []Delta {
+	n, z, zz := real64(s.total[iN]), real64(s.total[iZ]), real64(s.total[iZZ])
+	injected, withheld := real64(s.overall[iM1]), real64(s.overall[iM0])
 	if !Enough(n, injected, withheld) {
 		return out
-	}
-	raise := func(kept *int64, field string, v int64) {
-		if v > *kept {
-			*kept = v
-			out = append(out, Delta{Key: Key{Scope: string(k), Field: field}, Value: v})
-		}
 	}
 	m := z / n
 	v := math.Max(zz/n-m*m, leastVariance)
 	if Claimable(injected, withheld) {
-		far := trial.Fixed(-logExclusion(m, n, v, TightLesson))
-		if m > 0 {
-			raise(&a.outUp, fOutUp, far)
-		} else {
-			raise(&a.outDown, fOutDown, far)
+		side := fOutUp
+		if !(m > 0) {
+			side = fOutDown
 		}
+		out = s.raise(out, k, side, Fixed(-logExclusion(m, n, v, TightLesson)))
 	}
-	if w := HalfWidth(n, v, TightLesson); a.idleAt == 0 && m-w >= -Material && m+w <= Material {
-		raise(&a.idleAt, fIdleAt, max(now.Unix(), 1))
+	if w := HalfWidth(n, v, TightLesson); s.maxima[iIdleAt] == 0 && m-w >= -Material && m+w <= Material {
+		out = s.raise(out, k, fIdleAt, max(now.Unix(), 1))
 	}
 	return out
-}
-
-// settled says that the arm has a verdict of its own, for which it need not be withheld as often
-// any more. The caller holds mu.
-func (a *arm) settled() bool {
-	bar := trial.Fixed(-math.Log(Alpha))
-	return a.idleAt > 0 || a.outUp >= bar && a.outDown < bar
 }
 
 // bankedAt is the evidence at which a lesson counts as proven for its holdout: p = 1/20, for this
@@ -100,32 +87,31 @@ const bankedAt = 20
 
 // bank marks an arm whose holdout may shrink from now on; the caller holds mu. The mark stays: the
 // smaller holdout widens the interval again, and that must not take the proof back.
-func (a *arm) bank(out []Delta, k Arm, now time.Time) []Delta {
-	if a.provenAt != 0 || real64(a.emaxUp) < math.Log(bankedAt) {
+func (s *sums) bank(out []Delta, k Arm, now time.Time) []Delta {
+	if s.maxima[iProvenAt] != 0 || real64(s.maxima[iEmaxUp]) < math.Log(bankedAt) {
 		return out
 	}
-	a.provenAt = max(now.Unix(), 1)
-	return append(out, Delta{Key: Key{Scope: string(k), Field: fProvenAt}, Value: a.provenAt})
+	return s.raise(out, k, fProvenAt, max(now.Unix(), 1))
 }
 
 // Proof is the largest p-value that counts as a discovery over all arms ever tested, in both
 // directions; -1 when none does.
-func (c *Chooser) Proof() float64 {
+func (c *Counters) Proof() float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var ps []float64
 	tests := 0
-	for _, a := range c.arms {
-		a.mu.Lock()
-		if a.total[iN] > 0 || a.emaxUp > 0 || a.emaxDown > 0 {
+	for _, s := range c.arms {
+		s.mu.Lock()
+		if s.total[iN] > 0 || s.maxima[iEmaxUp] > 0 || s.maxima[iEmaxDown] > 0 {
 			tests += 2
-			for _, e := range [2]int64{a.emaxUp, a.emaxDown} {
+			for _, e := range s.maxima[:iEmaxDown+1] {
 				if p := PValue(float64(e) / Unit); p <= DiscoveryRate {
 					ps = append(ps, p)
 				}
 			}
 		}
-		a.mu.Unlock()
+		s.mu.Unlock()
 	}
 	slices.SortFunc(ps, cmp.Compare[float64])
 	return Discoveries(ps, tests, DiscoveryRate)

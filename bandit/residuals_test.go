@@ -1,0 +1,153 @@
+package bandit
+
+import (
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/trial"
+)
+
+func key(scope, field string, day int32) trial.Key {
+	return trial.Key{Scope: scope, Field: field, Day: day}
+}
+
+func delta(scope, field string, day int32, v int64) trial.Delta {
+	return trial.Delta{Key: key(scope, field, day), Value: v}
+}
+
+// of finds one delta; absent ones are 0.
+func of(ds []trial.Delta, scope, field string, day int32) float64 {
+	for _, d := range ds {
+		if d.Key == key(scope, field, day) {
+			return float64(d.Value) / trial.Unit
+		}
+	}
+	return 0
+}
+
+// sampleAssignment has an injected, a withheld and an unpicked lesson, and a loop warning.
+func sampleAssignment() trial.Assignment {
+	return trial.Assignment{
+		ControlP: 0.05, Category: "cat", Base: 0.6, C: 0.55, Decided: true, Day: 20000,
+		Matched: []trial.Match{{Arm: "in@1", Del: -0.1}, {Arm: "out@1", Del: 0.05}, {Arm: "not@1", Del: 0}},
+		Picks: []trial.Pick{
+			{Slug: "in", Arm: "in@1", Eps: 0.2, Injected: true, M: 0.04, Off: 0.65, C: 0.55, Tokens: 30, Turn: 1},
+			{Slug: "out", Arm: "out@1", Eps: 0.5, Injected: false, M: 0.02, Off: 0.54, C: 0.59, Tokens: 50, Turn: 1},
+			{Slug: "loop-warning", Arm: trial.LoopArm, Eps: 0.2, Injected: true, M: 0.01, Off: 0.59, C: 0.4, Turn: 3},
+		},
+	}
+}
+
+// Every number by hand, from the formulas; what the trial measures stands beside them.
+func TestResiduals(t *testing.T) {
+	a := sampleAssignment()
+	ds := Contribution(&a, 1, 2)
+	del, m := -0.1+0.05, 0.04
+	for _, c := range []struct {
+		scope, field string
+		day          int32
+		want         float64
+	}{
+		{"", "graded", 0, 0},
+		{"", "res2", 0, math.Pow(1-0.6-del-m, 2)},
+		{"x:cat", "cn", 0, 1},
+		{"x:cat", "cs", 0, 1 - del - m},
+		{"in@1", "s1", 20000, 0.35},
+		{"out@1", "s0", 20000, 0.46},
+		{"not@1", "su", 20000, 1 - 0.6 - del - m},
+		{string(trial.LoopArm), "s1", 20000, 0.41},
+	} {
+		if got := of(ds, c.scope, c.field, c.day); math.Abs(got-c.want) > 1e-6 {
+			t.Errorf("%s %s: %v, want %v", c.scope, c.field, got, c.want)
+		}
+	}
+	for _, d := range a.Contribution(1, 2) {
+		if got := of(ds, d.Scope, d.Field, d.Day); got != float64(d.Value)/trial.Unit {
+			t.Errorf("the trial measures %v, the chooser hands on %v", d, got)
+		}
+	}
+	seen, last := map[string]bool{}, "none"
+	for _, d := range ds {
+		if d.Scope != last && seen[d.Scope] {
+			t.Fatalf("the deltas of %q do not stand together", d.Scope)
+		}
+		seen[d.Scope], last = true, d.Scope
+	}
+	if of(Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
+		t.Error("0.3 is not binary")
+	}
+	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
+	if got := of(Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
+		t.Errorf("residual of a match in a control session: %v", got)
+	}
+	if got := Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
+		t.Errorf("a session for which nothing was decided: %v", got)
+	}
+	a.Excluded = true
+	if Contribution(&a, 1, 1) != nil {
+		t.Error("an excluded session adds something")
+	}
+}
+
+// What the chooser believes does not know in which order, how often undone and redone, the rewards
+// came; and what is no field of its own moves nothing.
+func TestBeliefsForgetTheirHistory(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		straight, crooked := New(), New()
+		var steps [][]trial.Delta
+		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
+			a := opened(t, straight, i)
+			a.Day = rapid.Int32Range(0, 5).Draw(t, "day")
+			y := rapid.Float64Range(0, 1).Draw(t, "y")
+			straight.Add(Contribution(a, y, 1))
+			steps = append(steps, Contribution(a, y, 1))
+			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
+				wrong := Contribution(a, rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
+				steps = append(steps, wrong, trial.Negate(wrong))
+			}
+		}
+		for _, s := range rapid.Permutation(steps).Draw(t, "order") {
+			crooked.Add(s)
+		}
+		crooked.Add([]trial.Delta{delta("a@1", "cn", 0, 1), delta("x:x", "n1", 0, 1), delta("", "s1", 0, 1), delta("t:x", "s1", 0, 1), delta("q:", "s1", 0, 1)})
+		for _, k := range lessons("a", "b") {
+			if got, want := crooked.Counted(k), straight.Counted(k); got != want {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+		n, sum := straight.Baseline("x")
+		if n2, sum2 := crooked.Baseline("x"); n2 != n || sum2 != sum {
+			t.Fatalf("baseline %v %v, want %v %v", n2, sum2, n, sum)
+		}
+		if got, want := crooked.Refit(), straight.Refit(); got != want {
+			t.Fatalf("priors %+v, want %+v", got, want)
+		}
+	})
+}
+
+// A copy goes its own way, and knows the texts of a lesson; what was believed on an earlier day is
+// read off the days.
+func TestCloneAndMeanAt(t *testing.T) {
+	c := New()
+	a := sampleAssignment()
+	c.Add(a.Closing())
+	c.Add(Contribution(&a, 1, 2))
+	c.Advance(20001, 7)
+	before := c.Posterior(lesson("in"))
+	d := c.Clone()
+	d.Add(Contribution(&a, 0, 2))
+	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().Told != 1 || d.Measured().Global().Told != 2 {
+		t.Error("a clone shares counters")
+	}
+	if d.Posterior(Candidate{Slug: "in", Arm: "in@2"}) != d.Posterior(Candidate{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
+		t.Error("a clone forgot the texts of a lesson")
+	}
+	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {
+		t.Errorf("before its first session the mean is the prior's, not %v", got)
+	}
+	if got, want := c.MeanAt(lesson("in"), 20001), before.Mean; got <= 0.01 || math.Abs(got-want) > 0.001 {
+		t.Errorf("mean %v, now %v", got, want)
+	}
+}

@@ -1,0 +1,145 @@
+package trial
+
+import (
+	"math"
+	"slices"
+	"strings"
+	"sync"
+)
+
+// Counters is what one tenant's sessions have shown, in memory. It is safe for concurrent use: a
+// chooser reads it on the request path while a recorder adds to it.
+//
+// Lock order: Counters.mu, then one sums.mu or planned.mu. Counters.mu is held for writing only to
+// add a scope or to turn the day, so a request never waits for more than a map insert or the sums
+// of one arm.
+type Counters struct {
+	mu     sync.RWMutex
+	arms   map[Arm]*sums
+	looks  map[string]*planned // by scope
+	global *sums
+	day    int32 // days since 1970
+
+	dirtyMu sync.Mutex
+	dirty   map[Arm]struct{} // changed since Maxima last looked
+}
+
+// NewCounters has no evidence, and does not know what day it is.
+func NewCounters() *Counters {
+	return &Counters{arms: map[Arm]*sums{}, looks: map[string]*planned{}, global: &sums{}, dirty: map[Arm]struct{}{}, day: math.MinInt32}
+}
+
+// Add takes deltas in: of one session, or all that a store holds. Monotone ones among them are
+// merged by maximum. What is no counter of a trial is passed over.
+func (c *Counters) Add(ds []Delta) {
+	for len(ds) > 0 {
+		var n int
+		if n = Together(ds); strings.HasPrefix(ds[0].Scope, lookMark) {
+			c.enter(ds[0].Scope, ds[:n])
+		} else if ds[0].Scope == "" || OfArm(ds[0].Scope) {
+			c.addScope(ds[0].Scope, ds[:n])
+		}
+		ds = ds[n:]
+	}
+}
+
+// Together is how many deltas, from the first on, are of one scope: they go in together, so that no
+// reader sees a count without its sum.
+func Together(ds []Delta) int {
+	n := 1
+	for n < len(ds) && ds[n].Scope == ds[0].Scope {
+		n++
+	}
+	return n
+}
+
+func (c *Counters) addScope(name string, ds []Delta) {
+	s := c.scope(name, true)
+	wagered := false
+	s.mu.Lock()
+	for i := range ds {
+		wagered = s.add(&ds[i]) || wagered
+	}
+	s.mu.Unlock()
+	if wagered {
+		c.dirtyMu.Lock()
+		c.dirty[Arm(name)] = struct{}{}
+		c.dirtyMu.Unlock()
+	}
+}
+
+// Raise merges maxima that others found.
+func (c *Counters) Raise(maxima []Delta) {
+	for _, d := range maxima {
+		if d.Monotone() {
+			c.Add([]Delta{d})
+		}
+	}
+}
+
+// scope finds the counters of a scope; with create it makes what is missing.
+func (c *Counters) scope(name string, create bool) *sums {
+	if name == "" {
+		return c.global
+	}
+	c.mu.RLock()
+	s := c.arms[Arm(name)]
+	c.mu.RUnlock()
+	if s != nil || !create {
+		return s
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if s = c.arms[Arm(name)]; s == nil {
+		s = &sums{}
+		c.arms[Arm(name)] = s
+	}
+	return s
+}
+
+// Arms are all arms ever counted, sorted.
+func (c *Counters) Arms() []Arm {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	ks := make([]Arm, 0, len(c.arms))
+	for k := range c.arms {
+		ks = append(ks, k)
+	}
+	slices.Sort(ks)
+	return ks
+}
+
+// Clone copies the counters, so that a provisional report can add sessions that are still open.
+func (c *Counters) Clone() *Counters {
+	out := NewCounters()
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	out.day = c.day
+	for k, s := range c.arms {
+		out.arms[k] = s.clone()
+	}
+	for scope, p := range c.looks {
+		out.looks[scope] = p.clone()
+	}
+	out.global = c.global.clone()
+	return out
+}
+
+// Inherit takes over what is known in this process alone, when counters were read anew: how narrow
+// the intervals have been.
+func (c *Counters) Inherit(from *Counters) {
+	from.mu.RLock()
+	defer from.mu.RUnlock()
+	for k, old := range from.arms {
+		old.mu.Lock()
+		narrowest := old.narrowest
+		old.mu.Unlock()
+		if narrowest == 0 {
+			continue
+		}
+		s := c.scope(string(k), true)
+		s.mu.Lock()
+		s.narrowest = narrowest
+		s.mu.Unlock()
+	}
+}

@@ -1,0 +1,63 @@
+package trial
+
+import (
+	"slices"
+	"sync"
+)
+
+// sums is one scope of the counters: a lesson's arm, or the tenant's own. Guarded by its own mutex,
+// which is held for sums only, never while anything else is waited for.
+type sums struct {
+	mu      sync.Mutex
+	days    Rows[int32, [dailies]int64]
+	total   [dailies]int64
+	overall [overalls]int64
+	bets    [2 * bets]int64 // W(+,k), then W(-,k)
+	maxima  [maxima]int64
+	strata  Rows[int64, [coinSums]int64] // by propensity, in millionths
+	any     Rows[int64, [coinSums]int64] // global: was anything injected of what was picked, by the chance that nothing is
+
+	narrowest float64 // the interval's half-width, as far as anybody asked; 0: nobody did
+}
+
+// up and down are the bets on a lesson that helps and on one that harms.
+func (s *sums) up() []int64   { return s.bets[:bets] }
+func (s *sums) down() []int64 { return s.bets[bets:] }
+
+// add takes one delta in, and says whether it was a bet; the caller holds mu.
+func (s *sums) add(d *Delta) (wagered bool) {
+	at, eps, anything, ok := find(d.Field)
+	if !ok {
+		return false
+	}
+	switch at.kind {
+	case maximum:
+		s.maxima[at.at] = max(s.maxima[at.at], d.Value)
+	case daily, ofTenant:
+		if at.kind == ofTenant && d.Scope != "" {
+			return false
+		}
+		s.days.At(d.Day)[at.at] += d.Value
+		s.total[at.at] += d.Value
+	case overall:
+		s.overall[at.at] += d.Value
+	case bet:
+		s.bets[at.at] += d.Value
+	case coins:
+		of := &s.strata
+		if anything {
+			of = &s.any
+		}
+		of.At(eps)[at.at] += d.Value
+	}
+	return at.kind == bet
+}
+
+func (s *sums) clone() *sums {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return &sums{
+		days: slices.Clone(s.days), total: s.total, overall: s.overall, bets: s.bets, maxima: s.maxima,
+		strata: slices.Clone(s.strata), any: slices.Clone(s.any),
+	}
+}
