@@ -73,5 +73,26 @@ type Backend interface {
 	counterKeeper
 	modelKeeper
 	sampleReader
+	// Sync makes what it has taken survive a power cut, where it does not by itself.
+	Sync(ctx context.Context) error
 	Close() error
+}
+
+// Fleet is a backend that other processes write to as well: through it replicas tell each other
+// what they have counted, heard and forgotten.
+type Fleet interface {
+	// Epoch changes when the backend has lost something that it had taken.
+	Epoch(ctx context.Context) (string, error)
+	// Announce tells the others what is forgotten, and where in their list that stands.
+	Announce(ctx context.Context, e session.Erasure) (place string, err error)
+	// Erasures lists what was announced behind a place.
+	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
+	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
+	// whomever.
+	Moved(ctx context.Context) (map[string]session.Stand, error)
+	// Told lists open sessions with all feedback that they got, in the order in which they last got
+	// some, behind a place in it.
+	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
+	// Settled says which sessions the counters know.
+	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
 }

@@ -219,8 +219,8 @@ func (s *Store) makeRoom(b *batch, err error) {
 // watchEpoch looks whether the backend has lost what it had taken, and goes back to where it was
 // safe.
 func (s *Store) watchEpoch(ctx context.Context, b *batch, now time.Time) error {
-	be, ok := s.be.(epochal)
-	if !ok || s.spool == nil || now.Before(b.epochAt) {
+	be := s.opts.Fleet
+	if be == nil || s.spool == nil || now.Before(b.epochAt) {
 		return nil
 	}
 	epoch, err := be.Epoch(ctx)
@@ -240,11 +240,6 @@ func (s *Store) watchEpoch(ctx context.Context, b *batch, now time.Time) error {
 	}
 	b.epoch = epoch
 	return nil
-}
-
-// epochal is a backend that may lose what it has taken. Its epoch changes then.
-type epochal interface {
-	Epoch(ctx context.Context) (string, error)
 }
 
 // lag tells what still waits.

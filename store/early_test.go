@@ -78,12 +78,7 @@ func TestReplicasLearnEarlyFromEachOther(t *testing.T) {
 	a, b := open(), open()
 	follow := func(r *rig) {
 		t.Helper()
-		be, ok := r.Store.be.(sharedBackend)
-		if !ok {
-			t.Error("the backend is nobody else's")
-			return
-		}
-		if err := r.refresh(r.ctx(), be); err != nil {
+		if err := r.refresh(r.ctx(), r.opts.Fleet); err != nil {
 			t.Error(err)
 		}
 	}

@@ -15,17 +15,11 @@ const (
 	lateErasure   = time.Minute // what was announced longer ago has been deleted from the backend for good
 )
 
-// announcer is a backend through which replicas tell each other what was forgotten.
-type announcer interface {
-	Announce(ctx context.Context, e session.Erasure) (place string, err error)
-	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
-}
-
 // announce tells the other replicas, before anything is deleted: one that does not know could write
 // it again.
 func (s *Store) announce(ctx context.Context, b *batch, e session.Erasure) error {
-	be, ok := s.be.(announcer)
-	if !ok {
+	be := s.opts.Fleet
+	if be == nil {
 		return nil
 	}
 	place, err := be.Announce(ctx, e)
@@ -38,8 +32,8 @@ func (s *Store) announce(ctx context.Context, b *batch, e session.Erasure) error
 // watchErasures looks what other replicas have forgotten. It runs before anything is delivered:
 // what a spool kept while this replica was away may be of a session that was forgotten since.
 func (s *Store) watchErasures(ctx context.Context, b *batch, now time.Time) error {
-	be, ok := s.be.(announcer)
-	if !ok || now.Before(b.erasuresAt) {
+	be := s.opts.Fleet
+	if be == nil || now.Before(b.erasuresAt) {
 		return nil
 	}
 	for {

@@ -53,7 +53,7 @@ func TestFollowingPanics(t *testing.T) {
 	a := open(func(*Options) {})
 	b := open(func(o *Options) {
 		m = &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
-		o.Backend, o.Before = m, p.before
+		o.Backend, o.Fleet, o.Before = m, m, p.before
 	})
 	ctx, cancel := context.WithCancel(t.Context())
 	done := make(chan error, 1)
@@ -117,7 +117,7 @@ func TestStartingPanics(t *testing.T) {
 		inRedis(t, server, filepath.Join(dir, "spool"))(o)
 		m := &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
-		o.Backend = m
+		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
 		t.Errorf("told: %v", got)

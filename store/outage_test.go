@@ -10,6 +10,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/feedback"
 	"precept/session"
 	"precept/trial"
 )
@@ -129,11 +130,22 @@ func TestBlindAfterARestart(t *testing.T) {
 	r.Release(ses, Unchanged)
 }
 
-// epochal is a backend that can lose what it has taken.
+// losing is a shared backend that can lose what it has taken. Its other replicas are silent.
 type losing struct {
 	*faulty
 	epoch string
 	syncs int
+}
+
+func (l *losing) Announce(context.Context, session.Erasure) (string, error)   { return "", nil }
+func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
+func (l *losing) Moved(context.Context) (map[string]session.Stand, error)     { return nil, nil }
+func (l *losing) Told(context.Context, string, int64, int) ([]session.Row, [][]feedback.Entry, int64, error) {
+	return nil, nil, 0, nil
+}
+
+func (l *losing) Settled(_ context.Context, _ string, ids []session.ID) ([]bool, error) {
+	return make([]bool, len(ids)), nil
 }
 
 func (l *losing) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
@@ -152,7 +164,7 @@ func TestWhatTheBackendLostIsDeliveredAgain(t *testing.T) {
 	var be *losing
 	with := func(o *Options) {
 		be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
-		o.Backend = be
+		o.Backend, o.Fleet = be, be
 	}
 	r := newRig(t, with)
 	play := func(name string) {
@@ -205,7 +217,7 @@ func TestReleaseWhenSafe(t *testing.T) {
 				o.SpoolBytes = 4 << 10 // a segment of a quarter of it is worth leaving
 				if shared {
 					be = &losing{faulty: o.Backend.(*faulty), epoch: "one"}
-					o.Backend = be
+					o.Backend, o.Fleet = be, be
 				}
 			})
 			dir := filepath.Join(r.dir, "spool")

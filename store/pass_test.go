@@ -22,6 +22,14 @@ type elsewhere struct {
 
 func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
 
+func (e elsewhere) Announce(ctx context.Context, x session.Erasure) (string, error) {
+	return e.redis.Announce(ctx, x)
+}
+
+func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+	return e.redis.Erasures(ctx, after)
+}
+
 func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	return e.redis.Moved(ctx)
 }
@@ -47,7 +55,7 @@ func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Option
 			t.Fatal(err)
 		}
 		f.Backend = db
-		o.Backend, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, spool, 200<<10
+		o.Backend, o.Fleet, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, spool, 200<<10
 	}
 }
 

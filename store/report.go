@@ -33,7 +33,7 @@ const openLimit = 100_000
 // Report makes the report of a tenant out of the counters in memory; where other replicas settle
 // sessions, too, of what all of them have counted by now.
 func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
-	if be, ok := s.be.(sharedBackend); ok {
+	if be := s.opts.Fleet; be != nil {
 		if err := s.refresh(ctx, be); err != nil { // what was read last has to do
 			s.opts.Failed("follow", err)
 		}

@@ -31,11 +31,11 @@ func (s *Store) secure(ctx context.Context, b *batch, now time.Time) error {
 	}
 	b.syncAt = now.Add(syncEvery)
 	age := time.Duration(0)
-	if _, ok := s.be.(epochal); ok {
+	if s.Shared() {
 		age = safeAge
 	}
 	if b.books.At != b.synced {
-		if err := s.sync(ctx); err != nil {
+		if err := s.be.Sync(ctx); err != nil {
 			return err
 		}
 		b.synced = b.books.At
@@ -69,16 +69,6 @@ func (s *Store) tidySpool(b *batch, due bool) bool {
 		b.full, b.cursorAt = false, time.Time{}
 	}
 	return true
-}
-
-// sync makes what the backend took survive a power cut, where it does not by itself.
-func (s *Store) sync(ctx context.Context) error {
-	if be, ok := s.be.(interface {
-		Sync(ctx context.Context) error
-	}); ok {
-		return be.Sync(ctx)
-	}
-	return nil
 }
 
 // keepCursor keeps how far delivery came, and lets go of what is safe.
@@ -126,7 +116,7 @@ func (s *Store) purge(ctx context.Context, b *batch) error {
 		}
 		b.tail = parcel{}
 	}
-	if err := s.sync(ctx); err != nil {
+	if err := s.be.Sync(ctx); err != nil {
 		return err
 	}
 	at, err := s.spool.Leave()

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"precept/bandit"
-	"precept/feedback"
 	"precept/session"
 )
 
@@ -16,18 +15,6 @@ const FollowEvery = 2 * time.Second
 
 // toldBatch is how many open sessions that were told of are read in one step.
 const toldBatch = 500
-
-// sharedBackend is one that other processes write to as well.
-type sharedBackend interface {
-	// Moved says of each tenant how far its counters, and what open sessions told, have come, by
-	// whomever.
-	Moved(ctx context.Context) (map[string]session.Stand, error)
-	// Told lists open sessions with all feedback that they got, in the order in which they last got
-	// some, behind a place in it.
-	Told(ctx context.Context, tenant string, after int64, limit int) (rows []session.Row, said [][]feedback.Entry, last int64, err error)
-	// Settled says which sessions the counters know.
-	Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error)
-}
 
 // shared is what a store on such a backend has to know. Nothing of it is used on any other.
 type shared struct {
@@ -42,8 +29,8 @@ type shared struct {
 // Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a
 // backend that is this process' own it returns at once.
 func (s *Store) Follow(ctx context.Context, every time.Duration) error {
-	be, ok := s.be.(sharedBackend)
-	if !ok {
+	be := s.opts.Fleet
+	if be == nil {
 		return nil
 	}
 	for {
@@ -63,7 +50,7 @@ func (s *Store) Follow(ctx context.Context, every time.Duration) error {
 
 // refresh reads the counters of every tenant whose counters have moved since they were read. They
 // replace what is in memory: its own part of them is among them.
-func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
+func (s *Store) refresh(ctx context.Context, be Fleet) error {
 	moved, err := be.Moved(ctx)
 	if err != nil {
 		return err
@@ -85,7 +72,7 @@ func (s *Store) refresh(ctx context.Context, be sharedBackend) error {
 	return nil
 }
 
-func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand string) error {
+func (s *Store) refreshTenant(ctx context.Context, be Fleet, name, stand string) error {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	if old, read := s.shared.moved[name]; read && old == stand {
@@ -105,7 +92,7 @@ func (s *Store) refreshTenant(ctx context.Context, be sharedBackend, name, stand
 
 // settledElsewhere takes back what was told of a tenant's sessions that the counters know by now,
 // because another replica closed them. The caller holds shared.mu.
-func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name string) error {
+func (s *Store) settledElsewhere(ctx context.Context, be Fleet, name string) error {
 	var ids []session.ID
 	now := s.opts.Now()
 	for at, f := range s.early.sessions {
@@ -130,7 +117,7 @@ func (s *Store) settledElsewhere(ctx context.Context, be sharedBackend, name str
 
 // listen lets the chooser learn from what open sessions told the other replicas, as far as they
 // have come.
-func (s *Store) listen(ctx context.Context, be sharedBackend, name string, latest int64) error {
+func (s *Store) listen(ctx context.Context, be Fleet, name string, latest int64) error {
 	for ctx.Err() == nil {
 		s.shared.mu.Lock()
 		from := s.shared.told[name]
@@ -187,7 +174,7 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 // load reads the counters of every tenant, at start. A shared backend that is away is no reason not
 // to start: lessons are chosen from the priors until Follow finds it.
 func (s *Store) load(ctx context.Context) error {
-	if be, ok := s.be.(sharedBackend); ok {
+	if be := s.opts.Fleet; be != nil {
 		err := s.guardErr("load", func() error { return s.refresh(ctx, be) })
 		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errPanicked) {
 			s.opts.Failed("load", err)
@@ -215,8 +202,7 @@ func (s *Store) load(ctx context.Context) error {
 
 // Shared says whether other replicas may serve the sessions that are in memory here.
 func (s *Store) Shared() bool {
-	_, ok := s.be.(sharedBackend)
-	return ok
+	return s.opts.Fleet != nil
 }
 
 // Unsure says that a session was begun while the backend could not be asked for it: it may be known

@@ -22,6 +22,7 @@ const DefaultLookup = 45 * time.Millisecond
 type Options struct {
 	Now        func() time.Time
 	Backend    Backend
+	Fleet      Fleet         // the same backend where replicas share it; nil: it is this process' own
 	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
 	Sessions   int           // how many are kept in memory; 0: DefaultSessions
 	CloseAfter time.Duration

@@ -141,5 +141,8 @@ func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }
 // Unsampled counts none: nothing is kept.
 func (Volatile) Unsampled(context.Context) (int64, error) { return 0, nil }
 
+// Sync has nothing to make safe.
+func (Volatile) Sync(context.Context) error { return nil }
+
 // Close has nothing to close.
 func (Volatile) Close() error { return nil }

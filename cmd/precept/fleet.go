@@ -70,6 +70,14 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backe
 	return db, nil
 }
 
+// fleetOf is the backend where replicas share it, nil where it is this process' own.
+func fleetOf(backend any) store.Fleet {
+	if db, ok := backend.(*redis.Store); ok {
+		return db
+	}
+	return nil
+}
+
 // agree finds the keys: the store's, else those of the copy, else none that may be relied on.
 func (p *parts) agree(ctx context.Context, cfg *configs.Config, be sharedStore) (*fleet, error) {
 	f := &fleet{be: be, path: filepath.Join(cfg.DataDir, fleetFile)}

@@ -122,7 +122,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	}
 	fail := func(string, error) {}
 	s, err := store.Open(ctx, store.Options{
-		Now: w.now, Backend: db, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
+		Now: w.now, Backend: db, Fleet: fleetOf(db), CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
 		Failed: fail, Panicked: func(string, any) {},
 	})
 	if err != nil {

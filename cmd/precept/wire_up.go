@@ -178,7 +178,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 func (w *world) storeOptions(cfg *configs.Config, backend store.Backend) (store.Options, error) {
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
-		Now: w.now, Backend: backend, CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
+		Now: w.now, Backend: backend, Fleet: fleetOf(backend), CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
 		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
