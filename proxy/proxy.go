@@ -61,6 +61,7 @@ type Proxy struct {
 	draining atomic.Bool
 	copies   atomic.Int64 // bytes of replies held for capture
 	crowd    crowd
+	quotes   *session.Quotes
 	shelf    shelf
 	scribe   *scribe
 }
@@ -94,7 +95,7 @@ func New(o Options) (*Proxy, error) {
 	p := &Proxy{
 		opts: o, keys: fleetKeys{o.Salt, o.Secret, o.Unsure}, stdlog: discardLog(), parses: wire.NewMemory(), threads: session.NewThreader(session.Options{Entropy: o.entropy}),
 		signs:  session.Signs{Side: detect.Side, Tooled: detect.WorksWithTools},
-		scribe: newScribe(),
+		scribe: newScribe(), quotes: session.NewQuotes(),
 	}
 	return p, p.Configure(o.Config)
 }

@@ -269,7 +269,7 @@ func (t *turn) find(asked bool) (late bool) {
 func (t *turn) open(now time.Time, late bool) {
 	t.isNew = true
 	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
-	if t.found.New && t.beside(rec) { // of a conversation that is not known: no session begins with it
+	if t.found.New && (t.beside(rec) || t.quotes(now)) { // of a conversation that is not known: no session begins with it
 		t.isNew, t.found.Echoes = false, nil
 		t.p.threads.Ended(t.found, true, now)
 		return
@@ -364,6 +364,7 @@ func (t *turn) decide() {
 		Unit: t.drawsThrough(),
 	})
 	t.met(now)
+	t.p.quotes.Asked(t.who.scope(), rec.ID, t.req, now)
 	t.turn, t.base = rec.Turns, rec.From
 	t.await(rec)
 	t.skip = t.plan.Skip
@@ -385,10 +386,23 @@ func (t *turn) decide() {
 func (t *turn) beside(rec *session.Record) bool {
 	reason, side := rec.Side(t.req, t.claim, t.p.signs)
 	if side {
-		t.side, t.skip = reason, "side:"+reason
-		t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+		t.aside(reason)
 	}
 	return side
+}
+
+// quotes says whether what would begin a conversation is about another one, and notes it.
+func (t *turn) quotes(now time.Time) bool {
+	about := t.p.quotes.About(t.who.scope(), t.req, now)
+	if about {
+		t.aside(session.SideQuotes)
+	}
+	return about
+}
+
+func (t *turn) aside(reason string) {
+	t.side, t.skip = reason, "side:"+reason
+	t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
 }
 
 // splice makes the body that goes out.

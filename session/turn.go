@@ -100,6 +100,7 @@ const (
 	SideCompact = "compaction"
 	SideNoTools = "no_tools"
 	SideTools   = "other_tools"
+	SideQuotes  = "quotes" // it shows a conversation that goes on, in one text (Quotes)
 )
 
 // Side says whether the request is beside the main conversation, and why. Side requests are

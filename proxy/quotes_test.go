@@ -1,0 +1,162 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus/testutil"
+)
+
+// What the conversation of these tests is made of.
+const (
+	quotedTask   = "Please mend the failing parser test."
+	quotedResult = "--- FAIL: TestParse (0.00s) parse_test.go:12"
+	quotedAnswer = "The parser test passes now: a comma was missing, and \"go test\" is green."
+)
+
+// sideCalls are requests of frameworks about that conversation, as their packages write them; none
+// says in known words what it is.
+func sideCalls() map[string][]obj {
+	turns := []obj{{"role": "user", "content": quotedTask}, {"role": "assistant", "content": quotedAnswer}}
+	dumped, _ := json.Marshal(turns)
+	lines := "user: " + quotedTask + "\nassistant: " + quotedAnswer + "\n"
+	buffer := "Human: " + quotedTask + "\nAI: \nTool: " + quotedResult + "\nAI: " + quotedAnswer
+	return map[string][]obj{
+		"mem0 2 (additive extraction)": {
+			{"role": "system", "content": "# ROLE\n\nYou are a Memory Extractor, a precise, evidence-bound processor."},
+			{"role": "user", "content": "## Summary\n\n\n## Last k Messages\n\n\n## Existing Memories\n[]\n\n## New Messages\n" + string(dumped) + "\n\n# Output:"},
+		},
+		"mem0 1 (fact retrieval)": {
+			{"role": "system", "content": "You are a Personal Information Organizer, specialized in accurately storing facts."},
+			{"role": "user", "content": "Input:\n" + lines},
+		},
+		"langchain, deepagents (one message)": {
+			{"role": "user", "content": "<role>\nContext Extraction Helper\n</role>\n\n<messages>\nMessages:\n" + buffer + "\n</messages>"},
+		},
+		"langmem (a conversation in tags)": {
+			{"role": "system", "content": "You are a long-term store manager."},
+			{"role": "user", "content": "<conversation>\n" + buffer + "\n</conversation>\n\nEnrich, prune, and organize."},
+		},
+		"a judge": {
+			{"role": "user", "content": "You are an expert data labeler.\n\n<input>\n" + quotedTask + "\n</input>\n\n<output>\n" + quotedAnswer + "\n</output>"},
+		},
+		"before the answer, by what a tool gave": {
+			{"role": "system", "content": "You keep what matters."},
+			{"role": "user", "content": "Task: " + quotedTask + "\nObservation: " + quotedResult},
+		},
+	}
+}
+
+// played plays the conversation that the side calls are about, with a lesson in it.
+func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) {
+	t.Helper()
+	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
+	say := func() string {
+		body := obj{"messages": list}
+		if tools {
+			body["tools"] = []obj{{"type": "function", "function": obj{"name": "bash"}}}
+		}
+		b, _ := json.Marshal(body)
+		res, _ := r.send(t, "POST", chatPath, key, string(b))
+		if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
+			t.Fatalf("no lesson in the conversation itself (%s): %s", res.Header.Get("Precept-Skip"), got)
+		}
+		return res.Header.Get("Precept-Session")
+	}
+	first := say()
+	list = append(list, obj{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
+		obj{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult})
+	if second := say(); tools && second != first {
+		t.Fatalf("%s went on as %s", first, second)
+	}
+}
+
+// answering is an upstream that calls its tool first, and answers what comes back.
+func answering(t *testing.T) *upstream {
+	t.Helper()
+	var n atomic.Int64
+	up := newUpstream(t, nil)
+	up.then = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		if body := string(up.last(t).body); strings.Contains(body, `"role":"tool"`) || !strings.Contains(body, quotedTask) {
+			_, _ = fmt.Fprint(w, chatReply(fmt.Sprint("c", n.Add(1)), quotedAnswer))
+			return
+		}
+		_, _ = fmt.Fprintf(w, `{"id":"c%d","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_7d3fe0a1b2c4","type":"function","function":{"name":"bash","arguments":"{\"command\":\"go test\"}"}}]}}]}`, n.Add(1))
+	}
+	return up
+}
+
+// Side calls of frameworks go through as they came, begin no session, and are counted.
+func TestSideCallsOfFrameworks(t *testing.T) {
+	for name, call := range sideCalls() {
+		t.Run(name, func(t *testing.T) {
+			flags := certain()
+			flags["debug_headers"] = "true"
+			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+			playedBeside(t, r, bearer("k"), true)
+			b, _ := json.Marshal(obj{"messages": call})
+			for range 2 { // they come again after each turn
+				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+					t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
+				}
+			}
+			if n := testutil.ToFloat64(r.opts.Metrics.side.WithLabelValues("quotes")); n != 2 {
+				t.Errorf("%v are counted", n)
+			}
+			if n := testutil.ToFloat64(r.opts.Metrics.sessions.WithLabelValues("new")); n != 1 {
+				t.Errorf("%v sessions of one", n)
+			}
+		})
+	}
+}
+
+// What looks like a side call and may be an agent is one: it gets its lessons.
+func TestAgentsThatAreNoSideCalls(t *testing.T) {
+	judge := sideCalls()["a judge"]
+	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
+	system := func(text string, list []obj) []obj {
+		return append([]obj{{"role": "system", "content": text}}, list...)
+	}
+	for name, c := range map[string]struct {
+		chat  bool // the conversation beside works without tools
+		key   string
+		head  http.Header
+		list  []obj
+		tools bool
+	}{
+		"another credential":               {key: "other", list: judge},
+		"the same system text":             {key: "k", list: system("You build things.", judge)},
+		"the task alone":                   {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
+		"the answer alone, to an agent":    {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
+		"with tools of its own":            {key: "k", list: judge, tools: true},
+		"beside a chat without tools":      {chat: true, key: "k", list: judge},
+		"with a name of its own":           {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"another person of an application": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := certain()
+			flags["debug_headers"] = "true"
+			r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+			playedBeside(t, r, bearer("k"), !c.chat)
+			body := obj{"messages": c.list}
+			if c.tools {
+				body["tools"] = []obj{{"type": "function", "function": obj{"name": "grade"}}}
+			}
+			b, _ := json.Marshal(body)
+			head := bearer(c.key)
+			for k, v := range c.head {
+				head[k] = v
+			}
+			res, _ := r.send(t, "POST", chatPath, head, string(b))
+			if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
+				t.Errorf("skip %q, no lesson: %s", res.Header.Get("Precept-Skip"), got)
+			}
+		})
+	}
+}
