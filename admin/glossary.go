@@ -32,7 +32,7 @@ func glossary() []term {
 		{"cached", "Prompt cache", "", "The share of input tokens that the provider's prompt cache had, as the upstream tells it. The change by the lesson is causal: by the coins."},
 		{"input", "Input", "tokens a session", "Input tokens of a session in which the lesson was injected, as the upstream tells them."},
 		{"reward", "reward", "", "What a session was worth, from 0 to 1: what a user said, else how its last test ended, else what its traffic implies; reward.tiers says which count."},
-		{"gain", "Gained this week", "sessions", "What lessons added in the last seven days, in sessions' worth of reward: the effect of all lessons together times the sessions that could get them. 100 is as if 100 sessions had gone from worth nothing to fully successful."},
+		{"gain", "Gained this week", "sessions", "What lessons added in the last seven days, or in the window where that is shorter, in sessions' worth of reward: the effect of all lessons together times the sessions that could get them. 100 is as if 100 sessions had gone from worth nothing to fully successful."},
 		{"together", "All lessons together", "points", "The mean reward of sessions that may get lessons less that of control sessions, which get none by a coin."},
 		{"treated", "Treated", "sessions", "Closed sessions with a reward in which a lesson matched and lessons were allowed."},
 		{"control", "Control", "sessions", "Closed sessions with a reward in which a lesson matched and a coin kept all lessons back (bandit.control)."},

@@ -55,10 +55,7 @@ func (s *Server) overview(c echo.Context) error {
 	if problem == "" {
 		v.fill(&r, s, f)
 		if len(v.Table.Rows) > 0 {
-			q.Window, q.Bands = week, false
-			if recent, problem := s.readReport(c, q); problem == "" {
-				v.gains(&r, &recent)
-			}
+			v.gains(&r, q.Window)
 		}
 	}
 	v.attention(&r, s, f)
@@ -101,8 +98,19 @@ func (v *overviewView) looks(r *report.Report, rows []*report.Row, s *Server) st
 	return looksChart("All lessons together", s.history.add(historyKey{Tenant: v.Tenant}, g.Effect, g.Lo, g.Hi, now))
 }
 
+// lastWeek is how many treated sessions the last seven days had.
+func lastWeek(days []report.Day, now time.Time) (n int64) {
+	from := now.Add(-week).UTC().Format(time.DateOnly)
+	for _, d := range days {
+		if d.Date >= from {
+			n += d.NTreated
+		}
+	}
+	return n
+}
+
 // gains are the figures on top.
-func (v *overviewView) gains(r, recent *report.Report) {
+func (v *overviewView) gains(r *report.Report, window time.Duration) {
 	terms := glossary()
 	of := func(key, value, note, tone string) stat {
 		return stat{Term: find(terms, key), Value: value, Note: note, Tone: tone}
@@ -111,11 +119,15 @@ func (v *overviewView) gains(r, recent *report.Report) {
 	if g.Verdict == report.Invalid {
 		g.Effect, g.Lo, g.Hi = nil, nil, nil
 	}
+	treated := g.NTreated
+	if window == 0 || window > week {
+		treated = lastWeek(g.Days, r.GeneratedAt)
+	}
 	gained, note := none, "not enough control sessions yet to say"
 	if g.Effect != nil && g.Lo != nil && g.Hi != nil {
-		n := float64(recent.Global.NTreated)
+		n := float64(treated)
 		gained = signed(*g.Effect * n)
-		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(recent.Global.NTreated))
+		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(treated))
 	}
 	helps, harms := 0, 0
 	var tokens int64

@@ -26,7 +26,7 @@ func TestOverview(t *testing.T) {
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
 	f.reports.report.Lessons[2].TokensTotal = 2_000_000
 	for i := range 3 {
-		day := time.Date(2026, 4, 1+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly)
+		day := time.Date(2026, 4, 23+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first is eight days ago
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
 		g.Days = append(g.Days, report.Day{Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7)})
 	}
@@ -36,7 +36,7 @@ func TestOverview(t *testing.T) {
 	page := get("?price=3")
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+95</span>", "+48 to +142, of 950 treated", "6.00</span>", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		"+18</span>", "+9 to +27, of 180 treated", "6.00</span>", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
@@ -46,7 +46,7 @@ func TestOverview(t *testing.T) {
 		t.Error("a price that is none gives money")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
-	if page := get(""); strings.Contains(page, "+95</span>") {
+	if page := get(""); strings.Contains(page, "+18</span>") {
 		t.Error("a gain is told of numbers that cannot be trusted")
 	}
 }
