@@ -33,8 +33,10 @@ func floor(pkg string) (int, bool) {
 		return 4, true
 	case "proxy", "admin":
 		return 5, true
-	case "cmd/precept":
+	case "app":
 		return 6, true
+	case "cmd/precept":
+		return 7, true
 	default:
 		return 0, false
 	}
@@ -52,7 +54,7 @@ func rooms() map[string][]string {
 		"github.com/tidwall/sjson":                 {"wire", "cmd/precept"},
 		"github.com/yuin/goldmark":                 {"admin"},
 		"github.com/andybalholm/brotli":            {"wire"},
-		"github.com/klauspost/compress":            {"wire", "store/sqlite", "cmd/precept"},
+		"github.com/klauspost/compress":            {"wire", "store/sqlite", "app"},
 		"github.com/cespare/xxhash/v2":             {"wire", "detect"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
@@ -62,13 +64,13 @@ func rooms() map[string][]string {
 		"github.com/fsnotify/fsnotify":             {"lesson"},
 		"golang.org/x/text":                        {"lesson", "cmd/precept"},
 		"github.com/google/uuid":                   {"sample"},
-		"github.com/prometheus/client_golang":      {"proxy", "cmd/precept"},
+		"github.com/prometheus/client_golang":      {"proxy", "app", "test"},
 		"github.com/prometheus/common":             {"cmd/precept"},
 		"github.com/prometheus/client_model":       {"cmd/precept", "test"},
 		"github.com/spf13/cobra":                   {"cmd/precept"},
 		"github.com/spf13/pflag":                   {"cmd/precept"},
 		"golang.org/x/term":                        {"cmd/precept"},
-		"github.com/parquet-go/parquet-go":         {"cmd/precept"},
+		"github.com/parquet-go/parquet-go":         {"app", "test"},
 		"github.com/rogpeppe/go-internal":          {"test", "cmd/precept"},
 		"github.com/chromedp/chromedp":             {"test"},
 		"github.com/chromedp/cdproto":              {"test"},

@@ -4,11 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 
 	"github.com/spf13/cobra"
 
-	"precept/admin"
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
@@ -53,7 +51,7 @@ const forceHelp = "whatever the checks say: you have read the lesson and want it
 // change does something to a lesson for whoever is at the command line, and tells what the checks
 // found.
 func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
-	r, err := w.act(ctx, cfg, slug, a, plan, w.who(), force)
+	r, err := w.ChangeLesson(ctx, cfg, slug, a, plan, w.who(), force)
 	for _, f := range r.Findings {
 		fmt.Fprintln(w.err, report.Printable(f.String()))
 	}
@@ -63,37 +61,6 @@ func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a 
 		return nil, noLesson(slug)
 	case errors.As(err, &refused):
 		return nil, fmt.Errorf("%s stays as it is; correct it, or read it and say --force:\n%w", slug, err)
-	}
-	return r.Lesson, err
-}
-
-// act changes a lesson where it is kept: in a directory, or in the Redis of a fleet.
-func (w *world) act(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error) {
-	b, closeBank, err := w.openWriter(cfg)
-	if err != nil {
-		return bank.Result{}, err
-	}
-	defer closeBank()
-	ctx, cancel := context.WithTimeout(ctx, bankLimit)
-	defer cancel()
-	return b.Act(ctx, slug, a, plan, by, force)
-}
-
-// keeper is the admin face's way to the lessons. Where they are kept does not change while precept
-// runs.
-type keeper struct {
-	*world
-	cfg *configs.Config
-}
-
-// Act implements admin.Keeper.
-func (k keeper) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
-	if strings.ContainsAny(slug, "/\\") {
-		return nil, admin.ErrNoLesson
-	}
-	r, err := k.act(ctx, k.cfg, slug, a, plan, by, false)
-	if errors.Is(err, bank.ErrNoLesson) {
-		err = admin.ErrNoLesson
 	}
 	return r.Lesson, err
 }

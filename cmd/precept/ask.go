@@ -16,6 +16,7 @@ import (
 	"github.com/tidwall/gjson"
 
 	"precept/admin"
+	"precept/app"
 	"precept/configs"
 	"precept/report"
 )
@@ -38,7 +39,7 @@ func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, 
 
 // readAdmin is askAdmin for an answer of any form.
 func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
-	at, err := readRunFile(cfg.DataDir)
+	at, err := app.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return errNoServer
 	}

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/app"
 )
 
 // reportWith is `precept report` on a data directory, with an admin token in the environment.
@@ -18,7 +20,7 @@ func reportWith(t *testing.T, dir, token string) (code int, out, errs string) {
 		}
 		return "", false
 	}
-	w := &world{in: strings.NewReader(""), out: &o, err: &e, env: env, now: time.Now}
+	w := &world{in: strings.NewReader(""), out: &o, err: &e, env: env, Tools: app.Tools{Now: time.Now}}
 	code = w.execute(t.Context(), []string{"report", "--data-dir", dir, "--lessons", t.TempDir()})
 	return code, o.String(), e.String()
 }
@@ -43,7 +45,7 @@ func TestReportTellsOfARefusedToken(t *testing.T) {
 	if code, _, errs := reportWith(t, dir, ""); code != exitDone {
 		t.Errorf("without a server the store is read: exit %d\n%s", code, errs)
 	}
-	if err := writeRunFile(dir, runFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
+	if err := app.WriteRunFile(dir, app.RunFile{PID: 1, Admin: "http://127.0.0.1:1"}); err != nil {
 		t.Fatal(err)
 	}
 	if code, _, errs := reportWith(t, dir, ""); code != exitDone {

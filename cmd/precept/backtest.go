@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/backtest"
 	"precept/configs"
 	"precept/feedback"
@@ -104,11 +105,11 @@ func (w *world) named(ctx context.Context, cfg *configs.Config, args []string) (
 
 // backtest shows the captured sessions to lessons, one session at a time.
 func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string, since time.Time) (*backtest.Run, error) {
-	e, err := w.openEvidence(ctx, cfg)
+	e, err := w.OpenEvidence(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}
-	defer closeEvidence(e)
+	defer app.CloseEvidence(e)
 	st, err := e.Stats(ctx)
 	if err != nil {
 		return nil, err
@@ -129,7 +130,7 @@ func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*le
 			if err != nil {
 				return err
 			}
-			out := feedback.Reward(entries, tiers(cfg.Reward.Tiers))
+			out := feedback.Reward(entries, app.Tiers(cfg.Reward.Tiers))
 			s.Told, s.Reward = out.OK, out.Reward
 		}
 		run.Add(&s)
@@ -140,7 +141,7 @@ func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*le
 
 // captured says whether there is anything to test against.
 func captured(cfg *configs.Config) bool {
-	if isRedis(cfg.StoreURL()) {
+	if app.IsRedis(cfg.StoreURL()) {
 		return true
 	}
 	_, err := os.Stat(cfg.StoreURL())

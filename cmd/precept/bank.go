@@ -2,69 +2,18 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
 	"precept/report"
 	"precept/store/redis"
 )
-
-// bankLimit bounds a verb that talks to a bank.
-const bankLimit = 10 * reachLimit
-
-// bankURL is the address of the fleet's lessons, "" when they lie in a directory. redis:// alone is
-// the Redis of store.url, so that its password stands in one place.
-func bankURL(cfg *configs.Config) (string, error) {
-	switch {
-	case !isRedis(cfg.Lessons):
-		return "", nil
-	case cfg.Lessons != "redis://":
-		return cfg.Lessons, nil
-	case isRedis(cfg.StoreURL()):
-		return cfg.StoreURL(), nil
-	}
-	return "", errors.New("lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0")
-}
-
-// openBank opens the fleet's lessons; nil when they lie in a directory.
-func (w *world) openBank(cfg *configs.Config, log func(string)) (*redis.Bank, error) {
-	url, err := bankURL(cfg)
-	if url == "" || err != nil {
-		return nil, err
-	}
-	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.now, Log: log})
-	if err != nil {
-		return nil, fmt.Errorf("lessons: %w", err)
-	}
-	return b, nil
-}
-
-// openWriter opens the configured lessons for writing.
-func (w *world) openWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(), err error) {
-	return w.openWriterWith(cfg, bank.Limits{})
-}
-
-func (w *world) openWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
-	place, err := w.openBank(cfg, func(string) {})
-	if err != nil {
-		return nil, nil, err
-	}
-	if place == nil {
-		return w.writer(bank.Directory(cfg.Lessons), limits), func() {}, nil
-	}
-	return w.writer(place, limits), func() { _ = place.Close() }, nil // what was put is put
-}
-
-// writer is the rules for a place, with the hooks that the checks have everywhere.
-func (w *world) writer(place bank.Place, limits bank.Limits) *bank.Bank {
-	return bank.New(bank.Options{Place: place, Now: w.now, Limits: limits, Checks: lesson.Checks{Secrets: secrets}})
-}
 
 // who is the person at the terminal, for the audit log.
 func (w *world) who() string {
@@ -74,46 +23,9 @@ func (w *world) who() string {
 	return "operator"
 }
 
-// openLessons takes the configured lessons into force and makes what watches them. A bank that is
-// away is no reason not to start: the lessons come when it does.
-func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
-	place, err := p.openBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
-	if err != nil {
-		return err
-	}
-	if place == nil {
-		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
-			p.lessons(b, problems)
-			p.reindex(cfg)
-		})
-		watcher.Panicked = p.panicked
-		book, problems, err := watcher.Load()
-		if err != nil {
-			p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
-			book = lesson.NewBook(nil)
-		}
-		p.lessons(book, problems)
-		p.follow = append(p.follow, watcher.Run)
-		return nil
-	}
-	p.bank = place
-	ctx, cancel := context.WithTimeout(ctx, reachLimit)
-	defer cancel()
-	texts, _, err := place.Texts(ctx)
-	if err != nil {
-		p.log.Warn("lessons cannot be read; nothing is injected until they can", "error", err)
-	}
-	book, problems, _ := lesson.NewTexts("redis").Load(texts)
-	p.lessons(book, problems)
-	watcher := place.Watch(p.lessons)
-	watcher.Panicked = p.panicked
-	p.follow = append(p.follow, watcher.Run)
-	return nil
-}
-
 // readBook reads the configured lessons once, for a verb.
 func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
-	place, err := w.openBank(cfg, func(string) {})
+	place, err := w.OpenBank(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, err
 	}
@@ -121,7 +33,7 @@ func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book
 		return lesson.Load(cfg.Lessons)
 	}
 	defer place.Close() //nolint:errcheck // it was only read
-	ctx, cancel := context.WithTimeout(ctx, bankLimit)
+	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
 	defer cancel()
 	texts, _, err := place.Texts(ctx)
 	if err != nil {
@@ -150,9 +62,9 @@ func (w *world) lessonsPush() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		ctx, cancel := context.WithTimeout(c.Context(), bankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
 		defer cancel()
-		changed, findings, err := w.writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
+		changed, findings, err := w.Writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
 		for _, f := range findings {
 			fmt.Fprintln(w.err, report.Printable(f.String()))
 		}
@@ -179,13 +91,13 @@ func (w *world) lessonsPull() *cobra.Command {
 			return err
 		}
 		defer place.Close() //nolint:errcheck // it was only read
-		ctx, cancel := context.WithTimeout(c.Context(), bankLimit)
+		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
 		defer cancel()
 		r, err := place.Read(ctx)
 		if err != nil {
 			return err
 		}
-		n, err := w.writer(bank.Directory(args[0]), bank.Limits{}).Take(ctx, r.Texts, w.who())
+		n, err := w.Writer(bank.Directory(args[0]), bank.Limits{}).Take(ctx, r.Texts, w.who())
 		if err != nil {
 			return err
 		}
@@ -204,10 +116,10 @@ func (w *world) argumentBank(flags *configFlags, args []string) (*redis.Bank, er
 	switch {
 	case len(args) == 2:
 		cfg.Lessons = args[1]
-	case !isRedis(cfg.Lessons):
+	case !app.IsRedis(cfg.Lessons):
 		cfg.Lessons = "redis://"
 	}
-	place, err := w.openBank(cfg, func(string) {})
+	place, err := w.OpenBank(cfg, func(string) {})
 	if place == nil && err == nil {
 		err = fmt.Errorf("%s is no bank in Redis; write redis://host:6379/0", args[1])
 	}

@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/app"
 	"precept/sample"
 	"precept/store"
 	"precept/store/redis"
@@ -226,7 +227,7 @@ func (p *process) drained(dir string, flags ...string) diagnosis {
 }
 
 // exchangesIn reads the exchanges of a store: by request, with how often each is there.
-func exchangesIn(t *testing.T, w walker) map[string][]sample.Exchange {
+func exchangesIn(t *testing.T, w app.Walker) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
 	err := w.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/app"
 	"precept/store/storetest"
 )
 
@@ -139,7 +140,7 @@ func TestDistilGoesOnAfterAKill(t *testing.T) {
 			}
 			var sum struct{ Read, Unchanged, Judged int }
 			var out, told lockedBuffer
-			w := &world{in: strings.NewReader(""), out: &out, err: &told, env: func(string) (string, bool) { return "", false }, now: later, random: rand.Reader}
+			w := &world{in: strings.NewReader(""), out: &out, err: &told, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: later, Random: rand.Reader}}
 			if code := w.execute(t.Context(), distil); code != 0 || json.Unmarshal([]byte(out.String()), &sum) != nil {
 				t.Fatalf("%d %s%s", code, out.String(), told.String())
 			}

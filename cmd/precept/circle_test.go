@@ -14,6 +14,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/app"
 	"precept/lesson"
 )
 
@@ -25,7 +26,7 @@ func TestCircle(t *testing.T) {
 		t.Skip("it plays 2,240 sessions")
 	}
 	var out lockedBuffer
-	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)
@@ -83,7 +84,7 @@ func TestCircleByItself(t *testing.T) {
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	var out lockedBuffer
-	w := &world{in: strings.NewReader(""), out: &out, err: &out, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+	w := &world{in: strings.NewReader(""), out: &out, err: &out, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
 	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	done := make(chan error, 1)

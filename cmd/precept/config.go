@@ -1,23 +1,19 @@
 package main
 
 import (
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"os"
 	"strings"
-	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 )
 
 // configFlags are --config and a flag for every key of the configuration, on one verb.
 type configFlags struct {
 	file  string
-	given map[string]string                 // by path
-	read  atomic.Pointer[[sha256.Size]byte] // the sum of the file that was read last, whatever was in it
+	given map[string]string // by path
 }
 
 // value is one key's flag: it takes any text, the configuration judges it with everything else.
@@ -79,19 +75,17 @@ func (f *configFlags) path(w *world) string {
 	return path
 }
 
-// load reads the configuration; offline lets pass what only a server needs.
+// source is where the configuration is read from; offline lets pass what only a server needs.
+func (f *configFlags) source(w *world, offline bool) *app.Source {
+	path := f.path(w)
+	return &app.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
+		return configs.Parse(configs.Sources{FileName: path, File: file, Env: w.env, Flags: f.given, Offline: offline})
+	}}
+}
+
+// load reads the configuration for a verb.
 func (f *configFlags) load(w *world, offline bool) (*configs.Config, error) {
-	src := configs.Sources{FileName: f.path(w), Env: w.env, Flags: f.given, Offline: offline}
-	if src.FileName != "" {
-		b, err := os.ReadFile(src.FileName)
-		if err != nil {
-			return nil, misuse(fmt.Errorf("read the configuration: %w", err))
-		}
-		src.File = b
-		sum := sha256.Sum256(b)
-		f.read.Store(&sum)
-	}
-	c, err := configs.Parse(src)
+	c, err := f.source(w, offline).Load()
 	if err != nil {
 		return nil, misuse(err)
 	}

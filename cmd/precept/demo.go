@@ -15,6 +15,7 @@ import (
 	"golang.org/x/term"
 
 	"precept/admin"
+	"precept/app"
 	"precept/configs"
 	"precept/demo"
 )
@@ -81,12 +82,11 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 		return err
 	}
 	defer stopModel()
-	s, err := w.demoServer(dir, address, f)
+	cfg, err := w.demoConfig(dir, address, f)
 	if err != nil {
 		return err
 	}
-	s.truth = play.Effect
-	stage := &stage{server: s, flags: f, world: play, model: model}
+	stage := &stage{outside: w, cfg: cfg, flags: f, world: play, model: model}
 	return stage.run(ctx)
 }
 
@@ -106,25 +106,23 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 	}, "http://" + l.Addr().String() + "/v1", nil
 }
 
-// demoServer is the ordinary server with the demo's configuration.
-func (w *world) demoServer(dir, upstream string, f demoFlags) (*server, error) {
-	cfg, err := configs.Parse(configs.Sources{Flags: map[string]string{
+// demoConfig is the configuration of the ordinary server that the demo runs.
+func (w *world) demoConfig(dir, upstream string, f demoFlags) (*configs.Config, error) {
+	return configs.Parse(configs.Sources{Flags: map[string]string{
 		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": upstream, "data_dir": filepath.Join(dir, "data"),
 		"lessons": filepath.Join(dir, "lessons"), "reward.close_after": demoClose.String(), "log.level": "error",
 		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint("demo-", f.seed),
 	}})
-	if err != nil {
-		return nil, err
-	}
-	return &server{world: w, flags: &configFlags{given: map[string]string{}}, cfg: cfg, log: newLogger(w.err, cfg.Log)}, nil
 }
 
 // stage is a demo at work.
 type stage struct {
-	server *server
-	flags  demoFlags
-	world  *demo.World
-	model  *demo.Upstream
+	outside *world
+	cfg     *configs.Config
+	server  *app.Server
+	flags   demoFlags
+	world   *demo.World
+	model   *demo.Upstream
 }
 
 // run starts the server, plays the fleet, and keeps the dashboard up.
@@ -132,11 +130,14 @@ func (d *stage) run(ctx context.Context) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
-	d.server.ready = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
+	d.server = app.New(app.Options{
+		Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect,
+		Ready: func(data, adminURL string) { addresses <- [2]string{data, adminURL} },
+	})
 	failed := make(chan error, 1)
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		failed <- d.server.run(ctx)
+		failed <- stopped(d.server.Run(ctx))
 		stop()
 	})
 	defer wg.Wait()
@@ -158,9 +159,9 @@ func (d *stage) run(ctx context.Context) error {
 
 // play runs the fleet and shows how it goes.
 func (d *stage) play(ctx context.Context, data, adminURL string) error {
-	out := d.server.out
+	out := d.outside.out
 	fmt.Fprintf(out, "A fleet of %d agents works through %d tickets. They know one thing of precept: OPENAI_BASE_URL=%s/v1\n", d.flags.agents, d.flags.sessions, data)
-	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, d.server.token))
+	fmt.Fprintf(out, "Dashboard: %s\n\n", admin.LoginLink(adminURL, d.server.Token()))
 	transport := &http.Transport{MaxIdleConnsPerHost: d.flags.agents}
 	defer transport.CloseIdleConnections()
 	fleet := &demo.Fleet{
@@ -190,29 +191,29 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	}
 	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
 	if !d.flags.exit {
-		fmt.Fprintf(out, "\nThe dashboard stays up at %s until you stop the demo (Ctrl-C).\n", admin.LoginLink(adminURL, d.server.token))
+		fmt.Fprintf(out, "\nThe dashboard stays up at %s until you stop the demo (Ctrl-C).\n", admin.LoginLink(adminURL, d.server.Token()))
 	}
 	return nil
 }
 
 // watch draws the progress until the fleet is done.
 func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan error) error {
-	file, ok := d.server.out.(*os.File)
-	p := &demo.Progress{Out: d.server.out, Terminal: ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a descriptor is an int
+	file, ok := d.outside.out.(*os.File)
+	p := &demo.Progress{Out: d.outside.out, Terminal: ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a descriptor is an int
 	every := demoDrawPlain
 	if p.Terminal {
 		every = demoDraw
 	}
 	ticker := time.NewTicker(every)
 	defer ticker.Stop()
-	began := d.server.now()
+	began := d.outside.Now()
 	draw := func() {
 		table, err := d.table(ctx)
 		if err != nil {
 			return // the last table tells it
 		}
 		done, success := fleet.Done()
-		p.Draw(int(done), d.flags.sessions, success, d.server.now().Sub(began), table, fleet.Loops())
+		p.Draw(int(done), d.flags.sessions, success, d.outside.Now().Sub(began), table, fleet.Loops())
 	}
 	for {
 		select {
@@ -227,7 +228,7 @@ func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan erro
 
 // table puts the report's rows beside the truth.
 func (d *stage) table(ctx context.Context) (demo.Table, error) {
-	rep, err := d.server.service.report.Report(ctx, admin.Query{Tenant: "default"})
+	rep, err := d.server.Report(ctx, admin.Query{Tenant: "default"})
 	if err != nil {
 		return demo.Table{}, err
 	}

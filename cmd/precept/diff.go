@@ -13,6 +13,7 @@ import (
 	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
@@ -85,11 +86,11 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 	switch {
 	case isGit:
 		texts, err = textsOfRevision(ctx, cfg.Lessons, rev)
-	case isRedis(at):
+	case app.IsRedis(at):
 		other := *cfg
 		other.Lessons = at
 		var place *redis.Bank
-		if place, err = w.openBank(&other, func(string) {}); err == nil {
+		if place, err = w.OpenBank(&other, func(string) {}); err == nil {
 			defer place.Close() //nolint:errcheck // it was only read
 			var r bank.Reading
 			r, err = place.Read(ctx)
@@ -110,7 +111,7 @@ func (w *world) bankAt(ctx context.Context, cfg *configs.Config, at string) (*le
 
 // textsOfRevision asks git for the lessons of a directory at a revision.
 func textsOfRevision(ctx context.Context, dir, rev string) (map[string][]byte, error) {
-	if rev == "" || strings.HasPrefix(rev, "-") || isRedis(dir) {
+	if rev == "" || strings.HasPrefix(rev, "-") || app.IsRedis(dir) {
 		return nil, misuse(fmt.Errorf("git:%s: write a revision, such as git:origin/main; the bank must be a directory in a git repository", rev))
 	}
 	git := func(args ...string) ([]byte, error) {
@@ -149,7 +150,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 	for _, l := range slices.Concat(old.Lessons(), next.Lessons()) {
 		slugs[l.Slug] = true
 	}
-	checks := lesson.Checks{Now: w.now(), Secrets: secrets}
+	checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
 	for _, slug := range slices.Sorted(maps.Keys(slugs)) {
 		a, was := old.Get(slug)
 		b, is := next.Get(slug)
@@ -157,11 +158,11 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 		var from, to []byte
 		if was {
 			from = a.Raw
-			c.From, _ = old.StateAt(slug, w.now())
+			c.From, _ = old.StateAt(slug, w.Now())
 		}
 		if is {
 			to = b.Raw
-			c.To, _ = next.StateAt(slug, w.now())
+			c.To, _ = next.StateAt(slug, w.Now())
 		}
 		if bytes.Equal(from, to) && c.From == c.To {
 			continue

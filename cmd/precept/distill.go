@@ -4,15 +4,21 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"maps"
+	"os/signal"
 	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/distill"
 	"precept/report"
+	"precept/store/sqlite"
 )
 
 // distillFlags are the verb's own.
@@ -100,12 +106,12 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		return err
 	}
 	defer closeStore()
-	d.o.Tenant, d.o.Since, d.o.DryRun, d.o.Settled = f.tenant, since, f.dryRun, f.follow
-	d.o.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", report.Printable(step+": "+err.Error())) }
+	d.Options.Tenant, d.Options.Since, d.Options.DryRun, d.Options.Settled = f.tenant, since, f.dryRun, f.follow
+	d.Options.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", report.Printable(step+": "+err.Error())) }
 	if f.follow {
 		ctx, stop := stoppable(ctx)
 		defer stop()
-		return d.follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
+		return d.Follow(ctx, cfg.Distill.Every, func(s distill.Summary, err error) {
 			if err != nil {
 				fmt.Fprintln(w.err, "precept:", err)
 			} else if s.Judged+s.Proposed+s.Merged > 0 {
@@ -114,8 +120,8 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 		})
 	}
 	watch := w.newProgress("sessions", 0)
-	d.o.Progress = func(n int) { watch.add(int64(n)) }
-	sum, err := d.once(ctx)
+	d.Options.Progress = func(n int) { watch.add(int64(n)) }
+	sum, err := d.Once(ctx)
 	watch.end()
 	if err != nil {
 		return err
@@ -148,7 +154,7 @@ func (w *world) tellDistill(s *distill.Summary, f *distillFlags) error {
 		}
 	}
 	fmt.Fprintf(w.out, "read %d sessions, %d of them new; judged %d, %d could not be; %d candidates: %d proposed, %d merged into lessons that are there, %d refused\n",
-		s.Read, s.Read-s.Unchanged, s.Judged, s.Failed, s.Candidates, s.Proposed, s.Merged, total(s.Refused))
+		s.Read, s.Read-s.Unchanged, s.Judged, s.Failed, s.Candidates, s.Proposed, s.Merged, app.Total(s.Refused))
 	for _, why := range slices.Sorted(maps.Keys(s.Refused)) {
 		fmt.Fprintf(w.out, "  refused %d: %s\n", s.Refused[why], report.Printable(why))
 	}
@@ -167,9 +173,43 @@ func (w *world) tellDistill(s *distill.Summary, f *distillFlags) error {
 	return nil
 }
 
-func total(m map[string]int) (n int) {
-	for _, v := range m {
-		n += v
+// stoppable ends a context with the signals that stop a program.
+func stoppable(ctx context.Context) (context.Context, context.CancelFunc) {
+	return signal.NotifyContext(ctx, syscall.SIGINT, syscall.SIGTERM)
+}
+
+// openDistiller opens the configured store and lessons for a verb. It works beside a running
+// server: what it writes are notes of its own, which nobody else writes.
+func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun bool) (*app.Distiller, func(), error) {
+	var st app.DistillStore
+	var closer io.Closer
+	switch {
+	case app.IsRedis(cfg.StoreURL()):
+		db, err := w.ReachRedis(ctx, cfg)
+		if err != nil {
+			return nil, nil, err
+		}
+		st, closer = db, db
+	case !exists(cfg.StoreURL()):
+		return nil, nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, cfg.StoreURL())
+	default:
+		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: dryRun, Now: w.Now, BusyTimeout: 10 * time.Second})
+		if err != nil {
+			return nil, nil, err
+		}
+		st, closer = db, db
 	}
-	return n
+	place, closeBank, err := w.OpenPlace(cfg)
+	if err != nil {
+		return nil, nil, errors.Join(err, closer.Close())
+	}
+	d, err := w.NewDistiller(cfg, st, place) //nolint:contextcheck // a check has no context; the look-up is bounded
+	if err != nil {
+		closeBank()
+		return nil, nil, errors.Join(err, closer.Close())
+	}
+	return d, func() {
+		closeBank()
+		_ = closer.Close() // what was noted is noted
+	}, nil
 }

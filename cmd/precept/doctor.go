@@ -9,6 +9,8 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
+	"precept/configs"
 	"precept/report"
 	"precept/store"
 )
@@ -23,7 +25,7 @@ type diagnosis struct {
 	SetAside  setAside         `json:"set_aside"`
 	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
 	Trouble   string           `json:"store_error,omitempty"` // why it does not
-	Running   *runFile         `json:"running,omitempty"`
+	Running   *app.RunFile     `json:"running,omitempty"`
 	Note      string           `json:"note,omitempty"` // what no figure tells
 }
 
@@ -52,7 +54,7 @@ type asideMark struct {
 const asideShown = 20
 
 // losses adds to a diagnosis what the store has and did not learn from.
-func (d *diagnosis) losses(ctx context.Context, e evidence) (err error) {
+func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
 	d.SetAside.Latest = []asideMark{}
 	if d.Unsampled, err = e.Unsampled(ctx); err != nil {
 		return err
@@ -97,7 +99,7 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 	if err != nil {
 		return diagnosis{}, err
 	}
-	if r, err := readRunFile(cfg.DataDir); err == nil {
+	if r, err := app.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &r
 	}
 	if isRedis(cfg.StoreURL()) {
@@ -154,4 +156,25 @@ func sortedKeys(m map[string]int64) []string {
 	}
 	sort.Strings(keys)
 	return keys
+}
+
+// balance draws up the account of the data directory, and adds what the store counts where it can
+// be read. That it cannot is the answer, where there is an account.
+func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
+	d := diagnosis{}
+	var err error
+	if d.Books, err = store.ReadBooks(app.SpoolDir(cfg), app.IsLocked(cfg.DataDir)); err != nil {
+		return d, err
+	}
+	e, err := w.OpenEvidence(ctx, cfg)
+	if err == nil {
+		defer app.CloseEvidence(e)
+		if d.Store, err = e.Stats(ctx); err == nil {
+			err = d.losses(ctx, e)
+		}
+	}
+	if err != nil && d.Admitted > 0 {
+		d.Trouble, err = err.Error(), nil
+	}
+	return d, err
 }

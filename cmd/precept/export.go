@@ -13,7 +13,7 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"precept/detect"
+	"precept/app"
 	"precept/file"
 	"precept/sample"
 	"precept/session"
@@ -71,18 +71,18 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 	if err != nil {
 		return err
 	}
-	e, err := w.openEvidence(ctx, cfg)
+	e, err := w.OpenEvidence(ctx, cfg)
 	if err != nil {
 		return err
 	}
-	defer closeEvidence(e)
-	x := &exporting{world: w, evidence: e, filter: filter, out: w.out}
+	defer app.CloseEvidence(e)
+	x := &app.ExportJob{Evidence: e, Filter: filter, Out: w.out}
 	if f.output == "" {
-		return x.run(ctx, f)
+		return w.exportOf(ctx, x, f)
 	}
 	return file.Replace(f.output, 0o600, func(out io.Writer) error {
-		x.out = out
-		return x.run(ctx, f)
+		x.Out = out
+		return w.exportOf(ctx, x, f)
 	})
 }
 
@@ -126,25 +126,43 @@ func parseDay(flag, text string) (time.Time, error) {
 	return time.Time{}, fmt.Errorf("--%s: %q is no time; write 2026-01-31 or 2026-01-31T12:00:00Z", flag, text)
 }
 
-// transcript puts a session together from what is kept of it.
-func transcript(ctx context.Context, e evidence, r session.Row) (sample.Session, error) {
-	s := sample.Session{Tenant: r.Tenant, ID: r.ID.String(), Failing: func(tool, args, text string, isError int8) bool {
-		return detect.Classify(tool, args, text, isError).Outcome == detect.Error
-	}}
-	var err error
-	if s.Exchanges, err = e.Exchanges(ctx, r.Tenant, r.ID); err != nil || len(s.Exchanges) == 0 {
-		return s, err
-	}
-	s.Agent, s.Name = s.Exchanges[0].Agent, s.Exchanges[0].SessionName
-	entries, err := e.Feedback(ctx, r.Tenant, r.ID)
+// exportOf exports while a person at a terminal sees how far it is.
+func (w *world) exportOf(ctx context.Context, x *app.ExportJob, f *exportFlags) error {
+	st, err := x.Stats(ctx)
 	if err != nil {
-		return s, err
+		return err
 	}
-	for _, f := range entries {
-		s.Ratings = append(s.Ratings, sample.Rating{
-			At: f.At, Source: f.Source, Type: f.Type, Score: f.Score, Label: f.Label, Comment: f.Comment,
-			Correction: f.Correction, Details: f.Details, Turn: f.Turn,
-		})
+	what := "samples"
+	if !f.stats && f.format != "mplp" && f.format != "parquet" {
+		what = "sessions"
 	}
-	return s, nil
+	watch := w.newProgress(what, st[what])
+	x.Seen = func() { watch.add(1) }
+	defer watch.end()
+	if f.stats {
+		return exportStats(ctx, x)
+	}
+	return x.Write(ctx, f.format)
+}
+
+// ratings is the answer of export --stats. The rates are shares of the rated samples, null where
+// there are none.
+type ratings struct {
+	sample.Quality
+	Approval   *float64 `json:"approval_rate"`
+	Correction *float64 `json:"correction_rate"`
+	Rejection  *float64 `json:"rejection_rate"`
+	MeanScore  *float64 `json:"mean_score"`
+}
+
+// exportStats writes how the samples were rated.
+func exportStats(ctx context.Context, x *app.ExportJob) error {
+	var r ratings
+	if err := x.Samples(ctx, func(s *session.StoredSample) error { r.Add(&s.Sample); return nil }); err != nil {
+		return err
+	}
+	if rates := r.Rates(); rates.OK {
+		r.Approval, r.Correction, r.Rejection, r.MeanScore = &rates.Approval, &rates.Correction, &rates.Rejection, &rates.MeanScore
+	}
+	return writeJSON(x.Out, r)
 }

@@ -18,6 +18,7 @@ import (
 
 	"github.com/parquet-go/parquet-go"
 
+	"precept/app"
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
@@ -27,7 +28,7 @@ import (
 
 // here is a world for verbs that run in the test itself.
 func here(out, complaints io.Writer) *world {
-	return &world{in: strings.NewReader(""), out: out, err: complaints, env: func(string) (string, bool) { return "", false }, now: time.Now}
+	return &world{in: strings.NewReader(""), out: out, err: complaints, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
 }
 
 // exported runs an export over a data directory.
@@ -150,9 +151,9 @@ func TestExportFilters(t *testing.T) {
 	}
 }
 
-func readParquet(t *testing.T, file []byte) []parquetSample {
+func readParquet(t *testing.T, file []byte) []app.ParquetSample {
 	t.Helper()
-	rows, err := parquet.Read[parquetSample](bytes.NewReader(file), int64(len(file)))
+	rows, err := parquet.Read[app.ParquetSample](bytes.NewReader(file), int64(len(file)))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,7 +250,7 @@ func TestExportMisuse(t *testing.T) {
 
 // many is a walk over more samples than fit into memory, made up as it goes.
 type many struct {
-	evidence
+	app.Evidence
 	n int
 }
 
@@ -289,9 +290,9 @@ func TestExportIsBounded(t *testing.T) {
 	const samples, limit = 30_000, 48 << 20 // 60 MB of lines; three times what is seen, garbage included
 	for _, format := range []string{"mplp", "parquet"} {
 		p := &peak{}
-		x := &exporting{world: here(io.Discard, io.Discard), evidence: many{n: samples}, filter: &sample.Filter{}, out: p}
+		x := &app.ExportJob{Evidence: many{n: samples}, Filter: &sample.Filter{}, Out: p}
 		runtime.GC()
-		if err := x.run(t.Context(), &exportFlags{format: format}); err != nil {
+		if err := x.Write(t.Context(), format); err != nil {
 			t.Fatal(err)
 		}
 		t.Logf("%s: %d bytes, at most %d MiB on the heap", format, p.bytes, p.most>>20)

@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/report"
 )
@@ -255,7 +256,7 @@ func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataF
 	if base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
-	run, err := readRunFile(cfg.DataDir)
+	run, err := app.ReadRunFile(cfg.DataDir)
 	if err != nil || !alive(ctx, run.Data) { // a crash leaves the file behind
 		return "", errNotRunning
 	}

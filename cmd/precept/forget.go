@@ -13,6 +13,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/report"
 )
@@ -114,7 +115,7 @@ func (w *world) forgetOffline(ctx context.Context, cfg *configs.Config, f *forge
 
 // forgetOnline asks the running server, which has more in memory than the store knows.
 func (w *world) forgetOnline(ctx context.Context, cfg *configs.Config, f *forgetFlags) (int, error) {
-	at, err := readRunFile(cfg.DataDir)
+	at, err := app.ReadRunFile(cfg.DataDir)
 	if err != nil {
 		return 0, fmt.Errorf("%w, and it does not say where it is reached (%w)", errServed, err)
 	}

@@ -103,7 +103,7 @@ func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, f
 // read.
 func (w *world) importFile(file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
 	var in io.Reader = w.in
-	at := w.now()
+	at := w.Now()
 	if file != "-" {
 		f, err := os.Open(file)
 		if err != nil {

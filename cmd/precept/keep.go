@@ -34,7 +34,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		b, closeBank, err := w.openWriter(cfg)
+		b, closeBank, err := w.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}
@@ -44,7 +44,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 			return err
 		}
 		for _, l := range book.Lessons() {
-			state, _ := book.StateAt(l.Slug, w.now())
+			state, _ := book.StateAt(l.Slug, w.Now())
 			if (expired && state == lesson.Expired || superseded && state == lesson.Superseded) && !slices.Contains(slugs, l.Slug) {
 				slugs = append(slugs, l.Slug)
 			}
@@ -75,7 +75,7 @@ func (w *world) lessonsRestore() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		b, closeBank, err := w.openWriter(cfg)
+		b, closeBank, err := w.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}
@@ -108,7 +108,7 @@ func (w *world) lessonsLog() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		b, closeBank, err := w.openWriter(cfg)
+		b, closeBank, err := w.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}

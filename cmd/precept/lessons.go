@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/lesson"
 )
@@ -54,10 +55,10 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 	for _, other := range book.Contradicts(l) {
 		r.Conflicts = append(r.Conflicts, other.Slug)
 	}
-	for _, heir := range book.Heirs(l.Slug, w.now()) {
+	for _, heir := range book.Heirs(l.Slug, w.Now()) {
 		r.HeldBy = append(r.HeldBy, heir.Slug)
 	}
-	if state, ok := book.StateAt(l.Slug, w.now()); ok {
+	if state, ok := book.StateAt(l.Slug, w.Now()); ok {
 		r.State = state
 	}
 	if !l.ExpiresAt.IsZero() {
@@ -68,7 +69,7 @@ func (w *world) row(book *lesson.Book, l *lesson.Lesson) lessonRow {
 
 // loadBook reads the lessons of the configuration.
 func (w *world) loadBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
-	if !isRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
+	if !app.IsRedis(cfg.Lessons) && !isDirectory(cfg.Lessons) {
 		return nil, nil, fmt.Errorf("there is no directory %s; make it and put LESSON.md files into it, or name another with --lessons", cfg.Lessons)
 	}
 	return w.readBook(ctx, cfg)

@@ -2,14 +2,13 @@ package main
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/lesson"
-	"precept/redact"
 	"precept/report"
 )
 
@@ -44,7 +43,7 @@ func (w *world) lessonsLint() *cobra.Command {
 			return err
 		}
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return p.Quarantined }) // the findings tell why
-		checks := lesson.Checks{Now: w.now(), Secrets: secrets}
+		checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !alone && captured(cfg) {
 			run, err := w.backtest(c.Context(), cfg, book.Lessons(), "", time.Time{})
@@ -83,12 +82,4 @@ func (w *world) tellLint(l linted) {
 		fmt.Fprintf(w.out, ", tried on %d sessions", l.Sessions)
 	}
 	fmt.Fprintln(w.out)
-}
-
-// secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass
-// through.
-func secrets(text string) []string {
-	r := redact.New(true)
-	r.Text(text)
-	return slices.Sorted(maps.Keys(r.Counts()))
 }

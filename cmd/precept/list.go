@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/lesson"
 	"precept/report"
@@ -97,7 +98,7 @@ func (w *world) listed(ctx context.Context, cfg *configs.Config, archived bool) 
 	if !archived {
 		return w.loadBook(ctx, cfg)
 	}
-	b, closeBank, err := w.openWriter(cfg)
+	b, closeBank, err := w.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -163,7 +164,7 @@ func (w *world) lessonsShow() *cobra.Command {
 func companionOf(cfg *configs.Config, slug string) string {
 	name := filepath.Join("knowledge", "lessons", slug+".md")
 	places := []string{name}
-	if !isRedis(cfg.Lessons) {
+	if !app.IsRedis(cfg.Lessons) {
 		places = []string{filepath.Join(cfg.Lessons, name), filepath.Join(filepath.Dir(filepath.Clean(cfg.Lessons)), name), name}
 	}
 	for _, path := range places {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+
+	"precept/app"
 )
 
 // The exit codes, see the package's documentation.
@@ -26,8 +28,7 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
-	now      func() time.Time
-	random   io.Reader
+	app.Tools
 }
 
 func main() { os.Exit(run()) }
@@ -36,7 +37,7 @@ func main() { os.Exit(run()) }
 func run() int {
 	tuneCollector(os.LookupEnv)
 	log.SetOutput(io.Discard) // net/http prints there what an upstream sent unasked: a model's words, or a key
-	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, now: time.Now, random: rand.Reader}
+	w := &world{in: os.Stdin, out: os.Stdout, err: os.Stderr, env: os.LookupEnv, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
 	return w.execute(context.Background(), os.Args[1:])
 }
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"sync"
 
+	"precept/app"
 	"precept/configs"
 	"precept/store"
 	"precept/store/sqlite"
@@ -36,8 +37,8 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	var be store.Backend
 	var lock io.Closer
 	var err error
-	claimed := !isRedis(cfg.StoreURL()) || !use.beside && isDir(cfg.DataDir)
-	if path := cfg.StoreURL(); !isRedis(path) && !use.create && !exists(path) {
+	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDir(cfg.DataDir)
+	if path := cfg.StoreURL(); !app.IsRedis(path) && !use.create && !exists(path) {
 		return nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, path)
 	}
 	if claimed {
@@ -47,15 +48,15 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	} else {
 		lock = io.NopCloser(nil)
 	}
-	if isRedis(cfg.StoreURL()) {
-		be, err = w.reachRedis(ctx, cfg)
+	if app.IsRedis(cfg.StoreURL()) {
+		be, err = w.ReachRedis(ctx, cfg)
 	} else {
-		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.now})
+		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.Now})
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())
 	}
-	options, err := w.storeOptions(cfg, be)
+	options, err := w.StoreOptions(cfg, be)
 	if !claimed {
 		options.SpoolDir = ""
 	}

@@ -3,26 +3,12 @@ package main
 import (
 	"context"
 
+	"precept/app"
 	"precept/configs"
 	"precept/distill"
 	"precept/lesson"
 	"precept/report"
 )
-
-// annotate puts the judges' opinions of a tenant's lessons beside the rows of a finished report,
-// where the store keeps any.
-func annotate(ctx context.Context, r *report.Report, from any, tenant string) error {
-	notes, ok := from.(distill.NoteReader)
-	if !ok {
-		return nil
-	}
-	opinions, err := distill.ReadOpinions(ctx, notes, tenant)
-	if err != nil {
-		return err
-	}
-	r.Annotate(opinions)
-	return nil
-}
 
 // opinionsOf sums what judges said of a lesson's present text, over all tenants that may get it;
 // nil when they said nothing, or when there is no store that can be read: a lesson is shown without
@@ -31,11 +17,11 @@ func (w *world) opinionsOf(ctx context.Context, cfg *configs.Config, l *lesson.L
 	if w.storeless(cfg) {
 		return nil
 	}
-	db, err := w.openStored(ctx, cfg)
+	db, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil
 	}
-	defer closeEvidence(db)
+	defer app.CloseEvidence(db)
 	notes, ok := db.(distill.NoteReader)
 	tenants, err := db.Tenants(ctx)
 	if !ok || err != nil {

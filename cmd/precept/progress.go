@@ -31,7 +31,7 @@ func (w *world) newProgress(what string, total int64) *progress {
 	if f, ok := w.err.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
 		return nil
 	}
-	return &progress{out: w.err, now: w.now, what: what, total: total, began: w.now()}
+	return &progress{out: w.err, now: w.Now, what: what, total: total, began: w.Now()}
 }
 
 // add counts n more.

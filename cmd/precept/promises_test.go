@@ -19,6 +19,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/proxy"
 	"precept/store"
@@ -125,7 +126,7 @@ func documents(t *testing.T) []string {
 // gatherPromises asks the program what it has.
 func gatherPromises(t *testing.T) *promises {
 	t.Helper()
-	w := &world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, now: time.Now}
+	w := &world{in: strings.NewReader(""), out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
 	p := &promises{root: w.root(), keys: map[string]bool{}, env: map[string]bool{}, sections: map[string]bool{}}
 	for _, n := range configs.Names() {
 		p.env[n.Env] = true
@@ -176,7 +177,7 @@ func metricNames(t *testing.T) map[string]bool {
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
 	proxy.WatchStore(d, &store.Store{})
-	countSpans(d, nil)
+	app.CountSpans(d, nil)
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
 	}

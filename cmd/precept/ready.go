@@ -11,6 +11,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/report"
 )
@@ -84,7 +85,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 // dataURL is where the data listener of a data directory is reached. A server that cannot write
 // there leaves no run.json.
 func dataURL(cfg *configs.Config) string {
-	if at, err := readRunFile(cfg.DataDir); err == nil {
+	if at, err := app.ReadRunFile(cfg.DataDir); err == nil {
 		return at.Data
 	}
 	host, port, err := net.SplitHostPort(cfg.Listen)

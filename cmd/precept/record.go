@@ -25,7 +25,7 @@ func (f *ledgerFlags) open(w *world) *ledger.Ledger {
 	if path == "" {
 		path = ledger.FileName
 	}
-	return &ledger.Ledger{Path: path, Now: w.now}
+	return &ledger.Ledger{Path: path, Now: w.Now}
 }
 
 func (w *world) record() *cobra.Command {

@@ -1,19 +1,14 @@
 package main
 
 import (
-	"context"
-	"crypto/rand"
 	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
-	"sync/atomic"
 	"syscall"
 	"testing"
-	"time"
 
 	"precept/configs"
 )
@@ -147,54 +142,4 @@ func TestReloadFloodStops(t *testing.T) {
 		s.signal(syscall.SIGHUP)
 	}
 	s.stops()
-}
-
-// A panic in a reload costs the reload: the old configuration stays in force, the server goes on,
-// and the next reload works.
-func TestReloadSurvivesAPanic(t *testing.T) {
-	t.Parallel()
-	file := filepath.Join(t.TempDir(), "precept.yaml")
-	write := func(text string) {
-		t.Helper()
-		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write("admin: {tokens: [first]}\n")
-	var panics atomic.Bool
-	env := func(name string) (string, bool) {
-		if panics.Load() && name == "PRECEPT_LISTEN" {
-			panic("thrown by the test")
-		}
-		return "", false
-	}
-	var log lockedBuffer
-	w := &world{in: strings.NewReader(""), out: io.Discard, err: &log, env: env, now: time.Now, random: rand.Reader}
-	flags := &configFlags{file: file, given: map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}}
-	cfg, err := flags.load(w, false)
-	if err != nil {
-		t.Fatal(err)
-	}
-	addresses, ended := make(chan string, 1), make(chan error, 1)
-	s := &server{world: w, flags: flags, cfg: cfg, log: newLogger(w.err, cfg.Log), within: true, ready: func(_, admin string) { addresses <- admin }}
-	ctx, stop := context.WithCancel(t.Context())
-	go func() { ended <- s.run(ctx) }()
-	admin := <-addresses
-	opens := func(token string) bool {
-		status, _ := get(t, admin+"/api/report", token)
-		return status == http.StatusOK
-	}
-	panics.Store(true)
-	write("admin: {tokens: [second]}\n")
-	eventually(t, "the panic in the log", func() bool { return strings.Contains(log.String(), "thrown by the test") })
-	if !opens("first") || opens("second") {
-		t.Error("the old configuration is not in force")
-	}
-	panics.Store(false)
-	write("admin: {tokens: [third]}\n")
-	eventually(t, "the third token", func() bool { return opens("third") })
-	stop()
-	if err := <-ended; err != nil {
-		t.Error(err)
-	}
 }

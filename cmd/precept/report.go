@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/admin"
+	"precept/app"
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
@@ -116,13 +117,13 @@ func (w *world) askServer(ctx context.Context, cfg *configs.Config, f *reportFla
 
 // readReport computes the report from the store.
 func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Query) (report.Report, error) {
-	db, err := w.openStored(ctx, cfg)
+	db, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return report.Report{}, err
 	}
 	fail := func(string, error) {}
 	s, err := store.Open(ctx, store.Options{
-		Now: w.now, Backend: db, Fleet: fleetOf(db), CloseAfter: cfg.Reward.CloseAfter, Tiers: tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
+		Now: w.Now, Backend: db, Fleet: app.FleetOf(db), CloseAfter: cfg.Reward.CloseAfter, Tiers: app.Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
 		Failed: fail, Panicked: func(string, any) {},
 	})
 	if err != nil {
@@ -142,7 +143,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
 		},
 	})
-	if told := annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
+	if told := app.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
 		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))
 	}
 	return r, errors.Join(err, s.Close())

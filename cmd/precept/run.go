@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 )
 
@@ -112,7 +113,7 @@ func (w *world) pointing(cfg *configs.Config, f *runFlags, base string, args []s
 	}
 	if p.run == "" && p.session == "" {
 		var b [8]byte
-		if _, err := io.ReadFull(w.random, b[:]); err != nil {
+		if _, err := io.ReadFull(w.Random, b[:]); err != nil {
 			return nil, fmt.Errorf("make a run's name: %w", err)
 		}
 		p.run = "run-" + hex.EncodeToString(b[:])
@@ -174,9 +175,10 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 // ownServer starts a precept for as long as the agent runs. It takes free ports, hears no signals
 // (they are the agent's), and leaves no run.json: another run must not rely on it.
 func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string, stop func() error, err error) {
-	cfg, err := flags.load(w, false)
+	source := flags.source(w, false)
+	cfg, err := source.Load()
 	if err != nil {
-		return "", nil, err
+		return "", nil, misuse(err)
 	}
 	own := *cfg
 	own.Listen, own.Admin.Listen = "127.0.0.1:0", "127.0.0.1:0"
@@ -187,23 +189,24 @@ func (w *world) ownServer(ctx context.Context, flags *configFlags) (base string,
 	if err != nil {
 		return "", nil, err
 	}
-	quiet := *w
-	quiet.err = log
 	ready := make(chan string, 1)
-	s := &server{world: &quiet, flags: flags, cfg: &own, log: newLogger(log, own.Log), within: true, ready: func(data, _ string) { ready <- data }}
+	s := app.New(app.Options{
+		Tools: w.Tools, Config: &own, Source: source, Console: log, Within: true,
+		Ready: func(data, _ string) { ready <- data },
+	})
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	var all sync.WaitGroup
-	ended := make(chan error, 1)
-	all.Go(func() { ended <- s.run(running) })
+	over := make(chan error, 1)
+	all.Go(func() { over <- stopped(s.Run(running)) })
 	stop = func() error {
 		cancel()
 		all.Wait()
-		return errors.Join(<-ended, log.Close())
+		return errors.Join(<-over, log.Close())
 	}
 	select {
 	case base = <-ready:
 		return base, stop, nil
-	case err := <-ended:
+	case err := <-over:
 		cancel()
 		if errors.Is(err, errServed) {
 			err = fmt.Errorf("%w; several runs at once share a precept: start one with precept serve first", err)

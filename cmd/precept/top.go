@@ -112,7 +112,7 @@ func (w *world) watchServer(ctx context.Context, cfg *configs.Config, tenant str
 
 // read asks the server.
 func (w *world) read(ctx context.Context, cfg *configs.Config, tenant string) (reading, error) {
-	r := reading{At: w.now()}
+	r := reading{At: w.Now()}
 	var families map[string]*dto.MetricFamily
 	err := w.readAdmin(ctx, cfg, "/metrics", func(in io.Reader) (err error) {
 		p := expfmt.NewTextParser(names.UTF8Validation)

@@ -11,6 +11,7 @@ import (
 	"golang.org/x/term"
 
 	"precept/admin"
+	"precept/app"
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
@@ -136,7 +137,7 @@ func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string
 
 // storeless says that nothing was ever kept here.
 func (w *world) storeless(cfg *configs.Config) bool {
-	if isRedis(cfg.StoreURL()) {
+	if app.IsRedis(cfg.StoreURL()) {
 		return false
 	}
 	_, err := os.Stat(cfg.StoreURL())
@@ -150,7 +151,7 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 		return report.Report{}, err
 	}
 	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
-	in := report.Input{Now: w.now(), Chooser: store.Chooser(bandit.New(), with), Policy: store.Policy(with)}
+	in := report.Input{Now: w.Now(), Chooser: store.Chooser(bandit.New(), with), Policy: store.Policy(with)}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)
 		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})

@@ -122,7 +122,7 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 // try matches the text.
 func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text string) tried {
 	out := tried{Stripped: []wire.Stripped{}, Tags: []string{}, Matches: []triedLesson{}, Near: []triedLesson{}}
-	q := lesson.Query{Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model, Tags: f.tags, Now: w.now()}
+	q := lesson.Query{Tenant: f.tenant, Agent: f.agent, Role: f.role, Skill: f.skill, Model: f.model, Tags: f.tags, Now: w.Now()}
 	if f.tool != "" {
 		q.Tools = []string{f.tool}
 	}

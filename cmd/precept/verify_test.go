@@ -14,6 +14,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+
+	"precept/app"
 )
 
 // contract compiles the published schema of record.
@@ -53,7 +55,7 @@ func TestRecordContract(t *testing.T) {
 			t.Errorf("the contract on %.60s: %v", c.in, err)
 		}
 		var out, errs bytes.Buffer
-		w := &world{in: strings.NewReader(c.in), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }, now: time.Now}
+		w := &world{in: strings.NewReader(c.in), out: &out, err: &errs, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
 		code := w.execute(context.Background(), []string{"record", "--json", "--ledger-file", filepath.Join(t.TempDir(), "AGENT.md")})
 		if (code == exitDone) != c.ok || !c.ok && code != exitMisuse {
 			t.Errorf("record on %.60s: %d %s", c.in, code, errs.String())
@@ -116,7 +118,7 @@ func TestVerifyForwardsSignals(t *testing.T) {
 // What a command leaves running may hold its output open; its end is the command's.
 func TestVerifyDoesNotWaitForWhatIsLeft(t *testing.T) {
 	var out bytes.Buffer
-	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, now: time.Now}
+	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now}}
 	began := time.Now()
 	code := w.execute(context.Background(), []string{"verify", "--dry-run", "--json", "--", "sh", "-c", "sleep 20 & exit 5"})
 	if code != 5 || time.Since(began) > 10*time.Second {

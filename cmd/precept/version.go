@@ -4,43 +4,11 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime/debug"
 
 	"github.com/spf13/cobra"
+
+	"precept/app"
 )
-
-// build is what the binary says of itself.
-type build struct {
-	Version  string `json:"version"`
-	Revision string `json:"revision,omitempty"`
-	Time     string `json:"time,omitempty"`
-	Modified bool   `json:"modified,omitempty"`
-	Go       string `json:"go"`
-}
-
-// readBuild asks the binary; nothing is stamped in, so that two builds of one source are the same
-// bytes.
-func readBuild() build {
-	info, ok := debug.ReadBuildInfo()
-	if !ok {
-		return build{Version: "unknown"}
-	}
-	b := build{Version: info.Main.Version, Go: info.GoVersion}
-	if b.Version == "" {
-		b.Version = "(devel)"
-	}
-	for _, s := range info.Settings {
-		switch s.Key {
-		case "vcs.revision":
-			b.Revision = s.Value
-		case "vcs.time":
-			b.Time = s.Value
-		case "vcs.modified":
-			b.Modified = s.Value == "true"
-		}
-	}
-	return b
-}
 
 func (w *world) version() *cobra.Command {
 	var asJSON, bill bool
@@ -56,7 +24,7 @@ func (w *world) version() *cobra.Command {
 			if len(args) > 0 {
 				return misuse(errors.New("a binary is named with --sbom only"))
 			}
-			b := readBuild()
+			b := app.ReadBuild()
 			if asJSON {
 				return writeJSON(w.out, b)
 			}

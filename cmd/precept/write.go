@@ -61,7 +61,7 @@ func (w *world) lessonsNew() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		b, closeBank, err := w.openWriter(cfg)
+		b, closeBank, err := w.OpenWriter(cfg)
 		if err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 		l.Evidence = append(l.Evidence, lesson.Evidence{Kind: kind, Ref: ref})
 	}
 	if len(l.Evidence) == 0 {
-		l.Evidence = []lesson.Evidence{{Kind: "audit", Ref: w.who() + "/" + w.now().UTC().Format(time.DateOnly), Note: "Written by hand."}}
+		l.Evidence = []lesson.Evidence{{Kind: "audit", Ref: w.who() + "/" + w.Now().UTC().Format(time.DateOnly), Note: "Written by hand."}}
 	}
 	advice := f.advice
 	if advice == "-" {
@@ -143,7 +143,7 @@ func (w *world) lessonsImport() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		b, closeBank, err := w.openWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
+		b, closeBank, err := w.OpenWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
 		if err != nil {
 			return err
 		}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"bytes"
@@ -54,7 +54,7 @@ type fleet struct {
 // replica starts without it.
 func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
 	db, err := redis.Open(redis.Options{
-		URL: cfg.StoreURL(), Now: p.now,
+		URL: cfg.StoreURL(), Now: p.Now,
 		Log: func(line string) { p.log.Debug("redis client", "line", line) },
 	})
 	if err != nil {
@@ -70,8 +70,8 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backe
 	return db, nil
 }
 
-// fleetOf is the backend where replicas share it, nil where it is this process' own.
-func fleetOf(backend any) store.Fleet {
+// FleetOf is the backend where replicas share it, nil where it is this process' own.
+func FleetOf(backend any) store.Fleet {
 	if db, ok := backend.(*redis.Store); ok {
 		return db
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"github.com/prometheus/client_golang/prometheus"
@@ -17,7 +17,7 @@ func (p *parts) traces(cfg *configs.Config) error {
 		return err
 	}
 	p.tracer, err = trace.New(trace.Options{
-		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample, Version: readBuild().Version,
+		Endpoint: cfg.Otel.Endpoint, Headers: headers, Sample: cfg.Otel.Sample, Version: ReadBuild().Version,
 		Failed: func(err error) {
 			if p.quiet.allow("trace") {
 				p.log.Warn("traces were not delivered; requests are not affected", "error", err)
@@ -27,12 +27,12 @@ func (p *parts) traces(cfg *configs.Config) error {
 	if err != nil {
 		return err
 	}
-	countSpans(p.registry, p.tracer)
+	CountSpans(p.registry, p.tracer)
 	return nil
 }
 
-// countSpans registers what became of spans.
-func countSpans(reg prometheus.Registerer, t *trace.Tracer) {
+// CountSpans registers what became of spans.
+func CountSpans(reg prometheus.Registerer, t *trace.Tracer) {
 	for outcome, count := range map[string]func(*trace.Tracer) int64{"sent": (*trace.Tracer).Sent, "dropped": (*trace.Tracer).Dropped} {
 		reg.MustRegister(prometheus.NewCounterFunc(prometheus.CounterOpts{
 			Name: "precept_spans_total", Help: "Spans of sampled turns, by what became of them.", ConstLabels: prometheus.Labels{"outcome": outcome},

@@ -1,22 +1,13 @@
-package main
+package app
 
 import (
-	"context"
-	"crypto/sha256"
 	"errors"
 	"fmt"
-	"os"
 	"strings"
 	"sync/atomic"
-	"time"
 
 	"precept/configs"
 )
-
-// pollEvery is how often the configuration file is looked at. It is read whole and compared:
-// renames, symlink swaps and file systems without usable times all look the same then, for a few
-// kilobytes a second.
-const pollEvery = 500 * time.Millisecond
 
 // note is a text that one goroutine writes and others read, "" for nothing.
 type note struct{ text atomic.Pointer[string] }
@@ -31,7 +22,10 @@ func (n *note) get() string {
 }
 
 // reload reads the configuration again and takes it over whole, or not at all.
-func (s *server) reload() {
+func (s *Server) reload() {
+	if s.options.Source == nil {
+		return
+	}
 	if err := fenced(s.takeOver); err != nil {
 		s.faults.set(err.Error())
 		s.log.Error("the configuration was not taken over, the old one stays in force", "error", err)
@@ -44,12 +38,12 @@ var errEmpty = errors.New("the configuration file is empty; write {} if nothing 
 
 // takeOver puts into force what can be followed of the configuration that the file holds now. What
 // was given to some before it failed at others is taken back.
-func (s *server) takeOver() error {
-	read, err := s.flags.load(s.world, false)
+func (s *Server) takeOver() error {
+	read, err := s.options.Source.Load()
 	if err != nil {
 		return err
 	}
-	if sum := s.flags.read.Load(); sum != nil && *sum == sha256.Sum256(nil) {
+	if s.options.Source.empty() {
 		return errEmpty
 	}
 	next, waiting := configs.Follow(s.started, read)
@@ -78,41 +72,10 @@ func fenced(step func() error) (err error) {
 }
 
 // give gives a configuration to everyone who can follow it.
-func (s *server) give(next *configs.Config) error {
+func (s *Server) give(next *configs.Config) error {
 	if err := s.service.reload(next); err != nil {
 		return err
 	}
 	s.log.setLevel(next.Log.Level)
 	return s.admin.SetAccess(s.access(next))
-}
-
-// watchFile says changed when the file holds something else than what was read of it last, by
-// whomever: one that is changed, read at a SIGHUP and changed back is another one than the one in
-// force. Two looks must agree, or it would be read while it is being written; a file that cannot be
-// read is one that is being replaced.
-func watchFile(ctx context.Context, path string, read func() *[sha256.Size]byte, changed chan<- struct{}) {
-	if path == "" {
-		return
-	}
-	ticker := time.NewTicker(pollEvery)
-	defer ticker.Stop()
-	var last [sha256.Size]byte
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-ticker.C:
-		}
-		b, err := os.ReadFile(path)
-		now := sha256.Sum256(b)
-		settled := err == nil && now == last
-		last = now
-		if known := read(); !settled || known != nil && now == *known {
-			continue
-		}
-		select {
-		case changed <- struct{}{}:
-		default: // one is waiting already
-		}
-	}
 }

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"cmp"
@@ -16,7 +16,7 @@ import (
 // exportTrials writes one line for every coin: of a session in which a lesson matched, whether it
 // was control; of a pick, whether it was withheld; and for a control session every lesson that
 // matched.
-func exportTrials(ctx context.Context, e evidence, x *sample.Exporter, f *sample.Filter) error {
+func exportTrials(ctx context.Context, e Evidence, x *sample.Exporter, f *sample.Filter) error {
 	return e.EachSession(ctx, f.Tenant, f.From, f.To, func(r session.Row, a session.Applied) error {
 		as, err := assignmentOf(r, a)
 		if err != nil {

@@ -1,9 +1,8 @@
-package main
+package app
 
 import (
 	"crypto/rand"
 	"fmt"
-	"io"
 	"log/slog"
 	"testing"
 	"time"
@@ -69,7 +68,7 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 // gate is a service that is not started, over a store that a test has filled.
 type gate struct {
 	*testing.T
-	w   *world
+	w   *Tools
 	cfg *configs.Config
 }
 
@@ -78,7 +77,7 @@ func newGate(t *testing.T, style string) *gate {
 	cfg := configs.Default()
 	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
 	cfg.Distill.Gate = "auto"
-	w := &world{out: io.Discard, err: io.Discard, env: func(string) (string, bool) { return "", false }, now: time.Now, random: rand.Reader}
+	w := &Tools{Now: time.Now, Random: rand.Reader}
 	writeLesson(t, cfg.Lessons, "on-trial", "targets")
 	return &gate{T: t, w: w, cfg: cfg}
 }
@@ -86,7 +85,7 @@ func newGate(t *testing.T, style string) *gate {
 // begin sets the lesson in trial.
 func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 	g.Helper()
-	b, done, err := g.w.openWriter(g.cfg)
+	b, done, err := g.w.OpenWriter(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -101,7 +100,7 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 // play counts 400 told sessions of the trial, half of them withheld.
 func (g *gate) play(l *lesson.Lesson, with, without int) {
 	g.Helper()
-	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.now})
+	db, err := sqlite.Open(g.Context(), sqlite.Options{Path: g.cfg.StoreURL(), Now: g.w.Now})
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -109,7 +108,7 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 	arm := inject.Config{Style: inject.Style(g.cfg.Inject.Style)}.Present(l, lesson.NewBook([]*lesson.Lesson{l}).Text(l), nil).Arm
 	steps := make([]session.Settlement, 400)
 	for i := range steps {
-		a := trial.Assignment{At: g.w.now().Unix(), Decided: true, Picks: []trial.Pick{{
+		a := trial.Assignment{At: g.w.Now().Unix(), Decided: true, Picks: []trial.Pick{{
 			Slug: l.Slug, Arm: arm, Eps: 0.5, Injected: i%2 == 0, C: 0.5, Trial: trial.Name(l.Plan.Started, l.Plan.Picks),
 		}}}
 		wins, y := without, 0.0
@@ -130,10 +129,9 @@ func (g *gate) play(l *lesson.Lesson, with, without int) {
 }
 
 // open puts the service together.
-func (g *gate) open() (*parts, *distiller) {
+func (g *gate) open() (*parts, *Distiller) {
 	g.Helper()
-	s := &server{world: g.w, cfg: g.cfg}
-	service, err := s.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
+	service, err := g.w.wireUp(g.Context(), g.cfg, slog.New(slog.DiscardHandler))
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -142,16 +140,16 @@ func (g *gate) open() (*parts, *distiller) {
 	if !ok {
 		g.Fatalf("%T", service.report)
 	}
-	place, done, err := g.w.openPlace(g.cfg)
+	place, done, err := g.w.OpenPlace(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}
 	g.Cleanup(done)
-	st, ok := p.backend.(distillStore)
+	st, ok := p.backend.(DistillStore)
 	if !ok {
 		g.Fatalf("%T", p.backend)
 	}
-	d, err := g.w.newDistiller(g.cfg, st, place)
+	d, err := g.w.NewDistiller(g.cfg, st, place)
 	if err != nil {
 		g.Fatal(err)
 	}
@@ -161,7 +159,7 @@ func (g *gate) open() (*parts, *distiller) {
 // state is the lesson's, wherever it lies.
 func (g *gate) state() lesson.State {
 	g.Helper()
-	b, done, err := g.w.openWriter(g.cfg)
+	b, done, err := g.w.OpenWriter(g.cfg)
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"cmp"
@@ -38,7 +38,7 @@ type library struct {
 }
 
 func newLibrary(p *parts, cfg *configs.Config) *library {
-	return &library{parts: p, cfg: cfg, checks: lesson.Checks{Secrets: secrets}, surveys: map[string]*report.Survey{}}
+	return &library{parts: p, cfg: cfg, checks: lesson.Checks{Secrets: Secrets}, surveys: map[string]*report.Survey{}}
 }
 
 // Book implements admin.Library.
@@ -52,14 +52,14 @@ func (l *library) Block(tenant string, one *lesson.Lesson) string {
 // Findings implements admin.Library.
 func (l *library) Findings(one *lesson.Lesson) []lesson.Finding {
 	c := l.checks
-	c.Now = l.now()
+	c.Now = l.Now()
 	book := l.book.Load()
 	return append(c.Lesson(one, book), c.Notes(one)...)
 }
 
 // Log implements admin.Library.
 func (l *library) Log(ctx context.Context, n int) ([]lesson.Event, error) {
-	b, closeBank, err := l.openWriter(l.cfg)
+	b, closeBank, err := l.OpenWriter(l.cfg)
 	if err != nil {
 		return nil, err
 	}
@@ -77,11 +77,11 @@ var errEnough = errors.New("enough was seen")
 func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	now := l.now()
+	now := l.Now()
 	if s := l.surveys[tenant]; s != nil && now.Sub(s.Made) < surveyAge {
 		return s, nil
 	}
-	w, ok := l.backend.(walker)
+	w, ok := l.backend.(Walker)
 	if !ok {
 		return nil, errors.New("nothing is stored")
 	}
@@ -98,7 +98,7 @@ func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, er
 				return err
 			}
 			s.Add(as, a.Reward)
-			if s.Sessions >= surveySessions || l.now().Sub(now) > surveyTime {
+			if s.Sessions >= surveySessions || l.Now().Sub(now) > surveyTime {
 				return errEnough
 			}
 			return nil
@@ -137,13 +137,13 @@ func newestFirst(now time.Time, days int, look func(since, until time.Time) erro
 // Backtest implements admin.Surveyor.
 func (l *library) Backtest(ctx context.Context, tenant string, one *lesson.Lesson) (backtest.Result, error) {
 	e, ok := l.backend.(interface {
-		walker
+		Walker
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	})
 	if !ok {
 		return backtest.Result{}, errors.New("nothing is stored")
 	}
-	run, now := backtest.New([]*lesson.Lesson{one}, l.proxy.Presentation().Tags), l.now()
+	run, now := backtest.New([]*lesson.Lesson{one}, l.proxy.Presentation().Tags), l.Now()
 	err := newestFirst(now, surveyDays, func(since, until time.Time) error {
 		return e.EachSession(ctx, tenant, since, until, func(r session.Row, a session.Applied) error {
 			xs, err := e.Exchanges(ctx, r.Tenant, r.ID)
@@ -152,7 +152,7 @@ func (l *library) Backtest(ctx context.Context, tenant string, one *lesson.Lesso
 			}
 			slices.SortStableFunc(xs, func(x, y sample.Exchange) int { return cmp.Or(cmp.Compare(x.Turn, y.Turn), x.At.Compare(y.At)) })
 			run.Add(&backtest.Session{Tenant: r.Tenant, Name: xs[0].SessionName, Exchanges: xs, Told: a.Told, Reward: a.Reward})
-			if run.Sessions() >= backtestMost || l.now().Sub(now) > backtestTime {
+			if run.Sessions() >= backtestMost || l.Now().Sub(now) > backtestTime {
 				return errEnough
 			}
 			return nil

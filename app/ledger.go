@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -36,10 +36,10 @@ func (p *parts) followLedger(cfg *configs.Config) func(context.Context) error {
 			switch {
 			case err != nil && !errors.Is(err, os.ErrNotExist):
 				p.failed("ledger", err)
-			case first || sum != last || !again.IsZero() && p.now().After(again):
+			case first || sum != last || !again.IsZero() && p.Now().After(again):
 				last, again = sum, time.Time{}
 				if left, err := p.offerLedger(ctx, cfg, text); err != nil || left {
-					again = p.now().Add(ledgerAgain)
+					again = p.Now().Add(ledgerAgain)
 					p.ledgerFault(ctx, err)
 				}
 			}
@@ -65,7 +65,7 @@ func (p *parts) offerLedger(ctx context.Context, cfg *configs.Config, text []byt
 	if len(all) == 0 {
 		return false, nil
 	}
-	b, closeBank, err := p.openWriter(cfg)
+	b, closeBank, err := p.OpenWriter(cfg)
 	if err != nil {
 		return false, err
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -9,7 +9,7 @@ import (
 
 // counted keeps account of the requests in flight: closing a server does not wait for its handlers,
 // and what they have to tell the recorder must be told before it goes.
-func (s *server) counted(h http.Handler) http.Handler {
+func (s *Server) counted(h http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		s.inFlight.Add(1)
 		defer s.inFlight.Done()
@@ -20,7 +20,7 @@ func (s *server) counted(h http.Handler) http.Handler {
 // stopData takes requests for the drain delay, so that balancers see that /readyz says no before
 // they are refused, and then lets streams end for the drain time; a second signal ends both. cut
 // says that some streams did not end.
-func (s *server) stopData(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
+func (s *Server) stopData(ctx context.Context, data *http.Server, stop <-chan os.Signal) (cut bool) {
 	s.service.drain()
 	hurry := false
 	if delay := s.cfg.Limits.DrainDelay; delay > 0 && ctx.Err() == nil {
@@ -55,13 +55,13 @@ func (s *server) stopData(ctx context.Context, data *http.Server, stop <-chan os
 }
 
 // waitInFlight gives cut handlers the time to notice.
-func (s *server) waitInFlight() {
+func (s *Server) waitInFlight() {
 	over := make(chan struct{})
 	go func() {
 		s.inFlight.Wait()
 		close(over)
 	}()
-	timer := time.NewTimer(cutWait)
+	timer := time.NewTimer(CutWait)
 	defer timer.Stop()
 	select {
 	case <-over:

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 // endTrials does what follows from the planned trials that the automatic gate has started: what is
 // proven to help stays; that of which the look proves nothing is retired, with its numbers kept;
 // what harms is the chooser's to bench. Trials that a person started are theirs.
-func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
+func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {
 			all = fmt.Errorf("panic: %v", v)
@@ -49,7 +49,7 @@ func (p *parts) endTrials(ctx context.Context, d *distiller) (all error) {
 }
 
 // endTrial acts on one verdict.
-func (p *parts) endTrial(ctx context.Context, d *distiller, slug string, v report.Verdict) error {
+func (p *parts) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {
 	case report.TrialHelps, report.ProvenHelps, report.Helps:
@@ -58,7 +58,7 @@ func (p *parts) endTrial(ctx context.Context, d *distiller, slug string, v repor
 		return nil
 	default: // its look found nothing
 	}
-	_, err := d.o.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
+	_, err := d.Options.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
 	if errors.Is(err, bank.ErrNoLesson) {
 		return nil // a person was faster
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -13,10 +13,11 @@ import (
 type logger struct {
 	*slog.Logger
 	level slog.LevelVar
+	now   func() time.Time
 }
 
-func newLogger(w io.Writer, c configs.Log) *logger {
-	l := &logger{}
+func newLogger(w io.Writer, c configs.Log, now func() time.Time) *logger {
+	l := &logger{now: now}
 	l.setLevel(c.Level)
 	options := &slog.HandlerOptions{Level: &l.level}
 	if c.Format == "json" {
@@ -37,7 +38,7 @@ func (l *logger) setLevel(word string) {
 
 // always writes a line whatever the level: programs wait for it.
 func (l *logger) always(ctx context.Context, msg string, args ...any) {
-	r := slog.NewRecord(time.Now(), slog.LevelInfo, msg, 0)
+	r := slog.NewRecord(l.now(), slog.LevelInfo, msg, 0)
 	r.Add(args...)
 	_ = l.Handler().Handle(ctx, r) // a log that cannot be written has nowhere to say so
 }

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"context"
@@ -11,7 +11,7 @@ const ownerRest = time.Second
 
 // outlive runs an owner until its context ends. Owners guard their steps by themselves; what panics
 // between them ends no program that agents depend on: the owner begins anew.
-func (s *server) outlive(ctx context.Context, owner func(context.Context) error) error {
+func (s *Server) outlive(ctx context.Context, owner func(context.Context) error) error {
 	for {
 		err, panicked := s.attempt(ctx, owner)
 		if !panicked || ctx.Err() != nil {
@@ -27,7 +27,7 @@ func (s *server) outlive(ctx context.Context, owner func(context.Context) error)
 }
 
 // attempt runs an owner once, and says whether it panicked.
-func (s *server) attempt(ctx context.Context, owner func(context.Context) error) (err error, panicked bool) { //nolint:revive // the error is the owner's
+func (s *Server) attempt(ctx context.Context, owner func(context.Context) error) (err error, panicked bool) { //nolint:revive // the error is the owner's
 	defer func() {
 		if v := recover(); v != nil {
 			s.log.Error("an owner panicked, and begins anew", "panic", fmt.Sprint(v))

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"encoding/json"
@@ -21,9 +21,9 @@ const (
 	parquetPage  = 128 << 10 // of a column, before it is compressed
 )
 
-// parquetSample is a row of a parquet export: what one filters by in columns of their own, the rest
+// ParquetSample is a row of a parquet export: what one filters by in columns of their own, the rest
 // as JSON texts, since the families differ in their members.
-type parquetSample struct {
+type ParquetSample struct {
 	SampleID     string  `parquet:"sample_id"`
 	Family       string  `parquet:"sample_family,dict"`
 	CreatedAt    int64   `parquet:"created_at,timestamp(millisecond)"`
@@ -59,8 +59,8 @@ func (c *pageCodec) Encode(dst, src []byte) ([]byte, error) {
 
 // parquetExport writes samples as a parquet file, in row groups of bounded size.
 type parquetExport struct {
-	w     *parquet.GenericWriter[parquetSample]
-	row   [1]parquetSample
+	w     *parquet.GenericWriter[ParquetSample]
+	row   [1]ParquetSample
 	rows  int // of the row group
 	bytes int
 }
@@ -76,11 +76,11 @@ func newParquetExport(out io.Writer) (*parquetExport, error) {
 	for _, column := range []string{"session", "input", "output", "feedback", "meta", "state"} {
 		options = append(options, parquet.SkipPageBounds(column)) // nobody looks for texts between two others, and the footer would hold them
 	}
-	return &parquetExport{w: parquet.NewGenericWriter[parquetSample](out, options...)}, nil
+	return &parquetExport{w: parquet.NewGenericWriter[ParquetSample](out, options...)}, nil
 }
 
 func (p *parquetExport) add(s *session.StoredSample) error {
-	row := parquetSample{
+	row := ParquetSample{
 		SampleID: s.Sample.ID, Family: s.Family, CreatedAt: s.CreatedAt.UnixMilli(), Tenant: s.Tenant, Agent: s.Agent, Session: s.ID.String(),
 		Model: textOf(s.Meta["model"]), Outcome: textOf(s.Output["outcome"]), Source: s.Feedback.Source, Type: s.Feedback.Type,
 		QualityScore: numberOf(s.Meta["quality_score"]), HumanLabel: textOf(s.Meta["human_feedback_label"]), Turns: int64(numberOf(s.Meta["turns"])),
@@ -111,7 +111,7 @@ func (p *parquetExport) add(s *session.StoredSample) error {
 
 // flush ends a row group, so that the writer lets go of it.
 func (p *parquetExport) flush() error {
-	p.rows, p.bytes, p.row[0] = 0, 0, parquetSample{}
+	p.rows, p.bytes, p.row[0] = 0, 0, ParquetSample{}
 	if err := p.w.Flush(); err != nil {
 		return fmt.Errorf("writing the export: %w", err)
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"encoding/json"
@@ -11,37 +11,37 @@ import (
 	"precept/file"
 )
 
-// runFile is <data_dir>/run.json: where the precept of this data directory is reached.
-type runFile struct {
+// RunFile is <data_dir>/run.json: where the precept of this data directory is reached.
+type RunFile struct {
 	PID   int    `json:"pid"`
 	Data  string `json:"data"`
 	Admin string `json:"admin"`
 }
 
-func runFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
+func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
-// writeRunFile writes the whole file or none: who waits for it may read it at once.
-func writeRunFile(dataDir string, r runFile) error {
+// WriteRunFile writes the whole file or none: who waits for it may read it at once.
+func WriteRunFile(dataDir string, r RunFile) error {
 	b, err := json.Marshal(r)
 	if err != nil {
 		return err
 	}
-	return file.Write(runFilePath(dataDir), 0o600, b, []byte("\n"))
+	return file.Write(RunFilePath(dataDir), 0o600, b, []byte("\n"))
 }
 
 // removeRunFile is for a clean stop; a file that is not there was not ours to remove.
-func removeRunFile(dataDir string) { _ = os.Remove(runFilePath(dataDir)) }
+func removeRunFile(dataDir string) { _ = os.Remove(RunFilePath(dataDir)) }
 
-// readRunFile finds the precept of a data directory. After a crash the file may be stale: who uses
+// ReadRunFile finds the precept of a data directory. After a crash the file may be stale: who uses
 // it tries the address.
-func readRunFile(dataDir string) (runFile, error) {
-	var r runFile
-	b, err := os.ReadFile(runFilePath(dataDir))
+func ReadRunFile(dataDir string) (RunFile, error) {
+	var r RunFile
+	b, err := os.ReadFile(RunFilePath(dataDir))
 	if err != nil {
 		return r, err
 	}
 	if err := json.Unmarshal(b, &r); err != nil {
-		return r, fmt.Errorf("%s: %w", runFilePath(dataDir), err)
+		return r, fmt.Errorf("%s: %w", RunFilePath(dataDir), err)
 	}
 	return r, nil
 }

@@ -1,78 +1,16 @@
-package main
+package app
 
 import (
 	"context"
-	"io"
 	"os"
 	"sync"
 	"time"
 
 	"precept/admin"
 	"precept/configs"
-	"precept/feedback"
-	"precept/session"
 	"precept/store"
 	"precept/store/sqlite"
 )
-
-// Rate implements admin.Rater.
-func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
-	var failed error
-	f = f.Take(p.now(), func() string {
-		id, err := p.freshKey()
-		failed = err
-		return "fb_" + id
-	})
-	if failed != nil {
-		return store.Posted{}, failed
-	}
-	var ids []session.ID
-	var key session.EchoKey
-	switch {
-	case f.SampleID != "":
-		id, ok, err := p.store.OfSample(ctx, tenant, f.SampleID)
-		if err != nil {
-			return store.Posted{}, err
-		}
-		if !ok {
-			return store.Posted{}, store.ErrNoSession
-		}
-		ids = []session.ID{id}
-	case f.RequestID != "":
-		key = session.EchoKeyOf(tenant, 0, "q:"+f.RequestID)
-	case f.ResponseID != "":
-		key = session.EchoKeyOf(tenant, 0, "r:"+f.ResponseID)
-	default:
-		key = session.EchoKeyOf(tenant, 0, "s:"+f.SessionID)
-		ids = session.Candidates(tenant, f.SessionID)
-		if id, ok := session.ParseID(f.SessionID); ok { // the dashboard names it so
-			ids = []session.ID{id}
-		}
-	}
-	return p.store.Post(ctx, tenant, ids, key, f.Entry)
-}
-
-// Export implements admin.Exporter, with the store that the server has open.
-func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
-	open, ok := p.backend.(walkedStore)
-	if !ok {
-		return store.ErrVolatile
-	}
-	filter := e.Filter
-	x := &exporting{world: p.world, evidence: unclosed{open}, filter: &filter, out: w, hides: p.store.Hides}
-	return x.write(ctx, &exportFlags{format: e.Format})
-}
-
-// walkedStore is a store that can be exported.
-type walkedStore interface {
-	walker
-	bench
-}
-
-// unclosed is a store that is somebody else's to close.
-type unclosed struct{ walkedStore }
-
-func (unclosed) Close() error { return nil }
 
 // accountEvery is how often the account is drawn up anew for whoever looks at it; of a spool of
 // more than accountMost bytes, which would have to be read, it is not.
@@ -95,13 +33,13 @@ type vitals struct {
 }
 
 // serves tells of which server it is.
-func (v *vitals) serves(s *server) {
-	v.started, v.cfg, v.fault = s.now().UTC(), s.shown.Load, s.faults.get
+func (v *vitals) serves(s *Server) {
+	v.started, v.cfg, v.fault = s.Now().UTC(), s.shown.Load, s.faults.get
 }
 
 // health implements admin.Options.Health.
 func (v *vitals) health(ctx context.Context) admin.Health {
-	cfg, b, t := v.cfg(), readBuild(), &v.store.Tally
+	cfg, b, t := v.cfg(), ReadBuild(), &v.store.Tally
 	h := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
 		Spool: admin.Spool{Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
@@ -124,7 +62,7 @@ func (v *vitals) health(ctx context.Context) admin.Health {
 func (v *vitals) look(ctx context.Context) (admin.Account, admin.Stored) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if now := v.now(); v.at.IsZero() || now.Sub(v.at) >= accountEvery {
+	if now := v.Now(); v.at.IsZero() || now.Sub(v.at) >= accountEvery {
 		v.at, v.account, v.stored = now, v.draw(), admin.Stored{Kind: kindOf(v.backend), Notice: v.notice}
 		v.ask(ctx)
 	}

@@ -1,4 +1,4 @@
-package main
+package app
 
 import (
 	"path/filepath"
@@ -10,7 +10,7 @@ import (
 // agentLessons is what /v1/lessons and /lesson need: the bank, open for as long as precept runs,
 // and the counts of consultations.
 func (p *parts) agentLessons(cfg *configs.Config) (proxy.Bank, *proxy.Consulted, error) {
-	b, closeBank, err := p.openWriter(cfg)
+	b, closeBank, err := p.OpenWriter(cfg)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -19,7 +19,7 @@ func (p *parts) agentLessons(cfg *configs.Config) (proxy.Bank, *proxy.Consulted,
 	if p.notice != "" {
 		file = ""
 	}
-	consulted, err := proxy.NewConsulted(file, p.now)
+	consulted, err := proxy.NewConsulted(file, p.Now)
 	if err != nil {
 		p.log.Warn("the counts of consulted lessons begin anew", "error", err)
 	}

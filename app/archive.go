@@ -1,0 +1,70 @@
+package app
+
+import (
+	"context"
+	"io"
+
+	"precept/admin"
+	"precept/feedback"
+	"precept/session"
+	"precept/store"
+)
+
+// Rate implements admin.Rater.
+func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
+	var failed error
+	f = f.Take(p.Now(), func() string {
+		id, err := p.freshKey()
+		failed = err
+		return "fb_" + id
+	})
+	if failed != nil {
+		return store.Posted{}, failed
+	}
+	var ids []session.ID
+	var key session.EchoKey
+	switch {
+	case f.SampleID != "":
+		id, ok, err := p.store.OfSample(ctx, tenant, f.SampleID)
+		if err != nil {
+			return store.Posted{}, err
+		}
+		if !ok {
+			return store.Posted{}, store.ErrNoSession
+		}
+		ids = []session.ID{id}
+	case f.RequestID != "":
+		key = session.EchoKeyOf(tenant, 0, "q:"+f.RequestID)
+	case f.ResponseID != "":
+		key = session.EchoKeyOf(tenant, 0, "r:"+f.ResponseID)
+	default:
+		key = session.EchoKeyOf(tenant, 0, "s:"+f.SessionID)
+		ids = session.Candidates(tenant, f.SessionID)
+		if id, ok := session.ParseID(f.SessionID); ok { // the dashboard names it so
+			ids = []session.ID{id}
+		}
+	}
+	return p.store.Post(ctx, tenant, ids, key, f.Entry)
+}
+
+// Export implements admin.Exporter, with the store that the server has open.
+func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
+	open, ok := p.backend.(walkedStore)
+	if !ok {
+		return store.ErrVolatile
+	}
+	filter := e.Filter
+	x := &ExportJob{Evidence: unclosed{open}, Filter: &filter, Out: w, hides: p.store.Hides}
+	return x.Write(ctx, e.Format)
+}
+
+// walkedStore is a store that can be exported.
+type walkedStore interface {
+	Walker
+	bench
+}
+
+// unclosed is a store that is somebody else's to close.
+type unclosed struct{ walkedStore }
+
+func (unclosed) Close() error { return nil }

@@ -1,0 +1,111 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+
+	"precept/bank"
+	"precept/configs"
+	"precept/lesson"
+	"precept/redact"
+	"precept/store/redis"
+)
+
+// BankLimit bounds a verb that talks to a bank.
+const BankLimit = 10 * reachLimit
+
+// bankURL is the address of the fleet's lessons, "" when they lie in a directory. redis:// alone is
+// the Redis of store.url, so that its password stands in one place.
+func bankURL(cfg *configs.Config) (string, error) {
+	switch {
+	case !IsRedis(cfg.Lessons):
+		return "", nil
+	case cfg.Lessons != "redis://":
+		return cfg.Lessons, nil
+	case IsRedis(cfg.StoreURL()):
+		return cfg.StoreURL(), nil
+	}
+	return "", errors.New("lessons: redis:// means the Redis of store.url, and that is a file; write redis://host:6379/0")
+}
+
+// OpenBank opens the fleet's lessons; nil when they lie in a directory.
+func (w *Tools) OpenBank(cfg *configs.Config, log func(string)) (*redis.Bank, error) {
+	url, err := bankURL(cfg)
+	if url == "" || err != nil {
+		return nil, err
+	}
+	b, err := redis.OpenBank(redis.Options{URL: url, Now: w.Now, Log: log})
+	if err != nil {
+		return nil, fmt.Errorf("lessons: %w", err)
+	}
+	return b, nil
+}
+
+// OpenWriter opens the configured lessons for writing.
+func (w *Tools) OpenWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(), err error) {
+	return w.OpenWriterWith(cfg, bank.Limits{})
+}
+
+func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
+	place, err := w.OpenBank(cfg, func(string) {})
+	if err != nil {
+		return nil, nil, err
+	}
+	if place == nil {
+		return w.Writer(bank.Directory(cfg.Lessons), limits), func() {}, nil
+	}
+	return w.Writer(place, limits), func() { _ = place.Close() }, nil // what was put is put
+}
+
+// Writer is the rules for a place, with the hooks that the checks have everywhere.
+func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
+	return bank.New(bank.Options{Place: place, Now: w.Now, Limits: limits, Checks: lesson.Checks{Secrets: Secrets}})
+}
+
+// openLessons takes the configured lessons into force and makes what watches them. A bank that is
+// away is no reason not to start: the lessons come when it does.
+func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
+	place, err := p.OpenBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
+	if err != nil {
+		return err
+	}
+	if place == nil {
+		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
+			p.lessons(b, problems)
+			p.reindex(cfg)
+		})
+		watcher.Panicked = p.panicked
+		book, problems, err := watcher.Load()
+		if err != nil {
+			p.log.Warn("lessons cannot be read; nothing is injected until they can", "dir", cfg.Lessons, "error", err)
+			book = lesson.NewBook(nil)
+		}
+		p.lessons(book, problems)
+		p.follow = append(p.follow, watcher.Run)
+		return nil
+	}
+	p.bank = place
+	ctx, cancel := context.WithTimeout(ctx, reachLimit)
+	defer cancel()
+	texts, _, err := place.Texts(ctx)
+	if err != nil {
+		p.log.Warn("lessons cannot be read; nothing is injected until they can", "error", err)
+	}
+	book, problems, _ := lesson.NewTexts("redis").Load(texts)
+	p.lessons(book, problems)
+	watcher := place.Watch(p.lessons)
+	watcher.Panicked = p.panicked
+	p.follow = append(p.follow, watcher.Run)
+	return nil
+}
+
+// Secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass
+// through.
+func Secrets(text string) []string {
+	r := redact.New(true)
+	r.Text(text)
+	return slices.Sorted(maps.Keys(r.Counts()))
+}

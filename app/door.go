@@ -1,0 +1,77 @@
+package app
+
+import (
+	"context"
+	"fmt"
+	"net"
+	"path/filepath"
+
+	"precept/admin"
+	"precept/configs"
+)
+
+// openAdmin makes the admin face, with a token of its own when the configuration names none.
+func (s *Server) openAdmin(l net.Listener) error {
+	base := localURL(l.Addr())
+	if len(s.cfg.Admin.Tokens) == 0 {
+		token, fresh, err := admin.EnsureToken(s.cfg.DataDir, s.Random)
+		if token == "" {
+			return err
+		}
+		if err != nil {
+			s.log.Warn("admin token", "error", err)
+		}
+		s.token = token
+		if fresh && s.options.Ready == nil {
+			kept := "the token is kept in " + filepath.Join(s.cfg.DataDir, admin.TokenFile)
+			if err != nil {
+				kept = "it holds until precept stops"
+			}
+			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
+		}
+	}
+	s.shown.Store(s.cfg)
+	s.service.vitals.serves(s)
+	notes := s.cfg.DataDir
+	if s.options.Within {
+		notes = ""
+	}
+	var err error
+	s.admin, err = admin.New(admin.Options{
+		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
+		Ready: s.service.ready, Truth: s.options.Truth, Metrics: s.service.metrics,
+		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export, Health: s.service.vitals.health, DataDir: notes,
+		Random: s.Random, Now: s.Now, Log: s.log.Logger,
+	})
+	return err
+}
+
+// access is who may come in under a configuration.
+func (s *Server) access(cfg *configs.Config) admin.Access {
+	a := admin.Access{Hosts: cfg.Admin.Hosts, PublicMetrics: cfg.Metrics.Public}
+	for _, t := range cfg.Admin.Tokens {
+		a.Tokens = append(a.Tokens, t.Reveal())
+	}
+	for _, t := range cfg.Admin.ViewerTokens {
+		a.Viewers = append(a.Viewers, t.Reveal())
+	}
+	if len(a.Tokens) == 0 && s.token != "" {
+		a.Tokens = []string{s.token}
+	}
+	return a
+}
+
+// adminFigures is the service's health and, when there is one, the fault of the last reload.
+func (s *Server) adminFigures(ctx context.Context) []admin.Figure {
+	var out []admin.Figure
+	if fault := s.faults.get(); fault != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "the old one is in force: " + fault, Bad: true})
+	}
+	if waiting := s.waiting.get(); waiting != "" {
+		out = append(out, admin.Figure{Name: "Configuration", Value: "needs a new start: " + waiting, Bad: true})
+	}
+	if s.service.figures != nil {
+		out = append(out, s.service.figures(ctx)...)
+	}
+	return out
+}

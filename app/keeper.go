@@ -1,0 +1,43 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"precept/admin"
+	"precept/bank"
+	"precept/configs"
+	"precept/lesson"
+)
+
+// keeper is the admin face's way to the lessons. Where they are kept does not change while precept
+// runs.
+type keeper struct {
+	*Tools
+	cfg *configs.Config
+}
+
+// Act implements admin.Keeper.
+func (k keeper) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+	if strings.ContainsAny(slug, "/\\") {
+		return nil, admin.ErrNoLesson
+	}
+	r, err := k.ChangeLesson(ctx, k.cfg, slug, a, plan, by, false)
+	if errors.Is(err, bank.ErrNoLesson) {
+		err = admin.ErrNoLesson
+	}
+	return r.Lesson, err
+}
+
+// ChangeLesson changes a lesson where it is kept: in a directory, or in the Redis of a fleet.
+func (w *Tools) ChangeLesson(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error) {
+	b, closeBank, err := w.OpenWriter(cfg)
+	if err != nil {
+		return bank.Result{}, err
+	}
+	defer closeBank()
+	ctx, cancel := context.WithTimeout(ctx, BankLimit)
+	defer cancel()
+	return b.Act(ctx, slug, a, plan, by, force)
+}

@@ -1,0 +1,56 @@
+package app
+
+import (
+	"context"
+	"encoding/hex"
+	"fmt"
+	"io"
+
+	"precept/configs"
+	"precept/store"
+)
+
+// keys are random values that are made once and kept with the store, so that restarts and replicas
+// share them. known is false while a fleet's cannot be learned.
+func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend store.Backend) (keys fleetKeys, known bool, err error) {
+	if shared, ok := backend.(sharedStore); ok && IsRedis(cfg.StoreURL()) {
+		f, err := p.agree(ctx, cfg, shared)
+		if err != nil {
+			return keys, false, err
+		}
+		p.follow = append(p.follow, f.follow(p))
+		return f.keys, f.known, nil
+	}
+	if keys.Salt, err = p.secret(ctx, backend, "salt"); err == nil {
+		keys.Secret, err = p.secret(ctx, backend, "tenant-secret")
+	}
+	return keys, true, err
+}
+
+// freshKey makes a random value.
+func (p *parts) freshKey() (string, error) {
+	var b [16]byte
+	if _, err := io.ReadFull(p.Random, b[:]); err != nil {
+		return "", fmt.Errorf("make a key: %w", err)
+	}
+	return hex.EncodeToString(b[:]), nil
+}
+
+// secret is a random value that is kept in the store.
+func (p *parts) secret(ctx context.Context, backend store.Backend, name string) (string, error) {
+	fresh, err := p.freshKey()
+	if err != nil {
+		return "", err
+	}
+	keeper, ok := backend.(interface {
+		InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
+	})
+	if !ok {
+		return fresh, nil
+	}
+	kept, err := keeper.InitMeta(ctx, name, []byte(fresh))
+	if err != nil {
+		return "", fmt.Errorf("keep the %s: %w", name, err)
+	}
+	return string(kept), nil
+}

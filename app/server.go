@@ -1,0 +1,190 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"os"
+	"os/signal"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+
+	"precept/admin"
+	"precept/configs"
+	"precept/proxy"
+	"precept/report"
+)
+
+// ErrCut says that a stop cut streams that did not end in limits.drain_timeout.
+var ErrCut = errors.New("streams were cut")
+
+// How long a stop waits for handlers that were cut, and an idle connection is kept.
+const (
+	CutWait  = 2 * time.Second
+	idleConn = 120 * time.Second
+)
+
+// service is a precept that has been put together (wire_up.go) and not been started.
+type service struct {
+	data    http.Handler
+	owners  []func(context.Context) error // the goroutines: each runs until its context ends, and writes down what it holds
+	reload  func(*configs.Config) error   // takes over what a running server can
+	drain   func()                        // makes /readyz say no
+	close   func() error                  // after the owners have returned
+	report  admin.Reporter
+	forget  admin.Forgetter
+	keep    admin.Keeper
+	library *library
+	archive admin.Archive
+	rate    admin.Rater
+	export  admin.Exporter
+	vitals  *vitals
+	figures func(context.Context) []admin.Figure
+	ready   func() error
+	metrics http.Handler
+}
+
+// Options are what a server is made of.
+type Options struct {
+	Tools
+	Config  *configs.Config                               // in force from the start
+	Source  *Source                                       // where the configuration is read again; nil: it stays as it is
+	Console io.Writer                                     // where a person finds the log, and the login link once
+	Truth   func(slug string) (float64, bool)             // the demo's; nil elsewhere
+	Ready   func(data, admin string)                      // told once, when both listeners accept; nil: the log tells it
+	Notify  func(ctx context.Context, state string) error // tells a service manager; nil: nobody asks
+	// Within says that the server serves others in the same process: it hears no signals and leaves
+	// no run.json behind.
+	Within bool
+}
+
+// Server is a precept. New makes it, Run is its life.
+type Server struct {
+	Tools
+	options Options
+	cfg     *configs.Config // in force; of the goroutine of Run only
+	log     *logger
+
+	service  *service
+	admin    *admin.Server
+	token    string                         // generated, "" when the configuration names tokens
+	started  *configs.Config                // what the keys have that need a new start
+	faults   note                           // what was wrong at the last reload
+	waiting  note                           // the keys that differ from what is in force until there is a new start
+	shown    atomic.Pointer[configs.Config] // cfg, for whoever looks
+	inFlight sync.WaitGroup                 // requests on the data listener
+}
+
+// New makes a server. It starts and opens nothing.
+func New(o Options) *Server {
+	return &Server{Tools: o.Tools, options: o, cfg: o.Config, started: o.Config, log: newLogger(o.Console, o.Config.Log, o.Now)}
+}
+
+// Token is the admin token that was generated, "" when the configuration names tokens.
+func (s *Server) Token() string { return s.token }
+
+// Report is what the running server has found out.
+func (s *Server) Report(ctx context.Context, q admin.Query) (report.Report, error) {
+	return s.service.report.Report(ctx, q)
+}
+
+// Run serves until ctx ends or, unless it serves within another program, a signal stops it. It
+// opens the listeners first: a port that is taken is told before anything else is touched.
+func (s *Server) Run(ctx context.Context) error {
+	data, err := listen(ctx, "listen", s.cfg.Listen)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(data)
+	adminListener, err := listen(ctx, "admin.listen", s.cfg.Admin.Listen)
+	if err != nil {
+		return err
+	}
+	defer closeQuietly(adminListener)
+	if s.service, err = s.Tools.wireUp(ctx, s.cfg, s.log.Logger); err != nil {
+		return err
+	}
+	if err := s.openAdmin(adminListener); err != nil {
+		return errors.Join(err, s.service.close())
+	}
+	return s.serveUntilStopped(ctx, data, adminListener)
+}
+
+// serveUntilStopped runs both listeners and the owners, then stops them in the order data, admin,
+// owners.
+func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListener net.Listener) error {
+	stop, again := make(chan os.Signal, 2), make(chan os.Signal, 1) // apart: a flood of SIGHUP must not crowd SIGTERM out
+	if !s.options.Within {
+		signal.Notify(stop, syscall.SIGINT, syscall.SIGTERM)
+		signal.Notify(again, syscall.SIGHUP)
+		defer signal.Stop(stop)
+		defer signal.Stop(again)
+	}
+
+	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
+	defer stopOwners()
+	var owners sync.WaitGroup
+	failed := make(chan error, len(s.service.owners)+2)
+	for _, owner := range s.service.owners {
+		owners.Go(func() {
+			if err := s.outlive(owned, owner); err != nil && owned.Err() == nil {
+				failed <- err
+			}
+		})
+	}
+	changed := make(chan struct{}, 1)
+	if s.options.Source != nil {
+		owners.Go(func() { _ = s.outlive(owned, s.options.Source.watch(changed)) }) // it has no errors
+	}
+
+	data := s.httpServer(s.counted(s.service.data))
+	door := proxy.NewDoor(dataListener)
+	data.ConnState = door.Watch
+	adminServer := s.httpServer(s.admin)
+	owners.Go(func() { failed <- serveOn(data, door) })
+	owners.Go(func() { failed <- serveOn(adminServer, adminListener) })
+
+	s.announce(ctx, localURL(dataListener.Addr()), localURL(adminListener.Addr()))
+	err := s.untilStopped(ctx, stop, again, changed, failed)
+
+	if !s.options.Within {
+		s.tell(ctx, "STOPPING=1\nSTATUS=streams end")
+	}
+	cut := s.stopData(ctx, data, stop)
+	if !s.options.Within {
+		removeRunFile(s.cfg.DataDir)
+	}
+	err = errors.Join(err, adminServer.Close())
+	stopOwners()
+	owners.Wait()
+	err = errors.Join(err, s.service.close())
+	s.log.Info("precept stopped", "cut", cut)
+	if err == nil && cut {
+		return ErrCut
+	}
+	return err
+}
+
+// untilStopped waits for the reason to stop and reloads meanwhile. The error is the reason when it
+// is a bad one.
+func (s *Server) untilStopped(ctx context.Context, stop, again <-chan os.Signal, changed <-chan struct{}, failed <-chan error) error {
+	for {
+		select {
+		case <-ctx.Done():
+			return nil
+		case err := <-failed:
+			return err
+		case <-changed:
+			s.reload()
+		case <-again:
+			s.reload()
+		case sig := <-stop:
+			s.log.Info("stopping", "signal", sig.String(), "drain", s.cfg.Limits.DrainTimeout.String())
+			return nil
+		}
+	}
+}

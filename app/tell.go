@@ -1,0 +1,77 @@
+package app
+
+import (
+	"sync"
+	"time"
+
+	"precept/lesson"
+	"precept/proxy"
+	"precept/store"
+)
+
+// lessons takes a book into force, and tells what is wrong in the bank.
+func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
+	old := p.book.Swap(b)
+	p.problems.Store(int64(len(problems)))
+	for i := range problems {
+		p.log.Warn("a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept)
+	}
+	if old == nil || old.Hash() != b.Hash() {
+		p.log.Info("lessons in force", "count", len(b.Lessons()), "book", b.Hash())
+	}
+}
+
+// failed tells of a step that went wrong beside the requests, a line for each step every ten
+// seconds at most.
+func (p *parts) failed(step string, err error) {
+	p.metrics.FailedOpen(step)
+	if away(err) {
+		if p.quiet.allowEvery("store", time.Minute) {
+			p.log.Warn("the store is not available; what it should have waits", "step", step, "error", err)
+		}
+		return
+	}
+	if p.quiet.allow(step) {
+		p.log.Warn("a step failed; requests go on without it", "step", step, "error", err)
+	}
+}
+
+// panicked tells of a step that panicked, and of nothing that it was taken at but the request's id.
+func (p *parts) panicked(step string, value any) {
+	p.metrics.FailedOpen(step)
+	if !p.quiet.allow(step) {
+		return
+	}
+	log := p.log
+	if at, ok := value.(store.AtRequest); ok {
+		log, value = log.With("request", at.Request), at.Value
+	}
+	log.Error("a step panicked; requests go on without it", "step", step, "panic", proxy.PanicKind(value))
+}
+
+// limiter lets one line a step through every ten seconds.
+type limiter struct {
+	now  func() time.Time
+	mu   sync.Mutex
+	last map[string]time.Time
+}
+
+func newLimiter(now func() time.Time) *limiter {
+	return &limiter{now: now, last: map[string]time.Time{}}
+}
+
+func (l *limiter) allow(step string) bool { return l.allowEvery(step, 10*time.Second) }
+
+// mute counts a line as told that was told by other means.
+func (l *limiter) mute(step string) { l.allow(step) }
+
+func (l *limiter) allowEvery(step string, every time.Duration) bool {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	now := l.now()
+	if now.Sub(l.last[step]) < every {
+		return false
+	}
+	l.last[step] = now
+	return true
+}

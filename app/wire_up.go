@@ -1,0 +1,215 @@
+package app
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"sync/atomic"
+
+	"github.com/prometheus/client_golang/prometheus"
+	"github.com/prometheus/client_golang/prometheus/collectors"
+	"github.com/prometheus/client_golang/prometheus/promhttp"
+
+	"precept/configs"
+	"precept/lesson"
+	"precept/proxy"
+	"precept/sample"
+	"precept/store"
+	"precept/store/redis"
+	"precept/store/sqlite"
+	"precept/trace"
+)
+
+// parts is what a service is put together from.
+type parts struct {
+	*Tools
+	log      *slog.Logger
+	registry *prometheus.Registry
+	metrics  *proxy.Metrics
+	tracer   *trace.Tracer // nil: no traces
+	store    *store.Store
+	backend  store.Backend // what stands behind it
+	proxy    *proxy.Proxy
+	book     atomic.Pointer[lesson.Book]
+	problems atomic.Int64
+	lock     io.Closer
+	spool    string // where what waits for the store is written down, "" without
+	notice   string // why precept runs from memory, "" when it does not
+	quiet    *limiter
+	follow   []func(context.Context) error // owners beside the recorder
+	bank     *redis.Bank                   // the fleet's lessons; nil when they lie in a directory
+
+	closeAgents func() // the bank that agents write to
+}
+
+// wireUp puts a service together and starts nothing.
+func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logger) (*service, error) {
+	p := &parts{Tools: w, log: log, registry: prometheus.NewRegistry(), quiet: newLimiter(w.Now)}
+	p.registry.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
+	p.metrics = proxy.NewMetrics(p.registry)
+	backend, err := p.open(ctx, cfg)
+	if err != nil {
+		return nil, err
+	}
+	p.backend = backend
+	if err := p.build(ctx, cfg, backend); err != nil {
+		return nil, errors.Join(err, backend.Close(), p.closeBank(), p.unlock())
+	}
+	p.follow = append(p.follow, p.proxy.Write)
+	if p.tracer != nil {
+		p.follow = append(p.follow, p.tracer.Run)
+	}
+	return &service{
+		data:    p.proxy.Handler(), //nolint:contextcheck // each request brings its own
+		owners:  append(p.follow, p.store.Run),
+		reload:  p.configure,
+		forget:  p,
+		keep:    keeper{p.Tools, cfg},
+		library: newLibrary(p, cfg),
+		drain:   p.proxy.Drain,
+		ready:   p.proxy.Ready,
+		close:   p.close,
+		report:  p,
+		archive: p.store,
+		rate:    p,
+		export:  p,
+		vitals:  &vitals{parts: p},
+		figures: p.figures,
+		metrics: promhttp.HandlerFor(p.registry, promhttp.HandlerOpts{EnableOpenMetrics: true}), // which alone holds exemplars
+	}, nil
+}
+
+// open claims the data directory and opens the store in it. A directory that cannot be written
+// leaves precept running from memory: agents must not suffer from it.
+func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
+	lock, err := sqlite.Lock(cfg.DataDir)
+	if errors.Is(err, sqlite.ErrReadOnly) && IsRedis(cfg.StoreURL()) {
+		p.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", err)
+		return p.openRedis(ctx, cfg)
+	}
+	if errors.Is(err, sqlite.ErrReadOnly) {
+		p.fromMemory(err)
+		return store.Volatile{}, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	p.lock = lock
+	if IsRedis(cfg.StoreURL()) {
+		db, err := p.openRedis(ctx, cfg)
+		if err != nil {
+			return nil, errors.Join(err, p.unlock())
+		}
+		return db, nil
+	}
+	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.Now, Exclusive: true})
+	if errors.Is(err, sqlite.ErrReadOnly) {
+		p.fromMemory(err)
+		return store.Volatile{}, nil
+	}
+	if err != nil {
+		return nil, errors.Join(err, p.unlock())
+	}
+	if notice := db.Notice(); notice != "" {
+		p.log.Error("the store was damaged", "notice", notice)
+	}
+	return db, nil
+}
+
+func (p *parts) fromMemory(err error) {
+	p.notice = err.Error()
+	p.log.Error("precept runs from memory: nothing is kept and nothing is learned until the data directory can be written", "error", err)
+	p.metrics.FailedOpen("store")
+}
+
+// build makes the store, the lessons in force and the data face.
+func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Backend) error {
+	keys, known, err := p.keys(ctx, cfg, backend)
+	if err != nil {
+		return err
+	}
+	options, err := p.StoreOptions(cfg, backend)
+	if err != nil {
+		return err
+	}
+	options.Failed, options.Panicked, options.Secret = p.failed, p.panicked, []byte(keys.Secret)
+	p.spool = options.SpoolDir
+	p.store, err = store.Open(ctx, options)
+	if err != nil {
+		return fmt.Errorf("load what was learned: %w", err)
+	}
+	p.follow = append(p.follow, func(ctx context.Context) error { return p.store.Follow(ctx, store.FollowEvery) })
+	proxy.WatchStore(p.registry, p.store)
+	if err := p.openLessons(ctx, cfg); err != nil {
+		return err
+	}
+	if cfg.Ledger.File != "" {
+		p.follow = append(p.follow, p.followLedger(cfg))
+	}
+	if st, ok := backend.(DistillStore); ok && cfg.Distill.Enabled {
+		if err := p.distils(cfg, st); err != nil { //nolint:contextcheck // a check has no context; the look-up is bounded
+			return err
+		}
+	}
+	if err := p.traces(cfg); err != nil {
+		return err
+	}
+	agents, consulted, err := p.agentLessons(cfg)
+	if err != nil {
+		return err
+	}
+	p.proxy, err = proxy.New(proxy.Options{
+		Bank: agents, Consulted: consulted, Tracer: p.tracer,
+		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.Now, Rand: p.Random,
+		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
+	})
+	return err
+}
+
+// configure takes over what a running service can.
+func (p *parts) configure(cfg *configs.Config) error {
+	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
+	if err != nil {
+		return err
+	}
+	if err := p.proxy.Configure(cfg); err != nil {
+		return err
+	}
+	p.store.SetRetention(cfg.Learning.Retention)
+	p.store.SetOptOut(optOut)
+	p.store.SetPersonal(cfg.Learning.AnonymizePII)
+	return nil
+}
+
+// Forget implements admin.Forgetter.
+func (p *parts) Forget(ctx context.Context, tenant, session string) (int, error) {
+	if session == "" {
+		return p.store.ForgetTenant(ctx, tenant)
+	}
+	return p.store.ForgetSession(ctx, tenant, session)
+}
+
+// close ends what start-up opened, after the owners have returned.
+func (p *parts) close() error {
+	p.proxy.Close()
+	return errors.Join(p.store.Close(), p.closeBank(), p.unlock())
+}
+
+func (p *parts) closeBank() error {
+	if p.closeAgents != nil {
+		p.closeAgents()
+	}
+	if p.bank == nil {
+		return nil
+	}
+	return p.bank.Close()
+}
+
+func (p *parts) unlock() error {
+	if p.lock == nil {
+		return nil
+	}
+	return p.lock.Close()
+}

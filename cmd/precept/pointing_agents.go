@@ -1,0 +1,190 @@
+package main
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/tidwall/gjson"
+	"github.com/tidwall/sjson"
+)
+
+// The lines of codex' config.toml that matter.
+//
+//nolint:gochecknoglobals // immutable
+var (
+	tomlProvider = regexp.MustCompile(`(?m)^\s*model_provider\s*=\s*["']([\w-]+)["']`)
+	tomlSection  = regexp.MustCompile(`(?m)^\s*\[([^\]]+)\]\s*$`)
+	tomlBaseURL  = regexp.MustCompile(`(?m)^\s*base_url\s*=\s*["']([^"']+)["']`)
+)
+
+// codex has a flag for any setting.
+func (p *pointing) codex() error {
+	home := p.env["CODEX_HOME"]
+	if home == "" {
+		home = filepath.Join(p.home, ".codex")
+	}
+	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
+	if err != nil && !os.IsNotExist(err) {
+		return fmt.Errorf("read codex' settings: %w", err)
+	}
+	top := string(text)
+	if at := tomlSection.FindStringIndex(top); at != nil {
+		top = top[:at[0]]
+	}
+	m := tomlProvider.FindStringSubmatch(top)
+	if m == nil || m[1] == "openai" {
+		p.insert("", "-c", fmt.Sprintf("openai_base_url=%q", p.base("")+"/v1"))
+		return nil
+	}
+	_, section, _ := strings.Cut(string(text), "[model_providers."+m[1]+"]")
+	if at := tomlSection.FindStringIndex(section); at != nil {
+		section = section[:at[0]]
+	}
+	if u := tomlBaseURL.FindStringSubmatch(section); u != nil {
+		if to, ok := p.redirect("codex' provider "+m[1], u[1]); ok {
+			p.insert("", "-c", fmt.Sprintf("model_providers.%s.base_url=%q", m[1], to))
+		}
+	}
+	return nil
+}
+
+// opencode merges what it finds in a variable over its files.
+func (p *pointing) opencode() error {
+	content := p.env["OPENCODE_CONFIG_CONTENT"]
+	if content == "" {
+		content = "{}"
+	}
+	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
+	for _, file := range p.opencodeFiles() {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			continue
+		}
+		plain := withoutComments(text)
+		if !gjson.ValidBytes(plain) {
+			fmt.Fprintf(p.notes, "precept: %s cannot be read as JSON; what it says of base URLs is left as it is\n", file)
+			continue
+		}
+		p.redirectAll(over, "opencode's provider ", gjson.GetBytes(plain, "provider"), "options.baseURL")
+	}
+	var err error
+	for name, to := range over {
+		if content, err = sjson.Set(content, "provider."+escapePath(name)+".options.baseURL", to); err != nil {
+			return fmt.Errorf("OPENCODE_CONFIG_CONTENT: %w", err)
+		}
+	}
+	p.env["OPENCODE_CONFIG_CONTENT"] = content
+	return nil
+}
+
+// opencodeFiles are the settings that opencode reads, the weakest first.
+func (p *pointing) opencodeFiles() []string {
+	config := p.env["XDG_CONFIG_HOME"]
+	if config == "" {
+		config = filepath.Join(p.home, ".config")
+	}
+	dirs := []string{filepath.Join(config, "opencode")}
+	var above []string
+	for dir := p.work; ; dir = filepath.Dir(dir) {
+		above = append(above, dir)
+		if dir == filepath.Dir(dir) {
+			break
+		}
+	}
+	slices.Reverse(above)
+	var out []string
+	for _, dir := range append(dirs, above...) {
+		out = append(out, filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc"))
+	}
+	if file := p.env["OPENCODE_CONFIG"]; file != "" {
+		out = append(out, file)
+	}
+	return out
+}
+
+// pi reads its settings in a folder that a variable names: a copy with one file edited, everything
+// else a link to the user's own.
+func (p *pointing) pi() error {
+	from := p.env["PI_CODING_AGENT_DIR"]
+	if from == "" {
+		from = filepath.Join(p.home, ".pi", "agent")
+	}
+	if err := os.MkdirAll(from, 0o700); err != nil {
+		return err
+	}
+	dir, err := p.copyOf(from, "models.json")
+	if err != nil {
+		return fmt.Errorf("copy pi's settings: %w", err)
+	}
+	text, err := os.ReadFile(filepath.Join(from, "models.json"))
+	if os.IsNotExist(err) {
+		text, err = []byte(`{"providers": {}}`), nil
+	}
+	if err != nil {
+		return err
+	}
+	if text = withoutComments(text); !gjson.ValidBytes(text) {
+		return fmt.Errorf("%s is not valid JSON; mend it", filepath.Join(from, "models.json"))
+	}
+	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("")}
+	p.redirectAll(over, "pi's provider ", gjson.GetBytes(text, "providers"), "baseUrl")
+	for name, to := range over {
+		if text, err = sjson.SetBytes(text, "providers."+escapePath(name)+".baseUrl", to); err != nil {
+			return err
+		}
+	}
+	p.env["PI_CODING_AGENT_DIR"] = dir
+	return os.WriteFile(filepath.Join(dir, "models.json"), text, 0o600) //nolint:gosec // in a folder that we made
+}
+
+// redirectAll notes in over where each provider's base URL, if it has one, is to point.
+func (p *pointing) redirectAll(over map[string]string, kind string, providers gjson.Result, path string) {
+	providers.ForEach(func(name, provider gjson.Result) bool {
+		if base := provider.Get(path).String(); base != "" {
+			delete(over, name.String())
+			if to, ok := p.redirect(kind+name.String(), base); ok {
+				over[name.String()] = to
+			}
+		}
+		return true
+	})
+}
+
+var apiBase = regexp.MustCompile(`(?m)^(\s*(?:- )?apiBase:\s*)["']?(https?://[^\s"'#]+)["']?`) //nolint:gochecknoglobals // immutable
+
+// continueCLI takes its settings from a file that a flag names: a copy with the addresses edited.
+func (p *pointing) continueCLI() error {
+	file := filepath.Join(p.home, ".continue", "config.yaml")
+	at := slices.IndexFunc(p.args, func(a string) bool { return a == "--config" })
+	if at > 0 && at+1 < len(p.args) {
+		file = p.args[at+1]
+	}
+	text, err := os.ReadFile(file)
+	if err != nil {
+		fmt.Fprintf(p.notes, "precept: %s is not there; Continue is left as it is\n", file)
+		return nil //nolint:nilerr // its assistant may come from elsewhere
+	}
+	edited := apiBase.ReplaceAllStringFunc(string(text), func(line string) string {
+		m := apiBase.FindStringSubmatch(line)
+		if to, ok := p.redirect("Continue", m[2]); ok {
+			return m[1] + to
+		}
+		return line
+	})
+	dir, err := p.tempDir()
+	if err != nil {
+		return err
+	}
+	copied := filepath.Join(dir, "config.yaml")
+	if at > 0 {
+		p.args = slices.Clone(p.args)
+		p.args[at+1] = copied
+	} else {
+		p.insert("--config", "--config", copied)
+	}
+	return os.WriteFile(copied, []byte(edited), 0o600) //nolint:gosec // in a folder that we made
+}
