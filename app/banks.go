@@ -49,6 +49,7 @@ func (w *Tools) OpenWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(),
 	return w.OpenWriterWith(cfg, bank.Limits{})
 }
 
+// OpenWriterWith is the same with other limits on what may be written.
 func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
 	place, err := w.OpenBank(cfg, func(string) {})
 	if err != nil {

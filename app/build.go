@@ -2,8 +2,8 @@ package app
 
 import "runtime/debug"
 
-// build is what the binary says of itself.
-type build struct {
+// Build is what the binary says of itself.
+type Build struct {
 	Version  string `json:"version"`
 	Revision string `json:"revision,omitempty"`
 	Time     string `json:"time,omitempty"`
@@ -13,12 +13,12 @@ type build struct {
 
 // ReadBuild asks the binary; nothing is stamped in, so that two builds of one source are the same
 // bytes.
-func ReadBuild() build {
+func ReadBuild() Build {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
-		return build{Version: "unknown"}
+		return Build{Version: "unknown"}
 	}
-	b := build{Version: info.Main.Version, Go: info.GoVersion}
+	b := Build{Version: info.Main.Version, Go: info.GoVersion}
 	if b.Version == "" {
 		b.Version = "(devel)"
 	}

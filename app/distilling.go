@@ -31,6 +31,7 @@ type Distiller struct {
 	Options distill.Options
 }
 
+// Once distils what is new.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
 	run, err := distill.New(d.Options)
 	if err != nil {
@@ -178,6 +179,7 @@ func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
 	return nil
 }
 
+// Total sums counts that are kept by reason.
 func Total(m map[string]int) (n int) {
 	for _, v := range m {
 		n += v

@@ -52,14 +52,14 @@ type losses interface {
 // IsRedis says whether a store's address is one of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// stored is a store that a verb reads.
-type stored interface {
+// Stored is a store that a verb reads.
+type Stored interface {
 	Evidence
 	store.Backend
 }
 
 // OpenStored opens the configured store for reading.
-func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (stored, error) {
+func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
 	if !IsRedis(cfg.StoreURL()) {
 		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.Now})
 		if err != nil {

@@ -51,6 +51,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 	return lines.Flush()
 }
 
+// Samples hands over the samples of the selection.
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.look()

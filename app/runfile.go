@@ -18,6 +18,7 @@ type RunFile struct {
 	Admin string `json:"admin"`
 }
 
+// RunFilePath is where it lies.
 func RunFilePath(dataDir string) string { return filepath.Join(dataDir, "run.json") }
 
 // WriteRunFile writes the whole file or none: who waits for it may read it at once.

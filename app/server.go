@@ -28,7 +28,7 @@ const (
 	idleConn = 120 * time.Second
 )
 
-// service is a precept that has been put together (wire_up.go) and not been started.
+// service is a precept that has been put together (wireUp) and not been started.
 type service struct {
 	data    http.Handler
 	owners  []func(context.Context) error // the goroutines: each runs until its context ends, and writes down what it holds

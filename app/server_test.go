@@ -6,6 +6,7 @@ import (
 	"crypto/rand"
 	"errors"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -88,9 +89,7 @@ func (l *life) ends() error {
 func flags(t *testing.T, more map[string]string) *app.Source {
 	t.Helper()
 	all := map[string]string{"listen": "127.0.0.1:0", "admin.listen": "127.0.0.1:0", "data_dir": t.TempDir(), "lessons": t.TempDir()}
-	for k, v := range more {
-		all[k] = v
-	}
+	maps.Copy(all, more)
 	return &app.Source{Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{File: file, FileName: "precept.yaml", Flags: all})
 	}}
