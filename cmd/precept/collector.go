@@ -12,6 +12,11 @@ import (
 // the bound goes along with what is in use: a fixed one is cheap for a few streams, and makes the
 // collector take half of the processor from some thousand on. What may lie about is no more than
 // mostSlack, or a quarter of what is in use where that is very much.
+//
+// Measured twice each, on two cores that others used as well: 960 requests with bodies of 256 KB
+// over 16 connections peak at 257 and 369 MB with the limit, at 536 and 605 MB with the percentage
+// alone, and take 4.6 and 5.2 s of the processor with it, 3.5 and 3.2 s without. GOMEMLIMIT=off is
+// for those who have more memory than processors.
 const (
 	heapGrowth = 250      // percent
 	leastLimit = 96 << 20 // bytes
