@@ -102,7 +102,7 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 	if r, err := app.ReadRunFile(cfg.DataDir); err == nil {
 		d.Running = &r
 	}
-	if isRedis(cfg.StoreURL()) {
+	if app.IsRedis(cfg.StoreURL()) {
 		d.Note = ownMarks
 	}
 	return d, nil
