@@ -48,7 +48,7 @@ func furnished(t *testing.T) (server *httptest.Server, pages []string) {
 	t.Cleanup(server.Close)
 	return server, []string{
 		"/", "/lessons", "/lessons/helpful", "/lessons/waiting", "/breakdown", "/queue", "/queue?backtest=newer", "/sessions", "/sessions?words=nothing-like-it",
-		"/sessions/" + id.String(), "/samples", "/health", "/lessons/nobody",
+		"/sessions/" + id.String(), "/samples", "/health", "/lessons/nobody", "/help", "/help/DASHBOARD",
 	}
 }
 
