@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"net/http"
 	"strings"
 	"sync/atomic"
@@ -150,9 +151,7 @@ func TestAgentsThatAreNoSideCalls(t *testing.T) {
 			}
 			b, _ := json.Marshal(body)
 			head := bearer(c.key)
-			for k, v := range c.head {
-				head[k] = v
-			}
+			maps.Copy(head, c.head)
 			res, _ := r.send(t, "POST", chatPath, head, string(b))
 			if got := string(r.up.last(t).body); strings.Count(got, "[one]") != 1 {
 				t.Errorf("skip %q, no lesson: %s", res.Header.Get("Precept-Skip"), got)
