@@ -16,6 +16,8 @@ type (
 		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 		FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 		Write(ctx context.Context, b session.Batch) error
+		// Sync makes what was written survive a power cut, where it does not by itself.
+		Sync(ctx context.Context) error
 	}
 	feedbackKeeper interface {
 		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
@@ -73,8 +75,6 @@ type Backend interface {
 	counterKeeper
 	modelKeeper
 	sampleReader
-	// Sync makes what it has taken survive a power cut, where it does not by itself.
-	Sync(ctx context.Context) error
 	Close() error
 }
 
