@@ -28,6 +28,7 @@ func (s *Server) openAdmin(l net.Listener) error {
 				kept = "it holds until precept stops"
 			}
 			fmt.Fprintf(s.options.Console, "dashboard: %s (shown once; %s)\n", admin.LoginLink(base, token), kept)
+			s.first = true
 		}
 	}
 	s.shown.Store(s.cfg)

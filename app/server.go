@@ -72,6 +72,7 @@ type Server struct {
 	service  *service
 	admin    *admin.Server
 	token    string                         // generated, "" when the configuration names tokens
+	first    bool                           // the token was made in this run: people are told where things are
 	started  *configs.Config                // what the keys have that need a new start
 	faults   note                           // what was wrong at the last reload
 	waiting  note                           // the keys that differ from what is in force until there is a new start

@@ -211,3 +211,32 @@ func TestReloadSurvivesAPanic(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// The first start tells a person where the dashboard is and what to give agents; later ones do not.
+func TestFirstStartTellsAddresses(t *testing.T) {
+	source := flags(t, nil)
+	cfg, err := source.Load()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, want := range []bool{true, false} {
+		var said console
+		s := app.New(app.Options{
+			Tools: app.Tools{Now: time.Now, Random: rand.Reader}, Config: cfg, Source: source, Console: &said,
+		})
+		ctx, stop := context.WithCancel(t.Context())
+		over := make(chan error, 1)
+		go func() { over <- s.Run(ctx) }()
+		file := filepath.Join(cfg.DataDir, "run.json")
+		eventually(t, "run.json", func() bool { _, err := os.Stat(file); return err == nil })
+		stop()
+		if err := <-over; err != nil {
+			t.Fatal(err)
+		}
+		for _, text := range []string{"dashboard: http://127.0.0.1:", "agents: OPENAI_BASE_URL=http://127.0.0.1:"} {
+			if said.says(text) != want {
+				t.Errorf("start %d: %q is said: %v, want %v", n+1, text, !want, want)
+			}
+		}
+	}
+}
