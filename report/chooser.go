@@ -23,7 +23,9 @@ type nobody struct{}
 
 func (nobody) Believes(Lesson) Belief           { return Belief{} }
 func (nobody) BelievedAt(Lesson, int32) float64 { return 0 }
-func (nobody) Sigma2() float64                  { return 0 }
+
+// Sigma2 is that of a reward which is 0 or 1, as forecasts take it before anything is measured.
+func (nobody) Sigma2() float64 { return 0.24 }
 
 // above is P(effect > x), by the chooser's model.
 func above(x float64, p Belief) float64 {
