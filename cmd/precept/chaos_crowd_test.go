@@ -116,7 +116,7 @@ func TestChaosCrowd(t *testing.T) {
 	if answered.Load() < most || refused.Load() < most || peak.Load() > most {
 		t.Errorf("%d answered, %d refused, %d at once", answered.Load(), refused.Load(), peak.Load())
 	}
-	if n := p.resident(); n > 256<<20 {
+	if n := p.resident(); n > mostResident {
 		t.Errorf("%d MiB", n>>20)
 	}
 	l := newLoad(t, 0)
@@ -166,7 +166,7 @@ func TestChaosStalledReaders(t *testing.T) {
 		peak = max(peak, p.resident())
 		return ended.Load() == int64(clients) && begun.Load() == int64(clients)
 	})
-	if whole.Load() > 0 || peak > 256<<20 {
+	if whole.Load() > 0 || peak > mostResident {
 		t.Errorf("%d of %d were read to the end; %d MiB at most", whole.Load(), clients, peak>>20)
 	}
 	p.stops()

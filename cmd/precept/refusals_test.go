@@ -77,7 +77,7 @@ func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
 			if row.RefusedWith == 0 || row.RefusedWith >= row.NInjected || row.RefusedWithout != 0 || r.Global.RefusedTreated != row.RefusedWith || r.Global.RefusedControl != 0 {
 				t.Errorf("refused %d and %d of %+v, in all %+v", row.RefusedWith, row.RefusedWithout, row, r.Global)
 			}
-			if _, page := get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf("<td>%d / 0</td>", row.RefusedWith)) {
+			if _, page := get(t, p.Admin+"/", "refused"); !strings.Contains(page, fmt.Sprintf(">%d / 0</td>", row.RefusedWith)) {
 				t.Error("the dashboard does not tell of refusals")
 			}
 		})
