@@ -3,6 +3,7 @@ package proxy
 import (
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httptest"
@@ -162,6 +163,11 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 	if err := r.Configure(settingsFor(t, newConnected(t, false).URL)); err != nil {
 		t.Fatal(err)
 	}
+	old = maps.Clone(old)
+	maps.DeleteFunc(old, func(_ string, tgt *target) bool { return !tgt.road.retired }) // the vendors' stay in use
+	if len(old) == 0 {
+		t.Fatal("no road is retired")
+	}
 	var all sync.WaitGroup
 	for range 4 {
 		all.Go(func() {
@@ -186,6 +192,7 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 		})
 	}
 	all.Wait()
+	up.until(t, 0)
 }
 
 // transport is that of the one upstream that a rig has.
