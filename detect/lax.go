@@ -3,6 +3,8 @@ package detect
 import (
 	"strconv"
 	"strings"
+	"unicode/utf16"
+	"unicode/utf8"
 )
 
 // Tool results carry JSON, Python literals ({'status': 400, 'ok': False}) and both of them cut off
@@ -254,44 +256,52 @@ func (p *laxParser) cut() bool {
 	return false
 }
 
-// laxUnescape resolves JSON and Python escapes; what it does not know stays.
+// laxUnescape resolves the escapes of JSON and Python; of one that it does not know only the
+// backslash goes.
 func laxUnescape(s string) string {
 	var b strings.Builder
 	b.Grow(len(s))
-	for i := 0; i < len(s); i++ {
-		if s[i] != '\\' || i+1 == len(s) {
-			b.WriteByte(s[i])
+	for {
+		at := strings.IndexByte(s, '\\')
+		if at < 0 || at+1 == len(s) {
+			b.WriteString(s)
+			return b.String()
+		}
+		b.WriteString(s[:at])
+		s = s[at:]
+		char, _, rest, err := strconv.UnquoteChar(s, 0)
+		if err == nil {
+			b.WriteRune(char)
+			s = rest
 			continue
 		}
-		i++
-		switch s[i] {
-		case 'n':
-			b.WriteByte('\n')
-		case 't':
-			b.WriteByte('\t')
-		case 'r':
-			b.WriteByte('\r')
-		case 'b':
-			b.WriteByte('\b')
-		case 'f':
-			b.WriteByte('\f')
-		case 'u', 'x':
-			width := 4
-			if s[i] == 'x' {
-				width = 2
-			}
-			if i+width < len(s) {
-				if n, err := strconv.ParseUint(s[i+1:i+1+width], 16, 32); err == nil {
-					b.WriteRune(rune(n)) //nolint:gosec // at most 16 bits
-					i += width
-					continue
-				}
-			}
-			b.WriteByte('\\')
-			b.WriteByte(s[i])
-		default:
-			b.WriteByte(s[i])
+		if pair, n := surrogates(s); n > 0 {
+			b.WriteRune(pair)
+			s = s[n:]
+			continue
 		}
+		s = s[1:]
+		b.WriteByte(s[0])
+		s = s[1:]
 	}
-	return b.String()
+}
+
+// surrogates reads the escapes of a character beyond the first 65,536, as JSON writes it, and says
+// how many bytes they are: a half without the other one is U+FFFD, and 0 bytes are none of it.
+func surrogates(s string) (rune, int) {
+	half := func(s string) rune {
+		if len(s) < 6 || s[:2] != `\u` {
+			return 0
+		}
+		n, _ := strconv.ParseUint(s[2:6], 16, 16)
+		return rune(n)
+	}
+	first := half(s)
+	if !utf16.IsSurrogate(first) {
+		return 0, 0
+	}
+	if pair := utf16.DecodeRune(first, half(s[6:])); pair != utf8.RuneError {
+		return pair, 12
+	}
+	return utf8.RuneError, 6
 }

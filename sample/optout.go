@@ -5,9 +5,12 @@ import (
 	"encoding/json"
 	"fmt"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"precept/wire"
 )
 
 // OptOut says what must not be learned from. Its zero value lets everything pass. It is safe for
@@ -98,37 +101,13 @@ func (o *OptOut) Named(x *Exchange) bool {
 	return false
 }
 
-// hitsItem looks at the calls of a list item, of whichever API and kind: a call that we do not know
-// may name a path as well.
+// hitsItem looks at the calls of a list item. What cannot be read is looked at whole.
 func (o *OptOut) hitsItem(item []byte) bool {
-	var it struct {
-		Type         string          `json:"type"`
-		ToolCalls    json.RawMessage `json:"tool_calls"`
-		FunctionCall json.RawMessage `json:"function_call"`
-		Content      json.RawMessage `json:"content"`
-	}
-	if json.Unmarshal(item, &it) != nil {
-		return o.Hits(string(item)) // it cannot be told apart
-	}
-	if strings.HasSuffix(it.Type, "_call") {
+	calls, ok := wire.CallsIn(item)
+	if !ok {
 		return o.Hits(string(item))
 	}
-	if o.Hits(string(it.ToolCalls)) || o.Hits(string(it.FunctionCall)) {
-		return true
-	}
-	var parts []struct {
-		Type  string          `json:"type"`
-		Input json.RawMessage `json:"input"`
-	}
-	if json.Unmarshal(it.Content, &parts) != nil {
-		return false
-	}
-	for _, p := range parts {
-		if strings.HasSuffix(p.Type, "tool_use") && o.Hits(string(p.Input)) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(calls, func(call []byte) bool { return o.Hits(string(call)) })
 }
 
 // mayCall dismisses the items that hold no call without decoding them: files that were read are

@@ -1,5 +1,7 @@
 package wire
 
+import "bytes"
+
 // Kept is a piece of a list that was kept after its request: the items of one turn.
 type Kept[T ~[]byte] struct {
 	Dialect Dialect // None: told by the items
@@ -72,4 +74,44 @@ func appendItem(dst, raw []byte) []byte {
 func appendBody(dst []byte, d Dialect, list []byte) []byte {
 	dst = append(append(append(dst, `{"`...), d.listKey()...), `":`...)
 	return append(append(dst, list...), '}')
+}
+
+// CallsIn gives the JSON of the calls in an item of a list, of whichever dialect: also of kinds of
+// calls that are not read elsewhere, because what they name may have to be known all the same. ok
+// is false for what is no item.
+func CallsIn(item []byte) (calls [][]byte, ok bool) {
+	s := scanner{b: item}
+	at := s.blank(0)
+	if end := s.value(at, listDepth); end < 0 || s.blank(end) != len(item) {
+		return nil, false
+	}
+	if item[at] != '{' {
+		return nil, true
+	}
+	for name, v := range members(item, at) {
+		switch string(name) {
+		case "type":
+			if bytes.HasSuffix(chars(item, v), []byte("_call")) {
+				return [][]byte{item}, true
+			}
+		case "tool_calls", "function_call":
+			calls = append(calls, v.of(item))
+		case "content":
+			calls = append(calls, callParts(item, v)...)
+		}
+	}
+	return calls, true
+}
+
+// callParts gives what the calls in a content are made with.
+func callParts(b []byte, content span) (inputs [][]byte) {
+	if kindAt(b, content) != '[' {
+		return nil
+	}
+	for e := range elements(b, content.start) {
+		if bytes.HasSuffix(chars(b, member(b, e, "type")), []byte("tool_use")) {
+			inputs = append(inputs, member(b, e, "input").of(b))
+		}
+	}
+	return inputs
 }

@@ -127,3 +127,20 @@ func TestAppendStringIsJSON(t *testing.T) {
 		}
 	})
 }
+
+// Whatever bytes an item holds, its calls are parts of it; what is no JSON is no item.
+func TestCallsInTakesWhatever(t *testing.T) {
+	pieces := []string{`{`, `}`, `[`, `]`, `"`, `,`, `:`, `\\`, `"type"`, `"x_call"`, `"tool_calls"`, `"content"`, `"tool_use"`, `"input"`, `7`, ` `, `{"type":"tool_use","input":7}`, `null`}
+	rapid.Check(t, func(t *rapid.T) {
+		item := []byte(strings.Join(rapid.SliceOfN(rapid.SampledFrom(pieces), 0, 20).Draw(t, "item"), ""))
+		calls, ok := CallsIn(item)
+		if ok != json.Valid(item) {
+			t.Fatalf("%s: %v", item, ok)
+		}
+		for _, call := range calls {
+			if !strings.Contains(string(item), string(call)) {
+				t.Fatalf("%s does not stand in %s", call, item)
+			}
+		}
+	})
+}
