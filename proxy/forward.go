@@ -22,6 +22,11 @@ const (
 	mostIdle     = 4096     // kept connections to one upstream
 )
 
+// flushWithin is how long a piece of a reply of known length may wait for the next one: most such
+// replies are whole at once, and leave in one write with their headers. ReverseProxy flushes
+// streams, of events or of unknown length, at once whatever it is told here.
+const flushWithin = 2 * time.Millisecond
+
 // newTransport is the one way to every upstream. Compression is off, because a transport that
 // decodes gzip unasked would change bytes; there is no overall timeout, because a stream may last
 // for hours. The pings notice an HTTP/2 connection that is dead: all requests to an upstream share
@@ -67,19 +72,26 @@ type forwarding struct {
 
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
 // the client sees a cut as well.
-func (p *Proxy) serve(w http.ResponseWriter, r *http.Request, f *forwarding) {
+func (p *Proxy) serve(w *clientWriter, r *http.Request, f *forwarding) {
 	f.road = f.turn.target.road.take()
 	defer f.turn.target.road.leave()
+	whole := false
+	defer func() {
+		if !whole && w.code != 0 { // what came of a reply that was cut is the client's
+			_ = w.ctl.Flush()
+		}
+	}()
 	rp := httputil.ReverseProxy{
 		Rewrite:        f.rewrite,
 		Transport:      f,
-		FlushInterval:  -1,
+		FlushInterval:  flushWithin,
 		BufferPool:     copyBuffers{&p.pool, f.turn},
 		ErrorLog:       p.stdlog,
 		ModifyResponse: f.turn.response,
 		ErrorHandler:   f.turn.failed,
 	}
 	rp.ServeHTTP(w, r)
+	whole = true
 }
 
 // copyBuffers lends ReverseProxy its copy buffers.

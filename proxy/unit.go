@@ -20,9 +20,10 @@ func (t *turn) below(now time.Time, look session.Lookup) bool {
 	}
 	t.ses.Lock()
 	reason, side := t.ses.Side(t.req, t.claim, t.p.signs)
-	first := !t.req.Delta && !t.ses.Shows(t.req)
+	tools := side && reason == session.SideTools
+	first := tools && !t.req.Delta && !t.ses.Shows(t.req)
 	t.ses.Unlock()
-	if !side || reason != session.SideTools || !first && !t.req.Delta { // what shows the conversation is a memory keeper's
+	if !tools || !first && !t.req.Delta { // what shows the conversation is a memory keeper's
 		return false
 	}
 	sub, ok := t.p.threads.Below(t.found, t.claim, first, now, look)

@@ -47,15 +47,20 @@ type quoted struct {
 // NewQuotes makes an empty one.
 func NewQuotes() *Quotes { return &Quotes{of: map[Scope]*talk{}} }
 
-// Asked takes note of a turn of a session that works with tools.
+// Asked takes note of a turn of a session that works with tools. Of a conversation that is known
+// only the items are looked at that are new.
 func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	if len(req.Tools) == 0 {
 		return
 	}
-	words, results := newest(req)
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	x := q.find(sc, id)
+	from := 0
+	if !x.at.IsZero() {
+		from = req.New()
+	}
+	words, results := newest(req, from)
 	x.at, x.system = now, req.SystemHash
 	if w := telling(words); w != "" {
 		x.asked[1] = w
@@ -165,9 +170,9 @@ func (sc Scope) whose() Scope {
 	return sc
 }
 
-// newest finds what the user said last, and what the tools gave since.
-func newest(req *wire.Request) (words string, results []string) {
-	for i := req.Len() - 1; i >= max(0, req.Len()-quoteLook); i-- {
+// newest finds in the items from one on what the user said last, and what the tools gave since.
+func newest(req *wire.Request, from int) (words string, results []string) {
+	for i := req.Len() - 1; i >= max(from, req.Len()-quoteLook); i-- {
 		it := req.Item(i)
 		for _, r := range it.Results {
 			if len(results) < 2 {
@@ -185,23 +190,30 @@ func newest(req *wire.Request) (words string, results []string) {
 // to what would be escaped. "" where it has none.
 func telling(text string) string {
 	text = text[:min(len(text), 4<<10)]
-	for line := range strings.SplitSeq(text, "\n") {
-		for part := range strings.FieldsFuncSeq(line, escaped) {
-			part = strings.TrimSpace(part)
-			if len(part) < quoteLeast {
-				continue
-			}
-			end := min(len(part), quoteMost)
-			for end > 0 && end < len(part) && !utf8.RuneStart(part[end]) {
-				end--
-			}
-			return strings.Clone(part[:end])
+	for len(text) >= quoteLeast {
+		n := 0
+		for n < min(len(text), quoteMost) && !escaped[text[n]] {
+			n++
 		}
+		end := n
+		for end < len(text) && end > 0 && !utf8.RuneStart(text[end]) {
+			end--
+		}
+		if part := strings.TrimSpace(text[:end]); len(part) >= quoteLeast {
+			return strings.Clone(part)
+		}
+		text = text[min(n+1, len(text)):]
 	}
 	return ""
 }
 
-// escaped says that a character is written otherwise in JSON, in markup or in a template.
-func escaped(r rune) bool {
-	return r < ' ' || strings.ContainsRune("\"\\<>&'`{}", r)
-}
+// escaped are the characters that are written otherwise in JSON, in markup or in a template.
+var escaped = func() (t [256]bool) {
+	for c := range byte(' ') {
+		t[c] = true
+	}
+	for _, c := range []byte("\"\\<>&'`{}") {
+		t[c] = true
+	}
+	return t
+}()
