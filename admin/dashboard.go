@@ -145,7 +145,7 @@ func address(path string, q url.Values) string {
 // there, once.
 func (s *Server) seeOther(c echo.Context, path, notice string) error {
 	if one, ok := c.Get(sessionKey).(*session); ok {
-		s.sessions.tell(one, notice)
+		s.sessions.keepNotice(one, notice)
 	}
 	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
 		path = "/"

@@ -91,8 +91,8 @@ func (s *sessions) end(id string) {
 	delete(s.byID, sha256.Sum256([]byte(id)))
 }
 
-// tell keeps a sentence for the next page that the browser is shown.
-func (s *sessions) tell(one *session, notice string) {
+// keepNotice keeps a sentence for the next page that the browser is shown.
+func (s *sessions) keepNotice(one *session, notice string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	one.said = notice

@@ -20,15 +20,15 @@ func (s *Server) announce(ctx context.Context, data, adminURL string) {
 		if err := WriteRunFile(s.cfg.DataDir, RunFile{PID: os.Getpid(), Data: data, Admin: adminURL}); err != nil {
 			s.log.Warn("run.json cannot be written", "error", err)
 		}
-		s.tell(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
+		s.notify(ctx, "READY=1\nSTATUS=data "+data+", admin "+adminURL)
 	}
 	if s.options.Ready != nil {
 		s.options.Ready(data, adminURL)
 	}
 }
 
-// tell keeps the service manager informed, where there is one; precept does without it.
-func (s *Server) tell(ctx context.Context, state string) {
+// notify keeps the service manager informed, where there is one; precept does without it.
+func (s *Server) notify(ctx context.Context, state string) {
 	if s.options.Notify == nil {
 		return
 	}

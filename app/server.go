@@ -153,7 +153,7 @@ func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	err := s.untilStopped(ctx, stop, again, changed, failed)
 
 	if !s.options.Within {
-		s.tell(ctx, "STOPPING=1\nSTATUS=streams end")
+		s.notify(ctx, "STOPPING=1\nSTATUS=streams end")
 	}
 	cut := s.stopData(ctx, data, stop)
 	if !s.options.Within {

@@ -66,7 +66,7 @@ func (b *Bank) Revise(ctx context.Context, slug string, p Proposal) (r Result, e
 		}
 		q, err := b.quota(ctx, s)
 		if err == nil {
-			err = q.take(p.Scope)
+			err = q.spend(p.Scope)
 		}
 		if err != nil {
 			return Change{}, err
@@ -273,10 +273,10 @@ func (b *Bank) Replace(ctx context.Context, texts map[string][]byte, by string) 
 	return changed, findings, err
 }
 
-// Take copies texts of another bank, archived ones too, over those of the same names; others are
+// CopyIn copies texts of another bank, archived ones too, over those of the same names; others are
 // left alone. It tells how many lessons in force there were. They were checked where they come
 // from.
-func (b *Bank) Take(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
+func (b *Bank) CopyIn(ctx context.Context, texts map[string][]byte, by string) (n int, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		next := *s
 		all := maps.Clone(s.texts)

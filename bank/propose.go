@@ -67,7 +67,7 @@ func (b *Bank) ProposeAll(ctx context.Context, proposals []Proposal) (results []
 		for i := range proposals {
 			p := &proposals[i]
 			r := &results[i]
-			if r.Err = q.take(p.Scope); r.Err != nil {
+			if r.Err = q.spend(p.Scope); r.Err != nil {
 				continue
 			}
 			*r = b.admit(s, p)

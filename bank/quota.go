@@ -55,8 +55,8 @@ func (q *quota) count(s lesson.Scope) {
 	q.tenants[s.Tenant]++
 }
 
-// take uses up one write, or says that there is none left.
-func (q *quota) take(s lesson.Scope) error {
+// spend uses up one write, or says that there is none left.
+func (q *quota) spend(s lesson.Scope) error {
 	if q.agents[s] >= q.limits.AgentHour && s.Agent != "" || q.tenants[s.Tenant] >= q.limits.TenantHour || q.waiting[s.Tenant] >= q.limits.Waiting {
 		return ErrTooMany
 	}

@@ -43,7 +43,7 @@ func (r *reading) taught() []*met {
 		if t.before == 0 || t.said.Feeling != detect.Correction && t.said.Feeling != detect.Rejection {
 			continue
 		}
-		if c, f, ok := r.told(t); ok {
+		if c, f, ok := r.corrected(t); ok {
 			add(c, f)
 		}
 	}
@@ -62,8 +62,8 @@ func (r *reading) accepted(i int, refused *command) string {
 	return ""
 }
 
-// told compares the commands after a person's correction with those before it.
-func (r *reading) told(t turn) (c Case, f Fix, ok bool) {
+// corrected compares the commands after a person's correction with those before it.
+func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")

@@ -125,7 +125,7 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	if f, ok := r.found(param, to, looked); ok {
 		return f, true
 	}
-	if len(b) >= 4 && r.toldBetween(b, i, j) {
+	if len(b) >= 4 && r.namedBetween(b, i, j) {
 		return Fix{Kind: fixAsked}, true
 	}
 	return Fix{}, false
@@ -154,8 +154,9 @@ func (r *reading) found(param string, value any, looked []int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// toldBetween says whether a person named the value after step i and before step j, and not before.
-func (r *reading) toldBetween(value string, i, j int) bool {
+// namedBetween says whether a person named the value after step i and before step j, and not
+// before.
+func (r *reading) namedBetween(value string, i, j int) bool {
 	low, said := strings.ToLower(value), false
 	for _, t := range r.turns {
 		if strings.Contains(strings.ToLower(t.words), low) {

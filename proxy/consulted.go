@@ -143,7 +143,7 @@ func (s *shelf) read(ctx context.Context, n notebook) (*lesson.Book, error) {
 	return book, nil
 }
 
-func (s *shelf) forget() {
+func (s *shelf) clear() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.book = nil

@@ -73,7 +73,7 @@ type forwarding struct {
 // serve forwards r. It panics with http.ErrAbortHandler when the upstream's stream is cut, so that
 // the client sees a cut as well.
 func (p *Proxy) serve(w *clientWriter, r *http.Request, f *forwarding) {
-	f.road = f.turn.target.road.take()
+	f.road = f.turn.target.road.use()
 	defer f.turn.target.road.leave()
 	whole := false
 	defer func() {

@@ -265,7 +265,7 @@ func (n notebook) remove(c echo.Context) error {
 	if err := n.p.opts.Bank.Withdraw(c.Request().Context(), l.Slug, n.scope, n.scope.Agent); err != nil {
 		return n.refused(c, err)
 	}
-	n.p.shelf.forget()
+	n.p.shelf.clear()
 	return c.NoContent(http.StatusNoContent)
 }
 
@@ -276,7 +276,7 @@ func (n notebook) proposal(l *lesson.Lesson) bank.Proposal {
 }
 
 func (n notebook) answer(c echo.Context, status int, l *lesson.Lesson) error {
-	n.p.shelf.forget()
+	n.p.shelf.clear()
 	return c.JSON(status, n.view(lesson.NewBook(nil), l))
 }
 

@@ -39,7 +39,7 @@ func (n notebook) command(ctx context.Context, c writ.Command, from session.ID) 
 		} else if err := n.p.opts.Bank.Withdraw(ctx, l.Slug, n.scope, n.scope.Agent); err != nil {
 			return "", nil, err
 		}
-		n.p.shelf.forget()
+		n.p.shelf.clear()
 		return "deleted lesson #" + lesson.Line(c.ID) + ".", nil, nil
 	case writ.Create:
 	}
@@ -79,7 +79,7 @@ func (n notebook) record(ctx context.Context, c writ.Command, from session.ID) (
 	if err != nil {
 		return "", err
 	}
-	n.p.shelf.forget()
+	n.p.shelf.clear()
 	if r.Lesson.State == lesson.Quarantined {
 		return done + " lesson #" + r.Lesson.Slug + "; it is in force when a person has approved it.", nil
 	}

@@ -19,13 +19,14 @@ func (t *turn) observe() {
 		return
 	}
 	t.guard("trace", func() {
-		told := t.told()
-		t.span.End(now, &told)
+		facts := t.spanFacts()
+		t.span.End(now, &facts)
 	})
 }
 
-// told is what the span tells. Of a turn that is opted out of learning it tells what a meter could.
-func (t *turn) told() trace.Turn {
+// spanFacts are what the span tells. Of a turn that is opted out of learning it tells what a meter
+// could.
+func (t *turn) spanFacts() trace.Turn {
 	out := trace.Turn{
 		Provider: vendor(t.dialect), API: t.dialect.String(), Model: t.model, Status: t.watch.status, Failure: t.failure(),
 		Input: -1, Cached: -1, Output: -1, Skip: t.skip,

@@ -121,7 +121,7 @@ func TestUnknownPathIsTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for range 3 {
-		tg.tell(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
+		tg.warnUnknown(func() *slog.Logger { return slog.New(slog.NewTextHandler(&log, nil)) }, "/v1/chat/completions", "/inference/v1/chat/completions")
 	}
 	if n := strings.Count(log.String(), "mend the agent's base URL"); n != 1 || !strings.Contains(log.String(), "sent=/inference/v1/chat/completions") {
 		t.Errorf("told %d times: %s", n, &log)

@@ -34,8 +34,8 @@ func newRoad(header time.Duration) *road {
 	return r
 }
 
-// take begins a request. One that was given a road before it was retired may still use it.
-func (r *road) take() *http.Transport {
+// use begins a request. One that was given a road before it was retired may still use it.
+func (r *road) use() *http.Transport {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.users++

@@ -179,7 +179,7 @@ func TestRetiredRoadServesLatecomers(t *testing.T) {
 						return
 					}
 					ask.GetBody = nil // as a body that can be sent once
-					res, err := tgt.road.take().RoundTrip(ask)
+					res, err := tgt.road.use().RoundTrip(ask)
 					if err != nil {
 						t.Error(err)
 					} else {

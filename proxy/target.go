@@ -80,8 +80,8 @@ func (t *target) place(p string) string {
 	return t.path + p
 }
 
-// tell tells once in the log that the upstream does not know a path, and what may be wrong.
-func (t *target) tell(log func() *slog.Logger, asked, sent string) {
+// warnUnknown tells once in the log that the upstream does not know a path, and what may be wrong.
+func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
 	t.unknown.Do(func() {
 		log().Warn("the upstream answers 404; if it does not know this path, mend the agent's base URL (with or without /v1) or the upstream's",
 			"upstream", t.name, "asked", short(asked), "sent", short(sent))

@@ -38,7 +38,7 @@ func (t *turn) response(res *http.Response) error {
 		return err
 	}
 	if res.StatusCode == http.StatusNotFound && t.forward != nil {
-		t.target.tell(func() *slog.Logger { return t.p.log(t.w) }, t.r.URL.EscapedPath(), t.forward.url.EscapedPath())
+		t.target.warnUnknown(func() *slog.Logger { return t.p.log(t.w) }, t.r.URL.EscapedPath(), t.forward.url.EscapedPath())
 	}
 	t.watch.status, t.watch.first, t.watch.want = res.StatusCode, t.p.opts.Now(), res.ContentLength
 	t.watch.events = strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")

@@ -194,7 +194,7 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 		}
 		r.set(ids[0])
 		r.Method = tr.method(i)
-		t.take(r)
+		t.markTaken(r)
 		return true
 	}
 	return false
@@ -243,7 +243,7 @@ func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *tr
 	for range maxOwners {
 		if len(found) == 1 {
 			r.set(found[0].id)
-			t.take(r)
+			t.markTaken(r)
 			return true
 		}
 		if t.pick(r, c, found, tr) {
@@ -287,7 +287,7 @@ func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
 		return false
 	}
 	r.set(t.likeliest(tied).id)
-	t.heads.take(r)
+	t.heads.markTaken(r)
 	return true
 }
 
@@ -382,10 +382,10 @@ func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
 	return found
 }
 
-func (t *Threader) take(r *Resolved) {
+func (t *Threader) markTaken(r *Resolved) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.heads.take(r)
+	t.heads.markTaken(r)
 }
 
 func shared(a, b []ID) []ID {

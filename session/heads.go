@@ -45,8 +45,8 @@ func (h *heads) make(id ID) *head {
 	return x
 }
 
-// take marks the session's newest reply as continued by the request.
-func (h *heads) take(r *Resolved) {
+// markTaken marks the session's newest reply as continued by the request.
+func (h *heads) markTaken(r *Resolved) {
 	x := h.make(r.ID)
 	if x.list != r.list {
 		x.list, x.flying = r.list, 0

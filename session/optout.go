@@ -33,9 +33,9 @@ func (r *Record) Hidden(turn int) bool {
 // kept. Lock the record.
 func (r *Record) Silent() bool { return r.Turns > 0 && len(r.OptedOut) >= r.Turns }
 
-// Told says whether there is anything in the session of which may be told: a turn that is not
+// Visible says whether there is anything in the session of which may be told: a turn that is not
 // hidden, or no turn yet. Lock the record.
-func (r *Record) Told() bool {
+func (r *Record) Visible() bool {
 	for turn := 1; turn <= r.Turns; turn++ {
 		if !r.Hidden(turn) {
 			return true

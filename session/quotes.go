@@ -62,7 +62,7 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	}
 	words, results := newest(req, from)
 	x.at, x.system = now, req.SystemHash
-	if w := telling(words); w != "" {
+	if w := distinctive(words); w != "" {
 		x.asked[1] = w
 		if x.asked[0] == "" {
 			x.asked[0] = w
@@ -128,7 +128,7 @@ func holdsAny(text string, parts []string) bool {
 
 // say notes something that was answered.
 func (x *quoted) say(text string) {
-	w := telling(text)
+	w := distinctive(text)
 	if w == "" {
 		return
 	}
@@ -186,9 +186,9 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// telling is a part of a text that stands in a quotation of it as it is: of its first long line, up
-// to what would be escaped. "" where it has none.
-func telling(text string) string {
+// distinctive is a part of a text that stands in a quotation of it as it is: of its first long
+// line, up to what would be escaped. "" where it has none.
+func distinctive(text string) string {
 	text = text[:min(len(text), 4<<10)]
 	for len(text) >= quoteLeast {
 		n := 0

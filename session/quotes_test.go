@@ -62,7 +62,7 @@ func TestTelling(t *testing.T) {
 		"Mende den Zähler für Änderungen": "Mende den Zähler für Änderungen",
 		strings.Repeat("ä", 60):           strings.Repeat("ä", 40),
 	} {
-		if got := telling(text); got != want {
+		if got := distinctive(text); got != want {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}

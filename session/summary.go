@@ -112,7 +112,7 @@ func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 	}
 	r.set(ids[0])
 	r.Method = ByEcho
-	t.take(r)
+	t.markTaken(r)
 	return true
 }
 

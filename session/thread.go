@@ -53,16 +53,16 @@ type Resolved struct {
 	Echoes []EchoKey // keys of this request that were not known of the session: to be stored for other replicas
 	Doubt  []ID      // sessions of which this may be any, itself among them: their histories are equal byte for byte
 
-	scope   Scope
-	req     *wire.Request // until LetGo
-	context uint64        // what the conversation is about, once known
-	told    bool          // context is known
-	weak    bool          // it was found by what comes again in every run
-	list    uint64
-	items   int
-	last    uint64
-	start   bool   // the request stands in the table of first requests
-	begun   string // what the client has begun of the answer
+	scope        Scope
+	req          *wire.Request // until LetGo
+	context      uint64        // what the conversation is about, once known
+	knowsContext bool          // context is known
+	weak         bool          // it was found by what comes again in every run
+	list         uint64
+	items        int
+	last         uint64
+	start        bool   // the request stands in the table of first requests
+	begun        string // what the client has begun of the answer
 }
 
 // Lookup asks the store which sessions own the keys, newest first. It is called at most once a
@@ -90,7 +90,7 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	switch {
 	case c.Session != "" && !loose:
 		r.named(sc, c)
-		t.take(&r)
+		t.markTaken(&r)
 	case t.follow(&r, c, newTrail(&r, c, req), look):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
@@ -112,8 +112,8 @@ func (r *Resolved) key(k string) EchoKey {
 
 // about is a hash of what the conversation is about.
 func (r *Resolved) about() uint64 {
-	if !r.told && r.req != nil {
-		r.context, r.told = r.scope.about(r.req), true
+	if !r.knowsContext && r.req != nil {
+		r.context, r.knowsContext = r.scope.about(r.req), true
 	}
 	return r.context
 }
@@ -140,7 +140,7 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	}
 	r.named(r.scope, c)
 	r.Loose = true
-	t.heads.take(r)
+	t.heads.markTaken(r)
 	return true
 }
 
@@ -169,14 +169,14 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 			s.flying++
 			s.at = now
 			r.ID, r.Name, r.Method = s.id, s.name, ByNew
-			t.heads.take(r)
+			t.heads.markTaken(r)
 			return
 		}
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
 	r.ID, r.Method, r.New = r.scope.idOf(SpaceName, r.Name), ByNew, true
-	t.heads.take(r)
+	t.heads.markTaken(r)
 	if r.start {
 		t.starts.add(key, &start{id: r.ID, name: r.Name, at: now, flying: 1})
 	}

@@ -246,11 +246,11 @@ func (r *Record) Done(rep *wire.Reply) {
 		}
 		r.Calls[c.ID] = c
 	}
-	r.forgetCalls()
+	r.dropCalls()
 }
 
-// forgetCalls keeps the record small: the oldest calls go first.
-func (r *Record) forgetCalls() {
+// dropCalls keeps the record small: the oldest calls go first.
+func (r *Record) dropCalls() {
 	sum := 0
 	for i, id := range slices.Backward(r.CallOrder) {
 		c := r.Calls[id]

@@ -83,7 +83,7 @@ func (l *ledger) advance(p *parcel) {
 	for i := range p.voids {
 		l.drop(p.voids[i].Reason, 1)
 	}
-	if p.told {
+	if p.hasTotal {
 		l.meet(p.total + p.admitted - p.upTo)
 	}
 	l.At = p.end

@@ -230,7 +230,7 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 	r.record()
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
 	r.over(x, begun)
-	r.take(r.b)
+	r.admitQueued(r.b)
 	r.spoolUp(r.b, r.clk.now(), false) // its end is put down, and nothing is handed on
 	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
 	r = r.again(nil)
@@ -342,7 +342,7 @@ func TestTheBooksBalance(t *testing.T) {
 				}
 			}
 			if rapid.Bool().Draw(rt, "told") {
-				p.tell(total)
+				p.setTotal(total)
 			}
 			l.Guessed = rapid.Bool().Draw(rt, "guessed")
 			l.advance(&p)
@@ -352,7 +352,7 @@ func TestTheBooksBalance(t *testing.T) {
 			if !l.Guessed && l.Admitted < last {
 				rt.Fatalf("admitted %d, was %d", l.Admitted, last)
 			}
-			if p.told && l.Admitted < total && !l.Guessed {
+			if p.hasTotal && l.Admitted < total && !l.Guessed {
 				rt.Fatalf("admitted %d, told %d", l.Admitted, total)
 			}
 			last = l.Admitted

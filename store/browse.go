@@ -111,7 +111,7 @@ func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error)
 		if err != nil {
 			return b.out, err
 		}
-		left, err := b.take(ctx, page.List)
+		left, err := b.look(ctx, page.List)
 		if err != nil {
 			return b.out, err
 		}
@@ -150,8 +150,8 @@ func (b *browsing) most() int {
 	}
 }
 
-// take looks at a page's sessions, and says how many of them it left when the list was full.
-func (b *browsing) take(ctx context.Context, list []session.Listed) (left int, err error) {
+// look looks at a page's sessions, and says how many of them it left when the list was full.
+func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, err error) {
 	for i := range list {
 		l := &list[i]
 		b.out.Looked++

@@ -295,7 +295,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 		s.touch(tenant, id)
 		return nil
 	}
-	if err := s.tellMembers(ctx, tenant, id); err != nil {
+	if err := s.passToMembers(ctx, tenant, id); err != nil {
 		s.opts.Failed("correct", err)
 		s.touch(tenant, id)
 		return nil

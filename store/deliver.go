@@ -128,7 +128,7 @@ func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
 	if err := s.purgeDue(ctx, b); err != nil {
 		return err
 	}
-	s.takeUp(b)
+	s.mergeReady(b)
 	due := b.last || !now.Before(b.deliverAt) || len(b.tail.exchanges) >= 4*flushAt || b.tail.held >= tailBytes
 	if !due || b.tail.empty() {
 		return nil
@@ -142,8 +142,8 @@ func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
 	return nil
 }
 
-// takeUp takes what is put down from the goroutine that does it.
-func (s *Store) takeUp(b *batch) {
+// mergeReady takes what is put down from the goroutine that does it.
+func (s *Store) mergeReady(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !b.ready.empty() {

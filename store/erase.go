@@ -138,7 +138,7 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
 	r := choreResult{}
 	r.err = s.guardErr("forget", func() (err error) {
-		s.take(b)
+		s.admitQueued(b)
 		b.mu.Lock()
 		b.putAt = time.Time{}
 		b.mu.Unlock()

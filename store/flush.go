@@ -64,7 +64,7 @@ func (s *Store) failedTo(err error) {
 // collect makes the rows of the sessions that changed, and takes what went by.
 func (s *Store) collect(b *batch, now time.Time, all bool) {
 	b.flushes++
-	dirty, echoes := s.takeDirty(now, all, b.flushes)
+	dirty, echoes := s.drainDirty(now, all, b.flushes)
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
 		s.guardOn("encode", touch{ses.Tenant, ses.ID}, "", func() {
@@ -206,9 +206,9 @@ func (s *Store) overQuota(b *batch) error {
 	return s.putSpool(b, s.spool.AppendOver)
 }
 
-// takeDirty takes what is to be written: sessions in which something was decided at once, the
+// drainDirty takes what is to be written: sessions in which something was decided at once, the
 // others every second.
-func (s *Store) takeDirty(now time.Time, all bool, flush int64) ([]*Session, []session.Echo) {
+func (s *Store) drainDirty(now time.Time, all bool, flush int64) ([]*Session, []session.Echo) {
 	s.dirtyMu.Lock()
 	defer s.dirtyMu.Unlock()
 	dirty, echoes := s.dirty, s.echoes

@@ -302,7 +302,7 @@ func TestReadingBackPanics(t *testing.T) {
 	r.be.failNext("write", 1000, errDown)
 	for turn := 1; turn <= 5; turn++ {
 		r.offer("s", turn)
-		r.take(r.b)
+		r.admitQueued(r.b)
 		r.flush(r.ctx(), r.b)
 	}
 	p := &poison{step: "read back", exchange: exchange(us, "s", 3, time.Time{}).ID}
@@ -326,7 +326,7 @@ func TestPuttingDownPanics(t *testing.T) {
 	for turn := 1; turn <= 3; turn++ {
 		r.offer("s", turn)
 	}
-	r.take(r.b)
+	r.admitQueued(r.b)
 	p := &poison{step: "spool", exchange: r.b.next.exchanges[1].ID}
 	r.opts.Before = p.before
 	broken := r.b.next.exchanges[1].ID

@@ -54,7 +54,7 @@ func (s *Store) write(ctx context.Context, p *parcel) error {
 	if err != nil {
 		return &stepError{"write", err}
 	}
-	if err = s.tell(ctx, s.erased.heard(p.signals)); err != nil {
+	if err = s.addSignals(ctx, s.erased.heard(p.signals)); err != nil {
 		return &stepError{"implicit", err}
 	}
 	if err = s.unpark(ctx, w.Echoes); err != nil {

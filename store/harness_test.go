@@ -266,7 +266,7 @@ func (r *rig) again(change func(o *Options)) *rig {
 
 // record takes the queue in and writes it: what the recorder does on its short tick.
 func (r *rig) record() {
-	r.take(r.b)
+	r.admitQueued(r.b)
 	r.flush(r.ctx(), r.b)
 	r.resettle(r.ctx())
 }

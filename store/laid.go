@@ -11,8 +11,8 @@ import (
 	"precept/wire"
 )
 
-// told makes entries of what was said.
-func told(list []sample.Said) []Entry {
+// entriesOf makes entries of what was said.
+func entriesOf(list []sample.Said) []Entry {
 	var out []Entry
 	for i := range list {
 		out = append(out, entryOf(&list[i]))
@@ -36,7 +36,7 @@ func entryOf(x *sample.Said) Entry {
 // stood or would have stood: before the user's words, at the top of a tool's answer, or behind the
 // prompt.
 func laid(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
-	list := told(request)
+	list := entriesOf(request)
 	words := -1 // the newest of the user's words
 	for i := range list {
 		if list[i].Kind == sample.EventUser {

@@ -94,7 +94,7 @@ func (s *Store) unheard(ctx context.Context, tenant string, id session.ID) (name
 	look := func() (silent, open bool) {
 		ses.Lock()
 		defer ses.Unlock()
-		return ses.Tenant == tenant && ses.Silent(), !ses.Told() && len(ses.Unjudged) > 0
+		return ses.Tenant == tenant && ses.Silent(), !ses.Visible() && len(ses.Unjudged) > 0
 	}
 	silent, open := look()
 	for i := 0; open && i < most && ctx.Err() == nil; i++ {

@@ -28,9 +28,9 @@ type parcel struct {
 	end       spool.Place // behind it in the spool
 	flush     int64       // number of the flush that made it; 0: it was read back
 
-	// told says that a record of it told how many were admitted in the spool's life: total, and
-	// here up to that record.
-	told        bool
+	// hasTotal says that one of its records holds how many were admitted in the spool's life:
+	// total, and here up to that record.
+	hasTotal    bool
 	total, upTo int64
 }
 
@@ -162,9 +162,9 @@ func (p *parcel) append(b []byte) []byte {
 	return b
 }
 
-// take adds one record that was read back. An error says that the record is not what its checksum
+// add books one record that was read back. An error says that the record is not what its checksum
 // promises.
-func (p *parcel) take(rec spool.Record) error {
+func (p *parcel) add(rec spool.Record) error {
 	payload := rec.Payload
 	switch rec.Kind {
 	case recordExchange:
@@ -235,7 +235,7 @@ func (p *parcel) count(rec spool.Record) error {
 			p.drop(reason, n)
 		}
 	case spool.KindHead, spool.KindEnd:
-		p.tell(rec.Seq)
+		p.setTotal(rec.Seq)
 	}
 	return nil // also of kinds that a later release may add
 }
@@ -249,8 +249,8 @@ func (p *parcel) entered(begun bool, id string) {
 	}
 }
 
-// tell notes how many were admitted in the spool's life when it had come this far.
-func (p *parcel) tell(total int64) { p.told, p.total, p.upTo = true, total, p.admitted }
+// setTotal notes how many were admitted in the spool's life when it had come this far.
+func (p *parcel) setTotal(total int64) { p.hasTotal, p.total, p.upTo = true, total, p.admitted }
 
 // forgetStubs takes the content of stubs out where of says so; their account stays.
 func forgetStubs(list []stub, of func(tenant, id string, at time.Time) bool) []stub {

@@ -110,8 +110,8 @@ func TestParcelsComeBack(t *testing.T) {
 			rt.Fatalf("have\n%swant\n%s", have, want)
 		}
 		total += p.admitted
-		if got.end != end || !got.told || got.total != total || got.upTo != p.admitted {
-			rt.Fatalf("ends at %v, told %v of %d up to %d; want %v, %d, %d", got.end, got.told, got.total, got.upTo, end, total, p.admitted)
+		if got.end != end || !got.hasTotal || got.total != total || got.upTo != p.admitted {
+			rt.Fatalf("ends at %v, told %v of %d up to %d; want %v, %d, %d", got.end, got.hasTotal, got.total, got.upTo, end, total, p.admitted)
 		}
 		r.account = true
 		counted, err := r.next(spool.Place{Segment: 1}, end)
@@ -177,7 +177,7 @@ func FuzzTake(f *testing.F) {
 	f.Add(byte(recordEchoes), []byte("\x01a\xff\xff\xff\xff\xff\xff\xff\xff\xff\x01"))
 	f.Fuzz(func(t *testing.T, kind byte, payload []byte) {
 		var kept, counted parcel
-		if err := kept.take(spool.Record{Kind: kind, Payload: payload}); err != nil {
+		if err := kept.add(spool.Record{Kind: kind, Payload: payload}); err != nil {
 			if !kept.empty() || kept.admitted != 0 {
 				t.Fatalf("refused, and half of it is there: %s", kept.text())
 			}
@@ -200,7 +200,7 @@ func FuzzTake(f *testing.F) {
 		text := kept.text()
 		var again parcel
 		for _, rec := range recordsOf(t, &kept) {
-			if err := again.take(rec); err != nil {
+			if err := again.add(rec); err != nil {
 				t.Fatal(err)
 			}
 		}

@@ -230,7 +230,7 @@ func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.E
 	for id := range joined {
 		s.touch(tenant, id)
 		if err == nil {
-			err = s.tellUnit(ctx, tenant, id)
+			err = s.passToUnit(ctx, tenant, id)
 		}
 	}
 	return err

@@ -111,9 +111,9 @@ func (s *Store) Offer(t Turn) bool {
 	return true
 }
 
-// take admits what was offered. Turns wait in a list, not in a channel: a recorder that is woken
-// for each of them costs the request more than the offer itself.
-func (s *Store) take(b *batch) {
+// admitQueued admits what was offered. Turns wait in a list, not in a channel: a recorder that is
+// woken for each of them costs the request more than the offer itself.
+func (s *Store) admitQueued(b *batch) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	s.queueMu.Lock()

@@ -67,7 +67,7 @@ func (s *Store) encodeWith(r *redact.Redactor, ses *Session) (session.Row, bool)
 	}
 	silent := ses.Silent()
 	ses.mute.Store(silent && !(ses.Asked && s.hushed.add(ses.ID, ses.Turns, ses.Items)))
-	if silent || !ses.Told() {
+	if silent || !ses.Visible() {
 		return session.Row{}, false
 	}
 	o := s.optOut.Load()

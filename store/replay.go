@@ -35,7 +35,7 @@ func (r *reader) next(from, until spool.Place) (p parcel, err error) {
 		case r.account:
 			err = r.reading(rec, p.count)
 		default:
-			err = r.reading(rec, p.take)
+			err = r.reading(rec, p.add)
 		}
 		size += len(rec.Payload)
 		if size >= r.most && rec.Kind == spool.KindEnd || size >= 4*r.most {

@@ -24,7 +24,7 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-tick.C:
 		}
 		s.guard("record", func() {
-			s.take(b)
+			s.admitQueued(b)
 			s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
 		})
 	}
@@ -57,7 +57,7 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 			s.guard("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-closing.C:
 			s.guard("deliver", func() {
-				s.take(b)
+				s.admitQueued(b)
 				b.deliverAt = time.Time{}
 				s.flush(ctx, b)
 			})
@@ -73,7 +73,7 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 func (s *Store) drain(b *batch) error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	s.take(b)
+	s.admitQueued(b)
 	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
 	s.flush(ctx, b)
 	if b.putErr != nil {

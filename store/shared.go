@@ -21,9 +21,9 @@ type shared struct {
 	// mu is held while counters are moved in the backend and in memory, and while memory is made
 	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
 	// tenantsMu.
-	mu    sync.Mutex
-	moved map[string]string // as of the last reading
-	told  map[string]int64  // how far the chooser has listened
+	mu       sync.Mutex
+	moved    map[string]string // as of the last reading
+	followed map[string]int64  // how far the chooser has listened
 }
 
 // Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a
@@ -120,7 +120,7 @@ func (s *Store) settledElsewhere(ctx context.Context, be Fleet, name string) err
 func (s *Store) listen(ctx context.Context, be Fleet, name string, latest int64) error {
 	for ctx.Err() == nil {
 		s.shared.mu.Lock()
-		from := s.shared.told[name]
+		from := s.shared.followed[name]
 		s.shared.mu.Unlock()
 		if from == latest {
 			return nil
@@ -146,10 +146,10 @@ func (s *Store) listen(ctx context.Context, be Fleet, name string, latest int64)
 func (s *Store) listened(name string, last int64) {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
-	if s.shared.told == nil {
-		s.shared.told = map[string]int64{}
+	if s.shared.followed == nil {
+		s.shared.followed = map[string]int64{}
 	}
-	s.shared.told[name] = last
+	s.shared.followed[name] = last
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.

@@ -133,7 +133,7 @@ func (s *Store) dropTenants() {
 	}
 	for name := range gone {
 		delete(s.shared.moved, name)
-		delete(s.shared.told, name)
+		delete(s.shared.followed, name)
 	}
 }
 

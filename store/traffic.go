@@ -44,8 +44,8 @@ func kindOf(f detect.Feeling) string {
 	return string(f)
 }
 
-// tell adds what the traffic said to the sessions' feedback.
-func (s *Store) tell(ctx context.Context, signals []signal) error {
+// addSignals adds what the traffic said to the sessions' feedback.
+func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
 		sg := &signals[i]
@@ -55,12 +55,12 @@ func (s *Store) tell(ctx context.Context, signals []signal) error {
 		byTenant[sg.tenant][sg.id] = append(byTenant[sg.tenant][sg.id], sg.entry)
 	}
 	for tenant, entries := range byTenant {
-		s.tellUnits(ctx, tenant, entries)
+		s.passToUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
 		err := s.guardErr("implicit", func() error { _, err := s.be.AddFeedbackAll(ctx, tenant, entries); return err })
 		if poisoned(err) {
-			err = s.tellEach(ctx, tenant, entries)
+			err = s.addSignalsEach(ctx, tenant, entries)
 		}
 		if err != nil {
 			return err
@@ -72,8 +72,8 @@ func (s *Store) tell(ctx context.Context, signals []signal) error {
 	return nil
 }
 
-// tellEach does so session by session: what was read of one of them can never be added.
-func (s *Store) tellEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+// addSignalsEach does so session by session: what was read of one of them can never be added.
+func (s *Store) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
 		s.guardOn("implicit", touch{tenant, id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })

@@ -199,7 +199,7 @@ func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 		x := s.turnItem(e)
 		if !x.Hidden {
 			x.Entries = append(x.Entries, laid(request, rec.Blocks, e, r)...)
-			x.Entries = append(x.Entries, told(reply)...)
+			x.Entries = append(x.Entries, entriesOf(reply)...)
 			if e.Reply.Error != "" {
 				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})
 			}

@@ -101,9 +101,9 @@ func (s *Store) keepUnit(ses *Session) {
 	}
 }
 
-// tellUnits adds to what the traffic says of members what it says of their units. Of those that
+// passToUnits adds to what the traffic says of members what it says of their units. Of those that
 // cannot be asked just now the closing will tell.
-func (s *Store) tellUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
+func (s *Store) passToUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		of, ok, err := s.known(ctx, tenant, id)
 		if err != nil || !ok || of.unit == (session.ID{}) {
@@ -125,8 +125,8 @@ func ofMember(of *member, entries []feedback.Entry) (list []feedback.Entry) {
 	return list
 }
 
-// tellUnit lets the unit of a session know what the session was told, where it has one.
-func (s *Store) tellUnit(ctx context.Context, tenant string, id session.ID) error {
+// passToUnit lets the unit of a session know what the session was told, where it has one.
+func (s *Store) passToUnit(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
 	if err != nil || !ok || of.unit == (session.ID{}) {
 		return err
@@ -205,9 +205,9 @@ func ofUnit(unit session.ID, entries []feedback.Entry) (list []feedback.Entry) {
 // they are told again.
 const mostPassedOn = 4096
 
-// tellMembers lets the members of a unit know what was said of it, when that is news. Who becomes
+// passToMembers lets the members of a unit know what was said of it, when that is news. Who becomes
 // one later asks when it closes.
-func (s *Store) tellMembers(ctx context.Context, tenant string, id session.ID) error {
+func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
 	if err != nil || !ok || of.members == 0 {
 		return err

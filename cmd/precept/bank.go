@@ -97,7 +97,7 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		n, err := w.Writer(bank.Directory(args[0]), bank.Limits{}).Take(ctx, r.Texts, w.who())
+		n, err := w.Writer(bank.Directory(args[0]), bank.Limits{}).CopyIn(ctx, r.Texts, w.who())
 		if err != nil {
 			return err
 		}

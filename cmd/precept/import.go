@@ -24,7 +24,7 @@ type importFlags struct {
 // imported is the answer of import --json.
 type imported struct {
 	Transcripts int `json:"transcripts"`
-	store.Taken
+	store.Imported
 	Faults []string `json:"faults"` // transcripts that could not be read; the others were taken in
 }
 
@@ -77,7 +77,7 @@ func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, f
 			if agent == "" {
 				agent = "import"
 			}
-			got, err := s.TakeIn(ctx, f.tenant, agent, t, at)
+			got, err := s.Import(ctx, f.tenant, agent, t, at)
 			if err != nil {
 				return err
 			}

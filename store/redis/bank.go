@@ -175,9 +175,9 @@ func (w *Watcher) look(ctx context.Context) bool {
 	switch {
 	case ctx.Err() != nil:
 	case err != nil:
-		w.tell(err.Error())
+		w.report(err.Error())
 	case version == "" && w.version != "":
-		w.tell("Redis has lost the lessons; those in force stay, push them again")
+		w.report("Redis has lost the lessons; those in force stay, push them again")
 	case texts != nil:
 		w.read, w.version = true, version
 		book, problems, changed := w.texts.Load(texts)
@@ -192,8 +192,8 @@ func (w *Watcher) look(ctx context.Context) bool {
 	return err == nil
 }
 
-// tell calls back with the book in force and what is wrong with the bank, once.
-func (w *Watcher) tell(fault string) {
+// report calls back with the book in force and what is wrong with the bank, once.
+func (w *Watcher) report(fault string) {
 	if fault == w.fault {
 		return
 	}

@@ -40,8 +40,8 @@ func (b *breaker) open(now time.Time) bool {
 	return now.Before(b.until)
 }
 
-// tell notes how a call ended.
-func (b *breaker) tell(now time.Time, failed bool) {
+// note remembers how a call ended.
+func (b *breaker) note(now time.Time, failed bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if !failed {

@@ -42,7 +42,7 @@ func (s *Store) Epoch(ctx context.Context) (epoch string, err error) {
 	})
 	if err == nil {
 		if old := s.epoch.Swap(&epoch); old != nil && *old != epoch {
-			s.known.forget() // the list of tenants may be lost, too
+			s.known.clear() // the list of tenants may be lost, too
 		}
 	}
 	return epoch, err

@@ -20,7 +20,7 @@ func TestBreaker(t *testing.T) {
 			t.Fatal("a closed breaker refuses")
 		}
 	}
-	b.tell(now, true)
+	b.note(now, true)
 	if b.allow(now.Add(999*time.Millisecond)) || !b.open(now) {
 		t.Error("an open one lets something through")
 	}
@@ -31,7 +31,7 @@ func TestBreaker(t *testing.T) {
 	if b.allow(now) || b.allow(now.Add(999*time.Millisecond)) {
 		t.Error("two probes")
 	}
-	b.tell(now, true)
+	b.note(now, true)
 	if b.allow(now.Add(time.Millisecond)) {
 		t.Error("a failed probe closes it")
 	}
@@ -39,7 +39,7 @@ func TestBreaker(t *testing.T) {
 	if !b.allow(now) {
 		t.Error("no second probe")
 	}
-	b.tell(now, false)
+	b.note(now, false)
 	for range 2 {
 		if !b.allow(now) {
 			t.Error("a probe that got through does not close it")

@@ -46,7 +46,7 @@ func (s *Store) Newest(ctx context.Context, tenant string, of session.Stretch) (
 			if err := s.heads(ctx, c, refs); err != nil {
 				return err
 			}
-			l.take(refs, len(part) < listedBatch)
+			l.add(refs, len(part) < listedBatch)
 			if len(part) > 0 {
 				max = "(" + strconv.FormatInt(int64(part[len(part)-1].Score), 10)
 			}
@@ -105,7 +105,7 @@ func (s *Store) NewestSamples(ctx context.Context, tenant string, of session.Str
 				return err
 			}
 			refs := streamRefs(tenant, entries)
-			l.take(refs, len(refs) < listedBatch)
+			l.add(refs, len(refs) < listedBatch)
 			if len(refs) > 0 {
 				max = "(" + refs[len(refs)-1].place.String()
 			}
@@ -144,8 +144,8 @@ func newList(of session.Stretch) *list {
 
 func (l *list) done() bool { return l.ended || len(l.chosen) == l.most || l.looked >= listedScan }
 
-// take looks at further references; all says that there are none behind them.
-func (l *list) take(refs []ref, all bool) {
+// add goes through further references; all says that there are none behind them.
+func (l *list) add(refs []ref, all bool) {
 	for i, r := range refs {
 		l.last = r.place
 		l.looked++

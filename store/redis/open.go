@@ -78,7 +78,7 @@ func Open(o Options) (*Store, error) {
 	if o.Log != nil {
 		logTo(o.Now, o.Log)
 	}
-	s.client = connect(a, o.Timeout, s.known.forget)
+	s.client = connect(a, o.Timeout, s.known.clear)
 	return s, nil
 }
 
@@ -124,11 +124,11 @@ func (s *Store) do(ctx context.Context, op string, fn func(c goredis.UniversalCl
 func (s *Store) note(ctx context.Context, err error) {
 	switch {
 	case errors.Is(err, context.DeadlineExceeded) || unreachable(err):
-		s.slow.tell(s.opt.Now(), true)
+		s.slow.note(s.opt.Now(), true)
 	case ctx.Err() != nil: // the caller left; that says nothing of Redis
 	default:
-		s.slow.tell(s.opt.Now(), false)
-		s.quick.tell(s.opt.Now(), false)
+		s.slow.note(s.opt.Now(), false)
+		s.quick.note(s.opt.Now(), false)
 	}
 }
 
@@ -145,9 +145,9 @@ func (s *Store) look(ctx context.Context, op string, fn func(c goredis.Universal
 	switch {
 	case errors.Is(err, context.Canceled): // the client left
 	case errors.Is(err, context.DeadlineExceeded) || unreachable(err):
-		s.quick.tell(s.opt.Now(), true)
+		s.quick.note(s.opt.Now(), true)
 	default:
-		s.quick.tell(s.opt.Now(), false)
+		s.quick.note(s.opt.Now(), false)
 	}
 	if err != nil && !absent(err) {
 		return fmt.Errorf("redis: %s: %w", op, err)

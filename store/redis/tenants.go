@@ -18,7 +18,7 @@ type registered struct {
 	m  map[string]bool
 }
 
-func (r *registered) forget() {
+func (r *registered) clear() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.m = nil

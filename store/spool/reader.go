@@ -55,7 +55,7 @@ func (r Reader) Next(from, until Place, take func(Record) (Step, error)) (Place,
 		stop = info.Size()
 	}
 	t := stretch{Reader: r, f: f, end: from, fn: take}
-	at, torn, err := scan(f, from.Offset, stop, t.take, t.aside)
+	at, torn, err := scan(f, from.Offset, stop, t.record, t.aside)
 	if err != nil {
 		return t.end, err
 	}
@@ -87,7 +87,7 @@ type stretch struct {
 	foreign bool // the segment is of another log
 }
 
-func (t *stretch) take(kind byte, payload []byte, end int64) (more bool, err error) {
+func (t *stretch) record(kind byte, payload []byte, end int64) (more bool, err error) {
 	step := More
 	switch kind {
 	case KindHead:

@@ -24,7 +24,7 @@ func (l *Log) resume(segs []segment, end Place) error {
 		case err != nil:
 			return errors.Join(err, f.Close())
 		case last:
-			err = l.takeUp(f, seg, at, torn)
+			err = l.goOn(f, seg, at, torn)
 		default:
 			err = f.Close()
 		}
@@ -38,16 +38,16 @@ func (l *Log) resume(segs []segment, end Place) error {
 
 // survey finds where a segment ends, and the sequence number by then. What the checkpoint knows of
 // it is not read again.
-func (l *Log) survey(f *os.File, seg segment, end Place) (at int64, torn, told bool, err error) {
+func (l *Log) survey(f *os.File, seg segment, end Place) (at int64, torn, known bool, err error) {
 	from := int64(0)
 	if end.Segment == seg.n && end.Offset <= seg.size {
-		from, told = end.Offset, true
+		from, known = end.Offset, true
 	}
 	base, counted, damages := l.seq, int64(0), int64(0)
 	at, torn, err = scan(f, from, seg.size, func(kind byte, payload []byte, _ int64) (bool, error) {
 		seq, ok := numberOf(kind, payload)
 		if ok {
-			base, told = seq-counted, true
+			base, known = seq-counted, true
 		}
 		if kind == KindHead || kind == KindEnd {
 			damages = 0 // it tells what was lost before it
@@ -57,7 +57,7 @@ func (l *Log) survey(f *os.File, seg segment, end Place) (at int64, torn, told b
 		return true, nil
 	}, func(int64, int64) { damages++; l.fresh = true })
 	l.seq = max(l.seq, base+counted+damages)
-	return at, torn, told, err
+	return at, torn, known, err
 }
 
 // numberOf is the sequence number that a record of the log's own tells.
@@ -74,8 +74,8 @@ func numberOf(kind byte, payload []byte) (seq int64, ok bool) {
 	return 0, false
 }
 
-// takeUp goes on behind the last record of a segment, or leaves it as it is and begins a new one.
-func (l *Log) takeUp(f *os.File, seg segment, at int64, torn bool) error {
+// goOn goes on behind the last record of a segment, or leaves it as it is and begins a new one.
+func (l *Log) goOn(f *os.File, seg segment, at int64, torn bool) error {
 	last := Place{seg.n, at}
 	switch {
 	case last.Before(l.end): // it is shorter than what was read of it, or the newest are gone

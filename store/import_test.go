@@ -42,29 +42,29 @@ func (r *rig) samples() map[string]session.StoredSample {
 	return all
 }
 
-func TestTakeIn(t *testing.T) {
+func TestImport(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	at := time.Unix(1_700_000_000, 0)
-	take := func(tenant, text string) Taken {
+	take := func(tenant, text string) Imported {
 		t.Helper()
-		got, err := r.TakeIn(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
+		got, err := r.Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
-	same(t, "first", take(us, pastHead+`]}`), Taken{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "first", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
 	before := r.samples()
 	r.clk.add(time.Hour)
-	same(t, "again", take(us, pastHead+`]}`), Taken{Exchanges: 1, Samples: 1})
+	same(t, "again", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1})
 	for id, s := range r.samples() {
 		if !s.CreatedAt.Equal(before[id].CreatedAt) || !s.CreatedAt.Equal(at) {
 			t.Errorf("%s was made at %v, before at %v", id, s.CreatedAt, before[id].CreatedAt)
 		}
 	}
-	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), Taken{Exchanges: 2, Samples: 2, Fresh: 1})
-	same(t, "of another tenant", take("acme", pastHead+`]}`), Taken{Exchanges: 1, Samples: 1, Fresh: 1})
+	same(t, "longer", take(us, pastHead+`,{"role":"user","content":"Thanks"},{"role":"assistant","content":"Welcome."}]}`), Imported{Exchanges: 2, Samples: 2, Fresh: 1})
+	same(t, "of another tenant", take("acme", pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
 	same(t, "without a name", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).Fresh, 1)
 	same(t, "without a name, beginning alike", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).Fresh, 1)
 	same(t, "samples", len(r.samples()), 5)
@@ -75,7 +75,7 @@ func TestTakeIn(t *testing.T) {
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
 	r2 := newRig(t, func(o *Options) { o.Learn = false })
-	if _, err := r2.TakeIn(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
+	if _, err := r2.Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
@@ -84,7 +84,7 @@ func TestTakeIn(t *testing.T) {
 	}
 	r3 := newRig(t, func(opts *Options) { opts.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
-		if got, err := r3.TakeIn(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Taken{OptedOut: 1}) {
+		if got, err := r3.Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Imported{OptedOut: 1}) {
 			t.Errorf("%v: %+v, %v", who, got, err)
 		}
 	}

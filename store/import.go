@@ -23,21 +23,21 @@ const byImport session.Method = "import"
 // ErrNotLearning says that nothing may be kept.
 var ErrNotLearning = errors.New("learning.enabled is false: nothing is kept; switch it on to take transcripts in")
 
-// Taken is what became of a transcript.
-type Taken struct {
+// Imported is what became of a transcript.
+type Imported struct {
 	Exchanges int `json:"exchanges"`
 	Samples   int `json:"samples"`
 	Fresh     int `json:"fresh"`     // samples that were not there before
 	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
 }
 
-// TakeIn keeps a past conversation as a session: redacted, with what opted out left out, and with
+// Import keeps a past conversation as a session: redacted, with what opted out left out, and with
 // the samples that it gives. at is when it was, as far as anybody knows. It is outside of every
 // experiment: nobody drew anything for it. The same transcript taken in twice is there once, and a
 // longer one of the same conversation adds to it: the session's id follows from tenant, source, id
 // and first item, that of an exchange from what was said in it.
-func (s *Store) TakeIn(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Taken, error) {
-	var out Taken
+func (s *Store) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
+	var out Imported
 	if !s.opts.Learn {
 		return out, ErrNotLearning
 	}
