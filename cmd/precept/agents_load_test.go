@@ -63,7 +63,7 @@ func (a *agent) load(t *testing.T) {
 	if n := got["precept_fail_open_total"]; n > 0 { // a look-up has 25 ms, and fifty programs may take the machine for longer
 		t.Logf("%d steps failed open", n)
 	}
-	p.tell(t, names)
+	p.reward(t, names)
 	fmt.Printf("%-26s %d sessions, %d blocks, %d warnings\n", a.name, len(names), seen.blocks, seen.loops)
 }
 
@@ -114,8 +114,8 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}
 }
 
-// tell rewards each session, and waits for the report to count them all.
-func (r *running) tell(t *testing.T, names []string) {
+// reward gives each session its reward, and waits for the report to count them all.
+func (r *running) reward(t *testing.T, names []string) {
 	t.Helper()
 	for _, name := range names {
 		status, said := post(t, r.Data+"/v1/feedback", http.Header{"Content-Type": {"application/json"}}, fmt.Sprintf(`{"session_id":%q,"source":"user","type":"score","score":1}`, name))

@@ -57,8 +57,8 @@ func (r *row) none(column string) {
 	r.cells[column] = cell{empty: true}
 }
 
-// tell reports the faults of a row to the test.
-func (r *row) tell(t *testing.T) {
+// report reports the faults of a row to the test.
+func (r *row) report(t *testing.T) {
 	t.Helper()
 	for _, c := range append(columns(), "control") {
 		if f := r.cells[c].fault; f != "" {

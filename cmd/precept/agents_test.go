@@ -52,7 +52,7 @@ func TestAgents(t *testing.T) {
 			}
 			r := &row{name: a.name}
 			rows = append(rows, r)
-			defer r.tell(t)
+			defer r.report(t)
 			r.measure(t, &a)
 		})
 	}

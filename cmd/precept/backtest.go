@@ -64,7 +64,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 			return writeJSON(w.out, run.Results())
 		}
 		for _, r := range run.Results() {
-			w.tellBacktest(r)
+			w.printBacktest(r)
 		}
 		return nil
 	}
@@ -148,7 +148,7 @@ func captured(cfg *configs.Config) bool {
 	return !errors.Is(err, fs.ErrNotExist)
 }
 
-func (w *world) tellBacktest(r backtest.Result) {
+func (w *world) printBacktest(r backtest.Result) {
 	fmt.Fprintf(w.out, "%s would have fired in %d of %d sessions%s\n", r.Slug, r.Fired, r.Sessions, share(r.Fired, r.Sessions))
 	for _, word := range r.Words {
 		fmt.Fprintf(w.out, "  %6d  %s\n", word.Sessions, report.Printable(word.Word))

@@ -70,7 +70,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 			return w.answer(changes, code)
 		}
 		for i := range changes {
-			w.tellChange(&changes[i])
+			w.printChange(&changes[i])
 		}
 		fmt.Fprintf(w.out, "%d lessons differ\n", len(changes))
 		return exit(code)
@@ -186,7 +186,7 @@ func (w *world) differences(old, next *lesson.Book) (out []change, ok bool) {
 	return out, ok
 }
 
-func (w *world) tellChange(c *change) {
+func (w *world) printChange(c *change) {
 	switch c.Kind {
 	case "added":
 		fmt.Fprintf(w.out, "+ %s (%s)\n", c.Slug, c.To)

@@ -115,7 +115,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 			if err != nil {
 				fmt.Fprintln(w.err, "precept:", err)
 			} else if s.Judged+s.Proposed+s.Merged > 0 {
-				_ = w.tellDistill(&s, f)
+				_ = w.printDistill(&s, f)
 			}
 		})
 	}
@@ -126,7 +126,7 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	if err != nil {
 		return err
 	}
-	if err := w.tellDistill(&sum, f); err != nil {
+	if err := w.printDistill(&sum, f); err != nil {
 		return err
 	}
 	if len(sum.Busy) > 0 {
@@ -135,8 +135,8 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	return nil
 }
 
-// tellDistill prints a summary.
-func (w *world) tellDistill(s *distill.Summary, f *distillFlags) error {
+// printDistill prints a summary.
+func (w *world) printDistill(s *distill.Summary, f *distillFlags) error {
 	if f.asJSON {
 		return writeJSON(w.out, s)
 	}

@@ -85,7 +85,7 @@ func (w *world) doctor() *cobra.Command {
 		if asJSON {
 			return writeJSON(w.out, d)
 		}
-		return w.tell(d)
+		return w.printDiagnosis(d)
 	}
 	return c
 }
@@ -108,8 +108,8 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 	return d, nil
 }
 
-// tell prints a diagnosis for people.
-func (w *world) tell(d diagnosis) error {
+// printDiagnosis prints a diagnosis for people.
+func (w *world) printDiagnosis(d diagnosis) error {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	var dropped int64
 	for _, v := range d.Dropped {

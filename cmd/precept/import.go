@@ -58,7 +58,7 @@ func (w *world) importVerb() *cobra.Command {
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
-		return w.tellImport(&f, sum)
+		return w.printImport(&f, sum)
 	}
 	return c
 }
@@ -123,8 +123,8 @@ func (w *world) importFile(file string, each func(detect.Transcript, time.Time) 
 	return fatal, err
 }
 
-// tellImport prints what was taken in.
-func (w *world) tellImport(f *importFlags, sum imported) error {
+// printImport prints what was taken in.
+func (w *world) printImport(f *importFlags, sum imported) error {
 	if f.asJSON {
 		if err := writeJSON(w.out, sum); err != nil {
 			return err

@@ -22,7 +22,7 @@ func (w *world) inspect() *cobra.Command {
 	}
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines, one for each finding")
 	c.RunE = func(_ *cobra.Command, files []string) error {
-		emit := w.tellFinding
+		emit := w.printFinding
 		if asJSON {
 			emit = func(f detect.Finding) error { return writeLine(w.out, f) }
 		}
@@ -49,8 +49,8 @@ func (w *world) inspectFile(file string, emit func(detect.Finding) error) error 
 	return detect.Inspect(in, emit)
 }
 
-// tellFinding prints a finding for people: where, what, and which rule said so.
-func (w *world) tellFinding(f detect.Finding) error {
+// printFinding prints a finding for people: where, what, and which rule said so.
+func (w *world) printFinding(f detect.Finding) error {
 	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)
 	if f.Tool != "" {
 		text += " " + f.Tool

@@ -51,7 +51,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 		}
 		for _, slug := range slugs {
 			if err := b.Archive(c.Context(), slug, w.who()); err != nil {
-				return told(slug, err)
+				return slugError(slug, err)
 			}
 			fmt.Fprintf(w.out, "%s is archived now\n", slug)
 		}
@@ -82,7 +82,7 @@ func (w *world) lessonsRestore() *cobra.Command {
 		defer closeBank()
 		l, err := b.Restore(c.Context(), args[0], w.who())
 		if err != nil {
-			return told(args[0], err)
+			return slugError(args[0], err)
 		}
 		fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
 		return nil
@@ -219,8 +219,8 @@ func gptmeText(l *lesson.Lesson) ([]byte, error) {
 	return text, nil
 }
 
-// told is an error of the bank with the slug that it is about.
-func told(slug string, err error) error {
+// slugError is an error of the bank with the slug that it is about.
+func slugError(slug string, err error) error {
 	if err == bank.ErrNoLesson { //nolint:errorlint // the bank gives it as it is
 		return noLesson(slug)
 	}

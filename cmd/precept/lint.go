@@ -63,14 +63,14 @@ func (w *world) lessonsLint() *cobra.Command {
 		if asJSON {
 			return w.answer(answer, code)
 		}
-		w.tellLint(answer)
+		w.printLint(answer)
 		return exit(code)
 	}
 	return c
 }
 
-// tellLint prints findings for people, a line each.
-func (w *world) tellLint(l linted) {
+// printLint prints findings for people, a line each.
+func (w *world) printLint(l linted) {
 	for _, p := range l.Broken {
 		fmt.Fprintln(w.out, report.Printable(p.Error()))
 	}

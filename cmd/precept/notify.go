@@ -6,9 +6,9 @@ import (
 	"net"
 )
 
-// tellManager tells a service manager what precept does: a datagram to the socket that
+// notifyManager tells a service manager what precept does: a datagram to the socket that
 // NOTIFY_SOCKET names, as sd_notify(3) has it. Without the variable nobody asks.
-func (w *world) tellManager(ctx context.Context, state string) error {
+func (w *world) notifyManager(ctx context.Context, state string) error {
 	name, _ := w.env("NOTIFY_SOCKET")
 	if name == "" {
 		return nil

@@ -161,7 +161,7 @@ func (w *world) judge(ctx context.Context, cfg *configs.Config, f *runFlags, p *
 	if f.record && v.ExitCode != 0 {
 		at := ledgerFlags{file: cfg.Ledger.File}
 		w.recordFailures(ctx, at.open(w), name, v)
-		w.tellVerified(v, false)
+		w.printVerified(v, false)
 	}
 	answer, err := w.postFeedback(ctx, p.data, w.credential(cfg, &f.at), body)
 	if err != nil {

@@ -35,7 +35,7 @@ func (w *world) serve() *cobra.Command {
 
 // newServer makes a server that tells on the console what a person must see.
 func (w *world) newServer(cfg *configs.Config, source *app.Source) *app.Server {
-	return app.New(app.Options{Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.tellManager})
+	return app.New(app.Options{Tools: w.Tools, Config: cfg, Source: source, Console: w.err, Notify: w.notifyManager})
 }
 
 // stopped gives a stop that cut streams an exit code of its own.

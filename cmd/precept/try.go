@@ -84,7 +84,7 @@ func (w *world) lessonsTry() *cobra.Command {
 		if len(problems) > 0 {
 			fmt.Fprintf(w.err, "precept: %d files have faults; precept lessons lint tells them\n", len(problems))
 		}
-		w.tellTried(&answer)
+		w.printTried(&answer)
 		return nil
 	}
 	return c
@@ -154,8 +154,8 @@ func (w *world) try(cfg *configs.Config, book *lesson.Book, f *tryFlags, text st
 	return out
 }
 
-// tellTried prints the answer for people.
-func (w *world) tellTried(t *tried) {
+// printTried prints the answer for people.
+func (w *world) printTried(t *tried) {
 	const most = 200
 	for _, s := range t.Stripped {
 		fmt.Fprintf(w.out, "stripped  %s: %s\n", s.Kind, report.Printable(shorten(s.Text, most)))

@@ -63,7 +63,7 @@ func (w *world) verify() *cobra.Command {
 				return err
 			}
 		} else {
-			w.tellVerified(v, dry)
+			w.printVerified(v, dry)
 		}
 		if v.ExitCode != 0 {
 			return &codedError{code: v.ExitCode}
@@ -124,8 +124,8 @@ func (w *world) recordFailures(ctx context.Context, l *ledger.Ledger, intent str
 	}
 }
 
-// tellVerified says on standard error what was recorded: standard output is the command's.
-func (w *world) tellVerified(v *verified, dry bool) {
+// printVerified says on standard error what was recorded: standard output is the command's.
+func (w *world) printVerified(v *verified, dry bool) {
 	if dry {
 		for i := range v.Failures {
 			f := &v.Failures[i]

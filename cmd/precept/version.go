@@ -19,7 +19,7 @@ func (w *world) version() *cobra.Command {
 		Args:  arguments(cobra.MaximumNArgs(1)),
 		RunE: func(_ *cobra.Command, args []string) error {
 			if bill {
-				return w.tellBill(args)
+				return w.printBill(args)
 			}
 			if len(args) > 0 {
 				return misuse(errors.New("a binary is named with --sbom only"))
@@ -41,8 +41,8 @@ func (w *world) version() *cobra.Command {
 	return c
 }
 
-// tellBill tells what a binary is made of.
-func (w *world) tellBill(args []string) error {
+// printBill tells what a binary is made of.
+func (w *world) printBill(args []string) error {
 	path, err := os.Executable()
 	if len(args) > 0 {
 		path, err = args[0], nil

@@ -59,7 +59,7 @@ func (w *world) watch() *cobra.Command {
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
 		defer stop()
-		x := &watching{world: w, cfg: cfg, flags: &f, told: map[string]bool{}, page: w.page(f.full)}
+		x := &watching{world: w, cfg: cfg, flags: &f, printed: map[string]bool{}, page: w.page(f.full)}
 		if len(args) == 1 {
 			x.name = args[0]
 		}
@@ -75,14 +75,14 @@ func (w *world) watch() *cobra.Command {
 // watching is a session that is followed.
 type watching struct {
 	*world
-	cfg   *configs.Config
-	flags *watchFlags
-	page  page
-	name  string
-	next  int
-	told  map[string]bool // exchanges that were told
-	begun bool            // its head was told
-	waits bool            // that it is waited for was told
+	cfg     *configs.Config
+	flags   *watchFlags
+	page    page
+	name    string
+	next    int
+	printed map[string]bool // exchanges that were printed
+	begun   bool            // its head was printed
+	waits   bool            // that it is waited for was printed
 }
 
 func (x *watching) run(ctx context.Context) error {
@@ -118,7 +118,7 @@ func (x *watching) look(ctx context.Context) (over bool, err error) {
 		if !found {
 			return x.wait("nothing is kept of this session yet: it is unknown, or its first turn is not stored")
 		}
-		if err := x.tell(&t); err != nil {
+		if err := x.print(&t); err != nil {
 			return false, err
 		}
 		if t.Next < t.Exchanges {
@@ -175,7 +175,8 @@ func (x *watching) serverless(err error) error {
 	return err
 }
 
-func (x *watching) tell(t *store.Transcript) error {
+// print writes what of the transcript was not printed yet.
+func (x *watching) print(t *store.Transcript) error {
 	if !x.begun && !x.flags.asJSON {
 		x.begun = true
 		if _, err := fmt.Fprintln(x.out, x.page.head(t)); err != nil {
@@ -184,10 +185,10 @@ func (x *watching) tell(t *store.Transcript) error {
 	}
 	for i := range t.Said {
 		turn := &t.Said[i]
-		if x.told[turn.ID] {
+		if x.printed[turn.ID] {
 			continue
 		}
-		x.told[turn.ID] = true
+		x.printed[turn.ID] = true
 		var err error
 		if x.flags.asJSON {
 			err = writeLine(x.out, turn)

@@ -73,7 +73,7 @@ func (w *world) lessonsNew() *cobra.Command {
 			}
 		}
 		r, err := b.Put(c.Context(), name, raw, w.who())
-		w.tellFindings(r.Findings)
+		w.printFindings(r.Findings)
 		if err != nil {
 			return err
 		}
@@ -121,7 +121,7 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	return l, nil
 }
 
-func (w *world) tellFindings(findings []lesson.Finding) {
+func (w *world) printFindings(findings []lesson.Finding) {
 	for _, f := range findings {
 		fmt.Fprintln(w.err, report.Printable(f.String()))
 	}
@@ -186,7 +186,7 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 		return taken, failed, err
 	}
 	for i, r := range results {
-		w.tellFindings(r.Findings)
+		w.printFindings(r.Findings)
 		if r.Err == nil && approve {
 			_, r.Err = b.Act(ctx, r.Lesson.Slug, lesson.Approve, lesson.TrialPlan{}, w.who(), false)
 		}
