@@ -8,7 +8,7 @@ func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 // plain is a line without colours and surrounding white space.
 func plain(line string) string {
 	if strings.IndexByte(line, 0x1b) < 0 && !strings.Contains(line, "[3") {
-		return strings.TrimSpace(line)
+		return unboxed(strings.TrimSpace(line))
 	}
 	var b strings.Builder
 	b.Grow(len(line))
@@ -19,7 +19,16 @@ func plain(line string) string {
 		}
 		b.WriteByte(line[i])
 	}
-	return strings.TrimSpace(b.String())
+	return unboxed(strings.TrimSpace(b.String()))
+}
+
+// unboxed takes off the bar that terraform draws beside an error, which is none of a table: that
+// has one on the right, too.
+func unboxed(t string) string {
+	if rest, ok := strings.CutPrefix(t, "│ Error: "); ok && !strings.HasSuffix(t, "│") {
+		return "Error: " + rest
+	}
+	return t
 }
 
 // colour is the length of a terminal's colour sequence at the start of s; the escape byte itself

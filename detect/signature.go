@@ -18,16 +18,24 @@ const (
 func Signature(text string) string {
 	text = signatureText(clip(strings.TrimSpace(text)))
 	var all, picked []string
-	trace := false
+	trace, cause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plain(line)
 		if t == "" {
+			cause = false
 			continue
 		}
 		all = append(all, t)
+		if cause { // what gradle says under its heading
+			picked = append(picked, t)
+			continue
+		}
 		_, w := failLine(t)
 		_, said := statement(t)
 		switch {
+		case t == "* What went wrong:":
+			cause = true
+			continue
 		case strings.HasPrefix(t, "Traceback (most recent call last)"):
 			trace = true
 			continue
@@ -42,7 +50,7 @@ func Signature(text string) string {
 			picked = append(picked, t)
 		}
 	}
-	if len(picked) == 0 {
+	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") { // how it ended, not why
 		picked = firstAndLast(all)
 	}
 	return joinLines(dropRepeats(picked))

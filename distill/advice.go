@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ func shorten(s string, n int) string {
 func (g *group) draft() (Draft, bool) {
 	d := Draft{cases: g.cases, Outcome: "mixed", Refs: g.refs, Sightings: g.seen, Applies: fmt.Sprintf("%s answers %s.", code(g.cases[0].Tool), g.sayings())}
 	switch g.fix.Kind {
-	case fixFlags, fixProgram, fixInstall:
+	case fixFlags, fixProgram, fixInstall, fixHint, fixEnv:
 		return g.shellDraft(d)
 	case fixRefused, fixTold, fixOption:
 		return g.peopleDraft(d)
@@ -172,6 +173,14 @@ func (g *group) shellDraft(d Draft) (Draft, bool) {
 		d.Title = fmt.Sprintf("Use %s instead of %s here.", code(g.fix.Other), code(g.fix.Param))
 		d.Advice = []string{fmt.Sprintf("%s failed with %s; the same arguments worked with %s.", code(g.fix.Param), says, code(g.fix.Other))}
 		slug = "use-" + g.fix.Other + "-instead-of-" + g.fix.Param
+	case fixHint:
+		d.Title = fmt.Sprintf("Run %s first when %s answers “%s”.", code(g.fix.Other), code(g.fix.Param), shorten(c.Show, 60))
+		d.Advice = []string{fmt.Sprintf("The error itself names %s; after it the very same %s worked. Do what an error asks for before you repeat the command.", code(g.fix.Other), code(g.fix.Param))}
+		slug = "run-" + g.fix.Other + "-before-" + g.fix.Param
+	case fixEnv:
+		d.Title = fmt.Sprintf("Set %s for %s.", code(g.fix.Other), code(g.fix.Param))
+		d.Advice = []string{fmt.Sprintf("Without it the command failed with %s; with it the same command worked. Take its value from the project's scripts or configuration.", says)}
+		slug = "set-" + strings.ReplaceAll(g.fix.Other, "_", "-") + "-for-" + g.fix.Param
 	case fixInstall:
 		d.Title = fmt.Sprintf("Install what is missing with %s when %s answers “%s”.", code(g.fix.Other), code(c.Tool), shorten(c.Show, 60))
 		d.Advice = []string{fmt.Sprintf("%s failed with %s; after %s the same command worked.", code(c.Tool), says, code(g.fix.Other))}
@@ -187,10 +196,14 @@ func (g *group) finish(d Draft, slug string, tools []string) (Draft, bool) {
 	d.Slug = slugOf(slug)
 	for _, c := range g.cases {
 		for _, p := range c.Phrases {
-			if !slices.Contains(d.Errors, p) && len(d.Errors) < 12 {
+			if !slices.Contains(d.Errors, p) && len(d.Errors) < 12 && !(c.Shell && bland(p)) {
 				d.Errors = append(d.Errors, p)
 			}
 		}
+	}
+	if g.fix.Kind == fixHint {
+		_, name, _ := strings.Cut(g.fix.Other, "npx ")
+		d.Errors = append(d.Errors, cmp.Or(name, g.fix.Other))
 	}
 	d.Tools = tools
 	if len(d.Title) > 200 || d.Slug == "" {

@@ -120,7 +120,7 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 	for i := range q.got.Drafts {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
-		d.Refs, d.Sightings = []Ref{read(q.session).ref}, 1
+		d.Refs, d.Sightings = []Ref{read(q.session, nil).ref}, 1
 		if err := w.propose(ctx, d); err != nil {
 			return err
 		}

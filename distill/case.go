@@ -104,7 +104,7 @@ func (r *reading) worksLater(i int) bool {
 // caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the
 // session's.
 func caseOf(s *step, list []known) (c Case, ok bool) {
-	if k := recognise(list, s.text); k != nil {
+	if k := recognise(list, s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
 	}
 	m := message(s.text, publicWords(s), s.own())
@@ -116,6 +116,9 @@ func caseOf(s *step, list []known) (c Case, ok bool) {
 		b := s.blamed()
 		if b == nil || !isProgram(b.program) {
 			return c, false
+		}
+		if m.words < 3 {
+			return c, false // a command's output may be anybody's: two words are in too much of it
 		}
 		c.Shell, c.Tool = true, b.program
 		c.Key = "shell|" + b.program + "|" + strings.ToLower(m.phrase)
@@ -166,7 +169,7 @@ func (c *Case) add(o *Case) {
 
 // best is the fix that helped most often; where two did as often, the one that says more.
 func (c *Case) best() (Helped, bool) {
-	rank := []string{fixForm, fixOffered, fixFewer, fixLookup, fixInstall, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
+	rank := []string{fixForm, fixOffered, fixFewer, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out Helped
 	for _, f := range c.Fixes {
 		switch {

@@ -39,9 +39,11 @@ func formOf(from, to any) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
 		return "an absolute path"
+	case strings.Contains(b, "://") && !strings.Contains(a, "://") && len(a) > 3 && strings.HasSuffix(b, a):
+		return "a URL with its scheme"
 	case isNumber(b) && !isNumber(a):
 		return "a whole number"
-	case isDay(b) && !isDay(a) && strings.ContainsFunc(a, unicode.IsDigit):
+	case isDay(b) && !isDay(a) && len(a) > 2:
 		return "a date in the form YYYY-MM-DD"
 	case len(a) > 3 && b == strings.Trim(a, `"'`):
 		return "a value without quotes"

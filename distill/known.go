@@ -4,7 +4,11 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"path"
+	"slices"
 	"strings"
+
+	"precept/detect"
 )
 
 //go:embed known.json
@@ -14,11 +18,12 @@ var knownText []byte
 // helps is known. A lesson comes of it only where sessions met the failure; what is known here is
 // how to say it.
 type known struct {
-	Slug   string   `json:"slug"`
-	Title  string   `json:"title"`
-	Advice []string `json:"advice"`
-	Holds  []string `json:"holds"`    // words that the error holds, all of them, in lower case
-	Fires  []string `json:"fires_on"` // what the lesson fires on
+	Slug     string   `json:"slug"`
+	Title    string   `json:"title"`
+	Advice   []string `json:"advice"`
+	Programs []string `json:"programs"` // the commands whose failure it is; empty: any tool's
+	Holds    []string `json:"holds"`    // words that the error holds, all of them, in lower case
+	Fires    []string `json:"fires_on"` // what the lesson fires on
 }
 
 // knownFailures lists them; the first that fits is taken, so what is special stands before what is
@@ -31,11 +36,19 @@ func knownFailures() ([]known, error) {
 	return list, nil
 }
 
-// recognise finds the known failure that a result tells of.
-func recognise(list []known, text string) *known {
-	low := strings.ToLower(text)
+// recognise finds the known failure that a step's result tells of.
+func recognise(list []known, s *step) *known {
+	low, program := strings.ToLower(s.text), ""
+	if s.shell != nil {
+		if c := s.shell.main(); c != nil {
+			program = path.Base(c.program)
+		}
+	}
 next:
 	for i := range list {
+		if p := list[i].Programs; len(p) > 0 && !slices.Contains(p, program) {
+			continue
+		}
 		for _, w := range list[i].Holds {
 			if !strings.Contains(low, w) {
 				continue next
@@ -44,4 +57,19 @@ next:
 		return &list[i]
 	}
 	return nil
+}
+
+// maxSilent bounds the results that are taken for a failure although nothing but their words says
+// so, in bytes. Longer ones may be files that speak of one.
+const maxSilent = 2000
+
+// saysSo says whether a result in which nobody saw a failure has the words of one: programs end
+// with a message, and not every harness tells how they ended. Only what a program itself says
+// counts.
+func saysSo(list []known, s *step) bool {
+	if s.shell == nil || s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
+		return false
+	}
+	k := recognise(list, s)
+	return k != nil && len(k.Programs) > 0
 }

@@ -32,11 +32,12 @@ func (r *reading) taught() []*met {
 			continue
 		}
 		if c := s.shell.main(); c != nil && isProgram(c.program) && c.subcommand() != "" {
-			f := Fix{Kind: fixRefused, Param: c.name()}
-			if other := r.accepted(i, c); other != "" {
-				f.Other = other
+			name := c.name()
+			if flag := c.daring(); flag != "" {
+				name += " " + flag
 			}
-			add(Case{Key: "refused|" + c.name(), Tool: c.program, Shell: true, Phrases: []string{c.name()}}, f)
+			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
+			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
 	}
 	for _, t := range r.turns {
@@ -50,16 +51,35 @@ func (r *reading) taught() []*met {
 	return out
 }
 
-// accepted is the command of the same program that ran after another one was refused.
-func (r *reading) accepted(i int, refused *command) string {
+// daring is the option for which a command was refused, most likely: one that forces.
+func (c *command) daring() string {
+	for _, f := range c.args {
+		switch f {
+		case "--force", "-f", "--hard", "--no-verify", "--all", "-A", "--prune", "--amend", "--force-with-lease", "--yes", "-y", "--auto-approve":
+			return f
+		}
+	}
+	return ""
+}
+
+// accepted is the command of the same program that ran after another one was refused. A look at how
+// things stand is nothing instead.
+func (r *reading) accepted(i int, refused string) string {
+	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.worked() {
-			if c := t.shell.main(); c != nil && c.program == refused.program && c.name() != refused.name() && c.subcommand() != "" {
+			if c := t.shell.main(); c != nil && c.program == program && c.name() != refused && c.subcommand() != "" && !c.onlyLooks() {
 				return c.name()
 			}
 		}
 	}
 	return ""
+}
+
+func (c *command) onlyLooks() bool {
+	return slices.Contains([]string{
+		"status", "log", "diff", "show", "get", "describe", "logs", "ps", "ls", "list", "images", "inspect", "version", "info", "top", "fetch", "blame", "view", "plan", "validate", "config", "tree", "why", "outdated",
+	}, c.subcommand())
 }
 
 // corrected compares the commands after a person's correction with those before it.
@@ -124,9 +144,9 @@ func (g *group) peopleDraft(d Draft) (Draft, bool) {
 	switch g.fix.Kind {
 	case fixRefused:
 		d.Title = "Ask before you run " + p + "; people refused it when it was run unasked."
-		d.Advice = []string{"Say what you would do and wait for a yes."}
+		d.Advice = []string{"Say what you would do and why, and wait for a yes."}
 		if g.fix.Other != "" {
-			d.Advice = []string{"Say what you would do and wait for a yes; " + other + " was accepted instead."}
+			d.Advice = []string{"Say what you would do and why, and wait for a yes; " + other + " was accepted instead."}
 		}
 		slug = "ask-before-running-" + g.fix.Param
 	case fixTold:

@@ -168,7 +168,20 @@ func vague(show string) bool {
 	for _, w := range strings.FieldsFunc(strings.ToLower(show), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		switch w {
 		case "error", "message", "request", "invalid", "bad", "internal", "server", "response", "failed", "data", "an", "a", "the", "occurred", "something", "went", "wrong", "unknown", "status", "code", "exception",
-			"unexpected", "could", "not", "fatal", "with", "try", "again", "please", "later", "result", "process", "in", "of", "to", "or", "and", "is", "command", "call", "tool", "execution", "run", "exit":
+			"unexpected", "from", "you", "must", "specify", "argument", "could", "not", "fatal", "with", "try", "again", "please", "later", "result", "process", "in", "of", "to", "or", "and", "is", "command", "call", "tool", "execution", "run", "exit":
+		default:
+			return false
+		}
+	}
+	return true
+}
+
+// bland says whether the words of a command's error stand in the errors of any other one, too.
+func bland(phrase string) bool {
+	for _, w := range strings.FieldsFunc(strings.ToLower(phrase), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
+		switch w {
+		case "could", "not", "find", "found", "no", "such", "file", "or", "directory", "is", "a", "an", "the", "does", "exist", "exists", "unable", "to", "cannot", "can't", "failed", "error", "with", "from",
+			"server", "in", "of", "for", "command", "open", "read", "load", "resolve", "at", "line", "on", "by", "was", "been", "has", "have", "it", "this", "that", "you", "must", "specify", "be", "and", "your":
 		default:
 			return false
 		}

@@ -44,6 +44,37 @@ func TestRules(t *testing.T) {
 				call("cancel_pending_items", `{"order_id":"W77812"}`, `{"status":"cancelled"}`),
 			}, "", nil, "",
 		},
+		"a word where a day belongs": {
+			[]event{
+				user("Book the room for Thursday."),
+				call("reserve_room", `{"room":"R-20931","day":"Thursday"}`, `{"error":"day must be an ISO date"}`),
+				call("reserve_room", `{"room":"R-20931","day":"2031-05-08"}`, `{"ok":true}`),
+			},
+			"give-day-as-a-date-in-the-form-yyyy-mm-dd-to-reserve-room",
+			[]string{"`day`", "YYYY-MM-DD"},
+			`{"error":"day must be an ISO date"}`,
+		},
+		"two parameters that the error names": {
+			[]event{
+				user("Summarise the log."),
+				call("read_log", `{"path":"/var/log/W77812.log"}`, "Error: File is too large. Use offset and limit parameters to read portions."),
+				call("read_log", `{"path":"/var/log/W77812.log","offset":1,"limit":200}`, "line one"),
+			},
+			"give-limit-and-offset-to-read-log",
+			[]string{"`limit` and `offset`"},
+			"Error: File is too large.",
+		},
+		"an error of one word": {
+			[]event{
+				user("Tell the channel."),
+				call("post_message", `{"channel":"deploys","text":"done"}`, `{"ok":false,"error":"channel_not_found"}`),
+				call("list_channels", `{}`, `{"channels":[{"id":"C04W77812","name":"deploys"}]}`),
+				call("post_message", `{"channel":"C04W77812","text":"done"}`, `{"ok":true}`),
+			},
+			"take-channel-from-list-channels-before-post-message",
+			[]string{"`channel`", "`list_channels`"},
+			`{"ok":false,"error":"channel_not_found"}`,
+		},
 		"a value that had to be looked up": {
 			[]event{
 				user("Pay for it."),

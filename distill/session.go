@@ -91,7 +91,7 @@ type reading struct {
 }
 
 // read lays a session out. Calls that nobody answered are no experience.
-func read(s *Session) *reading {
+func read(s *Session, list []known) *reading {
 	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
 	if !s.At.IsZero() {
 		r.ref.Day = s.At.UTC().Format(time.DateOnly)
@@ -106,6 +106,9 @@ func read(s *Session) *reading {
 			text := withoutBlocks(e.Text)
 			st := step{at: i, tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
 			st.shell = shellOf(&st)
+			if saysSo(list, &st) {
+				st.verdict = detect.Verdict{Outcome: detect.Error}
+			}
 			r.steps = append(r.steps, st)
 		case sample.EventAssistant:
 			previous = e.Text

@@ -17,6 +17,7 @@ type shellCall struct {
 type command struct {
 	program string
 	args    []string
+	env     []string // names of the variables that were set for it
 }
 
 // maxLine bounds the command lines that are looked at, in bytes; longer ones carry files.
@@ -59,14 +60,8 @@ func parseShell(line string) *shellCall {
 	c := &shellCall{line: line}
 	var words []string
 	end := func() {
-		for len(words) > 0 && strings.Contains(words[0], "=") && !strings.HasPrefix(words[0], "-") {
-			words = words[1:] // variables for this command
-		}
-		for len(words) > 1 && slices.Contains([]string{"sudo", "time", "env", "nohup", "command"}, words[0]) {
-			words = words[1:]
-		}
-		if len(words) > 0 {
-			c.commands = append(c.commands, command{program: words[0], args: words[1:]})
+		if cmd, ok := commandOf(words); ok {
+			c.commands = append(c.commands, cmd)
 		}
 		words = nil
 	}
@@ -95,6 +90,32 @@ func parseShell(line string) *shellCall {
 	}
 	end()
 	return c
+}
+
+// commandOf takes what stands in front of a command off: variables that are set for it, and
+// programs that only run another one.
+func commandOf(words []string) (c command, ok bool) {
+	for len(words) > 0 {
+		name, _, sets := strings.Cut(words[0], "=")
+		switch {
+		case sets && !strings.HasPrefix(name, "-"):
+			c.env = append(c.env, name)
+		case len(words) > 1 && slices.Contains([]string{"sudo", "time", "env", "nohup", "command"}, words[0]):
+			if words[0] == "sudo" {
+				for len(words) > 2 && strings.HasPrefix(words[1], "-") {
+					if words[1] == "-u" || words[1] == "-g" {
+						words = words[1:] // whose name follows
+					}
+					words = words[1:]
+				}
+			}
+		default:
+			c.program, c.args = words[0], words[1:]
+			return c, true
+		}
+		words = words[1:]
+	}
+	return c, false
 }
 
 // shellWord reads one word, quotes and all, and where the next one may begin.
@@ -135,6 +156,10 @@ var programs = sync.OnceValue(func() map[string]bool {
 		golangci-lint gradle gradlew grep gunzip gzip head helm jest jq java javac journalctl kill kubectl less ln ls lsof make mkdir mocha mv mvn mypy mysql nc next ng node
 		npm npx nvm openssl patch perl php pip pip3 pipenv pkill playwright pnpm poetry prettier printf prisma ps psql pwd py.test pylint pytest python python3 rails rake
 		redis-cli rg rm rmdir rsync ruby ruff rustc rustfmt rustup scp sed sh sleep sort source sqlite3 ssh sudo svn systemctl tail tar tee terraform test timeout touch tox
+		alembic ansible-playbook bazelisk buf buildah cabal cdk celery consul coverage createdb dropdb erl eksctl elixir esbuild ffmpeg flask flyctl flyway flux gcov
+		ghc gradle gsutil gunicorn hatch heroku hugo iex isort istioctl jekyll julia jupyter kind kotlinc kustomize lein lerna liquibase meson minikube mix mkdocs
+		mongosh mongo mvnw netlify ninja nomad nox nx packer pdm pg_dump pg_isready pg_restore pod podman pre-commit protoc pulumi Rscript rollup sam sbt scala
+		serverless skaffold sphinx-build sqlc supabase swift terragrunt tofu tsup turbo twine vagrant vault vercel wrangler xcodebuild
 		tr tree ts-node tsc tsx uniq unittest unzip uv uvicorn uvx vite vitest wc webpack wget which xargs yarn yq yt-dlp zip zsh`) {
 		m[w] = true
 	}
@@ -172,18 +197,26 @@ func (c *command) subcommand() string {
 		return ""
 	}
 	switch c.program {
-	case "git", "npm", "pnpm", "yarn", "cargo", "docker", "kubectl", "go", "pip", "pip3", "poetry", "uv", "gh", "helm", "terraform", "brew", "apt", "apt-get", "conda", "bun", "dotnet", "systemctl":
-		w := c.args[0]
-		for _, r := range w {
-			if (r < 'a' || r > 'z') && r != '-' {
-				return ""
-			}
-		}
-		if w != "" && w[0] != '-' && len(w) < 16 {
+	case "git", "npm", "pnpm", "yarn", "cargo", "docker", "kubectl", "go", "pip", "pip3", "poetry", "uv", "gh", "helm", "terraform", "brew", "apt", "apt-get", "conda", "bun", "dotnet", "systemctl",
+		"bundle", "composer", "rustup", "podman", "tofu", "mix", "pod", "flutter", "pdm", "pre-commit", "prisma", "playwright", "alembic", "pulumi", "vagrant", "minikube", "rails", "ng":
+		if w := c.args[0]; isSubcommand(w) {
 			return w
+		}
+	case "npx", "bunx", "pnpx", "uvx":
+		if isProgram(c.args[0]) {
+			return c.args[0]
 		}
 	}
 	return ""
+}
+
+func isSubcommand(w string) bool {
+	for _, r := range w {
+		if (r < 'a' || r > 'z') && r != '-' {
+			return false
+		}
+	}
+	return w != "" && w[0] != '-' && len(w) < 16
 }
 
 // name is the program with its subcommand, for people.

@@ -68,11 +68,28 @@ func stable(line string, public, own map[string]bool) (said, bool) {
 		at = next
 	}
 	l.end()
+	l.best.phrase = trimTail(l.best.phrase)
 	l.best.show = display(l.show, l.best.phrase)
 	if l.special && l.best.words > 0 {
 		l.best.words++
 	}
 	return l.best, l.special
+}
+
+// trimTail takes words off the end that only lead to what is left out.
+func trimTail(phrase string) string {
+	for {
+		at := strings.LastIndexAny(phrase, " \t")
+		if at < 0 {
+			return phrase
+		}
+		switch strings.ToLower(phrase[at+1:]) {
+		case "a", "an", "the", "got", "of", "to", "for", "in", "with", "by", "is", "and", "or", "from", "at":
+			phrase = strings.TrimRight(phrase[:at], " \t,;:")
+		default:
+			return phrase
+		}
+	}
 }
 
 // scanner goes through a message and keeps the longest run of public words.
@@ -130,6 +147,9 @@ func (l *scanner) token(at, next int) {
 			l.from = lo
 		}
 		l.to, l.words = hi, l.words+1
+		if !l.public[strings.ToLower(word)] {
+			l.words += min(strings.Count(word, "_"), 2)
+		}
 		l.show = append(l.show, shown)
 		if hi < next && strings.IndexByte(";{}[]", l.line[next-1]) >= 0 {
 			l.end()
@@ -210,6 +230,13 @@ func judge(token string, public map[string]bool) wordKind {
 		return plain
 	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
 		for _, part := range strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }) {
+			if !vocabulary()[part] {
+				return private
+			}
+		}
+		return plain
+	case strings.Contains(low, "_"): // channel_not_found
+		for part := range strings.SplitSeq(low, "_") {
 			if !vocabulary()[part] {
 				return private
 			}

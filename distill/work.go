@@ -163,7 +163,7 @@ func (w *work) read(s *Session, m *mark) {
 			w.o.Failed("session "+s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 		}
 	}()
-	r := read(s)
+	r := read(s, w.known)
 	w.sum.Judged++
 	for _, c := range append(r.failures(w.known), r.taught()...) {
 		w.note(&c.Case, m)
