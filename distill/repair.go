@@ -207,8 +207,8 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// kin: the two programs are there for the same. Whatever else worked on the same file did something
-// else with it.
+// kin: the two programs are there for the same. Whatever else worked on the same file did
+// something else with it.
 func kin(a, b string) bool {
 	for _, family := range [][]string{
 		{"python", "python3", "python2", "py", "uv", "poetry", "pipenv", "pdm", "conda", "ipython"},
@@ -239,8 +239,8 @@ func kin(a, b string) bool {
 }
 
 // sameCommand reads why the very command that failed worked later: what was installed meanwhile,
-// what the error had asked for, a variable that was set for it. Otherwise the world changed, not the
-// command.
+// what the error had asked for, a variable that was set for it. Otherwise the world changed, not
+// the command.
 func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 	switch {
 	case hint != "":
