@@ -63,8 +63,10 @@ func (t *tokens) read(b []byte, v span) {
 		{&t.cached, "prompt_cache_hit_tokens"},
 		{&t.created, "cache_creation_input_tokens"},
 	} {
-		if n, err := strconv.Atoi(usage.Get(from.path).Raw); err == nil {
-			*from.to = n
+		if raw := usage.Get(from.path).Raw; raw != "" {
+			if n, err := strconv.Atoi(raw); err == nil {
+				*from.to = n
+			}
 		}
 	}
 }
