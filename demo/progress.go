@@ -74,7 +74,9 @@ func (t Table) Write(w io.Writer) error {
 }
 
 func (t Table) write(b *strings.Builder) {
-	fmt.Fprintf(b, "%-28s %8s %9s  %-20s %9s %9s  %s\n", "lesson", "truth", "estimate", "95% interval", "injected", "withheld", "verdict")
+	const row = "%-26s %6s %6s  %-15s %9s  %s\n"
+	fmt.Fprintf(b, row, "lesson", "truth", "found", "95% interval", "in/out", "verdict")
+	wide := false
 	for _, l := range t.World.Truths {
 		r := t.Rows[l.Slug]
 		est, span := "-", "-"
@@ -86,8 +88,22 @@ func (t Table) write(b *strings.Builder) {
 		if verdict == "" {
 			verdict = "not matched yet"
 		}
-		fmt.Fprintf(b, "%-28s %8s %9s  %-20s %9d %9d  %s\n", l.Slug, points(l.Effect), est, span, r.Injected, r.Withheld, verdict)
+		fmt.Fprintf(b, row, l.Slug, points(l.Effect), est, span, fmt.Sprintf("%d/%d", r.Injected, r.Withheld), verdict)
+		wide = wide || r.claimed() && r.Lo <= 0 && r.Hi >= 0
 	}
+	if wide {
+		b.WriteString("\nA claim rests on what was known when it was made, and stays. From then on only 5% are\n" +
+			"withheld, which widens the interval again, to where it may hold 0.\n")
+	}
+}
+
+// claimed says that the report has called the lesson something that the coins alone show.
+func (r Row) claimed() bool {
+	switch r.Verdict {
+	case "helps", "harms", "proven helps", "proven harms":
+		return r.Known
+	}
+	return false
 }
 
 // points writes a reward difference in points: 0.05 is +5.0.
@@ -100,6 +116,8 @@ func (s Score) Summary() string {
 	if room > 0 {
 		share = 100 * gain / room
 	}
-	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions; with precept it was %.1f%% over the whole run (learning included);\nwith only the lessons that help, all the time, it would be %.1f%%: %.0f%% of the attainable gain.",
+	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions; with precept it was\n"+
+		"%.1f%% over the whole run, learning included; with only the lessons that help, all the\n"+
+		"time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
 		100*s.None, 100*s.With, 100*s.Best, share)
 }

@@ -17,15 +17,15 @@ func someTable() Table {
 	}}
 }
 
-const goldenTable = `lesson                          truth  estimate  95% interval          injected  withheld  verdict
-reproduce-before-fixing         +22.0     +20.5  +11.0 to +29.5            1234       310  proven helps
-read-the-failing-assertion      +14.0         -  -                           12         0  unproven
-pin-the-dependency               +9.0         -  -                            0         0  not matched yet
-restart-the-service-first       -16.0     -16.0  -21.0 to -10.0              80        90  harms
-rewrite-the-module              -10.0         -  -                            0         0  not matched yet
-add-more-comments                +0.0      +0.0  +0.0 to +0.0                 0         0  not matched yet
-run-the-full-suite               +0.0         -  -                            0         0  not matched yet
-ask-for-a-screenshot             +0.0         -  -                            0         0  not matched yet
+const goldenTable = `lesson                      truth  found  95% interval       in/out  verdict
+reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   1234/310  proven helps
+read-the-failing-assertion  +14.0      -  -                    12/0  unproven
+pin-the-dependency           +9.0      -  -                     0/0  not matched yet
+restart-the-service-first   -16.0  -16.0  -21.0 to -10.0      80/90  harms
+rewrite-the-module          -10.0      -  -                     0/0  not matched yet
+add-more-comments            +0.0   +0.0  +0.0 to +0.0          0/0  not matched yet
+run-the-full-suite           +0.0      -  -                     0/0  not matched yet
+ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
 `
 
 // someNews are the lines that someTable brings.
@@ -39,6 +39,12 @@ func TestTable(t *testing.T) {
 	var b strings.Builder
 	if err := someTable().Write(&b); err != nil || b.String() != goldenTable {
 		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), goldenTable)
+	}
+	claimed := someTable()
+	claimed.Rows["reproduce-before-fixing"] = Row{Effect: .05, Lo: -.01, Hi: .11, Known: true, Verdict: "helps"}
+	b.Reset()
+	if err := claimed.Write(&b); err != nil || !strings.Contains(b.String(), "\nA claim rests on what was known when it was made") {
+		t.Errorf("%v\n%s\nsays nothing of a claim beside an interval that holds 0", err, b.String())
 	}
 	if err := someTable().Write(broken{}); err == nil {
 		t.Error("a fault was not told")
