@@ -171,7 +171,7 @@ func (f *fakeExport) Export(_ context.Context, w io.Writer, e Export) error {
 type rater struct{ *kept }
 
 func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
-	p = p.Take(r.now, func() string { return "fb_1" })
+	p = p.Received(r.now, func() string { return "fb_1" })
 	id, _ := names.ParseID(p.SessionID)
 	return r.Post(ctx, tenant, []names.ID{id}, 0, p.Entry)
 }

@@ -13,7 +13,7 @@ import (
 // Rate implements admin.Rater.
 func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store.Posted, error) {
 	var failed error
-	f = f.Take(p.Now(), func() string {
+	f = f.Received(p.Now(), func() string {
 		id, err := p.freshKey()
 		failed = err
 		return "fb_" + id

@@ -14,8 +14,8 @@ type arm struct {
 	buckets trial.Rows[int32, [ofAnArm]int64] // by day
 	total   [ofAnArm]int64
 
-	early [ofAnArm]int64 // what open sessions have told so far
-	marks marks          // how the evidence stood earlier
+	provisional [ofAnArm]int64 // what open sessions have told so far
+	marks       marks          // how the evidence stood earlier
 
 	stamp uint64   // the clock that seen was computed for; 0: stale
 	seen  evidence // discounted
@@ -80,7 +80,7 @@ func (a *arm) history(t *clock) evidence {
 		}
 	}
 	for f := range s {
-		s[f] += float64(a.early[f])
+		s[f] += float64(a.provisional[f])
 	}
 	return evidence{s[iN1] / trial.Unit, s[iS1] / trial.Unit, s[iN0] / trial.Unit, s[iS0] / trial.Unit, s[iNU] / trial.Unit, s[iSU] / trial.Unit}
 }

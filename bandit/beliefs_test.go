@@ -57,7 +57,7 @@ func TestStandings(t *testing.T) {
 	a := hadA(0.5)
 	season(c, 3, 40, 0.1)
 	for range 20 {
-		c.Foresee(a, 1, 1)
+		c.AddProvisional(a, 1, 1)
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	m := c.arms["a@1"].marks.list
@@ -97,7 +97,7 @@ func TestCountedIsOfTheCountersAlone(t *testing.T) {
 		t.Errorf("told in another order: %+v, want %+v", got, want)
 	}
 	before := mixed.Posterior(k)
-	mixed.Foresee(hadA(0.5), 1, 1)
+	mixed.AddProvisional(hadA(0.5), 1, 1)
 	if got := mixed.Counted(k); got != want {
 		t.Errorf("an open session told: %+v, want %+v", got, want)
 	}
@@ -114,7 +114,7 @@ func TestAnHeirsPastIsOfTheCountersAlone(t *testing.T) {
 	heir := lesson("heir")
 	heir.Parent = "a@1"
 	before := c.MeanAt(heir, 4)
-	c.Foresee(hadA(0.5), 1, 1)
+	c.AddProvisional(hadA(0.5), 1, 1)
 	if got := c.MeanAt(heir, 4); got != before || before <= minMu0 {
 		t.Errorf("%v, was %v", got, before)
 	}

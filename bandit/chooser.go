@@ -31,7 +31,7 @@ type Chooser struct {
 
 // baseline is what the sessions of a category did, less what lessons explain.
 type baseline struct {
-	v, early [ofABaseline]int64
+	v, provisional [ofABaseline]int64
 }
 
 // New has no evidence, the default priors, and counts everything in full until Advance or Maxima
@@ -172,7 +172,7 @@ func (c *Chooser) Baseline(category string) (n, sum float64) {
 	if b == nil {
 		return 0, 0
 	}
-	return real64(b.v[iCN] + b.early[iCN]), real64(b.v[iCS] + b.early[iCS])
+	return real64(b.v[iCN] + b.provisional[iCN]), real64(b.v[iCS] + b.provisional[iCS])
 }
 
 // RawCounts are the rewards of the sessions that had the lesson, as successes and failures.

@@ -46,7 +46,7 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
 	c, told := New(), 0
-	var early []Early
+	var early []Provisional
 	for i := range all {
 		if len(all[i].a.Picks) == 0 || told == 60 {
 			continue
@@ -56,7 +56,7 @@ func TestAPlannedTrialEnds(t *testing.T) {
 		}
 		told++
 		if told > 40 {
-			early = append(early, c.Foresee(&all[i].a, all[i].y, 1))
+			early = append(early, c.AddProvisional(&all[i].a, all[i].y, 1))
 			continue
 		}
 		c.Add(all[i].a.Looked(all[i].name, all[i].y))
@@ -71,8 +71,8 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	fresh.Inherit(c)
 	fresh.Add(nil)
 	for _, e := range early {
-		fresh.Forget(e)
-		c.Forget(e)
+		fresh.DropProvisional(e)
+		c.DropProvisional(e)
 	}
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
 		t.Error("what was taken back still counts")

@@ -39,7 +39,7 @@ type marks struct {
 
 // mark remembers how the evidence stands, now and then. The caller holds mu.
 func (a *arm) mark() {
-	n, m := a.total[iN1]+a.early[iN1], &a.marks
+	n, m := a.total[iN1]+a.provisional[iN1], &a.marks
 	if m.every == 0 {
 		m.every = markEvery
 	}
@@ -54,7 +54,7 @@ func (a *arm) mark() {
 	}
 	s := standing{day: a.buckets[len(a.buckets)-1].Key}
 	for f := range s.v {
-		s.v[f] = a.total[f] + a.early[f]
+		s.v[f] = a.total[f] + a.provisional[f]
 	}
 	m.list = append(m.list, s)
 }
@@ -62,7 +62,7 @@ func (a *arm) mark() {
 // turn finds the moment at which the sessions with the lesson changed most, if they did. The caller
 // holds mu.
 func (a *arm) turn() (at standing, found bool) {
-	n, s := float64(a.total[iN1]+a.early[iN1])/trial.Unit, float64(a.total[iS1]+a.early[iS1])/trial.Unit
+	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.Unit, float64(a.total[iS1]+a.provisional[iS1])/trial.Unit
 	best := turnSpread
 	try := func(t *standing) {
 		on, os := real64(t.v[iN1]), real64(t.v[iS1])

@@ -7,17 +7,17 @@ const narrow = 0.5
 
 // News are the moments of a run that are worth a line of their own, each told once.
 type News struct {
-	told map[string]bool
+	seen map[string]bool
 }
 
 // Of tells what is new since the last look.
 func (n *News) Of(done int, t Table, loops Loops) (lines []string) {
 	add := func(key, format string, args ...any) {
-		if n.told == nil {
-			n.told = map[string]bool{}
+		if n.seen == nil {
+			n.seen = map[string]bool{}
 		}
-		if !n.told[key] {
-			n.told[key] = true
+		if !n.seen[key] {
+			n.seen[key] = true
 			lines = append(lines, fmt.Sprintf("after %d sessions: ", done)+fmt.Sprintf(format, args...))
 		}
 	}

@@ -144,15 +144,15 @@ func statusField(v laxValue) (Verdict, bool) {
 		case "fail", "failed", "failure":
 			// The status of a thing that was asked for is data; a status beside a reason is the
 			// call's own.
-			if _, told := v.get("message", "reason", "error", "msg", "detail"); told && len(v.keys) <= 6 || len(v.keys) <= 2 {
+			if _, reasoned := v.get("message", "reason", "error", "msg", "detail"); reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 				return Verdict{Outcome: Error, Rule: "json:status"}, true
 			}
 		}
 	}
-	_, told := v.get("message", "msg", "title", "detail", "details", "error", "errors", "error_description", "description", "reason", "info")
+	_, reasoned := v.get("message", "msg", "title", "detail", "details", "error", "errors", "error_description", "description", "reason", "info")
 	for _, k := range []string{"status", "statusCode", "status_code", "http_status", "httpStatus", "code", "cod"} {
 		s, ok := v.get(k)
-		if !ok || !told || s.kind != laxNumber && s.kind != laxString || len(s.raw) != 3 || !failStatus(s.raw) {
+		if !ok || !reasoned || s.kind != laxNumber && s.kind != laxString || len(s.raw) != 3 || !failStatus(s.raw) {
 			continue
 		}
 		n, _ := strconv.Atoi(s.raw)

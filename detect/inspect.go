@@ -104,7 +104,7 @@ func (i *reading) lines() error {
 		if err != nil {
 			return fmt.Errorf("transcript %d is not JSON: %w", i.n+1, err)
 		}
-		if err := i.take(wire.ReadRecording(raw)); err != nil {
+		if err := i.give(wire.ReadRecording(raw)); err != nil {
 			return err
 		}
 	}
@@ -126,7 +126,7 @@ func (i *reading) array() error {
 		if bare == 0 {
 			rec, err := wire.ReadRecording(raw)
 			if !errors.Is(err, wire.ErrNoRecording) {
-				if err := i.take(rec, err); err != nil {
+				if err := i.give(rec, err); err != nil {
 					return err
 				}
 				continue
@@ -140,12 +140,12 @@ func (i *reading) array() error {
 	if bare == 0 {
 		return nil
 	}
-	return i.take(wire.ReadRecording(append(list, "]}"...)))
+	return i.give(wire.ReadRecording(append(list, "]}"...)))
 }
 
-// take hands one transcript over. What is no JSON at all ends the reading: nobody knows where the
+// give hands one transcript over. What is no JSON at all ends the reading: nobody knows where the
 // next one begins.
-func (i *reading) take(rec wire.Recording, err error) error {
+func (i *reading) give(rec wire.Recording, err error) error {
 	i.n++
 	if err == nil {
 		return i.each(Transcript{name(rec.Source), name(rec.ID), rec.Request})

@@ -31,7 +31,7 @@ func inspectList(req *wire.Request, emit func(Finding) error) error {
 		for from = to; to < req.Len() && req.Role(to) != wire.RoleAssistant; to++ {
 			t.add(to)
 		}
-		if err := t.tell(from, to, first); err != nil {
+		if err := t.emitBatch(from, to, first); err != nil {
 			return err
 		}
 		from, t.made = to, nil
@@ -99,8 +99,8 @@ func (t *transcript) call(id string, nth int) wire.Call {
 	return t.lone
 }
 
-// tell says what is found in the items of a batch, whose first step is first.
-func (t *transcript) tell(from, to, first int) error {
+// emitBatch says what is found in the items of a batch, whose first step is first.
+func (t *transcript) emitBatch(from, to, first int) error {
 	batch := t.steps[first:]
 	loops := t.loops(first)
 	at, loop := 0, 0

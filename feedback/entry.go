@@ -84,9 +84,9 @@ type Post struct {
 	SessionID, RequestID, ResponseID, SampleID, RunID string // exactly one is set
 }
 
-// Take completes a checked post: the time it was received, an id where the sender gave none (made
-// by newID), the hash.
-func (p Post) Take(at time.Time, newID func() string) Post {
+// Received completes a checked post: the time it was received, an id where the sender gave none
+// (made by newID), the hash.
+func (p Post) Received(at time.Time, newID func() string) Post {
 	p.At = at
 	if p.ID == "" {
 		p.ID = newID()

@@ -104,7 +104,7 @@ func TestTake(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	a, b := posts[0].Take(at, name), posts[1].Take(at, name)
+	a, b := posts[0].Received(at, name), posts[1].Received(at, name)
 	if a.ID != "made-1" || b.ID != "mine" || n != 1 || !a.At.Equal(at) || a.Hash == "" || a.Hash == b.Hash || a.Hash != a.ContentHash() {
 		t.Errorf("%+v %+v", a, b)
 	}

@@ -9,8 +9,8 @@ import (
 // user's message, else the first tool result. It is no lesson and has no coin: sessions of both
 // arms get it alike. Where nothing new can hold it, it waits.
 func (w *work) answers() {
-	tell := w.in.cfg.Writ && !w.rec.WritTold
-	if len(w.rec.Answers) == 0 && !tell {
+	advertise := w.in.cfg.Writ && !w.rec.WritTold
+	if len(w.rec.Answers) == 0 && !advertise {
 		return
 	}
 	at, ok := w.top()
@@ -21,10 +21,10 @@ func (w *work) answers() {
 	if len(w.rec.Answers) > 0 {
 		text = writ.Join(w.rec.Answers)
 	}
-	if tell {
+	if advertise {
 		text = writ.Advertisement + text
 	}
-	w.rec.Answers, w.rec.WritTold, w.rec.Dirty = nil, w.rec.WritTold || tell, true
+	w.rec.Answers, w.rec.WritTold, w.rec.Dirty = nil, w.rec.WritTold || advertise, true
 	w.plan.Answered = true
 	w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text})
 }

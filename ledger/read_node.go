@@ -47,11 +47,11 @@ func (r *reading) eslint() {
 			found[m[1]] = append(found[m[1]], complaint{i, lint("eslint", file, m[3], m[2])})
 		}
 	}
-	told := found["error"]
-	if len(told) == 0 {
-		told = found["warning"]
+	problems := found["error"]
+	if len(problems) == 0 {
+		problems = found["warning"]
 	}
-	for _, c := range told {
+	for _, c := range problems {
 		r.add(c.at, c.f)
 	}
 }

@@ -27,13 +27,13 @@ type pySection struct {
 // messages.
 func (r *reading) pytest() {
 	sections := r.pySections()
-	told := false
+	found := false
 	for i, text := range r.lines {
 		m := pySummary.FindStringSubmatch(text)
 		if m == nil || m[3] == "" && m[1] == "FAILED" {
 			continue
 		}
-		told = true
+		found = true
 		f := Failure{Tool: "pytest", Type: TypeTest, File: m[2], Subject: m[3], Error: m[4]}
 		key := strings.ReplaceAll(m[3], "::", ".")
 		if m[1] == "ERROR" && m[3] == "" {
@@ -55,7 +55,7 @@ func (r *reading) pytest() {
 		f.Error = titled(f.Subject, f.Error)
 		r.add(i, f)
 	}
-	if told {
+	if found {
 		return
 	}
 	for _, s := range sections {

@@ -73,7 +73,7 @@ func (p *Proxy) feedback(c echo.Context) error {
 
 // post takes one checked entry in.
 func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
-	f = f.Take(p.opts.Now(), func() string { return p.newID("fb_") })
+	f = f.Received(p.opts.Now(), func() string { return p.newID("fb_") })
 	m := p.opts.Metrics
 	if !p.set.Load().heard(c.Request(), &who) {
 		m.feedback.WithLabelValues(f.Source, f.Type, string(store.Ignored)).Inc()

@@ -46,7 +46,7 @@ func classOfWord(w []byte) keyClass {
 	for len(w) > 2 && isDigit(w[len(w)-1]) { // PASSWORD2
 		w = w[:len(w)-1]
 	}
-	if len(w) < 3 || !telling(w[len(w)-1]) {
+	if len(w) < 3 || !mayEndName(w[len(w)-1]) {
 		return noClass
 	}
 	var buf [longest]byte
@@ -178,8 +178,9 @@ func secretEnd(a, b byte) bool {
 	return false
 }
 
-// telling reports whether a name of a class can end in b; most names cannot, and need not be read.
-func telling(b byte) bool {
+// mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
+// read.
+func mayEndName(b byte) bool {
 	switch b | 0x20 {
 	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x', 'g':
 		return true
@@ -204,7 +205,7 @@ func (m *matcher) assignment(i int) hit {
 	for end > m.last && i-end < 5 && (s[end-1] == ' ' || s[end-1] == ':' || s[end-1] == '=' || s[end-1] == '!' || s[end-1] == ']' || isQuote(s[end-1])) {
 		end--
 	}
-	if end == m.last || !telling(s[end-1]) {
+	if end == m.last || !mayEndName(s[end-1]) {
 		return hit{}
 	}
 	keyed := end < i && isQuote(s[end]) && s[i] == ':'

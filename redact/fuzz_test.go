@@ -92,7 +92,7 @@ func TestRedactorRemembers(t *testing.T) {
 	if got := string(r.JSON(nil, []byte(`["A@B.io","c@d.io","4111-1111-1111-1111"]`))); got != `["[REDACTED:email:1]","[REDACTED:email:2]","[REDACTED:card:1]"]` {
 		t.Errorf("then: %s", got)
 	}
-	counts := r.TakeCounts()
+	counts := r.DrainCounts()
 	if counts["email"] != 3 || counts["card"] != 2 || len(counts) != 2 {
 		t.Errorf("counts %v", counts)
 	}

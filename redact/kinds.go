@@ -224,7 +224,7 @@ func authority() anchor {
 
 func others(t *[kindCount]rule) {
 	named := func(b byte) bool {
-		return telling(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']'
+		return mayEndName(b) || isQuote(b) || b == ' ' || b == ':' || b == '=' || b == '!' || b == ']'
 	}
 	flag := anchor{name: "dashes", bytes: "-", prev: func(b byte) bool { return edge(b) && b != '-' }, next: in("-"), check: (*matcher).dashes}
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{

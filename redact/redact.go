@@ -64,7 +64,7 @@ func (r *Redactor) Text(s string) string {
 	return string(out)
 }
 
-// Counts returns how many values were replaced since the redactor was made or since TakeCounts, by
+// Counts returns how many values were replaced since the redactor was made or since DrainCounts, by
 // kind. Values that occur twice count twice. It is nil when nothing was replaced.
 func (r *Redactor) Counts() map[string]int {
 	var m map[string]int
@@ -80,9 +80,9 @@ func (r *Redactor) Counts() map[string]int {
 	return m
 }
 
-// TakeCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of
+// DrainCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of
 // a session.
-func (r *Redactor) TakeCounts() map[string]int {
+func (r *Redactor) DrainCounts() map[string]int {
 	m := maps.Clone(r.Counts())
 	r.counts = [kindCount]int{}
 	return m

@@ -105,7 +105,7 @@ func (b *builder) row(l Lesson) Row {
 		RefusedWith: s.Refused[1], RefusedWithout: s.Refused[0],
 		MeanInjected: mean(s.Y1, s.M1), MeanWithheld: mean(s.Y0, s.M0), Success: s.Success, Failure: s.Failure,
 		Better: s.Better, Worse: s.Worse, TokensTotal: s.Tokens, Tokens: perInjection(s, l.Tokens),
-		SRM: check(assignment(s.Strata), b.alarm), Reporting: check(telling(s.Strata), b.alarm),
+		SRM: check(assignment(s.Strata), b.alarm), Reporting: check(reportingLog(s.Strata), b.alarm),
 		EHelps: math.Min(math.Exp(s.LogUp), capE), EHarms: math.Min(math.Exp(s.LogDown), capE),
 		PerWeek: s.Recent * 7,
 	}
@@ -144,7 +144,7 @@ func (b *builder) bar(rows []Lesson) float64 {
 	logEs := []float64{assignment(b.global.Strata), anyoneTells(b.global)}
 	for _, l := range rows {
 		if s := b.in.Counters.Stats(l.Arm); len(s.Strata) > 0 {
-			logEs = append(logEs, assignment(s.Strata), telling(s.Strata))
+			logEs = append(logEs, assignment(s.Strata), reportingLog(s.Strata))
 		}
 	}
 	return bar(logEs)

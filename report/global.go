@@ -5,7 +5,9 @@ import "precept/trial"
 // anyoneTells is the logarithm of the e-value against "having lessons does not change who reports".
 // Few sessions are control, and it would take twice as many until they alone show it; so the
 // sessions are asked as well in which the coins withheld all that was picked.
-func anyoneTells(g trial.Stats) float64 { return together(telling(g.Strata), anybody(sound(g.Any))) }
+func anyoneTells(g trial.Stats) float64 {
+	return together(reportingLog(g.Strata), anybody(sound(g.Any)))
+}
 
 // reporting tells of that check, and how many reported.
 func reporting(g trial.Stats, bar float64) Reporting {

@@ -86,17 +86,18 @@ func assignment(strata []trial.Stratum) float64 {
 	return together(logEs...)
 }
 
-// telling is the logarithm of the e-value against "having the lesson changes neither who reports
-// nor which source speaks". If reporting does not depend on the arm, then among the sessions that
-// had told something when they closed, among the others, and among those of each tier the coin
-// still falls as promised. It is the mean of one look at told and untold, and one at the tiers.
-func telling(strata []trial.Stratum) float64 {
+// reportingLog is the logarithm of the e-value against "having the lesson changes neither who
+// reports nor which source speaks". If reporting does not depend on the arm, then among the
+// sessions that had told something when they closed, among the others, and among those of each tier
+// the coin still falls as promised. It is the mean of one look at told and untold, and one at the
+// tiers.
+func reportingLog(strata []trial.Stratum) float64 {
 	var logEs []float64
 	for _, s := range strata {
 		if s.Eps <= 0 || s.Eps >= 1 {
 			continue
 		}
-		told, mute := whoTells(s)
+		told, mute := whoReports(s)
 		tiers := []float64{mute}
 		for tier := range s.Heard[0] {
 			tiers = append(tiers, ratio(s.Heard[0][tier], s.Heard[0][tier]+s.Heard[1][tier], s.Eps))
@@ -106,9 +107,9 @@ func telling(strata []trial.Stratum) float64 {
 	return together(logEs...)
 }
 
-// whoTells are the logarithms of the e-values against "the coin falls as promised" among the told
+// whoReports are the logarithms of the e-values against "the coin falls as promised" among the told
 // sessions of a stratum, and among the others.
-func whoTells(s trial.Stratum) (told, mute float64) {
+func whoReports(s trial.Stratum) (told, mute float64) {
 	told0, told1 := s.HeardArm(0), s.HeardArm(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
@@ -120,7 +121,7 @@ func whoTells(s trial.Stratum) (told, mute float64) {
 func anybody(strata []trial.Stratum) (logE float64) {
 	for _, s := range strata {
 		if s.Eps > 0 && s.Eps < 1 {
-			told, mute := whoTells(s)
+			told, mute := whoReports(s)
 			logE += told + mute
 		}
 	}

@@ -34,7 +34,7 @@ func coins(r *rand.Rand, n int, eps, p, told1, told0 float64, look func(s trial.
 var alone, bar200 = math.Log(alarm), math.Log(402 / alarmRate) //nolint:gochecknoglobals // numbers
 
 func srmFails(s trial.Stratum) bool     { return assignment([]trial.Stratum{s}) >= alone }
-func tellingFails(s trial.Stratum) bool { return telling([]trial.Stratum{s}) >= alone }
+func tellingFails(s trial.Stratum) bool { return reportingLog([]trial.Stratum{s}) >= alone }
 
 func share(t *testing.T, what string, runs int, atLeast float64, run func() bool) {
 	t.Helper()
@@ -234,7 +234,7 @@ func TestAlarmsOfAList(t *testing.T) {
 			at = append(at[:0], 0, 0)
 			for l := range strata {
 				reports(r, strata[l], perDay, 1, [2]float64{0.5, 0.5}, list%3)
-				at = append(at, assignment(strata[l]), telling(strata[l]))
+				at = append(at, assignment(strata[l]), reportingLog(strata[l]))
 			}
 			loudest = max(loudest, slices.Max(at))
 			loud = loud || slices.Max(at) >= math.Log(bar(at))
@@ -257,7 +257,7 @@ func TestAlarmsOfAList(t *testing.T) {
 		return false
 	}
 	share(t, "in a list of 200: .25 withheld instead of .20, 3,000 picks", 200, 0.8, func() bool { return find(1.25, [2]float64{0.5, 0.5}, assignment) })
-	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, telling) })
+	share(t, "in a list of 200: 60% told with, 40% without, 3,000 picks", 200, 0.95, func() bool { return find(1, [2]float64{0.4, 0.6}, reportingLog) })
 }
 
 // reports flips n coins, four in five of the first propensity; told are the shares that report

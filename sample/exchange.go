@@ -102,7 +102,7 @@ func DecodeExchange(data []byte) (Exchange, error) {
 // Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items
 // of New that are untouched keep their bytes; the others get bytes of their own.
 func (e *Exchange) Redact(r *redact.Redactor) {
-	r.TakeCounts()
+	r.DrainCounts()
 	for i, item := range e.New {
 		e.New[i] = r.JSON(nil, item)
 	}
@@ -115,5 +115,5 @@ func (e *Exchange) Redact(r *redact.Redactor) {
 	}
 	e.Reply.Text = text(e.Reply.Text)
 	e.Reply.Error = r.Text(e.Reply.Error)
-	e.Redacted = r.TakeCounts()
+	e.Redacted = r.DrainCounts()
 }

@@ -18,8 +18,8 @@ const earlyLimit = 50_000
 const earlyGrace = 5 * time.Second
 
 // early is what open sessions have told so far, for the chooser and for nobody else
-// (bandit.Chooser.Foresee). It belongs to the recorder's goroutine; the counters behind it are
-// guarded by shared.mu.
+// (bandit.Chooser.AddProvisional). It belongs to the recorder's goroutine; the counters behind it
+// are guarded by shared.mu.
 type early struct {
 	sessions map[touch]foreseen
 	begun    time.Time   // sessions that began before are of an earlier run
@@ -28,8 +28,8 @@ type early struct {
 }
 
 type foreseen struct {
-	told bandit.Early
-	due  time.Time // when the session closes
+	provisional bandit.Provisional
+	due         time.Time // when the session closes
 }
 
 // foresee lets the chooser learn from an open session's feedback at once. It is the rewards of the
@@ -103,9 +103,9 @@ func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
 		return
 	}
 	c := s.Beliefs(rec.Tenant)
-	told := c.Foresee(&rec.Assignment, out.Reward, out.Tier)
-	s.early.sessions[at] = foreseen{told, rec.Started.Add(s.opts.CloseAfter)}
-	if told.Told() {
+	reward := c.AddProvisional(&rec.Assignment, out.Reward, out.Tier)
+	s.early.sessions[at] = foreseen{reward, rec.Started.Add(s.opts.CloseAfter)}
+	if reward.Told() {
 		s.tenant(rec.Tenant).rewards++
 	}
 }
@@ -117,8 +117,8 @@ func (s *Store) unforesee(at touch) {
 		return
 	}
 	delete(s.early.sessions, at)
-	s.Beliefs(at.tenant).Forget(f.told)
-	if f.told.Told() {
+	s.Beliefs(at.tenant).DropProvisional(f.provisional)
+	if f.provisional.Told() {
 		s.tenant(at.tenant).rewards--
 	}
 }

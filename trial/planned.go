@@ -48,7 +48,7 @@ func Planned(name string) int64 {
 	return n
 }
 
-// entry is one told pick of a
+// entry is one told pick of a planned trial.
 type entry struct {
 	at       int64  // when its session began, in seconds since 1970
 	tie      string // orders the sessions of one second
@@ -56,7 +56,7 @@ type entry struct {
 	injected bool
 }
 
-// planned holds the entries of a
+// planned holds the entries of one planned trial.
 type planned struct {
 	mu     sync.Mutex
 	list   []entry
@@ -106,7 +106,7 @@ func readEntry(d *Delta) (e entry, ok bool) {
 	return e, true
 }
 
-// enter takes entries into a
+// enter adds entries to a planned trial.
 func (c *Counters) enter(scope string, ds []Delta) {
 	t := c.look(scope, true)
 	t.mu.Lock()
@@ -177,8 +177,8 @@ func NewLook(k Arm, name string) Look {
 	return Look{Arm: k, Trial: name, Began: began, Planned: Planned(name)}
 }
 
-// take makes the look of a
-func (t *planned) take(k Arm, name string) Look {
+// look is the look at the trial, over the entries that are there so far.
+func (t *planned) look(k Arm, name string) Look {
 	out := NewLook(k, name)
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -215,7 +215,7 @@ func (c *Counters) Looks() []Look {
 	out := make([]Look, 0, len(scopes))
 	for scope, t := range scopes {
 		arm, name, ok := strings.Cut(scope[len(lookMark):], "#")
-		if l := t.take(Arm(arm), name); ok && l.Told > 0 {
+		if l := t.look(Arm(arm), name); ok && l.Told > 0 {
 			out = append(out, l)
 		}
 	}

@@ -267,8 +267,8 @@ func BenchmarkMemory(b *testing.B) {
 	}
 }
 
-// BenchmarkMold reads a stream with and without the form of the last event.
-func BenchmarkMold(b *testing.B) {
+// BenchmarkTemplate reads a stream with and without the form of the last event.
+func BenchmarkTemplate(b *testing.B) {
 	event := []byte(`data: {"id":"chatcmpl-1","object":"chat.completion.chunk","created":1,"model":"m","choices":[{"index":0,"delta":{"content":" word"},"finish_reason":null}]}` + "\n\n")
 	stream := bytes.Repeat(event, 200)
 	for _, name := range []string{"with", "without"} {
@@ -280,7 +280,7 @@ func BenchmarkMold(b *testing.B) {
 				if name == "without" {
 					r.sse.casts = nil
 					r.sse.event = func(name, data []byte, lost bool) {
-						r.mold.set = false
+						r.template.set = false
 						r.event(name, data, lost)
 					}
 				}

@@ -9,20 +9,20 @@ import (
 // ReplyReader takes the bytes of a response as they come, cut anywhere, and assembles a Reply. It
 // never fails: what it does not understand it skips. One goroutine at a time may use it.
 type ReplyReader struct {
-	dialect Dialect
-	limit   int
-	kept    int
-	mode    replyMode
-	sse     sseReader
-	json    []byte
-	last    byte // of a JSON body that is too long to keep
-	ended   bool
-	rep     Reply
-	tokens  tokens
-	slots   []*slot
-	at      map[int]*slot // the newest slot of an index
-	cur     *slot         // the one that was used last
-	mold    mold
+	dialect  Dialect
+	limit    int
+	kept     int
+	mode     replyMode
+	sse      sseReader
+	json     []byte
+	last     byte // of a JSON body that is too long to keep
+	ended    bool
+	rep      Reply
+	tokens   tokens
+	slots    []*slot
+	at       map[int]*slot // the newest slot of an index
+	cur      *slot         // the one that was used last
+	template template
 }
 
 type replyMode uint8
@@ -100,7 +100,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 
 // Held is how many bytes of memory the reader has taken for what it keeps.
 func (r *ReplyReader) Held() int {
-	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.mold.before) + cap(r.mold.behind)
+	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
 	for _, s := range r.slots {
 		n += slotCost + cap(s.text)
 	}
@@ -177,12 +177,12 @@ func (r *ReplyReader) event(name, data []byte, lost bool) {
 		r.ended, r.rep.Complete = true, true
 		return
 	}
-	if r.cast(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
+	if r.readAlike(name, data) || len(data) == 0 || data[0] != '{' || !valid(data) {
 		return
 	}
-	r.mold.adds = 0
+	r.template.adds = 0
 	r.object(name, data)
-	r.mold.take(name, data)
+	r.template.learn(name, data)
 }
 
 // lostEvent reads what the name of an event says that was too long to keep.
@@ -250,8 +250,8 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 	if kindAt(b, v) != '"' {
 		return
 	}
-	r.mold.adds++
-	r.mold.slot, r.mold.at = s, v
+	r.template.adds++
+	r.template.slot, r.template.at = s, v
 	raw := v.inner().of(b)
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
@@ -259,7 +259,7 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 
 // set replaces a slot's text.
 func (r *ReplyReader) set(s *slot, t string) {
-	r.mold.adds += 2
+	r.template.adds += 2
 	r.kept -= len(s.text)
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }

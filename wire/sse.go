@@ -53,10 +53,10 @@ func (s *sseReader) write(p []byte) {
 			return
 		}
 		if len(s.line) == 0 && !s.over && n <= s.max {
-			s.take(p[:n])
+			s.readLine(p[:n])
 		} else {
 			s.hold(p[:n])
-			s.take(s.line)
+			s.readLine(s.line)
 			s.line, s.over = reuse(s.line), false
 		}
 		p = p[n+1:]
@@ -76,7 +76,7 @@ func (s *sseReader) drop(most int) {
 
 // end takes what stands without its line end: servers leave the last one out.
 func (s *sseReader) end() {
-	s.take(s.line)
+	s.readLine(s.line)
 	s.dispatch()
 	s.line, s.over = nil, false
 }
@@ -90,8 +90,8 @@ func (s *sseReader) hold(p []byte) {
 	s.line = append(s.line, p...)
 }
 
-// take reads one whole line.
-func (s *sseReader) take(line []byte) {
+// readLine reads one whole line.
+func (s *sseReader) readLine(line []byte) {
 	if len(line) == 0 && !s.over {
 		s.dispatch()
 		return

@@ -5,10 +5,10 @@ import (
 	"slices"
 )
 
-// mold is the form of an event that did nothing but add a piece of text. Streams consist of such
-// events, hundreds of them equal but for the piece: one that fits the mold of the last one is
-// proved and read by comparing.
-type mold struct {
+// template is the form of an event that did nothing but add a piece of text. Streams consist of
+// such events, hundreds of them equal but for the piece: one that fits the template of the last one
+// is proved and read by comparing.
+type template struct {
 	name, before, behind []byte
 	slot                 *slot
 	at                   span // of the piece, with its quotes
@@ -20,8 +20,8 @@ type mold struct {
 // with nearly every event.
 const textRoom = 1 << 10
 
-// take makes the mold of the event that was just read, when it is of that kind.
-func (m *mold) take(name, data []byte) {
+// learn makes the template of the event that was just read, when it is of that kind.
+func (m *template) learn(name, data []byte) {
 	m.set = m.adds == 1 && !m.slot.isCall
 	if !m.set {
 		return
@@ -31,10 +31,10 @@ func (m *mold) take(name, data []byte) {
 	m.behind = append(m.behind[:0], data[m.at.end-1:]...)
 }
 
-// cast reads an event that fits the mold. What stands around the piece is what it was before, so
-// its effect is there.
-func (r *ReplyReader) cast(name, data []byte) bool {
-	m := &r.mold
+// readAlike reads an event that fits the template. What stands around the piece is what it was
+// before, so its effect is there.
+func (r *ReplyReader) readAlike(name, data []byte) bool {
+	m := &r.template
 	if !m.set || !bytes.HasPrefix(data, m.before) || !bytes.Equal(name, m.name) {
 		return false
 	}
@@ -46,12 +46,12 @@ func (r *ReplyReader) cast(name, data []byte) bool {
 	return true
 }
 
-// casts takes the events at the start of p that fit the mold, as a server of chat completions sends
-// them one behind the other, and returns how many bytes they are. p begins where an event does, or
-// its data behind its name.
+// casts takes the events at the start of p that fit the template, as a server of chat completions
+// sends them one behind the other, and returns how many bytes they are. p begins where an event
+// does, or its data behind its name.
 func (r *ReplyReader) casts(p []byte) (done int) {
 	const field = "data: "
-	for m := &r.mold; m.set && !r.ended && bytes.Equal(r.sse.name, m.name); {
+	for m := &r.template; m.set && !r.ended && bytes.Equal(r.sse.name, m.name); {
 		line := p[done:]
 		if len(line) < len(field) || string(line[:len(field)]) != field || !bytes.HasPrefix(line[len(field):], m.before) {
 			break
@@ -71,7 +71,7 @@ func (r *ReplyReader) casts(p []byte) (done int) {
 
 // pour adds a piece of text where the last event's went.
 func (r *ReplyReader) pour(piece []byte) {
-	s := r.mold.slot
+	s := r.template.slot
 	if cap(s.text)-len(s.text) < len(piece) {
 		s.text = slices.Grow(s.text, max(textRoom, cap(s.text)))
 	}

@@ -9,7 +9,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// A stream that is read with molds gives the same reply as one in which every event is read anew.
+// A stream that is read with templates gives the same reply as one in which every event is read
+// anew.
 func TestMoldChangesNothing(t *testing.T) {
 	events := map[Dialect][]string{
 		Chat: {
@@ -37,7 +38,7 @@ func TestMoldChangesNothing(t *testing.T) {
 		with, without := NewReplyReader(d, "", 200), NewReplyReader(d, "", 200)
 		without.sse.casts = nil
 		without.sse.event = func(name, data []byte, lost bool) {
-			without.mold.set = false
+			without.template.set = false
 			without.event(name, data, lost)
 		}
 		last := ""
@@ -58,7 +59,7 @@ func TestMoldChangesNothing(t *testing.T) {
 			}
 		}
 		if got, want := with.Reply(), without.Reply(); !reflect.DeepEqual(got, want) {
-			t.Fatalf("with molds %+v, without %+v", got, want)
+			t.Fatalf("with templates %+v, without %+v", got, want)
 		}
 	})
 }

@@ -22,7 +22,7 @@ func opened(t interface{ Fatal(...any) }, c *Chooser, n int) *trial.Assignment {
 
 // What an open session told moves the chooser and no number of the report; taken back, nothing of
 // it is left.
-func TestForeseenIsForTheChooserAlone(t *testing.T) {
+func TestAProvisionalRewardIsForTheChooserAlone(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := New()
 		for i := range 40 {
@@ -31,10 +31,10 @@ func TestForeseenIsForTheChooserAlone(t *testing.T) {
 			c.Add(Contribution(a, float64(i%2), 1))
 		}
 		before, cloned := snapshot(c), snapshot(c.Clone())
-		var open []Early
+		var open []Provisional
 		for i := range rapid.IntRange(1, 20).Draw(t, "open") {
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
-			open = append(open, c.Foresee(opened(t, c, 100+i), y, 1))
+			open = append(open, c.AddProvisional(opened(t, c, 100+i), y, 1))
 		}
 		during := snapshot(c)
 		if !reflect.DeepEqual(during.stats, before.stats) || !reflect.DeepEqual(during.global, before.global) {
@@ -57,7 +57,7 @@ func TestForeseenIsForTheChooserAlone(t *testing.T) {
 			}
 		}
 		for _, e := range rapid.Permutation(open).Draw(t, "order") {
-			c.Forget(e)
+			c.DropProvisional(e)
 		}
 		if after := snapshot(c); !reflect.DeepEqual(after, before) {
 			t.Fatalf("something is left: %+v, was %+v", after, before)
@@ -83,13 +83,13 @@ func snapshot(c *Chooser) (s shot) {
 }
 
 // A session outside of the experiment, or without a reward, teaches nothing.
-func TestNothingToForesee(t *testing.T) {
+func TestNoProvisionalReward(t *testing.T) {
 	c := New()
 	a := opened(t, c, 1)
 	a.Excluded = true
-	if e := c.Foresee(a, 1, 1); e.Told() || len(e.parts) > 0 {
+	if e := c.AddProvisional(a, 1, 1); e.Told() || len(e.parts) > 0 {
 		t.Errorf("%+v", e)
 	}
-	var none Early
-	c.Forget(none)
+	var none Provisional
+	c.DropProvisional(none)
 }

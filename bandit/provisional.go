@@ -7,9 +7,9 @@ import (
 	"precept/trial"
 )
 
-// Early is what an open session adds to the chooser's evidence before it closes. It must be taken
-// back, with Forget, before the session's own deltas are added.
-type Early struct {
+// Provisional is what an open session adds to the chooser's evidence before it closes. It must be
+// taken back, with DropProvisional, before the session's own deltas are added.
+type Provisional struct {
 	parts  []part
 	trials []string // scopes of planned trials
 	told   bool
@@ -21,14 +21,14 @@ type part struct {
 	value int64
 }
 
-// Foresee lets the chooser, and it alone, learn from the reward that an open session has at this
-// moment: the posteriors and the baselines move, no number of the report does. The report must not:
-// counted when they are told, sessions that end sooner count first, and a lesson that makes them
-// end sooner seems to help. For the chooser the error is small and passes when the session closes,
-// while not to know anything of the last day costs it a fifth of the attainable gain.
-func (c *Chooser) Foresee(a *trial.Assignment, y float64, tier int) Early {
+// AddProvisional lets the chooser, and it alone, learn from the reward that an open session has at
+// this moment: the posteriors and the baselines move, no number of the report does. The report must
+// not: counted when they are told, sessions that end sooner count first, and a lesson that makes
+// them end sooner seems to help. For the chooser the error is small and passes when the session
+// closes, while knowing nothing of the last day costs it a fifth of the attainable gain.
+func (c *Chooser) AddProvisional(a *trial.Assignment, y float64, tier int) Provisional {
 	ds := Contribution(a, y, tier)
-	e := Early{told: len(ds) > 0}
+	e := Provisional{told: len(ds) > 0}
 	for i := range ds {
 		if at, ok := find(&ds[i]); ok && at.of != ofTenant {
 			e.parts = append(e.parts, part{ds[i].Scope, at, ds[i].Value})
@@ -37,22 +37,22 @@ func (c *Chooser) Foresee(a *trial.Assignment, y float64, tier int) Early {
 	for _, d := range a.Looked("", y) {
 		e.trials = append(e.trials, d.Scope)
 	}
-	c.early(e, 1)
+	c.addProvisional(e, 1)
 	return e
 }
 
-// Forget takes an open session's evidence back.
-func (c *Chooser) Forget(e Early) { c.early(e, -1) }
+// DropProvisional takes an open session's evidence back.
+func (c *Chooser) DropProvisional(e Provisional) { c.addProvisional(e, -1) }
 
 // Told says that the session had a reward.
-func (e Early) Told() bool { return e.told }
+func (e Provisional) Told() bool { return e.told }
 
-func (c *Chooser) early(e Early, sign int64) {
+func (c *Chooser) addProvisional(e Provisional, sign int64) {
 	for _, p := range e.parts {
 		if p.of == ofArm {
 			a := c.arm(trial.Arm(p.scope), true)
 			a.mu.Lock()
-			a.early[p.at] += sign * p.value
+			a.provisional[p.at] += sign * p.value
 			a.stamp = 0
 			a.mu.Unlock()
 		}
@@ -61,7 +61,7 @@ func (c *Chooser) early(e Early, sign int64) {
 	defer c.mu.Unlock()
 	for _, p := range e.parts {
 		if p.of == ofCategory {
-			c.category(p.scope).early[p.at] += sign * p.value
+			c.category(p.scope).provisional[p.at] += sign * p.value
 		}
 	}
 	for _, scope := range e.trials {
@@ -79,21 +79,21 @@ func (c *Chooser) Inherit(from *Chooser) {
 	defer from.mu.RUnlock()
 	for k, old := range from.arms {
 		old.mu.Lock()
-		early, known := old.early, marks{slices.Clone(old.marks.list), old.marks.every}
+		early, known := old.provisional, marks{slices.Clone(old.marks.list), old.marks.every}
 		old.mu.Unlock()
 		if early == ([ofAnArm]int64{}) && len(known.list) == 0 {
 			continue
 		}
 		a := c.arm(k, true)
 		a.mu.Lock()
-		a.early, a.marks, a.stamp = early, known, 0
+		a.provisional, a.marks, a.stamp = early, known, 0
 		a.mu.Unlock()
 	}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for scope, old := range from.cats {
-		if old.early != ([ofABaseline]int64{}) {
-			c.category(scope).early = old.early
+		if old.provisional != ([ofABaseline]int64{}) {
+			c.category(scope).provisional = old.provisional
 		}
 	}
 	maps.Copy(c.open, from.open)
