@@ -182,7 +182,7 @@ func exitVerdict(r shellResult, call *toolCall) Verdict {
 	case r.coded && r.code != 0:
 		return Verdict{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
-		return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
+		return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
 		if allComplain(r.body) {
 			return Verdict{Outcome: Error, Rule: "text:shell"}

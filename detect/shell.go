@@ -1,8 +1,9 @@
 package detect
 
-import "slices"
-
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // shellCommand is what can be told of a shell command without running it.
 type shellCommand struct {
@@ -78,7 +79,9 @@ func splitShell(cmd string) (segs, ops []string, writes bool) {
 			i++
 		case ch == '\'' || ch == '"':
 			quote = ch
-		case ch == '<' && strings.HasPrefix(cmd[i:], "<<") && !strings.HasPrefix(cmd[i:], "<<<"):
+		case strings.HasPrefix(cmd[i:], "<<<"): // a word, no document
+			i += 2
+		case strings.HasPrefix(cmd[i:], "<<"):
 			return append(segs, cmd[start:i]), append(ops, ""), true
 		case ch == '>':
 			if !harmlessRedirect(cmd[i:]) {

@@ -109,8 +109,11 @@ func scriptVerifier(args []string) string {
 // goalVerifier reads the goal of a build tool.
 func goalVerifier(prog string, args []string) string {
 	goals := 0
-	for _, a := range args {
+	for i, a := range args {
 		if strings.HasPrefix(a, "-") || strings.Contains(a, "=") || strings.HasPrefix(a, "/") {
+			continue
+		}
+		if i > 0 && (args[i-1] == "-C" || args[i-1] == "-f") { // a folder or a file
 			continue
 		}
 		goals++

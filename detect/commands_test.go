@@ -1,0 +1,309 @@
+package detect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// shell is the arguments of a shell tool for a command.
+func shell(command string) string {
+	b, _ := json.Marshal(map[string]string{"command": command})
+	return string(b)
+}
+
+// A command that only looks prints whatever there is to see; the output of one that does something
+// tells how it went.
+func TestCommandsThatOnlyLook(t *testing.T) {
+	for command, looks := range map[string]bool{
+		"ls -la":                        true,
+		"/bin/ls -la":                   true,
+		"cat a b":                       true,
+		"cat a > b":                     false,
+		"cat a >> b":                    false,
+		"cat a 2>/dev/null":             true,
+		"cat a 2>&1":                    true,
+		"cat a >&2":                     true,
+		"cat a > /dev/stderr":           true,
+		"cat 'a > b'":                   true,
+		`cat "a > b"`:                   true,
+		`cat "a \" > b"`:                true,
+		`cat a\>b`:                      true,
+		"cat <<EOF\nerror: x\nEOF":      false,
+		"cat <<< word":                  true,
+		"cat a && rm a":                 false,
+		"cat a || rm a":                 false,
+		"cat a; rm a":                   false,
+		"cat a\nrm a":                   false,
+		"cat a & rm a":                  false,
+		"cat a | tee b | wc -l":         false,
+		"cat a | grep x":                true,
+		"cat a |& grep x":               true,
+		"(cd a && ls)":                  true,
+		"{ ls; }":                       true,
+		"! grep -q x a":                 true,
+		"sudo ls":                       true,
+		"sudo rm a":                     false,
+		"time ls":                       true,
+		"env A=1 ls":                    true,
+		"A=1 ls":                        true,
+		"A=1 make":                      false,
+		"nohup ls":                      true,
+		"timeout 5 ls":                  true,
+		"timeout -k 1 5s make":          false,
+		"nice -n 5 ls":                  true,
+		"if ls; then ls; else ls; fi":   true,
+		"for f in a b; do cat $f; done": true,
+		"for f in a b; do rm $f; done":  false,
+		"while true; do date; done":     true,
+		"find . -name x":                true,
+		"find . -name x -delete":        false,
+		"find . -exec rm {} +":          false,
+		"find . -exec grep x {} +":      true,
+		"find . -execdir mv {} b":       false,
+		"ls | xargs cat":                true,
+		"ls | xargs -n 1 cat":           true,
+		"ls | xargs rm":                 false,
+		"sed -n 1,9p a":                 true,
+		"sed -i s/a/b/ a":               false,
+		"sed -i.bak s/a/b/ a":           false,
+		"sed --in-place s/a/b/ a":       false,
+		"awk '{print $1}' a":            true,
+		"perl -ne print a":              true,
+		"perl a.pl":                     false,
+		"git status":                    true,
+		"git -C /srv status":            true,
+		"git -c core.pager=cat log":     true,
+		"git --no-pager diff":           true,
+		"git":                           true,
+		"git log | head":                true,
+		"git show HEAD":                 true,
+		"git blame a":                   true,
+		"git ls-files":                  true,
+		"git commit -m x":               false,
+		"git checkout main":             false,
+		"git branch":                    true,
+		"git branch -a":                 true,
+		"git branch --show-current":     true,
+		"git branch new":                false,
+		"git stash list":                true,
+		"git stash pop":                 false,
+		"git tag -l":                    true,
+		"git tag v1":                    false,
+		"node --version":                true,
+		"node a.js":                     false,
+		"python3 -V":                    true,
+		"python3 a.py":                  false,
+		"go version":                    true,
+		"go doc fmt":                    true,
+		"go list ./...":                 true,
+		"go env":                        true,
+		"go run .":                      false,
+		"npm ls":                        true,
+		"npm view x":                    true,
+		"npm start":                     false,
+		"pip show x":                    true,
+		"pip install x":                 false,
+		"cargo list":                    false,
+		"docker ps -a":                  true,
+		"docker logs x":                 true,
+		"docker run x":                  false,
+		"kubectl get pods":              true,
+		"kubectl describe pod x":        true,
+		"kubectl apply -f x":            false,
+		"docker":                        false,
+		"gh pr view 3":                  true,
+		"gh run list":                   true,
+		"gh pr create":                  false,
+		"gh auth":                       false,
+		"jq .a b":                       true,
+		"tree":                          true,
+		"./ls":                          true,
+		"mytool":                        false,
+	} {
+		got := detect.Classify("bash", shell(command), "error: boom", 0)
+		if (got.Outcome == detect.OK) != looks {
+			t.Errorf("%q: %s by %q", command, got.Outcome, got.Rule)
+		}
+	}
+}
+
+// The forms in which harnesses tell an exit code, and texts that look like them.
+func TestExitCodesOfHarnesses(t *testing.T) {
+	for name, c := range map[string]struct {
+		form string // %d is the code
+		told bool
+	}{
+		"codex":                     {"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code %d\nOriginal token count: 4\nOutput:\nstep 1", true},
+		"codex, short":              {"Exit code: %d\nWall time: 0.1 seconds\nTotal output lines: 1\nOutput:\nstep 1", true},
+		"claude":                    {"Exit code %d\nstep 1", true},
+		"claude, with a note":       {"Exit code %d (see below)\nstep 1", true},
+		"a code and more words":     {"Exit code %d means that\nstep 1", false},
+		"autogen":                   {"exitcode: %d (execution ended)\nCode output: step 1", true},
+		"gemini":                    {"Command: ./x\nDirectory: (root)\nstep 1\nError: (none)\nExit Code: %d\nSignal: 0\nBackground PIDs: (none)\nProcess Group PGID: 17", true},
+		"openhands":                 {"step 1\n[The command completed with exit code %d.]\n[Current working directory: /srv]\n[Python interpreter: /bin/python]\n[Command finished with exit code %d]", true},
+		"pi":                        {"step 1\n\nCommand exited with code %d", true},
+		"copilot":                   {"step 1\n<shellId: 7 completed with exit code %d>", true},
+		"copilot, still":            {"step 1\n<shellId: 7 goes on %d>", false},
+		"claude's directory behind": {"step 1\nExited with code %d\nShell cwd was reset to /srv", true},
+		"an ide":                    {"step 1\nProcess finished with exit code %d", true},
+		"tags":                      {"<returncode>%d</returncode>\n<output>\nstep 1\n</output>", true},
+		"tags, not closed":          {"<returncode>%d\n<output>\nstep 1\n</output>", false},
+		"in capitals at the end":    {"step 1\nExit Code: %d", true},
+		"a script":                  {"step 1\nScript exited with code %d", true},
+		"swe-agent":                 {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
+		"in the output's middle":    {"step 1\nExit code: %d\nstep 2", false},
+		"in the output's start":     {"Output:\nExit code: %d\nstep 2", false},
+		"a word behind":             {"step 1\nCommand exited with code %d today", false},
+		"before thirteen lines":     {"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 13), false},
+		"before eleven lines":       {"step 1\nExit code: %d" + strings.Repeat("\nSignal: 0", 11), true},
+	} {
+		for _, code := range []int{0, 1, 3, 255} {
+			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
+			got := detect.Classify("bash", shell("./release.sh"), text, 0)
+			want := detect.Verdict{Outcome: detect.OK}
+			if c.told {
+				want = detect.Verdict{Outcome: detect.OK, Rule: "exit-code", Sure: true}
+				if code != 0 {
+					want = detect.Verdict{Outcome: detect.Error, Rule: "exit-code", Code: code}
+				}
+			}
+			if got != want {
+				t.Errorf("%s, code %d: %+v, want %+v", name, code, got, want)
+			}
+		}
+	}
+}
+
+// Some programs say by the exit code 1 that they found nothing; what they printed then says that it
+// was more than that.
+func TestExitCodeOneOfProgramsThatLook(t *testing.T) {
+	for command, found := range map[string]bool{
+		"grep x a": true, "rg x": true, "git diff --exit-code": true, "diff a b": true, "test -f a": true, "[ -f a ]": true, "which x": true, "ls | xargs grep x": true,
+		"cat a": false, "make": false, "grep x a; make": false, "make; grep x a": true, "pgrep x": true, "cmp a b": true,
+	} {
+		quiet := detect.Classify("bash", shell(command), "(no output)\nCommand exited with code 1", 0)
+		if (quiet.Outcome == detect.OK) != found || found && quiet.Rule != "nothing-found" {
+			t.Errorf("%q, nothing printed: %+v", command, quiet)
+		}
+		for _, ending := range []string{"grep: a: gone\nCommand exited with code 1", "(no output)\nCommand exited with code 2"} {
+			if got := detect.Classify("bash", shell(command), ending, 0); got.Outcome != detect.Error {
+				t.Errorf("%q, %q: %+v", command, ending, got)
+			}
+		}
+	}
+}
+
+// Commands that test, lint and build speak of the work; a pipe may hide how they ended, and what
+// did not come about speaks of nothing.
+func TestCommandsThatVerify(t *testing.T) {
+	for command, kind := range map[string]string{
+		"pytest -q":                        "test",
+		"python -m pytest":                 "test",
+		"python3 -m unittest":              "test",
+		"python -m doctest a.py":           "test",
+		"python -m mypy .":                 "build",
+		"python -m http.server":            "",
+		"python manage.py test":            "test",
+		"python manage.py migrate":         "",
+		"python tests/runtests.py":         "test",
+		"python a.py":                      "",
+		"npx jest":                         "test",
+		"npx --yes vitest run":             "test",
+		"uv run pytest":                    "test",
+		"poetry run ruff check":            "lint",
+		"bundle exec rspec":                "test",
+		"eslint .":                         "lint",
+		"golangci-lint run":                "lint",
+		"tsc --noEmit":                     "build",
+		"gcc -c a.c":                       "build",
+		"npm test":                         "test",
+		"npm run test":                     "test",
+		"npm run lint":                     "lint",
+		"yarn build":                       "build",
+		"pnpm run start":                   "",
+		"npm install":                      "",
+		"go test ./...":                    "test",
+		"go vet ./...":                     "lint",
+		"go build ./...":                   "build",
+		"go mod tidy":                      "",
+		"cargo test":                       "test",
+		"cargo clippy":                     "lint",
+		"cargo build --release":            "build",
+		"cargo run":                        "",
+		"mvn -q test":                      "test",
+		"gradle build":                     "build",
+		"./gradlew test":                   "test",
+		"make test":                        "test",
+		"make lint":                        "lint",
+		"make":                             "build",
+		"make -C sub":                      "build",
+		"make deploy":                      "",
+		"just check":                       "lint",
+		"dotnet test":                      "test",
+		"black --check .":                  "lint",
+		"black .":                          "",
+		"prettier --list-different a":      "lint",
+		"gofmt -l .":                       "lint",
+		"go build ./... && go test ./...":  "test",
+		"cd a && FOO=1 timeout 60 go test": "test",
+		"ls":                               "",
+		"echo pytest":                      "",
+		"git commit -m pytest":             "",
+		"cat pytest.ini":                   "",
+	} {
+		for ending, said := range map[string]string{
+			"all\nCommand exited with code 0":                              "approval",
+			"all\nCommand exited with code 1":                              "rejection",
+			"bash: x: command not found\nCommand exited with code 127":     "",
+			"all\nCommand exited with code 130":                            "",
+			"Command running in background with ID: 1":                     "",
+			"The user rejected permission to use this specific tool call.": "refused",
+		} {
+			want := ""
+			if kind != "" && said != "" {
+				want = said + " verify:" + kind
+			}
+			if said == "refused" {
+				want = "rejection refusal:opencode"
+			}
+			got := ""
+			for _, s := range new(detect.Results).Signals(request(t, wire.Chat, command, ending, ""), nil) {
+				got = string(s.Feeling) + " " + s.Rule
+			}
+			if got != want {
+				t.Errorf("%q, %q: %q, want %q", command, ending, got, want)
+			}
+		}
+	}
+}
+
+// A pipe hides the exit code of a test; its output may still say how it went.
+func TestVerificationBehindAPipe(t *testing.T) {
+	for _, c := range []struct{ command, text, want string }{
+		{"pytest | tail -3", "==== 3 passed in 0.1s ====", "approval"},
+		{"pytest | tail -3", "==== 1 failed, 3 passed in 0.1s ====", "rejection"},
+		{"pytest | tail -3", "some words", ""},
+		{"pytest | tail -3", "", ""},
+		{"pytest | tail -3", "Command exited with code 0", ""},
+		{"go -C sub test", "Command exited with code 0", "approval"},
+		{"set -o pipefail; pytest | tail -3", "some words\nCommand exited with code 0", "approval"},
+		{"pytest || true", "some words", ""},
+		{"pytest; echo done", "some words", ""},
+		{"pytest; ls", "some words", "approval"},
+		{"pytest", "bash: pytest: command not found", ""},
+		{"pytest", "Command timed out after 60s", ""},
+	} {
+		got := ""
+		for _, s := range new(detect.Results).Signals(request(t, wire.Chat, c.command, c.text, ""), nil) {
+			got = string(s.Feeling)
+		}
+		if got != c.want {
+			t.Errorf("%q, %q: %q, want %q", c.command, c.text, got, c.want)
+		}
+	}
+}
