@@ -156,12 +156,12 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	if err := p.traces(cfg); err != nil {
 		return err
 	}
-	agents, consulted, err := p.agentLessons(cfg)
+	agents, consulted, err := p.agentLessons(cfg, backend)
 	if err != nil {
 		return err
 	}
 	p.proxy, err = proxy.New(proxy.Options{
-		Bank: agents, Consulted: consulted, Tracer: p.tracer,
+		Bank: agents, Consulted: consulted, Letters: lettersOf(backend), Tracer: p.tracer,
 		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.Now, Rand: p.Random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"time"
 
+	"precept/bank"
 	"precept/file"
 	"precept/lesson"
 	"precept/wire"
@@ -18,39 +19,48 @@ import (
 // The bounds of what is remembered of consultations.
 const (
 	maxConsulted  = 50_000
-	saveConsulted = 10 * time.Second
+	saveConsulted = 2 * time.Second
+	tallyLimit    = 2 * time.Second // for one word with the tally
 	shelfFresh    = time.Second
 )
 
+// Tally keeps consultations where replicas share it.
+type Tally interface {
+	Consult(ctx context.Context, met map[string]bank.Consultation) error
+	Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error)
+}
+
 // Consulted counts how often lessons matched a turn, and when last, for the agents that wrote them.
-// It is this server's own count: no effect and no choice rests on it. A nil one counts nothing.
+// With a tally the count is the fleet's, else this server's own. A nil one counts nothing.
 type Consulted struct {
-	file string
-	now  func() time.Time
+	file  string
+	tally Tally
+	now   func() time.Time
+
+	syncMu sync.Mutex // one exchange with the tally at a time; taken before mu
 
 	mu    sync.Mutex
-	by    map[string]consultation
+	by    map[string]bank.Consultation // all that is known of
+	fresh map[string]bank.Consultation // what the tally has not been told
 	dirty bool
 }
 
-type consultation struct {
-	Count int64     `json:"count"`
-	Last  time.Time `json:"last"`
-}
-
-// NewConsulted reads what was counted before; file is where it is kept, "" for nowhere. What cannot
-// be read begins anew.
-func NewConsulted(file string, now func() time.Time) (*Consulted, error) {
-	c := &Consulted{file: file, now: now, by: map[string]consultation{}}
+// NewConsulted counts with a tally, or where that is nil on from what was counted before; file is
+// where it is kept, "" for nowhere. What cannot be read begins anew.
+func NewConsulted(file string, tally Tally, now func() time.Time) (*Consulted, error) {
+	c := &Consulted{file: file, tally: tally, now: now, by: map[string]bank.Consultation{}, fresh: map[string]bank.Consultation{}}
+	if file == "" || tally != nil {
+		return c, nil
+	}
 	text, err := os.ReadFile(file)
-	if file == "" || errors.Is(err, fs.ErrNotExist) {
+	if errors.Is(err, fs.ErrNotExist) {
 		return c, nil
 	}
 	if err == nil {
 		err = json.Unmarshal(text, &c.by)
 	}
 	if c.by == nil {
-		c.by = map[string]consultation{}
+		c.by = map[string]bank.Consultation{}
 	}
 	return c, err
 }
@@ -60,16 +70,17 @@ func (c *Consulted) note(slugs []string) {
 	if c == nil || len(slugs) == 0 {
 		return
 	}
-	now := c.now().UTC()
+	once := bank.Consultation{Count: 1, Last: c.now().UTC()}
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	for _, s := range slugs {
-		old, known := c.by[s]
-		if !known && len(c.by) >= maxConsulted {
+		if _, known := c.by[s]; !known && len(c.by) >= maxConsulted {
 			continue
 		}
-		c.by[s] = consultation{old.Count + 1, now}
-		c.dirty = true
+		c.by[s] = c.by[s].Add(once)
+		if c.dirty = true; c.tally != nil {
+			c.fresh[s] = c.fresh[s].Add(once)
+		}
 	}
 }
 
@@ -83,37 +94,74 @@ func (c *Consulted) of(slug string) (count int64, last time.Time) {
 	return x.Count, x.Last
 }
 
-// Run keeps the counts on disk until ctx is done.
+// learn asks the tally what all replicas have counted of these lessons. While it is away, what is
+// known has to do.
+func (c *Consulted) learn(ctx context.Context, slugs []string) {
+	if c == nil || c.tally == nil || len(slugs) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, tallyLimit)
+	defer cancel()
+	c.syncMu.Lock()
+	defer c.syncMu.Unlock()
+	all, err := c.tally.Consultations(ctx, slugs)
+	if err != nil {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for slug, x := range all {
+		c.by[slug] = x.Add(c.fresh[slug])
+	}
+}
+
+// Run keeps the counts until ctx is done.
 func (c *Consulted) Run(ctx context.Context) error {
 	ticker := time.NewTicker(saveConsulted)
 	defer ticker.Stop()
 	for {
 		select {
 		case <-ctx.Done():
-			_ = c.save() // a count that is lost at a stop is no reason to stop badly
+			_ = c.save(context.WithoutCancel(ctx)) // a count that is lost at a stop is no reason to stop badly
 			return nil
 		case <-ticker.C:
-			_ = c.save() // it is tried again
+			_ = c.save(ctx) // it is tried again
 		}
 	}
 }
 
-func (c *Consulted) save() error {
+func (c *Consulted) save(ctx context.Context) error {
+	c.syncMu.Lock()
+	defer c.syncMu.Unlock()
 	c.mu.Lock()
-	if !c.dirty || c.file == "" {
+	if !c.dirty || c.file == "" && c.tally == nil {
 		c.mu.Unlock()
 		return nil
 	}
-	text, err := json.Marshal(c.by)
-	c.dirty = err != nil
+	told := c.fresh
+	var text []byte
+	var err error
+	if c.tally == nil {
+		text, err = json.Marshal(c.by)
+	}
+	c.fresh, c.dirty = map[string]bank.Consultation{}, false
 	c.mu.Unlock()
-	if err == nil {
+	switch {
+	case err != nil:
+	case c.tally != nil:
+		ctx, cancel := context.WithTimeout(ctx, tallyLimit)
+		defer cancel()
+		err = c.tally.Consult(ctx, told)
+	default:
 		err = file.Write(c.file, 0o644, text)
 	}
 	if err != nil {
 		c.mu.Lock()
+		defer c.mu.Unlock()
 		c.dirty = true
-		c.mu.Unlock()
+		for slug, x := range told {
+			c.fresh[slug] = c.fresh[slug].Add(x)
+		}
 	}
 	return err
 }

@@ -130,6 +130,7 @@ func (n notebook) get(c echo.Context) error {
 	if err != nil {
 		return err
 	}
+	n.p.opts.Consulted.learn(c.Request().Context(), []string{l.Slug})
 	return c.JSON(http.StatusOK, n.view(book, l))
 }
 
@@ -185,11 +186,17 @@ func (n notebook) all(ctx context.Context, q string) ([]apiLesson, error) {
 	if err != nil {
 		return nil, err
 	}
-	all := []apiLesson{}
+	var found []*lesson.Lesson
+	var slugs []string
 	for _, l := range book.Lessons() {
 		if n.mine(l) && matchesText(l, q) {
-			all = append(all, n.view(book, l))
+			found, slugs = append(found, l), append(slugs, l.Slug)
 		}
+	}
+	n.p.opts.Consulted.learn(ctx, slugs)
+	all := make([]apiLesson, 0, len(found))
+	for _, l := range found {
+		all = append(all, n.view(book, l))
 	}
 	recent := func(v *apiLesson) time.Time {
 		if v.LastSeenAt != nil {

@@ -44,6 +44,7 @@ type Options struct {
 
 	Bank      Bank       // the lessons that agents write for themselves; nil: /v1/lessons is the upstream's
 	Consulted *Consulted // how often each was met
+	Letters   Letters    // what waits for the next turn of a session, at whichever replica; nil: there is one
 }
 
 // Proxy is the data listener's handler.

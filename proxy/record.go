@@ -62,7 +62,7 @@ func (t *turn) decided() bool {
 // how far a session has come that goes from one to the other. One that stays is written in its own
 // time.
 func (t *turn) publish() {
-	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved || !t.p.opts.Store.Shared() {
+	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 || !t.p.opts.Store.Shared() {
 		return
 	}
 	t.guard("publish", func() {

@@ -2,7 +2,11 @@ package proxy
 
 import (
 	"context"
+	"encoding/json"
+	"errors"
 	"log/slog"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -18,6 +22,8 @@ const (
 	writLimit  = 10 * time.Second      // for one command
 	writPause  = 40 * time.Millisecond // a turn may wait for the answers to the reply before it
 	maxAnswers = 8                     // that wait in a session for its next turn
+	maxOwed    = 4                     // replies whose answers are awaited from another replica
+	lookAgain  = 8 * time.Millisecond  // how soon one that has not come is looked for again
 )
 
 // order is a reply with commands.
@@ -37,6 +43,13 @@ type scribe struct {
 
 	mu   sync.Mutex
 	busy map[session.ID]*errand
+}
+
+// Letters keeps texts with a session for whichever replica takes its next turn.
+type Letters interface {
+	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
+	// Take gives what was left under a name, once.
+	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 }
 
 // errand is what is under way of one session.
@@ -84,12 +97,9 @@ func (s *scribe) wait(ctx context.Context, id session.ID) {
 	if e == nil {
 		return
 	}
-	timer := time.NewTimer(writPause)
-	defer timer.Stop()
 	select {
 	case <-e.over:
 	case <-ctx.Done():
-	case <-timer.C:
 	}
 }
 
@@ -101,6 +111,76 @@ func (t *turn) commanded() {
 	}
 	if t.writs = writ.Parse(rep.Text, rep.Cut); len(t.writs) > 0 {
 		t.p.scribe.begin(t.ses.ID)
+		t.owe(true)
+	}
+}
+
+// owe notes that answers will come through the store, or that none will after all.
+func (t *turn) owe(some bool) {
+	if t.p.opts.Letters == nil {
+		return
+	}
+	t.ses.Lock()
+	defer t.ses.Unlock()
+	t.ses.Owed = slices.DeleteFunc(t.ses.Owed, func(id string) bool { return id == t.id })
+	if some {
+		t.ses.Owed = append(t.ses.Owed, t.id)
+		t.ses.Owed = t.ses.Owed[max(0, len(t.ses.Owed)-maxOwed):]
+	}
+	t.ses.Dirty = true
+}
+
+// answers waits for the answers to the reply before this turn, wherever that was given, and puts
+// them into the record. What takes longer is looked for once more in the next turn.
+func (t *turn) answers() {
+	ctx, cancel := context.WithTimeout(t.r.Context(), writPause)
+	defer cancel()
+	t.p.scribe.wait(ctx, t.ses.ID)
+	if t.p.opts.Letters == nil {
+		return
+	}
+	t.ses.Lock()
+	owed := slices.Clone(t.ses.Owed)
+	t.ses.Unlock()
+	for _, request := range owed {
+		text, late := t.letter(ctx, request)
+		var list []string
+		_ = json.Unmarshal([]byte(text), &list) // "" where none came
+		t.ses.Lock()
+		t.ses.Owed = slices.DeleteFunc(t.ses.Owed, func(id string) bool { return id == request || id == late })
+		if len(list) == 0 && late != "" {
+			t.ses.Owed = append(t.ses.Owed, late)
+		}
+		t.ses.Answers = append(t.ses.Answers, list...)
+		t.ses.Answers = t.ses.Answers[max(0, len(t.ses.Answers)-maxAnswers):]
+		t.ses.Dirty = true
+		t.ses.Unlock()
+	}
+}
+
+// lateMark stands before a request whose answer was waited for once: it is looked for once more,
+// without a wait.
+const lateMark = "-"
+
+// letter takes the answers to one reply. late is what is owed then, where they have not come.
+func (t *turn) letter(ctx context.Context, request string) (text, late string) {
+	name, again := strings.CutPrefix(request, lateMark)
+	for {
+		text, ok, err := t.p.opts.Letters.Take(ctx, t.who.tenant, t.ses.ID, name)
+		switch {
+		case ok:
+			return text, ""
+		case err != nil && ctx.Err() == nil:
+			t.p.opts.Metrics.FailedOpen("writ")
+			return "", lateMark + name
+		case again:
+			return "", ""
+		}
+		select {
+		case <-ctx.Done():
+			return "", lateMark + name
+		case <-time.After(lookAgain):
+		}
 	}
 }
 
@@ -112,6 +192,7 @@ func (t *turn) command() {
 	t.complete(t.p.opts.Now())
 	if t.p.opts.Store.OptedOut(t.kept, t.answered) {
 		t.p.scribe.end(t.ses.ID)
+		t.owe(false)
 		return
 	}
 	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.id, t.writs}
@@ -119,6 +200,7 @@ func (t *turn) command() {
 	case t.p.scribe.orders <- o:
 	default:
 		t.p.scribe.end(t.ses.ID)
+		t.owe(false)
 		for _, c := range t.writs {
 			t.p.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
 		}
@@ -159,6 +241,10 @@ func (p *Proxy) carryOut(o order) {
 		p.opts.Metrics.writs.WithLabelValues(string(c.Verb), result).Inc()
 		answers = append(answers, answer)
 	}
+	if p.opts.Letters != nil {
+		p.send(o, answers)
+		return
+	}
 	ses, _ := p.opts.Store.Acquire(context.Background(), o.tenant, o.session)
 	if ses == nil {
 		return // nobody is there to be told
@@ -169,4 +255,15 @@ func (p *Proxy) carryOut(o order) {
 	ses.Dirty = true
 	ses.Unlock()
 	p.opts.Store.Release(ses, store.Decided)
+}
+
+// send leaves answers for whichever replica takes the next turn. A store that is away costs them.
+func (p *Proxy) send(o order, answers []string) {
+	text, err := json.Marshal(answers)
+	ctx, cancel := context.WithTimeout(context.Background(), writLimit)
+	defer cancel()
+	if err = errors.Join(err, p.opts.Letters.Leave(ctx, o.tenant, o.session, o.request, string(text))); err != nil {
+		p.opts.Metrics.FailedOpen("writ")
+		p.logOf(o.request).Warn("the answers to an agent's commands could not be kept; the agent is not told", "error", err)
+	}
 }

@@ -348,7 +348,7 @@ func (t *turn) name() {
 // decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text
 // that is matched is bounded, and so is the history that is looked at.
 func (t *turn) decide() {
-	t.p.scribe.wait(t.r.Context(), t.ses.ID)
+	t.answers()
 	now := t.p.opts.Now()
 	rec := t.ses.Record
 	rec.Lock()

@@ -72,7 +72,7 @@ func (r *Record) Adopt(n *Record) {
 	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.First = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.First
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
-	r.Answers, r.WritTold = n.Answers, n.WritTold
+	r.Answers, r.Owed, r.WritTold = n.Answers, n.Owed, n.WritTold
 	r.Doubted = r.Doubted || n.Doubted
 	r.Assignment.Excluded = r.Assignment.Excluded || r.Doubted
 }

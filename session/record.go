@@ -62,6 +62,7 @@ type Record struct {
 	Doubted    bool                 `json:"db,omitempty"` // its requests may be another session's: lessons go on, and nothing of it counts
 	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
 	Answers    []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
+	Owed       []string             `json:"wo,omitempty"` // requests whose reply's commands are answered through the store that replicas share
 	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands
 	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 

@@ -1,0 +1,93 @@
+package redis
+
+import (
+	"context"
+	"strconv"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+
+	"precept/bank"
+	"precept/session"
+)
+
+// Consult adds to how often lessons were consulted, and says when last: one count for all replicas.
+func (s *Store) Consult(ctx context.Context, met map[string]bank.Consultation) error {
+	if len(met) == 0 {
+		return ctx.Err()
+	}
+	return s.do(ctx, "consult", func(c goredis.UniversalClient) error {
+		pipe := c.Pipeline()
+		for slug, m := range met {
+			pipe.HIncrBy(ctx, s.shared("consulted"), slug, m.Count)
+			pipe.HSet(ctx, s.shared("consulted-last"), slug, m.Last.UnixMicro())
+		}
+		return each(ctx, pipe)
+	})
+}
+
+// Consultations reads the counts of lessons. Those that nobody consulted are left out.
+func (s *Store) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
+	out := make(map[string]bank.Consultation, len(slugs))
+	if len(slugs) == 0 {
+		return out, ctx.Err()
+	}
+	err := s.do(ctx, "consultations", func(c goredis.UniversalClient) error {
+		pipe := c.Pipeline()
+		counts, last := pipe.HMGet(ctx, s.shared("consulted"), slugs...), pipe.HMGet(ctx, s.shared("consulted-last"), slugs...)
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		for i, slug := range slugs {
+			count, _ := counts.Val()[i].(string)
+			at, _ := last.Val()[i].(string)
+			n, err := strconv.ParseInt(count, 10, 64)
+			if err != nil {
+				continue
+			}
+			micros, _ := strconv.ParseInt(at, 10, 64) // nothing: it was never seen
+			out[slug] = bank.Consultation{Count: n, Last: time.UnixMicro(micros).UTC()}
+		}
+		return nil
+	})
+	return out, err
+}
+
+// Consult is the store's, for lessons that lie in a Redis of their own.
+func (b *Bank) Consult(ctx context.Context, met map[string]bank.Consultation) error {
+	return b.s.Consult(ctx, met)
+}
+
+// Consultations is the store's.
+func (b *Bank) Consultations(ctx context.Context, slugs []string) (map[string]bank.Consultation, error) {
+	return b.s.Consultations(ctx, slugs)
+}
+
+// Leave keeps a text with a session for whichever replica takes its next turn. It goes with the
+// session, and nothing is left with one that is not there.
+func (s *Store) Leave(ctx context.Context, tenant string, id session.ID, name, text string) error {
+	key := s.sessionKey(tenant, id)
+	return s.do(ctx, "leave", func(c goredis.UniversalClient) error {
+		there, err := c.HExists(ctx, key, "h").Result()
+		if err != nil || !there {
+			return err
+		}
+		return c.HSet(ctx, key, "l:"+name, text).Err()
+	})
+}
+
+// Take gives what was left under a name, once.
+func (s *Store) Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error) {
+	key := s.sessionKey(tenant, id)
+	err = s.look(ctx, "take", func(c goredis.UniversalClient) error {
+		pipe := c.TxPipeline()
+		got := pipe.HGet(ctx, key, "l:"+name)
+		pipe.HDel(ctx, key, "l:"+name)
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		text, ok = got.Val(), got.Err() == nil
+		return nil
+	})
+	return text, ok, err
+}
