@@ -33,12 +33,13 @@ func Build(in Input) Report {
 		r.Window = span(in.Window)
 	}
 	g := in.Counters.Global()
-	b := builder{in: in, global: g, proof: in.Counters.Proof(), sigma2: in.Chooser.Sigma2()}
+	b := builder{in: in, global: g, sigma2: in.Chooser.Sigma2()}
+	b.proof, b.nextProof = in.Counters.Proof()
 	rows := b.lessons()
 	b.alarm = b.bar(rows)
 	r.SRM, r.Reporting = check(assignment(g.Strata), b.alarm), reporting(g, b.alarm)
 	r.Global = global(in, g, r.SRM.OK && r.Reporting.OK)
-	b.claim = b.claims(rows)
+	b.claim, b.nextClaim = b.claims(rows)
 	b.trials, r.Looks = b.looks(rows)
 	for _, l := range rows {
 		r.Lessons = append(r.Lessons, b.row(l))
@@ -53,6 +54,9 @@ type builder struct {
 	proof  float64 // the largest p that is a discovery
 	claim  float64 // the same of the intervals that exclude 0 and prove nothing
 	sigma2 float64
+
+	nextProof, nextClaim float64 // at which p one more would be a discovery
+
 	trials map[trial.Arm][]Look
 	alarm  float64 // the e-value from which a check fails
 }

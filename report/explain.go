@@ -22,10 +22,10 @@ type Explanation struct {
 	Score        *float64     `json:"z_score"` // effect / error
 	Half         *float64     `json:"half"`    // of the interval that may be looked at always
 	OneLook      *float64     `json:"one_look"`
-	P            *float64     `json:"p"`          // at which level that interval would exclude 0
-	Smallest     float64      `json:"p_smallest"` // of all such levels so far, with enough told picks in each arm for a claim; 1: none
-	ProofBar     float64      `json:"proof_bar"`
-	ClaimBar     float64      `json:"claim_bar"`
+	P            *float64     `json:"p"`               // at which level that interval would exclude 0
+	Smallest     float64      `json:"p_smallest"`      // of all such levels so far, with enough told picks in each arm for a claim; 1: none
+	ProofBar     float64      `json:"proof_bar"`       // at which p it is sure to be proven
+	ClaimBar     float64      `json:"claim_bar"`       // the same of helps and harms
 	Difference   *float64     `json:"mean_difference"` // of the plain means: injected less withheld
 }
 
@@ -43,7 +43,8 @@ type Propensity struct {
 
 // explain collects what a row is made of.
 func (b *builder) explain(r *Row, s trial.Stats) {
-	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ, ProofBar: math.Max(0, b.proof), ClaimBar: math.Max(0, b.claim)}
+	e := &Explanation{N: s.N, SumZ: s.Z, SumZZ: s.ZZ}
+	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
 			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0], ToldInjected: x.ToldArm(1), ToldWithheld: x.ToldArm(0),
@@ -61,7 +62,17 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 		e.Half, e.OneLook, e.P = new(halfWidth(all.n, v, tightLesson)), new(trial.LookWidth(all.n, v)), new(all.exclusion(tightLesson))
 	}
 	e.Smallest = math.Exp(-math.Max(out(s)))
+	e.ClaimBar = takes(e.Smallest, b.claim, b.nextClaim)
 	r.Explain = e
+}
+
+// takes is the p that it takes of a row: of one that has it the largest that any row got by with,
+// of another the one at which it would be one more.
+func takes(p, bar, next float64) float64 {
+	if p <= bar {
+		return bar
+	}
+	return next
 }
 
 // Explain writes how the rows of a lesson came about, in about ten lines each.
@@ -104,7 +115,7 @@ func (r *Row) explanation() []string {
 			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
-			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes %.3g with these lessons", *e.P, trial.ClaimArm, e.Smallest, e.ClaimBar))
+			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes p <= %.3g with these lessons", *e.P, trial.ClaimArm, e.Smallest, e.ClaimBar))
 	}
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",

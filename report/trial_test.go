@@ -143,6 +143,9 @@ func TestExplain(t *testing.T) {
 		len(e.Propensities) != 1 || e.Propensities[0].Injected != 200 || math.Abs(*e.Propensities[0].MeanInjected-0.65) > 1e-9 || math.Abs(*e.Difference-0.15) > 1e-9 {
 		t.Fatalf("%+v of %+v", e, row)
 	}
+	if e.ProofBar != 0.025 { // of two tests, one arm in two directions, none is a discovery yet
+		t.Errorf("proven takes p <= %v", e.ProofBar)
+	}
 	var text strings.Builder
 	if err := r.Explain(&text, "a"); err != nil {
 		t.Fatal(err)

@@ -99,7 +99,7 @@ const claimError = 0.05
 // "helps" or "harms". That it excludes 0 is not enough: of many lessons that do nothing one in
 // twenty does so, and where few lessons do anything those would be most of the rows that are called
 // something.
-func (b *builder) claims(rows []Lesson) float64 {
+func (b *builder) claims(rows []Lesson) (bar, next float64) {
 	var ps []float64
 	for _, l := range rows {
 		s := b.in.Counters.Stats(l.Arm)
@@ -109,7 +109,8 @@ func (b *builder) claims(rows []Lesson) float64 {
 		}
 	}
 	slices.Sort(ps)
-	return math.Min(trial.Discoveries(ps, len(ps), claimRate), trial.Alpha)
+	return math.Min(trial.Discoveries(ps, len(ps), claimRate), trial.Alpha),
+		math.Min(trial.NextDiscovery(ps, len(ps), claimRate), trial.Alpha)
 }
 
 // Caution says whether a lesson is to be presented as something that failed before: when it is

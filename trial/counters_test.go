@@ -93,6 +93,15 @@ func TestDiscoveries(t *testing.T) {
 		if got := trial.Discoveries(k.p, k.tests, 0.05); got != k.want {
 			t.Errorf("%v of %d: %v, want %v", k.p, k.tests, got, k.want)
 		}
+		next := trial.NextDiscovery(k.p, k.tests, 0.05)
+		one := append(slices.Clone(k.p), next)
+		slices.Sort(one)
+		if trial.Discoveries(one, k.tests, 0.05) < next {
+			t.Errorf("%v of %d: one more at %v is no discovery", k.p, k.tests, next)
+		}
+		if alone := []float64{next * 1.001}; len(k.p) == 0 && trial.Discoveries(alone, k.tests, 0.05) > 0 {
+			t.Errorf("of %d: %v is a discovery, too", k.tests, alone)
+		}
 	}
 	if trial.PValue(0) != 1 || trial.PValue(-3) != 1 || !close6(trial.PValue(math.Log(40)), 0.025) {
 		t.Error("p = 1/E")

@@ -36,10 +36,24 @@ func PValue(logEmax float64) float64 { return math.Exp(-math.Max(0, logEmax)) }
 // still a discovery, or -1. tests is the size of the family, which may be larger than len(p) when
 // the rest are 1. p must be sorted.
 func Discoveries(p []float64, tests int, q float64) float64 {
-	for i, x := range slices.Backward(p) {
-		if x <= q*float64(i+1)/float64(max(tests, 1)) {
-			return x
-		}
+	if k := discoveries(p, tests, q); k > 0 {
+		return p[k-1]
 	}
 	return -1
+}
+
+// NextDiscovery is the p at which one more is sure to be a discovery. A larger one may do, where
+// others that are none stand just above the line.
+func NextDiscovery(p []float64, tests int, q float64) float64 {
+	return q * float64(discoveries(p, tests, q)+1) / float64(max(tests, 1))
+}
+
+// discoveries counts them.
+func discoveries(p []float64, tests int, q float64) int {
+	for i, x := range slices.Backward(p) {
+		if x <= q*float64(i+1)/float64(max(tests, 1)) {
+			return i + 1
+		}
+	}
+	return 0
 }

@@ -95,8 +95,8 @@ func (s *sums) bank(out []Delta, k Arm, now time.Time) []Delta {
 }
 
 // Proof is the largest p-value that counts as a discovery over all arms ever tested, in both
-// directions; -1 when none does.
-func (c *Counters) Proof() float64 {
+// directions, -1 when none does, and the one at which one more would count.
+func (c *Counters) Proof() (bar, next float64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	var ps []float64
@@ -114,5 +114,5 @@ func (c *Counters) Proof() float64 {
 		s.mu.Unlock()
 	}
 	slices.SortFunc(ps, cmp.Compare[float64])
-	return Discoveries(ps, tests, DiscoveryRate)
+	return Discoveries(ps, tests, DiscoveryRate), NextDiscovery(ps, tests, DiscoveryRate)
 }
