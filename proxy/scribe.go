@@ -88,12 +88,16 @@ func (s *scribe) end(id session.ID) {
 	}
 }
 
+// errandOf is what is under way of a session, nil for nothing.
+func (s *scribe) errandOf(id session.ID) *errand {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.busy[id]
+}
+
 // wait lets a turn wait for the answers to the reply before it. What takes longer is answered a
 // turn later.
-func (s *scribe) wait(ctx context.Context, id session.ID) {
-	s.mu.Lock()
-	e := s.busy[id]
-	s.mu.Unlock()
+func (e *errand) wait(ctx context.Context) {
 	if e == nil {
 		return
 	}
@@ -133,15 +137,19 @@ func (t *turn) owe(some bool) {
 // answers waits for the answers to the reply before this turn, wherever that was given, and puts
 // them into the record. What takes longer is looked for once more in the next turn.
 func (t *turn) answers() {
-	ctx, cancel := context.WithTimeout(t.r.Context(), writPause)
-	defer cancel()
-	t.p.scribe.wait(ctx, t.ses.ID)
-	if t.p.opts.Letters == nil {
-		return
-	}
+	busy := t.p.scribe.errandOf(t.ses.ID)
 	t.ses.Lock()
 	owed := slices.Clone(t.ses.Owed)
 	t.ses.Unlock()
+	if busy == nil && len(owed) == 0 {
+		return
+	}
+	ctx, cancel := context.WithTimeout(t.r.Context(), writPause)
+	defer cancel()
+	busy.wait(ctx)
+	if t.p.opts.Letters == nil {
+		return
+	}
 	for _, request := range owed {
 		text, late := t.letter(ctx, request)
 		var list []string
