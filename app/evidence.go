@@ -52,14 +52,14 @@ type losses interface {
 // IsRedis says whether a store's address is one of Redis.
 func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && strings.Contains(url, "://") }
 
-// Stored is a store that a verb reads.
-type Stored interface {
+// storedEvidence is a store that a verb reads.
+type storedEvidence interface {
 	Evidence
 	store.Backend
 }
 
 // OpenStored opens the configured store for reading.
-func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (Stored, error) {
+func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (storedEvidence, error) {
 	if !IsRedis(cfg.StoreURL()) {
 		db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), ReadOnly: true, Now: w.Now})
 		if err != nil {

@@ -15,8 +15,8 @@ const (
 	maxHalfLife      = 1000
 )
 
-// HalfLife turns a tenant's sessions per day into the half-life of its evidence, in days.
-func HalfLife(sessionsPerDay float64) float64 {
+// halfLifeFor turns a tenant's sessions per day into the half-life of its evidence, in days.
+func halfLifeFor(sessionsPerDay float64) float64 {
 	if !(sessionsPerDay > 0) {
 		return maxHalfLife
 	}
@@ -40,7 +40,7 @@ func (c *Chooser) Today(now time.Time) {
 	same := c.clock.day == day
 	c.mu.RUnlock()
 	if !same {
-		c.Advance(day, HalfLife(c.measured.ClosedPerDay(day)))
+		c.Advance(day, halfLifeFor(c.measured.ClosedPerDay(day)))
 	}
 }
 

@@ -148,7 +148,7 @@ func TestDiscount(t *testing.T) {
 
 func TestHalfLife(t *testing.T) {
 	for rate, want := range map[float64]float64{0: 1000, -1: 1000, math.NaN(): 1000, 1: 1000, 100: 300, 3000: 10, 1e6: 7} {
-		if got := HalfLife(rate); got != want {
+		if got := halfLifeFor(rate); got != want {
 			t.Errorf("%v a day: %v days, want %v", rate, got, want)
 		}
 	}

@@ -39,20 +39,16 @@ func Side(req *wire.Request) string {
 			}
 		}
 	}
-	kind, _ := SideWording(user, system, len(req.Tools))
+	kind, _ := wording().sideWording(user, system, len(req.Tools))
 	return kind
 }
 
 // sideHead is how much of a text is read for the wordings, in bytes.
 const sideHead = 4096
 
-// SideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
+// sideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
 // tools on offer only the sentences that agents use word for word count, and only where they begin
 // a paragraph; without tools the same ideas in other words do too: such a request does no work.
-func SideWording(lastUserText, systemText string, tools int) (string, bool) {
-	return wording().sideWording(lastUserText, systemText, tools)
-}
-
 func (p *side) sideWording(lastUserText, systemText string, tools int) (string, bool) {
 	user := ends(lastUserText)
 	if kind, ok := p.known(user, systemText); ok {

@@ -37,7 +37,7 @@ func (e *Exchange) Seal() Encoded {
 // Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a
 // document that does not parse shall not stand in the way of the others.
 func (enc Encoded) Decode() (Exchange, error) {
-	e, err := DecodeExchange(enc.Data)
+	e, err := decodeExchange(enc.Data)
 	if err != nil {
 		return e, err
 	}

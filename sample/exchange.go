@@ -90,8 +90,8 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// DecodeExchange reads what AppendJSON wrote, by this release or an older one.
-func DecodeExchange(data []byte) (Exchange, error) {
+// decodeExchange reads what AppendJSON wrote, by this release or an older one.
+func decodeExchange(data []byte) (Exchange, error) {
 	var e Exchange
 	if err := json.Unmarshal(data, &e); err != nil {
 		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)

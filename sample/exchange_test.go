@@ -70,7 +70,7 @@ func TestAppendJSONEqualsMarshal(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("\n got %s\nwant %s", got, want)
 		}
-		back, err := DecodeExchange(got)
+		back, err := decodeExchange(got)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -97,7 +97,7 @@ func TestReplyTokenNames(t *testing.T) {
 }
 
 func TestDecodeExchangeError(t *testing.T) {
-	if _, err := DecodeExchange([]byte(`{"turn":"x"}`)); err == nil {
+	if _, err := decodeExchange([]byte(`{"turn":"x"}`)); err == nil {
 		t.Error("no error for a turn that is a string")
 	}
 }

@@ -182,7 +182,7 @@ func TestChoicesAreTold(t *testing.T) {
 		}
 	}
 	e := c.s.Exchanges[0]
-	back, err := DecodeExchange(e.AppendJSON(nil))
+	back, err := decodeExchange(e.AppendJSON(nil))
 	if err != nil || back.Reply.Choices != 3 {
 		t.Errorf("%+v %v", back.Reply, err)
 	}

@@ -32,12 +32,12 @@ func Validate(s Sample) []Problem {
 	if err != nil {
 		return []Problem{{Path: "$", Rule: "json", Message: "cannot be written as JSON: " + err.Error()}}
 	}
-	return ValidateJSON(raw)
+	return validateJSON(raw)
 }
 
-// ValidateJSON is Validate for a sample in JSON, ours or another's: members that MPLP does not know
+// validateJSON is Validate for a sample in JSON, ours or another's: members that MPLP does not know
 // are allowed, and so is the lack of what only precept promises.
-func ValidateJSON(raw []byte) []Problem {
+func validateJSON(raw []byte) []Problem {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.UseNumber()
 	var root any

@@ -119,7 +119,7 @@ func TestValidateJSON(t *testing.T) {
 			if tt.old != "" && raw == tt.from {
 				t.Fatalf("%q does not occur", tt.old)
 			}
-			got := ValidateJSON([]byte(raw))
+			got := validateJSON([]byte(raw))
 			if tt.rule == "" {
 				if len(got) != 0 {
 					t.Errorf("problems %v", got)
@@ -180,7 +180,7 @@ func TestValidateAgreesWithSchema(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		problems := ValidateJSON(raw)
+		problems := validateJSON(raw)
 		schemaOK := conformsRapid(schemas, raw)
 		stricter := true // whether every problem of ours is an invariant that the schemas do not hold
 		for _, p := range problems {
@@ -242,7 +242,7 @@ func FuzzValidateJSON(f *testing.F) {
 	f.Add([]byte(`{"sample_id":"00000000-0000-4000-8000-000000000000","sample_family":"0","created_at":"0000-01-01T0:00:00Z","input":{},"output":{}}`))
 	schemas := published(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if len(ValidateJSON(raw)) == 0 && !conforms(t, schemas, raw) {
+		if len(validateJSON(raw)) == 0 && !conforms(t, schemas, raw) {
 			t.Errorf("accepted, although the published schema refuses: %s", raw)
 		}
 	})
