@@ -9,6 +9,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit"
+	"precept/bank/banktest"
 	"precept/configs"
 	"precept/distill"
 	"precept/inject"
@@ -78,7 +79,7 @@ func newGate(t *testing.T, style string) *gate {
 	cfg.DataDir, cfg.Lessons, cfg.Inject.Style = t.TempDir(), t.TempDir(), style
 	cfg.Distill.Gate = "auto"
 	w := &Tools{Now: time.Now, Random: rand.Reader}
-	writeLesson(t, cfg.Lessons, "on-trial", "targets")
+	banktest.WriteLesson(t, cfg.Lessons, "on-trial", "targets")
 	return &gate{T: t, w: w, cfg: cfg}
 }
 

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"precept/bank/banktest"
 )
 
 // agentScript is the loop, then what the follow-up gets.
@@ -192,7 +194,7 @@ func (tr *boxed) proxied(t *testing.T, keywords ...string) *running {
 	t.Helper()
 	lessons := lessonDir(t)
 	for _, k := range keywords {
-		writeLesson(t, lessons, errorSlug, k)
+		banktest.WriteLesson(t, lessons, errorSlug, k)
 	}
 	p := start(t, t.TempDir(), always(tr.model, lessons)...)
 	tr.tap.lead(t, p.Data)

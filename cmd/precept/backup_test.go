@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"precept/bank/banktest"
 )
 
 // The backup that docs/OPERATIONS.md describes, beside a running server, and its restore: the
@@ -17,7 +19,7 @@ import (
 func TestBackupAndRestore(t *testing.T) {
 	t.Parallel()
 	up, lessons, home := brief(t), t.TempDir(), t.TempDir()
-	writeLesson(t, lessons, "look-first", "build script")
+	banktest.WriteLesson(t, lessons, "look-first", "build script")
 	dir := filepath.Join(home, "data")
 	start := func() *process {
 		return launch(t, dir, nil, "--upstream", up.URL+"/v1", "--lessons", lessons, "--reward-close-after", "1s", "--bandit-epsilon", "0.5", "--bandit-control", "0.2").ready(dir)

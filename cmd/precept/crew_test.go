@@ -17,6 +17,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bank/banktest"
 	"precept/report"
 	"precept/store/storetest"
 )
@@ -172,7 +173,7 @@ func crewLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range 20 {
-		writeLesson(t, dir, fmt.Sprintf("lesson-%02d", i), fmt.Sprintf("topic%02d", i))
+		banktest.WriteLesson(t, dir, fmt.Sprintf("lesson-%02d", i), fmt.Sprintf("topic%02d", i))
 	}
 	return dir
 }

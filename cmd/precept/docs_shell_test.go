@@ -15,6 +15,7 @@ import (
 
 	"github.com/goccy/go-yaml"
 
+	"precept/bank/banktest"
 	"precept/store/storetest"
 )
 
@@ -133,10 +134,10 @@ func newDocWorld(t *testing.T) *docWorld {
 			t.Fatal(err)
 		}
 	}
-	writeLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
-	writeLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
-	writeLesson(t, other, "their-lesson", "load the page")
-	writeLesson(t, own, "our-lesson", "open the drawer")
+	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "check-the-target", "build script")
+	banktest.WriteLesson(t, filepath.Join(dir, "lessons"), "ask-first", "drop the table")
+	banktest.WriteLesson(t, other, "their-lesson", "load the page")
+	banktest.WriteLesson(t, own, "our-lesson", "open the drawer")
 	transcript := `{"source":"old","id":"1","messages":[{"role":"user","content":"Click on load more, please."},{"role":"assistant","content":"Done."}]}` + "\n"
 	if err := os.WriteFile(filepath.Join(dir, "transcripts.jsonl"), []byte(transcript), 0o600); err != nil {
 		t.Fatal(err)

@@ -13,6 +13,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"precept/bank/banktest"
 )
 
 // program is the real binary, built once a test run.
@@ -120,36 +122,8 @@ func always(m *model, lessons string) []string {
 func lessonDir(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
-	writeLesson(t, dir, "check-the-target", "build script")
+	banktest.WriteLesson(t, dir, "check-the-target", "build script")
 	return dir
-}
-
-func writeLesson(t *testing.T, dir, slug, keyword string) {
-	t.Helper()
-	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---
-schema: learning/v1
-slug: SLUG
-title: Look at the targets before you build one (SLUG).
-trigger:
-  description: when KEYWORD is met
-  metadata:
-    precept:
-      keywords: ["KEYWORD"]
-outcome: success
-evidence:
-  - kind: run
-    ref: e2e/1
----
-
-# Look at the targets before you build one (SLUG).
-
-## What to do (or avoid)
-
-List the targets first.
-`)
-	if err := os.WriteFile(filepath.Join(dir, slug+".md"), []byte(text), 0o600); err != nil {
-		t.Fatal(err)
-	}
 }
 
 // workDir is a project with a build that fails and another one that works.

@@ -14,6 +14,7 @@ import (
 	"sync"
 	"testing"
 
+	"precept/bank/banktest"
 	"precept/report"
 )
 
@@ -97,7 +98,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 	defer model.Close()
 	dir, lessons := t.TempDir(), t.TempDir()
 	for _, fruit := range []string{"apples", "pears", "plums"} {
-		writeLesson(t, lessons, "look-at-"+fruit, fruit)
+		banktest.WriteLesson(t, lessons, "look-at-"+fruit, fruit)
 	}
 	p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=season"}, "--upstream", model.URL+"/v1", "--lessons", lessons,
 		"--reward-close-after", "1s", "--limits-lookup-timeout", "10s", "--bandit-epsilon", "0.3", "--bandit-control", "0.15").ready(dir)

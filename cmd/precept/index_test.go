@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"precept/bank/banktest"
 )
 
 // The index follows what somebody edits by hand, and holds what was counted, not what a file says.
@@ -21,7 +23,7 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	}
 	deadline := time.Now().Add(20 * time.Second)
 	for n := 0; ; n++ {
-		writeLesson(t, lessons, "another-"+string(rune('a'+n%26)), "another thing")
+		banktest.WriteLesson(t, lessons, "another-"+string(rune('a'+n%26)), "another thing")
 		time.Sleep(500 * time.Millisecond)
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		if s := string(b); strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |") {

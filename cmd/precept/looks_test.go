@@ -6,6 +6,7 @@ import (
 	"net/http"
 	"testing"
 
+	"precept/bank/banktest"
 	"precept/report"
 	"precept/store/storetest"
 )
@@ -15,7 +16,7 @@ import (
 func TestReplicasTakeOneLook(t *testing.T) {
 	t.Parallel()
 	lessons, model := t.TempDir(), parrot(t, said("c", "ok")).URL
-	writeLesson(t, lessons, "look-first", "targets")
+	banktest.WriteLesson(t, lessons, "look-first", "targets")
 	url := "redis://" + storetest.StartRedis(t).Addr + "/0"
 	mustVerb(t, "lessons", "trial", "look-first", "--picks", "80", "--yes", "--lessons", lessons, "--data-dir", t.TempDir())
 	args := []string{"--reward-close-after", "3s", "--limits-lookup-timeout", "10s", "--bandit-control", "0", "--bandit-epsilon", "0.2"}

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bank/banktest"
 	"precept/report"
 	"precept/store/storetest"
 )
@@ -46,7 +47,7 @@ func TestOpinionsAreShown(t *testing.T) {
 				url := []string{"--store-url", "redis://" + storetest.StartRedis(t).Addr + "/0"}
 				at, args = append(at, url...), append(args, url...)
 			}
-			writeLesson(t, lessons, "look-first", "targets")
+			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			p := launch(t, dir, []string{"PRECEPT_ADMIN_TOKEN=opinions"}, args...).ready(dir)
 			say := func(name, words string) {
 				t.Helper()
@@ -87,7 +88,7 @@ func TestOpinionsAreShown(t *testing.T) {
 			if code != 0 || !strings.Contains(told, "opinion of the judge, not measured: followed 0, ignored 2, irrelevant 0, contradicted 0") {
 				t.Errorf("%d %s", code, told)
 			}
-			writeLesson(t, lessons, "look-first", "goals") // another text, of which nobody has said anything
+			banktest.WriteLesson(t, lessons, "look-first", "goals") // another text, of which nobody has said anything
 			if _, told, _ = verb(t, "", append([]string{"lessons", "show", "look-first"}, at...)...); strings.Contains(told, "opinion") {
 				t.Error(told)
 			}

@@ -21,6 +21,7 @@ import (
 	"github.com/chromedp/chromedp"
 	_ "modernc.org/sqlite" // the driver that the store is written with
 
+	"precept/bank/banktest"
 	"precept/store"
 )
 
@@ -62,7 +63,7 @@ func TestFirstPaint(t *testing.T) {
 	t.Cleanup(model.Close)
 	dir, bank := t.TempDir(), t.TempDir()
 	for i := range nLessons {
-		writeLesson(t, bank, fmt.Sprintf("lesson-%04d", i), fmt.Sprintf("topic%04d", i))
+		banktest.WriteLesson(t, bank, fmt.Sprintf("lesson-%04d", i), fmt.Sprintf("topic%04d", i))
 	}
 	flags := []string{"--upstream", model.URL + "/v1", "--lessons", bank, "--reward-close-after", "2s", "--log-level", "error"}
 	seeds := seedSessions(t, dir, nLessons, flags)

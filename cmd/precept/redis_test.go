@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/bank/banktest"
 	"precept/session"
 	"precept/store/redis"
 	"precept/store/storetest"
@@ -116,7 +117,7 @@ func manyLessons(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
 	for i := range 8 {
-		writeLesson(t, dir, fmt.Sprint("lesson-", i), "build script")
+		banktest.WriteLesson(t, dir, fmt.Sprint("lesson-", i), "build script")
 	}
 	return dir
 }

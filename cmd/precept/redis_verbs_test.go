@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bank/banktest"
 	"precept/store/storetest"
 )
 
@@ -99,7 +100,7 @@ func TestLessonsInRedis(t *testing.T) {
 	if !strings.Contains(model.last("first"), "(check-the-target)") {
 		t.Errorf("no lesson from Redis\n%s\n%s", model.last("first"), fleet[0].log.String())
 	}
-	writeLesson(t, dir, "second-lesson", "build script")
+	banktest.WriteLesson(t, dir, "second-lesson", "build script")
 	if err := os.WriteFile(filepath.Join(dir, "bad.md"), []byte("no lesson"), 0o600); err != nil {
 		t.Fatal(err)
 	}

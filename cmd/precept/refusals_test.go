@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bank/banktest"
 	"precept/report"
 	"precept/store/storetest"
 )
@@ -42,7 +43,7 @@ func TestWhatOnlyTreatedSessionsMeetLeavesNobodyOut(t *testing.T) {
 			if kind == "redis" {
 				url = "redis://" + storetest.StartRedis(t).Addr + "/0"
 			}
-			writeLesson(t, lessons, "look-first", "targets")
+			banktest.WriteLesson(t, lessons, "look-first", "targets")
 			args := []string{
 				"--upstream", picky(t), "--lessons", lessons, "--store-url", url, "--reward-close-after", "2s", "--limits-lookup-timeout", "10s",
 				"--bandit-epsilon", "0.5", "--bandit-control", "0.2", "--bandit-objective", "all",

@@ -1,4 +1,4 @@
-package app
+package banktest
 
 import (
 	"os"
@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-func writeLesson(t *testing.T, dir, slug, keyword string) {
+// WriteLesson puts a lesson that a person wrote into a directory. Its phrase is the keyword.
+func WriteLesson(t testing.TB, dir, slug, keyword string) {
 	t.Helper()
 	text := strings.NewReplacer("SLUG", slug, "KEYWORD", keyword).Replace(`---
 schema: learning/v1
