@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"precept/report"
 )
 
 // Query says which report is asked for.
@@ -63,7 +65,7 @@ type Access struct {
 	PublicMetrics bool     // /metrics without a token
 }
 
-// Server is the admin face. It starts nothing: give it to an http.Server.
+// Server is the admin face. It starts nothing: give it to an http.Server, and run its Owners.
 type Server struct {
 	options  Options
 	echo     *echo.Echo
@@ -72,6 +74,8 @@ type Server struct {
 	throttle *throttle
 	history  *history
 	decided  *decisions
+	reports  *stock[reportKey, report.Report]
+	surveys  *stock[string, *report.Survey]
 	audit    *audit
 	terms    []term
 	pages    map[string]*template.Template
@@ -84,6 +88,7 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary(), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
+	s.keep()
 	if err := s.parse(); err != nil {
 		return nil, err
 	}

@@ -51,7 +51,8 @@ type link struct {
 type shown struct {
 	Page    string // the template's name, without .html
 	Title   string
-	Live    bool   // the page keeps itself new
+	Live    bool // the page keeps itself new
+	Counted counted
 	Problem string // why there is nothing, or not all
 	Status  int    // 0: 200
 	Data    any

@@ -22,7 +22,7 @@ type Library interface {
 
 // Surveyor goes through stored sessions, for what the counters do not keep.
 type Surveyor interface {
-	// Survey is a look at the newest sessions of a tenant, a few minutes old at most.
+	// Survey is a look at the newest sessions of a tenant. It may take seconds; pages keep it.
 	Survey(ctx context.Context, tenant string) (*report.Survey, error)
 	// Backtest tells in which of the newest captured sessions of a tenant a lesson would have
 	// fired.

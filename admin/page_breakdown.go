@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"net/url"
 	"time"
 
@@ -19,6 +20,7 @@ type breakdownView struct {
 	Thin            int // cells with too little data
 	Sessions, Since string
 	Whole           bool
+	Reading         bool // the sessions are being read for the first time
 	Pager           pager
 }
 
@@ -63,7 +65,11 @@ func (s *Server) breakdown(c echo.Context) error {
 			v.By, v.Name = w.Key, w.Name
 		}
 	}
-	survey, err := s.options.Survey.Survey(c.Request().Context(), q.Tenant)
+	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
+	if errors.Is(err, errBeingMade) {
+		v.Reading = true
+		return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Live: true, Data: v})
+	}
 	if err != nil {
 		if s.options.Log != nil {
 			s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
@@ -72,7 +78,7 @@ func (s *Server) breakdown(c echo.Context) error {
 	}
 	v.Sessions, v.Since, v.Whole = count(survey.Sessions), survey.Since.UTC().Format(time.DateOnly), survey.Whole
 	v.fill(survey, s.frame(c, shown{}))
-	return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Data: v})
+	return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Live: old, Counted: counted{survey.Made, old}, Data: v})
 }
 
 // fill lays the cells out that have enough data.

@@ -80,8 +80,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		return err
 	}
 	slug := c.Param("slug")
-	q.Bands = true
-	r, problem := s.readReport(c, q)
+	r, at, problem := s.readReport(c, q)
 	v := lessonView{Slug: slug, Title: slug}
 	var rows []*report.Row
 	for i := range r.Lessons {
@@ -104,8 +103,8 @@ func (s *Server) lessonPage(c echo.Context) error {
 			v.Since = v.Chart != ""
 		}
 	}
-	v.survey(c, s, q.Tenant)
-	return s.show(c, shown{Page: "lesson", Title: v.Title, Problem: problem, Data: v})
+	reading := v.survey(c, s, q.Tenant)
+	return s.show(c, shown{Page: "lesson", Title: v.Title, Live: at.Old || reading, Counted: at, Problem: problem, Data: v})
 }
 
 // read fills in what the bank says.

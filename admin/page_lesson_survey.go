@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"errors"
 	"fmt"
 	"time"
 
@@ -10,15 +11,18 @@ import (
 )
 
 // survey fills in what single sessions tell: how rewards are spread, and on demand where the lesson
-// would have fired.
-func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
+// would have fired. reading says that the sessions are being read, and the page is worth another
+// look in a moment.
+func (v *lessonView) survey(c echo.Context, s *Server, tenant string) (reading bool) {
 	if s.options.Survey == nil {
 		v.RewardsNote = "Sessions are not stored here, so the spread of their rewards is not known."
-		return
+		return false
 	}
 	ctx := c.Request().Context()
-	sv, err := s.options.Survey.Survey(ctx, tenant)
+	sv, reading, err := s.surveys.get(ctx, tenant, patience)
 	switch {
+	case errors.Is(err, errBeingMade):
+		v.RewardsNote = "The stored sessions are being read; the spread of their rewards stands here in a moment."
 	case err != nil:
 		v.RewardsNote = "The stored sessions cannot be read: " + err.Error() + "."
 	case sv.Rewards(v.Slug) == nil:
@@ -28,14 +32,15 @@ func (v *lessonView) survey(c echo.Context, s *Server, tenant string) {
 		v.RewardsNote = fmt.Sprintf("Of %s stored sessions since %s, all texts of the lesson together.", count(sv.Sessions), sv.Since.UTC().Format(time.DateOnly))
 	}
 	if c.QueryParam("backtest") == "" || v.Lesson == nil {
-		return
+		return reading
 	}
 	b, err := s.options.Survey.Backtest(ctx, tenant, v.Lesson)
 	if err != nil {
 		v.BacktestNote = "The captured sessions cannot be read: " + err.Error() + "."
-		return
+		return reading
 	}
 	v.Backtest = &b
+	return reading
 }
 
 // barWidth is the longest bar of the spread of rewards, in units of its SVG.

@@ -49,8 +49,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q.Bands = true
-	r, problem := s.readReport(c, q)
+	r, at, problem := s.readReport(c, q)
 	f := s.frame(c, shown{})
 	v := lessonsView{
 		Filter: lessonsFilter{
@@ -63,7 +62,7 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	var from, to int
 	v.Pager, from, to = f.pageOf(len(rows), rowsPerPage)
 	v.Table = tableOf(&r, rows[from:to], false, v.Filter.reach(), s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
-	return s.show(c, shown{Page: "lessons", Title: "Lessons", Problem: problem, Data: v})
+	return s.show(c, shown{Page: "lessons", Title: "Lessons", Live: at.Old, Counted: at, Problem: problem, Data: v})
 }
 
 // reach is the zoom as fit takes it.

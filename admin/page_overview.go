@@ -26,7 +26,6 @@ type overviewView struct {
 	Since                 bool // the chart is of what was shown since the start
 	Table                 table
 	Lessons               int // in all; the table holds the first
-	Generated             time.Time
 	Definition            string
 	Figures               []Figure
 }
@@ -45,13 +44,12 @@ func (s *Server) overview(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	q.Bands = true
 	f := s.frame(c, shown{})
 	v := overviewView{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional, Price: c.QueryParam("price")}
 	if s.options.Figures != nil {
 		v.Figures = s.options.Figures(c.Request().Context())
 	}
-	r, problem := s.readReport(c, q)
+	r, at, problem := s.readReport(c, q)
 	if problem == "" {
 		v.fill(&r, s, f)
 		if len(v.Table.Rows) > 0 {
@@ -59,12 +57,12 @@ func (s *Server) overview(c echo.Context) error {
 		}
 	}
 	v.attention(&r, s, f)
-	return s.show(c, shown{Page: "overview", Title: "which lesson helped", Live: true, Problem: problem, Data: v})
+	return s.show(c, shown{Page: "overview", Title: "which lesson helped", Live: true, Counted: at, Problem: problem, Data: v})
 }
 
 // fill lays a report out.
 func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
-	v.Generated, v.Definition, v.Notes = r.GeneratedAt, r.RewardDefinition, leftOut(r)
+	v.Definition, v.Notes = r.RewardDefinition, leftOut(r)
 	if len(r.Lessons) == 0 && r.Global.NTreated+r.Global.NControl == 0 {
 		return
 	}

@@ -34,19 +34,65 @@ func (s *Server) report(c echo.Context) error {
 	return c.JSON(http.StatusOK, r)
 }
 
-// readReport makes the report for a page; without one it says why, in a sentence for the page.
-func (s *Server) readReport(c echo.Context, q Query) (r report.Report, problem string) {
-	if s.options.Report == nil {
-		return r, "There is no report yet."
+// reportKey names the reports that pages are made of.
+type reportKey struct {
+	Tenant      string
+	Window      time.Duration
+	Provisional bool
+}
+
+// Owners are the goroutines that make what pages show: each runs until its context ends. Without
+// them a page makes its own.
+func (s *Server) Owners() []func(context.Context) error {
+	return []func(context.Context) error{
+		func(ctx context.Context) error {
+			if s.options.Report == nil {
+				return nil
+			}
+			return s.reports.run(ctx, reportKey{Tenant: "default"})
+		},
+		func(ctx context.Context) error { return s.surveys.run(ctx) },
 	}
-	r, err := s.options.Report.Report(c.Request().Context(), q)
+}
+
+// keep sets up what pages show and what does not follow each request. A report is made at most a
+// tenth of the time, so that a small one is never old; the first page of the morning finds one of
+// the last minute. A survey walks the store, and is as good for some minutes.
+func (s *Server) keep() {
+	s.reports = newStock(s.options.Now,
+		func(ctx context.Context, k reportKey) (report.Report, error) {
+			return s.options.Report.Report(ctx, Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true})
+		},
+		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
+		func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+	s.surveys = newStock(s.options.Now,
+		func(ctx context.Context, tenant string) (*report.Survey, error) {
+			return s.options.Survey.Survey(ctx, tenant)
+		},
+		func(time.Duration) time.Duration { return 5 * time.Minute },
+		func(time.Duration) time.Duration { return 0 })
+}
+
+// counted says when a page's figures were counted.
+type counted struct {
+	At  time.Time
+	Old bool // newer ones are being counted
+}
+
+// readReport is the report for a page; without one it says why, in a sentence for the page. Pages
+// share it: it is only read.
+func (s *Server) readReport(c echo.Context, q Query) (r report.Report, of counted, problem string) {
+	if s.options.Report == nil {
+		return r, of, "There is no report yet."
+	}
+	r, old, err := s.reports.get(c.Request().Context(), reportKey{q.Tenant, q.Window, q.Provisional}, 0)
 	if err != nil {
 		if s.options.Log != nil {
 			s.log(c).Error("report failed", "tenant", q.Tenant, "error", err)
 		}
-		return r, "The report cannot be read right now; the log says why. Requests are not affected."
+		return r, of, "The report cannot be read right now; the log says why. Requests are not affected."
 	}
-	return r, ""
+	return r, counted{r.GeneratedAt, old}, ""
 }
 
 // query reads tenant, window, provisional, what_if and explain.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"slices"
-	"sync"
 	"time"
 
 	"precept/backtest"
@@ -18,11 +17,9 @@ import (
 
 // How much the dashboard's looks at stored sessions may cost.
 const (
-	surveyAge      = 5 * time.Minute // a survey is made anew then
 	surveyTime     = 2 * time.Second
 	surveySessions = 100_000
 	surveyDays     = 90
-	surveyTenants  = 16
 	backtestTime   = 5 * time.Second
 	backtestMost   = 2000
 )
@@ -32,13 +29,10 @@ type library struct {
 	*parts
 	cfg    *configs.Config
 	checks lesson.Checks
-
-	mu      sync.Mutex // held while a survey is made: two pages do not walk the store at once
-	surveys map[string]*report.Survey
 }
 
 func newLibrary(p *parts, cfg *configs.Config) *library {
-	return &library{parts: p, cfg: cfg, checks: lesson.Checks{Secrets: Secrets}, surveys: map[string]*report.Survey{}}
+	return &library{parts: p, cfg: cfg, checks: lesson.Checks{Secrets: Secrets}}
 }
 
 // Book implements admin.Library.
@@ -75,12 +69,7 @@ var errEnough = errors.New("enough was seen")
 // Survey implements admin.Surveyor: days are looked at from the newest on, until there is no time
 // or enough sessions.
 func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
 	now := l.Now()
-	if s := l.surveys[tenant]; s != nil && now.Sub(s.Made) < surveyAge {
-		return s, nil
-	}
 	w, ok := l.backend.(Walker)
 	if !ok {
 		return nil, errors.New("nothing is stored")
@@ -110,10 +99,6 @@ func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, er
 	if err != nil {
 		return nil, err
 	}
-	if len(l.surveys) >= surveyTenants {
-		clear(l.surveys)
-	}
-	l.surveys[tenant] = s
 	return s, nil
 }
 

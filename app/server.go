@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"os/signal"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -129,8 +130,9 @@ func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 	owned, stopOwners := context.WithCancel(context.WithoutCancel(ctx))
 	defer stopOwners()
 	var owners sync.WaitGroup
-	failed := make(chan error, len(s.service.owners)+2)
-	for _, owner := range s.service.owners {
+	all := slices.Concat(s.service.owners, s.admin.Owners())
+	failed := make(chan error, len(all)+2)
+	for _, owner := range all {
 		owners.Go(func() {
 			if err := s.outlive(owned, owner); err != nil && owned.Err() == nil {
 				failed <- err

@@ -1,0 +1,232 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"precept/report"
+)
+
+// baker makes numbers, and takes its time.
+type baker struct {
+	takes time.Duration
+	made  atomic.Int64
+	fails atomic.Bool
+}
+
+func (b *baker) bake(ctx context.Context, key string) (int64, error) {
+	if key == "panics" {
+		panic("as it was asked to")
+	}
+	select {
+	case <-time.After(b.takes):
+	case <-ctx.Done():
+		return 0, ctx.Err()
+	}
+	if b.fails.Load() {
+		return 0, errors.New("no flour")
+	}
+	return b.made.Add(1), nil
+}
+
+// inStock runs a test in a bubble of its own, with the owner of a stock that begins with "first".
+func inStock(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker, s *stock[string, int64])) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		b := &baker{takes: takes}
+		s := newStock(time.Now, b.bake, func(took time.Duration) time.Duration { return 10 * took }, func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		ctx, cancel := context.WithCancel(t.Context())
+		var owner sync.WaitGroup
+		owner.Go(func() { _ = s.run(ctx, "first") })
+		synctest.Wait()
+		test(t, b, s)
+		cancel()
+		owner.Wait()
+		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n == 0 {
+			t.Errorf("without an owner: %d, %v", n, err)
+		}
+	})
+}
+
+// Many who ask share one making; nobody waits longer than patience once there is something, and who
+// is given what is old is told so.
+func TestStockIsMadeOnce(t *testing.T) {
+	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		var all sync.WaitGroup
+		for range 50 {
+			all.Go(func() {
+				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || old || err != nil {
+					t.Errorf("%d, old %v, %v", n, old, err)
+				}
+			})
+		}
+		all.Wait()
+		time.Sleep(2500 * time.Millisecond) // it began 2.8 s ago, and took 0.3
+		if n, old, _ := s.get(t.Context(), "first", 0); n != 1 || old {
+			t.Errorf("still as good as new: %d, old %v", n, old)
+		}
+		time.Sleep(time.Second)
+		began := time.Now()
+		for range 50 {
+			all.Go(func() {
+				if n, old, err := s.get(t.Context(), "first", 0); n != 1 || !old || err != nil {
+					t.Errorf("%d, old %v, %v", n, old, err)
+				}
+			})
+		}
+		all.Wait()
+		if waited := time.Since(began); waited != patience {
+			t.Errorf("a page waited for %s", waited)
+		}
+		time.Sleep(300 * time.Millisecond)
+		if n, old, _ := s.get(t.Context(), "first", 0); n != 2 || old {
+			t.Errorf("the newer one: %d, old %v", n, old)
+		}
+		if n := b.made.Load(); n != 2 {
+			t.Errorf("it was made %d times for 103 who asked", n)
+		}
+	})
+}
+
+// What is made quickly is never old.
+func TestSmallStockIsExact(t *testing.T) {
+	inStock(t, time.Millisecond, func(t *testing.T, _ *baker, s *stock[string, int64]) {
+		for i := range int64(20) {
+			time.Sleep(20 * time.Millisecond)
+			if n, old, err := s.get(t.Context(), "first", 0); n != i+2 || old || err != nil {
+				t.Fatalf("asked %d times: %d, old %v, %v", i+1, n, old, err)
+			}
+		}
+	})
+}
+
+// The first page of the morning finds what the owner begins with as it stood in the last minutes;
+// what somebody asked for is let lie after an hour; there is room for so many.
+func TestStockOfTheMorning(t *testing.T) {
+	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
+			t.Errorf("before it was ever made: %v", err)
+		}
+		time.Sleep(24 * time.Hour)
+		s.mu.Lock()
+		now, other := time.Since(s.all["first"].made), time.Since(s.all["other"].made)
+		s.mu.Unlock()
+		if now > 2*time.Minute || other < 22*time.Hour {
+			t.Errorf("made %s ago, the other one %s", now, other)
+		}
+		if n := b.made.Load(); n > 24*60+61 {
+			t.Errorf("it was made %d times in a day", n)
+		}
+		for i := range 100 {
+			if _, _, err := s.get(t.Context(), strings.Repeat("x", i), 0); err != nil {
+				t.Fatal(err)
+			}
+		}
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if len(s.all) > keptMost || s.all["first"] == nil || s.all["other"] != nil {
+			t.Errorf("%d things are kept", len(s.all))
+		}
+	})
+}
+
+// A fault is told, and so is a panic; both are over when it goes well again.
+func TestStockTellsFaults(t *testing.T) {
+	inStock(t, time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.Contains(err.Error(), "as it was asked to") {
+			t.Errorf("a panic: %v", err)
+		}
+		b.fails.Store(true)
+		time.Sleep(time.Second)
+		if _, _, err := s.get(t.Context(), "first", 0); err == nil || !strings.Contains(err.Error(), "flour") {
+			t.Errorf("a fault: %v", err)
+		}
+		b.fails.Store(false)
+		time.Sleep(time.Second)
+		if n, _, err := s.get(t.Context(), "first", 0); err != nil || n < 2 {
+			t.Errorf("afterwards: %d, %v", n, err)
+		}
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		b.takes = time.Hour
+		if _, _, err := s.get(ctx, "long", 0); !errors.Is(err, context.Canceled) {
+			t.Errorf("somebody who left: %v", err)
+		}
+	})
+}
+
+// slowReports counts what is made, and takes its time.
+type slowReports struct {
+	report report.Report
+	made   atomic.Int64
+}
+
+func (f *slowReports) Report(context.Context, Query) (report.Report, error) {
+	time.Sleep(400 * time.Millisecond)
+	f.made.Add(1)
+	r := f.report
+	r.GeneratedAt = time.Now()
+	return r, nil
+}
+
+// With 2,000 lessons, pages take one report for all of them, render a page of rows, and say when
+// they are behind. The API makes its own.
+func TestPagesShareAReport(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		slow := &slowReports{report: sampleReport()}
+		for i := range 2000 {
+			slow.report.Lessons = append(slow.report.Lessons, report.Row{Slug: "many-" + strings.Repeat("x", i%50), Arm: "many", State: "active"})
+		}
+		f := newFixture(t, func(o *Options) { o.Report, o.Now = slow, time.Now })
+		ctx, cancel := context.WithCancel(t.Context())
+		var owners sync.WaitGroup
+		for _, owner := range f.Owners() {
+			owners.Go(func() { _ = owner(ctx) })
+		}
+		synctest.Wait()
+		get := func(path string) string {
+			res := f.do(t, "GET", path, bearer(token))
+			if res.StatusCode != http.StatusOK {
+				t.Fatalf("%s: %d", path, res.StatusCode)
+			}
+			return body(t, res)
+		}
+		for path, rows := range map[string]int{"/": overviewRows + 1, "/lessons": rowsPerPage, "/lessons?page=3&sort=name": rowsPerPage, "/lessons/helpful": 0} {
+			page := get(path)
+			if n := strings.Count(page, `<th scope="row" class="name">`); n > rows {
+				t.Errorf("%s renders %d rows, %d are enough", path, n, rows)
+			}
+			if !strings.Contains(page, "Counted at") || strings.Contains(page, "Newer figures") {
+				t.Errorf("%s does not say when it was counted", path)
+			}
+		}
+		if n := slow.made.Load(); n != 1 {
+			t.Errorf("%d reports were made for four pages", n)
+		}
+		time.Sleep(10 * time.Second)
+		began := time.Now()
+		page := get("/lessons")
+		if waited := time.Since(began); waited > patience {
+			t.Errorf("the page waited for %s", waited)
+		}
+		if !strings.Contains(page, "Newer figures are being counted") || !strings.Contains(page, `id="refresh"`) {
+			t.Error("an old page does not say so, or does not become new by itself")
+		}
+		before := slow.made.Load()
+		for range 3 {
+			get("/api/report")
+		}
+		if n := slow.made.Load() - before; n < 3 {
+			t.Errorf("the API gave %d reports of its own for 3 questions", n)
+		}
+		cancel()
+		owners.Wait()
+	})
+}
