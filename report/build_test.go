@@ -519,7 +519,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 				t.Fatalf("%+v", l)
 			}
 		}
-		if err := r.Table(new(strings.Builder)); err != nil {
+		if err := r.Table(new(strings.Builder), Full); err != nil {
 			t.Fatal(err)
 		}
 	})

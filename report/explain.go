@@ -5,6 +5,7 @@ import (
 	"io"
 	"math"
 	"strings"
+	"unicode/utf8"
 
 	"precept/trial"
 )
@@ -75,8 +76,12 @@ func takes(p, bar, next float64) float64 {
 	return next
 }
 
-// Explain writes how the rows of a lesson came about, in about ten lines each.
-func (r Report) Explain(w io.Writer, slug string) error {
+// explainIndent is where the text of an explanation's line begins.
+const explainIndent = 12
+
+// Explain writes how the rows of a lesson came about, in about ten lines each, which go on below
+// themselves beyond so many columns.
+func (r Report) Explain(w io.Writer, slug string, columns int) error {
 	found := false
 	for i := range r.Lessons {
 		row := &r.Lessons[i]
@@ -85,7 +90,7 @@ func (r Report) Explain(w io.Writer, slug string) error {
 		}
 		found = true
 		for _, line := range row.explanation() {
-			if _, err := fmt.Fprintln(w, line); err != nil {
+			if _, err := io.WriteString(w, hang(line, columns)); err != nil {
 				return fmt.Errorf("write the explanation: %w", err)
 			}
 		}
@@ -128,6 +133,27 @@ func (r *Row) explanation() []string {
 		out = append(out, "  judged    "+r.Opinions.String())
 	}
 	return append(out, "  missing   "+r.missing())
+}
+
+// hang breaks a line that is too long; its further lines are indented.
+func hang(line string, columns int) string {
+	if utf8.RuneCountInString(line) <= columns {
+		return line + "\n"
+	}
+	head := min(explainIndent, len(line))
+	for head < len(line) && !utf8.RuneStart(line[head]) {
+		head++
+	}
+	var b strings.Builder
+	for i, part := range wrap(line[head:], columns-explainIndent) {
+		if i == 0 {
+			b.WriteString(line[:head])
+		} else {
+			b.WriteString(strings.Repeat(" ", explainIndent))
+		}
+		b.WriteString(part + "\n")
+	}
+	return b.String()
 }
 
 // missing says what a verdict waits for.

@@ -40,17 +40,17 @@ func TestOpinionsOnlyDecorate(t *testing.T) {
 		t.Errorf("with opinions\n%s\nwithout\n%s", text(told), text(plain))
 	}
 	var table, table0, why strings.Builder
-	if err := told.Table(&table); err != nil {
+	if err := told.Table(&table, report.Full); err != nil {
 		t.Fatal(err)
 	}
-	if err := plain.Table(&table0); err != nil {
+	if err := plain.Table(&table0, report.Full); err != nil {
 		t.Fatal(err)
 	}
 	if table.String() != table0.String() { // it is a table of what was measured
 		t.Errorf("%s\n%s", table.String(), table0.String())
 	}
 	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
-	if err := told.Explain(&why, "one"); err != nil || strings.Count(why.String(), said) != 1 {
+	if err := told.Explain(&why, "one", Full); err != nil || strings.Count(why.String(), said) != 1 {
 		t.Errorf("%v\n%s", err, why.String())
 	}
 }

@@ -13,27 +13,33 @@ import (
 	"unicode/utf8"
 )
 
-// Widths of the table's columns; together with their gaps they fill 100.
+// Widths of the table's columns. Together with their gaps they fill Narrow without the plot, and
+// Full with it.
 const (
-	nameWidth    = 23
 	verdictWidth = 22
 	effectWidth  = 21
 	plotWidth    = 21 // odd: 0 stands in the middle
 	countWidth   = 9
+
+	Narrow = 80  // columns: the least that a table is written for
+	Full   = 100 // with room for the plot
 )
 
-// Table writes the report for a terminal of 100 columns: all lessons together, then each lesson,
-// surest and strongest first.
-func (r Report) Table(w io.Writer) error {
+// Table writes the report for a terminal of so many columns: all lessons together, then each
+// lesson, surest and strongest first. Under Full columns there is no plot.
+func (r Report) Table(w io.Writer, columns int) error {
 	b := bufio.NewWriter(w)
-	t := table{w: b, reach: r.reach()}
+	t := table{w: b, reach: r.reach(), columns: Narrow}
+	if columns >= Full {
+		t.columns = Full
+	}
 	t.head(r)
 	g := r.Global
 	if g.Verdict == Invalid {
 		g.Effect, g.Lo, g.Hi = nil, nil, nil
 	}
 	t.line("all lessons together", g.Verdict, g.Effect, g.Lo, g.Hi, g.NTreated, g.NControl)
-	fmt.Fprintln(t.w, strings.Repeat("-", 100))
+	fmt.Fprintln(t.w, strings.Repeat("-", t.columns))
 	rows := slices.Clone(r.Lessons)
 	slices.SortStableFunc(rows, func(x, y Row) int {
 		return cmp.Or(cmp.Compare(rank(x), rank(y)), cmp.Compare(order(y), order(x)), cmp.Compare(x.Slug, y.Slug))
@@ -77,35 +83,78 @@ func order(r Row) float64 {
 
 // table writes lines on one axis.
 type table struct {
-	w     io.Writer // a bufio.Writer: it remembers its first error
-	reach float64
+	w       io.Writer // a bufio.Writer: it remembers its first error
+	reach   float64
+	columns int
+}
+
+// say writes a sentence on as many lines as it needs.
+func (t table) say(format string, args ...any) {
+	for _, line := range wrap(fmt.Sprintf(format, args...), t.columns) {
+		fmt.Fprintln(t.w, line)
+	}
+}
+
+// wrap breaks a text at its blanks into lines of at most so many columns. A word that is longer has
+// a line of its own.
+func wrap(text string, columns int) (lines []string) {
+	line := ""
+	for word := range strings.FieldsSeq(text) {
+		if line != "" && utf8.RuneCountInString(line)+1+utf8.RuneCountInString(word) > columns {
+			lines = append(lines, line)
+			line = ""
+		}
+		if line != "" {
+			line += " "
+		}
+		line += word
+	}
+	return append(lines, line)
+}
+
+// nameWidth is what the other columns leave.
+func (t table) nameWidth() int {
+	left := t.columns - verdictWidth - effectWidth - countWidth - 3
+	if t.columns == Full {
+		left -= plotWidth + 1
+	}
+	return left
+}
+
+// row writes one line of the table; axis is the plot, or what stands above it.
+func (t table) row(name, verdict, effect, axis, counts string) {
+	if t.columns == Full {
+		effect = fmt.Sprintf("%-*s %s", effectWidth, effect, axis)
+	}
+	fmt.Fprintf(t.w, "%-*s %-*s %-*s %*s\n", t.nameWidth(), name, verdictWidth, verdict, effectWidth, effect, countWidth, counts)
 }
 
 func (t table) head(r Report) {
-	fmt.Fprintf(t.w, "Effect of lessons, %s", r.GeneratedAt.Format("2006-01-02 15:04 UTC"))
+	title := "Effect of lessons, " + r.GeneratedAt.Format("2006-01-02 15:04 UTC")
 	if r.Window != "" {
-		fmt.Fprintf(t.w, ", sessions of the last %s", r.Window)
+		title += ", sessions of the last " + r.Window
 	}
 	if r.Provisional {
-		fmt.Fprint(t.w, ", PROVISIONAL (with open sessions)")
+		title += ", PROVISIONAL (with open sessions)"
 	}
-	fmt.Fprintln(t.w)
+	t.say("%s", title)
 	if r.RewardDefinition != "" {
-		fmt.Fprintf(t.w, "Reward: %s\n", r.RewardDefinition)
+		t.say("Reward: %s", r.RewardDefinition)
 	}
 	for _, e := range r.Elsewhere {
-		fmt.Fprintf(t.w, "Not in these numbers: %d sessions that closed when the reward was %s\n", e.Sessions, e.RewardDefinition)
+		t.say("Not in these numbers: %d sessions that closed when the reward was %s", e.Sessions, e.RewardDefinition)
 	}
 	if note := objectives()[r.Objective]; note != "" {
-		fmt.Fprintf(t.w, "Objective: %s, %s\n", r.Objective, note)
+		t.say("Objective: %s, %s", r.Objective, note)
 	}
 	if note := holdouts()[r.Holdout]; note != "" {
-		fmt.Fprintf(t.w, "Holdout: %s, %s\n", r.Holdout, note)
+		t.say("Holdout: %s, %s", r.Holdout, note)
 	}
-	fmt.Fprintf(t.w, "Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.\n\n")
+	t.say("Points of reward against sessions in which a coin withheld the lesson; 95%%, however often you look.")
+	fmt.Fprintln(t.w)
 	left, right := fmt.Sprintf("-%.0f", t.reach*100), fmt.Sprintf("+%.0f", t.reach*100)
 	axis := left + strings.Repeat(" ", plotWidth/2-len(left)) + "0" + strings.Repeat(" ", plotWidth/2-len(right)) + right
-	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, "lesson", verdictWidth, "verdict", effectWidth, "effect", axis, countWidth, "with/out")
+	t.row("lesson", "verdict", "effect", axis, "with/out")
 }
 
 // objectives says what is to be known of the ways of choosing that are not the usual one. The
@@ -130,7 +179,7 @@ func holdouts() map[string]string {
 // look like one.
 func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, without int64) {
 	name = Printable(name)
-	if utf8.RuneCountInString(name) > nameWidth {
+	if utf8.RuneCountInString(name) > t.nameWidth() {
 		fmt.Fprintln(t.w, name)
 		name = ""
 	}
@@ -142,8 +191,7 @@ func (t table) line(name string, v Verdict, effect, lo, hi *float64, with, witho
 	default:
 		numbers = fmt.Sprintf("  ?   [%+5.1f, %+5.1f]", *lo*100, *hi*100)
 	}
-	counts := short(with) + "/" + short(without)
-	fmt.Fprintf(t.w, "%-*s %-*s %-*s %s %*s\n", nameWidth, name, verdictWidth, v, effectWidth, numbers, t.plot(effect, lo, hi), countWidth, counts)
+	t.row(name, string(v), numbers, t.plot(effect, lo, hi), short(with)+"/"+short(without))
 }
 
 // Printable keeps what others named from steering a terminal: control characters become spaces.
@@ -280,7 +328,7 @@ func (t table) notes(r Row) {
 	if r.Retire != "" {
 		notes = append(notes, "consider retiring it: "+r.Retire)
 	}
-	t.wrap(notes)
+	t.list(notes)
 }
 
 // text tells of a planned trial. An early one is shown, and said not to count.
@@ -311,21 +359,22 @@ func (w *WhatIf) text() string {
 	return s
 }
 
-// wrap writes notes indented, as many to a line as fit into 100 columns.
-func (t table) wrap(notes []string) {
-	line := ""
+// notesIndent stands before a note.
+const notesIndent = 4
+
+// list writes notes indented, as many to a line as fit.
+func (t table) list(notes []string) {
+	var lines []string
 	for _, n := range notes {
-		if line != "" && utf8.RuneCountInString(line)+2+utf8.RuneCountInString(n) > 96 {
-			fmt.Fprintf(t.w, "    %s\n", line)
-			line = ""
+		last := len(lines) - 1
+		if last >= 0 && utf8.RuneCountInString(lines[last])+2+utf8.RuneCountInString(n) <= t.columns-notesIndent {
+			lines[last] += "; " + n
+			continue
 		}
-		if line != "" {
-			line += "; "
-		}
-		line += n
+		lines = append(lines, wrap(n, t.columns-notesIndent)...)
 	}
-	if line != "" {
-		fmt.Fprintf(t.w, "    %s\n", line)
+	for _, line := range lines {
+		fmt.Fprintf(t.w, "%*s%s\n", notesIndent, "", line)
 	}
 }
 
@@ -344,20 +393,18 @@ func weeks(x float64) string {
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)
 	if !r.SRM.OK {
-		fmt.Fprintf(t.w, "WARNING: control sessions are not the share they should be (e-value %.3g).\n", r.SRM.EValue)
+		t.say("WARNING: control sessions are not the share they should be (e-value %.3g).", r.SRM.EValue)
 	}
 	if !r.Reporting.OK {
-		fmt.Fprintf(t.w, "WARNING: sessions with and without lessons do not report alike (e-value %.3g).\n", r.Reporting.EValue)
+		t.say("WARNING: sessions with and without lessons do not report alike (e-value %.3g).", r.Reporting.EValue)
 	}
-	fmt.Fprintf(t.w, "told: %d of %d treated sessions, %d of %d control sessions\n",
+	t.say("told: %d of %d treated sessions, %d of %d control sessions",
 		r.Reporting.ToldTreated, r.Reporting.AssignedTreated, r.Reporting.ToldControl, r.Reporting.AssignedControl)
 	if g := r.Global; g.RefusedTreated+g.RefusedControl > 0 {
-		fmt.Fprintf(t.w, "refused by the upstream, and counted: %d treated sessions, %d control sessions\n", g.RefusedTreated, g.RefusedControl)
+		t.say("refused by the upstream, and counted: %d treated sessions, %d control sessions", g.RefusedTreated, g.RefusedControl)
 	}
 	if r.Looks.Planned > 0 {
-		fmt.Fprintf(t.w, "Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.\n", r.Looks.Planned, r.Looks.Taken)
+		t.say("Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.", r.Looks.Planned, r.Looks.Taken)
 	}
-	fmt.Fprintln(t.w, `Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called`)
-	fmt.Fprintln(t.w, `"helps" or "harms" one in twenty where a fifth of the lessons help, more where hardly any does.`)
-	fmt.Fprintln(t.w, `"likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	t.say(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in twenty where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }

@@ -32,7 +32,7 @@ func fleet() Input {
 func text(t *testing.T, r Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.Table(&b); err != nil {
+	if err := r.Table(&b, Full); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -129,7 +129,7 @@ type broken struct{}
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableTellsOfAFailedWrite(t *testing.T) {
-	if err := Build(fleet()).Table(broken{}); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := Build(fleet()).Table(broken{}, Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Error(err)
 	}
 }
@@ -143,7 +143,7 @@ func TestHoldoutIsNamed(t *testing.T) {
 			t.Errorf("%q is named %q", rule, r.Holdout)
 		}
 		var b strings.Builder
-		if err := r.Table(&b); err != nil {
+		if err := r.Table(&b, Full); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {

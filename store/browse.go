@@ -15,7 +15,7 @@ import (
 const (
 	DefaultRows = 50
 	MaxRows     = 200
-	maxScan     = 10_000          // sessions, by what their rows say
+	maxScan     = 5_000           // sessions, by what their rows say
 	maxRead     = 1_000           // of them, sessions of which what was said is read
 	maxSearch   = 2 * time.Second // and no new page is begun behind it
 )

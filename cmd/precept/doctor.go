@@ -77,6 +77,7 @@ func (w *world) doctor() *cobra.Command {
 	}
 	flags := addConfigFlags(c, storeKeys()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addWide(c, &wide)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		d, err := w.diagnose(c.Context(), flags)
 		if err != nil {
@@ -85,7 +86,7 @@ func (w *world) doctor() *cobra.Command {
 		if asJSON {
 			return writeJSON(w.out, d)
 		}
-		return w.printDiagnosis(d)
+		return w.printDiagnosis(d, w.columns(wide))
 	}
 	return c
 }
@@ -109,7 +110,7 @@ func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, er
 }
 
 // printDiagnosis prints a diagnosis for people.
-func (w *world) printDiagnosis(d diagnosis) error {
+func (w *world) printDiagnosis(d diagnosis, columns int) error {
 	n := func(i int64) string { return strconv.FormatInt(i, 10) }
 	var dropped int64
 	for _, v := range d.Dropped {
@@ -129,22 +130,22 @@ func (w *world) printDiagnosis(d diagnosis) error {
 	for _, name := range sortedKeys(d.Store) {
 		rows = append(rows, []string{name, n(d.Store[name])})
 	}
-	if err := table(w.out, rows); err != nil {
+	if err := table(w.out, rows, columns); err != nil {
 		return err
 	}
 	for i := range d.SetAside.Latest {
 		a := &d.SetAside.Latest[i]
-		fmt.Fprintf(w.out, "set aside: %s session %s %s, step %s, %d times, last %s: %s\n",
+		say(w.out, columns, "set aside: %s session %s %s, step %s, %d times, last %s: %s",
 			report.Printable(a.Tenant), a.Session, a.Exchange, a.Step, a.Tries, a.At.UTC().Format(time.RFC3339), report.Printable(a.Why))
 	}
 	if d.Trouble != "" {
-		fmt.Fprintf(w.out, "the store cannot be read: %s\n", report.Printable(d.Trouble))
+		say(w.out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
 	}
 	if d.Note != "" {
-		fmt.Fprintf(w.out, "note: %s\n", d.Note)
+		say(w.out, columns, "note: %s", d.Note)
 	}
 	if d.Running != nil {
-		fmt.Fprintf(w.out, "running: pid %d, data %s, admin %s (unless it crashed)\n", d.Running.PID, d.Running.Data, d.Running.Admin)
+		say(w.out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID, d.Running.Data, d.Running.Admin)
 	}
 	return nil
 }

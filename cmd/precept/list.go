@@ -21,6 +21,7 @@ import (
 type listFlags struct {
 	states                    []string
 	expired, archived, asJSON bool
+	wide                      bool
 }
 
 func (w *world) lessonsList() *cobra.Command {
@@ -34,6 +35,7 @@ func (w *world) lessonsList() *cobra.Command {
 	}
 	flags := addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addWide(c, &f.wide)
 	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
 	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
 	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons only, which nothing else lists")
@@ -80,13 +82,13 @@ func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) err
 	if f.asJSON {
 		return writeJSON(w.out, list)
 	}
-	if err := table(w.out, rows); err != nil {
+	if err := table(w.out, rows, w.columns(f.wide)); err != nil {
 		return err
 	}
 	for i := range list {
 		for _, other := range list[i].Conflicts {
 			if list[i].Slug < other { // each pair once
-				fmt.Fprintf(w.out, "! %s and %s fire on the same words and claim opposite outcomes; both are kept\n", list[i].Slug, other)
+				say(w.out, w.columns(f.wide), "! %s and %s fire on the same words and claim opposite outcomes; both are kept", list[i].Slug, other)
 			}
 		}
 	}

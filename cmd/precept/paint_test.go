@@ -62,24 +62,15 @@ func TestFirstPaint(t *testing.T) {
 	}))
 	t.Cleanup(model.Close)
 	dir, bank := t.TempDir(), t.TempDir()
-	kept := os.Getenv("PRECEPT_PAINT_DIR")
-	if kept != "" {
-		dir, bank = filepath.Join(kept, "data"), filepath.Join(kept, "lessons")
-		_ = os.MkdirAll(dir, 0o700)
-		_ = os.MkdirAll(bank, 0o700)
-	}
-	_, missing := os.Stat(filepath.Join(dir, "precept.db"))
 	for i := range nLessons {
 		banktest.WriteLesson(t, bank, fmt.Sprintf("lesson-%04d", i), fmt.Sprintf("topic%04d", i))
 	}
 	flags := []string{"--upstream", model.URL + "/v1", "--lessons", bank, "--reward-close-after", "2s", "--log-level", "error"}
-	if missing != nil {
-		seeds := seedSessions(t, dir, nLessons, flags)
-		copies := nSessions/seeds - 1
-		began := time.Now()
-		multiply(t, filepath.Join(dir, "precept.db"), copies)
-		t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(began).Round(time.Second))
-	}
+	seeds := seedSessions(t, dir, nLessons, flags)
+	copies := nSessions/seeds - 1
+	began := time.Now()
+	multiply(t, filepath.Join(dir, "precept.db"), copies)
+	t.Logf("%d sessions of %d lessons, copied in %s", seeds*(copies+1), nLessons, time.Since(began).Round(time.Second))
 
 	p := start(t, dir, flags...)
 	var list store.SessionList

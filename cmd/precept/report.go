@@ -26,6 +26,7 @@ type reportFlags struct {
 	query  admin.Query
 	window string
 	asJSON bool
+	wide   bool
 }
 
 // whatIf reads epsilon=NUMBER.
@@ -54,6 +55,7 @@ func (w *world) report() *cobra.Command {
 	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
 	c.Flags().StringVar(&f.query.Explain, "explain", "", "tell how the row of this lesson came about")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addWide(c, &f.wide)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
@@ -73,7 +75,7 @@ func (w *world) report() *cobra.Command {
 		if f.asJSON {
 			return writeJSON(w.out, r)
 		}
-		return r.Table(w.out)
+		return r.Table(w.out, w.columns(f.wide))
 	}
 	return c
 }
@@ -88,7 +90,7 @@ func (w *world) explain(r report.Report, f *reportFlags) error {
 	if f.asJSON {
 		return writeJSON(w.out, r.Lessons)
 	}
-	return r.Explain(w.out, slug)
+	return r.Explain(w.out, slug, w.columns(f.wide))
 }
 
 // findReport asks the running server first: what it has in memory is newer than the store. A server
