@@ -14,7 +14,7 @@ HAVE_CC := $(shell command -v "$$($(GO) env CC | cut -d' ' -f1)" 2>/dev/null)
 RACE    := $(if $(HAVE_CC),-race,)
 
 .DEFAULT_GOAL := build
-.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race fuzz chaos bench demo release real agents pictures paint e2e-deps clean
+.PHONY: help build check tidy fmt fmt-fix vet lint dead clones test race norace fuzz chaos bench demo release real agents pictures paint e2e-deps clean
 
 help: ## Tell the targets
 	@awk -F ':.*## ' '/^[a-z0-9-]+:.*## /{printf "make %-10s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,11 +46,14 @@ clones: ## The same code twice, from CLONE syntax nodes on; tests may repeat the
 	@found=$$(git ls-files '*.go' | grep -vE '_test\.go$$|^(store/storetest|bank/banktest)/' | $(GO) tool -modfile=tools/go.mod dupl -files -plumbing -t $(CLONE)); \
 		[ -z "$$found" ] || { echo "clones, make one of them:"; echo "$$found"; exit 1; }
 
-test: check fuzz race ## All that decides
+test: check fuzz norace race ## All that decides
 
 race: ## Every test, shuffled, with the race detector
 	$(if $(RACE),,@echo "no C compiler: tests run without the race detector")
 	$(if $(RACE),CGO_ENABLED=1,) $(GO) test $(RACE) -shuffle=on -timeout 40m ./...
+
+norace: ## The tests that the race detector is kept out of: simulations, timings, thousands of sessions
+	@GO="$(GO)" tools/norace.sh
 
 fuzz: ## Every fuzz target on FUZZRUNS inputs
 	@GO="$(GO)" tools/fuzz.sh $(FUZZRUNS)

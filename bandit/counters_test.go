@@ -270,27 +270,6 @@ func TestPublishedNeedsMoreThanChance(t *testing.T) {
 	}
 }
 
-// A lesson that is looked at after every session hardly ever becomes a caution unless it harms,
-// also where it fires in sessions that are harder than anything tells: a caution would stay there.
-func TestCautionsBearBeingLookedAt(t *testing.T) {
-	for name, k := range map[string]struct {
-		match, effect float64
-		most, least   int
-	}{
-		"nothing":                     {0, 0, 2, 0},
-		"nothing, in hard sessions":   {-0.2, 0, 2, 0},
-		"nothing, in harder sessions": {-0.3, 0, 2, 0},
-		"nothing, in easy sessions":   {0.2, 0, 2, 0},
-		"help, in hard sessions":      {-0.25, 0.08, 0, 0},
-		"harm":                        {0, -0.35, 400, 380},
-		"harm, in easy sessions":      {0.2, -0.35, 400, 380},
-	} {
-		if n := cautionsOf(k.match, k.effect); n > k.most || n < k.least {
-			t.Errorf("%s: %d of 400 lessons became cautions, want %d to %d", name, n, k.least, k.most)
-		}
-	}
-}
-
 // cautionsOf plays 1,000 sessions for each of 400 lessons, a fifth of them withheld, and counts the
 // lessons that ever were cautions.
 func cautionsOf(match, effect float64) (cautions int) {

@@ -94,41 +94,6 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 	return s / k, math.Sqrt(ss/k - s/k*s/k), outside / k
 }
 
-// What docs/EXPERIMENT.md says of runs: sessions that share a run and not its coin measure nothing
-// where what one agent learns helps the others; sessions that share the coin and count one by one
-// claim too much; a run as one unit does neither, and costs what the design effect says.
-func TestRunsAsUnits(t *testing.T) {
-	const plays = 100
-	spilling := crewWorld{runs: 250, agents: 4, share: 0.3, effect: 0.1, spills: true}
-	if mean, _, _ := spilling.spread(plays, false, false); mean > 0.025 {
-		t.Errorf("with coins by session, 10 points that spill over read as %+.1f", 100*mean)
-	} else {
-		t.Logf("10 points that spill over: coins by session read %+.1f", 100*mean)
-	}
-	if mean, _, _ := spilling.spread(plays, true, true); math.Abs(mean-0.1) > 0.01 {
-		t.Errorf("with coins by run they read as %+.1f", 100*mean)
-	} else {
-		t.Logf("coins by run read %+.1f", 100*mean)
-	}
-	for _, share := range []float64{0, 0.3, 0.7} {
-		nothing := crewWorld{runs: 250, agents: 4, share: share}
-		_, apart, _ := crewWorld{runs: 1000, agents: 1, share: share}.spread(plays, true, true)
-		_, sd, right := nothing.spread(plays, true, true)
-		_, _, wrong := nothing.spread(plays, true, false)
-		deff := sd * sd / (apart * apart)
-		t.Logf("share %.1f: design effect %.2f (1 + 3 x share = %.1f); outside of 95%%: as runs %.1f%%, one by one %.1f%%", share, deff, 1+3*share, 100*right, 100*wrong)
-		if want := 1 + 3*share; deff < 0.65*want || deff > 1.5*want {
-			t.Errorf("share %.1f: design effect %.2f, want about %.1f", share, deff, want)
-		}
-		if right > 0.1 {
-			t.Errorf("share %.1f: as units %.0f%% lie outside of a 95%% interval", share, 100*right)
-		}
-		if share >= 0.7 && wrong < 0.15 {
-			t.Errorf("share %.1f: one by one only %.0f%% lie outside: nothing is shown", share, 100*wrong)
-		}
-	}
-}
-
 // Share gives every member what the unit has drawn, whatever each of them meets first, within the
 // bounds of each.
 func TestShare(t *testing.T) {

@@ -1,10 +1,12 @@
 package demo
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
 	"time"
+	"unicode/utf8"
 )
 
 // Row is one lesson as precept's report has it, for the table. Known says that an interval may be
@@ -20,6 +22,7 @@ type Row struct {
 type Progress struct {
 	Out      io.Writer
 	Terminal bool
+	Columns  int // of the terminal; 0: narrow
 	drawn    int
 	news     News
 }
@@ -28,11 +31,11 @@ type Progress struct {
 func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t Table, loops Loops) {
 	share := float64(done) / float64(max(total, 1))
 	rate := float64(done) / max(elapsed.Seconds(), .001)
-	head := fmt.Sprintf("%s %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(share, 24), done, total, rate,
+	head := fmt.Sprintf("%s %d of %d sessions, %.0f a second, %.1f%% succeeded", bar(share, 20), done, total, rate,
 		100*float64(success)/float64(max(done, 1)))
 	news := p.news.Of(done, t, loops)
 	if !p.Terminal {
-		_, _ = fmt.Fprintln(p.Out, strings.Join(append([]string{head}, news...), "\n  "))
+		_, _ = fmt.Fprintln(p.Out, strings.Join(append([]string{head}, foldAll(news, narrowTable-2)...), "\n  "))
 		return
 	}
 	var b strings.Builder
@@ -40,14 +43,14 @@ func (p *Progress) Draw(done, total int, success int64, elapsed time.Duration, t
 		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", p.drawn)
 	}
 	for _, line := range news {
-		b.WriteString(line + "\n")
+		b.WriteString(fold(line, max(p.Columns, narrowTable)) + "\n")
 	}
 	if len(news) > 0 {
 		b.WriteString("\n")
 	}
 	kept := strings.Count(b.String(), "\n")
 	b.WriteString(head + "\n\n")
-	t.write(&b)
+	t.write(&b, p.Columns)
 	text := b.String()
 	p.drawn = strings.Count(text, "\n") - kept // the news stay
 	_, _ = io.WriteString(p.Out, text)
@@ -65,17 +68,29 @@ type Table struct {
 	Rows  map[string]Row
 }
 
-// Write prints the table.
-func (t Table) Write(w io.Writer) error {
+// How many columns the table takes: without the two arms' sessions, and with them.
+const (
+	narrowTable = 80
+	wideTable   = 90
+)
+
+// Write prints the table for a terminal of so many columns.
+func (t Table) Write(w io.Writer, columns int) error {
 	var b strings.Builder
-	t.write(&b)
+	t.write(&b, columns)
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-func (t Table) write(b *strings.Builder) {
-	const row = "%-26s %6s %6s  %-15s %9s  %s\n"
-	fmt.Fprintf(b, row, "lesson", "truth", "found", "95% interval", "in/out", "verdict")
+func (t Table) write(b *strings.Builder, columns int) {
+	row := func(lesson, truth, found, interval, sessions, verdict string) {
+		fmt.Fprintf(b, "%-26s %6s %6s  %-15s ", lesson, truth, found, interval)
+		if columns >= wideTable {
+			fmt.Fprintf(b, "%9s ", sessions)
+		}
+		b.WriteString(" " + verdict + "\n")
+	}
+	row("lesson", "truth", "found", "95% interval", "in/out", "verdict")
 	wide := false
 	for _, l := range t.World.Truths {
 		r := t.Rows[l.Slug]
@@ -84,16 +99,12 @@ func (t Table) write(b *strings.Builder) {
 			est = points(r.Effect)
 			span = points(r.Lo) + " to " + points(r.Hi)
 		}
-		verdict := r.Verdict
-		if verdict == "" {
-			verdict = "not matched yet"
-		}
-		fmt.Fprintf(b, row, l.Slug, points(l.Effect), est, span, fmt.Sprintf("%d/%d", r.Injected, r.Withheld), verdict)
+		row(l.Slug, points(l.Effect), est, span, fmt.Sprintf("%d/%d", r.Injected, r.Withheld), cmp.Or(r.Verdict, "not matched yet"))
 		wide = wide || r.claimed() && r.Lo <= 0 && r.Hi >= 0
 	}
 	if wide {
-		b.WriteString("\nA claim rests on what was known when it was made, and stays. From then on only 5% are\n" +
-			"withheld, which widens the interval again, to where it may hold 0.\n")
+		b.WriteString("\nA claim rests on what was known when it was made, and stays. From then on only\n" +
+			"5% are withheld, which widens the interval again, to where it may hold 0.\n")
 	}
 }
 
@@ -104,6 +115,33 @@ func (r Row) claimed() bool {
 		return r.Known
 	}
 	return false
+}
+
+// fold breaks a sentence at its blanks into lines of at most so many columns.
+func fold(text string, columns int) string {
+	var b strings.Builder
+	at := 0
+	for word := range strings.FieldsSeq(text) {
+		n := utf8.RuneCountInString(word)
+		switch {
+		case at > 0 && at+1+n > columns:
+			b.WriteString("\n  ")
+			at = 2
+		case at > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(word)
+		at += n
+	}
+	return b.String()
+}
+
+func foldAll(lines []string, columns int) (out []string) {
+	for _, line := range lines {
+		out = append(out, strings.Split(fold(line, columns), "\n")...)
+	}
+	return out
 }
 
 // points writes a reward difference in points: 0.05 is +5.0.

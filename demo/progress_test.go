@@ -28,6 +28,18 @@ run-the-full-suite           +0.0      -  -                     0/0  not matched
 ask-for-a-screenshot         +0.0      -  -                     0/0  not matched yet
 `
 
+// goldenNarrow is the same on a terminal of 80 columns.
+const goldenNarrow = `lesson                      truth  found  95% interval     verdict
+reproduce-before-fixing     +22.0  +20.5  +11.0 to +29.5   proven helps
+read-the-failing-assertion  +14.0      -  -                unproven
+pin-the-dependency           +9.0      -  -                not matched yet
+restart-the-service-first   -16.0  -16.0  -21.0 to -10.0   harms
+rewrite-the-module          -10.0      -  -                not matched yet
+add-more-comments            +0.0   +0.0  +0.0 to +0.0     not matched yet
+run-the-full-suite           +0.0      -  -                not matched yet
+ask-for-a-screenshot         +0.0      -  -                not matched yet
+`
+
 // someNews are the lines that someTable brings.
 func someNews(when string) string {
 	return when + ": a first effect: reproduce-before-fixing +20.5 points (+11.0 to +29.5)\n" +
@@ -37,16 +49,21 @@ func someNews(when string) string {
 
 func TestTable(t *testing.T) {
 	var b strings.Builder
-	if err := someTable().Write(&b); err != nil || b.String() != goldenTable {
+	if err := someTable().Write(&b, wideTable); err != nil || b.String() != goldenTable {
 		t.Errorf("%v\n%s\nwant\n%s", err, b.String(), goldenTable)
+	}
+	for _, columns := range []int{0, 40, 80, wideTable - 1} {
+		if b.Reset(); someTable().Write(&b, columns) != nil || b.String() != goldenNarrow {
+			t.Errorf("%d columns:\n%s\nwant\n%s", columns, b.String(), goldenNarrow)
+		}
 	}
 	claimed := someTable()
 	claimed.Rows["reproduce-before-fixing"] = Row{Effect: .05, Lo: -.01, Hi: .11, Known: true, Verdict: "helps"}
 	b.Reset()
-	if err := claimed.Write(&b); err != nil || !strings.Contains(b.String(), "\nA claim rests on what was known when it was made") {
+	if err := claimed.Write(&b, 80); err != nil || !strings.Contains(b.String(), "\nA claim rests on what was known when it was made") {
 		t.Errorf("%v\n%s\nsays nothing of a claim beside an interval that holds 0", err, b.String())
 	}
-	if err := someTable().Write(broken{}); err == nil {
+	if err := someTable().Write(broken{}, 80); err == nil {
 		t.Error("a fault was not told")
 	}
 }
@@ -63,11 +80,11 @@ func TestProgressLines(t *testing.T) {
 	p.Draw(50, 200, 20, 2*time.Second, someTable(), Loops{})
 	p.Draw(200, 200, 111, 5*time.Second, someTable(), Loops{})
 	p.Draw(300, 200, 300, 5*time.Second, someTable(), Loops{})
-	want := `[........................] 0 of 0 sessions, 0 a second, 0.0% succeeded
-` + someNews("  after 0 sessions") + `[........................] 0 of 200 sessions, 0 a second, 0.0% succeeded
-[######..................] 50 of 200 sessions, 25 a second, 40.0% succeeded
-[########################] 200 of 200 sessions, 40 a second, 55.5% succeeded
-[########################] 300 of 200 sessions, 60 a second, 100.0% succeeded
+	want := `[....................] 0 of 0 sessions, 0 a second, 0.0% succeeded
+` + someNews("  after 0 sessions") + `[....................] 0 of 200 sessions, 0 a second, 0.0% succeeded
+[#####...............] 50 of 200 sessions, 25 a second, 40.0% succeeded
+[####################] 200 of 200 sessions, 40 a second, 55.5% succeeded
+[####################] 300 of 200 sessions, 60 a second, 100.0% succeeded
 `
 	if b.String() != want {
 		t.Errorf("%s\nwant\n%s", b.String(), want)
@@ -77,14 +94,14 @@ func TestProgressLines(t *testing.T) {
 // On a terminal each drawing takes the place of the one before; the news stay above.
 func TestProgressOnATerminal(t *testing.T) {
 	var b strings.Builder
-	p := &Progress{Out: &b, Terminal: true}
+	p := &Progress{Out: &b, Terminal: true, Columns: wideTable}
 	p.Draw(1, 4, 1, time.Second, someTable(), Loops{})
 	p.Draw(2, 4, 1, time.Second, someTable(), Loops{})
 	p.Draw(3, 4, 1, time.Second, someTable(), Loops{})
 	head := func(bar, text string) string { return "[" + bar + "] " + text + " succeeded\n\n" + goldenTable }
-	want := someNews("after 1 sessions") + "\n" + head("######..................", "1 of 4 sessions, 1 a second, 100.0%") +
-		"\x1b[11A\x1b[J" + head("############............", "2 of 4 sessions, 2 a second, 50.0%") +
-		"\x1b[11A\x1b[J" + head("##################......", "3 of 4 sessions, 3 a second, 33.3%")
+	want := someNews("after 1 sessions") + "\n" + head("#####...............", "1 of 4 sessions, 1 a second, 100.0%") +
+		"\x1b[11A\x1b[J" + head("##########..........", "2 of 4 sessions, 2 a second, 50.0%") +
+		"\x1b[11A\x1b[J" + head("###############.....", "3 of 4 sessions, 3 a second, 33.3%")
 	if b.String() != want {
 		t.Errorf("%q\nwant\n%q", b.String(), want)
 	}

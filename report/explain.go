@@ -140,9 +140,9 @@ func hang(line string, columns int) string {
 	if utf8.RuneCountInString(line) <= columns {
 		return line + "\n"
 	}
-	head := min(explainIndent, len(line))
-	for head < len(line) && !utf8.RuneStart(line[head]) {
-		head++
+	head := 0
+	if strings.HasPrefix(line, "  ") { // a label stands before the text
+		head = explainIndent
 	}
 	var b strings.Builder
 	for i, part := range wrap(line[head:], columns-explainIndent) {

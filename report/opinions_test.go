@@ -50,7 +50,7 @@ func TestOpinionsOnlyDecorate(t *testing.T) {
 		t.Errorf("%s\n%s", table.String(), table0.String())
 	}
 	const said = "opinion of the judge, not measured: followed 3, ignored 1, irrelevant 0, contradicted 0"
-	if err := told.Explain(&why, "one", Full); err != nil || strings.Count(why.String(), said) != 1 {
+	if err := told.Explain(&why, "one", 1000); err != nil || strings.Count(why.String(), said) != 1 {
 		t.Errorf("%v\n%s", err, why.String())
 	}
 }

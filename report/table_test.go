@@ -65,6 +65,45 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// On a terminal of 80 columns nothing is wider, but a name; the plot is left out, and no number.
+func TestTableFits80(t *testing.T) {
+	what := fleet()
+	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
+	what.Elsewhere = []Counted{{"user>verifier@1h0m0s", 1204}}
+	what.RewardDefinition = strings.Repeat("user>verifier ", 20)
+	what.Policy = Policy{Objective: "raw", Holdout: "earn"}
+	what.Explain = "verify-page-id"
+	r := Build(what)
+	for _, columns := range []int{0, 40, Narrow, Full - 1} {
+		var b strings.Builder
+		if err := r.Table(&b, columns); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Narrow {
+				t.Errorf("%d columns of %d: %s", n, columns, line)
+			}
+		}
+		for _, want := range []string{"+11.0 [ +4.8, +17.2]", "3200/800", "a-slug-so-long-that-it-needs-a-line-of-its-own-v2\n"} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%q is missing:\n%s", want, b.String())
+			}
+		}
+		if strings.Contains(b.String(), "--o--") {
+			t.Error("there is a plot, and no room for it")
+		}
+	}
+	var b strings.Builder
+	if err := r.Explain(&b, "verify-page-id", Narrow); err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(b.String()) {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Narrow {
+			t.Errorf("%d columns: %s", n, line)
+		}
+	}
+}
+
 // Two lessons whose names begin alike must not look like one, and a name must not steer the
 // terminal.
 func TestNamesStayWhole(t *testing.T) {

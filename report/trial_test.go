@@ -147,7 +147,7 @@ func TestExplain(t *testing.T) {
 		t.Errorf("proven takes p <= %v", e.ProofBar)
 	}
 	var text strings.Builder
-	if err := r.Explain(&text, "a", Full); err != nil {
+	if err := r.Explain(&text, "a", 1000); err != nil {
 		t.Fatal(err)
 	}
 	if n := strings.Count(text.String(), "\n"); n < 9 || n > 13 {
@@ -161,11 +161,11 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%q is missing:\n%s", want, text.String())
 		}
 	}
-	if err := r.Explain(&text, "nobody", Full); err == nil {
+	if err := r.Explain(&text, "nobody", 1000); err == nil {
 		t.Error("nobody is explained")
 	}
 	young := report.Build(report.Input{Now: time.Unix(1000, 0), Explain: "b", Lessons: []report.Lesson{{Slug: "b", Arm: "b@1", State: "active"}}})
-	if text.Reset(); young.Explain(&text, "b", Full) != nil || !strings.Contains(text.String(), "not shown before 50") || strings.Contains(text.String(), "NaN") {
+	if text.Reset(); young.Explain(&text, "b", 1000) != nil || !strings.Contains(text.String(), "not shown before 50") || strings.Contains(text.String(), "NaN") {
 		t.Error(text.String())
 	}
 }

@@ -11,11 +11,16 @@ import (
 	"time"
 )
 
-// 1,000 reloads under load, by signal and by the file alone, a tenth of them of configurations with
+// Many reloads under load, by signal and by the file alone, a tenth of them of configurations with
 // faults: no request fails, and nothing of a configuration that has gone stays in goroutines or
-// files.
+// files. TestAThousandReloads has more of them.
 func TestChaosReloads(t *testing.T) {
 	t.Parallel()
+	reloads(t, longer(150, 5000))
+}
+
+func reloads(t *testing.T, n int) {
+	t.Helper()
 	one, other := brief(t), brief(t)
 	settings := func(i int) string {
 		up := []string{one.URL, other.URL}[i%2]
@@ -40,11 +45,11 @@ func TestChaosReloads(t *testing.T) {
 	during(func() { time.Sleep(300 * time.Millisecond) }) // all that is made once is made
 	before := s.uses("go_goroutines", "process_open_fds")
 
-	n, seen := longer(1000, 5000), regexp.MustCompile(`configuration (was not )?taken over`)
+	seen := regexp.MustCompile(`configuration (was not )?taken over`)
 	during(func() {
 		for i := 1; i <= n; i++ {
 			s.write(settings(i % n))
-			if i%500 != 0 { // the others are seen by themselves
+			if i%100 != 0 { // the others are seen by themselves
 				s.signal(syscall.SIGHUP)
 			}
 			s.eventuallyAt(time.Millisecond, fmt.Sprint("reload ", i), func() bool { return s.reloads(seen) >= i })

@@ -4,12 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/json"
-	"io"
 	"net/http"
-	"os"
 	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -17,63 +13,6 @@ import (
 	"precept/app"
 	"precept/lesson"
 )
-
-// The whole circle through the real proxy over HTTP: agents fail, the server's own distiller
-// proposes a lesson, it is approved over the admin listener, injected, measured, and called proven;
-// what harms is found out, and poison gets in nowhere.
-func TestCircle(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it plays 2,240 sessions")
-	}
-	var out lockedBuffer
-	w := &world{in: strings.NewReader(""), out: &out, err: io.Discard, env: func(string) (string, bool) { return "", false }, Tools: app.Tools{Now: time.Now, Random: rand.Reader}}
-	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
-	defer cancel()
-	done := make(chan error, 1)
-	go func() { done <- w.runCircle(ctx, demoFlags{circle: true, agents: 8, seed: 1, admin: "127.0.0.1:0"}) }()
-	for !strings.Contains(out.String(), "stays up") {
-		select {
-		case err := <-done:
-			t.Fatalf("%v\n%s", err, out.String())
-		case <-time.After(50 * time.Millisecond):
-		}
-	}
-	text := out.String()
-	login := regexp.MustCompile(`(http://127[^/]+)/login\?token=([0-9a-f]+)`).FindStringSubmatch(text)
-	if login == nil {
-		t.Fatal(text)
-	}
-	rep := circleReport(t, login[1], login[2])
-	for slug, want := range map[string][]string{
-		"give-floor-as-a-whole-number-to-book-room": {"proven helps", "helps"},
-		"leave-the-floor-out":                       {"proven harms", "harms", "likely harms", "benched"},
-	} {
-		r, ok := rep[slug]
-		if !ok {
-			t.Fatalf("%s is not in the report\n%s", slug, text)
-		}
-		found := false
-		for _, v := range want {
-			found = found || slices.Contains(r.Verdicts, v)
-		}
-		if !found || r.NInjected == 0 {
-			t.Errorf("%s: %+v", slug, r)
-		}
-	}
-	if harm := rep["leave-the-floor-out"]; harm.Picked > harm.Matched/2 {
-		t.Errorf("what harms was picked in %d of %d sessions", harm.Picked, harm.Matched)
-	}
-	if len(rep) > 3 || !strings.Contains(text, "reached a model as a lesson: 0.") {
-		t.Errorf("%d lessons\n%s", len(rep), text)
-	}
-	cancel()
-	if err := <-done; err != nil {
-		t.Error(err)
-	}
-	if left, _ := filepath.Glob(filepath.Join(os.TempDir(), "precept-circle-*")); len(left) > 0 {
-		t.Logf("left: %v", left) // another run's, perhaps
-	}
-}
 
 // With gate: auto nobody approves: the lesson goes to a planned trial after two independent
 // sessions, and what is proven there stays in force.

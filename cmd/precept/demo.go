@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"precept/admin"
 	"precept/app"
@@ -186,7 +185,7 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 		return err
 	}
 	fmt.Fprintf(out, "\nWhat is true, and what precept found out (points of success):\n\n")
-	if err := table.Write(out); err != nil {
+	if err := table.Write(out, d.outside.columns(false)); err != nil {
 		return err
 	}
 	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
@@ -198,8 +197,8 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 
 // watch draws the progress until the fleet is done.
 func (d *stage) watch(ctx context.Context, fleet *demo.Fleet, played <-chan error) error {
-	file, ok := d.outside.out.(*os.File)
-	p := &demo.Progress{Out: d.outside.out, Terminal: ok && term.IsTerminal(int(file.Fd()))} //nolint:gosec // a descriptor is an int
+	columns, _, live := d.outside.screen()
+	p := &demo.Progress{Out: d.outside.out, Terminal: live, Columns: columns}
 	every := demoDrawPlain
 	if p.Terminal {
 		every = demoDraw

@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"fmt"
 	"sort"
 	"strconv"
 	"time"
@@ -69,7 +68,7 @@ func (d *diagnosis) losses(ctx context.Context, e app.Evidence) (err error) {
 }
 
 func (w *world) doctor() *cobra.Command {
-	var asJSON bool
+	var asJSON, wide bool
 	c := &cobra.Command{
 		Use:   "doctor",
 		Short: "Tell what became of every exchange, and what the store holds",

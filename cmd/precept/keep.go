@@ -92,7 +92,7 @@ func (w *world) lessonsRestore() *cobra.Command {
 
 func (w *world) lessonsLog() *cobra.Command {
 	var n int
-	var asJSON bool
+	var asJSON, wide bool
 	c := &cobra.Command{
 		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
 		Args: arguments(cobra.MaximumNArgs(1)),
@@ -100,6 +100,7 @@ func (w *world) lessonsLog() *cobra.Command {
 	flags := addConfigFlags(c, "lessons", "store.url")
 	c.Flags().IntVarP(&n, "number", "n", 1000, "at most so many of the newest events are looked at")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
+	addWide(c, &wide)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if n <= 0 {
 			return misuse(fmt.Errorf("--number is at least 1"))
@@ -134,7 +135,7 @@ func (w *world) lessonsLog() *cobra.Command {
 		if asJSON {
 			return nil
 		}
-		return table(w.out, rows)
+		return table(w.out, rows, w.columns(wide))
 	}
 	return c
 }

@@ -4,8 +4,8 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 )
@@ -46,49 +46,48 @@ func (w *world) columns(wide bool) int {
 	return width
 }
 
-// table writes rows in columns; the first row is the heading. Where they do not fit, the last
-// column stands below the others.
+// table writes rows in columns; the first row is the heading. The columns that find no room stand
+// below the others, row by row.
 func table(out io.Writer, rows [][]string, columns int) error {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row, "\t"))
-	}
-	if err := t.Flush(); err != nil { // of a strings.Builder
-		return err
-	}
-	text := b.String()
-	for line := range strings.Lines(text) {
-		if last := len(rows[0]) - 1; last > 0 && wideness(strings.TrimRight(line, "\n")) > columns {
-			return below(out, rows, last, columns)
+	beside := len(rows[0])
+	for ; beside > 1; beside-- {
+		if aligned := align(rows, beside); !slices.ContainsFunc(aligned, func(line string) bool { return wideness(line) > columns }) {
+			break
 		}
 	}
-	_, err := io.WriteString(out, text)
+	var b strings.Builder
+	for i, line := range align(rows, beside) {
+		b.WriteString(line + "\n")
+		if beside == len(rows[i]) {
+			continue
+		}
+		for _, part := range broken([]rune(strings.Join(rows[i][beside:], "  ")), max(columns-beneath, 1)) {
+			b.WriteString(strings.Repeat(" ", beneath) + part + "\n")
+		}
+	}
+	_, err := io.WriteString(out, b.String())
 	return err
 }
 
-// below writes rows without their last column, which follows each on lines of its own.
-func below(out io.Writer, rows [][]string, last, columns int) error {
-	var b strings.Builder
-	t := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	for _, row := range rows {
-		fmt.Fprintln(t, strings.Join(row[:last], "\t"))
-	}
-	if err := t.Flush(); err != nil {
-		return err
-	}
-	n := 0
-	for line := range strings.Lines(b.String()) {
-		text := strings.TrimRight(line, " \n") + "\n"
-		for _, part := range broken([]rune(rows[n][last]), max(columns-beneath, 1)) {
-			text += strings.Repeat(" ", beneath) + part + "\n"
+// align lays the first so many columns out.
+func align(rows [][]string, beside int) []string {
+	var widths []int
+	for c := range beside {
+		most := 0
+		for _, row := range rows {
+			most = max(most, wideness(row[c]))
 		}
-		if _, err := io.WriteString(out, text); err != nil {
-			return err
-		}
-		n++
+		widths = append(widths, most+2)
 	}
-	return nil
+	out := make([]string, len(rows))
+	for i, row := range rows {
+		line := ""
+		for c := range beside {
+			line += row[c] + strings.Repeat(" ", widths[c]-wideness(row[c]))
+		}
+		out[i] = strings.TrimRight(line, " ")
+	}
+	return out
 }
 
 // say writes a sentence; its further lines are indented.

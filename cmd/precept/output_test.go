@@ -1,0 +1,46 @@
+package main
+
+import (
+	"strings"
+	"testing"
+	"unicode/utf8"
+)
+
+// A table fits its columns: what finds no room stands below, whole; with room all is in its row.
+func TestTableFits(t *testing.T) {
+	rows := [][]string{
+		{"SLUG", "STATE", "OUTCOME", "CONFIDENCE", "TITLE"},
+		{"reproduce-before-you-fix-anything-at-all", "quarantined!", "success", "0.55", "Reproduce the fault before you change a line, and keep the command that shows it"},
+		{"short", "active", "failure", "0.5", "日本語の題は一文字で二桁を取るので行は八十桁を超えてはならないことになっている"},
+	}
+	for _, columns := range []int{40, 80, unbounded} {
+		var b strings.Builder
+		if err := table(&b, rows, columns); err != nil {
+			t.Fatal(err)
+		}
+		for line := range strings.Lines(b.String()) {
+			line = strings.TrimRight(line, "\n")
+			if n := wideness(line); n > columns && !strings.HasPrefix(line, rows[1][0]) {
+				t.Errorf("%d columns of %d: %q", n, columns, line)
+			}
+		}
+		for _, row := range rows {
+			for _, cell := range row {
+				whole := strings.Join(strings.Fields(b.String()), "")
+				if !strings.Contains(whole, strings.Join(strings.Fields(cell), "")) {
+					t.Errorf("%d columns: %q is missing in\n%s", columns, cell, b.String())
+				}
+			}
+		}
+		if lines := strings.Count(b.String(), "\n"); (lines == len(rows)) != (columns == unbounded) {
+			t.Errorf("%d lines at %d columns:\n%s", lines, columns, b.String())
+		}
+	}
+	var b strings.Builder
+	say(&b, 80, "note: %s", strings.Repeat("each replica knows the opt-outs ", 9))
+	for line := range strings.Lines(b.String()) {
+		if utf8.RuneCountInString(strings.TrimRight(line, "\n")) > 80 {
+			t.Errorf("too long: %q", line)
+		}
+	}
+}
