@@ -81,7 +81,7 @@ func TestProgressLines(t *testing.T) {
 	p.Draw(200, 200, 111, 5*time.Second, someTable(), Loops{})
 	p.Draw(300, 200, 300, 5*time.Second, someTable(), Loops{})
 	want := `[....................] 0 of 0 sessions, 0 a second, 0.0% succeeded
-` + someNews("  after 0 sessions") + `[....................] 0 of 200 sessions, 0 a second, 0.0% succeeded
+` + strings.Replace(someNews("  after 0 sessions"), " to +29.5", "\n    to +29.5", 1) + `[....................] 0 of 200 sessions, 0 a second, 0.0% succeeded
 [#####...............] 50 of 200 sessions, 25 a second, 40.0% succeeded
 [####################] 200 of 200 sessions, 40 a second, 55.5% succeeded
 [####################] 300 of 200 sessions, 60 a second, 100.0% succeeded
