@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 
 	"precept/bandit"
+	"precept/session"
 	"precept/trial"
 )
 
@@ -37,12 +38,12 @@ func (s *Store) learned(ctx context.Context, name string, deltas []trial.Delta) 
 
 // refitDue looks whether the tenants of sessions that told something have told enough for new
 // priors.
-func (s *Store) refitDue(ctx context.Context, touched map[touch]bool) {
+func (s *Store) refitDue(ctx context.Context, touched map[session.Ref]bool) {
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	for t := range touched {
-		if s.tenant(t.tenant) != nil {
-			s.refit(ctx, t.tenant)
+		if s.tenant(t.Tenant) != nil {
+			s.refit(ctx, t.Tenant)
 		}
 	}
 }

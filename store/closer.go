@@ -39,14 +39,14 @@ func (s *Store) closeDue(ctx context.Context) {
 
 // undelivered are the sessions of which something is on its way to the backend: they close when it
 // is there.
-func (s *Store) undelivered(b *batch) map[touch]bool {
-	var out map[touch]bool
+func (s *Store) undelivered(b *batch) map[session.Ref]bool {
+	var out map[session.Ref]bool
 	add := func(x *sample.Exchange) {
 		if out == nil {
-			out = map[touch]bool{}
+			out = map[session.Ref]bool{}
 		}
 		id, _ := session.ParseID(x.Session)
-		out[touch{x.Tenant, id}] = true
+		out[session.Ref{Tenant: x.Tenant, ID: id}] = true
 	}
 	b.mu.Lock()
 	for _, list := range [][]sample.Exchange{b.next.exchanges, b.ready.exchanges, b.tail.exchanges} {
@@ -120,13 +120,13 @@ func (s *Store) closeAll(ctx context.Context) bool {
 			s.opts.Failed("close", err)
 			return false
 		}
-		s.saidOf = map[touch][]feedback.Entry{}
+		s.saidOf = map[session.Ref][]feedback.Entry{}
 		waiting := s.undelivered(s.batch)
 		units := s.unitsOf(waiting)
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
-			at := touch{rows[i].Tenant, rows[i].ID}
-			if waiting[at] || s.isAside(at.tenant, at.id) || units[at] && s.inGrace(&rows[i]) {
+			at := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
+			if waiting[at] || s.isAside(at.Tenant, at.ID) || units[at] && s.inGrace(&rows[i]) {
 				continue
 			}
 			s.guardOn("close", at, "", func() {
@@ -148,27 +148,21 @@ func (s *Store) closeAll(ctx context.Context) bool {
 func (s *Store) resettle(ctx context.Context) {
 	s.touchedMu.Lock()
 	touched := s.touched
-	s.touched = map[touch]bool{}
+	s.touched = map[session.Ref]bool{}
 	s.touchedMu.Unlock()
 	work := make([]*settling, 0, len(touched))
 	for t := range touched {
-		if s.isAside(t.tenant, t.id) {
+		if s.isAside(t.Tenant, t.ID) {
 			continue
 		}
 		s.guardOn("correct", t, "", func() {
-			if st := s.correct(ctx, t.tenant, t.id); st != nil {
+			if st := s.correct(ctx, t.Tenant, t.ID); st != nil {
 				work = append(work, st)
 			}
 		})
 	}
 	s.settle(ctx, work)
 	s.guard("refit", func() { s.refitDue(ctx, touched) })
-}
-
-// touch names a session that got feedback.
-type touch struct {
-	tenant string
-	id     session.ID
 }
 
 // settling is one session on its way into the counters.
@@ -361,7 +355,7 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 	err := s.guardErr("settle", func() error { return s.settleAll(ctx, work) })
 	if errors.Is(err, errPanicked) { // one of them is to blame: each by itself
 		for _, st := range work {
-			s.guardOn("settle", touch{st.Tenant, st.ID}, "", func() {
+			s.guardOn("settle", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
 				if err := s.settleAll(ctx, []*settling{st}); err != nil {
 					s.unsettledAgain([]*settling{st}, err)
 				}
@@ -395,7 +389,7 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 	}
 	byTenant := map[string][]trial.Delta{}
 	for i, st := range work {
-		s.unforesee(touch{st.Tenant, st.ID})
+		s.unforesee(session.Ref{Tenant: st.Tenant, ID: st.ID})
 		if !done[i] { // another replica, or an earlier step of ours, was first: look again
 			s.touch(st.Tenant, st.ID)
 			continue
@@ -433,6 +427,6 @@ func (s *Store) lookAgain(work []*settling) {
 // touch asks for a session's reward to be looked at again.
 func (s *Store) touch(tenant string, id session.ID) {
 	s.touchedMu.Lock()
-	s.touched[touch{tenant, id}] = true
+	s.touched[session.Ref{Tenant: tenant, ID: id}] = true
 	s.touchedMu.Unlock()
 }

@@ -21,7 +21,7 @@ const earlyGrace = 5 * time.Second
 // (bandit.Chooser.AddProvisional). It belongs to the recorder's goroutine; the counters behind it
 // are guarded by shared.mu.
 type early struct {
-	sessions map[touch]foreseen
+	sessions map[session.Ref]foreseen
 	begun    time.Time   // sessions that began before are of an earlier run
 	after    session.Row // how far those have been looked at
 	recalled bool        // all of them
@@ -95,7 +95,7 @@ func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
 	if rec.Unit != "" { // its unit was told as well
 		return
 	}
-	at := touch{rec.Tenant, rec.ID}
+	at := session.Ref{Tenant: rec.Tenant, ID: rec.ID}
 	s.shared.mu.Lock()
 	defer s.shared.mu.Unlock()
 	s.unforesee(at)
@@ -111,15 +111,15 @@ func (s *Store) foreseen(rec *session.Record, out feedback.Outcome) {
 }
 
 // unforesee takes back what an open session told. The caller holds shared.mu.
-func (s *Store) unforesee(at touch) {
+func (s *Store) unforesee(at session.Ref) {
 	f, ok := s.early.sessions[at]
 	if !ok {
 		return
 	}
 	delete(s.early.sessions, at)
-	s.Beliefs(at.tenant).DropProvisional(f.provisional)
+	s.Beliefs(at.Tenant).DropProvisional(f.provisional)
 	if f.provisional.Told() {
-		s.tenant(at.tenant).rewards--
+		s.tenant(at.Tenant).rewards--
 	}
 }
 
@@ -148,7 +148,7 @@ func (s *Store) recall(ctx context.Context) {
 		return
 	}
 	for i := range rows {
-		s.guardOn("recall", touch{rows[i].Tenant, rows[i].ID}, "", func() {
+		s.guardOn("recall", session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
 			s.foreseeRow(ctx, &rows[i])
 		})
 	}

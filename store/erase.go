@@ -183,7 +183,7 @@ func (e *erasure) isErased(tenant, id string, at time.Time) bool {
 // forget takes out of the batch what is the tenant's and of the sessions.
 func (b *batch) forget(tenant string, of func(session.ID) bool) {
 	p := &b.next
-	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.tenant == tenant && of(g.id) })
+	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
 	p.echoes = slices.DeleteFunc(p.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
 	p.rows = slices.DeleteFunc(p.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
 }
@@ -199,7 +199,7 @@ func (s *Store) forgetWaiting(tenant string, of func(session.ID) bool) {
 	s.touchedMu.Lock()
 	defer s.touchedMu.Unlock()
 	for t := range s.touched {
-		if t.tenant == tenant && of(t.id) {
+		if t.Tenant == tenant && of(t.ID) {
 			delete(s.touched, t)
 		}
 	}

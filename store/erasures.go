@@ -129,7 +129,7 @@ func (e *erasure) left(w session.Batch) session.Batch {
 
 // heard is what of the traffic's own feedback is not forgotten.
 func (e *erasure) heard(list []signal) []signal {
-	return without(list, func(g *signal) bool { return e.isErased(g.tenant, g.id.String(), g.entry.At) })
+	return without(list, func(g *signal) bool { return e.isErased(g.Tenant, g.ID.String(), g.entry.At) })
 }
 
 // without is the list itself where nothing is to be left out of it, otherwise a new one.

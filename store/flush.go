@@ -67,7 +67,7 @@ func (s *Store) collect(b *batch, now time.Time, all bool) {
 	dirty, echoes := s.drainDirty(now, all, b.flushes)
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		s.guardOn("encode", touch{ses.Tenant, ses.ID}, "", func() {
+		s.guardOn("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
 			if row, ok := s.encode(ses); ok {
 				b.next.rows = append(b.next.rows, row)
 				ses.put.Store(b.flushes)

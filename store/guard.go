@@ -24,8 +24,8 @@ const (
 // What is set aside costs itself; everything beside and behind it goes on.
 type asides struct {
 	mu      sync.Mutex
-	known   map[touch]bool  // sessions that are not tried any more in this run
-	waiting []session.Aside // that the backend does not have yet
+	known   map[session.Ref]bool // sessions that are not tried any more in this run
+	waiting []session.Aside      // that the backend does not have yet
 }
 
 // errPanicked is what a step that panicked returns.
@@ -58,7 +58,7 @@ func poisoned(err error) bool {
 
 // guardOn runs one step on one session, or on one exchange of it, which is set aside when the step
 // panics.
-func (s *Store) guardOn(step string, of touch, exchange string, f func()) (ok bool) {
+func (s *Store) guardOn(step string, of session.Ref, exchange string, f func()) (ok bool) {
 	defer func() {
 		if v := recover(); v != nil {
 			s.opts.Panicked(step, v)
@@ -66,7 +66,7 @@ func (s *Store) guardOn(step string, of touch, exchange string, f func()) (ok bo
 		}
 	}()
 	if s.opts.Before != nil {
-		s.opts.Before(step, of.id, exchange)
+		s.opts.Before(step, of.ID, exchange)
 	}
 	f()
 	return true
@@ -75,11 +75,11 @@ func (s *Store) guardOn(step string, of touch, exchange string, f func()) (ok bo
 // guardExchange is guardOn for one exchange.
 func (s *Store) guardExchange(step string, x *sample.Exchange, f func()) (ok bool) {
 	id, _ := session.ParseID(x.Session)
-	return s.guardOn(step, touch{x.Tenant, id}, x.ID, f)
+	return s.guardOn(step, session.Ref{Tenant: x.Tenant, ID: id}, x.ID, f)
 }
 
 // setAside notes the mark of a session or an exchange.
-func (s *Store) setAside(step string, of touch, exchange string, why any) {
+func (s *Store) setAside(step string, of session.Ref, exchange string, why any) {
 	s.Tally.SetAside.Add(1)
 	text := fmt.Sprint(why)
 	text = s.cleanWhy(text[:min(len(text), whyBytes)])
@@ -90,7 +90,7 @@ func (s *Store) setAside(step string, of touch, exchange string, why any) {
 	}
 	if len(s.aside.waiting) < asideMost {
 		s.aside.waiting = append(s.aside.waiting, session.Aside{
-			Tenant: of.tenant, ID: of.id, Exchange: exchange, Step: step, Why: text, At: s.opts.Now(),
+			Tenant: of.Tenant, ID: of.ID, Exchange: exchange, Step: step, Why: text, At: s.opts.Now(),
 		})
 	}
 }
@@ -108,7 +108,7 @@ func (s *Store) cleanWhy(text string) (clean string) {
 func (s *Store) isAside(tenant string, id session.ID) bool {
 	s.aside.mu.Lock()
 	defer s.aside.mu.Unlock()
-	return s.aside.known[touch{tenant, id}]
+	return s.aside.known[session.Ref{Tenant: tenant, ID: id}]
 }
 
 // keepAsides writes the marks down. Until the backend takes them they are tried again.

@@ -164,8 +164,8 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 				r.offer(name, 1)
 			}
 			r.b.next.signals = append(r.b.next.signals,
-				signal{touch{us, bad}, feedback.Implicit(bad.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())},
-				signal{touch{us, good}, feedback.Implicit(good.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())})
+				signal{session.Ref{Tenant: us, ID: bad}, feedback.Implicit(bad.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())},
+				signal{session.Ref{Tenant: us, ID: good}, feedback.Implicit(good.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())})
 			r.record()
 			r.age()
 			r.age()

@@ -85,7 +85,7 @@ func stepOf(err error) string {
 func (s *Store) sift(ctx context.Context, w session.Batch) error {
 	for i := range w.Rows {
 		r := &w.Rows[i]
-		if _, err := s.alone(ctx, touch{r.Tenant, r.ID}, "", session.Batch{Rows: w.Rows[i : i+1]}); err != nil {
+		if _, err := s.alone(ctx, session.Ref{Tenant: r.Tenant, ID: r.ID}, "", session.Batch{Rows: w.Rows[i : i+1]}); err != nil {
 			return err
 		}
 	}
@@ -95,7 +95,7 @@ func (s *Store) sift(ctx context.Context, w session.Batch) error {
 	for i := range w.Exchanges {
 		x := &w.Exchanges[i]
 		id, _ := session.ParseID(x.Session)
-		ok, err := s.alone(ctx, touch{x.Tenant, id}, x.ID, session.Batch{Exchanges: w.Exchanges[i : i+1]})
+		ok, err := s.alone(ctx, session.Ref{Tenant: x.Tenant, ID: id}, x.ID, session.Batch{Exchanges: w.Exchanges[i : i+1]})
 		if err != nil {
 			return err
 		}
@@ -125,7 +125,7 @@ func (s *Store) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 
 // alone writes one thing of a session, which is set aside if that panics. It says whether the
 // backend has it.
-func (s *Store) alone(ctx context.Context, of touch, exchange string, b session.Batch) (ok bool, err error) {
+func (s *Store) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
 	if !s.guardOn("write", of, exchange, func() { err = s.be.Write(ctx, b) }) {
 		return false, nil
 	}

@@ -100,16 +100,16 @@ func (p *parcel) merge(q *parcel) {
 
 // newestRows leaves out the rows that a later one of the same session replaces.
 func newestRows(rows []session.Row) []session.Row {
-	last := make(map[touch]int, len(rows))
+	last := make(map[session.Ref]int, len(rows))
 	for i := range rows {
-		last[touch{rows[i].Tenant, rows[i].ID}] = i
+		last[session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}] = i
 	}
 	if len(last) == len(rows) {
 		return rows
 	}
 	out := make([]session.Row, 0, len(last))
 	for i := range rows {
-		if last[touch{rows[i].Tenant, rows[i].ID}] == i {
+		if last[session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}] == i {
 			out = append(out, rows[i])
 		}
 	}
@@ -151,7 +151,7 @@ func (p *parcel) append(b []byte) []byte {
 	}
 	for i := range p.signals {
 		g := &p.signals[i]
-		b = appendDoc(b, recordSignal, storedSignal{g.tenant, g.id.String(), g.entry})
+		b = appendDoc(b, recordSignal, storedSignal{g.Tenant, g.ID.String(), g.entry})
 	}
 	for i := range p.voids {
 		b = appendDoc(b, recordVoid, p.voids[i])

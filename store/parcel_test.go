@@ -64,7 +64,7 @@ func drawParcel(rt *rapid.T) parcel {
 	for range few("signals") {
 		e := score(text.Draw(rt, "id"), 5, rapid.Float64Range(0, 1).Draw(rt, "score"))
 		e.Comment = text.Draw(rt, "comment")
-		p.signals = append(p.signals, signal{touch{text.Draw(rt, "tenant"), id.Draw(rt, "session")}, e})
+		p.signals = append(p.signals, signal{session.Ref{Tenant: text.Draw(rt, "tenant"), ID: id.Draw(rt, "session")}, e})
 	}
 	for range few("begun") {
 		x := exchange(us, text.Draw(rt, "name"), 1, at.Draw(rt, "at"))
@@ -169,7 +169,7 @@ func FuzzTake(f *testing.F) {
 	p := parcel{
 		exchanges: []sample.Exchange{*x}, rows: []session.Row{{Tenant: us, Data: []byte("row")}}, echoes: []session.Echo{{Tenant: us, Key: 7}},
 		begun: []stub{{ID: x.ID, Doc: x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
-		signals: []signal{{touch{us, session.ID{1}}, feedback.Entry{ID: "a"}}},
+		signals: []signal{{session.Ref{Tenant: us, ID: session.ID{1}}, feedback.Entry{ID: "a"}}},
 	}
 	for _, rec := range recordsOf(f, &p) {
 		f.Add(rec.Kind, rec.Payload)

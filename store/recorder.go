@@ -195,7 +195,7 @@ func (s *Store) admit(b *batch, t Turn) {
 			if x := t.Exchange; x != nil {
 				at.Request = x.RequestID
 				id, _ := session.ParseID(x.Session)
-				s.setAside("record", touch{x.Tenant, id}, x.ID, r)
+				s.setAside("record", session.Ref{Tenant: x.Tenant, ID: id}, x.ID, r)
 			}
 			s.opts.Panicked("record", at)
 		}

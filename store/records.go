@@ -68,7 +68,7 @@ func readSignal(payload []byte) (signal, error) {
 	if !ok {
 		return signal{}, spool.ErrDamaged
 	}
-	return signal{touch{s.Tenant, id}, s.Entry}, nil
+	return signal{session.Ref{Tenant: s.Tenant, ID: id}, s.Entry}, nil
 }
 
 // appendExchange writes an exchange, and whether its beginning was put down before.

@@ -20,7 +20,7 @@ func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*set
 	left = work[:0:0]
 	for n, st := range work {
 		var err error
-		if s.guardOn("samples", touch{st.Tenant, st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
+		if s.guardOn("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
 			left = append(left, st)
 		}
 		if err != nil {
@@ -62,7 +62,7 @@ func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*sett
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		well := s.guardOn("samples", touch{st.Tenant, st.ID}, "", func() {
+		well := s.guardOn("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
 			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
 				err = s.be.Write(ctx, b)
 			}
@@ -71,7 +71,7 @@ func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*sett
 		case !well:
 		case errors.Is(err, session.ErrInvalid):
 			s.opts.Failed("samples", err)
-			s.setAside("samples", touch{st.Tenant, st.ID}, "", err)
+			s.setAside("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", err)
 		case err != nil:
 			s.opts.Failed("samples", err)
 			return append(left, work[n:]...), false

@@ -96,8 +96,8 @@ func (s *Store) settledElsewhere(ctx context.Context, be Fleet, name string) err
 	var ids []session.ID
 	now := s.opts.Now()
 	for at, f := range s.early.sessions {
-		if at.tenant == name && !f.due.After(now) {
-			ids = append(ids, at.id)
+		if at.Tenant == name && !f.due.After(now) {
+			ids = append(ids, at.ID)
 		}
 	}
 	if len(ids) == 0 {
@@ -109,7 +109,7 @@ func (s *Store) settledElsewhere(ctx context.Context, be Fleet, name string) err
 	}
 	for i, id := range ids {
 		if settled[i] {
-			s.unforesee(touch{name, id})
+			s.unforesee(session.Ref{Tenant: name, ID: id})
 		}
 	}
 	return nil
@@ -131,7 +131,7 @@ func (s *Store) listen(ctx context.Context, be Fleet, name string, latest int64)
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				s.guardOn("follow", touch{name, rows[i].ID}, "", func() { s.foreseeSaid(&rows[i], said[i]) })
+				s.guardOn("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { s.foreseeSaid(&rows[i], said[i]) })
 			}
 		}
 		s.listened(name, last)

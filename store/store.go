@@ -92,14 +92,14 @@ type Store struct {
 	erased    erasure     // of the recorder's goroutine, but for its channel
 
 	touchedMu   sync.Mutex
-	touched     map[touch]bool
+	touched     map[session.Ref]bool
 	pickUpAt    time.Time // the recorder's, as what follows
 	unsampledAt time.Time
 
 	aside        asides
 	hushed       *hushed
-	saidOf       map[touch][]feedback.Entry // of units whose members close; the recorder's, as what follows
-	passedOn     map[touch]string           // what was said of a unit that its members have been told
+	saidOf       map[session.Ref][]feedback.Entry // of units whose members close; the recorder's, as what follows
+	passedOn     map[session.Ref]string           // what was said of a unit that its members have been told
 	early        early
 	shared       shared
 	tenantsMu    sync.RWMutex
@@ -119,8 +119,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	_, keeps := o.Backend.(Volatile)
 	s := &Store{
 		opts: o, reward: definition(&o).String(), be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
-		touched: map[touch]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
-		early: early{sessions: map[touch]foreseen{}, begun: o.Now()}, aside: asides{known: map[touch]bool{}},
+		touched: map[session.Ref]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
+		early: early{sessions: map[session.Ref]foreseen{}, begun: o.Now()}, aside: asides{known: map[session.Ref]bool{}},
 	}
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)

@@ -127,7 +127,7 @@ func (s *Store) dropTenants() {
 	defer s.shared.mu.Unlock()
 	gone := s.oldTenants()
 	for at := range s.early.sessions {
-		if gone[at.tenant] {
+		if gone[at.Tenant] {
 			delete(s.early.sessions, at)
 		}
 	}

@@ -13,7 +13,7 @@ import (
 
 // signal is what the traffic itself says of a session.
 type signal struct {
-	touch
+	session.Ref
 	entry feedback.Entry
 }
 
@@ -31,7 +31,7 @@ func (s *Store) implicit(x *sample.Exchange, signals []detect.Signal) []signal {
 		}
 		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, kindOf(sg.Feeling), sg.Rule, x.At)
 		out = slices.DeleteFunc(out, func(s signal) bool { return s.entry.ID == e.ID }) // of one turn the last word counts
-		out = append(out, signal{touch{x.Tenant, id}, e})
+		out = append(out, signal{session.Ref{Tenant: x.Tenant, ID: id}, e})
 	}
 	return out
 }
@@ -49,10 +49,10 @@ func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 	byTenant := map[string]map[session.ID][]feedback.Entry{}
 	for i := range signals {
 		sg := &signals[i]
-		if byTenant[sg.tenant] == nil {
-			byTenant[sg.tenant] = map[session.ID][]feedback.Entry{}
+		if byTenant[sg.Tenant] == nil {
+			byTenant[sg.Tenant] = map[session.ID][]feedback.Entry{}
 		}
-		byTenant[sg.tenant][sg.id] = append(byTenant[sg.tenant][sg.id], sg.entry)
+		byTenant[sg.Tenant][sg.ID] = append(byTenant[sg.Tenant][sg.ID], sg.entry)
 	}
 	for tenant, entries := range byTenant {
 		s.passToUnits(ctx, tenant, entries)
@@ -76,7 +76,7 @@ func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 func (s *Store) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		s.guardOn("implicit", touch{tenant, id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })
+		s.guardOn("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })
 		if errors.Is(err, session.ErrInvalid) {
 			s.opts.Failed("implicit", err)
 			err = nil

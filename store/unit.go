@@ -157,7 +157,7 @@ func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, 
 // not, and it hears what was said of the unit.
 func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
 	of := memberOf(rec)
-	at := touch{rec.Tenant, of.unit}
+	at := session.Ref{Tenant: rec.Tenant, ID: of.unit}
 	said, ok := s.saidOf[at]
 	if !ok {
 		var err error
@@ -220,7 +220,7 @@ func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID)
 	if len(list) == 0 {
 		return nil
 	}
-	at, news := touch{tenant, id}, ""
+	at, news := session.Ref{Tenant: tenant, ID: id}, ""
 	for i := range list {
 		news += list[i].Hash
 	}
@@ -228,7 +228,7 @@ func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID)
 		return nil
 	}
 	if len(s.passedOn) >= mostPassedOn || s.passedOn == nil {
-		s.passedOn = map[touch]string{}
+		s.passedOn = map[session.Ref]string{}
 	}
 	err = s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
 		told := make(map[session.ID][]feedback.Entry, len(ids))
@@ -252,12 +252,12 @@ func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID)
 const unitGrace = 5 * time.Second
 
 // unitsOf are the units of sessions of which something is on its way to the backend.
-func (s *Store) unitsOf(waiting map[touch]bool) map[touch]bool {
-	units := map[touch]bool{}
+func (s *Store) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
+	units := map[session.Ref]bool{}
 	for at := range waiting {
-		if ses := s.live.peek(at.id); ses != nil {
+		if ses := s.live.peek(at.ID); ses != nil {
 			if id, ok := ses.UnitID(); ok {
-				units[touch{at.tenant, id}] = true
+				units[session.Ref{Tenant: at.Tenant, ID: id}] = true
 			}
 			ses.pins.Add(-1)
 		}
