@@ -27,7 +27,7 @@ func floor(pkg string) (int, bool) {
 		return 1, true
 	case "bank", "detect", "session", "feedback", "ledger":
 		return 2, true
-	case "backtest", "inject", "report", "store/sqlite", "store/redis":
+	case "backtest", "inject", "report", "store/guard", "store/sqlite", "store/redis":
 		return 3, true
 	case "store", "distill", "demo":
 		return 4, true

@@ -12,6 +12,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 	"precept/trial"
 )
 
@@ -31,7 +32,7 @@ func (s *Store) closeDue(ctx context.Context) {
 	}
 	if s.closeAll(ctx) {
 		s.expire()
-		s.guard("recall", func() { s.recall(ctx) })
+		s.guard.Step("recall", func() { s.recall(ctx) })
 	}
 	s.pickUp(ctx)
 	s.countUnsampled(ctx)
@@ -45,8 +46,7 @@ func (s *Store) undelivered(b *batch) map[session.Ref]bool {
 		if out == nil {
 			out = map[session.Ref]bool{}
 		}
-		id, _ := session.ParseID(x.Session)
-		out[session.Ref{Tenant: x.Tenant, ID: id}] = true
+		out[refOf(x)] = true
 	}
 	b.mu.Lock()
 	for _, list := range [][]sample.Exchange{b.next.exchanges, b.ready.exchanges, b.tail.exchanges} {
@@ -126,10 +126,10 @@ func (s *Store) closeAll(ctx context.Context) bool {
 		work := make([]*settling, 0, len(rows))
 		for i := range rows {
 			at := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
-			if waiting[at] || s.isAside(at.Tenant, at.ID) || units[at] && s.inGrace(&rows[i]) {
+			if waiting[at] || s.guard.IsAside(at) || units[at] && s.inGrace(&rows[i]) {
 				continue
 			}
-			s.guardOn("close", at, "", func() {
+			s.guard.On("close", at, "", func() {
 				if st := s.prepare(ctx, &rows[i]); st != nil {
 					work = append(work, st)
 				}
@@ -152,17 +152,17 @@ func (s *Store) resettle(ctx context.Context) {
 	s.touchedMu.Unlock()
 	work := make([]*settling, 0, len(touched))
 	for t := range touched {
-		if s.isAside(t.Tenant, t.ID) {
+		if s.guard.IsAside(t) {
 			continue
 		}
-		s.guardOn("correct", t, "", func() {
+		s.guard.On("correct", t, "", func() {
 			if st := s.correct(ctx, t.Tenant, t.ID); st != nil {
 				work = append(work, st)
 			}
 		})
 	}
 	s.settle(ctx, work)
-	s.guard("refit", func() { s.refitDue(ctx, touched) })
+	s.guard.Step("refit", func() { s.refitDue(ctx, touched) })
 }
 
 // settling is one session on its way into the counters.
@@ -352,10 +352,10 @@ func (s *Store) settle(ctx context.Context, work []*settling) {
 		s.lookAgain(work)
 		return
 	}
-	err := s.guardErr("settle", func() error { return s.settleAll(ctx, work) })
-	if errors.Is(err, errPanicked) { // one of them is to blame: each by itself
+	err := s.guard.Err("settle", func() error { return s.settleAll(ctx, work) })
+	if errors.Is(err, guard.ErrPanicked) { // one of them is to blame: each by itself
 		for _, st := range work {
-			s.guardOn("settle", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
+			s.guard.On("settle", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
 				if err := s.settleAll(ctx, []*settling{st}); err != nil {
 					s.unsettledAgain([]*settling{st}, err)
 				}
@@ -397,7 +397,7 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 		s.settled(st, byTenant)
 	}
 	for tenant, deltas := range byTenant {
-		s.guard("learn", func() { s.learned(ctx, tenant, deltas) })
+		s.guard.Step("learn", func() { s.learned(ctx, tenant, deltas) })
 	}
 	return nil
 }

@@ -65,7 +65,7 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	b.err = s.guardErr("deliver", func() error {
+	b.err = s.guard.Err("deliver", func() error {
 		if err := s.deliver(wctx, b, now); err != nil || b.last {
 			return err
 		}
@@ -73,7 +73,7 @@ func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
 	})
 	s.giveWay(b, now)
 	if failed := b.err; b.started { // a start does not wait for the disk
-		b.err = s.guardErr("secure", func() error { return s.keep(wctx, b, now, failed) })
+		b.err = s.guard.Err("secure", func() error { return s.keep(wctx, b, now, failed) })
 	}
 	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
 		s.failedTo(b.err)
@@ -172,7 +172,7 @@ func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool
 		}
 		s.heldBytes.Add(-b.tail.held) // it is read back with the rest
 		b.tail = parcel{}
-		r := reader{from: s.spool.Reader(), most: most, guard: s.guardErr, before: s.opts.Before}
+		r := reader{from: s.spool.Reader(), most: most, guard: s.guard}
 		p, err := r.next(b.books.At, from)
 		if err != nil {
 			return false, err

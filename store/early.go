@@ -148,7 +148,7 @@ func (s *Store) recall(ctx context.Context) {
 		return
 	}
 	for i := range rows {
-		s.guardOn("recall", session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
+		s.guard.On("recall", session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}, "", func() {
 			s.foreseeRow(ctx, &rows[i])
 		})
 	}

@@ -137,7 +137,7 @@ func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batc
 // is left in its hands.
 func (s *Store) do(ctx context.Context, b *batch, c chore) {
 	r := choreResult{}
-	r.err = s.guardErr("forget", func() (err error) {
+	r.err = s.guard.Err("forget", func() (err error) {
 		s.admitQueued(b)
 		b.mu.Lock()
 		b.putAt = time.Time{}
@@ -217,7 +217,7 @@ func (s *Store) retain(ctx context.Context) {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := s.guardErr("retain", func() (err error) { n, err = s.be.Retain(step, now.Add(-age)); return err })
+		err := s.guard.Err("retain", func() (err error) { n, err = s.be.Retain(step, now.Add(-age)); return err })
 		cancel()
 		s.Tally.Retired.Add(int64(n))
 		s.outlive(n > 0, now.Add(-age))
@@ -229,7 +229,7 @@ func (s *Store) retain(ctx context.Context) {
 		}
 	}
 	s.erased.next = now.Add(pause)
-	err := s.guardErr("retain", func() error { _, err := s.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	err := s.guard.Err("retain", func() error { _, err := s.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
 		s.opts.Failed("retain", err)
 	}

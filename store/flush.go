@@ -7,6 +7,7 @@ import (
 
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 	"precept/store/spool"
 )
 
@@ -44,7 +45,7 @@ func (s *Store) spoolUp(b *batch, now time.Time, all bool) {
 	if now.Before(b.putAt) || b.passing > 0 {
 		return
 	}
-	if b.putErr = s.guardErr("spool", func() error { return s.put(b) }); errors.Is(b.putErr, errPanicked) {
+	if b.putErr = s.guard.Err("spool", func() error { return s.put(b) }); errors.Is(b.putErr, guard.ErrPanicked) {
 		b.unbegin()
 		s.sortOut(b)
 	}
@@ -67,7 +68,7 @@ func (s *Store) collect(b *batch, now time.Time, all bool) {
 	dirty, echoes := s.drainDirty(now, all, b.flushes)
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		s.guardOn("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
+		s.guard.On("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
 			if row, ok := s.encode(ses); ok {
 				b.next.rows = append(b.next.rows, row)
 				ses.put.Store(b.flushes)
@@ -90,7 +91,7 @@ func (s *Store) begin(b *batch) {
 		if t.over.Load() {
 			continue // its end is in the queue, or was taken
 		}
-		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) && !s.guardExchange("begin", t.x, func() {
+		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) && !s.guard.On("begin", refOf(t.x), t.x.ID, func() {
 			b.next.begun = append(b.next.begun, s.stub(t.x))
 			b.next.admitted++
 			t.put = true

@@ -86,7 +86,7 @@ func TestFollowingPanics(t *testing.T) {
 	rises("the good session beside the bad one", us, prior)
 	same(t, "tried", p.met.Load(), 1)
 	same(t, "counted", b.Tally.SetAside.Load(), 1)
-	b.keepAsides(b.ctx())
+	b.guard.Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.Aside(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("marks: %+v, %v", marks, err)

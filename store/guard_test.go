@@ -11,6 +11,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // poison panics at every step of one kind that is taken on one session or exchange.
@@ -178,7 +179,7 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 			if what == "exchange" {
 				same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
 			}
-			r.keepAsides(r.ctx())
+			r.guard.Keep(r.ctx(), r.be)
 			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
 				t.Errorf("marks: %+v", m)
 			}
@@ -272,17 +273,17 @@ func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
 	r.played("bad", picked(true))
 	r.clk.add(closeAge + time.Second)
 	for run := 1; run <= 5; run++ {
-		r.readmit(r.ctx())
+		r.guard.Readmit(r.ctx(), r.be)
 		for range 3 {
 			r.closeDue(r.ctx())
-			r.keepAsides(r.ctx())
+			r.guard.Keep(r.ctx(), r.be)
 		}
-		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, asideTries)))
+		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, guard.Tries)))
 		same(t, "not in a sample", r.unsampled(), 1)
 		r = r.again(hook)
 	}
 	m := r.marks()
-	if len(m) != 1 || m[0].Tries != asideTries {
+	if len(m) != 1 || m[0].Tries != guard.Tries {
 		t.Errorf("marks: %+v", m)
 	}
 	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
@@ -322,20 +323,20 @@ func TestReadingBackPanics(t *testing.T) {
 // A panic while what is new is put into the spool takes out what is to blame, and nothing else.
 func TestPuttingDownPanics(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, nil)
+	p := &poison{step: "spool", exchange: "none"}
+	r := newRig(t, func(o *Options) { o.Before = p.before })
 	for turn := 1; turn <= 3; turn++ {
 		r.offer("s", turn)
 	}
 	r.admitQueued(r.b)
-	p := &poison{step: "spool", exchange: r.b.next.exchanges[1].ID}
-	r.opts.Before = p.before
 	broken := r.b.next.exchanges[1].ID
+	p.exchange = broken
 	r.sortOut(r.b)
-	r.opts.Before = nil
+	p.exchange = "none"
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), 2)
 	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
-	r.keepAsides(r.ctx())
+	r.guard.Keep(r.ctx(), r.be)
 	if m := r.marks(); len(m) != 1 || m[0].Exchange != broken {
 		t.Errorf("marks: %+v", m)
 	}

@@ -6,6 +6,7 @@ import (
 
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // hand gives a parcel to the backend, and books it.
@@ -14,8 +15,8 @@ func (s *Store) hand(ctx context.Context, b *batch, p *parcel) error {
 	if p.crashed {
 		stubs = s.erased.left(session.Batch{Exchanges: b.books.stubs()}).Exchanges
 		if len(stubs) > 0 {
-			err := s.guardErr("write", func() error { return s.be.Write(ctx, session.Batch{Exchanges: stubs}) })
-			if poisoned(err) {
+			err := s.guard.Err("write", func() error { return s.be.Write(ctx, session.Batch{Exchanges: stubs}) })
+			if guard.Poisoned(err) {
 				err = s.sift(ctx, session.Batch{Exchanges: stubs})
 			}
 			if err != nil {
@@ -47,7 +48,7 @@ func (s *Store) write(ctx context.Context, p *parcel) error {
 	w := s.erased.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
 	err := error(nil)
 	if len(w.Rows)+len(w.Echoes)+len(w.Exchanges) > 0 {
-		if err = s.guardErr("write", func() error { return s.be.Write(ctx, w) }); poisoned(err) {
+		if err = s.guard.Err("write", func() error { return s.be.Write(ctx, w) }); guard.Poisoned(err) {
 			err = s.sift(ctx, w)
 		}
 	}
@@ -94,8 +95,7 @@ func (s *Store) sift(ctx context.Context, w session.Batch) error {
 	}
 	for i := range w.Exchanges {
 		x := &w.Exchanges[i]
-		id, _ := session.ParseID(x.Session)
-		ok, err := s.alone(ctx, session.Ref{Tenant: x.Tenant, ID: id}, x.ID, session.Batch{Exchanges: w.Exchanges[i : i+1]})
+		ok, err := s.alone(ctx, refOf(x), x.ID, session.Batch{Exchanges: w.Exchanges[i : i+1]})
 		if err != nil {
 			return err
 		}
@@ -111,9 +111,9 @@ func (s *Store) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 	if len(echoes) == 0 {
 		return nil
 	}
-	err := s.guardErr("write", func() error { return s.be.Write(ctx, session.Batch{Echoes: echoes}) })
-	if !poisoned(err) || len(echoes) == 1 {
-		if poisoned(err) {
+	err := s.guard.Err("write", func() error { return s.be.Write(ctx, session.Batch{Echoes: echoes}) })
+	if !guard.Poisoned(err) || len(echoes) == 1 {
+		if guard.Poisoned(err) {
 			s.opts.Failed("write", err)
 			err = nil
 		}
@@ -126,7 +126,7 @@ func (s *Store) siftEchoes(ctx context.Context, echoes []session.Echo) error {
 // alone writes one thing of a session, which is set aside if that panics. It says whether the
 // backend has it.
 func (s *Store) alone(ctx context.Context, of session.Ref, exchange string, b session.Batch) (ok bool, err error) {
-	if !s.guardOn("write", of, exchange, func() { err = s.be.Write(ctx, b) }) {
+	if !s.guard.On("write", of, exchange, func() { err = s.be.Write(ctx, b) }) {
 		return false, nil
 	}
 	if errors.Is(err, session.ErrInvalid) {

@@ -8,6 +8,7 @@ import (
 
 	"precept/feedback"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // postLimit bounds one feedback's way into the backend, postAgain is how soon one that is away is
@@ -215,8 +216,8 @@ func (s *Store) unpark(ctx context.Context, landed []session.Echo) error {
 // for it waits on.
 func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := s.guardErr("unpark", func() (err error) { joined, err = s.be.Join(ctx, tenant, owners); return err })
-	if errors.Is(err, errPanicked) && len(owners) > 1 {
+	err := s.guard.Err("unpark", func() (err error) { joined, err = s.be.Join(ctx, tenant, owners); return err })
+	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
 		for key, id := range owners {
 			if err := s.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {
 				return err
@@ -224,7 +225,7 @@ func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.E
 		}
 		return nil
 	}
-	if errors.Is(err, errPanicked) {
+	if errors.Is(err, guard.ErrPanicked) {
 		return nil
 	}
 	for id := range joined {

@@ -194,17 +194,13 @@ func (s *Store) admit(b *batch, t Turn) {
 			at := AtRequest{Value: r}
 			if x := t.Exchange; x != nil {
 				at.Request = x.RequestID
-				id, _ := session.ParseID(x.Session)
-				s.setAside("record", session.Ref{Tenant: x.Tenant, ID: id}, x.ID, r)
+				s.guard.SetAside("record", refOf(x), x.ID, r)
 			}
 			s.opts.Panicked("record", at)
 		}
 	}()
 	x := t.Exchange
-	if s.opts.Before != nil {
-		id, _ := session.ParseID(x.Session)
-		s.opts.Before("record", id, x.ID)
-	}
+	s.guard.Before("record", refOf(x).ID, x.ID)
 	if s.erased.isErased(x.Tenant, x.Session, x.At) || s.optedOut(x, t.Answered) {
 		s.Tally.OptedOut.Add(1)
 		gone(droppedOptOut)

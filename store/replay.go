@@ -2,6 +2,7 @@ package store
 
 import (
 	"precept/session"
+	"precept/store/guard"
 	"precept/store/spool"
 )
 
@@ -16,8 +17,7 @@ type reader struct {
 	account bool // draw up the account only
 	most    int  // bytes of a parcel
 
-	guard  func(step string, f func() error) error // nil: none
-	before func(step string, id session.ID, exchange string)
+	guard *guard.Guard // nil: none
 }
 
 // next reads the next parcel from a place on, up to the place until. It never crosses the beginning
@@ -52,13 +52,13 @@ func (r *reader) reading(rec spool.Record, read func(spool.Record) error) error 
 	if r.guard == nil {
 		return read(rec)
 	}
-	return r.guard("read back", func() error {
-		if r.before != nil && rec.Kind == recordExchange {
+	return r.guard.Err("read back", func() error {
+		if rec.Kind == recordExchange {
 			_, id, _, err := cutExchange(rec.Payload)
 			if err != nil {
 				return err
 			}
-			r.before("read back", session.ID{}, string(id))
+			r.guard.Before("read back", session.ID{}, string(id))
 		}
 		return read(rec)
 	})

@@ -10,7 +10,7 @@ import (
 
 // Run is the recorder: a goroutine that puts what comes into the spool, and one that hands it to
 // the backend. It returns when ctx is done and everything in memory is written, or could not be. A
-// panic in one of their steps costs the step, and what it was taken at is set aside (guard.go).
+// panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
 func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
@@ -23,19 +23,21 @@ func (s *Store) Run(ctx context.Context) error {
 		case <-s.full:
 		case <-tick.C:
 		}
-		s.guard("record", func() {
+		s.guard.Step("record", func() {
 			s.admitQueued(b)
 			s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
 		})
 	}
 	delivery.Wait()
-	return s.guardErr("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+	return s.guard.Err("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
 }
 
 // runDelivery hands over what is put down, and does what follows from it: sessions close, counters
 // move.
 func (s *Store) runDelivery(ctx context.Context, b *batch) {
-	s.readmit(ctx)
+	if !s.opts.Aside {
+		s.guard.Readmit(ctx, s.be)
+	}
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	closing := time.NewTicker(s.closeTick())
@@ -47,23 +49,23 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 		case c := <-s.erased.chores:
 			s.do(ctx, b, c)
 		case <-tick.C:
-			s.guard("deliver", func() { s.handDown(ctx, b, s.opts.Now()) })
+			s.guard.Step("deliver", func() { s.handDown(ctx, b, s.opts.Now()) })
 			if !s.opts.Aside {
-				s.guard("correct", func() { s.resettle(ctx) })
+				s.guard.Step("correct", func() { s.resettle(ctx) })
 			}
-			s.keepAsides(ctx)
-			s.guard("opt out", s.keepHushed)
-			s.guard("load", func() { s.tidyTenants(ctx) })
-			s.guard("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
+			s.guard.Keep(ctx, s.be)
+			s.guard.Step("opt out", s.keepHushed)
+			s.guard.Step("load", func() { s.tidyTenants(ctx) })
+			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-closing.C:
-			s.guard("deliver", func() {
+			s.guard.Step("deliver", func() {
 				s.admitQueued(b)
 				b.deliverAt = time.Time{}
 				s.flush(ctx, b)
 			})
 			if !s.opts.Aside {
-				s.guard("close", func() { s.closeDue(ctx) })
-				s.guard("retain", func() { s.retain(ctx) })
+				s.guard.Step("close", func() { s.closeDue(ctx) })
+				s.guard.Step("retain", func() { s.retain(ctx) })
 			}
 		}
 	}
@@ -80,7 +82,7 @@ func (s *Store) drain(b *batch) error {
 		b.err = errors.Join(b.err, s.pass(ctx, b))
 	}
 	if !s.opts.Aside {
-		s.guard("correct", func() {
+		s.guard.Step("correct", func() {
 			if b.err == nil {
 				s.pickUpAt = time.Time{}
 				s.pickUp(ctx)
@@ -88,7 +90,7 @@ func (s *Store) drain(b *batch) error {
 			s.resettle(ctx)
 		})
 	}
-	s.keepAsides(ctx)
+	s.guard.Keep(ctx, s.be)
 	s.keepHushed()
 	if n := s.unwritten(b); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))

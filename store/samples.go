@@ -8,6 +8,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // writeSamples builds the samples of sessions that close, got another rating, or went on. It
@@ -20,7 +21,7 @@ func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*set
 	left = work[:0:0]
 	for n, st := range work {
 		var err error
-		if s.guardOn("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
+		if s.guard.On("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
 			left = append(left, st)
 		}
 		if err != nil {
@@ -31,8 +32,8 @@ func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*set
 	if len(b.Whole) == 0 {
 		return left, true
 	}
-	err := s.guardErr("samples", func() error { return s.be.Write(ctx, b) })
-	if poisoned(err) {
+	err := s.guard.Err("samples", func() error { return s.be.Write(ctx, b) })
+	if guard.Poisoned(err) {
 		return s.siftSamples(ctx, left)
 	}
 	if err != nil {
@@ -62,7 +63,7 @@ func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*sett
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		well := s.guardOn("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
+		well := s.guard.On("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
 			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
 				err = s.be.Write(ctx, b)
 			}
@@ -71,7 +72,7 @@ func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*sett
 		case !well:
 		case errors.Is(err, session.ErrInvalid):
 			s.opts.Failed("samples", err)
-			s.setAside("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", err)
+			s.guard.SetAside("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", err)
 		case err != nil:
 			s.opts.Failed("samples", err)
 			return append(left, work[n:]...), false

@@ -8,6 +8,7 @@ import (
 
 	"precept/bandit"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // FollowEvery is how often a store looks at what other replicas have learned.
@@ -35,7 +36,7 @@ func (s *Store) Follow(ctx context.Context, every time.Duration) error {
 	}
 	for {
 		begin := s.opts.Now()
-		if err := s.guardErr("follow", func() error { return s.refresh(ctx, be) }); err != nil && ctx.Err() == nil {
+		if err := s.guard.Err("follow", func() error { return s.refresh(ctx, be) }); err != nil && ctx.Err() == nil {
 			s.opts.Failed("follow", err)
 		}
 		// Where there is so much to read that it takes long, it is read less often.
@@ -59,13 +60,13 @@ func (s *Store) refresh(ctx context.Context, be Fleet) error {
 		if !s.room(name) { // nobody asked for it lately
 			continue
 		}
-		err := s.guardErr("follow", func() error {
+		err := s.guard.Err("follow", func() error {
 			if err := s.refreshTenant(ctx, be, name, stand.Counters); err != nil {
 				return err
 			}
 			return s.listen(ctx, be, name, stand.Told)
 		})
-		if err != nil && !errors.Is(err, errPanicked) { // of one tenant nothing is followed; the others' are
+		if err != nil && !errors.Is(err, guard.ErrPanicked) { // of one tenant nothing is followed; the others' are
 			return err
 		}
 	}
@@ -131,7 +132,7 @@ func (s *Store) listen(ctx context.Context, be Fleet, name string, latest int64)
 		}
 		for i := range rows {
 			if !rows[i].Closed {
-				s.guardOn("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { s.foreseeSaid(&rows[i], said[i]) })
+				s.guard.On("follow", session.Ref{Tenant: name, ID: rows[i].ID}, "", func() { s.foreseeSaid(&rows[i], said[i]) })
 			}
 		}
 		s.listened(name, last)
@@ -175,8 +176,8 @@ func (s *Store) read(ctx context.Context, name string) (*tenant, error) {
 // to start: lessons are chosen from the priors until Follow finds it.
 func (s *Store) load(ctx context.Context) error {
 	if be := s.opts.Fleet; be != nil {
-		err := s.guardErr("load", func() error { return s.refresh(ctx, be) })
-		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, errPanicked) {
+		err := s.guard.Err("load", func() error { return s.refresh(ctx, be) })
+		if errors.Is(err, session.ErrUnavailable) || errors.Is(err, context.DeadlineExceeded) || errors.Is(err, guard.ErrPanicked) {
 			s.opts.Failed("load", err)
 			return nil
 		}
@@ -188,8 +189,8 @@ func (s *Store) load(ctx context.Context) error {
 	}
 	for _, name := range names[:min(len(names), tenantsMost)] { // the others when they are asked for
 		var t *tenant
-		err := s.guardErr("load", func() (err error) { t, err = s.read(ctx, name); return err })
-		if errors.Is(err, errPanicked) { // it begins from the priors
+		err := s.guard.Err("load", func() (err error) { t, err = s.read(ctx, name); return err })
+		if errors.Is(err, guard.ErrPanicked) { // it begins from the priors
 			continue
 		}
 		if err != nil {

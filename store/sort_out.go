@@ -17,7 +17,7 @@ func (s *Store) sortOut(b *batch) {
 	bad := map[string]bool{}
 	for i := range p.exchanges {
 		x := &p.exchanges[i]
-		if !s.guardExchange("spool", x, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
+		if !s.guard.On("spool", refOf(x), x.ID, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
 			bad[x.ID] = true
 		}
 	}
@@ -62,7 +62,7 @@ func (p *parcel) giveUp(reason string, of func(*sample.Exchange) bool) (n int64)
 func sound[T any](s *Store, list []T, of func(one []T) parcel) []T {
 	out := list[:0:0]
 	for i := range list {
-		if s.guard("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {
+		if s.guard.Step("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {
 			out = append(out, list[i])
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"precept/redact"
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 	"precept/store/spool"
 )
 
@@ -52,6 +53,7 @@ type Store struct {
 	Tally Tally
 
 	opts   Options
+	guard  *guard.Guard
 	reward string // the definition of reward
 	be     Backend
 	live   *live
@@ -96,7 +98,6 @@ type Store struct {
 	pickUpAt    time.Time // the recorder's, as what follows
 	unsampledAt time.Time
 
-	aside        asides
 	hushed       *hushed
 	saidOf       map[session.Ref][]feedback.Entry // of units whose members close; the recorder's, as what follows
 	passedOn     map[session.Ref]string           // what was said of a unit that its members have been told
@@ -120,8 +121,12 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s := &Store{
 		opts: o, reward: definition(&o).String(), be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
 		touched: map[session.Ref]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
-		early: early{sessions: map[session.Ref]foreseen{}, begun: o.Now()}, aside: asides{known: map[session.Ref]bool{}},
+		early: early{sessions: map[session.Ref]foreseen{}, begun: o.Now()},
 	}
+	s.guard = guard.New(guard.Options{
+		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
+		Clean: func(text string) string { return s.newRedactor().Text(text) },
+	})
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
 	s.batch = &batch{}
@@ -158,7 +163,7 @@ func (s *Store) openSpool(ctx context.Context) error {
 	}
 	var log *spool.Log
 	var c spool.Checkpoint
-	err := s.guardErr("spool", func() (err error) {
+	err := s.guard.Err("spool", func() (err error) {
 		o := spool.Options{Quota: s.opts.SpoolBytes, Now: s.opts.Now(), Count: admittedBy}
 		log, c, err = spool.Open(s.opts.SpoolDir, o)
 		return err

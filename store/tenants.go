@@ -7,6 +7,7 @@ import (
 	"sync/atomic"
 
 	"precept/bandit"
+	"precept/store/guard"
 )
 
 const (
@@ -107,7 +108,7 @@ func (s *Store) tidyTenants(ctx context.Context) {
 	many := len(s.tenants) > tenantsMost
 	s.tenantsMu.Unlock()
 	for _, name := range names {
-		if err := s.guardErr("load", func() error { return s.loadTenant(ctx, name) }); err != nil && !poisoned(err) {
+		if err := s.guard.Err("load", func() error { return s.loadTenant(ctx, name) }); err != nil && !guard.Poisoned(err) {
 			s.opts.Failed("load", err)
 			s.tenantsMu.Lock()
 			s.unread = append(s.unread, name)

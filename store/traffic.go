@@ -9,6 +9,7 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store/guard"
 )
 
 // signal is what the traffic itself says of a session.
@@ -58,8 +59,8 @@ func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 		s.passToUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := s.guardErr("implicit", func() error { _, err := s.be.AddFeedbackAll(ctx, tenant, entries); return err })
-		if poisoned(err) {
+		err := s.guard.Err("implicit", func() error { _, err := s.be.AddFeedbackAll(ctx, tenant, entries); return err })
+		if guard.Poisoned(err) {
 			err = s.addSignalsEach(ctx, tenant, entries)
 		}
 		if err != nil {
@@ -76,7 +77,7 @@ func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 func (s *Store) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		s.guardOn("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })
+		s.guard.On("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() { _, err = s.be.AddFeedback(ctx, tenant, id, list) })
 		if errors.Is(err, session.ErrInvalid) {
 			s.opts.Failed("implicit", err)
 			err = nil

@@ -132,8 +132,8 @@ func (Volatile) Retain(context.Context, time.Time) (int, error) { return 0, nil 
 // PurgeParked has nothing that waits.
 func (Volatile) PurgeParked(context.Context, time.Time) (int, error) { return 0, nil }
 
-// SetAside keeps nothing.
-func (Volatile) SetAside(context.Context, []session.Aside) error { return ErrVolatile }
+// SetAside keeps nothing, and there is nobody who could be told.
+func (Volatile) SetAside(context.Context, []session.Aside) error { return nil }
 
 // Readmit has nothing to readmit.
 func (Volatile) Readmit(context.Context, int) (int, error) { return 0, nil }
