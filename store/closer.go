@@ -84,7 +84,7 @@ func (s *Store) pickUp(ctx context.Context) {
 		return
 	}
 	for _, u := range list {
-		s.touch(u.Tenant, u.ID)
+		s.Touch(u.Tenant, u.ID)
 	}
 	s.pickUpAt = now.Add(s.lateEvery())
 	if len(list) >= closeBatch { // there may be more
@@ -146,10 +146,7 @@ func (s *Store) closeAll(ctx context.Context) bool {
 
 // resettle brings what the counters hold of closed sessions in line with feedback that came later.
 func (s *Store) resettle(ctx context.Context) {
-	s.touchedMu.Lock()
-	touched := s.touched
-	s.touched = map[session.Ref]bool{}
-	s.touchedMu.Unlock()
+	touched := s.Touched()
 	work := make([]*settling, 0, len(touched))
 	for t := range touched {
 		if s.guard.IsAside(t) {
@@ -286,12 +283,12 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 	old, err := s.be.Applied(ctx, tenant, id)
 	if err != nil {
 		s.opts.Failed("correct", err)
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 		return nil
 	}
 	if err := s.passToMembers(ctx, tenant, id); err != nil {
 		s.opts.Failed("correct", err)
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 		return nil
 	}
 	if old.Version == 0 { // still open: it is counted when it closes
@@ -301,7 +298,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 	entries, heard, err := s.be.Heard(ctx, tenant, id)
 	if err != nil {
 		s.opts.Failed("correct", err)
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 		return nil
 	}
 	var a trial.Assignment
@@ -313,7 +310,7 @@ func (s *Store) correct(ctx context.Context, tenant string, id session.ID) *sett
 	counted, err := s.inTimeOf(ctx, tenant, id, entries, def.CloseAfter)
 	if err != nil {
 		s.opts.Failed("correct", err)
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 		return nil
 	}
 	out := feedback.Reward(counted, def.Tiers)
@@ -391,7 +388,7 @@ func (s *Store) settleAll(ctx context.Context, work []*settling) error {
 	for i, st := range work {
 		s.unforesee(session.Ref{Tenant: st.Tenant, ID: st.ID})
 		if !done[i] { // another replica, or an earlier step of ours, was first: look again
-			s.touch(st.Tenant, st.ID)
+			s.Touch(st.Tenant, st.ID)
 			continue
 		}
 		s.settled(st, byTenant)
@@ -419,14 +416,7 @@ func (s *Store) settled(st *settling, byTenant map[string][]trial.Delta) {
 func (s *Store) lookAgain(work []*settling) {
 	for _, st := range work {
 		if st.From > 0 {
-			s.touch(st.Tenant, st.ID)
+			s.Touch(st.Tenant, st.ID)
 		}
 	}
-}
-
-// touch asks for a session's reward to be looked at again.
-func (s *Store) touch(tenant string, id session.ID) {
-	s.touchedMu.Lock()
-	s.touched[session.Ref{Tenant: tenant, ID: id}] = true
-	s.touchedMu.Unlock()
 }

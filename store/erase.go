@@ -103,10 +103,7 @@ func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
 
 // Named lists the sessions that a name may mean: by any kind of name, by id, and by what was noted
 // under it.
-func Named(ctx context.Context, be interface {
-	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
-}, tenant, name string,
-) ([]session.ID, error) {
+func Named(ctx context.Context, be session.Finder, tenant, name string) ([]session.ID, error) {
 	ids := append(session.Candidates(tenant, name), session.RunKey(tenant, name))
 	key := session.EchoKeyOf(tenant, 0, "s:"+name)
 	noted, err := be.FindEcho(ctx, tenant, []session.EchoKey{key})
@@ -196,13 +193,7 @@ func (s *Store) forgetWaiting(tenant string, of func(session.ID) bool) {
 	s.moving.forget(theirs)
 	s.forgetHeld(theirs)
 	s.dirtyMu.Unlock()
-	s.touchedMu.Lock()
-	defer s.touchedMu.Unlock()
-	for t := range s.touched {
-		if t.Tenant == tenant && of(t.ID) {
-			delete(s.touched, t)
-		}
-	}
+	s.touched.forget(tenant, of)
 }
 
 // retain deletes what was last seen too long ago, a bounded step a call.

@@ -102,7 +102,7 @@ func play(r *rig, tenant string, sessions []trial.Assignment, log []say, closing
 		if i == len(log) {
 			break
 		}
-		r.Store.touch(tenant, ids[log[i].session]) // looked at more often than needed
+		r.Store.Touch(tenant, ids[log[i].session]) // looked at more often than needed
 		r.tell(tenant, ids[log[i].session], log[i].entry)
 		if i%3 == 0 {
 			r.resettle(r.ctx())

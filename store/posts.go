@@ -172,21 +172,21 @@ func (m *moving) add(flush int64, echoes []session.Echo, delivered int64) {
 }
 
 // join adds a feedback to a session, and lets its reward be looked at again.
-func (s *Store) join(ctx context.Context, tenant string, of member, e feedback.Entry) (Posted, error) {
-	p := Posted{Session: of.name, Run: of.run, Status: Joined}
-	if _, silent := s.unheard(ctx, tenant, of.id); silent {
+func (s *Store) join(ctx context.Context, tenant string, of session.Member, e feedback.Entry) (Posted, error) {
+	p := Posted{Session: of.Name, Run: of.Run, Status: Joined}
+	if _, silent := s.unheard(ctx, tenant, of.ID); silent {
 		p.Status = Ignored
 		return p, nil
 	}
-	entries := map[session.ID][]feedback.Entry{of.id: {e}}
-	if of.unit != (session.ID{}) {
-		entries[of.unit] = []feedback.Entry{e.OfMember(of.id.String())}
+	entries := map[session.ID][]feedback.Entry{of.ID: {e}}
+	if of.Unit != (session.ID{}) {
+		entries[of.Unit] = []feedback.Entry{e.OfMember(of.ID.String())}
 	}
 	if _, err := s.be.AddFeedbackAll(ctx, tenant, entries); err != nil {
 		return Posted{}, err
 	}
 	for id := range entries {
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 	}
 	return p, nil
 }
@@ -229,7 +229,7 @@ func (s *Store) joinAll(ctx context.Context, tenant string, owners map[session.E
 		return nil
 	}
 	for id := range joined {
-		s.touch(tenant, id)
+		s.Touch(tenant, id)
 		if err == nil {
 			err = s.passToUnit(ctx, tenant, id)
 		}

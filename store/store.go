@@ -93,8 +93,7 @@ type Store struct {
 	personal  atomic.Bool // personal data is redacted besides secrets
 	erased    erasure     // of the recorder's goroutine, but for its channel
 
-	touchedMu   sync.Mutex
-	touched     map[session.Ref]bool
+	touched     touched
 	pickUpAt    time.Time // the recorder's, as what follows
 	unsampledAt time.Time
 
@@ -120,7 +119,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	_, keeps := o.Backend.(Volatile)
 	s := &Store{
 		opts: o, reward: definition(&o).String(), be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
-		touched: map[session.Ref]bool{}, tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
+		tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
 		early: early{sessions: map[session.Ref]foreseen{}, begun: o.Now()},
 	}
 	s.guard = guard.New(guard.Options{

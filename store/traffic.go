@@ -67,7 +67,7 @@ func (s *Store) addSignals(ctx context.Context, signals []signal) error {
 			return err
 		}
 		for id := range entries {
-			s.touch(tenant, id)
+			s.Touch(tenant, id)
 		}
 	}
 	return nil

@@ -10,60 +10,25 @@ import (
 	"precept/session"
 )
 
-// A unit is what is randomised where several sessions belong together: a run, or a named session
-// with its sub-agents. Its row has the draws and one reward. What is said of a member counts for
-// the unit, and what is said of the unit is said of each member:
-//
-//   - an entry of a member goes into the unit's set in the same step, without its words;
-//   - an entry of the unit goes to the members when they close, and to those that have closed when
-//     it is corrected.
-//
-// Both may be repeated at will: the ids follow from what is copied.
-
-// memberStep is how many members are told in one step.
-const memberStep = 256
-
-// mostSignals is how many of a unit's members let it know what the traffic says of them; of all,
-// what people say.
-const mostSignals = 1024
-
-// member is who a session is, for feedback.
-type member struct {
-	id      session.ID
-	unit    session.ID // none: its own
-	seat    int
-	members int
-	name    string
-	run     string // its name, of a run's own row
-	started time.Time
-}
+// How feedback goes between a unit and its members: feedback/unit.go.
 
 // known says who a session is, and whether the tenant has it.
-func (s *Store) known(ctx context.Context, tenant string, id session.ID) (member, bool, error) {
+func (s *Store) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		ses.Lock()
 		defer ses.Unlock()
-		return memberOf(ses.Record), ses.Tenant == tenant, nil
+		return ses.Member(), ses.Tenant == tenant, nil
 	}
 	row, ok, err := s.be.Session(ctx, tenant, id)
 	if err != nil || !ok {
-		return member{}, false, err
+		return session.Member{}, false, err
 	}
 	rec, err := session.Decode(id, row.Data)
 	if err != nil {
-		return member{}, false, err
+		return session.Member{}, false, err
 	}
-	return memberOf(rec), true, nil
-}
-
-func memberOf(rec *session.Record) member {
-	m := member{id: rec.ID, seat: rec.Seat, members: rec.Members, name: rec.Name, started: rec.Started}
-	m.unit, _ = rec.UnitID()
-	if rec.IsRun {
-		m.name, m.run = "", rec.Name
-	}
-	return m
+	return rec.Member(), true, nil
 }
 
 // Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is
@@ -106,40 +71,30 @@ func (s *Store) keepUnit(ses *Session) {
 func (s *Store) passToUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
 		of, ok, err := s.known(ctx, tenant, id)
-		if err != nil || !ok || of.unit == (session.ID{}) {
+		if err != nil || !ok || of.Unit == (session.ID{}) {
 			continue
 		}
-		if list := ofMember(&of, entries[id]); len(list) > 0 {
-			entries[of.unit] = append(entries[of.unit], list...)
+		if list := feedback.ForUnit(of.ID.String(), of.Seat, entries[id]); len(list) > 0 {
+			entries[of.Unit] = append(entries[of.Unit], list...)
 		}
 	}
-}
-
-// ofMember are a member's own entries as its unit counts them.
-func ofMember(of *member, entries []feedback.Entry) (list []feedback.Entry) {
-	for i := range entries {
-		if e := &entries[i]; e.Via == "" && (e.Rule == "" || of.seat <= mostSignals) {
-			list = append(list, e.OfMember(of.id.String()))
-		}
-	}
-	return list
 }
 
 // passToUnit lets the unit of a session know what the session was told, where it has one.
 func (s *Store) passToUnit(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
-	if err != nil || !ok || of.unit == (session.ID{}) {
+	if err != nil || !ok || of.Unit == (session.ID{}) {
 		return err
 	}
 	return s.addToUnit(ctx, tenant, &of)
 }
 
-func (s *Store) addToUnit(ctx context.Context, tenant string, of *member) error {
-	entries, err := s.be.Feedback(ctx, tenant, of.id)
+func (s *Store) addToUnit(ctx context.Context, tenant string, of *session.Member) error {
+	entries, err := s.be.Feedback(ctx, tenant, of.ID)
 	if err != nil {
 		return err
 	}
-	return s.addMissing(ctx, tenant, of.unit, ofMember(of, entries))
+	return s.addMissing(ctx, tenant, of.Unit, feedback.ForUnit(of.ID.String(), of.Seat, entries))
 }
 
 func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, list []feedback.Entry) error {
@@ -148,7 +103,7 @@ func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, 
 	}
 	changed, err := s.be.AddFeedback(ctx, tenant, unit, list)
 	if changed > 0 {
-		s.touch(tenant, unit)
+		s.Touch(tenant, unit)
 	}
 	return err
 }
@@ -156,49 +111,27 @@ func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, 
 // exchangeWithUnit is done when a member closes: its unit hears what it was told, in case it has
 // not, and it hears what was said of the unit.
 func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
-	of := memberOf(rec)
-	at := session.Ref{Tenant: rec.Tenant, ID: of.unit}
+	of := rec.Member()
+	at := session.Ref{Tenant: rec.Tenant, ID: of.Unit}
 	said, ok := s.saidOf[at]
 	if !ok {
 		var err error
-		if said, err = s.be.Feedback(ctx, rec.Tenant, of.unit); err != nil {
+		if said, err = s.be.Feedback(ctx, rec.Tenant, of.Unit); err != nil {
 			return err
 		}
 		s.saidOf[at] = said
 	}
-	own, err := s.be.Feedback(ctx, rec.Tenant, of.id)
+	own, err := s.be.Feedback(ctx, rec.Tenant, of.ID)
 	if err != nil {
 		return err
 	}
-	if err := s.addMissing(ctx, rec.Tenant, of.unit, missing(ofMember(&of, own), said)); err != nil {
+	if err := s.addMissing(ctx, rec.Tenant, of.Unit, feedback.Missing(feedback.ForUnit(of.ID.String(), of.Seat, own), said)); err != nil {
 		return err
 	}
-	if list := missing(ofUnit(of.unit, said), own); len(list) > 0 {
-		_, err = s.be.AddFeedback(ctx, rec.Tenant, of.id, list)
+	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
+		_, err = s.be.AddFeedback(ctx, rec.Tenant, of.ID, list)
 	}
 	return err
-}
-
-// missing are the entries of a list that a set does not have as they are.
-func missing(list, set []feedback.Entry) []feedback.Entry {
-	if len(list) == 0 {
-		return nil
-	}
-	has := make(map[string]string, len(set))
-	for i := range set {
-		has[set[i].ID] = set[i].Hash
-	}
-	return slices.DeleteFunc(list, func(e feedback.Entry) bool { return has[e.ID] == e.Hash })
-}
-
-// ofUnit are the entries that speak of a unit as a whole, as its members have them.
-func ofUnit(unit session.ID, entries []feedback.Entry) (list []feedback.Entry) {
-	for i := range entries {
-		if e := &entries[i]; e.Via == "" && e.Rule == "" {
-			list = append(list, e.OfUnit(unit.String()))
-		}
-	}
-	return list
 }
 
 // mostPassedOn bounds for how many units it is remembered what their members were told; of more
@@ -209,14 +142,14 @@ const mostPassedOn = 4096
 // one later asks when it closes.
 func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID) error {
 	of, ok, err := s.known(ctx, tenant, id)
-	if err != nil || !ok || of.members == 0 {
+	if err != nil || !ok || of.Members == 0 {
 		return err
 	}
 	entries, err := s.be.Feedback(ctx, tenant, id)
 	if err != nil {
 		return err
 	}
-	list := ofUnit(id, entries)
+	list := feedback.ForMembers(id.String(), entries)
 	if len(list) == 0 {
 		return nil
 	}
@@ -230,14 +163,14 @@ func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID)
 	if len(s.passedOn) >= mostPassedOn || s.passedOn == nil {
 		s.passedOn = map[session.Ref]string{}
 	}
-	err = s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
+	err = session.EachMember(ctx, s.be, tenant, &of, func(ids []session.ID) error {
 		told := make(map[session.ID][]feedback.Entry, len(ids))
 		for _, one := range ids {
 			told[one] = list
 		}
 		changed, err := s.be.AddFeedbackAll(ctx, tenant, told)
 		for one := range changed {
-			s.touch(tenant, one)
+			s.Touch(tenant, one)
 		}
 		return err
 	})
@@ -270,38 +203,13 @@ func (s *Store) inGrace(row *session.Row) bool {
 	return s.opts.Now().Sub(row.Started) < s.opts.CloseAfter+unitGrace
 }
 
-// eachMember goes through a unit's members, some at a time.
-func (s *Store) eachMember(ctx context.Context, tenant string, of *member, use func(ids []session.ID) error) error {
-	for from := 1; from <= of.members; from += memberStep {
-		keys := make([]session.EchoKey, 0, memberStep)
-		for seat := from; seat < from+memberStep && seat <= of.members; seat++ {
-			keys = append(keys, session.SeatKey(tenant, of.id, seat))
-		}
-		found, err := s.be.FindEcho(ctx, tenant, keys)
-		if err != nil {
-			return err
-		}
-		var ids []session.ID
-		for _, key := range keys {
-			ids = append(ids, found[key]...)
-		}
-		if len(ids) == 0 {
-			continue
-		}
-		if err := use(ids); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
 // membersOf are the sessions that draw through a session.
 func (s *Store) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
 	of, ok, err := s.known(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}
-	err = s.eachMember(ctx, tenant, &of, func(ids []session.ID) error {
+	err = session.EachMember(ctx, s.be, tenant, &of, func(ids []session.ID) error {
 		all = append(all, ids...)
 		return nil
 	})

@@ -1,0 +1,60 @@
+package session
+
+import (
+	"context"
+	"time"
+)
+
+// memberStep is how many members are looked for in one step.
+const memberStep = 256
+
+// Member is who a session is, for feedback.
+type Member struct {
+	ID      ID
+	Unit    ID // none: its own
+	Seat    int
+	Members int
+	Name    string
+	Run     string // its name, of a run's own row
+	Started time.Time
+}
+
+// Member says who the session is. Lock the record.
+func (r *Record) Member() Member {
+	m := Member{ID: r.ID, Seat: r.Seat, Members: r.Members, Name: r.Name, Started: r.Started}
+	m.Unit, _ = r.UnitID()
+	if r.IsRun {
+		m.Name, m.Run = "", r.Name
+	}
+	return m
+}
+
+// Finder looks up in which sessions something went by.
+type Finder interface {
+	FindEcho(ctx context.Context, tenant string, keys []EchoKey) (map[EchoKey][]ID, error)
+}
+
+// EachMember goes through a unit's members, some at a time.
+func EachMember(ctx context.Context, in Finder, tenant string, of *Member, use func(ids []ID) error) error {
+	for from := 1; from <= of.Members; from += memberStep {
+		keys := make([]EchoKey, 0, memberStep)
+		for seat := from; seat < from+memberStep && seat <= of.Members; seat++ {
+			keys = append(keys, SeatKey(tenant, of.ID, seat))
+		}
+		found, err := in.FindEcho(ctx, tenant, keys)
+		if err != nil {
+			return err
+		}
+		var ids []ID
+		for _, key := range keys {
+			ids = append(ids, found[key]...)
+		}
+		if len(ids) == 0 {
+			continue
+		}
+		if err := use(ids); err != nil {
+			return err
+		}
+	}
+	return nil
+}
