@@ -26,7 +26,9 @@ func (s *Store) closeTick() time.Duration {
 
 // closeDue closes every session that has reached the fixed age. The age is the same for every arm:
 // closing on the arrival of feedback would count the arms whose sessions end sooner first.
-func (s *Store) closeDue(ctx context.Context) {
+func (s *Store) closeDue(ctx context.Context) { s.Still(func() { s.closeNow(ctx) }) }
+
+func (s *Store) closeNow(ctx context.Context) {
 	if s.lagging.Load() || s.batch.err != nil {
 		return // what was said in a session may still stand in the spool, or wait for a backend that does not take it
 	}
@@ -147,6 +149,14 @@ func (s *Store) closeAll(ctx context.Context) bool {
 // resettle brings what the counters hold of closed sessions in line with feedback that came later.
 func (s *Store) resettle(ctx context.Context) {
 	touched := s.Touched()
+	if len(touched) == 0 {
+		return
+	}
+	s.Still(func() { s.correctAll(ctx, touched) })
+	s.guard.Step("refit", func() { s.refitDue(ctx, touched) })
+}
+
+func (s *Store) correctAll(ctx context.Context, touched map[session.Ref]bool) {
 	work := make([]*settling, 0, len(touched))
 	for t := range touched {
 		if s.guard.IsAside(t) {
@@ -159,7 +169,6 @@ func (s *Store) resettle(ctx context.Context) {
 		})
 	}
 	s.settle(ctx, work)
-	s.guard.Step("refit", func() { s.refitDue(ctx, touched) })
 }
 
 // settling is one session on its way into the counters.

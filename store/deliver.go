@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"sync"
 	"time"
 
 	"precept/session"
@@ -19,9 +20,11 @@ const (
 	manyRows   = 10 * flushAt           // sessions in waiting
 )
 
-// delivery is how far the backend has what was put down. It belongs to the goroutine that hands it
-// over.
+// delivery is how far the backend has what was put down. It belongs to whoever has handing: one at
+// a time hands over, forgets or closes.
 type delivery struct {
+	handing sync.Mutex
+
 	tail        parcel // taken up, and not delivered
 	books, safe ledger
 	marks       []mark

@@ -13,7 +13,8 @@ import (
 const (
 	flushEvery = 50 * time.Millisecond
 	laterEvery = time.Second
-	flushAt    = 500 // exchanges
+	tidyEvery  = time.Second // how often it is asked whether something is too old
+	flushAt    = 500         // exchanges
 	queueLen   = 8192
 	writeLimit = 10 * time.Second // one attempt to write a batch
 )

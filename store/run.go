@@ -15,6 +15,9 @@ func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
+	if !s.opts.Aside {
+		delivery.Go(func() { s.runClosing(ctx) })
+	}
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -32,12 +35,53 @@ func (s *Store) Run(ctx context.Context) error {
 	return s.guard.Err("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
 }
 
-// runDelivery hands over what is put down, and does what follows from it: sessions close, counters
-// move.
+// runDelivery hands over what is put down, and looks after what is kept.
 func (s *Store) runDelivery(ctx context.Context, b *batch) {
-	if !s.opts.Aside {
-		s.guard.Readmit(ctx, s.be)
+	tick := time.NewTicker(flushEvery)
+	defer tick.Stop()
+	tidy := time.NewTicker(tidyEvery)
+	defer tidy.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case c := <-s.erased.chores:
+			s.Still(func() { s.do(ctx, b, c) })
+		case <-tick.C:
+			s.guard.Step("deliver", func() { s.Still(func() { s.handDown(ctx, b, s.opts.Now()) }) })
+			s.guard.Keep(ctx, s.be)
+			s.guard.Step("opt out", s.keepHushed)
+			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
+		case <-tidy.C:
+			if !s.opts.Aside {
+				s.guard.Step("retain", func() { s.Still(func() { s.retain(ctx) }) })
+			}
+		}
 	}
+}
+
+// Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
+// reads of a session stays as it is until f returns.
+func (s *Store) Still(f func()) {
+	s.batch.handing.Lock()
+	defer s.batch.handing.Unlock()
+	f()
+}
+
+// Deliver hands over what came, at once.
+func (s *Store) Deliver(ctx context.Context) {
+	s.guard.Step("deliver", func() {
+		s.Still(func() {
+			s.take(s.batch)
+			s.batch.deliverAt = time.Time{}
+			s.flush(ctx, s.batch)
+		})
+	})
+}
+
+// runClosing does what follows from what is delivered: sessions close, counters move.
+func (s *Store) runClosing(ctx context.Context) {
+	s.guard.Readmit(ctx, s.be)
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	closing := time.NewTicker(s.closeTick())
@@ -46,27 +90,12 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.erased.chores:
-			s.do(ctx, b, c)
 		case <-tick.C:
-			s.guard.Step("deliver", func() { s.handDown(ctx, b, s.opts.Now()) })
-			if !s.opts.Aside {
-				s.guard.Step("correct", func() { s.resettle(ctx) })
-			}
-			s.guard.Keep(ctx, s.be)
-			s.guard.Step("opt out", s.keepHushed)
+			s.guard.Step("correct", func() { s.resettle(ctx) })
 			s.guard.Step("load", func() { s.tidyTenants(ctx) })
-			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-closing.C:
-			s.guard.Step("deliver", func() {
-				s.admitQueued(b)
-				b.deliverAt = time.Time{}
-				s.flush(ctx, b)
-			})
-			if !s.opts.Aside {
-				s.guard.Step("close", func() { s.closeDue(ctx) })
-				s.guard.Step("retain", func() { s.retain(ctx) })
-			}
+			s.Deliver(ctx)
+			s.guard.Step("close", func() { s.closeDue(ctx) })
 		}
 	}
 }
