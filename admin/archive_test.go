@@ -39,7 +39,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Options{
-		Now: func() time.Time { return now }, Backend: db, CloseAfter: time.Hour, Learn: true, Personal: true,
+		Now: func() time.Time { return now }, Backend: db, Reward: feedback.Definition{CloseAfter: time.Hour}, Learn: true, Personal: true,
 		Failed: func(step string, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step string, v any) { t.Errorf("%s: %v", step, v) },
 	})
 	if err != nil {

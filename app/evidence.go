@@ -11,6 +11,7 @@ import (
 
 	"precept/configs"
 	"precept/feedback"
+	"precept/learn"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -55,7 +56,13 @@ func IsRedis(url string) bool { return strings.HasPrefix(url, "redis") && string
 // storedEvidence is a store that a verb reads.
 type storedEvidence interface {
 	Evidence
+	Backend
+}
+
+// Backend is what stands behind a precept: for what is kept, and for what is learned from it.
+type Backend interface {
 	store.Backend
+	learn.Backend
 }
 
 // OpenStored opens the configured store for reading.

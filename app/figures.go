@@ -6,13 +6,13 @@ import (
 
 	"precept/admin"
 	"precept/distill"
+	"precept/learn"
 	"precept/report"
-	"precept/store"
 )
 
 // Report implements admin.Reporter.
 func (p *parts) Report(ctx context.Context, q admin.Query) (report.Report, error) {
-	r, err := p.store.Report(ctx, store.ReportQuery{
+	r, err := p.learner.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Bands: q.Bands, Book: p.book.Load(), Config: p.proxy.Experiment(), Inject: p.proxy.Presentation(),
 	})
 	if err != nil {
@@ -31,7 +31,7 @@ func (p *parts) figures(context.Context) []admin.Figure {
 		{Name: "Sessions in memory", Value: strconv.Itoa(p.store.Sessions())},
 		{Name: "Exchanges stored since start", Value: strconv.FormatInt(t.Exchanges.Load(), 10)},
 		{Name: "Exchanges waiting", Value: strconv.FormatInt(t.Pending.Load(), 10)},
-		{Name: "Sessions closed since start", Value: strconv.FormatInt(t.Closed.Load(), 10)},
+		{Name: "Sessions closed since start", Value: strconv.FormatInt(p.learner.Tally.Closed.Load(), 10)},
 	}...)
 	if p.notice != "" {
 		out = append(out, admin.Figure{Name: "Store", Value: "none: " + p.notice, Bad: true})

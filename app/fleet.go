@@ -15,6 +15,7 @@ import (
 
 	"precept/configs"
 	"precept/file"
+	"precept/learn"
 	"precept/session"
 	"precept/store"
 	"precept/store/redis"
@@ -29,7 +30,7 @@ const (
 
 // sharedStore is what precept needs of a store for a fleet beside what every backend does.
 type sharedStore interface {
-	store.Backend
+	Backend
 	InitMeta(ctx context.Context, key string, value []byte) ([]byte, error)
 }
 
@@ -52,7 +53,7 @@ type fleet struct {
 
 // openRedis makes the store of a fleet and asks, once and briefly, whether it is there. A fleet's
 // replica starts without it.
-func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
+func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	db, err := redis.Open(redis.Options{
 		URL: cfg.StoreURL(), Now: p.Now,
 		Log: func(line string) { p.log.Debug("redis client", "line", line) },
@@ -70,8 +71,16 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (store.Backe
 	return db, nil
 }
 
-// FleetOf is the backend where replicas share it, nil where it is this process' own.
-func FleetOf(backend any) store.Fleet {
+// storeFleet and learnFleet are the backend where replicas share it, nil where it is this process'
+// own.
+func storeFleet(backend any) store.Fleet {
+	if db, ok := backend.(*redis.Store); ok {
+		return db
+	}
+	return nil
+}
+
+func learnFleet(backend any) learn.Fleet {
 	if db, ok := backend.(*redis.Store); ok {
 		return db
 	}

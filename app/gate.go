@@ -7,9 +7,9 @@ import (
 
 	"precept/bank"
 	"precept/distill"
+	"precept/learn"
 	"precept/lesson"
 	"precept/report"
-	"precept/store"
 )
 
 // endTrials does what follows from the planned trials that the automatic gate has started: what is
@@ -34,7 +34,7 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 		rep, ok := reports[tenant]
 		if !ok {
 			var err error
-			if rep, err = p.store.Report(ctx, store.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment(), Inject: p.proxy.Presentation()}); err != nil {
+			if rep, err = p.learner.Report(ctx, learn.ReportQuery{Tenant: tenant, Book: book, Config: p.proxy.Experiment(), Inject: p.proxy.Presentation()}); err != nil {
 				return fmt.Errorf("the report of %s: %w", tenant, err)
 			}
 			reports[tenant] = rep

@@ -38,7 +38,7 @@ func (p *parts) counts(slug string) lesson.Counts {
 	if tenant == "" {
 		tenant = "default"
 	}
-	text, counters := l.Text(), p.store.Beliefs(tenant)
+	text, counters := l.Text(), p.learner.Beliefs(tenant)
 	arm := p.proxy.Presentation().Present(l, &text, counters).Arm
 	return rounded(counters, arm)
 }

@@ -7,12 +7,11 @@ import (
 	"io"
 
 	"precept/configs"
-	"precept/store"
 )
 
 // keys are random values that are made once and kept with the store, so that restarts and replicas
 // share them. known is false while a fleet's cannot be learned.
-func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend store.Backend) (keys fleetKeys, known bool, err error) {
+func (p *parts) keys(ctx context.Context, cfg *configs.Config, backend Backend) (keys fleetKeys, known bool, err error) {
 	if shared, ok := backend.(sharedStore); ok && IsRedis(cfg.StoreURL()) {
 		f, err := p.agree(ctx, cfg, shared)
 		if err != nil {
@@ -37,7 +36,7 @@ func (p *parts) freshKey() (string, error) {
 }
 
 // secret is a random value that is kept in the store.
-func (p *parts) secret(ctx context.Context, backend store.Backend, name string) (string, error) {
+func (p *parts) secret(ctx context.Context, backend Backend, name string) (string, error) {
 	fresh, err := p.freshKey()
 	if err != nil {
 		return "", err

@@ -40,7 +40,7 @@ func (l *library) Book() *lesson.Book { return l.book.Load() }
 
 // Block implements admin.Library.
 func (l *library) Block(tenant string, one *lesson.Lesson) string {
-	return l.proxy.Presentation().Block(one, l.book.Load().Text(one), l.store.Beliefs(tenant))
+	return l.proxy.Presentation().Block(one, l.book.Load().Text(one), l.learner.Beliefs(tenant))
 }
 
 // Findings implements admin.Library.

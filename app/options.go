@@ -4,24 +4,37 @@ import (
 	"time"
 
 	"precept/configs"
+	"precept/feedback"
+	"precept/learn"
 	"precept/sample"
 	"precept/store"
 )
 
 // StoreOptions are those of every verb that writes the store, but for whom to tell of failures.
-func (w *Tools) StoreOptions(cfg *configs.Config, backend store.Backend) (store.Options, error) {
+func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
-		Now: w.Now, Backend: backend, Fleet: FleetOf(backend), CloseAfter: cfg.Reward.CloseAfter, Tiers: Tiers(cfg.Reward.Tiers),
+		Now: w.Now, Backend: backend, Fleet: storeFleet(backend), Reward: Definition(cfg),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
-		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
+		OptOut: optOut, Retention: cfg.Learning.Retention,
 	}, err
+}
+
+// LearnOptions are those of every verb that learns or reports, but for what is known beside the
+// backend.
+func (w *Tools) LearnOptions(cfg *configs.Config, backend Backend) learn.Options {
+	return learn.Options{Now: w.Now, Backend: backend, Fleet: learnFleet(backend), Reward: Definition(cfg), Samples: cfg.Learning.Enabled}
+}
+
+// Definition is what a reward is.
+func Definition(cfg *configs.Config) feedback.Definition {
+	return feedback.Definition{Tiers: Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment, CloseAfter: cfg.Reward.CloseAfter}
 }
 
 // spoolOf is where what waits for the store is written down: nowhere, when nothing can be written
 // or kept.
-func spoolOf(cfg *configs.Config, backend store.Backend) string {
+func spoolOf(cfg *configs.Config, backend Backend) string {
 	if _, volatile := backend.(store.Volatile); volatile || !cfg.Learning.Enabled {
 		return ""
 	}

@@ -39,12 +39,12 @@ func (v *vitals) serves(s *Server) {
 
 // health implements admin.Options.Health.
 func (v *vitals) health(ctx context.Context) admin.Health {
-	cfg, b, t := v.cfg(), ReadBuild(), &v.store.Tally
+	cfg, b, t, learned := v.cfg(), ReadBuild(), &v.store.Tally, &v.learner.Tally
 	h := admin.Health{
 		Figures: v.lessonFigures(), Version: b.Version, Revision: b.Revision, Go: b.Go, PID: os.Getpid(), Started: v.started, Hash: cfg.Hash(), Fault: v.fault(),
 		Spool: admin.Spool{Dir: v.spool, Bytes: v.store.SpoolBytes(), Limit: int64(cfg.Limits.SpoolBytes), Waiting: t.Pending.Load(), Lag: v.store.Lag().Seconds()},
 		Since: admin.Since{
-			Exchanges: t.Exchanges.Load(), Samples: t.Samples.Load(), Closed: t.Closed.Load(), Told: t.Told.Load(), OptedOut: t.OptedOut.Load(),
+			Exchanges: t.Exchanges.Load(), Samples: learned.Samples.Load(), Closed: learned.Closed.Load(), Told: learned.Told.Load(), OptedOut: t.OptedOut.Load(),
 			Redactions: t.Redactions.Load(), Incomplete: t.Incomplete.Load(), WriteErrors: t.WriteErrors.Load(), InMemory: v.store.Sessions(),
 			Dropped: map[string]int64{"full": t.DroppedFull.Load(), "bad": t.DroppedBad.Load(), "quota": t.DroppedQuota.Load(), "read_only": t.DroppedReadOnly.Load(), "copies_cut": t.CopiesCut.Load()},
 		},
@@ -116,7 +116,7 @@ func (v *vitals) ask(ctx context.Context) {
 }
 
 // kindOf is the store in a word.
-func kindOf(b store.Backend) string {
+func kindOf(b Backend) string {
 	switch b.(type) {
 	case *sqlite.Store:
 		return "sqlite"

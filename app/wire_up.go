@@ -13,6 +13,7 @@ import (
 	"github.com/prometheus/client_golang/prometheus/promhttp"
 
 	"precept/configs"
+	"precept/learn"
 	"precept/lesson"
 	"precept/proxy"
 	"precept/sample"
@@ -30,7 +31,8 @@ type parts struct {
 	metrics  *proxy.Metrics
 	tracer   *trace.Tracer // nil: no traces
 	store    *store.Store
-	backend  store.Backend // what stands behind it
+	learner  *learn.Learner
+	backend  Backend // what stands behind both
 	proxy    *proxy.Proxy
 	book     atomic.Pointer[lesson.Book]
 	problems atomic.Int64
@@ -83,7 +85,7 @@ func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logge
 
 // open claims the data directory and opens the store in it. A directory that cannot be written
 // leaves precept running from memory: agents must not suffer from it.
-func (p *parts) open(ctx context.Context, cfg *configs.Config) (store.Backend, error) {
+func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
 	if errors.Is(err, sqlite.ErrReadOnly) && IsRedis(cfg.StoreURL()) {
 		p.log.Warn("the data directory cannot be written; the store is elsewhere, and precept goes on", "error", err)
@@ -125,7 +127,7 @@ func (p *parts) fromMemory(err error) {
 }
 
 // build makes the store, the lessons in force and the data face.
-func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Backend) error {
+func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend) error {
 	keys, known, err := p.keys(ctx, cfg, backend)
 	if err != nil {
 		return err
@@ -138,10 +140,12 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	p.spool = options.SpoolDir
 	p.store, err = store.Open(ctx, options)
 	if err != nil {
-		return fmt.Errorf("load what was learned: %w", err)
+		return fmt.Errorf("open the store: %w", err)
 	}
-	p.follow = append(p.follow, func(ctx context.Context) error { return p.store.Follow(ctx, store.FollowEvery) })
 	proxy.WatchStore(p.registry, p.store)
+	if err := p.learn(ctx, cfg); err != nil {
+		return err
+	}
 	if err := p.openLessons(ctx, cfg); err != nil {
 		return err
 	}
@@ -162,10 +166,25 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend store.Ba
 	}
 	p.proxy, err = proxy.New(proxy.Options{
 		Bank: agents, Consulted: consulted, Letters: lettersOf(backend), Tracer: p.tracer,
-		Config: cfg, Store: p.store, Book: p.book.Load, Now: p.Now, Rand: p.Random,
+		Config: cfg, Store: p.store, Beliefs: p.learner.Beliefs, Book: p.book.Load, Now: p.Now, Rand: p.Random,
 		Salt: keys.Salt, Secret: []byte(keys.Secret), Unsure: !known, Log: p.log, Metrics: p.metrics,
 	})
 	return err
+}
+
+// learn makes what learns from what the store keeps. It stops after the recorder: what came last is
+// learned as well.
+func (p *parts) learn(ctx context.Context, cfg *configs.Config) (err error) {
+	o := p.LearnOptions(cfg, p.backend)
+	o.Memory, o.Recorder, o.Touches, o.Guard, o.Failed = p.store, p.store, p.store, p.store.Guard(), p.failed
+	if p.learner, err = learn.Open(ctx, o); err != nil {
+		return fmt.Errorf("load what was learned: %w", err)
+	}
+	proxy.WatchLearning(p.registry, &p.learner.Tally)
+	p.follow = append(p.follow,
+		func(ctx context.Context) error { return p.learner.Follow(ctx, learn.FollowEvery) },
+		func(ctx context.Context) error { return p.learner.Run(ctx, p.store.Drained()) })
+	return nil
 }
 
 // configure takes over what a running service can.

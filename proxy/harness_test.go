@@ -23,6 +23,8 @@ import (
 	"go.uber.org/goleak"
 
 	"precept/configs"
+	"precept/feedback"
+	"precept/learn"
 	"precept/lesson"
 	"precept/store"
 	"precept/store/sqlite"
@@ -113,6 +115,8 @@ type rig struct {
 	dir  string // of its data
 	up   *upstream
 	stop func()
+
+	learned *learn.Tally
 }
 
 // certain are the settings under which every matching lesson is injected.
@@ -136,8 +140,14 @@ func newRig(t *testing.T, up *upstream, dir string, book *lesson.Book, flags map
 	return r
 }
 
+// backend is what stands behind both the store and the learner.
+type backend interface {
+	store.Backend
+	learn.Backend
+}
+
 // newRigOn starts a face on a backend.
-func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, flags map[string]string) *rig {
+func newRigOn(t *testing.T, up *upstream, db backend, book *lesson.Book, flags map[string]string) *rig {
 	t.Helper()
 	all := map[string]string{"upstream": up.URL + "/v1", "limits.drain_timeout": "1s"}
 	maps.Copy(all, flags)
@@ -145,11 +155,19 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 	if err != nil {
 		t.Fatal(err)
 	}
+	reward := feedback.Definition{CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3}}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: db, Lookup: 5 * time.Second, CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3},
+		Now: time.Now, Backend: db, Lookup: 5 * time.Second, Reward: reward,
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: true,
 		Failed:   func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
 		Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	learner, err := learn.Open(t.Context(), learn.Options{
+		Now: time.Now, Backend: db, Memory: st, Recorder: st, Touches: st, Guard: st.Guard(), Reward: reward, Samples: cfg.Learning.Enabled,
+		Failed: func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -158,7 +176,7 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 		book = lesson.NewBook(nil)
 	}
 	p, err := New(Options{
-		Config: cfg, Store: st, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
+		Config: cfg, Store: st, Beliefs: learner.Beliefs, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader,
 		Salt: "test", Secret: []byte("secret"), Log: slog.New(slog.NewTextHandler(testLog{t}, nil)),
 		Metrics: NewMetrics(prometheus.NewRegistry()),
 	})
@@ -168,9 +186,10 @@ func newRigOn(t *testing.T, up *upstream, db store.Backend, book *lesson.Book, f
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = st.Run(ctx) })
+	wg.Go(func() { _ = learner.Run(ctx, st.Drained()) })
 	srv := httptest.NewServer(p.Handler())
 	var once sync.Once
-	r := &rig{Proxy: p, url: srv.URL, up: up}
+	r := &rig{Proxy: p, url: srv.URL, up: up, learned: &learner.Tally}
 	r.stop = func() {
 		once.Do(func() {
 			srv.Close()

@@ -245,7 +245,7 @@ func TestFeedbackCloseAndSamples(t *testing.T) {
 	if err := json.Unmarshal(b, &bulk); err != nil || len(bulk) != 2 || bulk[0]["status"] != "joined" || bulk[1]["error"] == nil {
 		t.Errorf("bulk: %s", b)
 	}
-	eventually(t, func() bool { return r.opts.Store.Tally.Samples.Load() > 0 && r.opts.Store.Tally.Closed.Load() == 1 })
+	eventually(t, func() bool { return r.learned.Samples.Load() > 0 && r.learned.Closed.Load() == 1 })
 	r.stop()
 	checkDisk(t, r, "jane.doe@example.org", "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789ABCD", "joe@example.org")
 }

@@ -32,6 +32,7 @@ import (
 type Options struct {
 	Config  *configs.Config
 	Store   *store.Store
+	Beliefs func(tenant string) *bandit.Chooser // what the chooser believes; it asks nobody
 	Book    func() *lesson.Book
 	Now     func() time.Time
 	Rand    io.Reader // of ids; safe for concurrent use

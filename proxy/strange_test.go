@@ -23,6 +23,7 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"precept/bandit"
 	"precept/configs"
 	"precept/lesson"
 	"precept/proxy"
@@ -45,15 +46,15 @@ func face(t *testing.T, upstream string, flags ...string) string {
 		t.Fatal(err)
 	}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: store.Volatile{}, Lookup: time.Second, CloseAfter: time.Hour, HoldBytes: 64 << 20, Learn: true,
+		Now: time.Now, Backend: store.Volatile{}, Lookup: time.Second, HoldBytes: 64 << 20, Learn: true,
 		Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
-	book := lesson.NewBook(nil)
+	book, beliefs := lesson.NewBook(nil), bandit.New()
 	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader, Salt: "test",
+		Config: cfg, Store: st, Beliefs: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader, Salt: "test",
 		Secret: []byte("secret"), Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
 	})
 	if err != nil {

@@ -360,7 +360,7 @@ func (t *turn) decide() {
 		return
 	}
 	t.plan = t.set.injector.Plan(rec, inject.Turn{
-		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Store.Beliefs(t.who.tenant), Results: &t.results, Now: now,
+		Request: t.req, Claim: t.claim, Book: t.book, Beliefs: t.p.opts.Beliefs(t.who.tenant), Results: &t.results, Now: now,
 		Unit: t.drawsThrough(),
 	})
 	t.met(now)

@@ -72,7 +72,7 @@ func (r *rig) over(x *sample.Exchange, b *Begun) {
 // stored lists a session's turns in the backend with their outcomes.
 func (r *rig) stored(name string) (turns []string) {
 	r.t.Helper()
-	list, err := r.be.Backend.Exchanges(r.ctx(), us, session.KeyOf(us, session.SpaceName, name))
+	list, err := r.be.backend.Exchanges(r.ctx(), us, session.KeyOf(us, session.SpaceName, name))
 	if err != nil {
 		r.t.Fatal(err)
 	}

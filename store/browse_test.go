@@ -32,7 +32,7 @@ func (r *rig) archive(n int, change func(i int, rec *session.Record)) {
 		}
 		b.Rows = append(b.Rows, row)
 	}
-	if err := r.be.Backend.Write(r.ctx(), b); err != nil {
+	if err := r.be.backend.Write(r.ctx(), b); err != nil {
 		r.t.Fatal(err)
 	}
 }

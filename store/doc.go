@@ -1,18 +1,21 @@
-// Package store keeps what precept learns: the sessions in memory, the recorder that writes turns
-// down after they are over, the closing of sessions into rewards and counters, and the beliefs that
-// the chooser reads.
+// Package store keeps what precept learns from: the sessions in memory, the recorder that writes
+// turns down after they are over, the feedback on them, and what is shown of them. What follows
+// from it (rewards, counters, samples, beliefs) is package learn, which stands above.
 //
 // Contract: nothing here is on the request path but Acquire, Echoes and Offer. Acquire and Echoes
 // look at memory first and ask the backend at most once, within the caller's deadline. Offer never
 // blocks. Everything else happens in the recorder, which Run is: one goroutine puts what comes into
-// a write-ahead spool, whatever the backend does, another one hands it to the backend and does what
-// follows from it.
+// a write-ahead spool, whatever the backend does, another one hands it to the backend.
 //
 // Behind it stands one of two backends, store/sqlite (embedded, the default) or store/redis;
 // store/storetest holds both to the same behaviour. A backend that fails is retried: what it could
 // not take waits in the spool, in memory only within limits.capture_total_bytes, and what does not
 // fit is counted as dropped, by reason.
 //
-// Lock order: batch.mu before a session.Record before the list of live sessions and what guards the
-// lists of the recorder; never a backend call under any of them, but when something is forgotten.
+// Who reads of a session what must not change meanwhile does so in Still: nothing is handed over or
+// forgotten then.
+//
+// Lock order: delivery.handing before batch.mu before a session.Record before the list of live
+// sessions and what guards the lists of the recorder; a backend is called under the first, and
+// under the second when something is forgotten.
 package store

@@ -2,16 +2,12 @@ package store
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync/atomic"
 	"testing"
 	"time"
 
-	"precept/feedback"
-	"precept/sample"
 	"precept/session"
-	"precept/store/guard"
 )
 
 // poison panics at every step of one kind that is taken on one session or exchange.
@@ -58,242 +54,13 @@ func eventually(t *testing.T, what string, ok func() bool) {
 
 func (r *rig) marks() []session.Aside {
 	r.t.Helper()
-	list, _, err := r.be.Backend.(interface {
+	list, _, err := r.be.backend.(interface {
 		Aside(ctx context.Context, limit int) ([]session.Aside, int, error)
 	}).Aside(r.ctx(), 10)
 	if err != nil {
 		r.t.Fatal(err)
 	}
 	return list
-}
-
-func (r *rig) samplesOf(id session.ID) (list []sample.Sample) {
-	r.t.Helper()
-	err := r.be.Backend.(interface {
-		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
-	}).EachSample(r.ctx(), "", time.Time{}, time.Time{}, func(m session.StoredSample) error {
-		if m.ID == id {
-			list = append(list, m.Sample)
-		}
-		return nil
-	})
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return list
-}
-
-func (r *rig) unsampled() int64 {
-	r.t.Helper()
-	n, err := r.be.Unsampled(r.ctx())
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return n
-}
-
-// Each step of each owner panics at one session or at one exchange of it. It costs that, tells it,
-// and all the others close, are counted and give their samples.
-func TestAPanicCostsItsItem(t *testing.T) {
-	t.Parallel()
-	bad, good := sessionOf("bad"), sessionOf("good")
-	badExchange := exchange(us, "bad", 1, time.Time{}).ID
-	for _, c := range []struct {
-		step   string
-		of     string // the exchange, where it is one
-		stored int    // exchanges of the bad session
-		closed bool   // the bad session closes
-	}{
-		{step: "record", of: badExchange, stored: 1, closed: true},
-		{step: "begin", of: badExchange, stored: 2, closed: true},
-		{step: "encode", stored: 2, closed: false},
-		{step: "close", stored: 2},
-		{step: "samples", stored: 2},
-		{step: "correct", stored: 2},
-	} {
-		t.Run(c.step, func(t *testing.T) {
-			t.Parallel()
-			p := &poison{step: c.step, id: bad, exchange: c.of}
-			r := newRig(t, func(o *Options) { o.Before = p.before; o.CloseAfter = time.Second })
-			stop := r.running()
-			for _, name := range []string{"bad", "good"} {
-				id := r.begin(us, name, picked(true))
-				for turn := 1; turn <= 2; turn++ {
-					x := exchange(us, name, turn, r.clk.now())
-					begun := r.Begin(x)
-					time.Sleep(2 * flushEvery) // it is under way at a flush
-					r.Offer(Turn{Exchange: x, Begun: begun, Size: 10})
-				}
-				eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
-				r.tell(us, id, score("f"+name, 1, 1))
-			}
-			r.clk.add(2 * time.Second)
-			eventually(t, "the good one is closed", func() bool { return r.applied(good).Told && len(r.samplesOf(good)) > 0 })
-			eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
-			time.Sleep(3 * flushEvery)
-			stop()
-			same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
-			same(t, "tried", p.met.Load(), 1)
-			m := r.marks()
-			if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != c.step || m[0].Why != "poison [REDACTED:email:1]" {
-				t.Errorf("marks: %+v", m)
-			}
-			same(t, "counted", r.Tally.SetAside.Load(), 1)
-			if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-				t.Errorf("the bad one is closed: %v", !c.closed)
-			}
-			if !slices.Contains(r.failed(), "panic "+c.step) {
-				t.Error("nobody was told")
-			}
-		})
-	}
-}
-
-// The backend itself panics at one row, one exchange, one feedback or one session's samples.
-func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
-	t.Parallel()
-	bad, good := sessionOf("bad"), sessionOf("good")
-	for _, what := range []string{"row", "exchange", "echo", "signal", "sample", "settle", "heard", "applied"} {
-		t.Run(what, func(t *testing.T) {
-			t.Parallel()
-			r := newRig(t, func(o *Options) {
-				o.Backend.(*faulty).Backend = &explosive{Backend: o.Backend.(*faulty).Backend, what: what, id: bad}
-			})
-			for _, name := range []string{"bad", "good"} {
-				id := r.begin(us, name, picked(true))
-				r.note(session.EchoKeyOf(us, 0, name), id)
-				r.offer(name, 1)
-			}
-			r.b.next.signals = append(r.b.next.signals,
-				signal{session.Ref{Tenant: us, ID: bad}, feedback.Implicit(bad.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())},
-				signal{session.Ref{Tenant: us, ID: good}, feedback.Implicit(good.String(), 1, feedback.TierImplicit, feedback.TypeApproval, "r", r.clk.now())})
-			r.record()
-			r.age()
-			r.age()
-			if !r.applied(good).Told || len(r.samplesOf(good)) != 1 {
-				t.Errorf("the good one: %+v, %d samples", r.applied(good), len(r.samplesOf(good)))
-			}
-			if ids := r.Echoes(r.ctx(), us, []session.EchoKey{session.EchoKeyOf(us, 0, "good")}); len(ids) != 1 {
-				t.Error("the good one's echo is not there")
-			}
-			if what == "exchange" {
-				same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
-			}
-			r.guard.Keep(r.ctx(), r.be)
-			if m := r.inside().marks; what != "echo" && (len(m) == 0 || m[0].ID != bad) {
-				t.Errorf("marks: %+v", m)
-			}
-			r.idle()
-		})
-	}
-}
-
-func (r *rig) inside() *explosive { return r.be.Backend.(*explosive) }
-
-// explosive is a backend that panics at one session's things.
-type explosive struct {
-	Backend
-	what  string
-	id    session.ID
-	marks []session.Aside
-}
-
-func (e *explosive) at(what string, id session.ID) {
-	if e.what == what && id == e.id {
-		panic("the backend: " + what)
-	}
-}
-
-func (e *explosive) Write(ctx context.Context, b session.Batch) error {
-	for i := range b.Rows {
-		e.at("row", b.Rows[i].ID)
-	}
-	for i := range b.Exchanges {
-		id, _ := session.ParseID(b.Exchanges[i].Session)
-		e.at("exchange", id)
-	}
-	for i := range b.Echoes {
-		e.at("echo", b.Echoes[i].ID)
-	}
-	for i := range b.Samples {
-		e.at("sample", b.Samples[i].ID)
-	}
-	return e.Backend.Write(ctx, b)
-}
-
-func (e *explosive) AddFeedback(ctx context.Context, tenant string, id session.ID, list []feedback.Entry) (int, error) {
-	e.at("signal", id)
-	return e.Backend.AddFeedback(ctx, tenant, id, list)
-}
-
-func (e *explosive) AddFeedbackAll(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
-	for id := range m {
-		e.at("signal", id)
-	}
-	return e.Backend.AddFeedbackAll(ctx, tenant, m)
-}
-
-func (e *explosive) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {
-	for i := range steps {
-		e.at("settle", steps[i].ID)
-	}
-	return e.Backend.Settle(ctx, steps)
-}
-
-func (e *explosive) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
-	e.at("heard", id)
-	return e.Backend.Heard(ctx, tenant, id)
-}
-
-func (e *explosive) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
-	e.at("applied", id)
-	return e.Backend.Applied(ctx, tenant, id)
-}
-
-func (e *explosive) SetAside(ctx context.Context, list []session.Aside) error {
-	e.marks = append(e.marks, list...)
-	return e.Backend.SetAside(ctx, list)
-}
-
-// EachSample is for rig.samples.
-func (e *explosive) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
-	return e.Backend.(interface {
-		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
-	}).EachSample(ctx, tenant, since, until, fn)
-}
-
-// A session at which closing panics is tried once in each of the next starts, three times in all,
-// and then left alone; a release in which it goes well closes it.
-func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
-	t.Parallel()
-	bad := sessionOf("bad")
-	p := &poison{step: "close", id: bad}
-	hook := func(o *Options) { o.Before = p.before }
-	r := newRig(t, hook)
-	r.played("bad", picked(true))
-	r.clk.add(closeAge + time.Second)
-	for run := 1; run <= 5; run++ {
-		r.guard.Readmit(r.ctx(), r.be)
-		for range 3 {
-			r.closeDue(r.ctx())
-			r.guard.Keep(r.ctx(), r.be)
-		}
-		same(t, fmt.Sprint("tried by run ", run), p.met.Load(), int64(min(run, guard.Tries)))
-		same(t, "not in a sample", r.unsampled(), 1)
-		r = r.again(hook)
-	}
-	m := r.marks()
-	if len(m) != 1 || m[0].Tries != guard.Tries {
-		t.Errorf("marks: %+v", m)
-	}
-	if n, err := r.be.Readmit(r.ctx(), 100); n != 1 || err != nil {
-		t.Fatal(n, err)
-	}
-	p.step = "none"
-	r.closeDue(r.ctx())
-	same(t, "closed at last", r.applied(bad).Version, 1)
-	same(t, "no mark is left", len(r.marks()), 0)
-	same(t, "in a sample", r.unsampled(), 0)
 }
 
 // What cannot be read back from the spool costs itself, at each start and in between.
@@ -341,4 +108,47 @@ func TestPuttingDownPanics(t *testing.T) {
 		t.Errorf("marks: %+v", m)
 	}
 	r.idle()
+}
+
+// ageless is a backend that panics when something is to be deleted for its age.
+type ageless struct {
+	Backend
+	retain, purge atomic.Int64
+}
+
+func (a *ageless) Retain(context.Context, time.Time) (int, error) {
+	a.retain.Add(1)
+	panic("retain")
+}
+
+func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error) {
+	if a.purge.Add(1) == 1 {
+		panic("purge")
+	}
+	return a.Backend.PurgeParked(ctx, before)
+}
+
+// Deleting what is too old panics. The owner goes on, tries again in its time and no sooner, and
+// what else is due at that time is done.
+func TestRetentionPanics(t *testing.T) {
+	t.Parallel()
+	var be *ageless
+	r := newRig(t, func(o *Options) {
+		be = &ageless{Backend: o.Backend}
+		o.Backend, o.Retention = be, 10*time.Hour
+	})
+	stop := r.running()
+	defer stop()
+	for n := range int64(3) {
+		eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
+		r.clk.add(retainMost)
+	}
+	id := r.begin(us, "late", picked(true))
+	x := exchange(us, "late", 1, r.clk.now())
+	r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: 10})
+	r.clk.add(2 * time.Second)
+	eventually(t, "exchanges come as ever", func() bool { return r.exchanges(id) == 1 })
+	if got := r.failed(); !slices.Contains(got, "panic retain") {
+		t.Errorf("told: %v", got)
+	}
 }

@@ -3,10 +3,10 @@ package store
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
-	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -28,6 +28,8 @@ const (
 	none     = "null" // the text of no counters
 )
 
+var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
+
 // clock is the time of a rig. It stands still until it is moved.
 type clock struct {
 	mu sync.Mutex
@@ -46,9 +48,20 @@ func (c *clock) add(d time.Duration) {
 	c.at = c.at.Add(d)
 }
 
+// backend is what stands behind a store, and what a learner would ask of it.
+type backend interface {
+	Backend
+	Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
+	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
+	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
+	Tenants(ctx context.Context) ([]string, error)
+	Unsampled(ctx context.Context) (int64, error)
+}
+
 // faulty is a backend that writes down what it is asked, and fails when it is told to.
 type faulty struct {
-	Backend
+	backend
 	mu    sync.Mutex
 	calls []string
 	fail  map[string]int // how many of the next calls fail
@@ -94,14 +107,14 @@ func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (ses
 	if err := f.call("session"); err != nil {
 		return session.Row{}, false, err
 	}
-	return f.Backend.Session(ctx, tenant, id)
+	return f.backend.Session(ctx, tenant, id)
 }
 
 func (f *faulty) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
 	if err := f.call("echo"); err != nil {
 		return nil, err
 	}
-	return f.Backend.FindEcho(ctx, tenant, keys)
+	return f.backend.FindEcho(ctx, tenant, keys)
 }
 
 func (f *faulty) Write(ctx context.Context, b session.Batch) error {
@@ -112,77 +125,63 @@ func (f *faulty) Write(ctx context.Context, b session.Batch) error {
 	if err := f.call(op); err != nil {
 		return err
 	}
-	return f.Backend.Write(ctx, b)
+	return f.backend.Write(ctx, b)
 }
 
 func (f *faulty) AddFeedback(ctx context.Context, tenant string, id session.ID, e []feedback.Entry) (int, error) {
 	if err := f.call("feedback"); err != nil {
 		return 0, err
 	}
-	return f.Backend.AddFeedback(ctx, tenant, id, e)
+	return f.backend.AddFeedback(ctx, tenant, id, e)
 }
 
 func (f *faulty) AddFeedbackAll(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err
 	}
-	return f.Backend.AddFeedbackAll(ctx, tenant, e)
+	return f.backend.AddFeedbackAll(ctx, tenant, e)
 }
 
 func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, err
 	}
-	return f.Backend.Feedback(ctx, tenant, id)
+	return f.backend.Feedback(ctx, tenant, id)
 }
 
 func (f *faulty) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
 	if err := f.call("read feedback"); err != nil {
 		return nil, 0, err
 	}
-	return f.Backend.Heard(ctx, tenant, id)
-}
-
-func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
-	if err := f.call("unsettled"); err != nil {
-		return nil, err
-	}
-	return f.Backend.Unsettled(ctx, limit)
+	return f.backend.Heard(ctx, tenant, id)
 }
 
 func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	if err := f.call("join"); err != nil {
 		return nil, err
 	}
-	return f.Backend.Join(ctx, tenant, owners)
+	return f.backend.Join(ctx, tenant, owners)
 }
 
 func (f *faulty) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
 	if err := f.call("due"); err != nil {
 		return nil, err
 	}
-	return f.Backend.Due(ctx, before, after, limit)
+	return f.backend.Due(ctx, before, after, limit)
 }
 
 func (f *faulty) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
 	if err := f.call("applied"); err != nil {
 		return session.Applied{}, err
 	}
-	return f.Backend.Applied(ctx, tenant, id)
+	return f.backend.Applied(ctx, tenant, id)
 }
 
 func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
 	if err := f.call("settle"); err != nil {
 		return nil, err
 	}
-	return f.Backend.Settle(ctx, s)
-}
-
-func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error) {
-	if err := f.call("priors"); err != nil {
-		return false, err
-	}
-	return f.Backend.PutPriors(ctx, tenant, from, data)
+	return f.backend.Settle(ctx, s)
 }
 
 // rig is a store over a real database, with the recorder's steps in the hands of the test.
@@ -211,9 +210,9 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{Backend: db, fail: map[string]int{}}}
+	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := Options{
-		Now: clk.now, Backend: r.be, CloseAfter: closeAge, HoldBytes: 1 << 20, Learn: true, Personal: true,
+		Now: clk.now, Backend: r.be, Reward: feedback.Definition{CloseAfter: closeAge}, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step string, _ error) { r.told(step) },
 		Panicked: func(step string, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
@@ -268,14 +267,68 @@ func (r *rig) again(change func(o *Options)) *rig {
 func (r *rig) record() {
 	r.admitQueued(r.b)
 	r.flush(r.ctx(), r.b)
-	r.resettle(r.ctx())
 }
 
-// age lets time pass until everything so far is due, and closes it: the recorder's long tick.
+// age lets time pass until everything so far is due, and closes it as a learner would: its reward,
+// its samples, and who closed and was told of.
 func (r *rig) age() {
+	r.t.Helper()
 	r.clk.add(closeAge + time.Second)
 	r.record()
-	r.closeDue(r.ctx())
+	rows, err := r.be.Due(r.ctx(), r.clk.now().Add(-closeAge), session.Row{}, 1000)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	for i := range rows {
+		if err := r.settle(&rows[i]); err != nil {
+			r.t.Error(err)
+		}
+	}
+}
+
+func (r *rig) settle(row *session.Row) error {
+	entries, heard, err := r.be.Heard(r.ctx(), row.Tenant, row.ID)
+	if err != nil {
+		return err
+	}
+	ex, err := r.be.Exchanges(r.ctx(), row.Tenant, row.ID)
+	if err != nil {
+		return err
+	}
+	var b session.Batch
+	if len(ex) > 0 && r.opts.Learn {
+		for _, m := range built(row.Tenant, row.ID, ex, entries) {
+			b.Samples = append(b.Samples, session.StoredSample{Tenant: row.Tenant, Agent: ex[0].Agent, ID: row.ID, Sample: m})
+		}
+		if err := r.be.Write(r.ctx(), b); err != nil {
+			return err
+		}
+	}
+	out := feedback.Reward(entries, nil)
+	var deltas trial.Deltas
+	deltas.Add("", "closed", 1, 1)
+	if out.OK {
+		deltas.Add("", "told", 1, 1)
+	}
+	_, err = r.be.Settle(r.ctx(), []session.Settlement{{
+		Tenant: row.Tenant, ID: row.ID, Heard: heard, Deltas: deltas,
+		To: session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: []byte("{}")},
+	}})
+	return err
+}
+
+// built are the samples of a session.
+func built(tenant string, id session.ID, ex []sample.Exchange, entries []feedback.Entry) []sample.Sample {
+	of := sample.Session{
+		Tenant: tenant, Agent: ex[0].Agent, Name: ex[0].SessionName, ID: id.String(), Exchanges: ex,
+		Failing: func(string, string, string, int8) bool { return false },
+	}
+	for _, e := range entries {
+		of.Ratings = append(of.Ratings, sample.Rating{
+			At: e.At, Source: e.Source, Type: e.Type, Score: e.Score, Label: e.Label, Comment: e.Comment, Correction: e.Correction, Details: e.Details, Turn: e.Turn,
+		})
+	}
+	return sample.Build(of)
 }
 
 func (r *rig) ctx() context.Context { return r.t.Context() }
@@ -325,21 +378,6 @@ func (r *rig) counters(tenant string) string {
 	return string(text)
 }
 
-// sums are the counters but for what is read once at a session's closing: who had told something by
-// then, which later feedback must not move.
-func (r *rig) sums(tenant string) string {
-	r.t.Helper()
-	list, err := r.be.Counters(r.ctx(), tenant)
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool { return strings.Contains(d.Field, "heard") }))
-	if err != nil {
-		r.t.Fatal(err)
-	}
-	return string(text)
-}
-
 // counter is one counter, summed over its days.
 func (r *rig) counter(scope, field string) float64 {
 	r.t.Helper()
@@ -348,7 +386,6 @@ func (r *rig) counter(scope, field string) float64 {
 		r.t.Fatal(err)
 	}
 	sum := 0.0
-	list, _ = apart(r.Store.reward, list)
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
 			sum += float64(d.Value) / trial.Unit

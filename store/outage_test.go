@@ -10,7 +10,6 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
 	"precept/session"
 	"precept/trial"
 )
@@ -115,7 +114,7 @@ func TestBlindAfterARestart(t *testing.T) {
 	_, late := r.Acquire(r.ctx(), us, session.ID{9})
 	same(t, "while it is in memory", late, false)
 	down := func(o *Options) {
-		f := &faulty{Backend: o.Backend.(*faulty).Backend, fail: map[string]int{"write": 1}, err: errDown}
+		f := &faulty{backend: o.Backend.(*faulty).backend, fail: map[string]int{"write": 1}, err: errDown}
 		o.Backend = f
 	}
 	r = r.again(down)
@@ -139,17 +138,8 @@ type losing struct {
 
 func (l *losing) Announce(context.Context, session.Erasure) (string, error)   { return "", nil }
 func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
-func (l *losing) Moved(context.Context) (map[string]session.Stand, error)     { return nil, nil }
-func (l *losing) Told(context.Context, string, int64, int) ([]session.Row, [][]feedback.Entry, int64, error) {
-	return nil, nil, 0, nil
-}
-
-func (l *losing) Settled(_ context.Context, _ string, ids []session.ID) ([]bool, error) {
-	return make([]bool, len(ids)), nil
-}
-
-func (l *losing) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
-func (l *losing) Sync(context.Context) error            { l.syncs++; return l.call("sync") }
+func (l *losing) Epoch(context.Context) (string, error)                       { return l.epoch, l.call("epoch") }
+func (l *losing) Sync(context.Context) error                                  { l.syncs++; return l.call("sync") }
 
 // lose deletes what the backend has of a session.
 func (r *rig) lose(name string) {

@@ -8,7 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"precept/feedback"
 	"precept/session"
 	"precept/store/redis"
 	"precept/store/storetest"
@@ -30,18 +29,6 @@ func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasur
 	return e.redis.Erasures(ctx, after)
 }
 
-func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
-	return e.redis.Moved(ctx)
-}
-
-func (e elsewhere) Told(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
-	return e.redis.Told(ctx, tenant, after, limit)
-}
-
-func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
-	return e.redis.Settled(ctx, tenant, ids)
-}
-
 // inRedis makes a rig with its spool on a small disk and its backend in a Redis.
 func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Options) {
 	t.Helper()
@@ -51,10 +38,10 @@ func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Option
 			t.Fatal(err)
 		}
 		f := o.Backend.(*faulty)
-		if err := f.Backend.Close(); err != nil {
+		if err := f.backend.Close(); err != nil {
 			t.Fatal(err)
 		}
-		f.Backend = db
+		f.backend = db
 		o.Backend, o.Fleet, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, spool, 200<<10
 	}
 }

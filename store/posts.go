@@ -61,7 +61,7 @@ func (s *Store) post(ctx context.Context, tenant string, candidates []session.ID
 		if len(candidates) > 1 && !s.live.has(id) {
 			continue // one of many things that a name may mean: past memory, the key below knows
 		}
-		of, ok, err := s.known(ctx, tenant, id)
+		of, ok, err := s.Known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, err
 		}
@@ -73,7 +73,7 @@ func (s *Store) post(ctx context.Context, tenant string, candidates []session.ID
 		return p, err
 	}
 	for _, id := range otherwise {
-		if of, ok, err := s.known(ctx, tenant, id); ok || err != nil {
+		if of, ok, err := s.Known(ctx, tenant, id); ok || err != nil {
 			if err != nil {
 				return Posted{}, err
 			}
@@ -104,7 +104,7 @@ func (s *Store) joinByKey(ctx context.Context, tenant string, key session.EchoKe
 		ids = found[key]
 	}
 	for _, id := range ids {
-		of, ok, err := s.known(ctx, tenant, id)
+		of, ok, err := s.Known(ctx, tenant, id)
 		if err != nil {
 			return Posted{}, false, err
 		}

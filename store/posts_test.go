@@ -7,7 +7,6 @@ import (
 
 	"precept/detect"
 	"precept/feedback"
-	"precept/sample"
 	"precept/session"
 )
 
@@ -198,17 +197,17 @@ func TestOfSample(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
 	r.age()
-	ex, err := r.be.Exchanges(r.ctx(), us, id)
-	if err != nil {
-		t.Fatal(err)
+	list, err := r.be.NewestSamples(r.ctx(), us, session.Stretch{Most: 10})
+	if err != nil || len(list.List) != 1 {
+		t.Fatal(len(list.List), err)
 	}
-	for _, s := range sample.Build(closed(us, id, ex, nil)) {
-		got, ok, err := r.OfSample(r.ctx(), us, s.ID)
+	for _, s := range list.List {
+		got, ok, err := r.OfSample(r.ctx(), us, s.Sample.ID)
 		if got != id || !ok || err != nil {
-			t.Errorf("%s: %s %v %v", s.ID, got, ok, err)
+			t.Errorf("%s: %s %v %v", s.Sample.ID, got, ok, err)
 		}
-		if _, ok, err := r.OfSample(r.ctx(), "other", s.ID); ok || err != nil {
-			t.Errorf("%s of another tenant: %v %v", s.ID, ok, err)
+		if _, ok, err := r.OfSample(r.ctx(), "other", s.Sample.ID); ok || err != nil {
+			t.Errorf("%s of another tenant: %v %v", s.Sample.ID, ok, err)
 		}
 	}
 }
@@ -238,7 +237,7 @@ func TestTheTrafficSpeaks(t *testing.T) {
 		"thanks are approval":                {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.Sentiment = c.sentiment })
+			r := newRig(t, func(o *Options) { o.Reward.Sentiment = c.sentiment })
 			id := r.begin(us, "s", picked(true))
 			r.Offer(Turn{Exchange: exchange(us, "s", c.turn, r.clk.now()), Size: 10, Signals: c.signals})
 			r.record()

@@ -291,27 +291,6 @@ func TestRunRecordsAndDrains(t *testing.T) {
 	}
 }
 
-func TestRunCloses(t *testing.T) {
-	t.Parallel()
-	r := newRig(t, func(o *Options) { o.CloseAfter = time.Second })
-	id := r.played("s", picked(true))
-	r.tell(us, id, score("a", 1, 1))
-	r.clk.add(2 * time.Second)
-	ctx, cancel := context.WithTimeout(r.ctx(), 20*time.Second)
-	defer cancel()
-	r.be.hook = func(op string) {
-		if op == "settle" {
-			cancel()
-		}
-	}
-	if err := r.Run(ctx); err != nil {
-		t.Fatal(err)
-	}
-	r.be.hook = nil
-	r.closeDue(r.ctx()) // the stop may have come in the middle of it
-	same(t, "told", r.counter("", "told"), 1)
-}
-
 // A stop with a backend that is down tells so, and leaves what it could not write counted as
 // waiting.
 func TestDrainTells(t *testing.T) {
@@ -356,14 +335,11 @@ func TestVolatile(t *testing.T) {
 	if _, err := r.Post(r.ctx(), us, nil, replyKey, score("a", 1, 1)); err == nil {
 		t.Error("feedback was parked")
 	}
-	r.age()
+	r.clk.add(closeAge + time.Second)
+	r.record()
 	same(t, "failures", len(r.failed()), 0)
 	if _, ok, err := r.OfSample(r.ctx(), us, "x"); ok || err != nil {
 		t.Errorf("sample: %v %v", ok, err)
-	}
-	rep, err := r.Report(r.ctx(), ReportQuery{Tenant: us, Provisional: true})
-	if err != nil || !rep.Provisional {
-		t.Errorf("report: %+v %v", rep, err)
 	}
 	// Idle for long, it is found again: nobody else knows it.
 	r.clk.add(24 * time.Hour)

@@ -3,6 +3,7 @@ package store
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"slices"
 
 	"precept/feedback"
 	"precept/redact"
@@ -30,6 +31,23 @@ func (s *Store) redact(r *redact.Redactor, x *sample.Exchange) {
 	for _, n := range x.Redacted {
 		s.Tally.Redactions.Add(int64(n))
 	}
+}
+
+// Cleanse redacts exchanges that no request brought, and leaves out those of which nothing may be
+// kept. answered are the arguments of the calls whose results came with each.
+func (s *Store) Cleanse(list []sample.Exchange, answered [][]string) []sample.Exchange {
+	o, redactor := s.optOut.Load(), s.newRedactor() // the recorder has its own
+	kept := make([]sample.Exchange, 0, len(list))
+	for i := range list {
+		x := &list[i]
+		if o != nil && (o.Tenant(x.Tenant) || o.Agent(x.Agent) || o.Named(x) || slices.ContainsFunc(answered[i], o.Hits)) {
+			s.Tally.OptedOut.Add(1)
+			continue
+		}
+		s.redact(redactor, x)
+		kept = append(kept, *x)
+	}
+	return kept
 }
 
 // cleanEntry takes secrets and personal data out of what a person wrote with a feedback.

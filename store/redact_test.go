@@ -99,7 +99,7 @@ func (r *rig) readBack(id session.ID) []byte {
 	fb, err := r.be.Feedback(r.ctx(), us, id)
 	all = append(all, fb, err)
 	if len(ex) > 0 {
-		for _, s := range sample.Build(closed(us, id, ex, fb)) {
+		for _, s := range built(us, id, ex, fb) {
 			all = append(all, s)
 		}
 	}

@@ -13,11 +13,9 @@ import (
 // panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
 func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
+	defer close(s.drained)
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
-	if !s.opts.Aside {
-		delivery.Go(func() { s.runClosing(ctx) })
-	}
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
@@ -60,6 +58,9 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 	}
 }
 
+// Drained is closed when Run has written what could be written.
+func (s *Store) Drained() <-chan struct{} { return s.drained }
+
 // Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
 // reads of a session stays as it is until f returns.
 func (s *Store) Still(f func()) {
@@ -72,32 +73,11 @@ func (s *Store) Still(f func()) {
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step("deliver", func() {
 		s.Still(func() {
-			s.take(s.batch)
+			s.admitQueued(s.batch)
 			s.batch.deliverAt = time.Time{}
 			s.flush(ctx, s.batch)
 		})
 	})
-}
-
-// runClosing does what follows from what is delivered: sessions close, counters move.
-func (s *Store) runClosing(ctx context.Context) {
-	s.guard.Readmit(ctx, s.be)
-	tick := time.NewTicker(flushEvery)
-	defer tick.Stop()
-	closing := time.NewTicker(s.closeTick())
-	defer closing.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-			s.guard.Step("correct", func() { s.resettle(ctx) })
-			s.guard.Step("load", func() { s.tidyTenants(ctx) })
-		case <-closing.C:
-			s.Deliver(ctx)
-			s.guard.Step("close", func() { s.closeDue(ctx) })
-		}
-	}
 }
 
 // drain empties the queue and writes what is left, with one bounded attempt.
@@ -109,15 +89,6 @@ func (s *Store) drain(b *batch) error {
 	s.flush(ctx, b)
 	if b.putErr != nil {
 		b.err = errors.Join(b.err, s.pass(ctx, b))
-	}
-	if !s.opts.Aside {
-		s.guard.Step("correct", func() {
-			if b.err == nil {
-				s.pickUpAt = time.Time{}
-				s.pickUp(ctx)
-			}
-			s.resettle(ctx)
-		})
 	}
 	s.guard.Keep(ctx, s.be)
 	s.keepHushed()

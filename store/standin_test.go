@@ -11,7 +11,7 @@ import (
 
 // slow is a backend whose look-ups take longer than a request may wait, while it is slow.
 type slow struct {
-	Backend
+	backend
 	on bool
 }
 
@@ -20,7 +20,7 @@ func (s *slow) Session(ctx context.Context, tenant string, id session.ID) (sessi
 		<-ctx.Done()
 		return session.Row{}, false, ctx.Err()
 	}
-	return s.Backend.Session(ctx, tenant, id)
+	return s.backend.Session(ctx, tenant, id)
 }
 
 // turned is one turn of a session on a replica, as the proxy has it: looked up where it is not in
@@ -56,10 +56,10 @@ func TestAStandInYields(t *testing.T) {
 	home := newRig(t, nil)
 	var be *slow
 	other := openRig(t, t.TempDir(), home.clk, func(o *Options) {
-		be = &slow{Backend: home.be.Backend}
-		mine := o.Backend.(*faulty).Backend.(*sqlite.Store)
+		be = &slow{backend: home.be.backend}
+		mine := o.Backend.(*faulty).backend.(*sqlite.Store)
 		t.Cleanup(func() { _ = mine.Close() })
-		o.Backend, o.Lookup = &faulty{Backend: be, fail: map[string]int{}}, 10*time.Millisecond
+		o.Backend, o.Lookup = &faulty{backend: be, fail: map[string]int{}}, 10*time.Millisecond
 	})
 	other.opts.Lookup = 10 * time.Millisecond
 	id := home.begin(us, "s", picked(true))

@@ -26,8 +26,7 @@ type Options struct {
 	Fleet      Fleet         // the same backend where replicas share it; nil: it is this process' own
 	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
 	Sessions   int           // how many are kept in memory; 0: DefaultSessions
-	CloseAfter time.Duration
-	Tiers      []int
+	Reward     feedback.Definition
 	HoldBytes  int64  // of exchanges in memory (limits.capture_total_bytes)
 	SpoolDir   string // "": without a spool, what waits for the backend waits in memory alone
 	Secret     []byte // names the marks of sessions that opted out; none: they are not known after a restart
@@ -39,8 +38,7 @@ type Options struct {
 	Personal     bool                         // redact personal data besides secrets
 	OptOut       *sample.OptOut               // nil: nobody opted out
 	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
-	Sentiment    bool                         // the user's words count as an implicit signal
-	Aside        bool                         // a verb's: it closes no session and moves no counter, whose settings are the server's
+	Aside        bool                         // a verb's: it deletes nothing for its age
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)
 	// Before is called before each step that an owner takes on a session or, where it has an id, on
@@ -52,12 +50,11 @@ type Options struct {
 type Store struct {
 	Tally Tally
 
-	opts   Options
-	guard  *guard.Guard
-	reward string // the definition of reward
-	be     Backend
-	live   *live
-	full   chan struct{} // the queue is worth a batch
+	opts  Options
+	guard *guard.Guard
+	be    Backend
+	live  *live
+	full  chan struct{} // the queue is worth a batch
 
 	queueMu sync.Mutex
 	queue   []Turn
@@ -93,22 +90,13 @@ type Store struct {
 	personal  atomic.Bool // personal data is redacted besides secrets
 	erased    erasure     // of the recorder's goroutine, but for its channel
 
-	touched     touched
-	pickUpAt    time.Time // the recorder's, as what follows
-	unsampledAt time.Time
+	touched touched
 
-	hushed       *hushed
-	saidOf       map[session.Ref][]feedback.Entry // of units whose members close; the recorder's, as what follows
-	passedOn     map[session.Ref]string           // what was said of a unit that its members have been told
-	early        early
-	shared       shared
-	tenantsMu    sync.RWMutex
-	tenants      map[string]*tenant
-	unread       []string // of them, those that are to be read from the backend; guarded by tenantsMu
-	tenantsAsked atomic.Int64
+	hushed  *hushed
+	drained chan struct{} // closed when Run has ended
 }
 
-// Open loads what the chooser needs. It starts nothing.
+// Open reads what the last run left in the spool. It starts nothing.
 func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Lookup == 0 {
 		o.Lookup = DefaultLookup
@@ -118,9 +106,8 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	}
 	_, keeps := o.Backend.(Volatile)
 	s := &Store{
-		opts: o, reward: definition(&o).String(), be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
-		tenants: map[string]*tenant{}, erased: newErasure(), held: map[string][]session.Echo{},
-		early: early{sessions: map[session.Ref]foreseen{}, begun: o.Now()},
+		opts: o, be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
+		erased: newErasure(), held: map[string][]session.Echo{}, drained: make(chan struct{}),
 	}
 	s.guard = guard.New(guard.Options{
 		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
@@ -130,7 +117,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.SetOptOut(o.OptOut)
 	s.batch = &batch{}
 	s.SetPersonal(o.Personal)
-	err := errors.Join(s.load(ctx), s.openSpool(ctx))
+	err := s.openSpool(ctx)
 	s.openHushed()
 	if err != nil {
 		return nil, err
@@ -193,6 +180,9 @@ func (s *Store) Close() error {
 	}
 	return errors.Join(err, s.be.Close())
 }
+
+// Guard takes steps for whoever works on the same sessions: what is set aside is set aside for all.
+func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Healthy says whether the last write went through.
 func (s *Store) Healthy() bool { return !s.down.Load() && !s.unspooled.Load() }

@@ -2,11 +2,9 @@ package store
 
 import "sync/atomic"
 
-// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending and
-// Unsampled.
+// Tally counts what the store did, for metrics and doctor. Its fields only grow, but Pending.
 type Tally struct {
 	Exchanges       atomic.Int64 // written
-	Samples         atomic.Int64 // written
 	Incomplete      atomic.Int64 // of the exchanges: cut, aborted or failed
 	OptedOut        atomic.Int64 // exchanges that were not kept because somebody said so
 	DroppedFull     atomic.Int64 // exchanges that found the queue or the memory bound full
@@ -16,10 +14,7 @@ type Tally struct {
 	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory
 	WriteErrors     atomic.Int64 // failed attempts to write; what they held was kept for the next one
 	Pending         atomic.Int64 // exchanges in memory, waiting
-	Closed          atomic.Int64 // sessions closed
-	Told            atomic.Int64 // of them, with a reward
 	Redactions      atomic.Int64
 	Retired         atomic.Int64 // sessions deleted because they were older than the retention
 	SetAside        atomic.Int64 // sessions and exchanges at which a step of an owner panicked
-	Unsampled       atomic.Int64 // exchanges of settled sessions that no sample knows yet
 }

@@ -159,14 +159,14 @@ func (s *Store) find(ctx context.Context, tenant, name string) (session.Listed, 
 }
 
 func (s *Store) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
-	out := Rewarded{Definition: s.reward, Sources: []SourceItem{}}
-	if o := feedback.Reward(entries, s.opts.Tiers); o.OK {
+	out := Rewarded{Definition: s.opts.Reward.String(), Sources: []SourceItem{}}
+	if o := feedback.Reward(entries, s.opts.Reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
 	if l.Applied.Told {
 		out.Counted = &l.Applied.Reward
 	}
-	decides := feedback.Decisive(entries, s.opts.Tiers)
+	decides := feedback.Decisive(entries, s.opts.Reward.Tiers)
 	for _, e := range entries {
 		out.Sources = append(out.Sources, SourceItem{Entry: e, Decides: decides[e.ID]})
 	}

@@ -4,7 +4,6 @@ import (
 	"context"
 	"maps"
 	"slices"
-	"time"
 
 	"precept/feedback"
 	"precept/session"
@@ -12,8 +11,8 @@ import (
 
 // How feedback goes between a unit and its members: feedback/unit.go.
 
-// known says who a session is, and whether the tenant has it.
-func (s *Store) known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
+// Known says who a session is, and whether the tenant has it.
+func (s *Store) Known(ctx context.Context, tenant string, id session.ID) (session.Member, bool, error) {
 	if ses := s.live.peek(id); ses != nil {
 		defer ses.pins.Add(-1)
 		ses.Lock()
@@ -70,7 +69,7 @@ func (s *Store) keepUnit(ses *Session) {
 // cannot be asked just now the closing will tell.
 func (s *Store) passToUnits(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) {
 	for _, id := range slices.Collect(maps.Keys(entries)) {
-		of, ok, err := s.known(ctx, tenant, id)
+		of, ok, err := s.Known(ctx, tenant, id)
 		if err != nil || !ok || of.Unit == (session.ID{}) {
 			continue
 		}
@@ -82,130 +81,28 @@ func (s *Store) passToUnits(ctx context.Context, tenant string, entries map[sess
 
 // passToUnit lets the unit of a session know what the session was told, where it has one.
 func (s *Store) passToUnit(ctx context.Context, tenant string, id session.ID) error {
-	of, ok, err := s.known(ctx, tenant, id)
+	of, ok, err := s.Known(ctx, tenant, id)
 	if err != nil || !ok || of.Unit == (session.ID{}) {
 		return err
 	}
-	return s.addToUnit(ctx, tenant, &of)
-}
-
-func (s *Store) addToUnit(ctx context.Context, tenant string, of *session.Member) error {
 	entries, err := s.be.Feedback(ctx, tenant, of.ID)
 	if err != nil {
 		return err
 	}
-	return s.addMissing(ctx, tenant, of.Unit, feedback.ForUnit(of.ID.String(), of.Seat, entries))
-}
-
-func (s *Store) addMissing(ctx context.Context, tenant string, unit session.ID, list []feedback.Entry) error {
+	list := feedback.ForUnit(of.ID.String(), of.Seat, entries)
 	if len(list) == 0 {
 		return nil
 	}
-	changed, err := s.be.AddFeedback(ctx, tenant, unit, list)
+	changed, err := s.be.AddFeedback(ctx, tenant, of.Unit, list)
 	if changed > 0 {
-		s.Touch(tenant, unit)
+		s.Touch(tenant, of.Unit)
 	}
 	return err
-}
-
-// exchangeWithUnit is done when a member closes: its unit hears what it was told, in case it has
-// not, and it hears what was said of the unit.
-func (s *Store) exchangeWithUnit(ctx context.Context, rec *session.Record) error {
-	of := rec.Member()
-	at := session.Ref{Tenant: rec.Tenant, ID: of.Unit}
-	said, ok := s.saidOf[at]
-	if !ok {
-		var err error
-		if said, err = s.be.Feedback(ctx, rec.Tenant, of.Unit); err != nil {
-			return err
-		}
-		s.saidOf[at] = said
-	}
-	own, err := s.be.Feedback(ctx, rec.Tenant, of.ID)
-	if err != nil {
-		return err
-	}
-	if err := s.addMissing(ctx, rec.Tenant, of.Unit, feedback.Missing(feedback.ForUnit(of.ID.String(), of.Seat, own), said)); err != nil {
-		return err
-	}
-	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
-		_, err = s.be.AddFeedback(ctx, rec.Tenant, of.ID, list)
-	}
-	return err
-}
-
-// mostPassedOn bounds for how many units it is remembered what their members were told; of more
-// they are told again.
-const mostPassedOn = 4096
-
-// passToMembers lets the members of a unit know what was said of it, when that is news. Who becomes
-// one later asks when it closes.
-func (s *Store) passToMembers(ctx context.Context, tenant string, id session.ID) error {
-	of, ok, err := s.known(ctx, tenant, id)
-	if err != nil || !ok || of.Members == 0 {
-		return err
-	}
-	entries, err := s.be.Feedback(ctx, tenant, id)
-	if err != nil {
-		return err
-	}
-	list := feedback.ForMembers(id.String(), entries)
-	if len(list) == 0 {
-		return nil
-	}
-	at, news := session.Ref{Tenant: tenant, ID: id}, ""
-	for i := range list {
-		news += list[i].Hash
-	}
-	if s.passedOn[at] == news {
-		return nil
-	}
-	if len(s.passedOn) >= mostPassedOn || s.passedOn == nil {
-		s.passedOn = map[session.Ref]string{}
-	}
-	err = session.EachMember(ctx, s.be, tenant, &of, func(ids []session.ID) error {
-		told := make(map[session.ID][]feedback.Entry, len(ids))
-		for _, one := range ids {
-			told[one] = list
-		}
-		changed, err := s.be.AddFeedbackAll(ctx, tenant, told)
-		for one := range changed {
-			s.Touch(tenant, one)
-		}
-		return err
-	})
-	if err == nil {
-		s.passedOn[at] = news
-	}
-	return err
-}
-
-// unitGrace is how long a unit that is due waits for what its members are saying: there may always
-// be one.
-const unitGrace = 5 * time.Second
-
-// unitsOf are the units of sessions of which something is on its way to the backend.
-func (s *Store) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
-	units := map[session.Ref]bool{}
-	for at := range waiting {
-		if ses := s.live.peek(at.ID); ses != nil {
-			if id, ok := ses.UnitID(); ok {
-				units[session.Ref{Tenant: at.Tenant, ID: id}] = true
-			}
-			ses.pins.Add(-1)
-		}
-	}
-	return units
-}
-
-// inGrace says whether a session that is due may still wait for what its members are saying.
-func (s *Store) inGrace(row *session.Row) bool {
-	return s.opts.Now().Sub(row.Started) < s.opts.CloseAfter+unitGrace
 }
 
 // membersOf are the sessions that draw through a session.
 func (s *Store) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
-	of, ok, err := s.known(ctx, tenant, id)
+	of, ok, err := s.Known(ctx, tenant, id)
 	if err != nil || !ok {
 		return nil, err
 	}

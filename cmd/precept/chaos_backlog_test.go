@@ -24,7 +24,7 @@ func (awayBackend) Write(context.Context, session.Batch) error { return errors.N
 func backlog(t *testing.T, dir string, n int) {
 	t.Helper()
 	s, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: awayBackend{}, CloseAfter: time.Hour, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
+		Now: time.Now, Backend: awayBackend{}, HoldBytes: 64 << 20, SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 4 << 30,
 		Learn: true, Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Error(step, v) },
 	})
 	if err != nil {

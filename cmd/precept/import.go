@@ -11,8 +11,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/detect"
+	"precept/learn"
 	"precept/report"
-	"precept/store"
 )
 
 // importFlags say whose the transcripts are.
@@ -24,7 +24,7 @@ type importFlags struct {
 // imported is the answer of import --json.
 type imported struct {
 	Transcripts int `json:"transcripts"`
-	store.Imported
+	learn.Imported
 	Faults []string `json:"faults"` // transcripts that could not be read; the others were taken in
 }
 
@@ -54,7 +54,8 @@ func (w *world) importVerb() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		sum, err := w.importAll(c.Context(), s.Store, &f, files)
+		into := &learn.Importer{Now: w.Now, Learn: cfg.Learning.Enabled, Into: s.backend, Cleanse: s.Cleanse}
+		sum, err := w.importAll(c.Context(), into, &f, files)
 		if err = errors.Join(err, s.stop()); err != nil {
 			return err
 		}
@@ -64,7 +65,7 @@ func (w *world) importVerb() *cobra.Command {
 }
 
 // importAll takes files in, one transcript after the other.
-func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, files []string) (imported, error) {
+func (w *world) importAll(ctx context.Context, into *learn.Importer, f *importFlags, files []string) (imported, error) {
 	sum := imported{Faults: []string{}}
 	watch := w.newProgress("transcripts", 0)
 	defer watch.end()
@@ -77,7 +78,7 @@ func (w *world) importAll(ctx context.Context, s *store.Store, f *importFlags, f
 			if agent == "" {
 				agent = "import"
 			}
-			got, err := s.Import(ctx, f.tenant, agent, t, at)
+			got, err := into.Import(ctx, f.tenant, agent, t, at)
 			if err != nil {
 				return err
 			}

@@ -18,7 +18,8 @@ import (
 // same way as a server's.
 type offline struct {
 	*store.Store
-	stop func() error // ends it, with the first failure of a step
+	backend app.Backend
+	stop    func() error // ends it, with the first failure of a step
 }
 
 // errServed says that a server has the data directory: it must be asked, or stopped.
@@ -34,7 +35,7 @@ type offlineUse struct {
 // data directory for itself; one in Redis is shared anyway, and then it is the spool beside it that
 // must be nobody else's.
 func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlineUse) (*offline, error) {
-	var be store.Backend
+	var be app.Backend
 	var lock io.Closer
 	var err error
 	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDir(cfg.DataDir)
@@ -63,7 +64,7 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	if err != nil {
 		return nil, errors.Join(err, be.Close(), lock.Close())
 	}
-	return startOffline(ctx, options, lock)
+	return startOffline(ctx, be, options, lock)
 }
 
 func exists(path string) bool {
@@ -77,7 +78,7 @@ func isDir(path string) bool {
 }
 
 // startOffline runs a store until it is stopped.
-func startOffline(ctx context.Context, options store.Options, lock io.Closer) (*offline, error) {
+func startOffline(ctx context.Context, be app.Backend, options store.Options, lock io.Closer) (*offline, error) {
 	var mu sync.Mutex
 	var failed error
 	options.Aside = true
@@ -89,12 +90,12 @@ func startOffline(ctx context.Context, options store.Options, lock io.Closer) (*
 	options.Panicked = func(step string, value any) { options.Failed(step, fmt.Errorf("panic: %v", value)) }
 	s, err := store.Open(ctx, options)
 	if err != nil {
-		return nil, errors.Join(err, options.Backend.Close(), lock.Close())
+		return nil, errors.Join(err, be.Close(), lock.Close())
 	}
 	running, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(running) }()
-	return &offline{Store: s, stop: func() error {
+	return &offline{Store: s, backend: be, stop: func() error {
 		cancel()
 		err := errors.Join(<-ended, s.Close(), lock.Close())
 		mu.Lock()

@@ -16,9 +16,10 @@ import (
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
+	"precept/learn"
 	"precept/lesson"
 	"precept/report"
-	"precept/store"
+	"precept/store/guard"
 )
 
 // reportFlags choose the report.
@@ -123,11 +124,10 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	if err != nil {
 		return report.Report{}, err
 	}
-	fail := func(string, error) {}
-	s, err := store.Open(ctx, store.Options{
-		Now: w.Now, Backend: db, Fleet: app.FleetOf(db), CloseAfter: cfg.Reward.CloseAfter, Tiers: app.Tiers(cfg.Reward.Tiers), Sentiment: cfg.Reward.Sentiment,
-		Failed: fail, Panicked: func(string, any) {},
-	})
+	o := w.LearnOptions(cfg, db)
+	o.Failed = func(string, error) {}
+	o.Guard = guard.New(guard.Options{Now: w.Now, Failed: o.Failed, Panicked: func(string, any) {}})
+	l, err := learn.Open(ctx, o)
 	if err != nil {
 		return report.Report{}, errors.Join(err, db.Close())
 	}
@@ -135,7 +135,7 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}
-	r, err := s.Report(ctx, store.ReportQuery{
+	r, err := l.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: book,
 		Inject: inject.Config{
 			Style: inject.Style(cfg.Inject.Style), Placement: inject.Placement(cfg.Inject.Placement), BudgetBytes: int(cfg.Inject.BudgetBytes),
@@ -148,5 +148,5 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	if told := app.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
 		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))
 	}
-	return r, errors.Join(err, s.Close())
+	return r, errors.Join(err, db.Close())
 }

@@ -15,9 +15,9 @@ import (
 	"precept/bandit"
 	"precept/configs"
 	"precept/inject"
+	"precept/learn"
 	"precept/lesson"
 	"precept/report"
-	"precept/store"
 )
 
 // trialFlags are what a trial may be asked for.
@@ -151,7 +151,7 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 		return report.Report{}, err
 	}
 	with := bandit.Config{Epsilon: cfg.Bandit.Epsilon}
-	in := report.Input{Now: w.Now(), Chooser: store.Chooser(bandit.New(), with), Policy: store.Policy(with)}
+	in := report.Input{Now: w.Now(), Chooser: learn.Chooser(bandit.New(), with), Policy: learn.Policy(with)}
 	for _, l := range book.Lessons() {
 		shown := inject.Config{}.Present(l, book.Text(l), nil)
 		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})

@@ -42,9 +42,9 @@ type Options struct {
 	// exchange of it; nil: by nobody. A test makes a step panic with it.
 	Before func(step string, id session.ID, exchange string)
 	// Clean takes out of a panic's text what must not reach a disk: it may quote what was being
-	// read.
+	// read. nil: nothing of it is kept.
 	Clean func(text string) string
-	Count *atomic.Int64 // of what was set aside
+	Count *atomic.Int64 // of what was set aside; nil: nobody asks
 }
 
 // Marks is where what is set aside is written down.
@@ -64,7 +64,12 @@ type Guard struct {
 }
 
 // New makes a guard.
-func New(o Options) *Guard { return &Guard{o: o, known: map[session.Ref]bool{}} }
+func New(o Options) *Guard {
+	if o.Count == nil {
+		o.Count = new(atomic.Int64)
+	}
+	return &Guard{o: o, known: map[session.Ref]bool{}}
+}
 
 // Step runs one step. It says whether the step came to its end.
 func (g *Guard) Step(step string, f func()) (ok bool) {
@@ -124,7 +129,7 @@ func (g *Guard) SetAside(step string, of session.Ref, exchange string, why any) 
 }
 
 func (g *Guard) clean(text string) (clean string) {
-	if !g.Step("redact", func() { clean = g.o.Clean(text) }) {
+	if g.o.Clean == nil || !g.Step("redact", func() { clean = g.o.Clean(text) }) {
 		return "(not told)"
 	}
 	return clean

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"precept/bandit"

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"fmt"
@@ -18,19 +18,19 @@ func TestTenantsAreBoundedByNumber(t *testing.T) {
 	for i := range 20_000 {
 		r.Beliefs(fmt.Sprint("tenant", i))
 		if i%1000 == 0 {
-			r.tidyTenants(r.ctx())
+			r.beliefs.tidy(r.ctx())
 		}
 	}
-	r.tidyTenants(r.ctx())
-	if n := len(r.tenants); n > tenantsMost {
+	r.beliefs.tidy(r.ctx())
+	if n := len(r.beliefs.tenants); n > tenantsMost {
 		t.Errorf("%d tenants in memory", n)
 	}
-	if r.tenant(us) != nil {
+	if r.beliefs.tenant(us) != nil {
 		t.Fatal("the first one is still there")
 	}
 	r.Beliefs(us)
-	for r.tenant(us) != nil && !r.tenant(us).read {
-		r.tidyTenants(r.ctx())
+	for r.beliefs.tenant(us) != nil && !r.beliefs.tenant(us).read {
+		r.beliefs.tidy(r.ctx())
 	}
 	same(t, "what was learned", learned(), before)
 }

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"context"
@@ -31,38 +31,44 @@ type Imported struct {
 	OptedOut  int `json:"opted_out"` // exchanges of which nothing may be kept
 }
 
+// Importer takes past conversations in. Every field is required.
+type Importer struct {
+	Now   func() time.Time
+	Learn bool // something may be kept at all
+	Into  interface {
+		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
+		Write(ctx context.Context, b session.Batch) error
+	}
+	// Cleanse redacts a list of exchanges, and leaves out those of which nothing may be kept.
+	// answered are the arguments of the calls whose results came with each.
+	Cleanse func(list []sample.Exchange, answered [][]string) []sample.Exchange
+}
+
 // Import keeps a past conversation as a session: redacted, with what opted out left out, and with
 // the samples that it gives. at is when it was, as far as anybody knows. It is outside of every
 // experiment: nobody drew anything for it. The same transcript taken in twice is there once, and a
 // longer one of the same conversation adds to it: the session's id follows from tenant, source, id
 // and first item, that of an exchange from what was said in it.
-func (s *Store) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
+func (m *Importer) Import(ctx context.Context, tenant, agent string, t detect.Transcript, at time.Time) (Imported, error) {
 	var out Imported
-	if !s.opts.Learn {
+	if !m.Learn {
 		return out, ErrNotLearning
 	}
 	name := strings.Trim(t.Source+"/"+t.ID, "/")
 	id := importID(tenant, name, t.Request)
 	list, answered := exchangesOf(t.Request)
-	o, redactor := s.optOut.Load(), s.newRedactor() // the recorder has its own
-	kept := make([]sample.Exchange, 0, len(list))
 	for i := range list {
 		x := &list[i]
 		x.Tenant, x.Agent, x.Session, x.SessionName, x.At = tenant, agent, id.String(), name, at.UTC()
 		x.ID = exchangeID(id, x)
-		if o != nil && (o.Tenant(tenant) || o.Agent(agent) || o.Named(x) || slices.ContainsFunc(answered[i], o.Hits)) {
-			out.OptedOut++
-			s.Tally.OptedOut.Add(1)
-			continue
-		}
-		s.redact(redactor, x)
-		kept = append(kept, *x)
 	}
+	kept := m.Cleanse(list, answered)
+	out.OptedOut = len(list) - len(kept)
 	if len(kept) == 0 {
 		return out, nil
 	}
 	rec := &session.Record{
-		ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: s.opts.Now().UTC(),
+		ID: id, Tenant: tenant, Agent: agent, Name: kept[0].SessionName, Method: byImport, Started: at.UTC(), Seen: m.Now().UTC(),
 		Turns: len(list), Closed: true,
 	}
 	rec.Assignment.Excluded = true
@@ -71,18 +77,18 @@ func (s *Store) Import(ctx context.Context, tenant, agent string, t detect.Trans
 		return out, err
 	}
 	b := session.Batch{Rows: []session.Row{row}, Exchanges: kept}
-	for _, m := range sample.Build(closed(tenant, id, kept, nil)) {
-		_, known, err := s.be.SampleSession(ctx, tenant, m.ID)
+	for _, one := range sample.Build(closed(tenant, id, kept, nil)) {
+		_, known, err := m.Into.SampleSession(ctx, tenant, one.ID)
 		if err != nil {
 			return out, err
 		}
 		if !known {
 			out.Fresh++
 		}
-		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: m})
+		b.Samples = append(b.Samples, session.StoredSample{Tenant: tenant, Agent: agent, ID: id, Sample: one})
 	}
 	out.Exchanges, out.Samples = len(kept), len(b.Samples)
-	return out, s.be.Write(ctx, b)
+	return out, m.Into.Write(ctx, b)
 }
 
 // importID is the id of an imported conversation.

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"slices"
@@ -7,6 +7,7 @@ import (
 
 	"precept/detect"
 	"precept/sample"
+	"precept/store"
 )
 
 func events(list []sample.Sample) (ids []string) {
@@ -36,7 +37,7 @@ func TestEveryTurnGivesItsSample(t *testing.T) {
 		r.clk.add(24 * time.Hour)
 		x := exchange(us, "s", day, r.clk.now())
 		x.New[0] = []byte(`{"role":"user","content":"Go on."}`)
-		r.Offer(Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
+		r.Offer(store.Turn{Exchange: x, Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: detect.Rejection, Rule: "tests"}}})
 		r.record()
 		r.closeDue(r.ctx())
 		r.resettle(r.ctx())
@@ -57,7 +58,7 @@ func TestTheRewardIsThatOfTheFirstAge(t *testing.T) {
 	r := newRig(t, nil)
 	id := r.begin(us, "s", picked(true))
 	say := func(turn int, f detect.Feeling) {
-		r.Offer(Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
+		r.Offer(store.Turn{Exchange: exchange(us, "s", turn, r.clk.now()), Size: 10, Signals: []detect.Signal{{Tier: 2, Feeling: f, Rule: "tests"}}})
 		r.record()
 	}
 	say(1, detect.Approval)
@@ -88,7 +89,7 @@ func TestNothingClosesBehindABacklog(t *testing.T) {
 	r.record()
 	r.closeDue(r.ctx())
 	same(t, "while the backend does not take it", r.applied(id).Version, 0)
-	r.clk.add(2 * retryAfter)
+	r.clk.add(2 * time.Second)
 	r.record()
 	r.closeDue(r.ctx())
 	same(t, "closed", r.applied(id).Version, 1)
@@ -119,7 +120,7 @@ func TestSamplesAreReplacedWhole(t *testing.T) {
 	x := exchange(us, "s", 2, r.clk.now())
 	x.New = nil
 	x.Reply = sample.Reply{ID: "chatcmpl-2", Calls: []sample.Call{{ID: "c1", Name: "paint", Args: "{}"}}}
-	r.Offer(Turn{Exchange: x, Size: 10})
+	r.Offer(store.Turn{Exchange: x, Size: 10})
 	r.record()
 	r.clk.add(closeAge)
 	r.closeDue(r.ctx())
@@ -137,7 +138,7 @@ func TestAStopBuildsWhatIsLate(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.age()
 	r.offer("s", 2)
-	if err := r.drain(r.b); err != nil {
+	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "in samples", len(events(r.samplesOf(id))), 2)

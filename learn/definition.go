@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"maps"
@@ -18,10 +18,6 @@ const (
 	rewardMark    = "r:" // no slug has a colon
 	rewardEnd     = "|"
 )
-
-func definition(o *Options) feedback.Definition {
-	return feedback.Definition{Tiers: o.Tiers, Sentiment: o.Sentiment, CloseAfter: o.CloseAfter}
-}
 
 // under gives deltas the scopes of a definition.
 func under(reward string, ds []trial.Delta) []trial.Delta {

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"context"
@@ -13,10 +13,9 @@ import (
 	"precept/feedback"
 	"precept/sample"
 	"precept/session"
+	"precept/store"
 	"precept/trial"
 )
-
-var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
 
 // An arm whose sessions are told sooner must not be counted sooner.
 func TestClosesAtAFixedAge(t *testing.T) {
@@ -38,19 +37,19 @@ func TestClosesAtAFixedAge(t *testing.T) {
 	same(t, "the silent one", r.applied(silent).Version, 1)
 	same(t, "sessions closed", r.counter("", "closed"), 2)
 	same(t, "sessions told", r.counter("", "told"), 1)
-	same(t, "tally closed", r.Tally.Closed.Load(), 2)
-	same(t, "tally told", r.Tally.Told.Load(), 1)
+	same(t, "tally closed", r.Learner.Tally.Closed.Load(), 2)
+	same(t, "tally told", r.Learner.Tally.Told.Load(), 1)
 	if a := r.applied(silent); a.Told || a.Reward != 0 {
 		t.Errorf("a reward was made up for the silent session: %+v", a)
 	}
 	r.closeDue(r.ctx())
-	same(t, "closed once", r.Tally.Closed.Load(), 2)
+	same(t, "closed once", r.Learner.Tally.Closed.Load(), 2)
 }
 
 // More sessions than one transaction takes are closed in one go.
 func TestClosesManyAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Learn = false })
+	r := newRig(t, func(o *store.Options) { o.Learn = false })
 	const n = closeBatch + 30
 	for i := range n {
 		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
@@ -58,7 +57,7 @@ func TestClosesManyAtOnce(t *testing.T) {
 	r.record()
 	r.age()
 	same(t, "closed", r.counter("", "closed"), float64(n))
-	same(t, "tally", r.Tally.Closed.Load(), int64(n))
+	same(t, "tally", r.Learner.Tally.Closed.Load(), int64(n))
 }
 
 func TestSamplesComeBeforeCounters(t *testing.T) {
@@ -85,7 +84,7 @@ func TestSamplesComeBeforeCounters(t *testing.T) {
 	same(t, "told", r.counter("", "told"), 1)
 	// Written twice, they are there once: their ids follow from the session.
 	var seen []string
-	each := r.be.Backend.(interface {
+	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	if err := each.EachSample(r.ctx(), us, time.Time{}, time.Time{}, func(s session.StoredSample) error {
@@ -115,7 +114,7 @@ func TestAClosingThatFailedIsDueAgain(t *testing.T) {
 			ses.Lock()
 			ses.Turns++
 			ses.Unlock()
-			r.Release(ses, Decided)
+			r.Release(ses, store.Decided)
 			r.record()
 			if crash {
 				r = r.again(nil)
@@ -175,7 +174,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 				same(t, "reward", a.Reward, c.reward)
 				same(t, "tier", a.Tier, c.tier)
 				same(t, "sessions told, in the counters", r.counter("", "told"), 1)
-				same(t, "sessions told, in the tally", r.Tally.Told.Load(), 1)
+				same(t, "sessions told, in the tally", r.Learner.Tally.Told.Load(), 1)
 				same(t, "in memory", r.Beliefs(us).Measured().Global().Told, 1)
 			}
 		})
@@ -184,14 +183,14 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 
 func TestTiersThatCount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Tiers = []int{feedback.TierVerifier} })
+	r := newRig(t, func(o *store.Options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	r.age()
 	if a := r.applied(id); a.Told || a.Version != 1 {
 		t.Errorf("a tier that does not count was counted: %+v", a)
 	}
-	same(t, "definition", r.Store.reward, "verifier@1h0m0s")
+	same(t, "definition", r.Learner.reward, "verifier@1h0m0s")
 }
 
 func TestExcludedContributesNothing(t *testing.T) {
@@ -224,7 +223,7 @@ func TestClosingFreezesTheNewestAssignment(t *testing.T) {
 	ses.Lock()
 	ses.Assignment.Picks[0].Injected = true
 	ses.Unlock()
-	r.Release(ses, Decided)
+	r.Release(ses, store.Decided)
 	r.record()
 	r.tell(us, id, score("a", 1, 1))
 	r.record()
@@ -290,13 +289,36 @@ func TestClosesADamagedRow(t *testing.T) {
 	sameList(t, "failures of the second look", r.failed(), nil)
 }
 
+func TestRunCloses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, func(o *store.Options) { o.Reward.CloseAfter = time.Second })
+	id := r.played("s", picked(true))
+	r.tell(us, id, score("a", 1, 1))
+	r.clk.add(2 * time.Second)
+	ctx, cancel := context.WithTimeout(r.ctx(), 20*time.Second)
+	defer cancel()
+	r.be.hook = func(op string) {
+		if op == "settle" {
+			cancel()
+		}
+	}
+	learned := make(chan error, 1)
+	go func() { learned <- r.Learner.Run(ctx, r.Drained()) }()
+	if err := errors.Join(r.Store.Run(ctx), <-learned); err != nil {
+		t.Fatal(err)
+	}
+	r.be.hook = nil
+	r.closeDue(r.ctx()) // the stop may have come in the middle of it
+	same(t, "told", r.counter("", "told"), 1)
+}
+
 func TestCloseTick(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct{ age, want time.Duration }{
 		{time.Millisecond, 100 * time.Millisecond}, {5 * time.Second, 500 * time.Millisecond}, {24 * time.Hour, 10 * time.Second},
 	} {
-		s := &Store{opts: Options{CloseAfter: c.age}}
-		same(t, c.age.String(), s.closeTick(), c.want)
+		closer := &closer{reward: feedback.Definition{CloseAfter: c.age}}
+		same(t, c.age.String(), closer.tick(), c.want)
 	}
 }
 
@@ -307,14 +329,14 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	a := picked(false)
-	a.Reward = r.Store.reward
+	a.Reward = r.Learner.reward
 	frozen, _ := json.Marshal(a)
 	r.be.hook = func(op string) {
 		if op != "settle" {
 			return
 		}
 		r.be.hook = nil
-		done, err := r.be.Backend.Settle(r.ctx(), []session.Settlement{{
+		done, err := r.be.backend.Settle(r.ctx(), []session.Settlement{{
 			Tenant: us, ID: id, To: session.Applied{Version: 1, Frozen: frozen}, Deltas: under(a.Reward, a.Closing()),
 		}})
 		if err != nil || !done[0] {
@@ -322,7 +344,7 @@ func TestAnotherReplicaWasFirst(t *testing.T) {
 		}
 	}
 	r.age()
-	same(t, "closed, by the other", r.Tally.Closed.Load(), 0)
+	same(t, "closed, by the other", r.Learner.Tally.Closed.Load(), 0)
 	r.record()
 	same(t, "version", r.applied(id).Version, 2)
 	same(t, "closed once", r.counter("", "closed"), 1)
@@ -357,7 +379,7 @@ func TestACorrectionSurvivesAKill(t *testing.T) {
 			r.be.hook = nil
 			later := e
 			later.At, later.Score = e.At.Add(time.Hour), .75
-			if _, err := r.be.Backend.AddFeedback(r.ctx(), us, id, []feedback.Entry{later}); err != nil {
+			if _, err := r.be.backend.AddFeedback(r.ctx(), us, id, []feedback.Entry{later}); err != nil {
 				t.Error(err)
 			}
 		}

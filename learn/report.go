@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"cmp"
@@ -32,50 +32,38 @@ const openLimit = 100_000
 
 // Report makes the report of a tenant out of the counters in memory; where other replicas settle
 // sessions, too, of what all of them have counted by now.
-func (s *Store) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
-	if be := s.opts.Fleet; be != nil {
-		if err := s.refresh(ctx, be); err != nil { // what was read last has to do
-			s.opts.Failed("follow", err)
-		}
+func (l *Learner) Report(ctx context.Context, q ReportQuery) (report.Report, error) {
+	if err := l.follower.refresh(ctx); err != nil { // what was read last has to do
+		l.failed("follow", err)
 	}
-	if err := s.loadTenant(ctx, q.Tenant); err != nil {
-		s.opts.Failed("load", err)
+	if err := l.beliefs.load(ctx, q.Tenant); err != nil {
+		l.failed("load", err)
 	}
-	c := s.Beliefs(q.Tenant)
+	c := l.beliefs.of(q.Tenant)
 	if q.Provisional {
 		var err error
-		if c, err = s.withOpen(ctx, q.Tenant, c); err != nil {
+		if c, err = l.withOpen(ctx, q.Tenant, c); err != nil {
 			return report.Report{}, err
 		}
 	}
 	return report.Build(report.Input{
-		Now: s.opts.Now(), Tenant: q.Tenant, RewardDefinition: s.reward, Elsewhere: counted(s.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
-		Lessons: listed(&q, c, s.opts.Now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
+		Now: l.now(), Tenant: q.Tenant, RewardDefinition: l.reward, Elsewhere: counted(l.beliefs.elsewhere(q.Tenant)), Counters: c.Measured(), Chooser: Chooser(c, q.Config), Policy: Policy(q.Config),
+		Lessons: listed(&q, c, l.now()), Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Bands: q.Bands, Explain: q.Explain,
 	}), nil
 }
 
-// elsewhere are the sessions that were counted under other definitions of reward.
-func (s *Store) elsewhere(tenant string) map[string]int64 {
-	s.tenantsMu.RLock()
-	defer s.tenantsMu.RUnlock()
-	if t := s.tenants[tenant]; t != nil {
-		return t.elsewhere
-	}
-	return nil
-}
-
 // withOpen adds what open sessions would contribute today to a copy of the counters.
-func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) (*bandit.Chooser, error) {
+func (l *Learner) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) (*bandit.Chooser, error) {
 	c = c.Clone()
 	var after session.Row
 	for seen := 0; seen < openLimit; {
-		rows, err := s.be.Due(ctx, s.opts.Now(), after, closeBatch)
+		rows, err := l.open.be.Due(ctx, l.now(), after, closeBatch)
 		if err != nil {
 			return nil, err
 		}
 		for i := range rows {
 			if rows[i].Tenant == tenant {
-				c.Add(s.wouldAdd(ctx, &rows[i]))
+				c.Add(l.wouldAdd(ctx, &rows[i]))
 			}
 		}
 		seen += len(rows)
@@ -88,7 +76,7 @@ func (s *Store) withOpen(ctx context.Context, tenant string, c *bandit.Chooser) 
 }
 
 // wouldAdd is what closing the session now would add to the counters.
-func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
+func (l *Learner) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
 	rec, err := session.Decode(row.ID, row.Data)
 	if err != nil {
 		return nil
@@ -96,11 +84,11 @@ func (s *Store) wouldAdd(ctx context.Context, row *session.Row) []trial.Delta {
 	if rec.Unit != "" { // its unit counts
 		return nil
 	}
-	entries, err := s.be.Feedback(ctx, row.Tenant, row.ID)
+	entries, err := l.open.be.Feedback(ctx, row.Tenant, row.ID)
 	if err != nil {
 		return nil
 	}
-	out := feedback.Reward(inTime(entries, row.Started, s.opts.CloseAfter), s.opts.Tiers)
+	out := feedback.Reward(inTime(entries, row.Started, l.open.reward.CloseAfter), l.open.reward.Tiers)
 	atClosing(&rec.Assignment, out)
 	deltas := append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
 	if out.OK {

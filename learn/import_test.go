@@ -1,8 +1,10 @@
-package store
+package learn
 
 import (
 	"context"
 	"errors"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -10,6 +12,7 @@ import (
 	"precept/detect"
 	"precept/sample"
 	"precept/session"
+	"precept/store"
 )
 
 const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
@@ -23,10 +26,31 @@ func transcriptOf(t *testing.T, text string) detect.Transcript {
 	return out
 }
 
+func (r *rig) importer() *Importer {
+	return &Importer{Now: r.clk.now, Learn: r.opts.Learn, Into: r.be, Cleanse: r.Cleanse}
+}
+
+// onDisk is all that stands in a directory's files.
+func onDisk(t *testing.T, dir string) (all []byte) {
+	t.Helper()
+	err := filepath.WalkDir(dir, func(path string, d os.DirEntry, err error) error {
+		if err != nil || d.IsDir() {
+			return err
+		}
+		data, err := os.ReadFile(path)
+		all = append(all, data...)
+		return err
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return all
+}
+
 // samples are all that the database holds.
-func (r *rig) samples() map[string]session.StoredSample {
+func (r *rig) allSamples() map[string]session.StoredSample {
 	r.t.Helper()
-	each := r.be.Backend.(interface {
+	each := r.be.backend.(interface {
 		EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	})
 	all := map[string]session.StoredSample{}
@@ -48,17 +72,17 @@ func TestImport(t *testing.T) {
 	at := time.Unix(1_700_000_000, 0)
 	take := func(tenant, text string) Imported {
 		t.Helper()
-		got, err := r.Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
+		got, err := r.importer().Import(r.ctx(), tenant, "coder", transcriptOf(t, text), at)
 		if err != nil {
 			t.Fatal(err)
 		}
 		return got
 	}
 	same(t, "first", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
-	before := r.samples()
+	before := r.allSamples()
 	r.clk.add(time.Hour)
 	same(t, "again", take(us, pastHead+`]}`), Imported{Exchanges: 1, Samples: 1})
-	for id, s := range r.samples() {
+	for id, s := range r.allSamples() {
 		if !s.CreatedAt.Equal(before[id].CreatedAt) || !s.CreatedAt.Equal(at) {
 			t.Errorf("%s was made at %v, before at %v", id, s.CreatedAt, before[id].CreatedAt)
 		}
@@ -67,26 +91,26 @@ func TestImport(t *testing.T) {
 	same(t, "of another tenant", take("acme", pastHead+`]}`), Imported{Exchanges: 1, Samples: 1, Fresh: 1})
 	same(t, "without a name", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"}]}`).Fresh, 1)
 	same(t, "without a name, beginning alike", take(us, `{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"c"}]}`).Fresh, 1)
-	same(t, "samples", len(r.samples()), 5)
+	same(t, "samples", len(r.allSamples()), 5)
 	if strings.Contains(string(onDisk(t, r.dir)), "amy@example.com") {
 		t.Error("the address is on the disk")
 	}
 	r.age()
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
-	r2 := newRig(t, func(o *Options) { o.Learn = false })
-	if _, err := r2.Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
+	r2 := newRig(t, func(o *store.Options) { o.Learn = false })
+	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
 	o, err := sample.NewOptOut(nil, []string{"quiet*"}, []string{"acme"})
 	if err != nil {
 		t.Fatal(err)
 	}
-	r3 := newRig(t, func(opts *Options) { opts.OptOut = o })
+	r3 := newRig(t, func(opts *store.Options) { opts.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
-		if got, err := r3.Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Imported{OptedOut: 1}) {
+		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Imported{OptedOut: 1}) {
 			t.Errorf("%v: %+v, %v", who, got, err)
 		}
 	}
-	same(t, "samples of who opted out", len(r3.samples()), 0)
+	same(t, "samples of who opted out", len(r3.allSamples()), 0)
 }

@@ -1,8 +1,9 @@
-package store
+package learn
 
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 
 	"precept/detect"
 	"precept/feedback"
@@ -11,21 +12,29 @@ import (
 	"precept/store/guard"
 )
 
-// writeSamples builds the samples of sessions that close, got another rating, or went on. It
+// samples builds and writes what is learned of each session besides its numbers.
+type samples struct {
+	tools
+	be      writer
+	keep    bool // else none is made
+	written *atomic.Int64
+}
+
+// write builds the samples of sessions that close, got another rating, or went on. It
 // returns those of the sessions at which no step panicked, and whether theirs are written.
-func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
-	if !s.opts.Learn {
+func (s *samples) write(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+	if !s.keep {
 		return work, true
 	}
 	var b session.Batch
 	left = work[:0:0]
 	for n, st := range work {
 		var err error
-		if s.guard.On("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() { err = s.build(ctx, &b, st) }) {
+		if s.guard.On("samples", st.ref(), "", func() { err = s.build(ctx, &b, st) }) {
 			left = append(left, st)
 		}
 		if err != nil {
-			s.opts.Failed("samples", err)
+			s.failed("samples", err)
 			return append(left, work[n+1:]...), false
 		}
 	}
@@ -34,18 +43,18 @@ func (s *Store) writeSamples(ctx context.Context, work []*settling) (left []*set
 	}
 	err := s.guard.Err("samples", func() error { return s.be.Write(ctx, b) })
 	if guard.Poisoned(err) {
-		return s.siftSamples(ctx, left)
+		return s.sift(ctx, left)
 	}
 	if err != nil {
-		s.opts.Failed("samples", err)
+		s.failed("samples", err)
 		return left, false
 	}
-	s.Tally.Samples.Add(int64(len(b.Samples)))
+	s.written.Add(int64(len(b.Samples)))
 	return left, true
 }
 
 // build makes all samples of one session.
-func (s *Store) build(ctx context.Context, b *session.Batch, st *settling) error {
+func (s *samples) build(ctx context.Context, b *session.Batch, st *settling) error {
 	ex, err := s.be.Exchanges(ctx, st.Tenant, st.ID)
 	if err != nil || len(ex) == 0 {
 		return err
@@ -53,17 +62,17 @@ func (s *Store) build(ctx context.Context, b *session.Batch, st *settling) error
 	for _, sm := range sample.Build(closed(st.Tenant, st.ID, ex, st.entries)) {
 		b.Samples = append(b.Samples, session.StoredSample{Tenant: st.Tenant, Agent: ex[0].Agent, ID: st.ID, Sample: sm})
 	}
-	b.Whole = append(b.Whole, session.Ref{Tenant: st.Tenant, ID: st.ID})
+	b.Whole = append(b.Whole, st.ref())
 	return nil
 }
 
-// siftSamples writes the samples of each session by itself: something of them can never be written,
+// sift writes the samples of each session by itself: something of them can never be written,
 // and the others must not wait for it.
-func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*settling, ok bool) {
+func (s *samples) sift(ctx context.Context, work []*settling) (left []*settling, ok bool) {
 	for n, st := range work {
 		var b session.Batch
 		var err error
-		well := s.guard.On("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", func() {
+		well := s.guard.On("samples", st.ref(), "", func() {
 			if err = s.build(ctx, &b, st); err == nil && len(b.Whole) > 0 {
 				err = s.be.Write(ctx, b)
 			}
@@ -71,13 +80,13 @@ func (s *Store) siftSamples(ctx context.Context, work []*settling) (left []*sett
 		switch {
 		case !well:
 		case errors.Is(err, session.ErrInvalid):
-			s.opts.Failed("samples", err)
-			s.guard.SetAside("samples", session.Ref{Tenant: st.Tenant, ID: st.ID}, "", err)
+			s.failed("samples", err)
+			s.guard.SetAside("samples", st.ref(), "", err)
 		case err != nil:
-			s.opts.Failed("samples", err)
+			s.failed("samples", err)
 			return append(left, work[n:]...), false
 		default:
-			s.Tally.Samples.Add(int64(len(b.Samples)))
+			s.written.Add(int64(len(b.Samples)))
 			left = append(left, st)
 		}
 	}

@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"context"
@@ -8,10 +8,58 @@ import (
 	"testing"
 	"time"
 
+	"precept/feedback"
 	"precept/session"
+	"precept/store"
+	"precept/store/redis"
 	"precept/store/storetest"
 	"precept/trial"
 )
+
+// elsewhere is a Redis behind the faults of a rig.
+type elsewhere struct {
+	*faulty
+	redis *redis.Store
+}
+
+func (e elsewhere) Epoch(ctx context.Context) (string, error) { return e.redis.Epoch(ctx) }
+
+func (e elsewhere) Announce(ctx context.Context, x session.Erasure) (string, error) {
+	return e.redis.Announce(ctx, x)
+}
+
+func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasure, error) {
+	return e.redis.Erasures(ctx, after)
+}
+
+func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
+	return e.redis.Moved(ctx)
+}
+
+func (e elsewhere) Told(ctx context.Context, tenant string, after int64, limit int) ([]session.Row, [][]feedback.Entry, int64, error) {
+	return e.redis.Told(ctx, tenant, after, limit)
+}
+
+func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID) ([]bool, error) {
+	return e.redis.Settled(ctx, tenant, ids)
+}
+
+// inRedis makes a rig with its backend in a Redis.
+func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *store.Options) {
+	t.Helper()
+	return func(o *store.Options) {
+		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Log: func(string) {}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		f := o.Backend.(*faulty)
+		if err := f.backend.Close(); err != nil {
+			t.Fatal(err)
+		}
+		f.backend = db
+		o.Backend, o.Fleet, o.SpoolDir, o.HoldBytes = elsewhere{f, db}, elsewhere{f, db}, spool, 200<<10
+	}
+}
 
 // mined is a shared backend that panics where the test says.
 type mined struct {
@@ -43,15 +91,15 @@ func TestFollowingPanics(t *testing.T) {
 	bad := sessionOf("bad")
 	p := &poison{step: "follow", id: bad}
 	var m *mined
-	open := func(change func(o *Options)) *rig {
+	open := func(change func(o *store.Options)) *rig {
 		dir := t.TempDir()
-		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *Options) {
+		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *store.Options) {
 			inRedis(t, server, filepath.Join(dir, "spool"))(o)
 			change(o)
 		})
 	}
-	a := open(func(*Options) {})
-	b := open(func(o *Options) {
+	a := open(func(*store.Options) {})
+	b := open(func(o *store.Options) {
 		m = &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		o.Backend, o.Fleet, o.Before = m, m, p.before
 	})
@@ -68,7 +116,7 @@ func TestFollowingPanics(t *testing.T) {
 	tell := func(tenant, name string, y float64) {
 		t.Helper()
 		id := a.begin(tenant, name, picked(true))
-		if !a.Offer(Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
+		if !a.Offer(store.Turn{Exchange: exchange(tenant, name, 1, a.clk.now()), Size: 100}) {
 			t.Fatal("the turn was refused")
 		}
 		a.record()
@@ -85,8 +133,8 @@ func TestFollowingPanics(t *testing.T) {
 	tell(us, "good", 1)
 	rises("the good session beside the bad one", us, prior)
 	same(t, "tried", p.met.Load(), 1)
-	same(t, "counted", b.Tally.SetAside.Load(), 1)
-	b.guard.Keep(b.ctx(), b.be)
+	same(t, "counted", b.Store.Tally.SetAside.Load(), 1)
+	b.Guard().Keep(b.ctx(), b.be)
 	marks, _, err := m.redis.Aside(t.Context(), 10)
 	if err != nil || len(marks) != 1 || marks[0].ID != bad || marks[0].Step != "follow" {
 		t.Errorf("marks: %+v, %v", marks, err)
@@ -113,56 +161,13 @@ func TestStartingPanics(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *Options) {
+	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *store.Options) {
 		inRedis(t, server, filepath.Join(dir, "spool"))(o)
 		m := &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)
 		o.Backend, o.Fleet = m, m
 	})
 	if got := r.failed(); !slices.Contains(got, "panic load") {
-		t.Errorf("told: %v", got)
-	}
-}
-
-// ageless is a backend that panics when something is to be deleted for its age.
-type ageless struct {
-	Backend
-	retain, purge atomic.Int64
-}
-
-func (a *ageless) Retain(context.Context, time.Time) (int, error) {
-	a.retain.Add(1)
-	panic("retain")
-}
-
-func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error) {
-	if a.purge.Add(1) == 1 {
-		panic("purge")
-	}
-	return a.Backend.PurgeParked(ctx, before)
-}
-
-// Deleting what is too old panics. The owner goes on, tries again in its time and no sooner, and
-// what else is due at that time is done.
-func TestRetentionPanics(t *testing.T) {
-	t.Parallel()
-	var be *ageless
-	r := newRig(t, func(o *Options) {
-		be = &ageless{Backend: o.Backend}
-		o.Backend, o.Retention, o.CloseAfter = be, 10*time.Hour, time.Second
-	})
-	stop := r.running()
-	defer stop()
-	for n := range int64(3) {
-		eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
-		r.clk.add(retainMost)
-	}
-	id := r.begin(us, "late", picked(true))
-	x := exchange(us, "late", 1, r.clk.now())
-	r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: 10})
-	r.clk.add(2 * time.Second)
-	eventually(t, "sessions close as ever", func() bool { return r.applied(id).Version > 0 })
-	if got := r.failed(); !slices.Contains(got, "panic retain") {
 		t.Errorf("told: %v", got)
 	}
 }

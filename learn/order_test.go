@@ -1,4 +1,4 @@
-package store
+package learn
 
 import (
 	"fmt"
@@ -10,6 +10,7 @@ import (
 	"precept/bandit"
 	"precept/feedback"
 	"precept/session"
+	"precept/store"
 	"precept/trial"
 )
 
@@ -55,7 +56,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // had told something when a session closed.
 func TestAnyOrderOfFeedback(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Learn = false })
+	r := newRig(t, func(o *store.Options) { o.Learn = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++

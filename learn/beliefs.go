@@ -1,0 +1,273 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+	"precept/store/guard"
+	"precept/trial"
+)
+
+// beliefs is what the chooser believes, by tenant: the counters in memory, the priors in force, and
+// what open sessions have told so far (provisional.go).
+type beliefs struct {
+	tools
+	reward string // the definition under which is counted
+	be     numbers
+
+	// mu is held while counters are moved in the backend and in memory, and while memory is made
+	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
+	// tenantsMu.
+	mu    sync.Mutex
+	early map[session.Ref]foreseen
+	moved map[string]string // of each tenant that others count for, how far its counters were read
+	told  map[string]int64  // and how far the chooser has listened to its open sessions
+
+	tenantsMu sync.RWMutex
+	tenants   map[string]*tenant
+	unread    []string // of them, those that are to be read from the backend
+	asked     atomic.Int64
+}
+
+func newBeliefs(with tools, reward string, be numbers) *beliefs {
+	return &beliefs{tools: with, reward: reward, be: be, early: map[session.Ref]foreseen{}, moved: map[string]string{}, told: map[string]int64{}, tenants: map[string]*tenant{}}
+}
+
+// read makes what the chooser believes of a tenant's lessons out of the backend alone.
+func (b *beliefs) read(ctx context.Context, name string) (*tenant, error) {
+	deltas, err := b.be.Counters(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	maxima, err := b.be.Maxima(ctx, name)
+	if err != nil {
+		return nil, err
+	}
+	t := &tenant{counters: bandit.New()}
+	t.counters.Today(b.now())
+	deltas, t.elsewhere = apart(b.reward, deltas)
+	t.counters.Add(deltas)
+	maxima, _ = apart(b.reward, maxima)
+	t.counters.Raise(maxima)
+	return t, b.adopt(ctx, name, t)
+}
+
+// adopt puts the published priors in force.
+func (b *beliefs) adopt(ctx context.Context, name string, t *tenant) error {
+	version, data, err := b.be.Priors(ctx, name)
+	if err != nil {
+		return err
+	}
+	t.version = version
+	var p bandit.Priors
+	if len(data) > 0 && json.Unmarshal(data, &p) == nil {
+		t.counters.SetPriors(p)
+	}
+	return nil
+}
+
+// move takes a step that moves counters in the backend, and follows it in memory: what was foreseen
+// of the sessions is taken back, and the deltas of each tenant are added.
+func (b *beliefs) move(ctx context.Context, step func() (of []session.Ref, deltas map[string][]trial.Delta, err error)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	of, byTenant, err := step()
+	if err != nil {
+		return err
+	}
+	for _, at := range of {
+		b.unforesee(at)
+	}
+	for name, deltas := range byTenant {
+		b.guard.Step("learn", func() { b.learned(ctx, name, deltas) })
+	}
+	return nil
+}
+
+// learned folds what was just settled into the beliefs, and publishes maxima and priors. The caller
+// has mu.
+func (b *beliefs) learned(ctx context.Context, name string, deltas []trial.Delta) {
+	c := b.of(name)
+	c.Add(deltas)
+	if up := c.Maxima(b.now()); len(up) > 0 {
+		if err := b.be.Raise(ctx, name, under(b.reward, up)); err != nil {
+			b.failed("raise", err)
+		}
+	}
+	b.tenant(name).rewards += trial.Told(deltas)
+	b.refit(ctx, name)
+}
+
+// refitDue looks whether the tenants of sessions that told something have told enough for new
+// priors.
+func (b *beliefs) refitDue(ctx context.Context, touched map[session.Ref]bool) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for t := range touched {
+		if b.tenant(t.Tenant) != nil {
+			b.refit(ctx, t.Tenant)
+		}
+	}
+}
+
+// refit fits the priors when enough rewards have come in, and publishes them. The caller has mu.
+func (b *beliefs) refit(ctx context.Context, name string) {
+	c, t := b.of(name), b.tenant(name)
+	if t.rewards < bandit.RefitEvery {
+		return
+	}
+	t.rewards = 0
+	p := c.Refit()
+	data, err := json.Marshal(p)
+	if err != nil {
+		b.failed("refit", err)
+		return
+	}
+	ok, err := b.be.PutPriors(ctx, name, t.version, data)
+	if err != nil {
+		b.failed("refit", err)
+		return
+	}
+	if !ok { // another replica was first: its priors hold, and the next ones follow them
+		if err := b.adopt(ctx, name, t); err != nil {
+			b.failed("refit", err)
+		}
+		return
+	}
+	t.version++
+	c.SetPriors(p)
+}
+
+// loadAll reads the counters of every tenant.
+func (b *beliefs) loadAll(ctx context.Context) error {
+	names, err := b.be.Tenants(ctx)
+	if err != nil {
+		return err
+	}
+	for _, name := range names[:min(len(names), tenantsMost)] { // the others when they are asked for
+		var t *tenant
+		err := b.guard.Err("load", func() (err error) { t, err = b.read(ctx, name); return err })
+		if errors.Is(err, guard.ErrPanicked) { // it begins from the priors
+			continue
+		}
+		if err != nil {
+			return err
+		}
+		b.put(name, t)
+	}
+	return nil
+}
+
+// follow makes a tenant anew out of what all replicas have counted, unless it stands there already.
+// settled says which sessions the counters know by now, because another replica closed them: what
+// was foreseen of those is taken back.
+func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(ids []session.ID) ([]bool, error)) error {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if old, read := b.moved[name]; read && old == stand {
+		return nil
+	}
+	fresh, err := b.read(ctx, name)
+	if err != nil {
+		return err
+	}
+	b.put(name, fresh)
+	b.moved[name] = stand
+	ids := b.dueBy(name, b.now())
+	if len(ids) == 0 {
+		return nil
+	}
+	known, err := settled(ids)
+	if err != nil {
+		return err
+	}
+	for i, id := range ids {
+		if known[i] {
+			b.unforesee(session.Ref{Tenant: name, ID: id})
+		}
+	}
+	return nil
+}
+
+// listenedTo says how far the chooser has listened to a tenant's open sessions.
+func (b *beliefs) listenedTo(name string) int64 {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.told[name]
+}
+
+// listened notes it.
+func (b *beliefs) listened(name string, last int64) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.told[name] = last
+}
+
+// earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned
+// when it closes.
+const earlyLimit = 50_000
+
+// foreseen is what an open session has told so far, for the chooser and for nobody else
+// (bandit.Chooser.AddProvisional).
+type foreseen struct {
+	told bandit.Provisional
+	due  time.Time // when the session closes
+}
+
+// foresee puts a session's reward of this moment in the place of the one before.
+func (b *beliefs) foresee(rec *session.Record, out feedback.Outcome, due time.Time) {
+	at := session.Ref{Tenant: rec.Tenant, ID: rec.ID}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.unforesee(at)
+	if !out.OK || len(b.early) >= earlyLimit {
+		return
+	}
+	told := b.of(rec.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
+	b.early[at] = foreseen{told, due}
+	if told.Told() {
+		b.tenant(rec.Tenant).rewards++
+	}
+}
+
+// unforesee takes back what an open session told. The caller has mu.
+func (b *beliefs) unforesee(at session.Ref) {
+	f, ok := b.early[at]
+	if !ok {
+		return
+	}
+	delete(b.early, at)
+	b.of(at.Tenant).DropProvisional(f.told)
+	if f.told.Told() {
+		b.tenant(at.Tenant).rewards--
+	}
+}
+
+// dueBy are a tenant's sessions of which something was foreseen and that were to close by then. The
+// caller has mu.
+func (b *beliefs) dueBy(name string, when time.Time) (ids []session.ID) {
+	for at, f := range b.early {
+		if at.Tenant == name && !f.due.After(when) {
+			ids = append(ids, at.ID)
+		}
+	}
+	return ids
+}
+
+// expire takes back what was foreseen of sessions that were to close before.
+func (b *beliefs) expire(before time.Time) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for at, f := range b.early {
+		if f.due.Before(before) {
+			b.unforesee(at)
+		}
+	}
+}

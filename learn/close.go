@@ -1,0 +1,172 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+	"precept/trial"
+)
+
+const (
+	// unsampledEvery is how often it is counted what no sample knows: where others write to the
+	// backend, that costs a walk over its tenants.
+	unsampledEvery = 5 * time.Second
+	// unitGrace is how long a unit that is due waits for what its members are saying: there may
+	// always be one.
+	unitGrace = 5 * time.Second
+)
+
+// closer closes sessions and corrects what is closed. It belongs to one goroutine.
+type closer struct {
+	tools
+	recorder Recorder
+	memory   Memory
+	be       closings
+	touches  Touches
+	beliefs  *beliefs
+	open     *provisional
+	units    *units
+	samples  *samples
+	tally    *Tally
+	reward   feedback.Definition
+	name     string // the definition's
+
+	pickUpAt    time.Time
+	unsampledAt time.Time
+}
+
+// tick is how often due sessions are looked for: a tenth of the closing age, between 100 ms and
+// 10 s.
+func (c *closer) tick() time.Duration {
+	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 10*time.Second)
+}
+
+// closeDue closes every session that has reached the fixed age. The age is the same for every arm:
+// closing on the arrival of feedback would count the arms whose sessions end sooner first.
+func (c *closer) closeDue(ctx context.Context) {
+	c.recorder.Still(func() {
+		if _, ok := c.recorder.Undelivered(); !ok {
+			return // what was said in a session may still stand in the spool, or wait for a backend that does not take it
+		}
+		if c.closeAll(ctx) {
+			c.open.expire(c.tick())
+			c.guard.Step("recall", func() { c.open.recall(ctx) })
+		}
+		c.pickUp(ctx)
+		c.countUnsampled(ctx)
+	})
+}
+
+// countUnsampled keeps count of the exchanges that are stored and stand in no sample.
+func (c *closer) countUnsampled(ctx context.Context) {
+	now := c.now()
+	if now.Before(c.unsampledAt) {
+		return
+	}
+	c.unsampledAt = now.Add(unsampledEvery)
+	n, err := c.be.Unsampled(ctx)
+	if err != nil {
+		c.failed("count", err)
+		return
+	}
+	c.tally.Unsampled.Store(n)
+}
+
+// closeAll says whether it found all that was due.
+func (c *closer) closeAll(ctx context.Context) bool {
+	var after session.Row
+	for ctx.Err() == nil {
+		rows, err := c.be.Due(ctx, c.now().Add(-c.reward.CloseAfter), after, closeBatch)
+		if err != nil {
+			c.failed("close", err)
+			return false
+		}
+		c.units.begin()
+		waiting, _ := c.recorder.Undelivered()
+		units := c.unitsOf(waiting)
+		work := make([]*settling, 0, len(rows))
+		for i := range rows {
+			at := session.Ref{Tenant: rows[i].Tenant, ID: rows[i].ID}
+			if waiting[at] || c.guard.IsAside(at) || units[at] && c.inGrace(&rows[i]) {
+				continue
+			}
+			c.guard.On("close", at, "", func() {
+				if st := c.prepare(ctx, &rows[i]); st != nil {
+					work = append(work, st)
+				}
+			})
+		}
+		c.settle(ctx, work)
+		if len(rows) < closeBatch {
+			return true
+		}
+		after = rows[len(rows)-1]
+	}
+	return false
+}
+
+// unitsOf are the units of sessions of which something is on its way to the backend.
+func (c *closer) unitsOf(waiting map[session.Ref]bool) map[session.Ref]bool {
+	units := map[session.Ref]bool{}
+	for at := range waiting {
+		if rec := c.memory.InUse(at); rec != nil {
+			if id, ok := rec.UnitID(); ok {
+				units[session.Ref{Tenant: at.Tenant, ID: id}] = true
+			}
+		}
+	}
+	return units
+}
+
+// inGrace says whether a session that is due may still wait for what its members are saying.
+func (c *closer) inGrace(row *session.Row) bool {
+	return c.now().Sub(row.Started) < c.reward.CloseAfter+unitGrace
+}
+
+// prepare makes the first settlement of a session. A session of which only exchanges came to the
+// backend closes with nothing to count; its samples are made.
+func (c *closer) prepare(ctx context.Context, row *session.Row) *settling {
+	rec := c.memory.Newest(row)
+	if rec.Unit != "" {
+		if err := c.units.exchange(ctx, rec); err != nil {
+			c.failed("close", err)
+			return nil
+		}
+		rec.Assignment = trial.Assignment{Excluded: true} // what was drawn for it is its unit's
+	}
+	entries, heard, err := c.be.Heard(ctx, row.Tenant, row.ID)
+	if err != nil {
+		c.failed("close", err)
+		return nil
+	}
+	out := feedback.Reward(inTime(entries, row.Started, c.reward.CloseAfter), c.reward.Tiers)
+	if rec.Assignment.Reward = c.name; c.name == defaultReward {
+		rec.Assignment.Reward = ""
+	}
+	atClosing(&rec.Assignment, out)
+	frozen, err := json.Marshal(&rec.Assignment)
+	if err != nil {
+		c.failed("encode", err)
+		return nil
+	}
+	st := &settling{reward: c.name, entries: entries}
+	st.Tenant, st.ID, st.Heard = row.Tenant, row.ID, heard
+	st.To = session.Applied{Version: 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: frozen}
+	st.Deltas = append(rec.Assignment.Closing(), rec.Assignment.Spent(rec.Used)...)
+	if out.OK {
+		st.Deltas = append(st.Deltas, bandit.Contribution(&rec.Assignment, out.Reward, out.Tier)...)
+		st.Deltas = append(st.Deltas, rec.Assignment.Looked(row.ID.String(), out.Reward)...)
+	}
+	return st
+}
+
+// atClosing freezes what was told of a session by its closing.
+func atClosing(a *trial.Assignment, out feedback.Outcome) {
+	if a.First = nil; out.OK {
+		a.First = &trial.AtClosing{Y: out.Reward, Tier: out.Tier}
+	}
+}

@@ -1,0 +1,149 @@
+package learn
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+	"precept/trial"
+)
+
+// resettle brings what the counters hold of closed sessions in line with feedback that came later.
+func (c *closer) resettle(ctx context.Context) {
+	touched := c.touches.Touched()
+	if len(touched) == 0 {
+		return
+	}
+	c.recorder.Still(func() { c.correctAll(ctx, touched) })
+	c.guard.Step("refit", func() { c.beliefs.refitDue(ctx, touched) })
+}
+
+func (c *closer) correctAll(ctx context.Context, touched map[session.Ref]bool) {
+	work := make([]*settling, 0, len(touched))
+	for at := range touched {
+		if c.guard.IsAside(at) {
+			continue
+		}
+		c.guard.On("correct", at, "", func() {
+			if st := c.correct(ctx, at); st != nil {
+				work = append(work, st)
+			}
+		})
+	}
+	c.settle(ctx, work)
+}
+
+// finish makes the corrections that wait, at a stop.
+func (c *closer) finish(ctx context.Context) {
+	c.recorder.Still(func() {
+		if _, ok := c.recorder.Undelivered(); ok {
+			c.pickUpAt = time.Time{}
+			c.pickUp(ctx)
+		}
+	})
+	c.resettle(ctx)
+}
+
+// lateEvery is how often the samples of sessions are built again that went on after they were
+// closed: a tenth of the closing age, between 100 ms and 5 minutes. An agent may go on for days,
+// and each time all of its session is read.
+func (c *closer) lateEvery() time.Duration {
+	return min(max(c.reward.CloseAfter/10, 100*time.Millisecond), 5*time.Minute)
+}
+
+// pickUp looks for what came to closed sessions and was not settled: exchanges of agents that went
+// on, feedback that was taken in before the program died, and on a backend that others write to
+// what one of them has left behind.
+func (c *closer) pickUp(ctx context.Context) {
+	now := c.now()
+	if now.Before(c.pickUpAt) {
+		return
+	}
+	list, err := c.be.Unsettled(ctx, closeBatch)
+	if err != nil {
+		c.failed("pick up", err)
+		return
+	}
+	for _, u := range list {
+		c.touches.Touch(u.Tenant, u.ID)
+	}
+	c.pickUpAt = now.Add(c.lateEvery())
+	if len(list) >= closeBatch { // there may be more
+		c.pickUpAt = now.Add(time.Second)
+	}
+}
+
+// correct makes the settlement that turns a closed session's applied reward into today's; nil when
+// there is none to make. What could not be done is tried again.
+func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
+	again := func(err error) *settling {
+		c.failed("correct", err)
+		c.touches.Touch(at.Tenant, at.ID)
+		return nil
+	}
+	old, err := c.be.Applied(ctx, at.Tenant, at.ID)
+	if err != nil {
+		return again(err)
+	}
+	if err := c.units.tellMembers(ctx, at); err != nil {
+		return again(err)
+	}
+	if old.Version == 0 { // still open: it is counted when it closes
+		c.open.foresee(ctx, at)
+		return nil
+	}
+	entries, heard, err := c.be.Heard(ctx, at.Tenant, at.ID)
+	if err != nil {
+		return again(err)
+	}
+	var a trial.Assignment
+	def, err := defined(old.Frozen, &a)
+	if err != nil {
+		c.failed("decode", err)
+		return nil
+	}
+	counted, err := c.inTimeOf(ctx, at, entries, def.CloseAfter)
+	if err != nil {
+		return again(err)
+	}
+	out := feedback.Reward(counted, def.Tiers)
+	st := &settling{reward: def.String(), entries: entries, before: old.Told}
+	st.Tenant, st.ID, st.From, st.Heard = at.Tenant, at.ID, old.Version, heard
+	st.To = session.Applied{Version: old.Version + 1, Told: out.OK, Reward: out.Reward, Tier: out.Tier, Frozen: old.Frozen}
+	if old.Told == out.OK && old.Reward == out.Reward && old.Tier == out.Tier {
+		return st // no counter moves, but the samples get the new rating
+	}
+	if old.Told {
+		st.Deltas = trial.Negate(bandit.Contribution(&a, old.Reward, old.Tier))
+	}
+	if out.OK {
+		st.Deltas = append(st.Deltas, bandit.Contribution(&a, out.Reward, out.Tier)...)
+	}
+	return st
+}
+
+// defined reads what a session was closed with, and the definition of reward under which it closed:
+// a correction stays under it, whatever a reward is today.
+func defined(frozen []byte, a *trial.Assignment) (feedback.Definition, error) {
+	if err := json.Unmarshal(frozen, a); err != nil {
+		return feedback.Definition{}, err
+	}
+	return feedback.ParseDefinition(cmp.Or(a.Reward, defaultReward))
+}
+
+// inTimeOf is inTime for a session of which only the name is known.
+func (c *closer) inTimeOf(ctx context.Context, at session.Ref, entries []feedback.Entry, age time.Duration) ([]feedback.Entry, error) {
+	if !slices.ContainsFunc(entries, func(e feedback.Entry) bool { return e.Rule != "" }) {
+		return entries, nil
+	}
+	row, ok, err := c.be.Session(ctx, at.Tenant, at.ID)
+	if err != nil || !ok {
+		return entries, err
+	}
+	return inTime(entries, row.Started, age), nil
+}

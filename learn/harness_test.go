@@ -1,0 +1,466 @@
+package learn
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"go.uber.org/goleak"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+	"precept/store"
+	"precept/store/sqlite"
+	"precept/trial"
+)
+
+func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+const (
+	us       = "default"
+	closeAge = time.Hour
+	none     = "null" // the text of no counters
+)
+
+var errDown = errors.New("the backend is down") //nolint:gochecknoglobals // an error to compare with
+
+// clock is the time of a rig. It stands still until it is moved.
+type clock struct {
+	mu sync.Mutex
+	at time.Time
+}
+
+func (c *clock) now() time.Time {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.at
+}
+
+func (c *clock) add(d time.Duration) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.at = c.at.Add(d)
+}
+
+// backend is what stands behind a store and a learner.
+type backend interface {
+	store.Backend
+	Backend
+}
+
+// faulty is a backend that writes down what it is asked, and fails when it is told to.
+type faulty struct {
+	backend
+	mu    sync.Mutex
+	calls []string
+	fail  map[string]int // how many of the next calls fail
+	err   error
+	hook  func(op string) // before every call, without the lock
+}
+
+func (f *faulty) call(op string) error {
+	f.mu.Lock()
+	f.calls = append(f.calls, op)
+	fails := f.fail[op] > 0
+	if fails {
+		f.fail[op]--
+	}
+	err, hook := f.err, f.hook
+	f.mu.Unlock()
+	if hook != nil {
+		hook(op)
+	}
+	if !fails {
+		return nil
+	}
+	return err
+}
+
+// failNext makes the next n calls of an operation fail.
+func (f *faulty) failNext(op string, n int, err error) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	f.fail[op], f.err = n, err
+}
+
+// asked returns what was asked since the last time.
+func (f *faulty) asked() []string {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	out := f.calls
+	f.calls = nil
+	return out
+}
+
+func (f *faulty) Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error) {
+	if err := f.call("session"); err != nil {
+		return session.Row{}, false, err
+	}
+	return f.backend.Session(ctx, tenant, id)
+}
+
+func (f *faulty) FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error) {
+	if err := f.call("echo"); err != nil {
+		return nil, err
+	}
+	return f.backend.FindEcho(ctx, tenant, keys)
+}
+
+func (f *faulty) Write(ctx context.Context, b session.Batch) error {
+	op := "write"
+	if len(b.Samples) > 0 {
+		op = "samples"
+	}
+	if err := f.call(op); err != nil {
+		return err
+	}
+	return f.backend.Write(ctx, b)
+}
+
+func (f *faulty) AddFeedback(ctx context.Context, tenant string, id session.ID, e []feedback.Entry) (int, error) {
+	if err := f.call("feedback"); err != nil {
+		return 0, err
+	}
+	return f.backend.AddFeedback(ctx, tenant, id, e)
+}
+
+func (f *faulty) AddFeedbackAll(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+	if err := f.call("feedback"); err != nil {
+		return nil, err
+	}
+	return f.backend.AddFeedbackAll(ctx, tenant, e)
+}
+
+func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {
+	if err := f.call("read feedback"); err != nil {
+		return nil, err
+	}
+	return f.backend.Feedback(ctx, tenant, id)
+}
+
+func (f *faulty) Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error) {
+	if err := f.call("read feedback"); err != nil {
+		return nil, 0, err
+	}
+	return f.backend.Heard(ctx, tenant, id)
+}
+
+func (f *faulty) Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error) {
+	if err := f.call("unsettled"); err != nil {
+		return nil, err
+	}
+	return f.backend.Unsettled(ctx, limit)
+}
+
+func (f *faulty) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
+	if err := f.call("join"); err != nil {
+		return nil, err
+	}
+	return f.backend.Join(ctx, tenant, owners)
+}
+
+func (f *faulty) Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error) {
+	if err := f.call("due"); err != nil {
+		return nil, err
+	}
+	return f.backend.Due(ctx, before, after, limit)
+}
+
+func (f *faulty) Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error) {
+	if err := f.call("applied"); err != nil {
+		return session.Applied{}, err
+	}
+	return f.backend.Applied(ctx, tenant, id)
+}
+
+func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, error) {
+	if err := f.call("settle"); err != nil {
+		return nil, err
+	}
+	return f.backend.Settle(ctx, s)
+}
+
+func (f *faulty) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (bool, error) {
+	if err := f.call("priors"); err != nil {
+		return false, err
+	}
+	return f.backend.PutPriors(ctx, tenant, from, data)
+}
+
+// rig is a learner beside a store over a real database, with their steps in the hands of the test.
+type rig struct {
+	*store.Store
+	*Learner
+	t    testing.TB
+	dir  string
+	be   *faulty
+	clk  *clock
+	opts store.Options
+
+	mu       sync.Mutex
+	failures []string
+}
+
+// newRig opens a store and a learner in a new directory. change alters the options of both; nil
+// leaves them.
+func newRig(t testing.TB, change func(o *store.Options)) *rig {
+	t.Helper()
+	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
+	return openRig(t, t.TempDir(), clk, change)
+}
+
+func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
+	t.Helper()
+	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
+	if err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
+	o := store.Options{
+		Now: clk.now, Backend: r.be, Reward: feedback.Definition{CloseAfter: closeAge}, HoldBytes: 1 << 20, Learn: true, Personal: true,
+		Failed:   func(step string, _ error) { r.told(step) },
+		Panicked: func(step string, _ any) { r.told("panic " + step) },
+		Lookup:   5 * time.Second, // a loaded machine is no fault
+		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
+	}
+	if change != nil {
+		change(&o)
+	}
+	if r.Store, err = store.Open(t.Context(), o); err != nil {
+		t.Fatal(err)
+	}
+	with := Options{
+		Now: o.Now, Backend: o.Backend.(backend), Memory: r.Store, Recorder: r.Store, Touches: r.Store, Guard: r.Guard(),
+		Reward: o.Reward, Samples: o.Learn, Failed: o.Failed,
+	}
+	if o.Fleet != nil {
+		with.Fleet = o.Fleet.(Fleet)
+	}
+	if r.Learner, err = Open(t.Context(), with); err != nil {
+		t.Fatal(err)
+	}
+	r.opts = o
+	t.Cleanup(r.stop)
+	return r
+}
+
+func (r *rig) told(step string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.failures = append(r.failures, step)
+}
+
+// failed returns the failures that were told since the last time.
+func (r *rig) failed() []string {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	out := r.failures
+	r.failures = nil
+	return out
+}
+
+// stop closes the store; the second time it does nothing.
+func (r *rig) stop() {
+	r.t.Helper()
+	if r.Store == nil {
+		return
+	}
+	if err := r.Close(); err != nil {
+		r.t.Error(err)
+	}
+	r.Store = nil
+}
+
+// again closes the store and opens its directory anew.
+func (r *rig) again(change func(o *store.Options)) *rig {
+	r.t.Helper()
+	r.stop()
+	return openRig(r.t, r.dir, r.clk, change)
+}
+
+// record takes the queue in, writes it and corrects what was told: what happens on the short tick.
+func (r *rig) record() {
+	r.Deliver(r.ctx())
+	r.resettle(r.ctx())
+}
+
+func (r *rig) resettle(ctx context.Context) { r.closer.resettle(ctx) }
+
+func (r *rig) closeDue(ctx context.Context) { r.closer.closeDue(ctx) }
+
+// age lets time pass until everything so far is due, and closes it: the long tick.
+func (r *rig) age() {
+	r.clk.add(closeAge + time.Second)
+	r.record()
+	r.closeDue(r.ctx())
+}
+
+func (r *rig) ctx() context.Context { return r.t.Context() }
+
+// begin makes a session with an assignment, as a first request does.
+func (r *rig) begin(tenant, name string, a trial.Assignment) session.ID {
+	id := session.KeyOf(tenant, session.SpaceName, name)
+	ses := r.Add(&session.Record{
+		ID: id, Tenant: tenant, Agent: "coder", Name: name, Method: session.ByHeader,
+		Started: r.clk.now(), Seen: r.clk.now(), Turns: 1, Assignment: a,
+	})
+	r.Release(ses, store.Decided)
+	return id
+}
+
+// played is begin with one turn that is kept and written.
+func (r *rig) played(name string, a trial.Assignment) session.ID {
+	r.t.Helper()
+	id := r.begin(us, name, a)
+	if !r.Offer(store.Turn{Exchange: exchange(us, name, 1, r.clk.now()), Size: 100}) {
+		r.t.Fatal("the turn was refused")
+	}
+	r.record()
+	return id
+}
+
+// offer hands over turns of one session, without recording them.
+func (r *rig) offer(name string, turns ...int) {
+	r.t.Helper()
+	for _, n := range turns {
+		if !r.Offer(store.Turn{Exchange: exchange(us, name, n, r.clk.now()), Size: 100}) {
+			r.t.Fatalf("turn %d was refused", n)
+		}
+	}
+}
+
+// drain stops what has hardly begun: what came is written, and what it corrects is corrected.
+func (r *rig) drain() error {
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	learned := make(chan error, 1)
+	go func() { learned <- r.Learner.Run(ctx, r.Drained()) }()
+	return errors.Join(r.Store.Run(ctx), <-learned)
+}
+
+// tell posts a feedback on a session that is known.
+func (r *rig) tell(tenant string, id session.ID, e feedback.Entry) {
+	r.t.Helper()
+	got, err := r.Post(r.ctx(), tenant, []session.ID{id}, 0, e)
+	if err != nil || got.Status != store.Joined {
+		r.t.Fatalf("post: %+v %v", got, err)
+	}
+}
+
+// counters are the tenant's counters in the database, as text.
+func (r *rig) counters(tenant string) string {
+	r.t.Helper()
+	list, err := r.be.Counters(r.ctx(), tenant)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := json.Marshal(list)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// sums are the counters but for what is read once at a session's closing: who had told something by
+// then, which later feedback must not move.
+func (r *rig) sums(tenant string) string {
+	r.t.Helper()
+	list, err := r.be.Counters(r.ctx(), tenant)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	text, err := json.Marshal(slices.DeleteFunc(list, func(d trial.Delta) bool { return strings.Contains(d.Field, "heard") }))
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return string(text)
+}
+
+// counter is one counter, summed over its days.
+func (r *rig) counter(scope, field string) float64 {
+	r.t.Helper()
+	list, err := r.be.Counters(r.ctx(), us)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	sum := 0.0
+	list, _ = apart(r.Learner.reward, list)
+	for _, d := range list {
+		if d.Scope == scope && d.Field == field {
+			sum += float64(d.Value) / trial.Unit
+		}
+	}
+	return sum
+}
+
+func (r *rig) applied(id session.ID) session.Applied {
+	r.t.Helper()
+	a, err := r.be.Applied(r.ctx(), us, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return a
+}
+
+func (r *rig) exchanges(id session.ID) int {
+	r.t.Helper()
+	list, err := r.be.Exchanges(r.ctx(), us, id)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	return len(list)
+}
+
+// picked is an assignment in which one lesson matched and was picked.
+func picked(injected bool) trial.Assignment {
+	const arm = "look-twice@0123456789ab"
+	return trial.Assignment{
+		ControlP: .05, Category: "coder", Base: .5, C: .5, Decided: true, Day: 22740,
+		Matched: []trial.Match{{Arm: arm, Del: .01}},
+		Picks: []trial.Pick{{
+			Slug: "look-twice", Arm: arm, Eps: .2, Injected: injected, M: .02, Off: .51, C: .52, Tokens: 40, Turn: 1, Propensity: .76,
+		}},
+	}
+}
+
+// exchange is a turn's new part. Its id follows from the session and the turn.
+func exchange(tenant, name string, turn int, at time.Time) *sample.Exchange {
+	id := session.KeyOf(tenant, session.SpaceName, name)
+	return &sample.Exchange{
+		ID: fmt.Sprintf("%x-%x-40%x-80%x-%012x", id[:4], id[4:6], id[6:7], id[7:8], turn), Tenant: tenant, Agent: "coder",
+		Session: id.String(), SessionName: name, RequestID: fmt.Sprint("r", turn), Turn: turn, At: at, Dialect: "chat", Model: "m-1",
+		Status: 200, Outcome: sample.Complete, New: []json.RawMessage{json.RawMessage(`{"role":"user","content":"Paint the shed."}`)},
+		Reply: sample.Reply{ID: "chatcmpl-" + name, Text: "The shed is painted."},
+	}
+}
+
+func score(id string, minute int, y float64) feedback.Entry {
+	return feedback.Entry{
+		ID: id, At: time.Date(2032, 4, 5, 7, minute, 0, 0, time.UTC), Source: feedback.SourceUser, Type: feedback.TypeScore,
+		Score: y, Tier: feedback.TierUser,
+	}
+}
+
+func same[T comparable](t testing.TB, what string, have, want T) {
+	t.Helper()
+	if have != want {
+		t.Errorf("%s: have %v, want %v", what, have, want)
+	}
+}
+
+func sameList[T comparable](t testing.TB, what string, have, want []T) {
+	t.Helper()
+	if !slices.Equal(have, want) {
+		t.Errorf("%s: have %v, want %v", what, have, want)
+	}
+}
+
+func sessionOf(name string) session.ID { return session.KeyOf(us, session.SpaceName, name) }

@@ -1,0 +1,151 @@
+package learn
+
+import (
+	"context"
+	"sync/atomic"
+	"time"
+
+	"precept/bandit"
+	"precept/feedback"
+	"precept/session"
+	"precept/store/guard"
+)
+
+const (
+	correctEvery = 50 * time.Millisecond
+	finishLimit  = 10 * time.Second // what the last corrections of a run may take
+	closeBatch   = 400              // sessions settled in one transaction
+)
+
+// FollowEvery is how often a learner looks at what other replicas have learned.
+const FollowEvery = 2 * time.Second
+
+// Options are what a learner is made of. Every field is required unless it says otherwise.
+type Options struct {
+	Now      func() time.Time
+	Backend  Backend
+	Fleet    Fleet    // the same backend where replicas share it; nil: it is this process' own
+	Memory   Memory   // nil: nothing is known but what the backend has
+	Recorder Recorder // nil: for who only reads, and does not Run
+	Touches  Touches  // the same
+	Guard    *guard.Guard
+	Reward   feedback.Definition
+	Samples  bool                         // keep samples
+	Failed   func(step string, err error) // told of every failure; it must not block
+}
+
+// Tally counts what was learned, for metrics. Its fields only grow, but Unsampled.
+type Tally struct {
+	Samples   atomic.Int64 // written
+	Closed    atomic.Int64 // sessions closed
+	Told      atomic.Int64 // of them, with a reward
+	Unsampled atomic.Int64 // exchanges of settled sessions that no sample knows yet
+}
+
+// Learner is what a running precept learns with. Open makes it, Run and Follow are its goroutines.
+type Learner struct {
+	Tally Tally
+
+	tools
+	beliefs  *beliefs
+	open     *provisional
+	follower *follower
+	closer   *closer
+	marks    guard.Marks
+	recorder Recorder
+	reward   string
+}
+
+// tools are what each part of a learner has.
+type tools struct {
+	now    func() time.Time
+	guard  *guard.Guard
+	failed func(step string, err error)
+}
+
+// Open loads what the chooser needs. It starts nothing.
+func Open(ctx context.Context, o Options) (*Learner, error) {
+	if o.Memory == nil {
+		o.Memory = nobody{}
+	}
+	with := tools{o.Now, o.Guard, o.Failed}
+	l := &Learner{tools: with, marks: o.Backend, recorder: o.Recorder, reward: o.Reward.String()}
+	l.beliefs = newBeliefs(with, l.reward, o.Backend)
+	l.open = &provisional{tools: with, beliefs: l.beliefs, memory: o.Memory, be: o.Backend, reward: o.Reward, begun: o.Now()}
+	l.follower = &follower{tools: with, beliefs: l.beliefs, open: l.open, fleet: o.Fleet}
+	l.closer = &closer{
+		tools: with, recorder: o.Recorder, memory: o.Memory, be: o.Backend, touches: o.Touches, beliefs: l.beliefs, open: l.open, tally: &l.Tally,
+		units:  &units{memory: o.Memory, be: o.Backend, touches: o.Touches},
+		reward: o.Reward, name: l.reward,
+		samples: &samples{tools: with, be: o.Backend, keep: o.Samples, written: &l.Tally.Samples},
+	}
+	return l, l.load(ctx)
+}
+
+// load reads the counters of every tenant, at start. A shared backend that is away is no reason not
+// to start: lessons are chosen from the priors until Follow finds it.
+func (l *Learner) load(ctx context.Context) error {
+	if l.follower.fleet != nil {
+		return l.follower.start(ctx)
+	}
+	return l.beliefs.loadAll(ctx)
+}
+
+// Beliefs is what the chooser believes of a tenant's lessons. It never asks the backend: a tenant
+// that is not in memory yet starts from the priors, and is loaded by Run.
+func (l *Learner) Beliefs(tenant string) *bandit.Chooser { return l.beliefs.of(tenant) }
+
+// Follow keeps the beliefs in line with what other replicas have settled, until ctx is done. On a
+// backend that is this process' own it returns at once.
+func (l *Learner) Follow(ctx context.Context, every time.Duration) error {
+	return l.follower.run(ctx, every)
+}
+
+// Run closes and corrects until ctx is done. Then it waits until the recorder has handed over what
+// it had, and makes the last corrections.
+func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
+	l.guard.Readmit(ctx, l.marks)
+	tick := time.NewTicker(correctEvery)
+	defer tick.Stop()
+	closing := time.NewTicker(l.closer.tick())
+	defer closing.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			<-drained
+			l.finish() //nolint:contextcheck // the context has ended; the last corrections are bounded by themselves
+			return nil
+		case <-tick.C:
+			l.guard.Step("correct", func() { l.closer.resettle(ctx) })
+			l.guard.Step("load", func() { l.beliefs.tidy(ctx) })
+		case <-closing.C:
+			l.recorder.Deliver(ctx)
+			l.guard.Step("close", func() { l.closer.closeDue(ctx) })
+		}
+	}
+}
+
+// finish makes the corrections that can still be made, with one bounded attempt.
+func (l *Learner) finish() {
+	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
+	defer cancel()
+	l.guard.Step("correct", func() { l.closer.finish(ctx) })
+	l.guard.Keep(ctx, l.marks)
+}
+
+// nobody is the memory of who serves no session.
+type nobody struct{}
+
+func (nobody) Newest(row *session.Row) *session.Record {
+	rec, err := session.Decode(row.ID, row.Data)
+	if err != nil {
+		return &session.Record{ID: row.ID, Tenant: row.Tenant}
+	}
+	return rec
+}
+
+func (nobody) InUse(session.Ref) *session.Record { return nil }
+
+func (nobody) Known(context.Context, string, session.ID) (session.Member, bool, error) {
+	return session.Member{}, false, nil
+}

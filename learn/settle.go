@@ -1,0 +1,101 @@
+package learn
+
+import (
+	"context"
+	"errors"
+
+	"precept/feedback"
+	"precept/session"
+	"precept/store/guard"
+	"precept/trial"
+)
+
+// settling is one session on its way into the counters.
+type settling struct {
+	session.Settlement
+	reward  string // the definition of reward that its deltas are under
+	entries []feedback.Entry
+	before  bool // a reward was applied already
+}
+
+func (st *settling) ref() session.Ref { return session.Ref{Tenant: st.Tenant, ID: st.ID} }
+
+// settle writes the samples first and moves the counters then: a crash in between repeats both, and
+// samples are idempotent by their id.
+func (c *closer) settle(ctx context.Context, work []*settling) {
+	if len(work) == 0 {
+		return
+	}
+	work, ok := c.samples.write(ctx, work)
+	if !ok {
+		c.lookAgain(work)
+		return
+	}
+	err := c.guard.Err("settle", func() error { return c.settleAll(ctx, work) })
+	if errors.Is(err, guard.ErrPanicked) { // one of them is to blame: each by itself
+		for _, st := range work {
+			c.guard.On("settle", st.ref(), "", func() {
+				if err := c.settleAll(ctx, []*settling{st}); err != nil {
+					c.again([]*settling{st}, err)
+				}
+			})
+		}
+		return
+	}
+	if err != nil {
+		c.again(work, err)
+	}
+}
+
+// settleAll moves the counters, in the backend and in memory.
+func (c *closer) settleAll(ctx context.Context, work []*settling) error {
+	steps := make([]session.Settlement, len(work))
+	for i, st := range work {
+		steps[i] = st.Settlement
+		steps[i].Deltas = under(st.reward, st.Deltas)
+	}
+	return c.beliefs.move(ctx, func() (of []session.Ref, deltas map[string][]trial.Delta, err error) {
+		done, err := c.be.Settle(ctx, steps)
+		if err != nil {
+			return nil, nil, err
+		}
+		deltas = map[string][]trial.Delta{}
+		for i, st := range work {
+			of = append(of, st.ref())
+			if !done[i] { // another replica, or an earlier step of ours, was first: look again
+				c.touches.Touch(st.Tenant, st.ID)
+				continue
+			}
+			c.settled(st, deltas)
+		}
+		return of, deltas, nil
+	})
+}
+
+// settled takes note of a step that the backend took.
+func (c *closer) settled(st *settling, byTenant map[string][]trial.Delta) {
+	if st.reward == c.name {
+		byTenant[st.Tenant] = append(byTenant[st.Tenant], st.Deltas...)
+	}
+	if st.From == 0 {
+		c.tally.Closed.Add(1)
+	}
+	if st.To.Told && !st.before {
+		c.tally.Told.Add(1)
+	}
+}
+
+// again keeps what could not be settled for another time.
+func (c *closer) again(work []*settling, err error) {
+	c.failed("settle", err)
+	c.lookAgain(work)
+}
+
+// lookAgain keeps the corrections of a step that failed; what is to be closed stays due by itself.
+func (c *closer) lookAgain(work []*settling) {
+	for _, st := range work {
+		if st.From > 0 {
+			c.touches.Touch(st.Tenant, st.ID)
+		}
+	}
+}

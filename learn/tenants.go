@@ -1,0 +1,161 @@
+package learn
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"sync/atomic"
+
+	"precept/bandit"
+	"precept/store/guard"
+)
+
+const (
+	// tenantsMost is of how many tenants the chooser's beliefs are in memory, the latest used: with
+	// a tenant for each credential there may be a million.
+	tenantsMost = 2000
+	tenantStep  = 200 // read from the backend in one step
+)
+
+// tenant is what the chooser and the report read of one tenant.
+type tenant struct {
+	counters  *bandit.Chooser
+	elsewhere map[string]int64 // sessions counted under other definitions of reward
+	rewards   int
+	version   int64
+	used      atomic.Int64 // when it was asked for, as a number that only grows
+	read      bool         // what the backend knows of it is in it; guarded by tenantsMu
+}
+
+// of is what the chooser believes of a tenant's lessons.
+func (b *beliefs) of(name string) *bandit.Chooser {
+	t := b.tenant(name)
+	if t == nil {
+		t = b.add(name)
+	}
+	t.used.Store(b.asked.Add(1))
+	return t.counters
+}
+
+func (b *beliefs) add(name string) *tenant {
+	b.tenantsMu.Lock()
+	defer b.tenantsMu.Unlock()
+	t := b.tenants[name]
+	if t == nil {
+		t = &tenant{counters: bandit.New()}
+		t.counters.Today(b.now())
+		b.tenants[name] = t
+		if len(b.unread) < tenantsMost { // others are read when they are asked for again
+			b.unread = append(b.unread, name)
+		}
+	}
+	return t
+}
+
+// tenant is what is known of a tenant that was asked for, nil when it is not in memory.
+func (b *beliefs) tenant(name string) *tenant {
+	b.tenantsMu.RLock()
+	defer b.tenantsMu.RUnlock()
+	return b.tenants[name]
+}
+
+// elsewhere are the sessions of a tenant that were counted under other definitions of reward.
+func (b *beliefs) elsewhere(name string) map[string]int64 {
+	if t := b.tenant(name); t != nil {
+		return t.elsewhere
+	}
+	return nil
+}
+
+// put puts what was read of a tenant in the place of what was known.
+func (b *beliefs) put(name string, fresh *tenant) {
+	b.tenantsMu.Lock()
+	defer b.tenantsMu.Unlock()
+	if old := b.tenants[name]; old != nil {
+		fresh.rewards = old.rewards
+		fresh.counters.Inherit(old.counters)
+		fresh.used.Store(old.used.Load())
+	}
+	fresh.read = true
+	b.tenants[name] = fresh
+}
+
+// room says whether a tenant is in memory, or may be.
+func (b *beliefs) room(name string) bool {
+	b.tenantsMu.RLock()
+	defer b.tenantsMu.RUnlock()
+	return b.tenants[name] != nil || len(b.tenants) < tenantsMost
+}
+
+// load reads a tenant that was not in memory, for somebody who cannot do with the priors.
+func (b *beliefs) load(ctx context.Context, name string) error {
+	b.of(name)
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if t := b.tenant(name); t == nil || t.read {
+		return nil
+	}
+	fresh, err := b.read(ctx, name)
+	if err != nil {
+		return err
+	}
+	b.put(name, fresh)
+	return nil
+}
+
+// tidy reads the tenants that were asked for and are not in memory, and lets go of those that are
+// too many.
+func (b *beliefs) tidy(ctx context.Context) {
+	b.tenantsMu.Lock()
+	n := min(len(b.unread), tenantStep)
+	names := b.unread[:n:n]
+	b.unread = b.unread[n:]
+	many := len(b.tenants) > tenantsMost
+	b.tenantsMu.Unlock()
+	for _, name := range names {
+		if err := b.guard.Err("load", func() error { return b.load(ctx, name) }); err != nil && !guard.Poisoned(err) {
+			b.failed("load", err)
+			b.tenantsMu.Lock()
+			b.unread = append(b.unread, name)
+			b.tenantsMu.Unlock()
+			return
+		}
+	}
+	if many {
+		b.drop()
+	}
+}
+
+// drop lets go of the tenants that were asked for longest ago. What was learned of them stands in
+// the backend.
+func (b *beliefs) drop() {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	gone := b.oldest()
+	for at := range b.early {
+		if gone[at.Tenant] {
+			delete(b.early, at)
+		}
+	}
+	for name := range gone {
+		delete(b.moved, name)
+		delete(b.told, name)
+	}
+}
+
+func (b *beliefs) oldest() map[string]bool {
+	b.tenantsMu.Lock()
+	defer b.tenantsMu.Unlock()
+	names := make([]string, 0, len(b.tenants))
+	for name := range b.tenants {
+		names = append(names, name)
+	}
+	slices.SortFunc(names, func(x, y string) int { return cmp.Compare(b.tenants[x].used.Load(), b.tenants[y].used.Load()) })
+	gone := map[string]bool{}
+	for _, name := range names[:max(len(names)-tenantsMost*9/10, 0)] { // some at a time: this looks at all of them
+		gone[name] = true
+		delete(b.tenants, name)
+	}
+	b.unread = slices.DeleteFunc(b.unread, func(name string) bool { return gone[name] })
+	return gone
+}

@@ -1,0 +1,93 @@
+package store
+
+import (
+	"precept/sample"
+	"precept/session"
+)
+
+// What is known here of sessions before the backend knows it, for whoever learns from them.
+
+// Undelivered are the sessions of which something is on its way to the backend: they close when it
+// is there. ok is false while that cannot be told: something stands in the spool alone, or the
+// backend does not take it. Call it in Still.
+func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
+	b := s.batch
+	if s.lagging.Load() || b.err != nil {
+		return nil, false
+	}
+	add := func(x *sample.Exchange) {
+		if out == nil {
+			out = map[session.Ref]bool{}
+		}
+		out[refOf(x)] = true
+	}
+	b.mu.Lock()
+	for _, list := range [][]sample.Exchange{b.next.exchanges, b.ready.exchanges, b.tail.exchanges} {
+		for i := range list {
+			add(&list[i])
+		}
+	}
+	b.mu.Unlock()
+	s.queueMu.Lock()
+	defer s.queueMu.Unlock()
+	for i := range s.queue {
+		add(s.queue[i].Exchange)
+	}
+	return out, true
+}
+
+// Newest is the record of a session that closes. One in memory is newer than its row, unless
+// another replica has served the session since. Of a session of which only exchanges came to the
+// backend it is one in which nothing was decided.
+func (s *Store) Newest(row *session.Row) *session.Record {
+	rec := &session.Record{ID: row.ID, Tenant: row.Tenant}
+	if len(row.Data) > 0 {
+		stored, err := session.Decode(row.ID, row.Data)
+		if err == nil {
+			rec = stored
+		} else { // closed with nothing to count, rather than looked at for ever
+			s.opts.Failed("decode", err)
+		}
+	}
+	ses := s.live.peek(row.ID)
+	if ses == nil {
+		return rec
+	}
+	defer ses.pins.Add(-1)
+	ses.Lock()
+	defer ses.Unlock()
+	if rec.Turns <= ses.Turns && (rec.StandIn || !ses.StandIn) { // else it has gone on at another replica
+		if c, err := session.Decode(row.ID, mustEncode(ses.Record)); err == nil {
+			if c.Shared() && c.StandIn == rec.StandIn && len(row.Data) > 0 {
+				c.Join(rec)
+			}
+			rec = c
+		}
+	}
+	return rec
+}
+
+// mustEncode is the JSON of a record, or nothing.
+func mustEncode(r *session.Record) []byte {
+	b, err := r.Encode()
+	if err != nil {
+		return nil
+	}
+	return b
+}
+
+// InUse is what is known here of who a session belongs to and what it was assigned, nil when it
+// is not in memory.
+func (s *Store) InUse(of session.Ref) *session.Record {
+	ses := s.live.peek(of.ID)
+	if ses == nil {
+		return nil
+	}
+	defer ses.pins.Add(-1)
+	if ses.Tenant != of.Tenant {
+		return nil
+	}
+	ses.Lock() // not held any longer: requests of the session wait for it
+	defer ses.Unlock()
+	return &session.Record{ID: of.ID, Tenant: of.Tenant, Started: ses.Started, Turns: ses.Turns, Unit: ses.Unit, Assignment: ses.Assignment.Clone()}
+}
