@@ -368,7 +368,7 @@ func TestReachingIsFound(t *testing.T) {
 	file := func(pkg, to string) source {
 		return source{file: pkg + "/a.go", pkg: pkg, imports: []string{"fmt", module + "/" + to}}
 	}
-	base := []source{file("bandit", "trial"), file("trial", "file"), file("report", "trial"), file("feedback", "bandit"), file("store", "trial"), file("learn", "bandit")}
+	base := []source{file("bandit", "trial"), file("trial", "file"), file("report", "trial"), file("feedback", "bandit"), file("store", "file"), file("learn", "bandit")}
 	test := file("report", "bandit")
 	test.test = true
 	for name, c := range map[string]struct {

@@ -13,7 +13,7 @@ import (
 
 const (
 	correctEvery = 50 * time.Millisecond
-	finishLimit  = 10 * time.Second // what the last corrections of a run may take
+	finishLimit  = 10 * time.Second // what a stop may take, until the last correction
 	closeBatch   = 400              // sessions settled in one transaction
 )
 
@@ -112,8 +112,7 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	for {
 		select {
 		case <-ctx.Done():
-			<-drained
-			l.finish() //nolint:contextcheck // the context has ended; the last corrections are bounded by themselves
+			l.finish(drained) //nolint:contextcheck // the context has ended; what is left to do is bounded by itself
 			return nil
 		case <-tick.C:
 			l.guard.Step("correct", func() { l.closer.resettle(ctx) })
@@ -125,10 +124,12 @@ func (l *Learner) Run(ctx context.Context, drained <-chan struct{}) error {
 	}
 }
 
-// finish makes the corrections that can still be made, with one bounded attempt.
-func (l *Learner) finish() {
+// finish makes the corrections that can still be made, with one bounded attempt: the time that the
+// recorder takes is part of it.
+func (l *Learner) finish(drained <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), finishLimit)
 	defer cancel()
+	<-drained
 	l.guard.Step("correct", func() { l.closer.finish(ctx) })
 	l.guard.Keep(ctx, l.marks)
 }

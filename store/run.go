@@ -30,7 +30,10 @@ func (s *Store) Run(ctx context.Context) error {
 		})
 	}
 	delivery.Wait()
-	return s.guard.Err("stop", func() error { return s.drain(b) }) //nolint:contextcheck // the context has ended; the drain is bounded by itself
+	return s.guard.Err("stop", func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
+		s.Still(func() { err = s.drain(b) })
+		return err
+	})
 }
 
 // runDelivery hands over what is put down, and looks after what is kept.
