@@ -296,3 +296,42 @@ func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
 	same(t, "no mark is left", len(r.marks()), 0)
 	same(t, "in a sample", r.unsampled(), 0)
 }
+
+// A session is forgotten while it closes. Nothing is forgotten between what closing reads of a
+// session and what it writes: its samples would stand there without it.
+func TestForgottenWhileItCloses(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.played("s", picked(true))
+	ctx, cancel := context.WithCancel(r.ctx())
+	recorded, forgotten := make(chan error, 1), make(chan error, 1)
+	go func() { recorded <- r.Store.Run(ctx) }()
+	r.be.hook = func(op string) {
+		if op != "samples" {
+			return
+		}
+		r.be.hook = nil
+		go func() {
+			n, err := r.ForgetSession(ctx, us, "s")
+			if err == nil && n != 1 {
+				err = fmt.Errorf("forgot %d", n)
+			}
+			forgotten <- err
+		}()
+		select {
+		case err := <-forgotten:
+			t.Errorf("it was forgotten in the middle: %v", err)
+			forgotten <- err
+		case <-time.After(10 * correctEvery):
+		}
+	}
+	r.clk.add(closeAge + time.Second)
+	r.closeDue(ctx)
+	err := <-forgotten
+	cancel()
+	if err = errors.Join(err, <-recorded); err != nil {
+		t.Error(err)
+	}
+	same(t, "samples", len(r.samplesOf(id)), 0)
+	same(t, "exchanges", r.exchanges(id), 0)
+}
