@@ -25,10 +25,10 @@ type beliefs struct {
 	// mu is held while counters are moved in the backend and in memory, and while memory is made
 	// anew from the backend: a reward of ours is then in both or in neither. It is locked before
 	// tenantsMu.
-	mu    sync.Mutex
-	early map[session.Ref]foreseen
-	moved map[string]string // of each tenant that others count for, how far its counters were read
-	told  map[string]int64  // and how far the chooser has listened to its open sessions
+	mu       sync.Mutex
+	early    map[session.Ref]foreseen
+	moved    map[string]string // of each tenant that others count for, how far its counters were read
+	followed map[string]int64  // and how far the chooser has listened to its open sessions
 
 	tenantsMu sync.RWMutex
 	tenants   map[string]*tenant
@@ -37,7 +37,7 @@ type beliefs struct {
 }
 
 func newBeliefs(with tools, reward string, be numbers) *beliefs {
-	return &beliefs{tools: with, reward: reward, be: be, early: map[session.Ref]foreseen{}, moved: map[string]string{}, told: map[string]int64{}, tenants: map[string]*tenant{}}
+	return &beliefs{tools: with, reward: reward, be: be, early: map[session.Ref]foreseen{}, moved: map[string]string{}, followed: map[string]int64{}, tenants: map[string]*tenant{}}
 }
 
 // read makes what the chooser believes of a tenant's lessons out of the backend alone.
@@ -200,14 +200,14 @@ func (b *beliefs) follow(ctx context.Context, name, stand string, settled func(i
 func (b *beliefs) listenedTo(name string) int64 {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	return b.told[name]
+	return b.followed[name]
 }
 
 // listened notes it.
 func (b *beliefs) listened(name string, last int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.told[name] = last
+	b.followed[name] = last
 }
 
 // earlyLimit bounds the open sessions that the chooser learns from; what is beyond them is learned
@@ -217,8 +217,8 @@ const earlyLimit = 50_000
 // foreseen is what an open session has told so far, for the chooser and for nobody else
 // (bandit.Chooser.AddProvisional).
 type foreseen struct {
-	told bandit.Provisional
-	due  time.Time // when the session closes
+	provisional bandit.Provisional
+	due         time.Time // when the session closes
 }
 
 // foresee puts a session's reward of this moment in the place of the one before.
@@ -230,9 +230,9 @@ func (b *beliefs) foresee(rec *session.Record, out feedback.Outcome, due time.Ti
 	if !out.OK || len(b.early) >= earlyLimit {
 		return
 	}
-	told := b.of(rec.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
-	b.early[at] = foreseen{told, due}
-	if told.Told() {
+	reward := b.of(rec.Tenant).AddProvisional(&rec.Assignment, out.Reward, out.Tier)
+	b.early[at] = foreseen{reward, due}
+	if reward.Told() {
 		b.tenant(rec.Tenant).rewards++
 	}
 }
@@ -244,8 +244,8 @@ func (b *beliefs) unforesee(at session.Ref) {
 		return
 	}
 	delete(b.early, at)
-	b.of(at.Tenant).DropProvisional(f.told)
-	if f.told.Told() {
+	b.of(at.Tenant).DropProvisional(f.provisional)
+	if f.provisional.Told() {
 		b.tenant(at.Tenant).rewards--
 	}
 }

@@ -90,7 +90,7 @@ func (c *closer) correct(ctx context.Context, at session.Ref) *settling {
 	if err != nil {
 		return again(err)
 	}
-	if err := c.units.tellMembers(ctx, at); err != nil {
+	if err := c.units.passToMembers(ctx, at); err != nil {
 		return again(err)
 	}
 	if old.Version == 0 { // still open: it is counted when it closes

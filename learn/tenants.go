@@ -139,7 +139,7 @@ func (b *beliefs) drop() {
 	}
 	for name := range gone {
 		delete(b.moved, name)
-		delete(b.told, name)
+		delete(b.followed, name)
 	}
 }
 

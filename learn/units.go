@@ -57,9 +57,9 @@ func (u *units) exchange(ctx context.Context, rec *session.Record) error {
 	return err
 }
 
-// tellMembers lets the members of a unit know what was said of it, when that is news. Who becomes
+// passToMembers lets the members of a unit know what was said of it, when that is news. Who becomes
 // one later asks when it closes.
-func (u *units) tellMembers(ctx context.Context, at session.Ref) error {
+func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 	of, ok, err := u.memory.Known(ctx, at.Tenant, at.ID)
 	if err != nil || !ok || of.Members == 0 {
 		return err
