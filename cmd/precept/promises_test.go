@@ -21,6 +21,7 @@ import (
 
 	"precept/app"
 	"precept/configs"
+	"precept/learn"
 	"precept/proxy"
 	"precept/store"
 )
@@ -177,6 +178,7 @@ func metricNames(t *testing.T) map[string]bool {
 	d := describer{names: map[string]bool{}}
 	proxy.NewMetrics(d)
 	proxy.WatchStore(d, &store.Store{})
+	proxy.WatchLearning(d, &learn.Tally{})
 	app.CountSpans(d, nil)
 	for name := range maps.Clone(d.names) {
 		d.names[name+"_bucket"] = true // of histograms, as queries write them
