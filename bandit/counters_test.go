@@ -344,13 +344,3 @@ func TestConcurrentUse(t *testing.T) {
 		t.Errorf("%d rewards were counted, want 800", got)
 	}
 }
-
-func BenchmarkAdd(b *testing.B) {
-	c := grown(2000)
-	a := sampleAssignment()
-	ds := append(a.Closing(), Contribution(&a, 1, 1)...)
-	b.ReportAllocs()
-	for b.Loop() {
-		c.Add(ds)
-	}
-}

@@ -1,4 +1,4 @@
-package bandit
+package bandit_test
 
 import (
 	"encoding/json"
@@ -10,23 +10,24 @@ import (
 
 	"pgregory.net/rapid"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
 // table of beliefs, by slug.
-type believe map[string]Posterior
+type believe map[string]bandit.Posterior
 
-func (b believe) Posterior(c Candidate) Posterior    { return b[c.Slug] }
-func (b believe) Baseline(string) (float64, float64) { return 90, 65 }
+func (b believe) Posterior(c bandit.Candidate) bandit.Posterior { return b[c.Slug] }
+func (b believe) Baseline(string) (float64, float64)            { return 90, 65 }
 func (b believe) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
-func lesson(slug string) Candidate {
-	return Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
+func lesson(slug string) bandit.Candidate {
+	return bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
-func lessons(slugs ...string) (out []Candidate) { return appendLessons(out, slugs) }
-func appendLessons(out []Candidate, s []string) []Candidate {
+func lessons(slugs ...string) (out []bandit.Candidate) { return appendLessons(out, slugs) }
+func appendLessons(out []bandit.Candidate, s []string) []bandit.Candidate {
 	for _, x := range s {
 		out = append(out, lesson(x))
 	}
@@ -41,7 +42,7 @@ func slugs(ps []trial.Pick) (out []string) {
 }
 
 // certain is a configuration without chance in the coins.
-func certain() Config { return Config{K: 3, Objective: Uplift, Salt: "t"} }
+func certain() bandit.Config { return bandit.Config{K: 3, Objective: bandit.Uplift, Salt: "t"} }
 
 func name(i int) string { return fmt.Sprintf("session-%06d", i) }
 
@@ -49,13 +50,35 @@ func TestPicksTheBestAndNeverTheHarmful(t *testing.T) {
 	b := believe{"a": {Mean: 0.01}, "b": {Mean: 0.05}, "c": {Mean: 0.03}, "d": {Mean: 0.02}, "e": {Mean: -0.02, Probe: true}, "f": {}}
 	for i := range 50 {
 		a := trial.Assignment{}
-		got := slugs(Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
+		got := slugs(bandit.Decide(certain(), b, &a, name(i), lessons("a", "b", "c", "d", "f"), 1))
 		if !slices.Equal(got, []string{"b", "c", "d"}) {
 			t.Fatalf("picked %v", got)
 		}
 		a = trial.Assignment{}
-		if got = slugs(Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
+		if got = slugs(bandit.Decide(certain(), b, &a, name(i), lessons("f"), 1)); got != nil {
 			t.Fatalf("an expected effect of 0 is no reason to inject: %v", got)
+		}
+	}
+}
+
+// history is what is known of a category: how many sessions, and the sum of their rewards.
+type history struct {
+	believe
+	n, sum float64
+}
+
+func (h history) Baseline(string) (float64, float64) { return h.n, h.sum }
+
+// What a session is expected to bring begins at a half and follows its category's sessions; sums
+// that cannot be, as after an undoing that came before its doing, count as none.
+func TestTheBaselineFollowsTheCategory(t *testing.T) {
+	for _, c := range []struct{ n, sum, want float64 }{
+		{0, 0, 0.5}, {10, 10, 0.75}, {10, 0, 0.25}, {990, 990, 0.995}, {-1, 0, 0.5}, {-100, 50, 0.5}, {math.NaN(), 3, 0.5}, {90, 5000, 1}, {90, -5000, 0},
+	} {
+		a := &trial.Assignment{Category: "c"}
+		bandit.Decide(certain(), history{n: c.n, sum: c.sum}, a, "s", lessons("a"), 1)
+		if a.Base != c.want {
+			t.Errorf("%v sessions with a sum of %v: %v, want %v", c.n, c.sum, a.Base, c.want)
 		}
 	}
 }
@@ -68,7 +91,7 @@ func TestTokensCost(t *testing.T) {
 	for price, want := range map[float64]int{0: 1, 0.0001: 1, 0.0003: 0} {
 		cfg.TokenCost = price
 		a := trial.Assignment{}
-		if got := len(Decide(cfg, b, &a, "s", []Candidate{c}, 1)); got != want {
+		if got := len(bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{c}, 1)); got != want {
 			t.Errorf("price %v: %d picks, want %d", price, got, want)
 		}
 	}
@@ -77,11 +100,11 @@ func TestTokensCost(t *testing.T) {
 // DESIGN: under the default objective a fresh lesson of confidence 0.5 is picked in about 84% of
 // the sessions.
 func TestAFreshLessonIsTried(t *testing.T) {
-	picked, n, fresh := 0.0, 20_000, New()
-	cfg := Config{K: 3, Epsilon: 0.2}
+	picked, n, fresh := 0.0, 20_000, bandit.New()
+	cfg := bandit.Config{K: 3, Epsilon: 0.2}
 	for i := range n {
 		a := trial.Assignment{}
-		picked += float64(len(Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
+		picked += float64(len(bandit.Decide(cfg, fresh, &a, name(i), lessons("fresh"), 1)))
 	}
 	if share := picked / float64(n); math.Abs(share-0.8413) > 0.01 {
 		t.Errorf("picked in %.3f of the sessions", share)
@@ -93,18 +116,18 @@ func TestShares(t *testing.T) {
 	b := believe{"a": {Mean: 1}, "leaning": {Mean: 1, Leaning: true}, "proven": {Mean: 1, Leaning: true, Proven: true}, "settled": {Mean: 1, Settled: true}, "benched": {Mean: -0.1, Probe: true}, "tried": {Mean: -0.1, Probe: true}}
 	tried := lesson("tried")
 	tried.Epsilon = 0.5
-	for rule, want := range map[Holdout][3]float64{"": {0.20, 0.20, 0.05}, Prove: {0.20, 0.20, 0.05}, Earn: {0.10, 0.05, 0.20}, Fixed: {0.20, 0.20, 0.20}} {
+	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
 		for i, what := range []string{"leaning", "proven", "settled"} {
-			if got := (Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(Candidate{}, b[what]); got != want[i] {
+			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Candidate{}, b[what]); got != want[i] {
 				t.Errorf("%s: %s is withheld with %v, want %v", rule, what, got, want[i])
 			}
 		}
 	}
-	cfg := Config{K: 5, Epsilon: 0.2, Holdout: Earn, Control: 0.05, Salt: "x"}
+	cfg := bandit.Config{K: 5, Epsilon: 0.2, Holdout: bandit.Earn, Control: 0.05, Salt: "x"}
 	control, picks, withheld := 0.0, map[string]float64{}, map[string]float64{}
 	for i := range n {
 		a := trial.Assignment{}
-		ps := Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), tried), 1)
+		ps := bandit.Decide(cfg, b, &a, name(i), append(lessons("a", "leaning", "proven", "benched"), tried), 1)
 		if a.Control {
 			control++
 			if len(ps) > 0 || len(a.Picks) > 0 || len(a.Matched) != 5 {
@@ -142,22 +165,22 @@ func TestShares(t *testing.T) {
 
 // With Earn a pure experiment keeps its holdout until the proof.
 func TestLeaningUnderTheObjectives(t *testing.T) {
-	for objective, want := range map[Objective]float64{"": 0.1, Uplift: 0.1, Random: 0.2, Raw: 0.2, All: 0.2} {
-		cfg := Config{K: 3, Epsilon: 0.2, Holdout: Earn, Objective: objective}
-		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true}); got != want {
+	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
+		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
+		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true}); got != want {
 			t.Errorf("%s: %v, want %v", objective, got, want)
 		}
 		if want < 0.2 {
 			want = 0.05
 		}
-		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true, Trusted: true}); got != want {
+		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true, Trusted: true}); got != want {
 			t.Errorf("%s, trusted: %v, want %v", objective, got, want)
 		}
-		if got := cfg.NextEpsilon(Candidate{}, Posterior{Leaning: true, Trusted: true, Proven: true}); objective != All && got != 0.05 {
+		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
 			t.Errorf("%s, proven: %v", objective, got)
 		}
 	}
-	if got := (Config{Epsilon: 0.2}).NextEpsilon(Candidate{Epsilon: 0.5}, Posterior{Leaning: true, Trusted: true}); got != 0.5 {
+	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Candidate{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
 		t.Errorf("a trial: %v", got)
 	}
 }
@@ -167,11 +190,11 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 		"a": {Mean: 0.1}, "b": {Mean: 0.2}, "known": {Mean: -0.03, Var: 1e-6, Probe: true},
 		"x": {Mean: -0.02, Var: 0.001, Probe: true}, "y": {Mean: -0.02, Var: 0.001, Probe: true},
 	}
-	cfg := Config{K: 2}
+	cfg := bandit.Config{K: 2}
 	probed := map[string]int{}
 	for i := range 20_000 {
 		a := trial.Assignment{}
-		ps := slugs(Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
+		ps := slugs(bandit.Decide(cfg, b, &a, name(i), lessons("a", "b", "known", "x", "y"), 1))
 		if len(ps) != 2 || ps[0] != "b" {
 			t.Fatalf("picked %v", ps)
 		}
@@ -186,45 +209,45 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 
 func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 	b := believe{}
-	var cs []Candidate
+	var cs []bandit.Candidate
 	for i := range 10 {
 		s := string(rune('a' + i))
-		b[s] = Posterior{Mean: 0.5 - float64(i)/100}
+		b[s] = bandit.Posterior{Mean: 0.5 - float64(i)/100}
 		cs = append(cs, lesson(s))
 	}
 	cfg := certain()
 	cfg.Epsilon = 1 // all withheld
 	a := trial.Assignment{}
-	if got := Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
+	if got := bandit.Decide(cfg, b, &a, "s", cs, 1); len(got) != 3 || got[0].Injected {
 		t.Fatalf("%+v", got)
 	}
-	if got := Decide(cfg, b, &a, "s", cs, 2); got != nil {
+	if got := bandit.Decide(cfg, b, &a, "s", cs, 2); got != nil {
 		t.Fatalf("matched before, not picked, and now picked: %v", slugs(got))
 	}
 	more := lessons("k", "l", "m", "n")
 	for _, c := range more {
-		b[c.Slug] = Posterior{Mean: 0.1}
+		b[c.Slug] = bandit.Posterior{Mean: 0.1}
 	}
-	if got := Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
+	if got := bandit.Decide(cfg, b, &a, "s", more[:2], 3); len(got) != 2 || got[0].Turn != 3 {
 		t.Fatalf("%v", slugs(got))
 	}
-	if got := Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
+	if got := bandit.Decide(cfg, b, &a, "s", more[2:], 4); len(got) != 1 {
 		t.Fatalf("one of 2K = 6 was left, got %v", slugs(got))
 	}
-	if got := Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
+	if got := bandit.Decide(cfg, b, &a, "s", lessons("z"), 5); len(got) != 0 || len(a.Matched) != 15 {
 		t.Fatalf("2K are spent: %v", slugs(got))
 	}
 }
 
 func TestForcedIsNotCounted(t *testing.T) {
-	b := believe{"a": {Mean: 0.3, Match: 0.1 / damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
-	loop := Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
+	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
+	loop := bandit.Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
 	a := trial.Assignment{}
-	Decide(cfg, b, &a, "s", lessons("a"), 1)
+	bandit.Decide(cfg, b, &a, "s", lessons("a"), 1)
 	before := a.Base
-	got := Decide(cfg, b, &a, "s", []Candidate{loop, loop}, 2)
+	got := bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
 		t.Fatalf("%+v", got)
 	}
@@ -234,18 +257,18 @@ func TestForcedIsNotCounted(t *testing.T) {
 	if len(a.Matched) != 1 {
 		t.Errorf("the loop warning is no match of the session: %+v", a.Matched)
 	}
-	if Decide(cfg, b, &a, "s", []Candidate{loop}, 3) != nil {
+	if bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop}, 3) != nil {
 		t.Error("its coin was flipped twice")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
 		t.Error("the pick is not found again")
 	}
-	if got := Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
+	if got := bandit.Decide(cfg, b, &a, "s", lessons("a2"), 4); len(got) != 0 {
 		t.Errorf("%v has no effect to expect", slugs(got))
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}
-	if Decide(cfg, b, &a, "s", []Candidate{loop}, 1) != nil || len(a.Picks) != 0 {
+	if bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop}, 1) != nil || len(a.Picks) != 0 {
 		t.Error("picked in a control session")
 	}
 }
@@ -254,13 +277,13 @@ func TestObjectives(t *testing.T) {
 	b := believe{"a": {Mean: 0.9}, "b": {Mean: 0.1}, "c": {Mean: -1, Probe: true}, "d": {Mean: 0.5, Proven: true}}
 	cs := lessons("a", "b", "c", "d")
 	cs[2].Confidence, cs[3].Confidence, cs[3].Epsilon = 0.9, 0.7, 0.5
-	first := func(o Objective, k int) map[string]int {
-		cfg := Config{K: k, Objective: o}
+	first := func(o bandit.Objective, k int) map[string]int {
+		cfg := bandit.Config{K: k, Objective: o}
 		out := map[string]int{}
 		for i := range 2000 {
 			a := trial.Assignment{}
-			for _, p := range Decide(cfg, b, &a, name(i), cs, 1) {
-				if !p.Injected && o == All {
+			for _, p := range bandit.Decide(cfg, b, &a, name(i), cs, 1) {
+				if !p.Injected && o == bandit.All {
 					t.Fatal("all with epsilon 0 withholds nothing, whatever else is in force")
 				}
 				out[p.Slug]++
@@ -268,13 +291,13 @@ func TestObjectives(t *testing.T) {
 		}
 		return out
 	}
-	if got := first(All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
+	if got := first(bandit.All, 3); got["c"] != 2000 || got["d"] != 2000 || got["a"] != 2000 || got["b"] != 0 {
 		t.Errorf("all picks by confidence, then slug: %v", got)
 	}
-	if got := first(Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
+	if got := first(bandit.Random, 1); got["a"] < 400 || got["b"] < 400 || got["c"] < 400 || got["d"] < 400 {
 		t.Errorf("random favours: %v", got)
 	}
-	if got := first(Raw, 1); got["a"] < 1500 || got["b"] > 100 {
+	if got := first(bandit.Raw, 1); got["a"] < 1500 || got["b"] > 100 {
 		t.Errorf("raw does not follow the raw reward: %v", got)
 	}
 }
@@ -285,7 +308,7 @@ func TestGammaDraw(t *testing.T) {
 		r := seeded("gamma")
 		const n = 40_000
 		for range n {
-			x := gammaDraw(r, shape)
+			x := bandit.GammaDraw(r, shape)
 			sum += x
 			sq += x * x
 		}
@@ -299,9 +322,9 @@ func TestGammaDraw(t *testing.T) {
 func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	b := believe{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
-	Decide(certain(), b, &a, "s", lessons("a"), 1)
-	edited := Candidate{Slug: "a", Arm: "a@2"}
-	if got := Decide(certain(), b, &a, "s", []Candidate{edited}, 2); got != nil || len(a.Matched) != 1 {
+	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
+	edited := bandit.Candidate{Slug: "a", Arm: "a@2"}
+	if got := bandit.Decide(certain(), b, &a, "s", []bandit.Candidate{edited}, 2); got != nil || len(a.Matched) != 1 {
 		t.Errorf("a session keeps the text it began with: %+v", a)
 	}
 }
@@ -310,19 +333,19 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 // others that were injected.
 func TestOffsets(t *testing.T) {
 	b := believe{
-		"a": {Mean: 0.06, Match: -0.1 / damping}, "b": {Mean: 0.04, Match: 0.05 / damping},
-		"c": {Mean: 0.001, Match: 0.02 / damping}, "late": {Mean: 0.07, Match: 0.01 / damping},
+		"a": {Mean: 0.06, Match: -0.1 / bandit.Damping}, "b": {Mean: 0.04, Match: 0.05 / bandit.Damping},
+		"c": {Mean: 0.001, Match: 0.02 / bandit.Damping}, "late": {Mean: 0.07, Match: 0.01 / bandit.Damping},
 	}
 	cfg := certain()
 	cfg.K = 2
 	a := trial.Assignment{Category: "x"}
-	ps := Decide(cfg, b, &a, "s", lessons("a", "b", "c"), 1)
+	ps := bandit.Decide(cfg, b, &a, "s", lessons("a", "b", "c"), 1)
 	base := (65 + 5.0) / (90 + 10)
 	del := -0.1 + 0.05 + 0.02
 	want := map[string]float64{"a": base + del + 0.1 + 0.04, "b": base + del - 0.05 + 0.06}
 	check := func(p trial.Pick, off, own float64) {
 		t.Helper()
-		if math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-clip(off+own, 0.05, 0.95)) > 2e-6 {
+		if math.Abs(p.Off-off) > 2e-6 || math.Abs(p.C-min(max(off+own, 0.05), 0.95)) > 2e-6 {
 			t.Errorf("%s: offset %v centre %v, want %v %v", p.Slug, p.Off, p.C, off, off+own)
 		}
 	}
@@ -332,7 +355,7 @@ func TestOffsets(t *testing.T) {
 		t.Errorf("global centre %v", a.C)
 	}
 	frozen := slices.Clone(a.Picks)
-	ps = Decide(cfg, b, &a, "s", lessons("late"), 5)
+	ps = bandit.Decide(cfg, b, &a, "s", lessons("late"), 5)
 	check(ps[0], base+del+0.06+0.04, 0.01)
 	if !reflect.DeepEqual(a.Picks[:2], frozen) || math.Abs(a.C-(base+del)) > 2e-6 {
 		t.Error("a later decision moved what was frozen")
@@ -342,28 +365,28 @@ func TestOffsets(t *testing.T) {
 // Whatever comes at whatever turn: nothing decided is ever decided again, and no limit is broken.
 func TestDecideProperties(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		cfg := Config{
+		cfg := bandit.Config{
 			K: rapid.IntRange(1, 4).Draw(t, "k"), Epsilon: rapid.Float64Range(0, 1).Draw(t, "eps"),
-			Control: rapid.Float64Range(0, 0.5).Draw(t, "control"), Objective: rapid.SampledFrom([]Objective{Uplift, Raw, Random, All, ""}).Draw(t, "objective"),
+			Control: rapid.Float64Range(0, 0.5).Draw(t, "control"), Objective: rapid.SampledFrom([]bandit.Objective{bandit.Uplift, bandit.Raw, bandit.Random, bandit.All, ""}).Draw(t, "objective"),
 		}
 		b := believe{}
 		mean := rapid.Float64Range(-0.2, 0.2)
 		for i := range 12 {
 			m := mean.Draw(t, "mean")
-			b[fmt.Sprint("l", i)] = Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Probe: m < 0, Proven: m > 0.15}
+			b[fmt.Sprint("l", i)] = bandit.Posterior{Mean: m, Var: 0.001, Match: mean.Draw(t, "match"), Probe: m < 0, Proven: m > 0.15}
 		}
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
 		a, replay := trial.Assignment{}, trial.Assignment{}
 		for turn := range rapid.IntRange(1, 6).Draw(t, "turns") {
-			var cs []Candidate
+			var cs []bandit.Candidate
 			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 11), 0, 8).Draw(t, "matched") {
 				cs = append(cs, lesson(fmt.Sprint("l", i)))
 			}
 			if rapid.Bool().Draw(t, "loop") {
-				cs = append(cs, Candidate{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
+				cs = append(cs, bandit.Candidate{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
 			}
 			was := clone(t, a)
-			ps := Decide(cfg, b, &a, session, cs, turn)
+			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
 			if was.Decided && (a.Control != was.Control || a.Base != was.Base) || !a.Decided {
 				t.Fatal("control or baseline moved")
 			}
@@ -373,10 +396,10 @@ func TestDecideProperties(t *testing.T) {
 			if len(a.Picks)-len(was.Picks) != len(ps) {
 				t.Fatal("what is returned is not what is new")
 			}
-			if Decide(cfg, b, &a, session, cs, turn) != nil {
+			if bandit.Decide(cfg, b, &a, session, cs, turn) != nil {
 				t.Fatal("the same turn again decided something")
 			}
-			Decide(cfg, b, &replay, session, cs, turn)
+			bandit.Decide(cfg, b, &replay, session, cs, turn)
 		}
 		if !reflect.DeepEqual(a, replay) {
 			t.Fatal("a replay decides otherwise")
@@ -388,8 +411,8 @@ func TestDecideProperties(t *testing.T) {
 			}
 			seen[p.Slug] = true
 		}
-		if spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
-			t.Fatalf("%d picks with K %d, control %v", spent(&a), cfg.K, a.Control)
+		if bandit.Spent(&a) > 2*cfg.K || (a.Control && len(a.Picks) > 0) {
+			t.Fatalf("%d picks with K %d, control %v", bandit.Spent(&a), cfg.K, a.Control)
 		}
 	})
 }
@@ -407,8 +430,8 @@ func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 }
 
 func BenchmarkDecide(b *testing.B) {
-	c, cfg := grown(2000), Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []Candidate
+	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	var cs []bandit.Candidate
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}
@@ -416,7 +439,7 @@ func BenchmarkDecide(b *testing.B) {
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x"}
-		Decide(cfg, c, &a, name(i), cs, 1)
+		bandit.Decide(cfg, c, &a, name(i), cs, 1)
 		i++
 	}
 }
@@ -424,17 +447,17 @@ func BenchmarkDecide(b *testing.B) {
 // BenchmarkDecideAfterAdd is the same while a recorder keeps changing the very arms that are asked
 // for.
 func BenchmarkDecideAfterAdd(b *testing.B) {
-	c, cfg := grown(2000), Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []Candidate
+	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
+	var cs []bandit.Candidate
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}
 	i := 0
 	for b.Loop() {
 		a := trial.Assignment{Category: "x", Day: 60}
-		Decide(cfg, c, &a, name(i), cs, 1)
+		bandit.Decide(cfg, c, &a, name(i), cs, 1)
 		b.StopTimer()
-		c.Add(Contribution(&a, 1, 1))
+		c.Add(bandit.Contribution(&a, 1, 1))
 		b.StartTimer()
 		i++
 	}

@@ -1,6 +1,10 @@
-package bandit
+package bandit_test
 
-import "testing"
+import (
+	"testing"
+
+	"precept/bandit"
+)
 
 // Where good lessons fire on hard sessions, raw success tells the opposite of the truth: the raw
 // objective must lose here, and uplift must win, or the chooser is not reading the holdout.
@@ -8,17 +12,17 @@ func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 	if testing.Short() {
 		t.Skip("plays 40,000 sessions")
 	}
-	gain := map[Objective]float64{}
-	for _, o := range []Objective{Uplift, Raw, Random} {
+	gain := map[bandit.Objective]float64{}
+	for _, o := range []bandit.Objective{bandit.Uplift, bandit.Raw, bandit.Random} {
 		w := newWorld(12, true, "contrary")
-		gain[o] = w.play(Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, New(), 12_000)
+		gain[o] = w.play(bandit.Config{K: 1, Epsilon: 0.2, Control: 0.05, Objective: o, Salt: "w"}, bandit.New(), 12_000)
 	}
 	t.Logf("gain per session: %v", gain)
-	if gain[Uplift] < 0.02 {
-		t.Errorf("uplift gains %.4f a session", gain[Uplift])
+	if gain[bandit.Uplift] < 0.02 {
+		t.Errorf("uplift gains %.4f a session", gain[bandit.Uplift])
 	}
-	if gain[Raw] > gain[Uplift]/2 {
-		t.Errorf("raw gains %.4f, uplift %.4f: the world is no test", gain[Raw], gain[Uplift])
+	if gain[bandit.Raw] > gain[bandit.Uplift]/2 {
+		t.Errorf("raw gains %.4f, uplift %.4f: the world is no test", gain[bandit.Raw], gain[bandit.Uplift])
 	}
 }
 
@@ -26,7 +30,7 @@ func TestUpliftLearnsWhatRawCannot(t *testing.T) {
 func TestDriftIsFollowed(t *testing.T) {
 	w := newWorld(3, false, "drift")
 	w.lessons[0].effect, w.lessons[1].effect, w.lessons[2].effect = 0.15, 0, 0
-	cfg, c := Config{K: 1, Epsilon: 0.2, Salt: "w"}, New()
+	cfg, c := bandit.Config{K: 1, Epsilon: 0.2, Salt: "w"}, bandit.New()
 	before := w.play(cfg, c, 6000)
 	w.lessons[0].effect = -0.15
 	fading, lasting := c.Clone(), c.Clone()

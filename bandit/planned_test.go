@@ -1,10 +1,11 @@
-package bandit
+package bandit_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
@@ -20,11 +21,11 @@ type toldSession struct {
 func trialSessions(n int, name string, effect float64, seed string) []toldSession {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
-	c, cfg, r := New(), Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
+	c, cfg, r := bandit.New(), bandit.Config{K: 1, Epsilon: 0.2, Salt: seed}, seeded(seed)
 	var out []toldSession
 	for i := range n {
 		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
-		Decide(cfg, c, &s.a, s.name, []Candidate{k}, 1)
+		bandit.Decide(cfg, c, &s.a, s.name, []bandit.Candidate{k}, 1)
 		chance := 0.5
 		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {
 			chance += effect
@@ -45,8 +46,8 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	k := lesson("a")
 	k.Epsilon, k.Trial = 0.5, name
 	all := trialSessions(100, name, 0, "end")
-	c, told := New(), 0
-	var early []Provisional
+	c, told := bandit.New(), 0
+	var early []bandit.Provisional
 	for i := range all {
 		if len(all[i].a.Picks) == 0 || told == 60 {
 			continue
@@ -67,7 +68,7 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	if copied := c.Clone(); copied.Counted(k).Reached || copied.Measured().Looks()[0].Told != 40 {
 		t.Error("a copy knows what closed")
 	}
-	fresh := New()
+	fresh := bandit.New()
 	fresh.Inherit(c)
 	fresh.Add(nil)
 	for _, e := range early {
@@ -77,9 +78,9 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	if c.Posterior(k).Reached || fresh.Posterior(k).Reached {
 		t.Error("what was taken back still counts")
 	}
-	cfg := Config{K: 1, Epsilon: 0.2, Objective: All}
+	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
-	if p := Decide(cfg, c, &a, "all", []Candidate{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
+	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Candidate{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
 		t.Errorf("certain injection is no trial: %+v", p)
 	}
 }
@@ -88,19 +89,19 @@ func TestAPlannedTrialEnds(t *testing.T) {
 // session enters the comparison of all sessions at once, whatever its control coin says, and all
 // its first picks count among the coins of "anything injected".
 func TestAWarningFirst(t *testing.T) {
-	warning := Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
+	warning := bandit.Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
 	for i := range 200 {
-		c, name := New(), fmt.Sprint("warned", i)
-		cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: All, Salt: "w"}
+		c, name := bandit.New(), fmt.Sprint("warned", i)
+		cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.All, Salt: "w"}
 		a := trial.Assignment{Category: "x"}
-		Decide(cfg, c, &a, name, []Candidate{warning}, 1)
+		bandit.Decide(cfg, c, &a, name, []bandit.Candidate{warning}, 1)
 		if !a.Enters() || a.C == 0 {
 			t.Fatalf("%+v", a)
 		}
 		centre := a.C
-		Decide(cfg, c, &a, name, []Candidate{lesson("a"), lesson("b")}, 2)
-		c.Add(append(a.Closing(), Contribution(&a, 1, 1)...))
+		bandit.Decide(cfg, c, &a, name, []bandit.Candidate{lesson("a"), lesson("b")}, 2)
+		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {
 			t.Fatalf("the comparison of all sessions: %+v of %+v", g, a)
@@ -129,11 +130,11 @@ func TestRoom(t *testing.T) {
 	for i, size := range []int{600, 700, 500, 100} {
 		list[i].Size, list[i].Confidence = size, 1-float64(i)/10
 	}
-	for room, want := range map[int]string{0: "[a b c]", NoRoom: "[]", 99: "[]", 700: "[a]", 1300: "[a b]", 1200: "[a c]", 5000: "[a b c]"} {
+	for room, want := range map[int]string{0: "[a b c]", bandit.NoRoom: "[]", 99: "[]", 700: "[a]", 1300: "[a b]", 1200: "[a c]", 5000: "[a b c]"} {
 		for _, eps := range []float64{0, 1} {
 			a := trial.Assignment{}
 			var got []string
-			for _, p := range Decide(Config{K: 3, Epsilon: eps, Objective: All, Room: room}, New(), &a, "s", list, 1) {
+			for _, p := range bandit.Decide(bandit.Config{K: 3, Epsilon: eps, Objective: bandit.All, Room: room}, bandit.New(), &a, "s", list, 1) {
 				got = append(got, p.Slug)
 			}
 			if fmt.Sprint(got) != want || len(a.Matched) != 4 {

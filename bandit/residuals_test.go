@@ -1,4 +1,4 @@
-package bandit
+package bandit_test
 
 import (
 	"math"
@@ -6,8 +6,11 @@ import (
 
 	"pgregory.net/rapid"
 
+	"precept/bandit"
 	"precept/trial"
 )
+
+func close6(got, want float64) bool { return math.Abs(got-want) < 1e-6 }
 
 func key(scope, field string, day int32) trial.Key {
 	return trial.Key{Scope: scope, Field: field, Day: day}
@@ -43,7 +46,7 @@ func sampleAssignment() trial.Assignment {
 // Every number by hand, from the formulas; what the trial measures stands beside them.
 func TestResiduals(t *testing.T) {
 	a := sampleAssignment()
-	ds := Contribution(&a, 1, 2)
+	ds := bandit.Contribution(&a, 1, 2)
 	del, m := -0.1+0.05, 0.04
 	for _, c := range []struct {
 		scope, field string
@@ -75,18 +78,18 @@ func TestResiduals(t *testing.T) {
 		}
 		seen[d.Scope], last = true, d.Scope
 	}
-	if of(Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
+	if of(bandit.Contribution(&a, 0.3, 3), "", "graded", 0) != 1 {
 		t.Error("0.3 is not binary")
 	}
 	control := trial.Assignment{Control: true, ControlP: 0.05, Category: "c", Base: 0.6, Decided: true, Day: 7, Matched: []trial.Match{{Arm: "a@1", Del: -0.1}, {Arm: "b@1", Del: 0.02}}}
-	if got := of(Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
+	if got := of(bandit.Contribution(&control, 1, 1), "a@1", "su", 7); math.Abs(got-(1-0.6-0.02)) > 1e-6 {
 		t.Errorf("residual of a match in a control session: %v", got)
 	}
-	if got := Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
+	if got := bandit.Contribution(&trial.Assignment{}, 1, 1); len(got) != 2 {
 		t.Errorf("a session for which nothing was decided: %v", got)
 	}
 	a.Excluded = true
-	if Contribution(&a, 1, 1) != nil {
+	if bandit.Contribution(&a, 1, 1) != nil {
 		t.Error("an excluded session adds something")
 	}
 }
@@ -95,16 +98,16 @@ func TestResiduals(t *testing.T) {
 // came; and what is no field of its own moves nothing.
 func TestBeliefsForgetTheirHistory(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		straight, crooked := New(), New()
+		straight, crooked := bandit.New(), bandit.New()
 		var steps [][]trial.Delta
 		for i := range rapid.IntRange(1, 6).Draw(t, "sessions") {
 			a := opened(t, straight, i)
 			a.Day = rapid.Int32Range(0, 5).Draw(t, "day")
 			y := rapid.Float64Range(0, 1).Draw(t, "y")
-			straight.Add(Contribution(a, y, 1))
-			steps = append(steps, Contribution(a, y, 1))
+			straight.Add(bandit.Contribution(a, y, 1))
+			steps = append(steps, bandit.Contribution(a, y, 1))
 			for range rapid.IntRange(0, 2).Draw(t, "corrections") {
-				wrong := Contribution(a, rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
+				wrong := bandit.Contribution(a, rapid.Float64Range(0, 1).Draw(t, "wrong"), 3)
 				steps = append(steps, wrong, trial.Negate(wrong))
 			}
 		}
@@ -130,18 +133,18 @@ func TestBeliefsForgetTheirHistory(t *testing.T) {
 // A copy goes its own way, and knows the texts of a lesson; what was believed on an earlier day is
 // read off the days.
 func TestCloneAndMeanAt(t *testing.T) {
-	c := New()
+	c := bandit.New()
 	a := sampleAssignment()
 	c.Add(a.Closing())
-	c.Add(Contribution(&a, 1, 2))
+	c.Add(bandit.Contribution(&a, 1, 2))
 	c.Advance(20001, 7)
 	before := c.Posterior(lesson("in"))
 	d := c.Clone()
-	d.Add(Contribution(&a, 0, 2))
+	d.Add(bandit.Contribution(&a, 0, 2))
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().Told != 1 || d.Measured().Global().Told != 2 {
 		t.Error("a clone shares counters")
 	}
-	if d.Posterior(Candidate{Slug: "in", Arm: "in@2"}) != d.Posterior(Candidate{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
+	if d.Posterior(bandit.Candidate{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Candidate{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("a clone forgot the texts of a lesson")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {

@@ -1,4 +1,4 @@
-package bandit
+package bandit_test
 
 import (
 	"fmt"
@@ -7,6 +7,7 @@ import (
 	"slices"
 	"testing"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
@@ -28,10 +29,10 @@ type crewWorld struct {
 // counts as one observation.
 func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect, se float64) {
 	r := rand.New(rand.NewPCG(seed, 7)) //nolint:gosec // a simulation
-	cfg := Config{K: 3, Epsilon: 0.5, Objective: All, Salt: fmt.Sprint("world ", seed)}
+	cfg := bandit.Config{K: 3, Epsilon: 0.5, Objective: bandit.All, Salt: fmt.Sprint("world ", seed)}
 	var n, z, zz float64
 	take := func(a *trial.Assignment, y float64) {
-		for _, d := range Contribution(a, y, 1) {
+		for _, d := range bandit.Contribution(a, y, 1) {
 			if d.Scope != "l@1" {
 				continue
 			}
@@ -55,7 +56,7 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 			if !coinsByRun {
 				name = fmt.Sprint(unit, "/", i)
 			}
-			Decide(cfg, even{}, &as[i], name, lessons("l"), 1)
+			bandit.Decide(cfg, even{}, &as[i], name, lessons("l"), 1)
 			shown[i] = as[i].Picks[0].Injected
 		}
 		ys, sum := make([]float64, w.agents), 0.0
@@ -64,7 +65,7 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 			if shown[i] || w.spills && slices.Contains(shown, true) {
 				ys[i] += w.effect
 			}
-			ys[i] = clip(ys[i], 0, 1)
+			ys[i] = min(max(ys[i], 0), 1)
 			sum += ys[i]
 		}
 		if countedByRun {
@@ -97,7 +98,7 @@ func (w crewWorld) spread(plays int, coinsByRun, countedByRun bool) (mean, sd, o
 // Share gives every member what the unit has drawn, whatever each of them meets first, within the
 // bounds of each.
 func TestShare(t *testing.T) {
-	cfg := Config{K: 2, Epsilon: 0.5, Objective: Random, Salt: "s"}
+	cfg := bandit.Config{K: 2, Epsilon: 0.5, Objective: bandit.Random, Salt: "s"}
 	all := []string{"a", "b", "c", "d", "e", "f", "g", "h"}
 	for run := range 300 {
 		unit := fmt.Sprint("run ", run)
@@ -107,14 +108,14 @@ func TestShare(t *testing.T) {
 		for range 6 { // members, each with two decisions
 			spent := 0
 			for range 2 {
-				var some []Candidate
+				var some []bandit.Candidate
 				for _, s := range all {
 					if r.IntN(2) == 0 {
 						some = append(some, lesson(s))
 					}
 				}
 				before := len(a.Picks)
-				given, fresh := Share(cfg, believe{}, &a, unit, some, spent)
+				given, fresh := bandit.Share(cfg, believe{}, &a, unit, some, spent)
 				if len(a.Picks)-before != len(fresh) || len(given)+len(fresh) > cfg.K || spent+len(given)+len(fresh) > 2*cfg.K {
 					t.Fatalf("%d given, %d new, %d before", len(given), len(fresh), spent)
 				}
@@ -143,14 +144,14 @@ func TestShare(t *testing.T) {
 // An edited lesson is another arm: what the unit has drawn of the old text is not given with the
 // new one.
 func TestShareOfAnEditedLesson(t *testing.T) {
-	cfg := Config{K: 3, Objective: All, Salt: "s"}
+	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	Share(cfg, believe{}, &a, "u", lessons("x"), 0)
-	given, fresh := Share(cfg, believe{}, &a, "u", []Candidate{{Slug: "x", Arm: "x@2"}}, 0)
+	bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
+	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
 		t.Errorf("%v %v", given, fresh)
 	}
-	given, _ = Share(cfg, believe{}, &a, "u", lessons("x"), 0)
+	given, _ = bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
 	if len(given) != 1 || given[0].Arm != "x@1" {
 		t.Errorf("%v", given)
 	}
@@ -158,14 +159,14 @@ func TestShareOfAnEditedLesson(t *testing.T) {
 
 // What withheld picks take of a member's room is what injected ones take.
 func TestShareKeepsRoom(t *testing.T) {
-	cfg := Config{K: 3, Epsilon: 1, Objective: All, Salt: "s"}
+	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	sized := func(slug string, size int) Candidate {
-		return Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
+	sized := func(slug string, size int) bandit.Candidate {
+		return bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	Share(cfg, believe{}, &a, "u", []Candidate{sized("x", 60)}, 0)
+	bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{sized("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := Share(cfg, believe{}, &a, "u", []Candidate{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
+	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
 		t.Errorf("%v %v", given, fresh)
 	}
@@ -173,15 +174,15 @@ func TestShareKeepsRoom(t *testing.T) {
 
 // A unit has bounds of its own: beyond them nothing new is drawn, and nothing old is lost.
 func TestShareIsBounded(t *testing.T) {
-	cfg := Config{K: 3, Objective: All, Salt: "s"}
+	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	for i := range 2 * maxShared {
-		Share(cfg, believe{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
+	for i := range 2 * bandit.MaxShared {
+		bandit.Share(cfg, believe{}, &a, "u", lessons(fmt.Sprint("l", i)), 0)
 	}
-	if len(a.Matched) != maxShared || len(a.Picks) != maxShared {
+	if len(a.Matched) != bandit.MaxShared || len(a.Picks) != bandit.MaxShared {
 		t.Errorf("%d matched, %d picked", len(a.Matched), len(a.Picks))
 	}
-	if given, _ := Share(cfg, believe{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
+	if given, _ := bandit.Share(cfg, believe{}, &a, "u", lessons("l0"), 0); len(given) != 1 {
 		t.Error("the first draw is lost")
 	}
 }
@@ -189,13 +190,13 @@ func TestShareIsBounded(t *testing.T) {
 // Whoever merges two copies, and however often: the same comes of it, and nothing that either drew
 // is lost.
 func TestMergeIsOne(t *testing.T) {
-	cfg := Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: Random, Salt: "s"}
+	cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.Random, Salt: "s"}
 	for run := range 200 {
 		unit := fmt.Sprint("run ", run)
 		a, b := trial.Assignment{Category: "a", Day: 1}, trial.Assignment{Category: "b", Day: 1}
-		Share(cfg, believe{}, &a, unit, lessons("p", "q", "r", "s"), 0)
+		bandit.Share(cfg, believe{}, &a, unit, lessons("p", "q", "r", "s"), 0)
 		if run%5 > 0 {
-			Share(cfg, believe{}, &b, unit, lessons("r", "s", "t", "u"), 0)
+			bandit.Share(cfg, believe{}, &b, unit, lessons("r", "s", "t", "u"), 0)
 		}
 		ab, ba := a.Clone(), b.Clone()
 		ab.Merge(&b, true)

@@ -1,16 +1,17 @@
-package bandit
+package bandit_test
 
 import (
 	"math/rand/v2"
 	"testing"
 	"time"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
 // tell plays n picks of one lesson with a true effect into counters, with its own coin.
-func tell(n int, effect, eps float64) *Chooser {
-	c, r := New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
+func tell(n int, effect, eps float64) *bandit.Chooser {
+	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
 		inj, p := r.Float64() >= eps, 0.5
 		if inj {
@@ -24,7 +25,7 @@ func tell(n int, effect, eps float64) *Chooser {
 			Slug: "a", Arm: "a@1", Eps: eps, Injected: inj, Off: 0.5, C: 0.5,
 		}}}
 		c.Add(a.Closing())
-		c.Add(Contribution(&a, y, i%2+1))
+		c.Add(bandit.Contribution(&a, y, i%2+1))
 	}
 	return c
 }
@@ -49,9 +50,9 @@ func TestSettled(t *testing.T) {
 	} {
 		c := tell(k.n, k.effect, k.eps)
 		c.Maxima(now)
-		cfg := Config{Epsilon: 0.2}
+		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
-		if got.Settled != k.want || (cfg.NextEpsilon(Candidate{}, Posterior{Settled: got.Settled}) == 0.05) != k.want {
+		if got.Settled != k.want || (cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Settled: got.Settled}) == 0.05) != k.want {
 			t.Errorf("%s: settled %v, want %v", k.what, got.Settled, k.want)
 		}
 		// A replica that reads the same sums without the mark comes to the same; a copy keeps it.

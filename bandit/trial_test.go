@@ -1,24 +1,25 @@
-package bandit
+package bandit_test
 
 import (
 	"fmt"
 	"testing"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
 // A trial withholds what the operator said and is picked whatever is believed of it, until the
 // interval is as narrow as was asked; from then on the lesson is one as any other.
 func TestATrialEndsAtItsWidth(t *testing.T) {
-	c := New()
-	cfg := Config{K: 1, Epsilon: 0.2, Salt: "trial"}
+	c := bandit.New()
+	cfg := bandit.Config{K: 1, Epsilon: 0.2, Salt: "trial"}
 	k := lesson("a")
 	k.Epsilon, k.Until = 0.5, 0.1
 	r := seeded("trial")
 	picks, ended := 0, 0
 	for i := range 4000 {
 		a := trial.Assignment{Category: "x"}
-		for _, p := range Decide(cfg, c, &a, fmt.Sprint("s", i), []Candidate{k}, 1) {
+		for _, p := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), []bandit.Candidate{k}, 1) {
 			picks++
 			if p.Eps != 0.5 && ended == 0 {
 				ended = picks
@@ -34,7 +35,7 @@ func TestATrialEndsAtItsWidth(t *testing.T) {
 		if r.Float64() < 0.5 {
 			y = 1
 		}
-		c.Add(Contribution(&a, y, 1))
+		c.Add(bandit.Contribution(&a, y, 1))
 	}
 	// By hand: variance 0.25 * (1/.5 + 1/.5) = 1; a half-width of 0.1 takes about 950 picks.
 	if ended < 700 || ended > 1200 {

@@ -1,11 +1,13 @@
-package bandit
+package bandit_test
 
 import (
 	"fmt"
 	"hash/fnv"
 	"math"
 	"math/rand/v2"
+	"testing"
 
+	"precept/bandit"
 	"precept/trial"
 )
 
@@ -18,7 +20,7 @@ type world struct {
 }
 
 type truth struct {
-	Candidate
+	bandit.Candidate
 	effect, hard float64
 }
 
@@ -58,7 +60,7 @@ func (w *world) session() (ease float64, matched []int) {
 			matched = append(matched, j)
 		}
 	}
-	return clip(0.5-0.15*d, 0.15, 0.85), matched
+	return min(max(0.5-0.15*d, 0.15), 0.85), matched
 }
 
 // chance is the probability of success with the injected lessons.
@@ -68,7 +70,7 @@ func (w *world) chance(ease float64, ps []trial.Pick, bySlug map[string]int) flo
 			ease += w.lessons[bySlug[p.Slug]].effect
 		}
 	}
-	return clip(ease, 0.01, 0.99)
+	return min(max(ease, 0.01), 0.99)
 }
 
 func (w *world) index() map[string]int {
@@ -80,39 +82,39 @@ func (w *world) index() map[string]int {
 }
 
 // later plays sessions of day 40 and returns their mean gain.
-func (w *world) later(cfg Config, c *Chooser, n int) (gain float64) {
+func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	for i := range n {
 		ease, matched := w.session()
-		cs := make([]Candidate, 0, len(matched))
+		cs := make([]bandit.Candidate, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Candidate)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
-		p := w.chance(ease, Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
+		p := w.chance(ease, bandit.Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
 		gain += (p - ease) / float64(n)
 		y := 0.0
 		if w.rng.Float64() < p {
 			y = 1
 		}
-		c.Add(Contribution(&a, y, 1))
+		c.Add(bandit.Contribution(&a, y, 1))
 	}
 	return gain
 }
 
 // play runs n sessions under a configuration and returns the mean gain over no lessons at all, in
 // the last half.
-func (w *world) play(cfg Config, c *Chooser, n int) (gain float64) {
+func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64) {
 	index := w.index()
 	rewards := 0
 	for i := range n {
 		ease, matched := w.session()
-		cs := make([]Candidate, 0, len(matched))
+		cs := make([]bandit.Candidate, 0, len(matched))
 		for _, j := range matched {
 			cs = append(cs, w.lessons[j].Candidate)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
-		ps := Decide(cfg, c, &a, name(i), cs, 1)
+		ps := bandit.Decide(cfg, c, &a, name(i), cs, 1)
 		p := w.chance(ease, ps, index)
 		if i >= n/2 {
 			gain += (p - ease) / float64(n-n/2)
@@ -122,8 +124,8 @@ func (w *world) play(cfg Config, c *Chooser, n int) (gain float64) {
 			y = 1
 		}
 		c.Add(a.Closing())
-		c.Add(Contribution(&a, y, 1))
-		if rewards++; rewards%RefitEvery == 0 {
+		c.Add(bandit.Contribution(&a, y, 1))
+		if rewards++; rewards%bandit.RefitEvery == 0 {
 			c.SetPriors(c.Refit())
 		}
 	}
@@ -131,8 +133,8 @@ func (w *world) play(cfg Config, c *Chooser, n int) (gain float64) {
 }
 
 // grown has history for n lessons on 60 days.
-func grown(n int) *Chooser {
-	c := New()
+func grown(n int) *bandit.Chooser {
+	c := bandit.New()
 	r := seeded("grown")
 	for j := range n {
 		arm := fmt.Sprintf("lesson-%d@1", j)
@@ -150,4 +152,14 @@ func grown(n int) *Chooser {
 	}
 	c.Advance(60, 30)
 	return c
+}
+
+func BenchmarkAdd(b *testing.B) {
+	c := grown(2000)
+	a := sampleAssignment()
+	ds := append(a.Closing(), bandit.Contribution(&a, 1, 1)...)
+	b.ReportAllocs()
+	for b.Loop() {
+		c.Add(ds)
+	}
 }

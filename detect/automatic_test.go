@@ -1,8 +1,9 @@
-package detect
+package detect_test
 
 import (
 	"testing"
 
+	"precept/detect"
 	"precept/wire"
 )
 
@@ -39,7 +40,7 @@ func TestRunRefusesByItself(t *testing.T) {
 		msgs := chat([]did{bash("rm -r build", c.result)})
 		msgs[0] = obj{"role": "user", "content": c.task}
 		msgs = append(msgs, obj{"role": "user", "content": "and now the tests"})
-		got := new(Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
+		got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"tools": c.tools, "messages": msgs}), nil)
 		if len(got) != c.want {
 			t.Errorf("%s: %+v, want %d signals", c.name, got, c.want)
 		}

@@ -1,4 +1,4 @@
-package detect
+package detect_test
 
 import (
 	"bufio"
@@ -6,6 +6,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"precept/detect"
 )
 
 // TestEval measures the detectors on labelled trajectories, where PRECEPT_EVAL names a directory
@@ -80,9 +82,9 @@ func evalErrors(t *testing.T, dir string) {
 		if r.Label == "ambiguous" {
 			continue
 		}
-		v := Classify(r.Call.Name, r.Call.Arguments, r.Text, 0)
-		c.add(r.Label == "error", v.Outcome == Error)
-		if (r.Label == "error") != (v.Outcome == Error) {
+		v := detect.Classify(r.Call.Name, r.Call.Arguments, r.Text, 0)
+		c.add(r.Label == "error", v.Outcome == detect.Error)
+		if (r.Label == "error") != (v.Outcome == detect.Error) {
 			t.Logf("%s %s %d: want %s, got %s (%s): %.80q", r.Source, r.ID, r.Index, r.Label, v.Outcome, v.Rule, r.Text)
 		}
 	}
@@ -105,12 +107,12 @@ func evalLoops(t *testing.T, dir string) {
 	}
 	fired, lists := map[place]string{}, map[[2]string]bool{}
 	results := 0
-	err = Inspect(f, func(x Finding) error {
+	err = detect.Inspect(f, func(x detect.Finding) error {
 		lists[[2]string{x.Source, x.ID}] = true
 		switch x.Kind {
-		case KindLoop:
+		case detect.KindLoop:
 			fired[place{x.Source, x.ID, x.Index}] = x.Rule
-		case KindResult:
+		case detect.KindResult:
 			results++
 		}
 		return nil
@@ -153,9 +155,9 @@ func evalFeedback(t *testing.T, dir string) {
 			s = &side{}
 			sides[r.User] = s
 		}
-		got := ReadTurn(r.Text, r.Text, r.Previous).Feeling
-		s.negative.add(r.Label == "correction" || r.Label == "rejection", got == Correction || got == Rejection)
-		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == Approval || got == Thanks)
+		got := detect.ReadTurn(r.Text, r.Text, r.Previous).Feeling
+		s.negative.add(r.Label == "correction" || r.Label == "rejection", got == detect.Correction || got == detect.Rejection)
+		s.positive.add(r.Label == "approval" || r.Label == "thanks", got == detect.Approval || got == detect.Thanks)
 	}
 	for who, s := range sides {
 		t.Logf("%s: negative P %.3f R %.3f, positive P %.3f R %.3f", who, s.negative.precision(), s.negative.recall(), s.positive.precision(), s.positive.recall())

@@ -1,4 +1,4 @@
-package detect
+package detect_test
 
 import (
 	"bytes"
@@ -10,12 +10,14 @@ import (
 	"testing"
 
 	"pgregory.net/rapid"
+
+	"precept/detect"
 )
 
-func inspect(tb testing.TB, in string) ([]Finding, error) {
+func inspect(tb testing.TB, in string) ([]detect.Finding, error) {
 	tb.Helper()
-	var out []Finding
-	err := Inspect(strings.NewReader(in), func(f Finding) error {
+	var out []detect.Finding
+	err := detect.Inspect(strings.NewReader(in), func(f detect.Finding) error {
 		out = append(out, f)
 		return nil
 	})
@@ -38,7 +40,7 @@ var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never
 // TestInspectForms: the same story in every form and framing gives the same findings, at the
 // indices of its list.
 func TestInspectForms(t *testing.T) {
-	summary := func(fs []Finding) string {
+	summary := func(fs []detect.Finding) string {
 		var b strings.Builder
 		for _, f := range fs {
 			fmt.Fprintf(&b, "%s=%s ", f.Kind, f.Label)
@@ -83,7 +85,7 @@ func TestInspectIndices(t *testing.T) {
 	for _, f := range got {
 		lines.WriteString(mustJSON(t, f) + "\n")
 		role := list[f.Index].(obj)["role"]
-		if (f.Kind == KindUser) != (role == "user") {
+		if (f.Kind == detect.KindUser) != (role == "user") {
 			t.Errorf("%+v stands at a message of %v", f, role)
 		}
 	}
@@ -110,7 +112,7 @@ func TestInspectFaults(t *testing.T) {
 	}
 	stop := errors.New("stop")
 	n := 0
-	err := Inspect(strings.NewReader(good), func(Finding) error { n++; return stop })
+	err := detect.Inspect(strings.NewReader(good), func(detect.Finding) error { n++; return stop })
 	if !errors.Is(err, stop) || n != 1 {
 		t.Errorf("emit's error must stop at once: %v after %d", err, n)
 	}
@@ -131,7 +133,7 @@ func TestInspectIsThatOfTheProxy(t *testing.T) {
 		}
 		var at []int
 		for _, f := range got {
-			if f.Kind == KindLoop {
+			if f.Kind == detect.KindLoop {
 				at = append(at, f.Index)
 			}
 		}
@@ -160,7 +162,7 @@ func FuzzInspect(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in string) {
 		fs, _ := inspect(t, in)
 		for _, x := range fs {
-			if x.Index < 0 || x.Kind == "" || (x.Kind == KindLoop) != (x.Label == "") {
+			if x.Index < 0 || x.Kind == "" || (x.Kind == detect.KindLoop) != (x.Label == "") {
 				t.Fatalf("%+v", x)
 			}
 		}
@@ -172,7 +174,7 @@ func BenchmarkInspect(b *testing.B) {
 	in := strings.Repeat(line, 100)
 	b.SetBytes(int64(len(in)))
 	for b.Loop() {
-		if err := Inspect(strings.NewReader(in), func(Finding) error { return nil }); err != nil {
+		if err := detect.Inspect(strings.NewReader(in), func(detect.Finding) error { return nil }); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -1,10 +1,11 @@
-package detect
+package detect_test
 
 import (
 	"testing"
 
 	"pgregory.net/rapid"
 
+	"precept/detect"
 	"precept/wire"
 )
 
@@ -12,53 +13,53 @@ func TestReadTurn(t *testing.T) {
 	const done, offer = "Done. The cart now sums the items.", "I can move the helper too. Would you like me to do that?"
 	for _, c := range []struct {
 		words, previous string
-		want            Feeling
+		want            detect.Feeling
 	}{
-		{"Add a discount to the cart.", "", Neutral},
-		{"No, that's wrong.", "", Neutral}, // nothing was answered yet
-		{"no, that's wrong", done, Rejection},
-		{"that doesn't work", done, Rejection},
-		{"Still fails with the same error", done, Rejection},
-		{"it crashed when I clicked on pay", done, Rejection},
-		{"undo that please", done, Rejection},
-		{"wtf", done, Rejection},
-		{"Isso não funciona", done, Rejection},
-		{"das funktioniert nicht", done, Rejection},
-		{"不对", done, Rejection},
-		{"Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'", done, Rejection},
-		{"No, I don't want to be called back.", offer, Rejection},
-		{"no, use the other helper instead", done, Correction},
-		{"don't touch the tests", done, Correction},
-		{"Actually, put it into the model", done, Correction},
-		{"it should be a float", done, Correction},
-		{"I meant the second list", done, Correction},
-		{"you forgot the header", done, Correction},
-		{"ok, but make it a little shorter", done, Correction},
-		{"why did you delete the comment?", done, Correction},
-		{"Thanks, but it should be sorted", done, Correction},
-		{"yes", offer, Approval},
-		{"Yes please, go ahead!", offer, Approval},
-		{"go ahead", done, Approval},
-		{"do that", offer, Approval},
-		{"sounds good", offer, Approval},
-		{"perfect, that works", done, Approval},
-		{"ok", offer, Approval},
-		{"sim, pode fazer", offer, Approval},
-		{"はい", offer, Approval},
-		{"thanks!", done, Thanks},
-		{"Thank you so much", done, Thanks},
-		{"obrigado", done, Thanks},
-		{"danke schön", done, Thanks},
-		{"continue", done, Neutral},
-		{"Sure, my name is Ann Lee and my zip code is 12345.", "Could you please tell me your name and zip code?", Neutral},
-		{"ok, now read the README in full and tell me which module does the payments", done, Neutral},
-		{"how do I install it?", done, Neutral},
-		{"Don't worry about it", done, Neutral},
-		{"No problem", done, Neutral},
-		{"Actually, I changed my mind about the colour.", done, Neutral},
-		{"add a test for the error case", done, Neutral},
+		{"Add a discount to the cart.", "", detect.Neutral},
+		{"No, that's wrong.", "", detect.Neutral}, // nothing was answered yet
+		{"no, that's wrong", done, detect.Rejection},
+		{"that doesn't work", done, detect.Rejection},
+		{"Still fails with the same error", done, detect.Rejection},
+		{"it crashed when I clicked on pay", done, detect.Rejection},
+		{"undo that please", done, detect.Rejection},
+		{"wtf", done, detect.Rejection},
+		{"Isso não funciona", done, detect.Rejection},
+		{"das funktioniert nicht", done, detect.Rejection},
+		{"不对", done, detect.Rejection},
+		{"Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'", done, detect.Rejection},
+		{"No, I don't want to be called back.", offer, detect.Rejection},
+		{"no, use the other helper instead", done, detect.Correction},
+		{"don't touch the tests", done, detect.Correction},
+		{"Actually, put it into the model", done, detect.Correction},
+		{"it should be a float", done, detect.Correction},
+		{"I meant the second list", done, detect.Correction},
+		{"you forgot the header", done, detect.Correction},
+		{"ok, but make it a little shorter", done, detect.Correction},
+		{"why did you delete the comment?", done, detect.Correction},
+		{"Thanks, but it should be sorted", done, detect.Correction},
+		{"yes", offer, detect.Approval},
+		{"Yes please, go ahead!", offer, detect.Approval},
+		{"go ahead", done, detect.Approval},
+		{"do that", offer, detect.Approval},
+		{"sounds good", offer, detect.Approval},
+		{"perfect, that works", done, detect.Approval},
+		{"ok", offer, detect.Approval},
+		{"sim, pode fazer", offer, detect.Approval},
+		{"はい", offer, detect.Approval},
+		{"thanks!", done, detect.Thanks},
+		{"Thank you so much", done, detect.Thanks},
+		{"obrigado", done, detect.Thanks},
+		{"danke schön", done, detect.Thanks},
+		{"continue", done, detect.Neutral},
+		{"Sure, my name is Ann Lee and my zip code is 12345.", "Could you please tell me your name and zip code?", detect.Neutral},
+		{"ok, now read the README in full and tell me which module does the payments", done, detect.Neutral},
+		{"how do I install it?", done, detect.Neutral},
+		{"Don't worry about it", done, detect.Neutral},
+		{"No problem", done, detect.Neutral},
+		{"Actually, I changed my mind about the colour.", done, detect.Neutral},
+		{"add a test for the error case", done, detect.Neutral},
 	} {
-		if got := ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Synthetic || got.Interrupt {
+		if got := detect.ReadTurn(c.words, c.words, c.previous); got.Feeling != c.want || got.Synthetic || got.Interrupt {
 			t.Errorf("%q after %q: got %+v, want %s", c.words, c.previous, got, c.want)
 		}
 	}
@@ -66,7 +67,7 @@ func TestReadTurn(t *testing.T) {
 
 func TestReadTurnOfHarnesses(t *testing.T) {
 	for _, text := range []string{"<turn_aborted>\nThe user interrupted the previous turn on purpose.\n</turn_aborted>", "[Request interrupted by user]", "[Request interrupted by user for tool use]"} {
-		if got := ReadTurn(text, "", "x"); got.Feeling != Rejection || !got.Interrupt || got.Synthetic {
+		if got := detect.ReadTurn(text, "", "x"); got.Feeling != detect.Rejection || !got.Interrupt || got.Synthetic {
 			t.Errorf("%q: %+v", text, got)
 		}
 	}
@@ -75,11 +76,11 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 		"The connection dropped mid-response. Resume directly where you stopped.", "Another language model started to solve this problem and produced a summary",
 		"This session is being continued from a previous conversation that ran out of context. No, that's wrong.",
 	} {
-		if got := ReadTurn(words, words, "x"); got.Feeling != Neutral || !got.Synthetic {
+		if got := detect.ReadTurn(words, words, "x"); got.Feeling != detect.Neutral || !got.Synthetic {
 			t.Errorf("%q: %+v, want a synthetic turn", words, got)
 		}
 	}
-	if got := ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != Neutral || !got.Synthetic {
+	if got := detect.ReadTurn("<system-reminder>no, wrong</system-reminder>", "", "x"); got.Feeling != detect.Neutral || !got.Synthetic {
 		t.Errorf("a message without words of a person: %+v", got)
 	}
 }
@@ -87,13 +88,13 @@ func TestReadTurnOfHarnesses(t *testing.T) {
 func TestReadTurnTotal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words, previous := rapid.String().Draw(t, "words"), rapid.String().Draw(t, "previous")
-		got := ReadTurn(words, words, previous)
+		got := detect.ReadTurn(words, words, previous)
 		switch got.Feeling {
-		case Approval, Correction, Rejection, Thanks, Neutral:
+		case detect.Approval, detect.Correction, detect.Rejection, detect.Thanks, detect.Neutral:
 		default:
 			t.Fatalf("%+v", got)
 		}
-		if got.Synthetic && got.Feeling != Neutral {
+		if got.Synthetic && got.Feeling != detect.Neutral {
 			t.Fatalf("nobody spoke, and yet %+v", got)
 		}
 	})
@@ -134,12 +135,12 @@ func TestVerification(t *testing.T) {
 		{"cat a test", mk("cat pytest.ini"), "[pytest]", "", false},
 		{"go run", mk("go run ."), "FAIL", "", false},
 	} {
-		kind, passed, ok := Verification("bash", c.args, c.text)
+		kind, passed, ok := detect.Verification("bash", c.args, c.text)
 		if kind != c.kind || passed != c.passed || ok != (c.kind != "") {
 			t.Errorf("%s: got %q %v %v, want %q %v", c.name, kind, passed, ok, c.kind, c.passed)
 		}
 	}
-	if kind, passed, ok := Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
+	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
 		t.Errorf("a tool of its own: %q %v %v", kind, passed, ok)
 	}
 }
@@ -147,21 +148,21 @@ func TestVerification(t *testing.T) {
 func TestSignals(t *testing.T) {
 	msgs := chat([]did{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
-	got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
-	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != Rejection || got[0].CallID != "c1" ||
-		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != Rejection {
+	got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": msgs}), nil)
+	if len(got) != 2 || got[0].Rule != "verify:test" || got[0].Tier != 2 || got[0].Feeling != detect.Rejection || got[0].CallID != "c1" ||
+		!got[1].Sentiment || got[1].Tier != 3 || got[1].Feeling != detect.Rejection {
 		t.Errorf("%+v", got)
 	}
 	refused := chat([]did{bash("rm -r build", "The user doesn't want to proceed with this tool use. The tool use was rejected.")})
-	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != Rejection || got[0].Sentiment {
+	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": refused}), nil); len(got) != 1 || got[0].Feeling != detect.Rejection || got[0].Sentiment {
 		t.Errorf("a person's refusal: %+v", got)
 	}
 	headless := chat([]did{bash("rm -r build", "This command requires approval")})
-	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
+	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": headless}), nil); len(got) != 0 {
 		t.Errorf("nobody was there to refuse: %+v", got)
 	}
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
-	if got := new(Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
+	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
 		t.Errorf("a new task is no feedback: %+v", got)
 	}
 }
@@ -196,7 +197,7 @@ func TestSide(t *testing.T) {
 		{"plain chat", obj{"messages": []any{user("what is a title?")}}, ""},
 		{"old compaction is history", obj{"tools": tools, "messages": []any{user("CRITICAL: Respond with TEXT ONLY."), obj{"role": "assistant", "content": "summary"}, user("go on")}}, ""},
 	} {
-		if got := Side(parse(t, wire.Chat, c.body)); got != c.want {
+		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -204,7 +205,7 @@ func TestSide(t *testing.T) {
 
 func TestWorksWithTools(t *testing.T) {
 	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
-		if WorksWithTools(product) != want {
+		if detect.WorksWithTools(product) != want {
 			t.Errorf("%q: want %v", product, want)
 		}
 	}

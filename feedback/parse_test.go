@@ -1,4 +1,4 @@
-package feedback
+package feedback_test
 
 import (
 	"encoding/json"
@@ -8,56 +8,58 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"precept/feedback"
 )
 
 func TestParse(t *testing.T) {
-	long := strings.Repeat("x", MaxID+1)
+	long := strings.Repeat("x", feedback.MaxID+1)
 	for _, c := range []struct {
 		name, body string
-		want       Post   // what is compared: source, type, score, tier, label, targets
-		fault      string // or what the error must name
+		want       feedback.Post // what is compared: source, type, score, tier, label, targets
+		fault      string        // or what the error must name
 	}{
-		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
-		{"rejection", `{"request_id":"r","type":"rejection"}`, Post{RequestID: "r", Entry: Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
-		{"correction", `{"response_id":"resp_1","source":"user","type":"correction","correction":{"x":[1]}}`, Post{ResponseID: "resp_1", Entry: Entry{Source: "user", Type: "correction", Score: .5, Tier: 1}}, ""},
-		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, Post{SampleID: "x", Entry: Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
-		{"score 0", `{"session_id":"s","type":"score","score":0}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
-		{"score without type", `{"session_id":"s","score":1}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
-		{"label alone", `{"session_id":"s","quality_label":"acceptable"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
-		{"label poor", `{"session_id":"s","quality_label":"poor"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
-		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
-		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, Post{SessionID: "s", Entry: Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"approval", `{"session_id":"s","source":"user","type":"approval"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
+		{"rejection", `{"request_id":"r","type":"rejection"}`, feedback.Post{RequestID: "r", Entry: feedback.Entry{Source: "user", Type: "rejection", Score: 0, Tier: 1}}, ""},
+		{"correction", `{"response_id":"resp_1","source":"user","type":"correction","correction":{"x":[1]}}`, feedback.Post{ResponseID: "resp_1", Entry: feedback.Entry{Source: "user", Type: "correction", Score: .5, Tier: 1}}, ""},
+		{"score of a verifier", `{"sample_id":"x","source":"system","type":"score","score":0.25}`, feedback.Post{SampleID: "x", Entry: feedback.Entry{Source: "system", Type: "score", Score: .25, Tier: 2}}, ""},
+		{"score 0", `{"session_id":"s","type":"score","score":0}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 0, Tier: 1}}, ""},
+		{"score without type", `{"session_id":"s","score":1}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: 1, Tier: 1}}, ""},
+		{"label alone", `{"session_id":"s","quality_label":"acceptable"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Score: .5, Tier: 1, Label: "acceptable"}}, ""},
+		{"label poor", `{"session_id":"s","quality_label":"poor"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "score", Tier: 1, Label: "poor"}}, ""},
+		{"label beside a type", `{"session_id":"s","type":"approval","quality_label":"good"}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1, Label: "good"}}, ""},
+		{"null is absent", `{"session_id":"s","request_id":null,"type":"approval","score":null,"comment":null}`, feedback.Post{SessionID: "s", Entry: feedback.Entry{Source: "user", Type: "approval", Score: 1, Tier: 1}}, ""},
 
-		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, Post{}, `"raiting"`},
-		{"case matters", `{"Session_ID":"s","type":"approval"}`, Post{}, `"Session_ID"`},
-		{"no target", `{"type":"approval"}`, Post{}, "exactly one of"},
-		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, Post{}, "session_id and response_id"},
-		{"empty target", `{"session_id":"","type":"approval"}`, Post{}, "session_id"},
-		{"no type", `{"session_id":"s"}`, Post{}, "type"},
-		{"bad type", `{"session_id":"s","type":"love"}`, Post{}, "type"},
-		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, Post{}, "source"},
-		{"bad label", `{"session_id":"s","quality_label":"great"}`, Post{}, "quality_label"},
-		{"score missing", `{"session_id":"s","type":"score"}`, Post{}, "score"},
-		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, Post{}, "score"},
-		{"score above", `{"session_id":"s","type":"score","score":1.01}`, Post{}, "between 0 and 1"},
-		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, Post{}, "between 0 and 1"},
-		{"score beside a type", `{"session_id":"s","type":"approval","score":7}`, Post{}, "between 0 and 1"},
-		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, Post{}, "score must be a number"},
-		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, Post{}, "score"},
-		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, Post{}, "id is"},
-		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, Post{}, "session_id"},
-		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", MaxComment+1) + `"}`, Post{}, "comment"},
-		{"details too long", `{"session_id":"s","type":"approval","details":"` + strings.Repeat("x", MaxJSON+1) + `"}`, Post{}, "details"},
-		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, Post{}, "id must be a string"},
-		{"not an object", `7`, Post{}, "object"},
-		{"null", `null`, Post{}, "object"},
-		{"cut", `{"session_id":`, Post{}, "object"},
-		{"two objects", `{"session_id":"s","type":"approval"}{}`, Post{}, "object"},
-		{"empty", ` `, Post{}, "empty"},
-		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", Post{}, "UTF-8"},
+		{"unknown key", `{"session_id":"s","type":"approval","raiting":5}`, feedback.Post{}, `"raiting"`},
+		{"case matters", `{"Session_ID":"s","type":"approval"}`, feedback.Post{}, `"Session_ID"`},
+		{"no target", `{"type":"approval"}`, feedback.Post{}, "exactly one of"},
+		{"two targets", `{"session_id":"s","response_id":"r","type":"approval"}`, feedback.Post{}, "session_id and response_id"},
+		{"empty target", `{"session_id":"","type":"approval"}`, feedback.Post{}, "session_id"},
+		{"no type", `{"session_id":"s"}`, feedback.Post{}, "type"},
+		{"bad type", `{"session_id":"s","type":"love"}`, feedback.Post{}, "type"},
+		{"bad source", `{"session_id":"s","source":"implicit","type":"approval"}`, feedback.Post{}, "source"},
+		{"bad label", `{"session_id":"s","quality_label":"great"}`, feedback.Post{}, "quality_label"},
+		{"score missing", `{"session_id":"s","type":"score"}`, feedback.Post{}, "score"},
+		{"score missing, label there", `{"session_id":"s","type":"score","quality_label":"good"}`, feedback.Post{}, "score"},
+		{"score above", `{"session_id":"s","type":"score","score":1.01}`, feedback.Post{}, "between 0 and 1"},
+		{"score below", `{"session_id":"s","type":"score","score":-0.1}`, feedback.Post{}, "between 0 and 1"},
+		{"score beside a type", `{"session_id":"s","type":"approval","score":7}`, feedback.Post{}, "between 0 and 1"},
+		{"score a word", `{"session_id":"s","type":"score","score":"1"}`, feedback.Post{}, "score must be a number"},
+		{"score huge", `{"session_id":"s","type":"score","score":1e999}`, feedback.Post{}, "score"},
+		{"id too long", `{"id":"` + long + `","session_id":"s","type":"approval"}`, feedback.Post{}, "id is"},
+		{"session too long", `{"session_id":"` + long + `","type":"approval"}`, feedback.Post{}, "session_id"},
+		{"comment too long", `{"session_id":"s","type":"approval","comment":"` + strings.Repeat("x", feedback.MaxComment+1) + `"}`, feedback.Post{}, "comment"},
+		{"details too long", `{"session_id":"s","type":"approval","details":"` + strings.Repeat("x", feedback.MaxJSON+1) + `"}`, feedback.Post{}, "details"},
+		{"id a number", `{"id":7,"session_id":"s","type":"approval"}`, feedback.Post{}, "id must be a string"},
+		{"not an object", `7`, feedback.Post{}, "object"},
+		{"null", `null`, feedback.Post{}, "object"},
+		{"cut", `{"session_id":`, feedback.Post{}, "object"},
+		{"two objects", `{"session_id":"s","type":"approval"}{}`, feedback.Post{}, "object"},
+		{"empty", ` `, feedback.Post{}, "empty"},
+		{"not UTF-8", "{\"session_id\":\"\xff\",\"type\":\"approval\"}", feedback.Post{}, "UTF-8"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			posts, errs, bulk, err := Parse([]byte(c.body))
+			posts, errs, bulk, err := feedback.Parse([]byte(c.body))
 			if c.fault != "" {
 				if err == nil || !strings.Contains(err.Error(), c.fault) || len(posts) > 0 || bulk {
 					t.Errorf("got %v, want an error that names %s", err, c.fault)
@@ -77,7 +79,7 @@ func TestParse(t *testing.T) {
 }
 
 func TestParseBulk(t *testing.T) {
-	posts, errs, bulk, err := Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
+	posts, errs, bulk, err := feedback.Parse([]byte(`[{"session_id":"a","type":"approval"}, {"session_id":"b","typ":"x"}, 7, null, {"session_id":"c","score":0.5}]`))
 	if err != nil || !bulk || len(posts) != 5 || len(errs) != 5 {
 		t.Fatalf("%v %v %v", posts, errs, err)
 	}
@@ -89,8 +91,8 @@ func TestParseBulk(t *testing.T) {
 	if posts[0].SessionID != "a" || posts[4].Score != .5 {
 		t.Errorf("the good ones must stand: %+v", posts)
 	}
-	for _, body := range []string{`[]`, `[{]`, `[` + strings.Repeat("{},", MaxBulk) + `{}]`} {
-		if _, _, bulk, err := Parse([]byte(body)); err == nil || !bulk {
+	for _, body := range []string{`[]`, `[{]`, `[` + strings.Repeat("{},", feedback.MaxBulk) + `{}]`} {
+		if _, _, bulk, err := feedback.Parse([]byte(body)); err == nil || !bulk {
 			t.Errorf("%.20s: %v", body, err)
 		}
 	}
@@ -100,7 +102,7 @@ func TestTake(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
 	name := func() string { n++; return fmt.Sprint("made-", n) }
-	posts, _, _, err := Parse([]byte(`[{"session_id":"s","type":"approval"},{"id":"mine","session_id":"s","type":"approval"}]`))
+	posts, _, _, err := feedback.Parse([]byte(`[{"session_id":"s","type":"approval"},{"id":"mine","session_id":"s","type":"approval"}]`))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -120,12 +122,12 @@ func TestParseAcceptsWhatItSays(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		posts, _, _, err := Parse(body)
+		posts, _, _, err := feedback.Parse(body)
 		if err != nil {
 			t.Fatal(err)
 		}
 		p := posts[0]
-		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Score != score || p.Tier != TierVerifier {
+		if got := p.SessionID + p.RequestID + p.ResponseID + p.SampleID; got != id || p.Score != score || p.Tier != feedback.TierVerifier {
 			t.Fatalf("%+v", p)
 		}
 	})
@@ -136,7 +138,7 @@ func FuzzParse(f *testing.F) {
 	f.Add([]byte(`[{"sample_id":"s","quality_label":"good"},{"x":1}]`))
 	f.Add([]byte(`{"session_id":"s","type":"approval","score":1e400}`))
 	f.Fuzz(func(t *testing.T, body []byte) {
-		posts, errs, bulk, err := Parse(body)
+		posts, errs, bulk, err := feedback.Parse(body)
 		if err != nil {
 			return
 		}
@@ -144,7 +146,7 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%d posts, %d errors", len(posts), len(errs))
 		}
 		for i, p := range posts {
-			if errs[i] == nil && (p.Score < 0 || p.Score > 1 || p.Tier < TierUser || p.Tier > TierVerifier || p.Type == "") {
+			if errs[i] == nil && (p.Score < 0 || p.Score > 1 || p.Tier < feedback.TierUser || p.Tier > feedback.TierVerifier || p.Type == "") {
 				t.Fatalf("%+v", p)
 			}
 		}

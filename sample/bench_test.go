@@ -1,10 +1,12 @@
-package sample
+package sample_test
 
 import (
 	"encoding/json"
 	"strings"
 	"testing"
 	"time"
+
+	"precept/sample"
 )
 
 // sourceText is n bytes of source code in a chat message, which is what agents send most.
@@ -15,7 +17,7 @@ func sourceText(n int) []byte {
 }
 
 func BenchmarkAppendJSON(b *testing.B) {
-	e := Exchange{ID: "a", At: time.Unix(1, 0), New: []json.RawMessage{sourceText(32 << 10)}, Reply: Reply{Text: strings.Repeat("an answer\n", 100)}}
+	e := sample.Exchange{ID: "a", At: time.Unix(1, 0), New: []json.RawMessage{sourceText(32 << 10)}, Reply: sample.Reply{Text: strings.Repeat("an answer\n", 100)}}
 	b.SetBytes(32 << 10)
 	b.ReportAllocs()
 	var buf []byte
@@ -25,7 +27,7 @@ func BenchmarkAppendJSON(b *testing.B) {
 }
 
 func BenchmarkOptOut(b *testing.B) {
-	o, err := NewOptOut([]string{"*.env", "secrets/**", "*.pem"}, nil, nil)
+	o, err := sample.NewOptOut([]string{"*.env", "secrets/**", "*.pem"}, nil, nil)
 	if err != nil {
 		b.Fatal(err)
 	}

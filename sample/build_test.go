@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"encoding/json"
@@ -10,27 +10,28 @@ import (
 
 	"github.com/google/uuid"
 
+	"precept/sample"
 	"precept/wire"
 )
 
 // script writes a session turn by turn, as an agent of the chat dialect would.
 type script struct {
-	s    Session
+	s    sample.Session
 	at   time.Time
 	next int // length of the agent's list
 	echo []string
 }
 
 func newScript() *script {
-	return &script{s: Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
+	return &script{s: sample.Session{Tenant: "default", Agent: "coder", Name: "ci-42", ID: "00ff"}, at: time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)}
 }
 
 // turn adds a turn: what the agent says anew, and the model's reply.
-func (c *script) turn(reply Reply, items ...string) *Exchange {
+func (c *script) turn(reply sample.Reply, items ...string) *sample.Exchange {
 	turn := len(c.s.Exchanges) + 1
-	e := Exchange{
+	e := sample.Exchange{
 		ID: uuid.NewSHA1(uuid.Nil, fmt.Append(nil, turn)).String(), Tenant: "default", Agent: "coder", Session: "00ff", Turn: turn,
-		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: Complete, NewFrom: c.next, Reply: reply, LatencyMS: 1000,
+		At: c.at, Dialect: "chat", Model: "m-1", Status: 200, Outcome: sample.Complete, NewFrom: c.next, Reply: reply, LatencyMS: 1000,
 	}
 	for _, raw := range append(c.echo, items...) {
 		e.New = append(e.New, json.RawMessage(raw))
@@ -64,11 +65,11 @@ func answer(id, text string) string {
 	return string(raw)
 }
 
-func calls(id, name, args string) Reply {
-	return Reply{Calls: []Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
+func calls(id, name, args string) sample.Reply {
+	return sample.Reply{Calls: []sample.Call{{ID: id, Name: name, Args: args}}, Finish: "tool_calls", InputTokens: 100, OutputTokens: 10}
 }
 
-func families(samples []Sample) string {
+func families(samples []sample.Sample) string {
 	var names []string
 	for _, s := range samples {
 		names = append(names, s.Family)
@@ -87,64 +88,64 @@ func TestBuildOneTurn(t *testing.T) {
 		field string // a text that must stand in the output
 	}{
 		{"plain chat", func(c *script) {
-			c.turn(Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
-		}, DialogResponse, "Paris."},
-		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), say("user", "List files")) }, IntentResolution, "called bash"},
+			c.turn(sample.Reply{Text: "Paris."}, say("system", "Be brief."), say("user", "Capital of France?"))
+		}, sample.DialogResponse, "Paris."},
+		{"a tool is called", func(c *script) { c.turn(calls("c1", "bash", "ls"), say("user", "List files")) }, sample.IntentResolution, "called bash"},
 		{"many calls do not make more samples", func(c *script) {
 			r := calls("c0", "bash", "ls")
 			for i := range 40 {
-				r.Calls = append(r.Calls, Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
+				r.Calls = append(r.Calls, sample.Call{ID: fmt.Sprint("d", i), Name: "bash", Args: "ls"})
 			}
 			e := c.turn(r, say("user", "List files"))
 			e.Loops = 3
-		}, IntentResolution, "called bash"},
+		}, sample.IntentResolution, "called bash"},
 		{"the upstream failed", func(c *script) {
-			e := c.turn(Reply{Error: "overloaded"}, say("user", "Hi"))
-			e.Outcome, e.Status = Failed, 529
-		}, DialogResponse, "overloaded"},
-		{"nothing came back", func(c *script) { c.turn(Reply{}, say("user", "Hi")).Outcome = Aborted }, DialogResponse, Aborted},
-		{"no words", func(c *script) { c.turn(Reply{Text: "ok"}, say("system", "x")) }, DialogResponse, "ok"},
-		{"unreadable items", func(c *script) { c.turn(Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, DialogResponse, "ok"},
+			e := c.turn(sample.Reply{Error: "overloaded"}, say("user", "Hi"))
+			e.Outcome, e.Status = sample.Failed, 529
+		}, sample.DialogResponse, "overloaded"},
+		{"nothing came back", func(c *script) { c.turn(sample.Reply{}, say("user", "Hi")).Outcome = sample.Aborted }, sample.DialogResponse, sample.Aborted},
+		{"no words", func(c *script) { c.turn(sample.Reply{Text: "ok"}, say("system", "x")) }, sample.DialogResponse, "ok"},
+		{"unreadable items", func(c *script) { c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning"}`, `7`, `{"role":"user"}`) }, sample.DialogResponse, "ok"},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			c := newScript()
 			tt.turn(c)
-			got := Build(c.s)
+			got := sample.Build(c.s)
 			if len(got) != 1 || got[0].Family != tt.want {
 				t.Fatalf("got %q, want exactly one %s", families(got), tt.want)
 			}
 			if out := fmt.Sprint(got[0].Output); !strings.Contains(out, tt.field) {
 				t.Errorf("output %s lacks %q", out, tt.field)
 			}
-			if !reflect.DeepEqual(got[0].Feedback, Unrated()) {
+			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("feedback %v", got[0].Feedback)
 			}
-			if p := Validate(got[0]); len(p) != 0 {
+			if p := sample.Validate(got[0]); len(p) != 0 {
 				t.Errorf("problems %v", p)
 			}
 		})
 	}
-	if got := Build(Session{}); got != nil {
+	if got := sample.Build(sample.Session{}); got != nil {
 		t.Errorf("an empty session gives %v", got)
 	}
 }
 
 func TestBuildRetry(t *testing.T) {
 	c := newScript()
-	first := c.turn(Reply{}, say("user", "Hi"))
-	first.Outcome = Incomplete
-	retry := c.turn(Reply{Text: "Hello"}, say("user", "Hi"))
+	first := c.turn(sample.Reply{}, say("user", "Hi"))
+	first.Outcome = sample.Incomplete
+	retry := c.turn(sample.Reply{Text: "Hello"}, say("user", "Hi"))
 	retry.Turn, retry.NewFrom = first.Turn, 0
 	c.s.Exchanges[0].Turn = retry.Turn
-	if got := Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != Complete {
+	if got := sample.Build(c.s); len(got) != 1 || got[0].Output["response_text"] != "Hello" || got[0].Output["outcome"] != sample.Complete {
 		t.Errorf("got %v", got)
 	}
 	// A failure that nothing repaired stays, even though the session went on.
 	c = newScript()
-	c.turn(Reply{Error: "boom"}, say("user", "Hi")).Outcome = Failed
-	c.turn(Reply{Text: "Hello"}, say("user", "Are you there?"))
-	if got := Build(c.s); families(got) != DialogResponse+" "+DialogResponse || got[0].Output["outcome"] != Failed {
+	c.turn(sample.Reply{Error: "boom"}, say("user", "Hi")).Outcome = sample.Failed
+	c.turn(sample.Reply{Text: "Hello"}, say("user", "Are you there?"))
+	if got := sample.Build(c.s); families(got) != sample.DialogResponse+" "+sample.DialogResponse || got[0].Output["outcome"] != sample.Failed {
 		t.Errorf("got %v", got)
 	}
 }
@@ -153,13 +154,13 @@ func TestBuildTask(t *testing.T) {
 	c := newScript()
 	c.turn(calls("c1", "bash", `{"command":"npm tst"}`), say("system", "You are..."), say("user", "<system-reminder>x</system-reminder>Run the tests"))
 	c.turn(calls("c2", "bash", `{"command":"npm test"}`), answer("c1", "error: unknown command tst"))
-	e := c.turn(Reply{Text: "All 12 pass."}, answer("c2", "12 passed"))
-	e.Lessons = []Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
+	e := c.turn(sample.Reply{Text: "All 12 pass."}, answer("c2", "12 passed"))
+	e.Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}, {Slug: "b", State: "withheld"}}
 	e.Config = "cfg-7"
-	c.s.Exchanges[0].Lessons = []Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
-	c.turn(Reply{Text: "Pushed."}, say("user", "Now push"))
+	c.s.Exchanges[0].Lessons = []sample.Lesson{{Slug: "npm", Arm: "npm@1", State: "matched"}}
+	c.turn(sample.Reply{Text: "Pushed."}, say("user", "Now push"))
 	c.s.Failing = failing
-	got := Build(c.s)
+	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction" {
 		t.Fatalf("got %s", families(got))
 	}
@@ -170,7 +171,7 @@ func TestBuildTask(t *testing.T) {
 	if intent.Output["tool_calls"] != 2 || intent.Output["failed_calls"] != 1 {
 		t.Errorf("calls of the same id must count once: %v", intent.Output)
 	}
-	want := []Lesson{{Slug: "b", State: "withheld"}, {Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}}
+	want := []sample.Lesson{{Slug: "b", State: "withheld"}, {Slug: "npm", Arm: "npm@1", State: "injected", Propensity: 0.8}}
 	if !reflect.DeepEqual(intent.Meta["lessons"], want) {
 		t.Errorf("lessons %v", intent.Meta["lessons"])
 	}
@@ -184,18 +185,18 @@ func TestBuildTask(t *testing.T) {
 		t.Errorf("correction %v -> %v", fix.Input, fix.Output)
 	}
 	for _, s := range got {
-		if p := Validate(s); len(p) != 0 {
+		if p := sample.Validate(s); len(p) != 0 {
 			t.Errorf("%s: %v", s.Family, p)
 		}
 	}
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
 		c.s.Exchanges[i], c.s.Exchanges[j] = c.s.Exchanges[j], c.s.Exchanges[i]
 	}
-	if again := Build(c.s); !reflect.DeepEqual(again, got) {
+	if again := sample.Build(c.s); !reflect.DeepEqual(again, got) {
 		t.Error("the order in which exchanges are given must not matter")
 	}
 	c.s.Tenant = "other"
-	if other := Build(c.s); other[0].ID == got[0].ID {
+	if other := sample.Build(c.s); other[0].ID == got[0].ID {
 		t.Error("two tenants share a sample id")
 	}
 }
@@ -216,8 +217,8 @@ func TestBuildDialects(t *testing.T) {
 			c.turn(calls("c1", "run", `{"a":1}`), say("user", "go"))
 			c.echo = nil
 			c.turn(calls("c2", "run", `{"a":2}`), tt.reply, tt.result).Dialect = tt.dialect
-			c.turn(Reply{Text: "done"}, answer("c2", "fine"))
-			got := Build(c.s)
+			c.turn(sample.Reply{Text: "done"}, answer("c2", "fine"))
+			got := sample.Build(c.s)
 			if families(got) != "intent_resolution error_correction" {
 				t.Fatalf("got %s", families(got))
 			}
@@ -257,12 +258,12 @@ func TestCorrections(t *testing.T) {
 				c.turn(calls(id, s.tool, s.args), items...)
 				items = []string{answer(id, s.result)}
 			}
-			c.turn(Reply{Text: "done"}, items...)
-			var fixes []Sample
+			c.turn(sample.Reply{Text: "done"}, items...)
+			var fixes []sample.Sample
 			ids := map[string]bool{}
-			for _, s := range Build(c.s) {
+			for _, s := range sample.Build(c.s) {
 				ids[s.ID] = true
-				if s.Family == ErrorCorrection {
+				if s.Family == sample.ErrorCorrection {
 					fixes = append(fixes, s)
 				}
 			}
@@ -279,15 +280,15 @@ func TestCorrections(t *testing.T) {
 func TestPlanOptimization(t *testing.T) {
 	c := newScript()
 	items := []string{say("user", "go")}
-	for i := range manyCalls {
+	for i := range sample.ManyCalls {
 		id := fmt.Sprint("c", i)
 		e := c.turn(calls(id, "bash", fmt.Sprint("ls ", i%5)), items...)
-		e.LatencyMS = slowMS / 10
+		e.LatencyMS = sample.SlowMS / 10
 		items = []string{answer(id, "ok")}
 	}
 	c.s.Exchanges[3].Loops = 1
-	c.turn(Reply{Text: "done"}, items...)
-	got := Build(c.s)
+	c.turn(sample.Reply{Text: "done"}, items...)
+	got := sample.Build(c.s)
 	if families(got) != "intent_resolution plan_optimization" {
 		t.Fatalf("got %s", families(got))
 	}
@@ -298,7 +299,7 @@ func TestPlanOptimization(t *testing.T) {
 	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
 		t.Errorf("repeated %v", r)
 	}
-	if p := Validate(plan); len(p) != 0 {
+	if p := sample.Validate(plan); len(p) != 0 {
 		t.Errorf("problems %v", p)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
@@ -309,7 +310,7 @@ func TestPlanOptimization(t *testing.T) {
 func TestCutKeepsPlaceholdersWhole(t *testing.T) {
 	s := strings.Repeat("é", 10) + "[REDACTED:email:1] tail"
 	for n := 4; n < len(s); n++ {
-		got := cut(s, n)
+		got := sample.Cut(s, n)
 		if len(got) > n || !json.Valid(wire.AppendString(nil, got)) || strings.ContainsRune(got, '\ufffd') {
 			t.Fatalf("cut at %d: %q", n, got)
 		}
@@ -329,10 +330,10 @@ func FuzzBuild(f *testing.F) {
 		c.s.Failing = failing
 		c.turn(calls("c1", "run", string(a)), string(a))
 		c.echo = nil
-		c.turn(Reply{Text: string(b)}, string(b)).NewFrom = from
-		c.s.Ratings = []Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
-		for _, s := range Build(c.s) {
-			if p := Validate(s); len(p) != 0 {
+		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
+		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
+		for _, s := range sample.Build(c.s) {
+			if p := sample.Validate(s); len(p) != 0 {
 				t.Errorf("%s: %v", s.Family, p)
 			}
 		}
@@ -345,18 +346,18 @@ func FuzzBuild(f *testing.F) {
 // nothing is told twice.
 func TestBuiltAgainUnderTheSameIDs(t *testing.T) {
 	c := newScript()
-	c.turn(Reply{Text: "Hello."}, say("user", "Hello there."))
-	c.turn(Reply{Text: "It is a shed."}, say("user", "What is it?"))
-	c.turn(Reply{Calls: []Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
-	c.turn(Reply{Text: "It is painted."}, answer("c1", "ok"))
-	c.turn(Reply{Text: "Bye."}, say("user", "Thanks, bye."))
+	c.turn(sample.Reply{Text: "Hello."}, say("user", "Hello there."))
+	c.turn(sample.Reply{Text: "It is a shed."}, say("user", "What is it?"))
+	c.turn(sample.Reply{Calls: []sample.Call{{ID: "c1", Name: "paint", Args: `{"what":"shed"}`}}}, say("user", "Paint it."))
+	c.turn(sample.Reply{Text: "It is painted."}, answer("c1", "ok"))
+	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks, bye."))
 	where := map[string]string{} // the words of a dialog's user, to its id
 	for n := 1; n <= len(c.s.Exchanges); n++ {
 		s := c.s
 		s.Exchanges = s.Exchanges[:n]
 		told := map[string]bool{}
-		for _, m := range Build(s) {
-			if m.Family != DialogResponse {
+		for _, m := range sample.Build(s) {
+			if m.Family != sample.DialogResponse {
 				continue
 			}
 			words := m.Input["user_text"].(string)

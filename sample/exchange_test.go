@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"bytes"
@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"precept/redact"
+	"precept/sample"
 
 	"github.com/google/uuid"
 	"pgregory.net/rapid"
@@ -18,17 +19,17 @@ import (
 func TestAppendJSONEqualsMarshal(t *testing.T) {
 	text := rapid.OneOf(rapid.String(), rapid.SampledFrom([]string{"", "a\"b\\c\n\t\r\x01<>&", "é\u2028😀", "\xff\xfe broken"}))
 	rapid.Check(t, func(t *rapid.T) {
-		e := Exchange{
+		e := sample.Exchange{
 			ID: text.Draw(t, "id"), Tenant: text.Draw(t, "tenant"), Agent: "a", Session: "0f", SessionName: text.Draw(t, "name"),
 			Turn: rapid.Int().Draw(t, "turn"), At: time.Unix(rapid.Int64Range(0, 4e9).Draw(t, "at"), 123456789).UTC(),
-			Model: text.Draw(t, "model"), Outcome: Complete, NewFrom: 3,
-			Reply: Reply{ID: text.Draw(t, "rid"), Text: text.Draw(t, "text"), InputTokens: 5, CachedTokens: rapid.IntRange(-1, 9).Draw(t, "cached")},
+			Model: text.Draw(t, "model"), Outcome: sample.Complete, NewFrom: 3,
+			Reply: sample.Reply{ID: text.Draw(t, "rid"), Text: text.Draw(t, "text"), InputTokens: 5, CachedTokens: rapid.IntRange(-1, 9).Draw(t, "cached")},
 			Loops: rapid.IntRange(0, 2).Draw(t, "loops"), LatencyMS: rapid.Float64Range(0, 1e9).Draw(t, "ms"), Truncated: rapid.Bool().Draw(t, "cut"),
 		}
 		for range rapid.IntRange(0, 3).Draw(t, "items") {
 			e.New = append(e.New, json.RawMessage(rapid.SampledFrom([]string{`{"a": [1, 2.0, 1E400],"b":"x\ny"}`, "{\n \"a\" :\r\n null}", `"s"`}).Draw(t, "item")))
-			e.Reply.Calls = append(e.Reply.Calls, Call{ID: text.Draw(t, "cid"), Name: "run", Args: text.Draw(t, "args")})
-			e.Lessons = append(e.Lessons, Lesson{Slug: text.Draw(t, "slug"), Arm: "a@1", State: "injected", Propensity: rapid.Float64Range(0, 1).Draw(t, "p")})
+			e.Reply.Calls = append(e.Reply.Calls, sample.Call{ID: text.Draw(t, "cid"), Name: "run", Args: text.Draw(t, "args")})
+			e.Lessons = append(e.Lessons, sample.Lesson{Slug: text.Draw(t, "slug"), Arm: "a@1", State: "injected", Propensity: rapid.Float64Range(0, 1).Draw(t, "p")})
 			if e.Redacted == nil {
 				e.Redacted = map[string]int{}
 			}
@@ -70,7 +71,7 @@ func TestAppendJSONEqualsMarshal(t *testing.T) {
 		if !reflect.DeepEqual(a, b) {
 			t.Fatalf("\n got %s\nwant %s", got, want)
 		}
-		back, err := decodeExchange(got)
+		back, err := sample.DecodeExchange(got)
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
@@ -81,14 +82,14 @@ func TestAppendJSONEqualsMarshal(t *testing.T) {
 }
 
 func TestAppendJSONOddNumbers(t *testing.T) {
-	e := Exchange{LatencyMS: math.NaN(), FirstMS: math.Inf(1)}
+	e := sample.Exchange{LatencyMS: math.NaN(), FirstMS: math.Inf(1)}
 	if out := e.AppendJSON(nil); !json.Valid(out) {
 		t.Errorf("invalid: %s", out)
 	}
 }
 
 func TestReplyTokenNames(t *testing.T) {
-	e := Exchange{Reply: Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
+	e := sample.Exchange{Reply: sample.Reply{InputTokens: 1, CachedTokens: 2, OutputTokens: 3}}
 	for _, name := range []string{`"input_tokens":1`, `"cached_tokens":2`, `"output_tokens":3`} {
 		if !strings.Contains(string(e.AppendJSON(nil)), name) {
 			t.Errorf("%s is missing", name)
@@ -97,32 +98,32 @@ func TestReplyTokenNames(t *testing.T) {
 }
 
 func TestDecodeExchangeError(t *testing.T) {
-	if _, err := decodeExchange([]byte(`{"turn":"x"}`)); err == nil {
+	if _, err := sample.DecodeExchange([]byte(`{"turn":"x"}`)); err == nil {
 		t.Error("no error for a turn that is a string")
 	}
 }
 
 func TestNewID(t *testing.T) {
-	a, err := NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	a, err := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if err != nil {
 		t.Fatal(err)
 	}
 	if u := uuid.MustParse(a); u.Version() != 4 || u.Variant() != uuid.RFC4122 {
 		t.Errorf("%s is no UUID v4", a)
 	}
-	b, _ := NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
+	b, _ := sample.NewID(bytes.NewReader(bytes.Repeat([]byte{7}, 16)))
 	if a != b {
 		t.Error("the same random bytes must give the same id")
 	}
-	if _, err := NewID(strings.NewReader("short")); err == nil {
+	if _, err := sample.NewID(strings.NewReader("short")); err == nil {
 		t.Error("no error when the random source ends")
 	}
 }
 
 func TestExchangeRedact(t *testing.T) {
-	e := Exchange{
+	e := sample.Exchange{
 		New:   []json.RawMessage{json.RawMessage(`{"role":"user","content":"mail bob@example.com"}`), json.RawMessage(`{"role":"user","content":"hi"}`)},
-		Reply: Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
+		Reply: sample.Reply{Text: "ok, bob@example.com", Error: "key password=hunter2", Calls: []sample.Call{{Name: "send", Args: `{"to":"bob\u0040example.com"}`}}},
 	}
 	e.Redact(redact.New(true))
 	got := string(e.AppendJSON(nil))
@@ -139,8 +140,8 @@ func TestExchangeRedact(t *testing.T) {
 
 // A reply that was cut may end in the middle of anything; a whole one ends where it ends.
 func TestExchangeRedactsACutReply(t *testing.T) {
-	for outcome, want := range map[string]string{Incomplete: "card [REDACTED:cut:1]", Aborted: "card [REDACTED:cut:1]", Complete: "card 4111 1111"} {
-		e := Exchange{Outcome: outcome, Reply: Reply{Text: "card 4111 1111", Calls: []Call{{Args: "card 4111 1111"}}}}
+	for outcome, want := range map[string]string{sample.Incomplete: "card [REDACTED:cut:1]", sample.Aborted: "card [REDACTED:cut:1]", sample.Complete: "card 4111 1111"} {
+		e := sample.Exchange{Outcome: outcome, Reply: sample.Reply{Text: "card 4111 1111", Calls: []sample.Call{{Args: "card 4111 1111"}}}}
 		e.Redact(redact.New(true))
 		if e.Reply.Text != want || e.Reply.Calls[0].Args != want {
 			t.Errorf("%s: %q, %q", outcome, e.Reply.Text, e.Reply.Calls[0].Args)

@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"bytes"
@@ -8,6 +8,8 @@ import (
 	"os"
 	"strings"
 	"testing"
+
+	"precept/sample"
 )
 
 var update = flag.Bool("update", false, "write the golden files") //nolint:gochecknoglobals // a test flag
@@ -17,9 +19,9 @@ func exported() *script {
 	c := newScript()
 	c.s.Failing = failing
 	c.turn(calls("c1", "bash", `{"cmd":"ls <dir>"}`), say("system", "You are an agent."), say("user", "List the files"))
-	c.turn(Reply{Text: "a.go"}, answer("c1", "a.go\nb.go"))
-	c.turn(Reply{Text: "a.go and b.go"}, say("user", "Not all"))
-	c.s.Ratings = []Rating{
+	c.turn(sample.Reply{Text: "a.go"}, answer("c1", "a.go\nb.go"))
+	c.turn(sample.Reply{Text: "a.go and b.go"}, say("user", "Not all"))
+	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "correction", Turn: 2, Correction: json.RawMessage(`"a.go and b.go"`)},
 		{Source: "user", Type: "approval", Turn: 3},
 	}
@@ -31,38 +33,38 @@ func TestExportGolden(t *testing.T) {
 	reward := 0.5
 	tests := []struct {
 		name  string
-		write func(x *Exporter) error
+		write func(x *sample.Exporter) error
 		lines int
 	}{
-		{"mplp", func(x *Exporter) error {
-			for _, s := range Build(c.s) {
+		{"mplp", func(x *sample.Exporter) error {
+			for _, s := range sample.Build(c.s) {
 				if err := x.MPLP(&s); err != nil {
 					return err
 				}
 			}
 			return nil
 		}, 2},
-		{"openai", func(x *Exporter) error { return x.Chat(&c.s) }, 1},
-		{"preference", func(x *Exporter) error { return x.Preferences(&c.s) }, 1},
-		{"experiment", func(x *Exporter) error {
-			if err := x.Experiment(&Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
+		{"openai", func(x *sample.Exporter) error { return x.Chat(&c.s) }, 1},
+		{"preference", func(x *sample.Exporter) error { return x.Preferences(&c.s) }, 1},
+		{"experiment", func(x *sample.Exporter) error {
+			if err := x.Experiment(&sample.Trial{Session: "s", Coin: "holdout", Arm: "npm@1", Slug: "npm", Assigned: "withheld", Propensity: 0.19, Eps: 0.2, Center: 0.5, Closed: true}); err != nil {
 				return err
 			}
-			return x.Experiment(&Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
+			return x.Experiment(&sample.Trial{Session: "s", Coin: "holdout", Arm: "b@1", Slug: "b", Assigned: "injected", Propensity: 0.76, Eps: 0.2, Center: 0.45, Outcome: &reward, Tier: 1, Closed: true, At: "2026-01-02T03:04:05Z"})
 		}, 2},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			var out bytes.Buffer
-			x := NewExporter(&out)
+			x := sample.NewExporter(&out)
 			if err := tt.write(x); err != nil {
 				t.Fatal(err)
 			}
 			if err := x.Flush(); err != nil {
 				t.Fatal(err)
 			}
-			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines || x.lines != n {
-				t.Errorf("%d lines, Lines() %d, want %d", n, x.lines, tt.lines)
+			if n := bytes.Count(out.Bytes(), []byte("\n")); n != tt.lines {
+				t.Errorf("%d lines, want %d", n, tt.lines)
 			}
 			file := "testdata/export/" + tt.name + ".jsonl"
 			if *update {
@@ -82,7 +84,7 @@ func TestExportGolden(t *testing.T) {
 }
 
 // brief writes a conversation as role:text/calls, for comparison.
-func brief(list []ChatMessage) string {
+func brief(list []sample.ChatMessage) string {
 	var parts []string
 	for _, m := range list {
 		s := m.Role + ":"
@@ -108,7 +110,7 @@ func TestConversation(t *testing.T) {
 		c := newScript()
 		c.turn(calls("c1", "bash", "ls"), say("user", "go"))
 		c.echo, c.next = nil, 0
-		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
+		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"a.go"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1 | tool:a.goc1 | assistant:done" {
 			t.Error(got)
 		}
@@ -116,54 +118,54 @@ func TestConversation(t *testing.T) {
 	t.Run("parallel calls as items", func(t *testing.T) {
 		c := newScript()
 		r := calls("c1", "bash", "ls")
-		r.Calls = append(r.Calls, Call{ID: "c2", Name: "bash", Args: "pwd"})
+		r.Calls = append(r.Calls, sample.Call{ID: "c2", Name: "bash", Args: "pwd"})
 		c.turn(r, say("user", "go"))
 		c.echo = []string{`{"type":"reasoning"}`, `{"type":"function_call","call_id":"c1","name":"bash","arguments":"ls"}`, `{"type":"function_call","call_id":"c2","name":"bash","arguments":"pwd"}`}
-		c.turn(Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
+		c.turn(sample.Reply{Text: "done"}, `{"type":"function_call_output","call_id":"c1","output":"x"}`, `{"type":"function_call_output","call_id":"c2","output":"y"}`).Dialect = "responses"
 		if got := brief(c.s.Conversation()); got != "user:go | assistant:+c1+c2 | tool:xc1 | tool:yc2 | assistant:done" {
 			t.Error(got)
 		}
 	})
 	t.Run("an edited history", func(t *testing.T) {
 		c := newScript()
-		c.turn(Reply{Text: "a"}, say("user", "one"))
-		c.turn(Reply{Text: "b"}, say("user", "two"))
+		c.turn(sample.Reply{Text: "a"}, say("user", "one"))
+		c.turn(sample.Reply{Text: "b"}, say("user", "two"))
 		c.echo, c.next = nil, 2 // the second question is asked anew
-		c.turn(Reply{Text: "c"}, say("user", "two, again"))
+		c.turn(sample.Reply{Text: "c"}, say("user", "two, again"))
 		if got := brief(c.s.Conversation()); got != "user:one | assistant:a | user:two, again | assistant:c" {
 			t.Error(got)
 		}
 	})
 	t.Run("the list is sent anew", func(t *testing.T) {
 		c := newScript()
-		c.turn(Reply{Text: "a"}, say("system", "s"), say("user", "one"))
+		c.turn(sample.Reply{Text: "a"}, say("system", "s"), say("user", "one"))
 		c.echo, c.next = nil, 0
-		c.turn(Reply{Text: "b"}, say("system", "s"), say("user", "summary"), say("user", "two"))
+		c.turn(sample.Reply{Text: "b"}, say("system", "s"), say("user", "summary"), say("user", "two"))
 		if got := brief(c.s.Conversation()); got != "system:s | user:summary | user:two | assistant:b" {
 			t.Error(got)
 		}
 	})
-	if got := (&Session{}).Conversation(); got != nil {
+	if got := (&sample.Session{}).Conversation(); got != nil {
 		t.Errorf("of nothing: %v", got)
 	}
 }
 
 func TestChatWithoutAnswer(t *testing.T) {
 	c := newScript()
-	c.turn(Reply{Error: "boom"}, say("user", "go")).Outcome = Failed
+	c.turn(sample.Reply{Error: "boom"}, say("user", "go")).Outcome = sample.Failed
 	var out bytes.Buffer
-	x := NewExporter(&out)
-	if err := x.Chat(&c.s); err != nil || x.lines != 0 {
-		t.Errorf("%v, %d lines", err, x.lines)
+	x := sample.NewExporter(&out)
+	if err := x.Chat(&c.s); err != nil || x.Flush() != nil || out.Len() != 0 {
+		t.Errorf("%v, %q", err, out.String())
 	}
 }
 
 func TestPreferences(t *testing.T) {
 	c := newScript()
-	c.turn(Reply{Text: "bad"}, say("user", "one"))
-	c.turn(Reply{Text: "good"}, say("user", "one"))
-	c.turn(Reply{Text: "other"}, say("user", "two"))
-	c.s.Ratings = []Rating{
+	c.turn(sample.Reply{Text: "bad"}, say("user", "one"))
+	c.turn(sample.Reply{Text: "good"}, say("user", "one"))
+	c.turn(sample.Reply{Text: "other"}, say("user", "two"))
+	c.s.Ratings = []sample.Rating{
 		{Source: "user", Type: "rejection", Turn: 1},
 		{Source: "user", Type: "approval", Turn: 2},
 		{Source: "system", Type: "rejection", Turn: 3},                                                  // no person
@@ -193,15 +195,15 @@ type brokenWriter struct{}
 func (brokenWriter) Write([]byte) (int, error) { return 0, errors.New("disk full") }
 
 func TestExporterKeepsItsError(t *testing.T) {
-	x := NewExporter(brokenWriter{})
-	big := &Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
-	if err := x.MPLP(big); err == nil || !strings.Contains(err.Error(), "disk full") {
+	x := sample.NewExporter(brokenWriter{})
+	big := &sample.Sample{Input: map[string]any{"x": strings.Repeat("y", 1<<17)}}
+	if err := x.MPLP(big); err == nil || !strings.Contains(err.Error(), "line 1 of the export: disk full") {
 		t.Errorf("first error %v", err)
 	}
 	if err := x.Chat(&exported().s); err == nil {
 		t.Error("the error was forgotten")
 	}
-	if err := x.Flush(); err == nil || x.lines != 0 {
-		t.Errorf("flush %v, %d lines", err, x.lines)
+	if err := x.Flush(); err == nil {
+		t.Error("the error was forgotten at the end")
 	}
 }

@@ -1,9 +1,10 @@
-package sample
+package sample_test
 
 import (
 	"strings"
 	"testing"
 
+	"precept/sample"
 	"precept/wire"
 )
 
@@ -21,23 +22,23 @@ func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
 			t.Fatal(err)
 		}
 		c := newScript()
-		c.turn(Reply{Text: "done"}, raw)
-		if got, want := Build(c.s)[0].Input["user_text"], orNone(req.Item(0).Words); got != want {
+		c.turn(sample.Reply{Text: "done"}, raw)
+		if got, want := sample.Build(c.s)[0].Input["user_text"], sample.OrNone(req.Item(0).Words); got != want {
 			t.Errorf("%s: the sample says %q, matching %q", content, got, want)
 		}
 	}
 }
 
 // followed is a session as its calls and what came of them tell it.
-func followed(s *Session) string {
+func followed(s *sample.Session) string {
 	var out []string
 	for _, e := range s.Events() {
 		switch {
-		case e.Role == EventCall && e.Answered:
+		case e.Role == sample.EventCall && e.Answered:
 			out = append(out, e.Call.Name+"("+e.Call.Args+")="+e.Text)
-		case e.Role == EventCall:
+		case e.Role == sample.EventCall:
 			out = append(out, e.Call.Name+"("+e.Call.Args+")")
-		case e.Role == EventUser:
+		case e.Role == sample.EventUser:
 			out = append(out, "user:"+e.Text)
 		}
 	}
@@ -50,8 +51,8 @@ func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
 	const shell = `"command":["ls","-l"]`
 	for _, c := range []struct {
 		name, dialect string
-		items         []string // of the second turn: the reply before them, and what came of it
-		reply         Reply    // of the first turn
+		items         []string     // of the second turn: the reply before them, and what came of it
+		reply         sample.Reply // of the first turn
 		want          string
 		tools         int
 	}{
@@ -63,14 +64,14 @@ func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
 		}, calls("c1", "local_shell", "{"+shell+"}"), "user:go | local_shell({" + shell + "})=a.go", 1},
 		{"a patch of the provider's", "responses", []string{
 			`{"type":"apply_patch_call","call_id":"c1","operation":{"path":"a"}}`, `{"type":"apply_patch_call_output","call_id":"c1","output":"done"}`,
-		}, Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
+		}, sample.Reply{Text: "I patch."}, `user:go | apply_patch({"path":"a"})=done`, 1},
 		{"calls without ids, answered in their order", "chat", []string{
 			`{"role":"assistant","content":"","tool_calls":[{"type":"function","function":{"name":"a","arguments":"{}"}},{"type":"function","function":{"name":"b","arguments":"{}"}}]}`,
 			`{"role":"tool","content":"of a"}`, `{"role":"tool","content":"of b"}`,
-		}, Reply{Calls: []Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
+		}, sample.Reply{Calls: []sample.Call{{Name: "a", Args: "{}"}, {Name: "b", Args: "{}"}}}, "user:go | a({})=of a | b({})=of b", 2},
 		{"a call that is written as text", "chat", []string{
 			say("assistant", "Thought: look\nAction: ls\nAction Input: ."), say("user", "Observation: a.go"),
-		}, Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
+		}, sample.Reply{Text: "Thought: look\nAction: ls\nAction Input: ."}, "user:go | ls(.)=a.go", 1},
 		{"another precept's block over a result", "chat", []string{
 			`{"role":"assistant","content":null,"tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
 			answer("c1", "[LOOP DETECTED] The call ls has failed before.\n[END LOOP DETECTED]\n\na.go"),
@@ -80,12 +81,12 @@ func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
 			s := newScript()
 			s.turn(c.reply, say("user", "go")).Dialect = c.dialect
 			s.echo = nil
-			s.turn(Reply{Text: "done"}, c.items...).Dialect = c.dialect
+			s.turn(sample.Reply{Text: "done"}, c.items...).Dialect = c.dialect
 			if got := followed(&s.s); got != c.want {
 				t.Errorf("got  %s\nwant %s", got, c.want)
 			}
-			first := Build(s.s)[0]
-			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == IntentResolution) {
+			first := sample.Build(s.s)[0]
+			if n, _ := first.Output["tool_calls"].(int); n != c.tools || (c.tools > 0) != (first.Family == sample.IntentResolution) {
 				t.Errorf("a sample %s of %d calls, want %d", first.Family, n, c.tools)
 			}
 		})
@@ -95,8 +96,8 @@ func TestSamplesFollowTheCallsThatWireReads(t *testing.T) {
 // The Responses API takes one string in place of a list.
 func TestAStringIsTheUsersWords(t *testing.T) {
 	c := newScript()
-	c.turn(Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
-	if got := Build(c.s)[0].Input["user_text"]; got != "say hello" {
+	c.turn(sample.Reply{Text: "Hello."}, `"say hello"`).Dialect = "responses"
+	if got := sample.Build(c.s)[0].Input["user_text"]; got != "say hello" {
 		t.Errorf("the user said %q", got)
 	}
 	if got := brief(c.s.Conversation()); got != "user:say hello | assistant:Hello." {
@@ -108,15 +109,15 @@ func TestAStringIsTheUsersWords(t *testing.T) {
 func TestWrittenCallsAreToldAsTheyWereSpoken(t *testing.T) {
 	const ask = "Thought: look\nAction: ls\nAction Input: ."
 	c := newScript()
-	c.turn(Reply{Text: ask}, say("user", "go"))
-	c.turn(Reply{Text: "done"}, say("user", "Observation: a.go"))
+	c.turn(sample.Reply{Text: ask}, say("user", "go"))
+	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
 	if got := brief(c.s.Conversation()); got != "user:go | assistant:"+ask+" | user:Observation: a.go | assistant:done" {
 		t.Error(got)
 	}
-	r := NewReading()
+	r := sample.NewReading()
 	r.Request(&c.s.Exchanges[0])
 	r.Reply(&c.s.Exchanges[0])
-	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != EventUser || got[0].Text != "Observation: a.go" {
+	if got := r.Request(&c.s.Exchanges[1]); len(got) != 1 || got[0].Role != sample.EventUser || got[0].Text != "Observation: a.go" {
 		t.Errorf("%+v", got)
 	}
 }
@@ -129,9 +130,9 @@ func TestAWrittenCallFindsItsResultBehindTheReply(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := newScript()
-	c.turn(Reply{Text: ask, Calls: []Call{Call(req.Item(1).Calls[0])}}, say("user", "go"))
+	c.turn(sample.Reply{Text: ask, Calls: []sample.Call{sample.Call(req.Item(1).Calls[0])}}, say("user", "go"))
 	c.echo = nil
-	c.turn(Reply{Text: "done"}, say("user", "Observation: a.go"))
+	c.turn(sample.Reply{Text: "done"}, say("user", "Observation: a.go"))
 	if got := followed(&c.s); got != "user:go | ls(.)=a.go" {
 		t.Error(got)
 	}
@@ -147,9 +148,9 @@ func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
 	c.echo = nil
 	c.turn(calls("ls", "ls", `{"p":"b"}`), echo(`{"p":"a"}`), `{"role":"function","name":"ls","content":"error: no a"}`)
 	c.echo = nil
-	c.turn(Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
+	c.turn(sample.Reply{Text: "done"}, echo(`{"p":"b"}`), `{"role":"function","name":"ls","content":"b.go"}`)
 	c.s.Failing = failing
-	got := Build(c.s)
+	got := sample.Build(c.s)
 	if families(got) != "intent_resolution error_correction" || got[0].Output["tool_calls"] != 2 || got[0].Output["failed_calls"] != 1 {
 		t.Errorf("%s %v", families(got), got[0].Output)
 	}
@@ -162,10 +163,10 @@ func TestAnIDThatIsUsedAgainIsAnotherCall(t *testing.T) {
 // is not.
 func TestReadingTellsWhatItCannotRead(t *testing.T) {
 	c := newScript()
-	e := c.turn(Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
+	e := c.turn(sample.Reply{Text: "ok"}, `{"type":"reasoning","id":"r"}`, `{"type":"item_reference","id":"m"}`, `{"type":"mystery","x":1}`, `{"type":"web_search_call","id":"w"}`, `7`, `{"type":"message","role":"user","content":"hi"}`)
 	e.Dialect = "responses"
 	var out []string
-	for _, s := range NewReading().Request(e) {
+	for _, s := range sample.NewReading().Request(e) {
 		out = append(out, s.Role+":"+s.Text)
 	}
 	if got, want := strings.Join(out, " | "), `other:{"type":"mystery","x":1} | other:{"type":"web_search_call","id":"w"} | user:hi`; got != want {
@@ -175,20 +176,20 @@ func TestReadingTellsWhatItCannotRead(t *testing.T) {
 
 func TestChoicesAreTold(t *testing.T) {
 	c := newScript()
-	c.turn(Reply{Text: "one", Choices: 3}, say("user", "count"))
-	for _, s := range Build(c.s) {
+	c.turn(sample.Reply{Text: "one", Choices: 3}, say("user", "count"))
+	for _, s := range sample.Build(c.s) {
 		if s.Meta["choices"] != 3 || s.Output["response_text"] != "one" {
 			t.Errorf("%+v", s)
 		}
 	}
 	e := c.s.Exchanges[0]
-	back, err := decodeExchange(e.AppendJSON(nil))
+	back, err := sample.DecodeExchange(e.AppendJSON(nil))
 	if err != nil || back.Reply.Choices != 3 {
 		t.Errorf("%+v %v", back.Reply, err)
 	}
 	c = newScript()
-	c.turn(Reply{Text: "one"}, say("user", "count"))
-	if _, told := Build(c.s)[0].Meta["choices"]; told {
+	c.turn(sample.Reply{Text: "one"}, say("user", "count"))
+	if _, told := sample.Build(c.s)[0].Meta["choices"]; told {
 		t.Error("a reply of one choice tells of choices")
 	}
 }

@@ -1,17 +1,17 @@
 //go:build !race
 
-package sample
+package sample_test
 
 import (
 	"fmt"
 	"testing"
 	"time"
 
-	"precept/wire"
+	"precept/sample"
 )
 
 // manyFailed is a session of n failing calls in one list, and as many that work afterwards.
-func manyFailed(n int) Session {
+func manyFailed(n int) sample.Session {
 	c := newScript()
 	items := []string{say("user", "go on")}
 	for _, half := range []string{"a", "b"} {
@@ -23,7 +23,7 @@ func manyFailed(n int) Session {
 			items = append(items, answer(fmt.Sprintf("%s%d", half, i), half))
 		}
 	}
-	c.turn(Reply{Text: "done"}, items...)
+	c.turn(sample.Reply{Text: "done"}, items...)
 	c.s.Failing = func(_, _, text string, _ int8) bool { return text == "a" }
 	return c.s
 }
@@ -40,7 +40,7 @@ func TestClosingIsLinear(t *testing.T) {
 		least := time.Duration(1 << 62)
 		for range 3 {
 			begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
-			Build(s)
+			sample.Build(s)
 			least = min(least, time.Since(begin)) //nolint:forbidigo // as above
 		}
 		return least
@@ -52,20 +52,4 @@ func TestClosingIsLinear(t *testing.T) {
 		}
 	}
 	t.Errorf("%d calls take %v, %d take %v", n, small, times*n, large)
-}
-
-// Of several calls with one id the latest without an answer gets it.
-func TestResultsFindTheLatestOpenCall(t *testing.T) {
-	h := &history{Session: &Session{}}
-	h.steps, h.open = nil, nil
-	for range 3 {
-		h.open = map[string][]int{"": append(h.open[""], len(h.steps))}
-		h.steps = append(h.steps, step{})
-	}
-	for _, text := range []string{"x", "y", "z", "nobody's"} {
-		h.result(&wire.Result{Text: text})
-	}
-	if got := h.steps[0].text + h.steps[1].text + h.steps[2].text; got != "zyx" {
-		t.Errorf("got %s", got)
-	}
 }

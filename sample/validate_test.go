@@ -1,4 +1,4 @@
-package sample
+package sample_test
 
 import (
 	"bytes"
@@ -9,6 +9,8 @@ import (
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
 	"pgregory.net/rapid"
+
+	"precept/sample"
 )
 
 // published compiles the schemas of MPLP v1.0; copies of the published documents stand in testdata.
@@ -32,7 +34,7 @@ func published(t testing.TB) map[string]*jsonschema.Schema {
 		}
 	}
 	out := map[string]*jsonschema.Schema{}
-	for family, name := range map[string]string{"": "core", IntentResolution: "intent", DeltaImpact: "delta"} {
+	for family, name := range map[string]string{"": "core", sample.IntentResolution: "intent", sample.DeltaImpact: "delta"} {
 		s, err := c.Compile(base + "mplp-learning-sample-" + name + ".schema.json")
 		if err != nil {
 			t.Fatal(err)
@@ -119,7 +121,7 @@ func TestValidateJSON(t *testing.T) {
 			if tt.old != "" && raw == tt.from {
 				t.Fatalf("%q does not occur", tt.old)
 			}
-			got := validateJSON([]byte(raw))
+			got := sample.ValidateJSON([]byte(raw))
 			if tt.rule == "" {
 				if len(got) != 0 {
 					t.Errorf("problems %v", got)
@@ -180,7 +182,7 @@ func TestValidateAgreesWithSchema(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%v", err)
 		}
-		problems := validateJSON(raw)
+		problems := sample.ValidateJSON(raw)
 		schemaOK := conformsRapid(schemas, raw)
 		stricter := true // whether every problem of ours is an invariant that the schemas do not hold
 		for _, p := range problems {
@@ -193,6 +195,55 @@ func TestValidateAgreesWithSchema(t *testing.T) {
 			t.Fatalf("the schema accepts, we refuse: %s: %v", raw, problems)
 		}
 	})
+}
+
+// Every member is held, one at a time, to what the published schemas say of it.
+func TestEveryMemberIsHeld(t *testing.T) {
+	schemas := published(t)
+	values := []string{
+		"", `null`, `true`, `-1`, `-0.5`, `0`, `0.5`, `1`, `1.5`, `3.0`, `""`, `" "`, `"x"`, `[]`, `["x"]`, `[1]`, `{}`,
+		`"good"`, `"poor"`, `"unknown"`, `"approved"`, `"rejected"`, `"not_reviewed"`, `"local"`, `"global"`, `"low"`, `"critical"`, `"refinement"`, `"pivot"`,
+	}
+	members := map[string]string{
+		"input":  "intent_id delta_id raw_request_summary constraints_summary dialog_turns_count change_summary delta_type project_phase",
+		"state":  "psg_node_count existing_plan_count affected_artifact_count risk_level psg_complexity_score",
+		"output": "final_intent_summary plan_id plan_step_count resolution_quality_label actual_impact_summary impact_scope comp_plan_required comp_plan_applied rollback_used",
+		"meta":   "source_flow_id source_event_ids project_id human_feedback_label quality_score clarification_rounds ambiguity_flags impact_analysis_duration_ms predicted_vs_actual_accuracy",
+	}
+	for _, good := range []string{goodIntent, goodDelta} {
+		for section, keys := range members {
+			for key := range strings.FieldsSeq(keys) {
+				for _, value := range values {
+					var doc map[string]any
+					if err := json.Unmarshal([]byte(good), &doc); err != nil {
+						t.Fatal(err)
+					}
+					at, ok := doc[section].(map[string]any)
+					if !ok {
+						continue
+					}
+					if delete(at, key); value != "" {
+						at[key] = json.RawMessage(value)
+					}
+					raw, err := json.Marshal(doc)
+					if err != nil {
+						t.Fatal(err)
+					}
+					problems := sample.ValidateJSON(raw)
+					ours := false // a rule of MPLP that the schemas do not hold
+					for _, p := range problems {
+						ours = ours || strings.HasPrefix(p.Rule, "learning_")
+						if !strings.HasPrefix(p.Path, section+"."+key) {
+							t.Errorf("%s.%s is %q, and the fault is found at %s", section, key, value, p.Path)
+						}
+					}
+					if accepts := conforms(t, schemas, raw); accepts != (len(problems) == 0) && !(accepts && ours) {
+						t.Errorf("%s.%s is %q: the schema accepts it: %v, our faults: %v", section, key, value, accepts, problems)
+					}
+				}
+			}
+		}
+	}
 }
 
 func conformsRapid(schemas map[string]*jsonschema.Schema, raw []byte) bool {
@@ -210,11 +261,11 @@ func TestBuiltSamplesConform(t *testing.T) {
 	c.s.Failing = failing
 	c.turn(calls("c1", "bash", "go tst"), say("user", "Run the tests"))
 	c.turn(calls("c2", "bash", "go test"), answer("c1", "error: unknown")).Loops = 1
-	c.turn(Reply{Text: "All pass."}, answer("c2", "ok"))
-	c.turn(Reply{Text: "Bye."}, say("user", "Thanks"))
-	c.s.Ratings = []Rating{{Source: "user", Type: "approval"}}
+	c.turn(sample.Reply{Text: "All pass."}, answer("c2", "ok"))
+	c.turn(sample.Reply{Text: "Bye."}, say("user", "Thanks"))
+	c.s.Ratings = []sample.Rating{{Source: "user", Type: "approval"}}
 	schemas := published(t)
-	got := Build(c.s)
+	got := sample.Build(c.s)
 	if families(got) != "intent_resolution dialog_response error_correction plan_optimization" {
 		t.Fatalf("got %s", families(got))
 	}
@@ -230,7 +281,7 @@ func TestBuiltSamplesConform(t *testing.T) {
 }
 
 func TestValidateUnwritable(t *testing.T) {
-	if p := Validate(Sample{Input: map[string]any{"x": func() {}}}); len(p) != 1 || p[0].Rule != "json" || p[0].String() == "" {
+	if p := sample.Validate(sample.Sample{Input: map[string]any{"x": func() {}}}); len(p) != 1 || p[0].Rule != "json" || p[0].String() == "" {
 		t.Errorf("problems %v", p)
 	}
 }
@@ -242,7 +293,7 @@ func FuzzValidateJSON(f *testing.F) {
 	f.Add([]byte(`{"sample_id":"00000000-0000-4000-8000-000000000000","sample_family":"0","created_at":"0000-01-01T0:00:00Z","input":{},"output":{}}`))
 	schemas := published(f)
 	f.Fuzz(func(t *testing.T, raw []byte) {
-		if len(validateJSON(raw)) == 0 && !conforms(t, schemas, raw) {
+		if len(sample.ValidateJSON(raw)) == 0 && !conforms(t, schemas, raw) {
 			t.Errorf("accepted, although the published schema refuses: %s", raw)
 		}
 	})

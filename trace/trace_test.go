@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -336,5 +337,58 @@ func TestEndpoint(t *testing.T) {
 		if _, err := New(Options{Endpoint: bad}); err == nil || !strings.Contains(err.Error(), "http or https") {
 			t.Errorf("%q: %v", bad, err)
 		}
+	}
+}
+
+// Each field of a turn is one attribute, which is left out where the field says nothing; what
+// belongs to the session is told of turns alone that may be told of.
+func TestASpanSaysWhatTheTurnWas(t *testing.T) {
+	for name, c := range map[string]struct {
+		turn Turn
+		want map[string]string
+	}{
+		"all of it": {
+			Turn{
+				Provider: "openai", API: "responses", Server: "api.example", Port: 8443, Model: "m", Status: 200, Failure: "cut", ReplyModel: "m-2", ReplyID: "r", Finish: "stop",
+				Input: 9, Cached: 3, Output: 4, Known: true, RequestID: "q", Session: "s", Agent: "coder", Number: 2, Injected: []string{"a", "b"}, Withheld: []string{"c"}, Loops: 5, Skip: "control",
+			},
+			map[string]string{
+				"gen_ai.operation.name": "chat", "gen_ai.provider.name": "openai", "gen_ai.request.model": "m", "gen_ai.response.model": "m-2", "gen_ai.response.id": "r",
+				"gen_ai.response.finish_reasons": "[stop]", "gen_ai.usage.input_tokens": "9", "gen_ai.usage.cache_read.input_tokens": "3", "gen_ai.usage.output_tokens": "4",
+				"server.address": "api.example", "server.port": "8443", "http.response.status_code": "200", "error.type": "cut", "precept.api": "responses", "precept.skip": "control",
+				"gen_ai.conversation.id": "s", "gen_ai.agent.name": "coder", "precept.request_id": "q", "precept.turn": "2", "precept.lessons.injected": "[a b]", "precept.lessons.withheld": "[c]", "precept.loops": "5",
+			},
+		},
+		"not to be told of": {
+			Turn{Input: 0, Cached: -1, Output: -1, RequestID: "q", Session: "s", Agent: "coder", Number: 2, Injected: []string{"a"}, Loops: 5},
+			map[string]string{"gen_ai.operation.name": "chat", "gen_ai.usage.input_tokens": "0"},
+		},
+		"nothing but known": {
+			Turn{Input: -1, Cached: -1, Output: -1, Known: true},
+			map[string]string{"gen_ai.operation.name": "chat", "precept.lessons.injected": "[]", "precept.lessons.withheld": "[]"},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c2 := newCollector(t, nil)
+			tr, stop := running(t, Options{Endpoint: c2.URL, Sample: 1})
+			tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &c.turn)
+			stop()
+			if len(c2.spans) != 1 {
+				t.Fatalf("%d spans", len(c2.spans))
+			}
+			if got := attributes(c2.spans[0].GetAttributes()); !maps.Equal(got, c.want) {
+				t.Errorf("%v\nwant %v", got, c.want)
+			}
+			wanted := "chat"
+			if c.turn.Model != "" {
+				wanted = "chat " + c.turn.Model
+			}
+			if got := c2.spans[0].GetName(); got != wanted {
+				t.Errorf("it is called %q, want %q", got, wanted)
+			}
+			if agent := c2.headers.Get("User-Agent"); agent != "precept" {
+				t.Errorf("the collector sees %q", agent)
+			}
+		})
 	}
 }

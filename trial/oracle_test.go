@@ -1,0 +1,290 @@
+package trial_test
+
+import (
+	"fmt"
+	"math"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/trial"
+)
+
+// lessonDraw is how one lesson fared in a session.
+type lessonDraw struct {
+	arm      trial.Arm
+	picked   bool
+	injected bool
+	turn     int
+	tokens   int
+}
+
+// unitDraw is a session with its reward, as a test draws it.
+type unitDraw struct {
+	day     int32
+	control bool
+	lessons []lessonDraw
+	told    bool
+	y       float64
+	tier    int
+	refused bool
+}
+
+const (
+	holdout = 0.25 // sums of its weights are exact
+	share   = 0.125
+)
+
+func units(t *rapid.T) []unitDraw {
+	one := rapid.Custom(func(t *rapid.T) unitDraw {
+		u := unitDraw{
+			day: rapid.Int32Range(100, 104).Draw(t, "day"), control: rapid.IntRange(0, 7).Draw(t, "control") == 0, told: rapid.Bool().Draw(t, "told"),
+			y: rapid.SampledFrom([]float64{0, 0.25, 0.5, 0.75, 1}).Draw(t, "y"), tier: rapid.IntRange(0, 4).Draw(t, "tier"), refused: rapid.IntRange(0, 5).Draw(t, "refused") == 0,
+		}
+		for i := range rapid.IntRange(0, 3).Draw(t, "lessons") {
+			l := lessonDraw{arm: trial.Arm(fmt.Sprintf("lesson-%d@1", i)), picked: rapid.Bool().Draw(t, "picked"), turn: rapid.IntRange(1, 2).Draw(t, "turn"), tokens: rapid.IntRange(0, 50).Draw(t, "tokens")}
+			l.injected = l.picked && !u.control && rapid.Bool().Draw(t, "injected")
+			l.picked = l.picked && !u.control
+			u.lessons = append(u.lessons, l)
+		}
+		return u
+	})
+	return rapid.SliceOfN(one, 1, 30).Draw(t, "units")
+}
+
+func (u *unitDraw) assignment() *trial.Assignment {
+	a := &trial.Assignment{Decided: true, Control: u.control, ControlP: share, Category: "c", Base: 0.5, C: 0.5, Day: u.day, Refused: u.refused}
+	for _, l := range u.lessons {
+		a.Matched = append(a.Matched, trial.Match{Arm: l.arm})
+		if l.picked {
+			a.Picks = append(a.Picks, trial.Pick{Slug: l.arm.Slug(), Arm: l.arm, Eps: holdout, Injected: l.injected, Off: 0.5, C: 0.5, Turn: l.turn, Tokens: l.tokens})
+		}
+	}
+	return a
+}
+
+// counted counts units as the store does: their closings, and the rewards of those that have one.
+func counted(list []unitDraw) *trial.Counters {
+	c := trial.NewCounters()
+	c.Advance(104)
+	for i := range list {
+		a := list[i].assignment()
+		c.Add(a.Closing())
+		if list[i].told {
+			c.Add(a.Contribution(list[i].y, list[i].tier))
+		}
+	}
+	return c
+}
+
+func near(t *rapid.T, what string, got, want float64) {
+	t.Helper()
+	if math.Abs(got-want) > 1e-5 {
+		t.Fatalf("%s is %v, want %v", what, got, want)
+	}
+}
+
+// What the statistics say of an arm is what one finds by going through its sessions one by one.
+func TestStatsOfAnArmAreThoseOfItsSessions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		c := counted(list)
+		for i := range 3 {
+			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
+			var want trial.Stats
+			for _, u := range list {
+				for _, l := range u.lessons {
+					if l.arm != arm {
+						continue
+					}
+					want.Matched++
+					if !l.picked {
+						continue
+					}
+					want.Picked++
+					at := 0
+					if l.injected {
+						at = 1
+						want.Tokens += int64(l.tokens)
+					}
+					if u.refused {
+						want.Refused[at]++
+					}
+					if !u.told {
+						continue
+					}
+					want.N++
+					z := -(u.y - 0.5) / holdout
+					if l.injected {
+						z = (u.y - 0.5) / (1 - holdout)
+						want.M1, want.Y1 = want.M1+1, want.Y1+u.y
+						want.Better, want.Worse = want.Better+max(0, u.y-0.5), want.Worse+max(0, 0.5-u.y)
+						if u.y >= 0.5 {
+							want.Success++
+						} else {
+							want.Failure++
+						}
+					} else {
+						want.M0, want.Y0 = want.M0+1, want.Y0+u.y
+					}
+					want.Z, want.ZZ = want.Z+z, want.ZZ+z*z
+				}
+			}
+			got := c.Stats(arm)
+			if got.Matched != want.Matched || got.Picked != want.Picked || got.Tokens != want.Tokens || got.Refused != want.Refused || got.Success != want.Success || got.Failure != want.Failure {
+				t.Fatalf("%s: %+v, want %+v", arm, got, want)
+			}
+			near(t, "n", got.N, want.N)
+			near(t, "z", got.Z, want.Z)
+			near(t, "zz", got.ZZ, want.ZZ)
+			near(t, "the injected", got.M1, want.M1)
+			near(t, "their rewards", got.Y1, want.Y1)
+			near(t, "the withheld", got.M0, want.M0)
+			near(t, "their rewards", got.Y0, want.Y0)
+			near(t, "better", got.Better, want.Better)
+			near(t, "worse", got.Worse, want.Worse)
+		}
+	})
+}
+
+// The comparison of treated sessions with control ones is over those in which anything matched, and
+// the coins "is anything injected" over the picks of their first turn.
+func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		got := counted(list).Global()
+		var told, sum, n, z float64
+		var coins [2]int64
+		var tiers [2][4]int64
+		anything := map[float64][2]int64{}
+		for i := range list {
+			u := &list[i]
+			arm := 1
+			if u.control {
+				arm = 0
+			}
+			if len(u.lessons) > 0 {
+				coins[arm]++
+			}
+			none, some, first := 1.0, 0, 0
+			for _, l := range u.lessons {
+				if l.picked && (first == 0 || l.turn == first) {
+					first = l.turn
+					none *= holdout
+					if l.injected {
+						some = 1
+					}
+				}
+			}
+			if first > 0 {
+				x := anything[trial.Round(none)]
+				x[some]++
+				anything[trial.Round(none)] = x
+			}
+			if !u.told {
+				continue
+			}
+			told, sum = told+1, sum+u.y
+			if len(u.lessons) == 0 {
+				continue
+			}
+			tiers[arm][u.tier%4]++
+			n++
+			if u.control {
+				z -= (u.y - 0.5) / share
+			} else {
+				z += (u.y - 0.5) / (1 - share)
+			}
+		}
+		near(t, "told", float64(got.Told), told)
+		near(t, "rewards", got.SumY, sum)
+		near(t, "n", got.N, n)
+		near(t, "z", got.Z, z)
+		for _, s := range got.Strata {
+			if s.Eps != share || s.Assigned != coins || s.Told != tiers {
+				t.Fatalf("coins %+v, want %v %v", s, coins, tiers)
+			}
+		}
+		if len(got.Strata) == 0 && coins != [2]int64{} {
+			t.Fatal("there are no coins")
+		}
+		if len(got.Any) != len(anything) {
+			t.Fatalf("%+v, want %v", got.Any, anything)
+		}
+		for _, s := range got.Any {
+			if s.Assigned != anything[s.Eps] {
+				t.Fatalf("%v: %v, want %v", s.Eps, s.Assigned, anything[s.Eps])
+			}
+		}
+	})
+}
+
+// What is added and undone leaves the sums as they were, in whatever order it happens.
+func TestUndoingLeavesNothing(t *testing.T) {
+	rapid.Check(t, func(t *rapid.T) {
+		list := units(t)
+		c, plain := counted(list), counted(list)
+		for i := range list {
+			a := list[i].assignment()
+			c.Add(trial.Negate(a.Contribution(1-list[i].y, 2)))
+		}
+		for i := range list {
+			c.Add(list[i].assignment().Contribution(1-list[i].y, 2))
+		}
+		for i := range 3 {
+			arm := trial.Arm(fmt.Sprintf("lesson-%d@1", i))
+			got, want := c.Stats(arm), plain.Stats(arm)
+			near(t, "n", got.N, want.N)
+			near(t, "z", got.Z, want.Z)
+			near(t, "zz", got.ZZ, want.ZZ)
+			if fmt.Sprint(got.Strata) != fmt.Sprint(want.Strata) || got.Success != want.Success || got.Failure != want.Failure {
+				t.Fatalf("%+v, want %+v", got, want)
+			}
+		}
+	})
+}
+
+// A coin that falls exactly on the propensity injects: withheld is what lies below it.
+func TestACoinOnTheEdgeInjects(t *testing.T) {
+	for i := range 50 {
+		session := fmt.Sprint("session-", i)
+		coin := trial.Coin("s", trial.ForHoldout, session, "a")
+		for eps, injected := range map[float64]bool{coin: true, math.Nextafter(coin, 1): false, math.Nextafter(coin, 0): true} {
+			var a trial.Assignment
+			a.Flip("s", session, trial.Pick{Slug: "a", Eps: eps})
+			if p, ok := a.Pick("a"); !ok || p.Injected != injected {
+				t.Errorf("a coin of %v against %v: injected is %v", coin, eps, p.Injected)
+			}
+		}
+		control := trial.Coin("s", trial.ForControl, session, "")
+		for chance, is := range map[float64]bool{control: false, math.Nextafter(control, 1): true} {
+			var a trial.Assignment
+			if !a.Open("s", session, chance) || a.Control != is || a.Open("s", session, 1) {
+				t.Errorf("a control coin of %v against %v: control is %v", control, chance, a.Control)
+			}
+		}
+	}
+}
+
+// The number of picks is that of the usual formula, with quantiles from a table of the normal
+// distribution.
+func TestPicksOfThePublishedFormula(t *testing.T) {
+	for _, c := range []struct {
+		detect, power, level, epsilon, variance float64
+		quantiles                               float64 // z(1-level/2) + z(power)
+	}{
+		{0.05, 0.8, 0.05, 0.2, 0.25, 1.959964 + 0.841621},
+		{0.1, 0.9, 0.05, 0.5, 0.2, 1.959964 + 1.281552},
+		{0.03, 0.8, 0.01, 0.05, 0.25, 2.575829 + 0.841621},
+		{0.2, 0.5, 0.1, 0.9, 0.1, 1.644854 + 0},
+	} {
+		want := math.Pow(c.quantiles/c.detect, 2) * c.variance * (1/(1-c.epsilon) + 1/c.epsilon)
+		got := trial.PicksFor(c.detect, c.power, c.level, c.epsilon, c.variance)
+		if math.Abs(float64(got)-want) > 1.01 || float64(got) < want-0.01 {
+			t.Errorf("%+v: %d picks, want %v", c, got, want)
+		}
+		if back := trial.Detects(got, c.power, c.level, c.epsilon, c.variance); back > c.detect || back < c.detect*0.99 {
+			t.Errorf("%+v: %d picks find %v", c, got, back)
+		}
+	}
+}
