@@ -1,13 +1,16 @@
 package admin
 
 import (
+	"slices"
 	"sync"
 	"time"
 
 	"github.com/labstack/echo/v4"
+
+	"precept/report"
 )
 
-// history is effects as pages showed them since the server started: it fills the charts of an
+// history is effects as reports for pages had them since the server started: it fills the charts of an
 // experiment that is younger than two days, whose days the counters keep. It holds a bounded number
 // of looks, in memory only.
 type history struct {
@@ -52,6 +55,26 @@ func (h *history) add(key historyKey, effect, lo, hi *float64, now time.Time) []
 		}
 	}
 	return append([]look(nil), looks...)
+}
+
+// note keeps what a report of all closed sessions shows, of every lesson and of all together.
+func (h *history) note(tenant string, r *report.Report, now time.Time) {
+	for i := range r.Lessons {
+		effect, lo, hi := shownOf(&r.Lessons[i])
+		h.add(historyKey{tenant, r.Lessons[i].Arm}, effect, lo, hi, now)
+	}
+	g := r.Global
+	if g.Verdict == report.Invalid {
+		g.Effect = nil
+	}
+	h.add(historyKey{Tenant: tenant}, g.Effect, g.Lo, g.Hi, now)
+}
+
+// of are the looks that were noted.
+func (h *history) of(key historyKey) []look {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return slices.Clone(h.seen[key])
 }
 
 // wholeReport says that a request asks for all closed sessions: looks at other selections belong on

@@ -98,8 +98,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	if row := v.current(rows); row != nil {
 		v.measure(row, s.options.Truth)
 		if v.Chart == "" && wholeReport(c) {
-			effect, lo, hi := shownOf(row)
-			v.Chart = looksChart("Effect over time", s.history.add(historyKey{q.Tenant, row.Arm}, effect, lo, hi, s.options.Now()))
+			v.Chart = looksChart("Effect over time", s.history.of(historyKey{q.Tenant, row.Arm}))
 			v.Since = v.Chart != ""
 		}
 	}

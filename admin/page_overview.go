@@ -77,23 +77,9 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	v.Days = r.Global.Days
 	v.Means = meansChart(r.Global.Days)
 	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && v.Window == "" && !v.Provisional {
-		v.Effects = v.looks(r, rows, s)
+		v.Effects = looksChart("All lessons together", s.history.of(historyKey{Tenant: v.Tenant}))
 		v.Since = v.Effects != ""
 	}
-}
-
-// looks notes what is shown now of every lesson and of all together, for the charts of a young
-// experiment.
-func (v *overviewView) looks(r *report.Report, rows []*report.Row, s *Server) string {
-	now, g := s.options.Now(), r.Global
-	if g.Verdict == report.Invalid {
-		g.Effect = nil
-	}
-	for _, l := range rows {
-		effect, lo, hi := shownOf(l)
-		s.history.add(historyKey{v.Tenant, l.Arm}, effect, lo, hi, now)
-	}
-	return looksChart("All lessons together", s.history.add(historyKey{Tenant: v.Tenant}, g.Effect, g.Lo, g.Hi, now))
 }
 
 // lastWeek is how many treated sessions the last seven days had.

@@ -61,10 +61,14 @@ func (s *Server) Owners() []func(context.Context) error {
 func (s *Server) keep() {
 	s.reports = newStock(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
-			return s.options.Report.Report(ctx, Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true})
+			r, err := s.options.Report.Report(ctx, Query{Tenant: k.Tenant, Window: k.Window, Provisional: k.Provisional, Bands: true})
+			if err == nil && k.Window == 0 && !k.Provisional {
+				s.history.note(k.Tenant, &r, s.options.Now())
+			}
+			return r, err
 		},
 		func(took time.Duration) time.Duration { return min(10*took, time.Minute) },
-		func(took time.Duration) time.Duration { return max(100*took, time.Minute) })
+		func(took time.Duration) time.Duration { return max(100*took, 10*time.Second) })
 	s.surveys = newStock(s.options.Now,
 		func(ctx context.Context, tenant string) (*report.Survey, error) {
 			return s.options.Survey.Survey(ctx, tenant)

@@ -41,8 +41,8 @@ type keeping[V any] struct {
 const (
 	patience  = 100 * time.Millisecond // how long a page waits for what is newer
 	keptMost  = 16
-	keptRound = 15 * time.Second // how often the owner looks for what is too old
-	keptLong  = time.Hour        // what nobody asked for so long is not made anew unasked
+	keptRound = 5 * time.Second // how often the owner looks for what is too old
+	keptLong  = time.Hour       // what nobody asked for so long is not made anew unasked
 )
 
 // errBeingMade is the answer where nothing is there yet, and does not come soon.

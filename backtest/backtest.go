@@ -41,6 +41,14 @@ type Result struct {
 	Silent   []string `json:"silent"` // phrases and tags that stood in no session
 	Worth    Worth    `json:"worth"`
 	Examples []string `json:"examples"` // names of some sessions in which it would have fired
+	Near     Near     `json:"near_misses"`
+}
+
+// Near are the sessions in which a lesson came near and would not have fired.
+type Near struct {
+	Sessions int      `json:"sessions"`
+	Why      []Word   `json:"why"`      // what was missing, the most frequent first
+	Examples []string `json:"examples"` // names of some of them
 }
 
 // Worth is the mean reward of the sessions that were told of: where the lesson would have fired,
@@ -85,6 +93,10 @@ type count struct {
 	worth    sum
 	words    map[string]int
 	examples []string
+
+	near         int
+	nearWhy      map[string]int
+	nearExamples []string
 }
 
 // New makes a run over lessons, whatever state they are in. tagger may be nil.
@@ -94,7 +106,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	for _, l := range lessons {
 		b := stripped(l)
 		bare = append(bare, b)
-		r.counts[l.Slug] = &count{lesson: l, bare: b, words: map[string]int{}}
+		r.counts[l.Slug] = &count{lesson: l, bare: b, words: map[string]int{}, nearWhy: map[string]int{}}
 	}
 	r.book = lesson.NewBook(bare)
 	return r
@@ -118,20 +130,23 @@ func stripped(l *lesson.Lesson) *lesson.Lesson {
 // Add shows the run a session.
 func (r *Run) Add(s *Session) {
 	fired := map[string]map[string]bool{}
-	for _, q := range Queries(s.Exchanges) {
+	queries := Queries(s.Exchanges)
+	for i := range queries {
+		q := &queries[i]
 		q.Tenant = s.Tenant
-		r.tagger.Tag(&q)
-		for _, h := range r.book.Match(&q) {
+		r.tagger.Tag(q)
+		for _, h := range r.book.Match(q) {
 			words := fired[h.Lesson.Slug]
 			if words == nil {
 				words = map[string]bool{}
 				fired[h.Lesson.Slug] = words
 			}
-			for _, w := range h.Lesson.Fired(&q) {
+			for _, w := range h.Lesson.Fired(q) {
 				words[w] = true
 			}
 		}
 	}
+	r.missed(queries, fired, s.Name)
 	for _, tenant := range []string{"", s.Tenant} {
 		r.sessions[tenant]++
 		if r.told[tenant] == nil {
@@ -166,12 +181,10 @@ func (r *Run) Of(slug string) Result {
 		return Result{Slug: slug}
 	}
 	out := Result{
-		Slug: slug, Sessions: r.sessions[c.lesson.Scope.Tenant], Fired: c.fired, Words: []Word{}, Silent: []string{}, Examples: slices.Clone(c.examples),
+		Slug: slug, Sessions: r.sessions[c.lesson.Scope.Tenant], Fired: c.fired, Silent: []string{}, Examples: slices.Clone(c.examples),
 	}
-	for _, w := range slices.Sorted(maps.Keys(c.words)) {
-		out.Words = append(out.Words, Word{w, c.words[w]})
-	}
-	slices.SortStableFunc(out.Words, func(a, b Word) int { return cmp.Compare(b.Sessions, a.Sessions) })
+	out.Words = byNumber(c.words)
+	out.Near = Near{c.near, byNumber(c.nearWhy), append([]string{}, c.nearExamples...)}
 	t := &c.lesson.Trigger
 	for _, w := range slices.Concat(t.Keywords, t.ErrorPatterns, t.Tags) {
 		if c.words[w] == 0 {
@@ -183,6 +196,16 @@ func (r *Run) Of(slug string) Result {
 		rest = sum{all.n - c.worth.n, all.total - c.worth.total}
 	}
 	out.Worth = Worth{c.worth.mean(), c.worth.n, rest.mean(), rest.n}
+	return out
+}
+
+// byNumber lists what was counted, the most frequent first.
+func byNumber(counts map[string]int) []Word {
+	out := []Word{}
+	for _, w := range slices.Sorted(maps.Keys(counts)) {
+		out = append(out, Word{w, counts[w]})
+	}
+	slices.SortStableFunc(out, func(a, b Word) int { return cmp.Compare(b.Sessions, a.Sessions) })
 	return out
 }
 

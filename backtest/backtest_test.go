@@ -49,6 +49,42 @@ func TestRun(t *testing.T) {
 	}
 }
 
+// A near miss is a session in which a trigger stands that something kept from firing, or all words
+// of a phrase stand apart: each is told with what was missing, and none that fired.
+func TestNearMisses(t *testing.T) {
+	l := keyworded("a-b", "load more")
+	l.Trigger.NotKeywords = []string{"dry run"}
+	l.Trigger.ErrorPatterns = []string{"stale element"}
+	run := backtest.New([]*lesson.Lesson{l}, nil)
+	for i, words := range []string{
+		"please load more", "please load the list once more", "load more, as a dry run", "it says stale element", "nothing of it", "More! Load!", "load more once, load more twice",
+	} {
+		run.Add(&backtest.Session{Tenant: "default", Name: fmt.Sprint(i), Exchanges: []sample.Exchange{said("chat", words)}})
+	}
+	r := run.Of("a-b")
+	if r.Fired != 2 || r.Near.Sessions != 4 || !slices.Equal(r.Near.Examples, []string{"1", "2", "3", "5"}) {
+		t.Errorf("%+v", r)
+	}
+	told := fmt.Sprintf("%v", r.Near.Why)
+	for _, want := range []string{`all words of`, `not_keyword`, `fires on tool errors only`} {
+		if !strings.Contains(told, want) {
+			t.Errorf("%q is not told: %s", want, told)
+		}
+	}
+	for i := range 100 { // as many reasons as there are phrases
+		l.Trigger.Keywords = append(l.Trigger.Keywords, fmt.Sprintf("gap between %d", i))
+	}
+	run = backtest.New([]*lesson.Lesson{l}, nil)
+	text := "between them is a gap:"
+	for i := range 100 {
+		text += fmt.Sprint(" ", i)
+	}
+	run.Add(&backtest.Session{Tenant: "default", Name: "x", Exchanges: []sample.Exchange{said("chat", text)}})
+	if r := run.Of("a-b"); r.Near.Sessions != 1 || len(r.Near.Why) > 20 {
+		t.Errorf("%d reasons", len(r.Near.Why))
+	}
+}
+
 // The three dialects, the error of a tool whose call was in an earlier reply, and what must not be
 // searched.
 func TestQueries(t *testing.T) {

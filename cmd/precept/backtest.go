@@ -166,6 +166,12 @@ func (w *world) printBacktest(r backtest.Result) {
 	if len(r.Examples) > 0 {
 		fmt.Fprintf(w.out, "  such as %s\n", report.Printable(strings.Join(r.Examples, ", ")))
 	}
+	if r.Near.Sessions > 0 {
+		fmt.Fprintf(w.out, "  near misses in %d others:\n", r.Near.Sessions)
+	}
+	for _, why := range r.Near.Why {
+		fmt.Fprintf(w.out, "  %6d  %s\n", why.Sessions, report.Printable(why.Word))
+	}
 }
 
 func share(n, of int) string {
