@@ -10,9 +10,9 @@ import (
 	"precept/report"
 )
 
-// history is effects as reports for pages had them since the server started: it fills the charts of an
-// experiment that is younger than two days, whose days the counters keep. It holds a bounded number
-// of looks, in memory only.
+// history is effects as reports for pages had them since the server started: it fills the charts of
+// an experiment that is younger than two days, whose days the counters keep. It holds a bounded
+// number of looks, in memory only.
 type history struct {
 	mu   sync.Mutex
 	seen map[historyKey][]look
