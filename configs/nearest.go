@@ -1,27 +1,29 @@
 package configs
 
 import (
+	"maps"
 	"slices"
 	"strings"
 )
 
 // nearest names the known key that a misspelt one most likely means, or lists them.
 func nearest(name string, known map[string]int) string {
-	best, distance := "", 3
-	all := make([]string, 0, len(known))
-	for k := range known {
-		all = append(all, k)
+	all := slices.Sorted(maps.Keys(known))
+	if best := Nearest(name, all); best != "" {
+		return "; did you mean " + best + "?"
 	}
-	slices.Sort(all)
-	for _, k := range all {
+	return "; there are " + strings.Join(all, ", ")
+}
+
+// Nearest is the name that a misspelt one most likely means, "" where none is near.
+func Nearest(name string, names []string) string {
+	best, distance := "", 3
+	for _, k := range names {
 		if n := editDistance(name, k); n < distance {
 			best, distance = k, n
 		}
 	}
-	if best != "" {
-		return "; did you mean " + best + "?"
-	}
-	return "; there are " + strings.Join(all, ", ")
+	return best
 }
 
 // editDistance is Levenshtein's, over bytes.

@@ -11,8 +11,10 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"precept/app"
+	"precept/configs"
 )
 
 // The exit codes, see the package's documentation.
@@ -93,7 +95,7 @@ func (w *world) root() *cobra.Command {
 	root.SetOut(w.out)
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%w; `%s --help` lists the flags", err, c.CommandPath()))
+		return misuse(fmt.Errorf("%w; %s`%s --help` lists the flags", err, meant(c, err), c.CommandPath()))
 	})
 	for _, g := range []struct {
 		title string
@@ -122,4 +124,18 @@ func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 		}
 		return nil
 	}
+}
+
+// meant names the flag that a misspelt one most likely means.
+func meant(c *cobra.Command, err error) string {
+	wrong, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := configs.Nearest(wrong.GetSpecifiedName(), names); near != "" {
+		return "did you mean --" + near + "? "
+	}
+	return ""
 }
