@@ -144,8 +144,8 @@ func (s *Server) serveUntilStopped(ctx context.Context, dataListener, adminListe
 		owners.Go(func() { _ = s.outlive(owned, s.options.Source.watch(changed)) }) // it has no errors
 	}
 
-	data := s.httpServer(s.counted(s.service.data))
-	door := proxy.NewDoor(dataListener)
+	door := proxy.NewDoor(dataListener, s.Now)
+	data := s.httpServer(door.Usher(s.counted(s.service.data)))
 	data.ConnState = door.Watch
 	adminServer := s.httpServer(s.admin)
 	owners.Go(func() { failed <- serveOn(data, door) })

@@ -83,8 +83,9 @@ func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logge
 	}, nil
 }
 
-// open claims the data directory and opens the store in it. A directory that cannot be written
-// leaves precept running from memory: agents must not suffer from it.
+// open claims the data directory and opens the store in it. A directory that cannot be written, on
+// a full disk or one that fails, leaves precept running from memory: agents must not suffer from
+// it.
 func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	lock, err := sqlite.Lock(cfg.DataDir)
 	if errors.Is(err, sqlite.ErrReadOnly) && IsRedis(cfg.StoreURL()) {
@@ -107,7 +108,7 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 		return db, nil
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.Now, Exclusive: true})
-	if errors.Is(err, sqlite.ErrReadOnly) {
+	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, sqlite.ErrFull) || errors.Is(err, sqlite.ErrDisk) {
 		p.fromMemory(err)
 		return store.Volatile{}, nil
 	}

@@ -47,7 +47,9 @@ func (w *work) lessons() {
 	}
 	var all []found
 	var there map[string]bool
-	for i, h := range w.Book.Match(&q) {
+	hits := w.Book.Match(&q)
+	w.plan.Spent = q.Spent
+	for i, h := range hits {
 		if i == 0 {
 			there = elsewhere(w.Request)
 		}

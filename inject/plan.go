@@ -55,6 +55,7 @@ type Plan struct {
 	Lessons  []sample.Lesson // what happened to the lessons that matched now, for the exchange
 	Picks    []trial.Pick    // the new picks, with their coins
 	Loops    int             // loops found now: warned of, or held back
+	Spent    bool            // matching was given up, because it would have cost too much
 	Warned   bool            // a new loop warning is inserted
 	Answered bool            // an answer to /lesson commands is inserted now, or the word that there are such commands
 }

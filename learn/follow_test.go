@@ -32,6 +32,14 @@ func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasur
 	return e.redis.Erasures(ctx, after)
 }
 
+func (e elsewhere) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return e.redis.KeepOptOuts(ctx, marks)
+}
+
+func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return e.redis.OptOutOf(ctx, id)
+}
+
 func (e elsewhere) Moved(ctx context.Context) (map[string]session.Stand, error) {
 	return e.redis.Moved(ctx)
 }

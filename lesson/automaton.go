@@ -191,8 +191,8 @@ func (m *automaton) deep(ref int32, c class) int32 {
 	}
 }
 
-// scan calls found for every word that ends in text, with the position behind it.
-func (m *automaton) scan(text []class, found func(id int32, end int)) {
+// scan calls found for every word that ends in text, with the position behind it, until it says no.
+func (m *automaton) scan(text []class, found func(id int32, end int) bool) {
 	rows, limit, ref := m.rows, m.limit, int32(0)
 	for i := 0; i < len(text); i++ {
 		if c := text[i]; ref < limit {
@@ -211,7 +211,9 @@ func (m *automaton) scan(text []class, found func(id int32, end int)) {
 		}
 		for e := m.states[m.number(ref)].emit; e != 0; e = m.ends[e].next {
 			for _, id := range m.ends[e].ids {
-				found(id, i+1)
+				if !found(id, i+1) {
+					return
+				}
 			}
 		}
 		ref &^= emitBit

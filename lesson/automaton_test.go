@@ -18,7 +18,7 @@ type found struct {
 
 func scanAll(m *automaton, text []class) []found {
 	var out []found
-	m.scan(text, func(id int32, end int) { out = append(out, found{id, end}) })
+	m.scan(text, func(id int32, end int) bool { out = append(out, found{id, end}); return true })
 	slices.SortFunc(out, func(x, y found) int { return cmp.Or(x.end-y.end, int(x.id-y.id)) })
 	return out
 }

@@ -121,7 +121,7 @@ func (b *Book) compile() {
 	}
 	b.machine = newAutomaton(words, len(b.alphabet.kinds), rowBudget)
 	n := len(b.units)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{marks: make([]mark, n)} }}
+	b.scratch = &sync.Pool{New: func() any { return &scratch{marks: make([]mark, n), met: make([]int32, len(b.patterns))} }}
 }
 
 // phraseSet collects distinct phrases and who owns them.

@@ -68,8 +68,9 @@ func standsIn(phrase, text string) bool {
 	p := a.compile(folded)
 	key := p.pieces[p.key]
 	classes := a.appendText(nil, text)
+	tries := 0
 	for end := len(key); end <= len(classes); end++ {
-		if a.prefix(classes[end-len(key):], key) && a.at(&p, classes, end) {
+		if a.prefix(classes[end-len(key):], key) && a.at(&p, classes, end, &tries) {
 			return true
 		}
 	}

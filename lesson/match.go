@@ -23,9 +23,17 @@ const (
 	no
 )
 
+// mostWork bounds what one match may cost, in phrases that are met and places that are tried around
+// them: some milliseconds. Text that a client chose, against phrases with a * of which none fits,
+// or that are each other's endings, could cost a second otherwise. Usual texts take some hundred.
+const mostWork = 1 << 18
+
 // scratch is what one match works with; it never outlives the call.
 type scratch struct {
 	text    []class
+	left    int     // of mostWork
+	met     []int32 // where each phrase was met last: inWords, 1 + the index of an error text, 0: nowhere
+	phrases []int32 // that were met
 	marks   []mark
 	touched []int32
 }
@@ -39,7 +47,23 @@ func (s *scratch) touch(u int32) *mark {
 	return m
 }
 
+// inWords says that a phrase was met in the user's words.
+const inWords = -1
+
+// meet notes where a phrase was met: its owners are told once.
+func (s *scratch) meet(id, where int32) {
+	if s.met[id] == 0 {
+		s.phrases = append(s.phrases, id)
+	}
+	s.met[id] = where
+}
+
 func (s *scratch) reset() {
+	for _, id := range s.phrases {
+		s.met[id] = 0
+	}
+	s.phrases = s.phrases[:0]
+
 	for _, u := range s.touched {
 		s.marks[u] = mark{}
 	}
@@ -47,7 +71,8 @@ func (s *scratch) reset() {
 }
 
 // Match returns the lessons that fire, ordered by slug. It is safe for concurrent use; the hits are
-// all it allocates.
+// all it allocates. Where the phrases met are too many it returns none and sets q.Spent: a part of
+// them might lack what forbids a lesson.
 func (b *Book) Match(q *Query) []Hit {
 	if len(b.units) == 0 {
 		return nil
@@ -57,11 +82,15 @@ func (b *Book) Match(q *Query) []Hit {
 		s.reset()
 		b.scratch.Put(s)
 	}()
+	s.left = mostWork
 	for _, w := range q.Words {
 		b.scanWords(s, w)
 	}
 	for i := range q.Errors {
 		b.scanError(s, q, i)
+	}
+	if q.Spent = s.left < 0; q.Spent {
+		return nil
 	}
 	for _, tag := range q.Tags {
 		for _, u := range b.tags[strings.ToLower(strings.TrimSpace(tag))] {
@@ -87,11 +116,12 @@ func (b *Book) tagError(s *scratch, q *Query, i int) {
 
 func (b *Book) scanWords(s *scratch, text string) {
 	s.text = b.alphabet.appendText(s.text[:0], text)
-	b.machine.scan(s.text, func(id int32, end int) {
+	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.patterns[id]
-		if !b.alphabet.at(p, s.text, end) {
-			return
+		if s.left--; s.met[id] == inWords || !b.alphabet.at(p, s.text, end, &s.left) {
+			return s.left >= 0
 		}
+		s.meet(id, inWords)
 		for _, o := range p.owners {
 			switch o.role {
 			case roleKeyword:
@@ -101,17 +131,19 @@ func (b *Book) scanWords(s *scratch, text string) {
 			case roleError:
 			}
 		}
+		return s.left >= 0
 	})
 }
 
 func (b *Book) scanError(s *scratch, q *Query, i int) {
 	s.text = b.alphabet.appendText(s.text[:0], q.Errors[i].Text)
 	nr := int32(i + 1) //nolint:gosec // the number of tool results of one request
-	b.machine.scan(s.text, func(id int32, end int) {
+	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.patterns[id]
-		if !b.alphabet.at(p, s.text, end) {
-			return
+		if s.left--; s.met[id] == nr || !b.alphabet.at(p, s.text, end, &s.left) {
+			return s.left >= 0
 		}
+		s.meet(id, nr)
 		for _, o := range p.owners {
 			m := s.touch(o.unit)
 			switch {
@@ -123,6 +155,7 @@ func (b *Book) scanError(s *scratch, q *Query, i int) {
 				}
 			}
 		}
+		return s.left >= 0
 	})
 }
 

@@ -386,3 +386,35 @@ func FuzzGlob(f *testing.F) {
 		}
 	})
 }
+
+// A match costs no more than its bound, whatever the phrases are and whatever a client makes of
+// them. Where it is given up nothing fires, and the query says so; a phrase that a thousand lessons
+// share, in a text that repeats it, is no such case.
+func TestMatchHasABound(t *testing.T) {
+	const lessons = 3000
+	book := func(phrase func(i int) string) *Book {
+		list := make([]*Lesson, lessons)
+		for i := range list {
+			list[i] = keyworded(fmt.Sprintf("l%04d", i), phrase(i))
+		}
+		return NewBook(list)
+	}
+	a := strings.Repeat("a", 9)
+	for what, c := range map[string]struct {
+		phrase func(i int) string
+		text   string
+		spent  bool
+		hits   int
+	}{
+		"stars that do not fit":        {func(i int) string { return fmt.Sprint(a, "*b", i) }, strings.Repeat(a+"ab ", 500), true, 0},
+		"endings of each other":        {func(i int) string { return strings.Repeat("a ", i+2) + "b" }, strings.Repeat("a ", 4000) + "b", false, lessons},
+		"endings of each other, often": {func(i int) string { return strings.Repeat("a ", i+1) + "a" }, strings.Repeat("a ", 4000), true, 0},
+		"one phrase, often":            {func(int) string { return "build script" }, strings.Repeat("the build script ", 4000), false, lessons},
+	} {
+		q := Query{Words: []string{c.text}}
+		hits := book(c.phrase).Match(&q)
+		if q.Spent != c.spent || len(hits) != c.hits {
+			t.Errorf("%s: spent %v with %d hits, want %v with %d", what, q.Spent, len(hits), c.spent, c.hits)
+		}
+	}
+}

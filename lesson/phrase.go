@@ -162,20 +162,21 @@ func (a *alphabet) keys(p *pattern) [][]class {
 }
 
 // at says whether the pattern stands in text with its key piece, found by the automaton, ending
-// before end.
-func (a *alphabet) at(p *pattern, text []class, end int) bool {
+// before end. The places that are tried are taken off left.
+func (a *alphabet) at(p *pattern, text []class, end int, left *int) bool {
 	start := end - len(p.pieces[p.key])
-	return a.before(p, text, start) && a.after(p, text, end)
+	return a.before(p, text, start, left) && a.after(p, text, end, left)
 }
 
 // after compares the pieces behind the key piece. Each is taken at its first place within the
 // star's run: that leaves the most room to the rest, so no place has to be tried twice. Only the
 // last piece may have to stand at a boundary, and then the first place that does is taken.
-func (a *alphabet) after(p *pattern, text []class, at int) bool {
+func (a *alphabet) after(p *pattern, text []class, at int, left *int) bool {
 	for i := p.key + 1; i < len(p.pieces); i++ {
 		piece, last := p.pieces[i], i == len(p.pieces)-1
 		found := false
 		for run := 0; run <= maxRun && at+len(piece) <= len(text); run++ {
+			*left--
 			if a.prefix(text[at:], piece) && (!last || !p.right || a.boundary(text, at+len(piece))) {
 				found = true
 				break
@@ -194,11 +195,12 @@ func (a *alphabet) after(p *pattern, text []class, at int) bool {
 }
 
 // before is the mirror of after.
-func (a *alphabet) before(p *pattern, text []class, at int) bool {
+func (a *alphabet) before(p *pattern, text []class, at int, left *int) bool {
 	for i := p.key - 1; i >= 0; i-- {
 		piece := p.pieces[i]
 		found := false
 		for run := 0; run <= maxRun && at >= len(piece); run++ {
+			*left--
 			if a.prefix(text[at-len(piece):], piece) && (i > 0 || !p.left || a.boundary(text, at-len(piece))) {
 				found = true
 				break

@@ -13,6 +13,8 @@ type Query struct {
 	Model              string
 	Tools              []string // tools offered in the request
 	Now                time.Time
+
+	Spent bool // set by Match: the match was given up, because it would have cost too much
 }
 
 // ErrorText is the error signature of one newest tool result.

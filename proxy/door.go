@@ -5,37 +5,53 @@ import (
 	"net"
 	"net/http"
 	"sync"
+	"time"
 )
 
 // mostConnections bounds what is open at once: each costs some ten kilobytes, busy or not. The
 // store, the spool and the lessons need files beside.
 const mostConnections, filesElsewhere = 32 << 10, 64
 
+// A connection that has just come, or has just had its answer, may have its next request under way:
+// closing it would cost that one. It stays for quietFor. While all have been quiet for less, a new
+// one waits, and looks again every roomAgain.
+const quietFor, roomAgain = time.Second, 50 * time.Millisecond
+
 // Door is the way in for connections. They are bounded, so that what clients hold open leaves files
 // for the upstreams: where there is no room for another one, the connection goes that has been
 // without a request for longest, and where all have one the new one waits.
 type Door struct {
 	net.Listener
-	room chan struct{} // one for each connection that is open
-	done chan struct{} // closed with the listener
-	once sync.Once
+	now   func() time.Time
+	quiet time.Duration
+	room  chan struct{} // one for each connection that is open
+	done  chan struct{} // closed with the listener
+	once  sync.Once
 
-	mu    sync.Mutex
-	quiet list.List                  // of net.Conn without a request, the longest so first
-	at    map[net.Conn]*list.Element // in quiet
+	mu   sync.Mutex
+	idle list.List                  // of resting, the longest so first
+	at   map[net.Conn]*list.Element // in idle
+}
+
+// resting is a connection without a request.
+type resting struct {
+	net.Conn
+	since time.Time
 }
 
 // NewDoor puts a listener under its bound.
-func NewDoor(l net.Listener) *Door {
+func NewDoor(l net.Listener, now func() time.Time) *Door {
 	most := mostConnections
 	if files := openFiles(); files > 0 {
-		most = min(most, max((files-filesElsewhere)/2, 1)) // each may need one to an upstream
+		most = min(most, max((files-filesElsewhere)/2, files/4, 1)) // each may need one to an upstream
 	}
-	return newDoor(l, most)
+	return newDoor(l, now, most, quietFor)
 }
 
-func newDoor(l net.Listener, most int) *Door {
-	return &Door{Listener: l, room: make(chan struct{}, most), done: make(chan struct{}), at: map[net.Conn]*list.Element{}}
+func newDoor(l net.Listener, now func() time.Time, most int, quiet time.Duration) *Door {
+	return &Door{
+		Listener: l, now: now, quiet: quiet, room: make(chan struct{}, most), done: make(chan struct{}), at: map[net.Conn]*list.Element{},
+	}
 }
 
 // Accept implements net.Listener.
@@ -48,14 +64,19 @@ func (d *Door) Accept() (net.Conn, error) {
 	case d.room <- struct{}{}:
 		return &guest{Conn: c, door: d}, nil
 	default:
-		d.showOut()
 	}
-	select {
-	case d.room <- struct{}{}:
-		return &guest{Conn: c, door: d}, nil
-	case <-d.done:
-		_ = c.Close()
-		return nil, net.ErrClosed
+	again := time.NewTicker(roomAgain)
+	defer again.Stop()
+	for {
+		d.showOut()
+		select {
+		case d.room <- struct{}{}:
+			return &guest{Conn: c, door: d}, nil
+		case <-again.C:
+		case <-d.done:
+			_ = c.Close()
+			return nil, net.ErrClosed
+		}
 	}
 }
 
@@ -70,23 +91,41 @@ func (d *Door) Watch(c net.Conn, state http.ConnState) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if e := d.at[c]; e != nil {
-		d.quiet.Remove(e)
+		d.idle.Remove(e)
 		delete(d.at, c)
 	}
 	if state == http.StateNew || state == http.StateIdle {
-		d.at[c] = d.quiet.PushBack(c)
+		d.at[c] = d.idle.PushBack(resting{c, d.now()})
 	}
 }
 
-// showOut closes the connection that has been without a request for longest, where there is one.
+// Usher lets no connection rest while there is hardly any room: its answer says that it ends, so
+// that its client opens another one for the next request and loses none.
+func (d *Door) Usher(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if most := cap(d.room); len(d.room) >= most-most/8 {
+			w.Header().Set("Connection", "close")
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// showOut closes the connection that has been without a request for longest, where there is one
+// that has been so for long enough.
 func (d *Door) showOut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	if e := d.quiet.Front(); e != nil {
-		c := d.quiet.Remove(e).(net.Conn) //nolint:errcheck,forcetypeassert // nothing else is put there
-		delete(d.at, c)
-		_ = c.Close()
+	e := d.idle.Front()
+	if e == nil {
+		return
 	}
+	c := e.Value.(resting) //nolint:errcheck,forcetypeassert // nothing else is put there
+	if d.now().Sub(c.since) < d.quiet {
+		return
+	}
+	d.idle.Remove(e)
+	delete(d.at, c.Conn)
+	_ = c.Close()
 }
 
 // guest is a connection that was let in.

@@ -7,7 +7,10 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"strings"
+	"sync"
+	"sync/atomic"
 	"testing"
+	"time"
 )
 
 // With no room left the connection goes that has been without a request for longest; one with a
@@ -21,7 +24,7 @@ func TestDoorShowsTheQuietestOut(t *testing.T) {
 		}
 		_, _ = io.WriteString(w, "end")
 	}))
-	door := newDoor(srv.Listener, 4)
+	door := newDoor(srv.Listener, time.Now, 4, 0)
 	srv.Listener, srv.Config.ConnState = door, door.Watch
 	srv.Start()
 	t.Cleanup(srv.Close)
@@ -66,5 +69,83 @@ func TestDoorShowsTheQuietestOut(t *testing.T) {
 func quietIn(d *Door) int {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.quiet.Len()
+	return d.idle.Len()
+}
+
+// All connections have a request, and another one comes: it is let in as soon as one of them has
+// none any more, and not when that one's client leaves at last. The others stay.
+func TestDoorOpensWhenARequestEnds(t *testing.T) {
+	finish := make(chan struct{})
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_ = http.NewResponseController(w).Flush()
+		if r.URL.Path == "/wait" {
+			<-finish
+		}
+		_, _ = io.WriteString(w, "end")
+	}))
+	door := newDoor(srv.Listener, time.Now, 2, 10*time.Millisecond)
+	srv.Listener, srv.Config.ConnState = door, door.Watch
+	srv.Start()
+	t.Cleanup(srv.Close)
+	ask := func(request string) *bufio.Reader {
+		c, err := net.Dial("tcp", srv.Listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = c.Close() })
+		_, _ = io.WriteString(c, "GET "+request+" HTTP/1.1\r\nHost: x\r\n\r\n")
+		return bufio.NewReader(c)
+	}
+	status := func(r *bufio.Reader) {
+		t.Helper()
+		if line, err := r.ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
+			t.Fatalf("%q, %v", line, err)
+		}
+	}
+	one, two := ask("/wait"), ask("/wait")
+	status(one)
+	status(two)
+	third := ask("/once")
+	close(finish)
+	status(third)
+	if n := len(door.room); n != 2 {
+		t.Errorf("%d connections are open, want 2", n)
+	}
+}
+
+// Three times as many clients as there is room for, each with one request behind the other: none of
+// them loses one because its connection had to go.
+func TestDoorCostsNoRequest(t *testing.T) {
+	srv := httptest.NewUnstartedServer(nil)
+	door := newDoor(srv.Listener, time.Now, 8, quietFor)
+	srv.Config.Handler = door.Usher(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		_, _ = io.Copy(io.Discard, r.Body)
+		time.Sleep(time.Millisecond)
+		_, _ = io.WriteString(w, "end")
+	}))
+	srv.Listener, srv.Config.ConnState = door, door.Watch
+	srv.Start()
+	t.Cleanup(srv.Close)
+	client := &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 24}}
+	t.Cleanup(client.CloseIdleConnections)
+	var all sync.WaitGroup
+	var failed atomic.Int64
+	for range 24 {
+		all.Go(func() {
+			for range 20 {
+				res, err := client.Post(srv.URL, "text/plain", strings.NewReader("hello")) //nolint:noctx // a plain test
+				if err != nil {
+					failed.Add(1)
+					t.Log(err)
+					continue
+				}
+				_, _ = io.Copy(io.Discard, res.Body)
+				_ = res.Body.Close()
+			}
+		})
+	}
+	all.Wait()
+	if n := failed.Load(); n > 0 {
+		t.Errorf("%d of 480 requests failed", n)
+	}
 }

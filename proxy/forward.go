@@ -6,6 +6,7 @@ import (
 	"errors"
 	"io"
 	"log"
+	"maps"
 	"net"
 	"net/http"
 	"net/http/httputil"
@@ -142,6 +143,7 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 	}
 	if len(f.came.Trailer) > 0 {
 		out.Trailer = f.came.Trailer
+		maps.DeleteFunc(out.Trailer, unsendable)
 	}
 	if f.body == nil {
 		return
@@ -153,6 +155,16 @@ func (f *forwarding) rewrite(pr *httputil.ProxyRequest) {
 		out.Header.Del("Expect") // the body is here: there is nothing to wait for
 	}
 	setBody(out, f.body, f.length)
+}
+
+// unsendable says that net/http refuses to send such a trailer: one that would say where the body
+// ends, or nobody announced and is no header's name.
+func unsendable(name string, _ []string) bool {
+	switch name {
+	case "Transfer-Encoding", "Trailer", "Content-Length":
+		return true
+	}
+	return strings.HasPrefix(name, "Precept-")
 }
 
 // setBody gives the request a body that can be sent again: without GetBody the transport cannot
@@ -263,6 +275,9 @@ func (w *watched) Read(b []byte) (int, error) {
 	n, err := w.ReadCloser.Read(b)
 	w.since.Store(0)
 	w.turn.see(b[:n], err)
+	if err != nil && !errors.Is(err, io.EOF) {
+		w.turn.broke(err)
+	}
 	return n, err
 }
 
@@ -294,6 +309,23 @@ func statusOf(err error) (int, string) {
 		return http.StatusBadGateway, "the upstream was reached, and closed the connection before it answered"
 	}
 	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
+}
+
+// broke tells that a reply broke off. The error may quote what the upstream sent: its kind is told.
+func (t *turn) broke(err error) {
+	var op *net.OpError
+	why := "what came is not HTTP as it should be"
+	switch {
+	case t.r.Context().Err() != nil:
+		why = "the client left"
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		why = "the upstream ended in the middle of it"
+	case errors.Is(err, net.ErrClosed), errors.Is(err, http.ErrBodyReadAfterClose):
+		why = "nothing came for limits.stream_idle_timeout"
+	case errors.As(err, &op) && op.Err != nil:
+		why = op.Op + ": " + op.Err.Error()
+	}
+	t.p.log(t.w).Debug("a reply broke off", "upstream", t.target.name, "why", why)
 }
 
 // untrusted says that TLS failed.

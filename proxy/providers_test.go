@@ -107,7 +107,7 @@ func TestDoubledPaths(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.resolve(c.ask, "").EscapedPath(); got != c.want {
+		if got := tg.resolve(c.ask, "", false).EscapedPath(); got != c.want {
 			t.Errorf("%s and %s: %s, want %s", c.upstream, c.ask, got, c.want)
 		}
 	}

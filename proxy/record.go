@@ -59,10 +59,17 @@ func (t *turn) decided() bool {
 }
 
 // publish lets other replicas know what was decided, before the client has the whole answer; and
-// how far a session has come that goes from one to the other. One that stays is written in its own
-// time.
+// how far a session has come that goes from one to the other, or that the turn opted out. One that
+// stays is written in its own time.
 func (t *turn) publish() {
-	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 || !t.p.opts.Store.Shared() {
+	if !t.p.opts.Store.Shared() {
+		return
+	}
+	if t.claim.LearnOff && t.ses != nil && t.side == "" {
+		t.guard("publish", func() { t.p.opts.Store.PublishOptOut(t.ses, t.waited) })
+		return
+	}
+	if t.kept == nil || !t.gathered || !t.learn || !t.decided() && !t.moved && len(t.writs) == 0 {
 		return
 	}
 	t.guard("publish", func() {

@@ -102,8 +102,9 @@ func isVersion(seg string) bool {
 	return len(seg) >= 2 && seg[0] == 'v' && seg[1] >= '0' && seg[1] <= '9'
 }
 
-// resolve maps a client's escaped path and raw query onto the upstream.
-func (t *target) resolve(escapedPath, rawQuery string) *url.URL {
+// resolve maps a client's escaped path and raw query onto the upstream. lone says that the query is
+// a question mark with nothing behind it.
+func (t *target) resolve(escapedPath, rawQuery string, lone bool) *url.URL {
 	u := *t.base
 	full := t.place(escapedPath)
 	if full == "" {
@@ -114,7 +115,7 @@ func (t *target) resolve(escapedPath, rawQuery string) *url.URL {
 	} else {
 		u.Opaque = "//" + u.Host + full
 	}
-	u.RawQuery = rawQuery
+	u.RawQuery, u.ForceQuery = rawQuery, lone
 	return &u
 }
 

@@ -69,6 +69,7 @@ func TestPassesPaths(t *testing.T) {
 	for _, c := range []struct{ method, path, want string }{
 		{"GET", "/v1/models", "/v1/models"},
 		{"GET", "/v1/models?a=1;b&c=%zz&&d", "/v1/models?a=1;b&c=%zz&&d"},
+		{"GET", "/v1/models?", "/v1/models?"},
 		{"POST", "/v1/embeddings", "/v1/embeddings"},
 		{"DELETE", "/v1/files/a%2Fb", "/v1/files/a%2Fb"},
 		{"OPTIONS", "/v1/zzz", "/v1/zzz"},
@@ -384,6 +385,31 @@ func TestExpectChunkedTrailers(t *testing.T) {
 	}
 }
 
+// Trailers that nobody announced go on, but for those that net/http refuses to send: a client that
+// names them costs itself nothing. Direct, they are dropped as well.
+func TestTrailersThatCannotBeSent(t *testing.T) {
+	up := newUpstream(t, nil)
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	body := `{"messages":[{"role":"user","content":"alpha"}]}`
+	for _, trailer := range []string{"Transfer-Encoding: chunked", "Content-Length: 3", "Trailer: X-Sum", "Precept-Session: evil"} {
+		c, err := net.Dial("tcp", strings.TrimPrefix(r.url, "http://"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(c, "POST %s HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n%x\r\n%s\r\n0\r\nX-Sum: 42\r\n%s\r\n\r\n", chatPath, len(body), body, trailer)
+		line, err := textproto.NewReader(bufio.NewReader(c)).ReadLine()
+		_ = c.Close()
+		if err != nil || !strings.Contains(line, "200") {
+			t.Errorf("%s: %q %v", trailer, line, err)
+			continue
+		}
+		got := up.last(t)
+		if len(got.trailer) != 1 || got.trailer.Get("X-Sum") != "42" || !bytes.Contains(got.body, []byte("[one]")) {
+			t.Errorf("%s: trailer %v body %q", trailer, got.trailer, got.body)
+		}
+	}
+}
+
 func TestPipelinedKeepsOrder(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		b, _ := io.ReadAll(r.Body)
@@ -470,7 +496,7 @@ func TestResolve(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := tg.resolve(c.path, "").String(); got != c.want {
+		if got := tg.resolve(c.path, "", false).String(); got != c.want {
 			t.Errorf("%s + %s = %s, want %s", c.base, c.path, got, c.want)
 		}
 	}

@@ -105,7 +105,7 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 		return refusal(shape, http.StatusRequestEntityTooLarge, tooLarge)
 	}
 	t := &turn{p: p, set: set, target: tgt, w: w, r: r, who: who, dialect: dialect, book: p.opts.Book(), started: p.opts.Now()}
-	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery), identity: dialect != wire.None, came: came}
+	f := &forwarding{turn: t, url: tgt.resolve(escaped, r.URL.RawQuery, r.URL.ForceQuery), identity: dialect != wire.None, came: came}
 	if dialect != wire.None {
 		t.span = p.opts.Tracer.Begin(r.Context(), r.Header, t.started)
 		defer t.observe()
@@ -284,6 +284,9 @@ func (t *turn) open(now time.Time, late bool) {
 	rec.StandIn = late
 	rec.NoLearn = !t.learn
 	t.enlist(rec, now)
+	if !t.found.New && !t.req.Delta {
+		t.p.opts.Store.Recall(t.r.Context(), rec, t.req.New(), late)
+	}
 	t.ses = t.p.opts.Store.Add(rec)
 	t.note(session.EchoKeyOf(t.who.tenant, 0, "s:"+t.ses.Name))
 	t.keysOfUnit()
@@ -370,6 +373,9 @@ func (t *turn) decide() {
 	t.skip = t.plan.Skip
 	t.p.opts.Consulted.note(t.plan.Matched)
 	m := t.p.opts.Metrics
+	if t.plan.Spent {
+		m.FailedOpen("match")
+	}
 	m.matched.Add(float64(len(t.plan.Matched)))
 	m.picked.Add(float64(len(t.plan.Picks)))
 	for i := range t.plan.Picks {

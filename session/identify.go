@@ -168,7 +168,7 @@ func product(ua string) string {
 	for end < min(len(ua), maxTagLen) && inProduct(ua[end]) {
 		end++
 	}
-	return ua[:end]
+	return strings.Clone(ua[:end]) // a session must not hold the header that it was cut out of
 }
 
 func inProduct(c byte) bool {

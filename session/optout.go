@@ -63,3 +63,24 @@ func (r *Record) veil(row *storedRecord) {
 }
 
 func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
+
+// OptOutMark is what stays of a session all of whose turns opted out: how many there were, and how
+// long their list was.
+type OptOutMark struct{ Turns, Items int }
+
+// OptOutMark is the session's own; ok is false while something of it may be told. Lock the record.
+func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
+	return OptOutMark{r.Turns, r.Items}, r.Silent()
+}
+
+// Hide makes the record one in which as many turns opted out as the mark tells of. One that knows
+// of more keeps them. Lock the record.
+func (r *Record) Hide(m OptOutMark) {
+	if m.Items < r.Items {
+		return
+	}
+	r.Turns, r.Items = max(r.Turns, m.Turns), m.Items
+	for turn := 1; turn <= r.Turns; turn++ {
+		r.Judged(turn, true)
+	}
+}

@@ -58,7 +58,7 @@ func (f *PathForm) set(key, value string) bool {
 		return false
 	}
 	if *field == "" {
-		*field = Bounded(unescape(value))
+		*field = strings.Clone(Bounded(unescape(value))) // a session must not hold the path that it was cut out of
 	}
 	return true
 }

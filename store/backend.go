@@ -63,4 +63,9 @@ type Fleet interface {
 	Announce(ctx context.Context, e session.Erasure) (place string, err error)
 	// Erasures lists what was announced behind a place.
 	Erasures(ctx context.Context, after string) ([]session.Erasure, error)
+	// KeepOptOuts keeps marks of sessions that opted out, for a time; of two of one session the one
+	// of more items.
+	KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error
+	// OptOutOf finds one.
+	OptOutOf(ctx context.Context, id session.ID) (m session.OptOutMark, ok bool, err error)
 }

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"context"
 	"crypto/hmac"
 	"crypto/sha256"
 	"encoding/binary"
@@ -39,12 +40,14 @@ type hushed struct {
 	of    map[uint64]hush
 	order []uint64 // the names, oldest first
 	fresh []byte   // that are not in the file yet
+
+	unsaid map[session.ID]session.OptOutMark // that the fleet does not know yet
 }
 
 // openHushed reads the marks of a directory, and writes them anew where many of them stand there
 // more than once.
 func openHushed(dir string, secret []byte) (*hushed, error) {
-	h := &hushed{of: map[uint64]hush{}, secret: secret}
+	h := &hushed{of: map[uint64]hush{}, secret: secret, unsaid: map[session.ID]session.OptOutMark{}}
 	if dir == "" || len(secret) == 0 {
 		return h, nil
 	}
@@ -125,10 +128,8 @@ func (h *hushed) recall(rec *session.Record) {
 	if !ok {
 		return
 	}
-	rec.Turns, rec.Items, rec.Asked = int(v.turns), int(v.items), true
-	for turn := 1; turn <= rec.Turns; turn++ {
-		rec.Judged(turn, true)
-	}
+	rec.Hide(session.OptOutMark{Turns: int(v.turns), Items: int(v.items)})
+	rec.Asked = true
 }
 
 // keep writes down what is new.
@@ -156,8 +157,8 @@ func (h *hushed) keep() error {
 }
 
 // keepHushed writes the marks down. Where that fails they are tried again.
-func (s *Store) keepHushed() {
-	if err := s.hushed.keep(); err != nil {
+func (s *Store) keepHushed(ctx context.Context) {
+	if err := errors.Join(s.hushed.keep(), s.announceOptOuts(ctx)); err != nil {
 		s.opts.Failed("opt out", err)
 	}
 }

@@ -136,10 +136,14 @@ type losing struct {
 	syncs int
 }
 
-func (l *losing) Announce(context.Context, session.Erasure) (string, error)   { return "", nil }
-func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
-func (l *losing) Epoch(context.Context) (string, error)                       { return l.epoch, l.call("epoch") }
-func (l *losing) Sync(context.Context) error                                  { l.syncs++; return l.call("sync") }
+func (l *losing) Announce(context.Context, session.Erasure) (string, error)            { return "", nil }
+func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error)          { return nil, nil }
+func (l *losing) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error { return nil }
+func (l *losing) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool, error) {
+	return session.OptOutMark{}, false, nil
+}
+func (l *losing) Epoch(context.Context) (string, error) { return l.epoch, l.call("epoch") }
+func (l *losing) Sync(context.Context) error            { l.syncs++; return l.call("sync") }
 
 // lose deletes what the backend has of a session.
 func (r *rig) lose(name string) {

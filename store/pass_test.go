@@ -29,6 +29,14 @@ func (e elsewhere) Erasures(ctx context.Context, after string) ([]session.Erasur
 	return e.redis.Erasures(ctx, after)
 }
 
+func (e elsewhere) KeepOptOuts(ctx context.Context, marks map[session.ID]session.OptOutMark) error {
+	return e.redis.KeepOptOuts(ctx, marks)
+}
+
+func (e elsewhere) OptOutOf(ctx context.Context, id session.ID) (session.OptOutMark, bool, error) {
+	return e.redis.OptOutOf(ctx, id)
+}
+
 // inRedis makes a rig with its spool on a small disk and its backend in a Redis.
 func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *Options) {
 	t.Helper()

@@ -25,6 +25,7 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 	}
 	keys := s.heldOf(x.RequestID)
 	if s.optedOut(x, answered) {
+		s.PublishOptOut(ses, waited)
 		return
 	}
 	redactor := s.newRedactor() // the recorder has its own
@@ -38,17 +39,24 @@ func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []strin
 			rows = append(rows, row)
 		}
 	}
+	s.soon(x.RequestID, waited, func(ctx context.Context) error {
+		return s.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
+	})
+}
+
+// soon writes to the backend what others must find, and waits for it as long as a request may.
+func (s *Store) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
 	there := make(chan struct{})
 	s.publishing.Go(func() {
 		defer close(there)
 		defer func() {
 			if r := recover(); r != nil {
-				s.opts.Panicked("publish", AtRequest{x.RequestID, r})
+				s.opts.Panicked("publish", AtRequest{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
-		if err := s.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys}); err != nil {
+		if err := write(ctx); err != nil {
 			s.opts.Failed("publish", err)
 		}
 	})

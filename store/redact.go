@@ -84,6 +84,7 @@ func (s *Store) encodeWith(r *redact.Redactor, ses *Session) (session.Row, bool)
 		return session.Row{}, false
 	}
 	silent := ses.Silent()
+	s.optOutOf(ses.Record)
 	ses.mute.Store(silent && !(ses.Asked && s.hushed.add(ses.ID, ses.Turns, ses.Items)))
 	if silent || !ses.Visible() {
 		return session.Row{}, false

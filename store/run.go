@@ -51,7 +51,7 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 		case <-tick.C:
 			s.guard.Step("deliver", func() { s.Still(func() { s.handDown(ctx, b, s.opts.Now()) }) })
 			s.guard.Keep(ctx, s.be)
-			s.guard.Step("opt out", s.keepHushed)
+			s.guard.Step("opt out", func() { s.keepHushed(ctx) })
 			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
 		case <-tidy.C:
 			if !s.opts.Aside {
@@ -94,7 +94,7 @@ func (s *Store) drain(b *batch) error {
 		b.err = errors.Join(b.err, s.pass(ctx, b))
 	}
 	s.guard.Keep(ctx, s.be)
-	s.keepHushed()
+	s.keepHushed(ctx)
 	if n := s.unwritten(b); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
 	}

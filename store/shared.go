@@ -28,6 +28,7 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) {
 	}
 	if !ok {
 		ses.unsure.Store(s.inTheDark())
+		s.recallAgain(ctx, ses)
 		return
 	}
 	rec, err := session.Decode(ses.ID, row.Data)

@@ -28,7 +28,7 @@ const (
 	memoryLeast   = 8 << 10   // shorter bodies are parsed faster than they are looked up
 	memoryHead    = 1 << 10   // bytes that choose the bucket
 	memoryBucket  = 64        // conversations that begin alike
-	memoryEntries = 1_000_000 // list entries, results, tools and keys in all, 16 bytes each
+	memoryEntries = 1_000_000 // list entries, results, tools and keys in all, 16 bytes each, and what holds them
 )
 
 // known is what a scan proved of a body up to the end of a list item.
@@ -113,8 +113,25 @@ func (k *known) listHash(list []byte) uint64 {
 	return d.Sum64()
 }
 
+// knownItself is what a conversation takes of the room beside its entries.
+const knownItself = 16
+
 // size is what it takes of the room, in entries.
-func (k *known) size() int { return len(k.list) + len(k.results) + len(k.tools) + len(k.keys) }
+func (k *known) size() int {
+	return knownItself + len(k.list) + len(k.results) + len(k.tools) + len(k.keys)
+}
+
+// trimmed is s in no more room than it needs, about: what is remembered must not hold an array of
+// which it counts a part, or nothing.
+func trimmed[T any](s []T) []T {
+	switch {
+	case len(s) == 0:
+		return nil
+	case cap(s) <= len(s)+len(s)/4+8:
+		return slices.Clip(s)
+	}
+	return append(make([]T, 0, len(s)), s...)
+}
 
 // find gives the longest proven beginning of the body. It hashes the body once, however many
 // candidates there are.
@@ -159,9 +176,9 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 		return
 	}
 	k := &known{
-		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: slices.Clip(p.list), results: slices.Clip(p.results),
+		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
 		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
-		at: p.ahead.at, count: p.listed, keys: slices.Clip(p.keys[:p.ahead.keys]), tools: slices.Clip(p.tools[:p.ahead.tools]),
+		at: p.ahead.at, count: p.listed, keys: trimmed(p.keys[:p.ahead.keys]), tools: trimmed(p.tools[:p.ahead.tools]),
 	}
 	if from != nil {
 		d := from.digest

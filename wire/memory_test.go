@@ -3,8 +3,10 @@ package wire
 import (
 	"fmt"
 	"reflect"
+	"runtime"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
 	"pgregory.net/rapid"
 )
@@ -106,5 +108,45 @@ func TestMemoryIsBounded(t *testing.T) {
 	m.size = memoryEntries + 1
 	if _, err := m.Parse(2, Chat, []byte(`{"messages":[{"role":"user","content":"x"}]}`), 0); err != nil || len(m.kept) > 1 {
 		t.Errorf("%d buckets, %v", len(m.kept), err)
+	}
+}
+
+// What is remembered of a conversation is counted: tools that stand behind the list are not, and
+// are not held either.
+func TestMemoryHoldsWhatItCounts(t *testing.T) {
+	m := NewMemory()
+	tools := strings.Repeat(`{"type":"function","function":{"name":"f"}},`, 4000)
+	const conversations = 100
+	body := func(n int) []byte {
+		return fmt.Appendf(nil, `{"messages":[{"role":"user","content":"number %d"}],"tools":[%s{}]}`, n, tools)
+	}
+	before := heap()
+	for n := range conversations {
+		if _, err := m.Parse(uint64(n), Chat, body(n), 0); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if grown := int64(heap()) - int64(before); grown > conversations*8<<10 {
+		t.Errorf("%d conversations hold %d KiB", conversations, grown>>10)
+	}
+	if m.size > memoryEntries || len(m.kept) != conversations {
+		t.Errorf("%d entries of %d conversations", m.size, len(m.kept))
+	}
+}
+
+func heap() uint64 {
+	var s runtime.MemStats
+	for range 3 {
+		runtime.GC()
+	}
+	runtime.ReadMemStats(&s)
+	return s.HeapAlloc
+}
+
+// A model's name is no place to keep a megabyte in.
+func TestModelIsBounded(t *testing.T) {
+	r, err := Parse(Chat, []byte(`{"model":"`+strings.Repeat("é", 1<<19)+`","messages":[{"role":"user","content":"hi"}]}`))
+	if err != nil || len(r.Model) > 1024 || !strings.HasPrefix(r.Model, "éé") || !utf8.ValidString(r.Model) {
+		t.Errorf("%d bytes, %v", len(r.Model), err)
 	}
 }

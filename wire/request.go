@@ -161,7 +161,7 @@ func foldedKey(key []byte) string {
 // fill reads the members that the scan located.
 func (r *Request) fill(at *places, tools []span, known *known) {
 	b := r.Body
-	r.Model = text(b, at.model)
+	r.Model = short(b, at.model)
 	r.Stream = kindAt(b, at.stream) == 't'
 	r.NoRun = kindAt(b, at.generate) == 'f'
 	r.Hints = r.hints(at)

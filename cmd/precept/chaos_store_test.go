@@ -201,6 +201,45 @@ func TestChaosFullDisk(t *testing.T) {
 	t.Logf("full until request %d of %d, capture after %v, %+v", full, n, took, d.Books)
 }
 
+// A start on a full disk, with a store there and without one: precept serves from memory and says
+// so. With room again the next start goes on where the last one with a store was.
+func TestChaosStartsOnAFullDisk(t *testing.T) {
+	disk := storetest.SmallDisk(t, 8<<20)
+	dir, model := filepath.Join(disk.Dir, "data"), brief(t)
+	line := regexp.MustCompile(`data=(http://\S+) admin`)
+	full := func(dir string) {
+		t.Helper()
+		disk.Fill(t, 0)
+		p := launch(t, dir, nil, "--upstream", model.URL+"/v1")
+		p.eventually("the ready line", func() bool { return line.MatchString(p.log.String()) })
+		p.Data = line.FindStringSubmatch(p.log.String())[1]
+		l := newLoad(t, 0)
+		for range 5 {
+			l.one(t.Context(), p.Data)
+		}
+		if l.all() != 5 || !strings.Contains(p.log.String(), "runs from memory") || p.loud() > 10 {
+			t.Errorf("the log says:\n%s", p.log.String())
+		}
+		p.stops()
+		disk.Free(t)
+	}
+	full(dir)
+	p := begins(t, dir, model.URL)
+	l := newLoad(t, 0)
+	for range 5 {
+		l.one(t.Context(), p.Data)
+	}
+	n := l.all()
+	p.drained(dir)
+	p.stops()
+	full(dir)
+	p = begins(t, dir, model.URL)
+	if d := p.drained(dir); d.Stored != int64(n) || d.Admitted != int64(n) {
+		t.Errorf("%d answered with a store, %+v", n, d.Books)
+	}
+	p.stops()
+}
+
 // R091: a stop lets streams end, and nothing of them is lost.
 func TestChaosStop(t *testing.T) {
 	model, finish := slowModel(t)

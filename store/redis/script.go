@@ -19,7 +19,7 @@ type script struct{ name, text, sha string }
 
 // scripts are all of them.
 type scripts struct {
-	write, settle, feedback, park, join, purge, forget, raise, priors, lock, lessons, aside, jot, reopen script
+	write, settle, feedback, park, join, purge, forget, raise, priors, lock, lessons, aside, jot, reopen, optout script
 }
 
 func loadScripts() (s scripts, err error) {
@@ -30,7 +30,7 @@ func loadScripts() (s scripts, err error) {
 	for name, to := range map[string]*script{
 		"write": &s.write, "settle": &s.settle, "feedback": &s.feedback, "park": &s.park, "join": &s.join,
 		"purge": &s.purge, "forget": &s.forget, "raise": &s.raise, "priors": &s.priors, "lock": &s.lock, "lessons": &s.lessons, "aside": &s.aside,
-		"jot": &s.jot, "reopen": &s.reopen,
+		"jot": &s.jot, "reopen": &s.reopen, "optout": &s.optout,
 	} {
 		body, err := sources.ReadFile("lua/" + name + ".lua")
 		if err != nil {

@@ -18,6 +18,8 @@ var (
 	ErrReadOnly = errors.New("the data directory cannot be written")
 	// ErrFull means that the disk is full.
 	ErrFull = session.ErrDiskFull
+	// ErrDisk means that the disk fails.
+	ErrDisk = errors.New("the disk fails")
 	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again,
 	// which sets it aside.
 	ErrCorrupt = errors.New("the database file is damaged")
@@ -45,6 +47,7 @@ const (
 	codeBusy     = 5
 	codeLocked   = 6
 	codeReadOnly = 8
+	codeIO       = 10
 	codeCorrupt  = 11
 	codeFull     = 13
 	codeCantOpen = 14
@@ -72,6 +75,8 @@ func classify(err error) error {
 		kind = ErrBusy
 	case codeReadOnly, codeCantOpen:
 		kind = ErrReadOnly
+	case codeIO:
+		kind = ErrDisk
 	case codeFull:
 		kind = ErrFull
 	case codeCorrupt, codeNotADB:

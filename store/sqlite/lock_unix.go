@@ -34,9 +34,9 @@ func Lock(dir string) (io.Closer, error) {
 		}
 		return nil, fmt.Errorf("%w: %s is served by %s; stop it, or give this one another with --data-dir", ErrLocked, dir, holder(f))
 	}
-	if err := errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n")); err != nil {
-		return nil, errors.Join(fmt.Errorf("lock %s: %w", dir, err), f.Close())
-	}
+	// Who holds it is for people to read. On a full disk it cannot be said, and it is held all the
+	// same.
+	_ = errors.Join(f.Truncate(0), writeAt(f, strconv.Itoa(os.Getpid())+"\n"))
 	return f, nil
 }
 

@@ -10,8 +10,9 @@ import (
 )
 
 // leaveAfter is how long a read whose time is up has to give its connection back. Most do it at
-// once: SQLite is interrupted. It is not while it looks for a later row, nor while a disk does not
-// answer.
+// once: SQLite is interrupted. It is not while it looks for a later row, which the driver offers no
+// way to, nor while a disk does not answer: then another connection is opened in its place, and
+// closing waits for it.
 const leaveAfter = 50 * time.Millisecond
 
 // read runs fn on a reading connection. It returns when ctx ends even if the disk does not answer:

@@ -1,0 +1,108 @@
+package proxy
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/netip"
+	"strings"
+	"sync/atomic"
+	"testing"
+)
+
+// nameServer is a name server that knows one address for every name, or none.
+type nameServer struct{ at atomic.Pointer[netip.Addr] }
+
+// serve answers questions until its connection is closed.
+func (s *nameServer) serve(c net.PacketConn) {
+	b := make([]byte, 1500)
+	for {
+		n, from, err := c.ReadFrom(b)
+		if err != nil {
+			return
+		}
+		end := 12 // behind the header stands the one question: labels, type, class
+		for end < n && b[end] != 0 {
+			end += 1 + int(b[end])
+		}
+		end += 5
+		if end > n {
+			continue
+		}
+		out := append([]byte(nil), b[:end]...)
+		out[2], out[3] = 0x81, 0x80                                  // an answer, from one that asks others
+		copy(out[4:], []byte{0, 1, 0, 0, 0, 0, 0, 0})                // one question
+		a, wanted := s.at.Load(), binary.BigEndian.Uint16(b[end-4:]) // A is 1
+		switch {
+		case a == nil:
+			out[3] |= 3 // no such name
+		case wanted == 1:
+			out[7] = 1
+			out = append(out, 0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 0, 0, 4) // the name above, A, IN, for 0 seconds
+			out = append(out, a.AsSlice()...)
+		}
+		_, _ = c.WriteTo(out, from)
+	}
+}
+
+// R137: the name of an upstream has no address, then one where nobody listens any more, then
+// another one. Meanwhile there is a 502 in the API's own shape, at once; when the name is right
+// again so are the answers, without a reload.
+func TestUpstreamMoves(t *testing.T) {
+	names := &nameServer{}
+	c, err := (&net.ListenConfig{}).ListenPacket(t.Context(), "udp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { names.serve(c); close(done) }()
+	old := net.DefaultResolver
+	net.DefaultResolver = &net.Resolver{PreferGo: true, Dial: func(ctx context.Context, network, _ string) (net.Conn, error) {
+		return (&net.Dialer{}).DialContext(ctx, "udp", c.LocalAddr().String())
+	}}
+	t.Cleanup(func() { net.DefaultResolver = old; _ = c.Close(); <-done })
+	port := "0"
+	at := func(host string) (*httptest.Server, netip.Addr) {
+		l, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", net.JoinHostPort(host, port))
+		if err != nil {
+			t.Skip("there is one loopback address only: ", err)
+		}
+		_, port, _ = net.SplitHostPort(l.Addr().String())
+		s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+			_, _ = io.Copy(io.Discard, r.Body)
+			w.Header().Set("Content-Type", "application/json")
+			_, _ = fmt.Fprintf(w, `{"choices":[{"index":0,"message":{"role":"assistant","content":%q},"finish_reason":"stop"}]}`, host)
+		}))
+		_ = s.Listener.Close()
+		s.Listener = l
+		s.Start()
+		t.Cleanup(s.Close)
+		return s, netip.MustParseAddr(host)
+	}
+	first, one := at("127.0.0.1")
+	_, two := at("127.0.0.2")
+	r := newRig(t, &upstream{Server: &httptest.Server{URL: "http://model.example.test:" + port}}, "", bookOf(t, "one: alpha"), certain())
+	ask := func(what string, status int, want string) {
+		t.Helper()
+		res, body := r.send(t, http.MethodPost, chatPath, nil, `{"messages":[{"role":"user","content":"alpha"}]}`)
+		if res.StatusCode != status || !strings.Contains(string(body), want) {
+			t.Errorf("%s: %d %s", what, res.StatusCode, body)
+		}
+	}
+	ask("no such name", http.StatusBadGateway, "precept_error")
+	names.at.Store(&one)
+	for i := range 3 {
+		ask(fmt.Sprint("at the first, ", i), http.StatusOK, "127.0.0.1")
+	}
+	first.CloseClientConnections()
+	first.Close()
+	ask("the first is down", http.StatusBadGateway, "precept_error")
+	names.at.Store(&two)
+	for i := range 3 {
+		ask(fmt.Sprint("at the second, ", i), http.StatusOK, "127.0.0.2")
+	}
+}
