@@ -51,7 +51,7 @@ func (s *Server) Owners() []func(context.Context) error {
 			}
 			return s.reports.run(ctx, reportKey{Tenant: "default"})
 		},
-		func(ctx context.Context) error { return s.surveys.run(ctx) },
+		func(ctx context.Context) error { return s.surveys.run(ctx, "default") },
 	}
 }
 

@@ -46,7 +46,7 @@ func (c *child) run() outcome {
 	cmd.Stdin, cmd.Stdout, cmd.Stderr, cmd.Env = c.in, c.out, c.err, c.env
 	cmd.WaitDelay = leftOpen
 	signals := make(chan os.Signal, 8)
-	signal.Notify(signals, syscall.SIGINT, syscall.SIGTERM, syscall.SIGHUP, syscall.SIGQUIT, syscall.SIGUSR1, syscall.SIGUSR2)
+	signal.Notify(signals, passedOn()...)
 	defer signal.Stop(signals)
 	if err := cmd.Start(); err != nil {
 		return outcome{code: notStarted(err), broken: err}

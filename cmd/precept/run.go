@@ -10,7 +10,6 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
-	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -92,7 +91,7 @@ func (w *world) runAgent(ctx context.Context, flags *configFlags, f *runFlags, a
 	if o.broken != nil {
 		return &codedError{code: o.code, err: fmt.Errorf("the agent cannot be run: %w", o.broken)}
 	}
-	if o.sent == 0 || o.sent == syscall.SIGUSR1 || o.sent == syscall.SIGUSR2 { // whoever stops an agent does not ask how it went
+	if o.sent == 0 || ofItsOwn(o.sent) { // whoever stops an agent does not ask how it went
 		w.judge(ctx, cfg, f, p)
 	}
 	if o.code != 0 {
