@@ -22,14 +22,15 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	model := newScribe(t)
-	fleet := replicas(t, 3, server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
+	fleet := replicas(t, longer(3, 10), server.URL(), model.URL, manyLessons(t), "--limits-lookup-timeout", "10s")
 	db := openStore(t, server.URL())
 	injected := 0
-	for n := range 8 {
+	sessions, turns := longer(8, 60), 6
+	for n := range sessions {
 		k := newChat(fmt.Sprint("quick-", n), n%2 == 0)
 		before := ""
-		for turn := range 6 {
-			k.turn(t, fleet[(turn+n)%3])
+		for turn := range turns {
+			k.turn(t, fleet[(turn+n)%len(fleet)])
 			after := model.last(k.who)
 			if turn > 0 {
 				prefixOf(t, before, after)
@@ -40,15 +41,18 @@ func TestReplicasShareSessionsAtOnce(t *testing.T) {
 			injected++
 		}
 		if n%2 == 0 {
-			written(t, db, session.KeyOf("default", session.SpaceName, k.who), 6)
+			written(t, db, session.KeyOf("default", session.SpaceName, k.who), turns)
 		}
 	}
 	if injected == 0 {
 		t.Error("no session got a lesson")
 	}
+	for _, p := range fleet {
+		p.stops()
+	}
 	stats, err := db.Stats(t.Context())
-	if err != nil || stats["sessions"] != 8 {
-		t.Errorf("%d sessions, %v; want 8", stats["sessions"], err)
+	if err != nil || stats["sessions"] != int64(sessions) || stats["exchanges"] != int64(sessions*turns) {
+		t.Errorf("%d sessions with %d exchanges, %v; want %d and %d", stats["sessions"], stats["exchanges"], err, sessions, sessions*turns)
 	}
 }
 
