@@ -104,8 +104,8 @@ func ask(t *testing.T, client *http.Client, data, text string) (code int, header
 
 // R131: ten times as many requests as may be under way. Who is let in has an answer, who is not has
 // a 503 with the time to come back, and all is well when the crowd has gone. In the long form, on a
-// machine of its own: of those let in one in a hundred takes less than twice what it takes when just
-// as many come as may, and within two seconds after the crowd it is as it was.
+// machine of its own: of those let in one in a hundred takes less than twice what it takes when
+// just as many come as may, and within two seconds after the crowd it is as it was.
 func TestChaosCrowd(t *testing.T) {
 	const most = 20
 	var under, peak atomic.Int64
