@@ -1,0 +1,106 @@
+package precept_test
+
+import (
+	"go/ast"
+	"go/build"
+	"go/parser"
+	"go/token"
+	"io/fs"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// A release is built for systems on which no test runs. What differs between them is package
+// syscall: whatever of it the program names must be there on each.
+func TestEverySystemHasItsSyscalls(t *testing.T) {
+	root, err := exec.CommandContext(t.Context(), "go", "env", "GOROOT").Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, system := range []string{"linux", "darwin", "windows"} {
+		in := build.Default
+		in.GOOS, in.GOARCH, in.CgoEnabled = system, "amd64", false
+		there := map[string]bool{}
+		each(t, &in, filepath.Join(strings.TrimSpace(string(root)), "src", "syscall"), func(f *ast.File, _ *token.FileSet) {
+			for _, d := range f.Decls {
+				declared(d, there)
+			}
+		})
+		if !there["SIGTERM"] {
+			t.Fatalf("package syscall of %s was not read", system)
+		}
+		err := filepath.WalkDir(".", func(path string, d fs.DirEntry, err error) error {
+			if err != nil || !d.IsDir() {
+				return err
+			}
+			if n := d.Name(); path != "." && (strings.HasPrefix(n, ".") || strings.HasPrefix(n, "_") || n == "testdata" || strings.HasSuffix(n, "test")) {
+				return fs.SkipDir
+			}
+			each(t, &in, path, func(f *ast.File, set *token.FileSet) {
+				ast.Inspect(f, func(n ast.Node) bool {
+					s, ok := n.(*ast.SelectorExpr)
+					if !ok {
+						return true
+					}
+					if x, ok := s.X.(*ast.Ident); ok && x.Name == "syscall" && !there[s.Sel.Name] {
+						t.Errorf("%s: %s has no syscall.%s", set.Position(s.Pos()), system, s.Sel.Name)
+					}
+					return true
+				})
+			})
+			return nil
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// each parses the files of a directory that a system builds; no tests.
+func each(t *testing.T, in *build.Context, dir string, look func(*ast.File, *token.FileSet)) {
+	t.Helper()
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range entries {
+		if !strings.HasSuffix(e.Name(), ".go") || strings.HasSuffix(e.Name(), "_test.go") {
+			continue
+		}
+		if ok, err := in.MatchFile(dir, e.Name()); err != nil || !ok {
+			continue
+		}
+		set := token.NewFileSet()
+		f, err := parser.ParseFile(set, filepath.Join(dir, e.Name()), nil, parser.SkipObjectResolution)
+		if err != nil {
+			t.Fatal(err)
+		}
+		look(f, set)
+	}
+}
+
+// declared collects the names that a declaration makes.
+func declared(d ast.Decl, into map[string]bool) {
+	switch d := d.(type) {
+	case *ast.FuncDecl:
+		if d.Recv == nil {
+			into[d.Name.Name] = true
+		}
+	case *ast.GenDecl:
+		for _, s := range d.Specs {
+			switch s := s.(type) {
+			case *ast.TypeSpec:
+				into[s.Name.Name] = true
+			case *ast.ValueSpec:
+				for _, n := range s.Names {
+					into[n.Name] = true
+				}
+			default:
+			}
+		}
+	default:
+	}
+}
