@@ -31,13 +31,13 @@ func (r *ReplyReader) choice(b []byte, v span) {
 		return
 	}
 	var delta, finish span
-	index := 0
+	index, whole := 0, false
 	for k, m := range members(b, v.start) {
 		switch string(k) {
 		case "index":
 			index = number(b, m, 0)
 		case "delta", "message":
-			delta = m
+			delta, whole = m, string(k) == "message"
 		case "finish_reason":
 			finish = m
 		}
@@ -53,7 +53,7 @@ func (r *ReplyReader) choice(b []byte, v span) {
 		r.rep.Finish, r.rep.Complete = f, true
 	}
 	if kindAt(b, delta) == '{' {
-		r.delta(b, delta)
+		r.delta(b, delta, whole)
 	}
 }
 
@@ -89,7 +89,8 @@ func (r *ReplyReader) other(b []byte, index int, v span) {
 // maxOthers bounds what is kept of further choices.
 const maxOthers = 64
 
-func (r *ReplyReader) delta(b []byte, v span) {
+// delta takes a piece of the first choice; whole says that it is all of it.
+func (r *ReplyReader) delta(b []byte, v span, whole bool) {
 	for k, m := range members(b, v.start) {
 		switch string(k) {
 		case "content":
@@ -97,7 +98,7 @@ func (r *ReplyReader) delta(b []byte, v span) {
 		case "tool_calls":
 			if kindAt(b, m) == '[' {
 				for c := range elements(b, m.start) {
-					r.callDelta(b, c)
+					r.callDelta(b, c, whole)
 				}
 			}
 		case "function_call":
@@ -124,8 +125,8 @@ func (r *ReplyReader) content(b []byte, v span) {
 	}
 }
 
-// callDelta takes a piece of a tool call.
-func (r *ReplyReader) callDelta(b []byte, v span) {
+// callDelta takes a piece of a tool call, or a whole one.
+func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	if kindAt(b, v) != '{' {
 		return
 	}
@@ -143,7 +144,12 @@ func (r *ReplyReader) callDelta(b []byte, v span) {
 			custom = m
 		}
 	}
+	args := member(b, function, "arguments")
+	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
 	s := r.callSlot(index, id)
+	if named && id == "" && s.id == "" && s.name != "" && (whole || valid(s.text)) {
+		s = r.newCall(index)
+	}
 	if s.id == "" {
 		s.id = id
 	}
@@ -152,21 +158,27 @@ func (r *ReplyReader) callDelta(b []byte, v span) {
 }
 
 // callSlot finds the call that a piece belongs to. Some servers give no index, some give every call
-// the index 0: then another id says that another call begins.
+// the index 0: then another id says that another call begins, or where they give no ids either, a
+// name behind arguments that are whole.
 func (r *ReplyReader) callSlot(index int, id string) *slot {
 	s := r.cur
 	if index >= 0 {
 		s = r.at[index]
 	}
 	if s == nil || id != "" && s.id != "" && s.id != id {
-		if index < 0 {
-			index = len(r.slots)
-		}
-		s = r.newSlot(index)
-		s.isCall = true
+		s = r.newCall(index)
 	}
 	r.cur = s
 	return s
+}
+
+func (r *ReplyReader) newCall(index int) *slot {
+	if index < 0 {
+		index = len(r.slots)
+	}
+	r.cur = r.newSlot(index)
+	r.cur.isCall = true
+	return r.cur
 }
 
 // namedCall takes {name, arguments} or {name, input}.
