@@ -117,6 +117,84 @@ func TestSideCallsOfFrameworks(t *testing.T) {
 	}
 }
 
+// Frameworks want JSON or a call of a tool of their own where what they made of a conversation is to
+// be kept; the next call may show what the one before it gave and nothing of the conversation.
+func TestSideCallsWithAForm(t *testing.T) {
+	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
+	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }
+	memory := []obj{{"type": "function", "function": obj{"name": "Memory"}}}
+	object := obj{"response_format": obj{"type": "json_object"}}
+	fact := "A comma was missing in the parser test of this project"
+	for name, calls := range map[string][]obj{
+		"langmem's manager":              {{"messages": user("Keep what matters.\n\n<session_1>\n" + buffer + "\n</session_1>"), "tools": memory}},
+		"langmem's summary":              {{"messages": user("Call the tool.\n" + buffer + "\n\nThink of the parser test first, then tell."), "tools": memory, "tool_choice": "required"}},
+		"a judge of the answer (JSON)":   {{"messages": user(quotedAnswer), "response_format": obj{"type": "json_schema", "json_schema": obj{"name": "verdict"}}}},
+		"a guard of the question (JSON)": {{"messages": user("Is this allowed? " + quotedTask), "response_format": object["response_format"]}},
+		"mem0 1, both calls": {
+			{"messages": user("Input:\nuser: " + quotedTask + "\nassistant: " + quotedAnswer), "response_format": object["response_format"]},
+			{"messages": user("Update the memory on the parser test with:\n```\n['" + fact + "']\n```"), "response_format": object["response_format"]},
+		},
+		"an optimizer, both calls": {
+			{"messages": user("Review:\n" + buffer), "tools": memory},
+			{"messages": user("Rewrite the prompt of the parser test for these reasons:\n" + fact), "tools": memory, "tool_choice": obj{"type": "function", "function": obj{"name": "Memory"}}},
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			flags := certain()
+			flags["debug_headers"] = "true"
+			up := answering(t)
+			r := newRig(t, up, "", bookOf(t, "one: parser test"), flags)
+			playedBeside(t, r, bearer("k"), true)
+			up.then = func(w http.ResponseWriter, _ *http.Request) {
+				w.Header().Set("Content-Type", "application/json")
+				_, _ = fmt.Fprint(w, chatReply("c9", `{\"facts\":[\"`+fact+`\"]}`))
+			}
+			for i, call := range calls {
+				b, _ := json.Marshal(call)
+				res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+				if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+					t.Errorf("call %d: skip %q: %s", i, res.Header.Get("Precept-Skip"), got)
+				}
+			}
+		})
+	}
+}
+
+// A memory keeper beside a chat without tools is told by the dialogue that it shows.
+func TestSideCallBesideAChat(t *testing.T) {
+	flags := certain()
+	flags["debug_headers"] = "true"
+	r := newRig(t, answering(t), "", bookOf(t, "one: parser test"), flags)
+	playedBeside(t, r, bearer("k"), false)
+	b, _ := json.Marshal(obj{"messages": []obj{{"role": "user", "content": "Extract facts.\nuser: " + quotedTask + "\nassistant: " + quotedAnswer + "\nFacts:"}}})
+	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
+		t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
+	}
+}
+
+// After a restart a session is known again from its next turn on, with what was said before it.
+func TestSideCallAfterARestart(t *testing.T) {
+	flags := certain()
+	flags["debug_headers"] = "true"
+	up, dir, book := answering(t), t.TempDir(), bookOf(t, "one: parser test")
+	r := newRig(t, up, dir, book, flags)
+	playedBeside(t, r, bearer("k"), true)
+	r.stop()
+	r = newRig(t, up, dir, book, flags)
+	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
+		{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask},
+		{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
+		{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult},
+		{"role": "assistant", "content": quotedAnswer}, {"role": "user", "content": "Thank you, and what now?"},
+	}})
+	r.send(t, "POST", chatPath, bearer("k"), string(b))
+	side, _ := json.Marshal(obj{"messages": sideCalls()["mem0 1 (fact retrieval)"]})
+	if res, _ := r.send(t, "POST", chatPath, bearer("k"), string(side)); res.Header.Get("Precept-Skip") != "side:quotes" {
+		t.Errorf("skip %q", res.Header.Get("Precept-Skip"))
+	}
+}
+
 // What looks like a side call and may be an agent is one: it gets its lessons.
 func TestAgentsThatAreNoSideCalls(t *testing.T) {
 	judge := sideCalls()["a judge"]
@@ -131,14 +209,15 @@ func TestAgentsThatAreNoSideCalls(t *testing.T) {
 		list  []obj
 		tools bool
 	}{
-		"another credential":               {key: "other", list: judge},
-		"the same system text":             {key: "k", list: system("You build things.", judge)},
-		"the task alone":                   {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
-		"the answer alone, to an agent":    {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
-		"with tools of its own":            {key: "k", list: judge, tools: true},
-		"beside a chat without tools":      {chat: true, key: "k", list: judge},
-		"with a name of its own":           {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
-		"another person of an application": {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
+		"another credential":                {key: "other", list: judge},
+		"the same system text":              {key: "k", list: system("You build things.", judge)},
+		"the task alone":                    {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
+		"the answer alone, to an agent":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
+		"with tools, and a task of its own": {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
+		"beside a chat without tools":       {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
+		"who repeats the question":          {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
+		"with a name of its own":            {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},
+		"another person of an application":  {key: "k", list: system("You help Ann.", user("My parser test fails, what now?"))},
 	} {
 		t.Run(name, func(t *testing.T) {
 			flags := certain()

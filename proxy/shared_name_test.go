@@ -37,6 +37,18 @@ func TestOneKeyForAnApplication(t *testing.T) {
 	if got := names(100); len(got) != 20 || got["my-app"] {
 		t.Errorf("after a restart %d sessions: %v", len(got), got)
 	}
+	one := func() string {
+		res, _ := r.send(t, "POST", chatPath, nil, `{"prompt_cache_key":"another","messages":[{"role":"user","content":"Please mend the build"}]}`)
+		return res.Header.Get("Precept-Session")
+	}
+	if first, second := one(), one(); first != "another" || second == first {
+		t.Errorf("the same words again are %s, and were %s", second, first)
+	}
+	r.stop()
+	r = newRig(t, up, dir, book, certain())
+	if again := one(); again == "another" {
+		t.Error("after a restart the same words are the conversation that was answered")
+	}
 	up.mu.Lock()
 	defer up.mu.Unlock()
 	for _, s := range up.got {

@@ -51,6 +51,7 @@ type turn struct {
 	moved  bool          // the session was at another replica before, as far as can be told
 	book   *lesson.Book
 	side   string
+	about  session.ID // which session a side call that belongs to none is about
 	plan   inject.Plan
 	skip   string // why nothing was inserted, for Precept-Skip
 	learn  bool
@@ -269,8 +270,8 @@ func (t *turn) find(asked bool) (late bool) {
 func (t *turn) open(now time.Time, late bool) {
 	t.isNew = true
 	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
-	if t.found.New && (t.beside(rec) || t.quotes(now)) { // of a conversation that is not known: no session begins with it
-		t.isNew, t.found.Echoes = false, nil
+	if t.found.New && t.beside(rec) || !late && t.nameless() && t.quotes(now) { // of a conversation that is not known: no session begins with it
+		t.isNew, t.found.Echoes, t.found.Name = false, nil, rec.Name
 		t.p.threads.Ended(t.found, true, now)
 		return
 	}
@@ -303,7 +304,7 @@ func (t *turn) apart(now time.Time) {
 	}
 	if t.found.Loose {
 		t.ses.Lock()
-		shares := t.ses.Shares(t.req)
+		shares := t.ses.Shares(t.req) && !t.ses.Begins(t.req)
 		t.ses.Unlock()
 		if shares {
 			return
@@ -397,13 +398,18 @@ func (t *turn) beside(rec *session.Record) bool {
 	return side
 }
 
+// nameless says that the client has given the conversation no name of its own.
+func (t *turn) nameless() bool {
+	return t.found.Loose || t.found.Method == session.ByNew || t.found.Method == session.ByEcho
+}
+
 // quotes says whether what would begin a conversation is about another one, and notes it.
 func (t *turn) quotes(now time.Time) bool {
-	about := t.p.quotes.About(t.who.scope(), t.req, now)
-	if about {
+	var quotes bool
+	if t.about, quotes = t.p.quotes.About(t.who.scope(), t.req, now); quotes {
 		t.aside(session.SideQuotes)
 	}
-	return about
+	return quotes
 }
 
 func (t *turn) aside(reason string) {

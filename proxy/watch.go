@@ -51,7 +51,7 @@ func (t *turn) response(res *http.Response) error {
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
 		t.over()
 	}
-	if t.ses != nil {
+	if t.ses != nil || t.side == session.SideQuotes {
 		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
@@ -146,6 +146,10 @@ func (t *turn) settle() {
 	w.settled = true
 	t.guard("settle", func() {
 		w.reply = w.reader.Reply()
+		if t.ses == nil {
+			t.p.quotes.AnsweredBeside(t.who.scope(), t.about, w.reply, t.p.opts.Now())
+			return
+		}
 		keys := t.p.threads.Replied(t.found, w.reply, t.side == "")
 		if t.echoed() {
 			t.note(keys...)

@@ -39,6 +39,12 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
+// Begins says whether the request begins a conversation with the words that the record's began with,
+// which were answered: under a name that may stand for several it is another one. Lock the record.
+func (r *Record) Begins(req *wire.Request) bool {
+	return r.Turns > 0 && r.Replied && r.ListHash == req.ListHash
+}
+
 // Shows says whether a request with other tools shows something of the conversation, as a memory
 // keeper's does. A sub-agent's does not. Lock the record.
 func (r *Record) Shows(req *wire.Request) bool {
@@ -67,7 +73,7 @@ func (r *Record) Adopt(n *Record) {
 	r.Tenant, r.Agent, r.Name, r.Method = n.Tenant, n.Agent, n.Name, n.Method
 	r.Started, r.Seen, r.Model, r.Dialect = n.Started, n.Seen, n.Model, n.Dialect
 	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
-	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
+	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames, r.Hands = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames, n.Hands
 	r.Matched, r.Blocks, r.BlockBytes = n.Matched, n.Blocks, n.BlockBytes
 	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.First = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.First
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used

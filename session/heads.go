@@ -62,13 +62,14 @@ func (x *head) extended(req *wire.Request) bool {
 }
 
 // continued says whether the request goes on with what the session's newest one showed, or is that
-// one again, which failed. A window over the history may have moved.
+// one again, which failed: what was answered and comes again is another conversation that begins
+// with the same words. A window over the history may have moved.
 func (x *head) continued(req *wire.Request, retry bool) bool {
 	if x.items == 0 || req.Delta {
 		return true
 	}
 	if x.list == req.ListHash {
-		return retry || x.flying == 0 && !x.taken || x.flying == 0 && x.replies == 0
+		return retry || x.flying == 0 && x.taken
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
 		if itemKey(req, i) == x.last {

@@ -1,6 +1,8 @@
 package session
 
 import (
+	"iter"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -23,48 +25,62 @@ type Quotes struct {
 // The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
 const (
 	quoteScopes = 512
-	quoteTalks  = 32
-	quoteSaid   = 6 // of what was answered
+	quoteTalks  = 64 // of those that work with tools, and as many of the others
+	quoteSaid   = 6  // of what was answered
 	quoteLife   = 30 * time.Minute
-	quoteLeast  = 12 // bytes of what is looked for: less stands in any text
+	quoteSoon   = 2 * time.Minute // in which the next side call follows one
+	quoteLeast  = 12              // bytes of what is looked for: less stands in any text
+	quoteAlone  = 24              // and of what is looked for without anything beside it
 	quoteMost   = 80
-	quoteText   = 256 << 10 // bytes of a request that are searched
+	quoteText   = 128 << 10 // bytes of a request that are searched
 	quoteLook   = 8         // items from the end in which the newest words and results are looked for
+	quoteBehind = 80        // bytes that close a quotation
 )
 
-// talk is what is known of one credential's conversations.
-type talk struct{ of []*quoted }
+// talk is what is known of one credential's conversations: those that work with tools, and chats.
+type talk struct{ tooled, chats []*quoted }
 
 // quoted is what one conversation can be known by.
 type quoted struct {
 	id     ID
 	system uint64
+	tools  []uint32
 	at     time.Time // of its newest request
-	asked  [2]string // what the user said first, and last
-	said   []string  // what was answered, and what the tools gave; the newest last
+	asked  [2]part   // what the user said first, and last
+	said   []part    // what was answered, and what the tools gave; the newest last
+	beside []part    // what was answered in the newest side call about it,
+	soon   time.Time // and when
+}
+
+// part is a piece of a text that stands in a quotation of it as it is.
+type part struct {
+	text string
+	rest int // how long the text is from there on
 }
 
 // NewQuotes makes an empty one.
 func NewQuotes() *Quotes { return &Quotes{of: map[Scope]*talk{}} }
 
-// Asked takes note of a turn of a session that works with tools. Of a conversation that is known
-// only the items are looked at that are new.
+// Asked takes note of a turn of a session. Of a conversation that is known only the items are looked
+// at that are new; of another one (precept was started anew, or another replica served it) it takes
+// what the request shows.
 func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
-	if len(req.Tools) == 0 {
-		return
-	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	x := q.find(sc, id)
-	from := 0
-	if !x.at.IsZero() {
-		from = req.New()
+	x := q.find(sc, id, len(req.Tools) > 0)
+	from := req.New()
+	if x.at.IsZero() {
+		from = 0
+		x.recall(req)
 	}
 	words, results := newest(req, from)
 	x.at, x.system = now, req.SystemHash
-	if w := distinctive(words); w != "" {
+	if len(req.Tools) > 0 {
+		x.tools = shortNames(req.Tools)
+	}
+	if w := distinctive(words); w.text != "" {
 		x.asked[1] = w
-		if x.asked[0] == "" {
+		if x.asked[0].text == "" {
 			x.asked[0] = w
 		}
 	}
@@ -73,73 +89,77 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	}
 }
 
-// Answered takes note of a reply to a session of which a turn was noted.
-func (q *Quotes) Answered(sc Scope, id ID, text string) {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	if t := q.of[sc.whose()]; t != nil {
-		for _, x := range t.of {
-			if x.id == id {
-				x.say(text)
-			}
+// recall takes what was said before out of a history.
+func (x *quoted) recall(req *wire.Request) {
+	for i := range min(req.Len(), maxFront) {
+		if it := req.Item(i); it.Role == wire.RoleUser && it.Words != "" {
+			x.asked[0] = distinctive(it.Words)
+			break
+		}
+	}
+	for i := max(0, req.Len()-maxLook); i < req.Len(); i++ {
+		if req.Role(i) == wire.RoleAssistant {
+			x.say(req.Item(i).Text)
 		}
 	}
 }
 
-// About says whether a request without tools is about a conversation that goes on: one of its texts
-// holds what the user said there and what was answered, under another system text than there.
-func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) bool {
-	if len(req.Tools) > 0 || req.Delta {
-		return false
+// Answered takes note of a reply to a session of which a turn was noted.
+func (q *Quotes) Answered(sc Scope, id ID, text string) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, x := range q.of[sc.whose()].all() {
+		if x.id == id {
+			x.say(text)
+		}
+	}
+}
+
+// AnsweredBeside takes note of a reply to a side call about a session: what is made of it may be
+// the next side call.
+func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, x := range q.of[sc.whose()].all() {
+		if x.id != id {
+			continue
+		}
+		x.beside, x.soon = phrases(nil, rep.Text), now
+		for i := range rep.Calls {
+			x.beside = phrases(x.beside, rep.Calls[i].Args)
+		}
+	}
+}
+
+// About finds the conversation that a request is about which would begin one of its own. It has
+// another system text than that one, and none of its tools. docs/decisions/0010 says what it must
+// show.
+func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok bool) {
+	if req.Delta {
+		return about, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	t := q.of[sc.whose()]
 	if t == nil {
-		return false
+		return about, false
 	}
-	room := quoteText
-	for i := 0; i < req.Len() && room > 0; i++ {
-		text := req.Item(i).Text
-		text = text[:min(len(text), room)]
-		room -= len(text)
-		for _, x := range t.of {
-			if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && x.in(text) {
-				return true
+	w := look{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
+	w.forced = len(req.Tools) > 0 && req.Forced()
+	w.shaped = w.bare && req.Shaped()
+	w.read(req)
+	for n, list := range [...][]*quoted{t.tooled, t.chats} {
+		for _, x := range slices.Backward(list) {
+			if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && !overlap(w.names, x.tools) && w.about(x, n == 0) {
+				return x.id, true
 			}
 		}
 	}
-	return false
-}
-
-// in says whether a text shows what was asked and what was answered.
-func (x *quoted) in(text string) bool {
-	return holdsAny(text, x.asked[:]) && holdsAny(text, x.said)
-}
-
-func holdsAny(text string, parts []string) bool {
-	for _, p := range parts {
-		if p != "" && strings.Contains(text, p) {
-			return true
-		}
-	}
-	return false
-}
-
-// say notes something that was answered.
-func (x *quoted) say(text string) {
-	w := distinctive(text)
-	if w == "" {
-		return
-	}
-	if len(x.said) == quoteSaid {
-		x.said = append(x.said[:0], x.said[1:]...)
-	}
-	x.said = append(x.said, w)
+	return about, false
 }
 
 // find gives the place of a conversation; the one that was used longest ago makes room. Lock it.
-func (q *Quotes) find(sc Scope, id ID) *quoted {
+func (q *Quotes) find(sc Scope, id ID, tooled bool) *quoted {
 	sc = sc.whose()
 	t := q.of[sc]
 	if t == nil {
@@ -150,18 +170,32 @@ func (q *Quotes) find(sc Scope, id ID) *quoted {
 		t = &talk{}
 		q.of[sc], q.order = t, append(q.order, sc)
 	}
-	for i, x := range t.of {
-		if x.id == id {
-			t.of = append(append(t.of[:i], t.of[i+1:]...), x)
-			return x
+	for _, list := range [...]*[]*quoted{&t.tooled, &t.chats} {
+		for i, x := range *list {
+			if x.id == id {
+				*list = append(append((*list)[:i], (*list)[i+1:]...), x)
+				return x
+			}
 		}
 	}
-	if len(t.of) == quoteTalks {
-		t.of = append(t.of[:0], t.of[1:]...)
+	list := &t.chats
+	if tooled {
+		list = &t.tooled
+	}
+	if len(*list) == quoteTalks {
+		*list = append((*list)[:0], (*list)[1:]...)
 	}
 	x := &quoted{id: id}
-	t.of = append(t.of, x)
+	*list = append(*list, x)
 	return x
+}
+
+// all are the conversations of a credential.
+func (t *talk) all() []*quoted {
+	if t == nil {
+		return nil
+	}
+	return slices.Concat(t.tooled, t.chats)
 }
 
 // whose is the scope without its run: a side call may not be told of it.
@@ -186,25 +220,60 @@ func newest(req *wire.Request, from int) (words string, results []string) {
 	return "", results
 }
 
-// distinctive is a part of a text that stands in a quotation of it as it is: of its first long
-// line, up to what would be escaped. "" where it has none.
-func distinctive(text string) string {
-	text = text[:min(len(text), 4<<10)]
-	for len(text) >= quoteLeast {
-		n := 0
-		for n < min(len(text), quoteMost) && !escaped[text[n]] {
-			n++
-		}
-		end := n
-		for end < len(text) && end > 0 && !utf8.RuneStart(text[end]) {
-			end--
-		}
-		if part := strings.TrimSpace(text[:end]); len(part) >= quoteLeast {
-			return strings.Clone(part)
-		}
-		text = text[min(n+1, len(text)):]
+// say notes something that was answered.
+func (x *quoted) say(text string) {
+	w := distinctive(text)
+	if w.text == "" {
+		return
 	}
-	return ""
+	if len(x.said) == quoteSaid {
+		x.said = append(x.said[:0], x.said[1:]...)
+	}
+	x.said = append(x.said, w)
+}
+
+// distinctive is the first long piece of a text that stands in a quotation of it as it is: of a line, up
+// to what would be escaped. It is empty where the text has none.
+func distinctive(text string) part {
+	for p, at := range pieces(text) {
+		return part{strings.Clone(p), len(text) - at}
+	}
+	return part{}
+}
+
+// phrases appends the first long pieces of a text that are sentences: names of fields have no
+// spaces.
+func phrases(to []part, text string) []part {
+	for p := range pieces(text) {
+		if len(to) == quoteSaid {
+			break
+		}
+		if len(p) >= quoteAlone && strings.Contains(p, " ") {
+			to = append(to, part{text: strings.Clone(p)})
+		}
+	}
+	return to
+}
+
+// pieces are what stands between what would be escaped, as far as it is looked for, with its place.
+func pieces(text string) iter.Seq2[string, int] {
+	text = text[:min(len(text), 4<<10)]
+	return func(yield func(string, int) bool) {
+		for from := 0; len(text)-from >= quoteLeast; {
+			n := from
+			for n < min(len(text), from+quoteMost) && !escaped[text[n]] {
+				n++
+			}
+			end := n
+			for end < len(text) && end > from && !utf8.RuneStart(text[end]) {
+				end--
+			}
+			if p := strings.TrimSpace(text[from:end]); len(p) >= quoteLeast && !yield(p, from) {
+				return
+			}
+			from = n + 1
+		}
+	}
 }
 
 // escaped are the characters that are written otherwise in JSON, in markup or in a template.

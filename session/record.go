@@ -47,6 +47,7 @@ type Record struct {
 	SystemHash uint64   `json:"sys,omitempty"`     // of the first tool-carrying request
 	ToolsHash  uint64   `json:"th,omitempty"`
 	ToolNames  []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
+	Hands      []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have answered its calls
 
 	Assignment trial.Assignment     `json:"asg"`
 	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order

@@ -156,6 +156,40 @@ func TestSide(t *testing.T) {
 	}
 }
 
+// An agent without tools that has answered a call goes on with the conversation in its later turns.
+func TestSideOfOneThatTookOver(t *testing.T) {
+	r := newRecord()
+	list := []obj{{"role": "system", "content": "S"}, user("go")}
+	step := func(req *wire.Request) string {
+		reason, side := r.Side(req, Claim{}, Signs{})
+		if !side {
+			r.Begin(req, noon)
+			r.Mark(req)
+		}
+		return reason
+	}
+	step(parse(t, wire.Chat, "messages", list, tools("a", "to_writer")))
+	rep := calls("call_x7Gh2kQ9")
+	r.Done(&rep)
+	list = append([]obj{{"role": "system", "content": "W"}}, list[1:]...)
+	list = append(list, called("call_x7Gh2kQ9", "{}"), result("call_x7Gh2kQ9", "{}"))
+	if got := step(chat(t, list...)); got != "" {
+		t.Errorf("the one that takes over is %s", got)
+	}
+	list = append(list, said("a report"), user("shorter"))
+	if got := step(chat(t, list...)); got != "" {
+		t.Errorf("its next turn is %s", got)
+	}
+	list = append(list, said("a line"), user("name it"))
+	list[0] = obj{"role": "system", "content": "N"}
+	if got := step(chat(t, list...)); got != SideNoTools {
+		t.Errorf("another one is %q", got)
+	}
+	if got := step(chat(t, obj{"role": "system", "content": "W"}, user("something else"))); got != SideNoTools {
+		t.Errorf("the same one elsewhere is %q", got)
+	}
+}
+
 func TestToolsGrowAndStay(t *testing.T) {
 	r := newRecord()
 	begin := func(text string, names ...string) (string, bool) {

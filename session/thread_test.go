@@ -378,6 +378,33 @@ func TestThreadSharedName(t *testing.T) {
 	}
 }
 
+// Conversations under a shared name that begin with the same words one after the other are as many
+// sessions, however they take turns.
+func TestThreadSharedNameSameWords(t *testing.T) {
+	w := newWorld(t)
+	claim := Claim{Session: "my-app", Space: SpaceCacheKey, Method: ByBody}
+	lists, first := make([][]obj, 6), make([]Resolved, 6)
+	for turn := range 3 {
+		seen := map[ID]bool{}
+		for i := range lists {
+			if turn == 0 {
+				lists[i] = []obj{user("the same task")}
+			}
+			r := w.th.Resolve(w.sc, claim, chat(t, lists[i]...), w.now, nil)
+			if turn > 0 {
+				w.same(fmt.Sprintf("conversation %d in turn %d", i, turn), first[i], r)
+			}
+			first[i], seen[r.ID] = r, true
+			id := fmt.Sprintf("call_01A09q90qw90lq91%04d", 10*turn+i)
+			w.answer(r, calls(id))
+			lists[i] = append(lists[i], called(id, "{}"), result(id, "x"))
+		}
+		if len(seen) != len(lists) {
+			t.Errorf("turn %d: %d sessions of %d conversations", turn, len(seen), len(lists))
+		}
+	}
+}
+
 // One conversation under a name of its own keeps it: also where it is retried, rewritten and cut at
 // the front.
 func TestThreadNameOfOne(t *testing.T) {

@@ -37,6 +37,8 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 	}
 	if len(req.Tools) > 0 {
 		r.meetTools(req)
+	} else if r.HasTools && req.SystemHash != r.SystemHash && len(r.Hands) < maxHands && !slices.Contains(r.Hands, req.SystemHash) {
+		r.Hands = append(r.Hands, req.SystemHash)
 	}
 	if !req.Delta {
 		r.Calls, r.CallOrder = nil, nil // the history holds them
@@ -62,6 +64,9 @@ func (r *Record) meetTools(req *wire.Request) {
 	}
 	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
 }
+
+// maxHands is how many agents without tools may have taken a conversation over.
+const maxHands = 8
 
 // maxToolNames bounds what is kept of a tool list.
 const maxToolNames = 256
@@ -121,6 +126,9 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 		return "", false
 	}
 	if len(req.Tools) == 0 {
+		if r.HasTools && slices.Contains(r.Hands, req.SystemHash) && r.continues(req) {
+			return "", false // it has taken the conversation over
+		}
 		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
 			return SideNoTools, true
 		}

@@ -52,6 +52,9 @@ distributions() { # the PyPI packages of a folder
   claude-agent-sdk) echo claude-agent-sdk==0.2.187 ;;
   mini-swe) echo mini-swe-agent==2.4.6 litellm==1.106.2 mcp==2.3.0 ;;
   aider) echo aider-chat==0.86.2 ;;
+  camel) echo camel-ai==0.2.90 mcp==1.30.0 ;;
+  gptme) echo gptme==0.35.1 ;;
+  dspy) echo dspy==3.4.1 ;;
   *) return 1 ;;
   esac
 }
@@ -119,7 +122,7 @@ folder_of() { # the folder of a row
 
 known=(opencode qwen pi codex claude-agent-sdk claude cline copilot continue oai aisdk langchain langgraph pydantic-ai llamaindex smolagents
   sdks openai-agents deepagents autogen ag2 agno litellm strands haystack semantic-kernel google-adk agent-framework crewai openhands
-  mini-swe aider)
+  mini-swe aider camel gptme dspy)
 only=
 if [ "${1:-}" = -i ]; then only=1 && shift; fi
 folders=()
@@ -134,7 +137,10 @@ done
 [ $# -gt 0 ] || folders=("${known[@]}")
 install node22
 export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
-for folder in "${folders[@]}"; do install "$folder"; done
+for folder in "${folders[@]}"; do
+  install "$folder"
+  [ "$folder" != camel ] || install litellm # whose tables of tokens it reads
+done
 [ -z "$only" ] || exit 0
 
 run=TestAgents

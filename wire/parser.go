@@ -28,7 +28,7 @@ type ahead struct {
 
 // places are the top-level members that precept reads; the span of an absent one is empty.
 type places struct {
-	list, model, stream, generate, metadata, cacheKey, previous, conversation, system span
+	list, model, stream, generate, metadata, cacheKey, previous, conversation, system, format, choice span
 }
 
 // body scans the whole body and returns where it ends, or bad.
@@ -101,6 +101,10 @@ func (p *parser) note(name []byte, v span) {
 		p.at.conversation = v
 	case "system", "instructions":
 		p.at.system = v
+	case "response_format", "output_format", "output_config", "text":
+		p.at.format = v
+	case "tool_choice":
+		p.at.choice = v
 	}
 }
 

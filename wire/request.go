@@ -41,6 +41,8 @@ type Request struct {
 	base    int  // the place of the first item in the list that this one is a piece of
 	top     int  // the offset of the first top-level member
 	system  span // system or instructions
+	format  span // what says in which form the answer is to be
+	choice  span // tool_choice
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
@@ -101,7 +103,7 @@ func (p *parser) request(end int, known *known) (*Request, error) {
 		return nil, &Uninspected{reasonListType}
 	}
 	r := &Request{Dialect: p.dialect, Body: body, list: p.list, results: p.results, base: p.base}
-	r.top, r.system = p.blank(p.blank(0)+1), p.at.system
+	r.top, r.system, r.format, r.choice = p.blank(p.blank(0)+1), p.at.system, p.at.format, p.at.choice
 	r.fill(&p.at, p.tools, known)
 	return r, nil
 }

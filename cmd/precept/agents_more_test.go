@@ -152,6 +152,9 @@ func frameworks() []framework {
 		{name: "claude-agent-sdk", folder: "claude-agent-sdk", file: "claude_sdk_agent.py", env: []string{"CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC=1", "DISABLE_AUTOUPDATER=1"}},
 		{name: "mini-swe-agent", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1"}, once: true},
 		{name: "mini-swe-agent-text", folder: "mini-swe", file: "mini_swe_agent.py", env: []string{local, "MSWEA_SILENT_STARTUP=1", "TEXT=1"}, once: true, form: miniForm},
+		{name: "camel", folder: "camel", file: "camel_agent.py"},
+		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
+		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: dspyForm},
 		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
 		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, form: func(_, text string) string { return "It is as it was. " + text }},
 	}
@@ -171,4 +174,14 @@ func codeForm(command, text string) string {
 		return "Thought: " + text + "\n<code>\nfinal_answer(\"it is told\")\n</code>"
 	}
 	return "Thought: " + text + "\n<code>\nprint(bash(" + strconv.Quote(command) + "))\n</code>"
+}
+
+// dspyForm is how dspy's models fill the fields of a step, and those of the answer behind the last.
+func dspyForm(command, text string) string {
+	tool, args := "finish", "{}"
+	if command != "" {
+		tool, args = "bash", `{"command": `+strconv.Quote(command)+`}`
+	}
+	return "[[ ## next_thought ## ]]\n" + text + "\n\n[[ ## next_tool_name ## ]]\n" + tool + "\n\n[[ ## next_tool_args ## ]]\n" + args +
+		"\n\n[[ ## reasoning ## ]]\n" + text + "\n\n[[ ## answer ## ]]\n" + text + "\n\n[[ ## completed ## ]]"
 }

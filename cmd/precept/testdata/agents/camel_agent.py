@@ -1,0 +1,20 @@
+"""An agent on CAMEL. Its counter of tokens wants tiktoken's tables, which LiteLLM brings along: nothing is fetched."""
+import glob
+import os
+import sys
+
+tables = glob.glob(sys.prefix + "/../litellm/lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
+os.environ["TIKTOKEN_CACHE_DIR"] = tables[0]
+
+from camel.agents import ChatAgent
+from camel.models import ModelFactory
+from camel.toolkits import FunctionTool
+from camel.types import ModelPlatformType
+
+from shell import bash
+
+model = ModelFactory.create(model_platform=ModelPlatformType.OPENAI_COMPATIBLE_MODEL, model_type="mock-model",
+                            url=os.environ["OPENAI_BASE_URL"], api_key="sk-test")
+agent = ChatAgent("Be brief.", model=model, tools=[FunctionTool(bash)])
+for words in sys.argv[1:]:
+    print(agent.step(words).msgs[-1].content)

@@ -1,0 +1,10 @@
+"""gptme, as its command is called: once for each thing that is said, in one conversation."""
+import os
+import subprocess
+import sys
+
+for words in sys.argv[1:]:
+    done = subprocess.run([os.path.dirname(sys.executable) + "/gptme", "--non-interactive", "--name", "2026-01-01-one", "--workspace", os.environ["WORK"], "--tools", "shell",
+                           "--tool-format", "tool", "--no-stream", "--model", "local/mock-model", words], check=False)
+    if done.returncode:
+        sys.exit(done.returncode)

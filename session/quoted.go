@@ -1,0 +1,144 @@
+package session
+
+import (
+	"strings"
+	"time"
+	"unicode"
+
+	"precept/wire"
+)
+
+// look is a request in which quotations are looked for.
+type look struct {
+	bare, shaped, forced bool // it offers no tools, and wants JSON; it wants a call of its tools
+	names                []uint32
+	now                  time.Time
+	texts                []spoken
+}
+
+// spoken is a text of the request.
+type spoken struct {
+	role wire.Role
+	text string
+}
+
+// read takes the texts, as far as they are searched.
+func (w *look) read(req *wire.Request) {
+	room := quoteText
+	for i := 0; i < req.Len() && room > 0; i++ {
+		it := req.Item(i)
+		text := it.Text[:min(len(it.Text), room)]
+		room -= len(text)
+		if text != "" {
+			w.texts = append(w.texts, spoken{it.Role, text})
+		}
+	}
+}
+
+// about says whether the request is about the conversation. One of its texts shows what was asked
+// and what was answered there; of a conversation without tools, and in a request that has tools of
+// its own, it must show them as a dialogue. What wants JSON and has no tools judges or sorts by one
+// of the two.
+func (w *look) about(x *quoted, tooled bool) bool {
+	asked, said := false, false
+	for _, s := range w.texts {
+		a, inA := earliest(x.asked[:], s.text, 0)
+		b, inB := latest(x.said, s.text)
+		if inA && inB && apart(a, b) {
+			dialogue := label(s.text, a.at) != "" && label(s.text, a.at) == label(s.text, b.at)
+			if w.bare && (tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
+				return true
+			}
+		}
+		if tooled && w.shaped {
+			if _, ok := earliest(x.asked[:], s.text, quoteAlone); ok {
+				return true
+			}
+			if _, ok := earliest(x.said, s.text, quoteAlone); ok {
+				return true
+			}
+		}
+		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon {
+			if _, ok := earliest(x.beside, s.text, quoteAlone); ok {
+				return true
+			}
+		}
+		asked = asked || inA && s.role == wire.RoleUser
+		said = said || inB && s.role == wire.RoleAssistant
+	}
+	return w.bare && tooled && asked && said
+}
+
+// match is where a part of a conversation stands in a text.
+type match struct {
+	part
+	at int
+}
+
+// earliest finds the first of the parts that stands in the text, and is so long.
+func earliest(parts []part, text string, least int) (match, bool) {
+	for _, p := range parts {
+		if at := strings.Index(text, p.text); at >= 0 && len(p.text) > 0 && len(p.text) >= least {
+			return match{p, at}, true
+		}
+	}
+	return match{}, false
+}
+
+// latest finds the newest of them, where it stands last.
+func latest(parts []part, text string) (match, bool) {
+	for i := len(parts) - 1; i >= 0; i-- {
+		if at := strings.LastIndex(text, parts[i].text); at >= 0 && parts[i].text != "" {
+			return match{parts[i], at}, true
+		}
+	}
+	return match{}, false
+}
+
+// apart says that the two are not one: who repeats a question answers nothing.
+func apart(a, b match) bool {
+	return a.at+len(a.text) <= b.at || b.at+len(b.text) <= a.at
+}
+
+// closes says that what was answered ends the text, but for what closes a quotation.
+func closes(text string, b match) bool {
+	return b.rest > 0 && len(text) <= b.at+b.rest+b.rest/8+quoteBehind
+}
+
+// label is the form of what names a speaker before a place in a text ("user: ", "<input>\n",
+// "== Human ==\n\n", `{"role": "user", "content": "`), without its letters; "" where nothing does.
+func label(text string, at int) string {
+	before := text[max(0, at-64):at]
+	end := strings.LastIndexFunc(before, func(r rune) bool { return unicode.IsLetter(r) || unicode.IsDigit(r) })
+	if end < 0 {
+		return ""
+	}
+	form := strings.Map(func(r rune) rune {
+		if strings.ContainsRune(":>]=|\"", r) {
+			return r
+		}
+		return -1
+	}, before[end:])
+	var b strings.Builder
+	for i := range len(form) {
+		if i == 0 || form[i] != form[i-1] {
+			b.WriteByte(form[i])
+		}
+	}
+	return b.String()
+}
+
+// overlap says whether two sorted lists of names share one.
+func overlap(a, b []uint32) bool {
+	for i, j := 0, 0; i < len(a) && j < len(b); {
+		switch {
+		case a[i] == b[j]:
+			return true
+		case a[i] < b[j]:
+			i++
+		default:
+			j++
+		}
+	}
+	return false
+}
