@@ -52,8 +52,8 @@ func sideCalls() map[string][]obj {
 	}
 }
 
-// played plays the conversation that the side calls are about, with a lesson in it.
-func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) {
+// playedBeside plays the conversation that the side calls are about, with a lesson in it.
+func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) (name string) {
 	t.Helper()
 	list := []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask}}
 	say := func() string {
@@ -74,6 +74,7 @@ func playedBeside(t *testing.T, r *rig, key http.Header, tools bool) {
 	if second := say(); tools && second != first {
 		t.Fatalf("%s went on as %s", first, second)
 	}
+	return first
 }
 
 // answering is an upstream that calls its tool first, and answers what comes back.
@@ -170,6 +171,34 @@ func TestSideCallBesideAChat(t *testing.T) {
 	res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
 	if got := string(r.up.last(t).body); got != string(b) || res.Header.Get("Precept-Skip") != "side:quotes" {
 		t.Errorf("skip %q: %s", res.Header.Get("Precept-Skip"), got)
+	}
+}
+
+// A session goes on from the summary that a framework had made of it, and left nothing else.
+func TestSessionGoesOnFromASummaryOfAFramework(t *testing.T) {
+	up := answering(t)
+	r := newRig(t, up, "", bookOf(t, "one: parser test"), certain())
+	first := playedBeside(t, r, bearer("k"), true)
+	session := func(body obj) string {
+		b, _ := json.Marshal(body)
+		res, _ := r.send(t, "POST", chatPath, bearer("k"), string(b))
+		return res.Header.Get("Precept-Session")
+	}
+	const line = "The failing parser test of the project is to be mended, and a comma seems to be missing somewhere in it."
+	tools := []obj{{"type": "function", "function": obj{"name": "bash"}}}
+	shortened := func(said string) obj {
+		return obj{"tools": tools, "messages": []obj{{"role": "system", "content": "You build things."}, {"role": "user", "content": "This is a summary of what came before:\n\n" + said}, {"role": "user", "content": "And now mend the other one."}}}
+	}
+	up.then = func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = fmt.Fprint(w, chatReply("c7", line))
+	}
+	session(obj{"messages": sideCalls()["langchain, deepagents (one message)"]})
+	if got := session(shortened("Something else was done, which nobody here has ever summarised in words like these, in one line.")); got == first {
+		t.Error("another summary is the session's")
+	}
+	if got := session(shortened(line)); got != first {
+		t.Errorf("%s goes on as %s", first, got)
 	}
 }
 

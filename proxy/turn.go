@@ -51,7 +51,8 @@ type turn struct {
 	moved  bool          // the session was at another replica before, as far as can be told
 	book   *lesson.Book
 	side   string
-	about  session.ID // which session a side call that belongs to none is about
+	about  session.ID // which session a side call that belongs to none is about,
+	quotes bool       // where it shows one
 	plan   inject.Plan
 	skip   string // why nothing was inserted, for Precept-Skip
 	learn  bool
@@ -270,7 +271,10 @@ func (t *turn) find(asked bool) (late bool) {
 func (t *turn) open(now time.Time, late bool) {
 	t.isNew = true
 	rec := session.NewRecord(t.who.tenant, t.claim, t.found, now)
-	if t.found.New && t.beside(rec) || !late && t.nameless() && t.quotes(now) { // of a conversation that is not known: no session begins with it
+	if !late && t.nameless() {
+		t.about, t.quotes = t.p.quotes.About(t.who.scope(), t.req, now)
+	}
+	if t.found.New && t.beside(rec) || t.quotesOne() { // of a conversation that is not known: no session begins with it
 		t.isNew, t.found.Echoes, t.found.Name = false, nil, rec.Name
 		t.p.threads.Ended(t.found, true, now)
 		return
@@ -387,34 +391,6 @@ func (t *turn) decide() {
 		}
 	}
 	m.loops.Add(float64(t.plan.Loops))
-}
-
-// beside says whether the request is none of the conversation, and notes why.
-func (t *turn) beside(rec *session.Record) bool {
-	reason, side := rec.Side(t.req, t.claim, t.p.signs)
-	if side {
-		t.aside(reason)
-	}
-	return side
-}
-
-// nameless says that the client has given the conversation no name of its own.
-func (t *turn) nameless() bool {
-	return t.found.Loose || t.found.Method == session.ByNew || t.found.Method == session.ByEcho
-}
-
-// quotes says whether what would begin a conversation is about another one, and notes it.
-func (t *turn) quotes(now time.Time) bool {
-	var quotes bool
-	if t.about, quotes = t.p.quotes.About(t.who.scope(), t.req, now); quotes {
-		t.aside(session.SideQuotes)
-	}
-	return quotes
-}
-
-func (t *turn) aside(reason string) {
-	t.side, t.skip = reason, "side:"+reason
-	t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
 }
 
 // splice makes the body that goes out.

@@ -51,7 +51,7 @@ func (t *turn) response(res *http.Response) error {
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
 		t.over()
 	}
-	if t.ses != nil || t.side == session.SideQuotes {
+	if t.ses != nil || t.quotes {
 		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
@@ -148,6 +148,7 @@ func (t *turn) settle() {
 		w.reply = w.reader.Reply()
 		if t.ses == nil {
 			t.p.quotes.AnsweredBeside(t.who.scope(), t.about, w.reply, t.p.opts.Now())
+			t.p.threads.Summed(t.found, t.about, w.reply)
 			return
 		}
 		keys := t.p.threads.Replied(t.found, w.reply, t.side == "")

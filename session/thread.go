@@ -340,6 +340,17 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	return news
 }
 
+// Summed notes the reply to a side call about a session that was found by nothing but what it shows:
+// the session may go on from a summary.
+func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
+	if !rep.Complete {
+		return
+	}
+	for _, key := range summaryKeys(r.scope, rep.Text, summaryGiven) {
+		t.index.add(key, owner{id, stampRequest})
+	}
+}
+
 // Ended says that the request is over, with a complete reply or without. Call it once for every
 // Resolve.
 func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {

@@ -82,26 +82,31 @@ func (c cell) String() string {
 // matrix is all rows as a table. A row without a cell was skipped.
 func matrix(rows []*row) string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "\n%-20s", "agent")
+	fmt.Fprintf(&b, "\n%-26s", "agent")
 	for _, c := range columns() {
-		fmt.Fprintf(&b, " %-9s", c)
+		fmt.Fprintf(&b, " %-*s", max(len(c), 5), c)
 	}
 	b.WriteByte('\n')
 	for _, r := range rows {
-		if len(r.cells) == 0 {
-			continue
+		if len(r.cells) > 0 {
+			b.WriteString(r.line() + "\n")
 		}
-		fmt.Fprintf(&b, "%-20s", r.name)
-		for _, c := range columns() {
-			x, ok := r.cells[c]
-			if !ok {
-				x.empty = true
-			}
-			fmt.Fprintf(&b, " %-9s", x)
-		}
-		b.WriteByte('\n')
 	}
 	return b.String() + "\n" + legend
+}
+
+// line is a row of the table.
+func (r *row) line() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%-26s", r.name)
+	for _, c := range columns() {
+		x, ok := r.cells[c]
+		if !ok {
+			x.empty = true
+		}
+		fmt.Fprintf(&b, " %-*s", max(len(c), 5), x)
+	}
+	return strings.TrimRight(b.String(), " ")
 }
 
 // faultless takes the empty sentences out.

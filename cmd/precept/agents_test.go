@@ -56,6 +56,7 @@ func TestAgents(t *testing.T) {
 			rows = append(rows, r)
 			defer r.report(t)
 			r.measure(t, &a)
+			fmt.Println(r.line()) // a run takes hours: what is known is not to be lost with the rest
 		})
 	}
 	fmt.Print(matrix(rows)) // not t.Log: the matrix is what the run is for
