@@ -70,8 +70,9 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	x := q.find(sc, id, len(req.Tools) > 0)
 	from := req.New()
 	if x.at.IsZero() {
-		from = 0
-		x.recall(req)
+		if from = 0; !req.Delta {
+			x.recall(req)
+		}
 	}
 	words, results := newest(req, from)
 	x.at, x.system = now, req.SystemHash
@@ -108,10 +109,8 @@ func (x *quoted) recall(req *wire.Request) {
 func (q *Quotes) Answered(sc Scope, id ID, text string) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, x := range q.of[sc.whose()].all() {
-		if x.id == id {
-			x.say(text)
-		}
+	if x := q.of[sc.whose()].get(id); x != nil {
+		x.say(text)
 	}
 }
 
@@ -120,14 +119,13 @@ func (q *Quotes) Answered(sc Scope, id ID, text string) {
 func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	for _, x := range q.of[sc.whose()].all() {
-		if x.id != id {
-			continue
-		}
-		x.beside, x.soon = phrases(nil, rep.Text), now
-		for i := range rep.Calls {
-			x.beside = phrases(x.beside, rep.Calls[i].Args)
-		}
+	x := q.of[sc.whose()].get(id)
+	if x == nil {
+		return
+	}
+	x.beside, x.soon = phrases(nil, rep.Text), now
+	for i := range rep.Calls {
+		x.beside = phrases(x.beside, rep.Calls[i].Args)
 	}
 }
 
@@ -190,12 +188,19 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *quoted {
 	return x
 }
 
-// all are the conversations of a credential.
-func (t *talk) all() []*quoted {
+// get is the conversation of that name, nil where it is not known.
+func (t *talk) get(id ID) *quoted {
 	if t == nil {
 		return nil
 	}
-	return slices.Concat(t.tooled, t.chats)
+	for _, list := range [...][]*quoted{t.tooled, t.chats} {
+		for _, x := range slices.Backward(list) {
+			if x.id == id {
+				return x
+			}
+		}
+	}
+	return nil
 }
 
 // whose is the scope without its run: a side call may not be told of it.
