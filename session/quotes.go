@@ -45,6 +45,7 @@ type quoted struct {
 	id     ID
 	system uint64
 	tools  []uint32
+	hash   uint64    // of their names
 	at     time.Time // of its newest request
 	asked  [2]part   // what the user said first, and last
 	said   []part    // what was answered, and what the tools gave; the newest last
@@ -76,8 +77,8 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	}
 	words, results := newest(req, from)
 	x.at, x.system = now, req.SystemHash
-	if len(req.Tools) > 0 {
-		x.tools = shortNames(req.Tools)
+	if len(req.Tools) > 0 && x.hash != req.ToolsHash {
+		x.tools, x.hash = shortNames(req.Tools), req.ToolsHash
 	}
 	if w := distinctive(words); w.text != "" {
 		x.asked[1] = w
