@@ -139,7 +139,7 @@ install node22
 export PATH=$AGENTS_HOME/node22/node_modules/node/bin:$PATH # agents want node 22, and npm prefers what its node can run
 for folder in "${folders[@]}"; do
   install "$folder"
-  [ "$folder" != camel ] || install litellm # whose tables of tokens it reads
+  case $folder in camel | gptme) install litellm ;; esac # whose tables of tokens they read
 done
 [ -z "$only" ] || exit 0
 

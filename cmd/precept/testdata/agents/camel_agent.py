@@ -1,11 +1,8 @@
-"""An agent on CAMEL. Its counter of tokens wants tiktoken's tables, which LiteLLM brings along: nothing is fetched."""
-import glob
+"""An agent on CAMEL."""
 import os
 import sys
 
-tables = glob.glob(sys.prefix + "/../litellm/lib/python*/site-packages/litellm/litellm_core_utils/tokenizers")
-os.environ["TIKTOKEN_CACHE_DIR"] = tables[0]
-
+import tables  # noqa: F401  before CAMEL counts its first token
 from camel.agents import ChatAgent
 from camel.models import ModelFactory
 from camel.toolkits import FunctionTool

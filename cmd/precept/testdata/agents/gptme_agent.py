@@ -3,6 +3,8 @@ import os
 import subprocess
 import sys
 
+import tables  # noqa: F401  for the calls below
+
 for words in sys.argv[1:]:
     done = subprocess.run([os.path.dirname(sys.executable) + "/gptme", "--non-interactive", "--name", "2026-01-01-one", "--workspace", os.environ["WORK"], "--tools", "shell",
                            "--tool-format", "tool", "--no-stream", "--model", "local/mock-model", words], check=False)
