@@ -118,8 +118,8 @@ func TestSideCallsOfFrameworks(t *testing.T) {
 	}
 }
 
-// Frameworks want JSON or a call of a tool of their own where what they made of a conversation is to
-// be kept; the next call may show what the one before it gave and nothing of the conversation.
+// Frameworks want JSON or a call of a tool of their own where what they made of a conversation is
+// to be kept; the next call may show what the one before it gave and nothing of the conversation.
 func TestSideCallsWithAForm(t *testing.T) {
 	buffer := "==== Human Message ====\n\n" + quotedTask + "\n\n==== Tool Message ====\n\n" + quotedResult + "\n\n===== Ai Message =====\n\n" + quotedAnswer
 	user := func(text string) []obj { return []obj{{"role": "user", "content": text}} }

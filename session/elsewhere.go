@@ -39,8 +39,9 @@ func (r *Record) Shares(req *wire.Request) bool {
 	return false
 }
 
-// Begins says whether the request begins a conversation with the words that the record's began with,
-// which were answered: under a name that may stand for several it is another one. Lock the record.
+// Begins says whether the request begins a conversation with the words that the record's began
+// with, which were answered: under a name that may stand for several it is another one. Lock the
+// record.
 func (r *Record) Begins(req *wire.Request) bool {
 	return r.Turns > 0 && r.Replied && r.ListHash == req.ListHash
 }

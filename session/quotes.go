@@ -62,9 +62,9 @@ type part struct {
 // NewQuotes makes an empty one.
 func NewQuotes() *Quotes { return &Quotes{of: map[Scope]*talk{}} }
 
-// Asked takes note of a turn of a session. Of a conversation that is known only the items are looked
-// at that are new; of another one (precept was started anew, or another replica served it) it takes
-// what the request shows.
+// Asked takes note of a turn of a session. Of a conversation that is known only the items are
+// looked at that are new; of another one (precept was started anew, or another replica served it)
+// it takes what the request shows.
 func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,8 +238,8 @@ func (x *quoted) say(text string) {
 	x.said = append(x.said, w)
 }
 
-// distinctive is the first long piece of a text that stands in a quotation of it as it is: of a line, up
-// to what would be escaped. It is empty where the text has none.
+// distinctive is the first long piece of a text that stands in a quotation of it as it is: of a
+// line, up to what would be escaped. It is empty where the text has none.
 func distinctive(text string) part {
 	for p, at := range pieces(text) {
 		return part{strings.Clone(p), len(text) - at}

@@ -340,8 +340,8 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	return news
 }
 
-// Summed notes the reply to a side call about a session that was found by nothing but what it shows:
-// the session may go on from a summary.
+// Summed notes the reply to a side call about a session that was found by nothing but what it
+// shows: the session may go on from a summary.
 func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
 	if !rep.Complete {
 		return

@@ -86,8 +86,8 @@ func manyAnswers(t *testing.T, seen func(who, body string)) *httptest.Server {
 
 // TestFiftyTrees lets fifty conversations begin with the same words at once, and go on as programs
 // do that search: with one of several choices, with several answers to one list, in branches, from
-// an earlier place, after a kill. Each is one session with one block in all its requests, and none is
-// another one's.
+// an earlier place, after a kill. Each is one session with one block in all its requests, and none
+// is another one's.
 func TestFiftyTrees(t *testing.T) {
 	shapes := map[string]func(k *grower, i int, turn int){
 		"one of three choices": func(k *grower, i, _ int) {
