@@ -63,7 +63,7 @@ func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank
 
 // Writer is the rules for a place, with the hooks that the checks have everywhere.
 func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
-	return bank.New(bank.Options{Place: place, Now: w.Now, Limits: limits, Checks: lesson.Checks{Secrets: Secrets}})
+	return bank.New(bank.Options{Place: place, Now: w.Now, Limits: limits, Keys: Keys, Checks: lesson.Checks{Secrets: Secrets}})
 }
 
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is
@@ -77,7 +77,7 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 		watcher := lesson.NewWatcher(cfg.Lessons, func(b *lesson.Book, problems []lesson.Problem) { //nolint:contextcheck // a watcher's news has no context; it is bounded by itself
 			p.lessons(b, problems)
 			p.reindex(cfg)
-		})
+		}, Keys)
 		watcher.Panicked = p.panicked
 		book, problems, err := watcher.Load()
 		if err != nil {
@@ -95,12 +95,20 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 	if err != nil {
 		p.log.Warn("lessons cannot be read; nothing is injected until they can", "error", err)
 	}
-	book, problems, _ := lesson.NewTexts("redis").Load(texts)
+	book, problems, _ := lesson.NewTexts("redis", Keys).Load(texts)
 	p.lessons(book, problems)
-	watcher := place.Watch(p.lessons)
+	watcher := place.Watch(p.lessons, Keys)
 	watcher.Panicked = p.panicked
 	p.follow = append(p.follow, watcher.Run)
 	return nil
+}
+
+// Keys names the kinds of secrets in a text, without what is only personal: whom to ask may be what
+// a person's lesson is about.
+func Keys(text string) []string {
+	r := redact.New(false)
+	r.Text(text)
+	return slices.Sorted(maps.Keys(r.Counts()))
 }
 
 // Secrets names the kinds of secrets and personal data in a text, by the redactor that samples pass

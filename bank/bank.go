@@ -55,6 +55,7 @@ type Options struct {
 	Place  Place
 	Now    func() time.Time
 	Checks lesson.Checks                   // the hooks; the bank sets Now
+	Keys   lesson.Secrets                  // finds secrets, for which a file waits for approval; nil: nothing does
 	Counts func(slug string) lesson.Counts // the published counts for the index; nil keeps those that stand there
 	Limits Limits
 }
@@ -70,7 +71,11 @@ type Bank struct {
 // New makes a bank without touching its place.
 func New(o Options) *Bank {
 	o.Limits = o.Limits.orUsual()
-	return &Bank{o: o, texts: lesson.NewTexts(o.Place.Where())}
+	texts := lesson.NewTexts(o.Place.Where())
+	if o.Keys != nil {
+		texts = lesson.NewTexts(o.Place.Where(), o.Keys)
+	}
+	return &Bank{o: o, texts: texts}
 }
 
 // List reads the lessons: those in force and those that are not, without archived ones.

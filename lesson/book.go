@@ -24,8 +24,9 @@ type Book struct {
 	alphabet *alphabet
 	patterns []pattern
 	machine  *automaton
-	scratch  *sync.Pool // of *scratch; measured: without it a match allocates 40 KB
-	texts    sync.Map   // by *Lesson: its *Text, made when it is first needed
+	scratch  *sync.Pool      // of *scratch; measured: without it a match allocates 40 KB
+	overlaps func() overlaps // made when it is first needed
+	texts    sync.Map        // by *Lesson: its *Text, made when it is first needed
 }
 
 // unit is a lesson as the matcher sees it.
@@ -79,6 +80,7 @@ func newBook(lessons []*Lesson) *Book {
 	}
 	b.above = supersession(b.lessons, b.bySlug)
 	b.hash = hashBook(b.lessons)
+	b.overlaps = sync.OnceValue(func() overlaps { return newOverlaps(b.lessons) })
 	return b
 }
 

@@ -72,7 +72,7 @@ const (
 // Book checks every lesson of a book, and each against the others; sorted by slug.
 func (c Checks) Book(b *Book) []Finding {
 	var out []Finding
-	idx := newOverlaps(b.lessons)
+	idx := b.overlaps()
 	for _, l := range b.lessons {
 		out = append(out, c.alone(l, b)...)
 		for _, other := range idx.opposed(l) {
@@ -91,7 +91,7 @@ func (c Checks) Lesson(l *Lesson, b *Book) []Finding {
 		out = append(out, finding(l, Error, CodeCollision, "slug",
 			"the slug is already taken by %s; choose another, or edit that lesson", other.Path))
 	}
-	for _, other := range newOverlaps(b.lessons).opposed(l) {
+	for _, other := range b.overlaps().opposed(l) {
 		out = append(out, contradiction(l, other))
 	}
 	return out

@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"unicode"
@@ -65,11 +66,12 @@ func scan(s string) []string {
 	if hasDelimiter(v) {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
-	p := orders()
-	if speaksAsRole(v) || p.labels.MatchString(v) || labelled(v) {
+	p, plain := orders(), plainly(v)
+	role := slices.ContainsFunc(words("sys|assistant|developer|human|function_result|invoke"), func(w string) bool { return strings.Contains(plain, w) })
+	if speaksAsRole(v) || role && p.labels.MatchString(v) || labelled(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
-	if p.dataURL.MatchString(plainly(v)) {
+	if strings.Contains(plain, "data:") && p.dataURL.MatchString(plain) {
 		out = append(out, "holds a data: URL; remove it")
 	}
 	return append(out, ordered(v)...)
@@ -94,9 +96,9 @@ func labelled(v string) bool {
 
 // commands says whether the pattern stands in the text other than as something to avoid in the same
 // sentence: "never upload an API key" is a good lesson.
-func commands(p *regexp.Regexp, text string) bool {
+func commands(p *shape, text string) bool {
 	const reach = 32
-	for _, m := range p.FindAllStringIndex(text, -1) {
+	for _, m := range p.all(text) {
 		before := text[max(0, m[0]-reach):m[0]]
 		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
 		if !orders().negation.MatchString(before) {
@@ -124,7 +126,8 @@ func hasHidden(s string) bool {
 // orderPatterns are the shapes of orders that no lesson gives.
 type orderPatterns struct {
 	*abroad
-	labels, dataURL, ignore, steal, pipe, hide, negation *regexp.Regexp
+	labels, dataURL, negation *regexp.Regexp
+	ignore, steal, pipe, hide *shape
 }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
@@ -138,12 +141,12 @@ var orders = sync.OnceValue(func() *orderPatterns {
 		labels: regexp.MustCompile(`[.!?]\s+[*>_-]*\s*(?:System|SYSTEM|Assistant|ASSISTANT|Developer|Human|HUMAN)[*_]*\s*[:：]|[.!?]\s+(?:\*\*|> |- )?system\s*:\s` +
 			`|(?i:#{2,}\s*system (?:prompt|message)\b)|(?i:<+\s*/?\s*(?:sys|function_results?|invoke)\b[^<>\n]{0,80}>)`),
 		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
-		ignore: regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b` +
-			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b` +
-			`|\b(?:reveal|print|repeat|show|output|leak)\b.{0,20}\b(?:system prompt|your (?:instructions|prompt))`),
-		steal:    regexp.MustCompile(`\b` + send + `\b.{0,80}` + secrets + `|` + secrets + `.{0,60}\bto\b.{0,10}https?://|\b` + send + `\b.{0,60}\bcontents? of\b.{0,60}\bto\b.{0,20}https?://`),
-		pipe:     regexp.MustCompile(`\b(?:curl|wget|fetch)\b[^|;\n]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|\b(?:ba|z)?sh\s+<\(\s*(?:curl|wget)\b|\balways (?:curl|wget)\b`),
-		hide:     regexp.MustCompile(`\b(?:do not|don't|never|without)\b.{0,12}\b(?:tell|telling|inform|informing|notify|notifying|mention|mentioning|reveal|show|asking|alert)\b.{0,25}\b(?:the )?(?:user|human|operator|anyone)\b`),
+		ignore: shaped(regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b`+
+			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b`+
+			`|\b(?:reveal|print|repeat|show|output|leak)\b.{0,20}\b(?:system prompt|your (?:instructions|prompt))`), words("ignore|disregard|forget|override|bypass|you are|pretend|instructions|mode|jailbreak|prompt")...),
+		steal:    shaped(regexp.MustCompile(`\b`+send+`\b.{0,80}`+secrets+`|`+secrets+`.{0,60}\bto\b.{0,10}https?://|\b`+send+`\b.{0,60}\bcontents? of\b.{0,60}\bto\b.{0,20}https?://`), words("secret|credential|key|token|password|env|id_rsa|~/.|content")...),
+		pipe:     shaped(regexp.MustCompile(`\b(?:curl|wget|fetch)\b[^|;\n]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|\b(?:ba|z)?sh\s+<\(\s*(?:curl|wget)\b|\balways (?:curl|wget)\b`), words("curl|wget|fetch")...),
+		hide:     shaped(regexp.MustCompile(`\b(?:do not|don't|never|without)\b.{0,12}\b(?:tell|telling|inform|informing|notify|notifying|mention|mentioning|reveal|show|asking|alert)\b.{0,25}\b(?:the )?(?:user|human|operator|anyone)\b`), words("user|human|operator|anyone")...),
 		negation: regexp.MustCompile(`\b(?:never|not|don't|avoid|without|no|cannot|must not|refuse to|instead of)\b`),
 	}
 })

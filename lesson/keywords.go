@@ -153,4 +153,4 @@ func contradiction(a, b *Lesson) Finding {
 
 // Contradicts lists the lessons of the book that share a trigger with l and claim the opposite
 // outcome: both are kept, and shown together.
-func (b *Book) Contradicts(l *Lesson) []*Lesson { return newOverlaps(b.lessons).opposed(l) }
+func (b *Book) Contradicts(l *Lesson) []*Lesson { return b.overlaps().opposed(l) }

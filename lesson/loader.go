@@ -19,9 +19,12 @@ const readers = 4
 // Load reads a directory of lessons: each *.md file, subfolders being categories, except what
 // starts with a dot or an underscore. A file that cannot be used is a problem, not an error; the
 // error tells of the directory itself. A directory that does not exist is an empty book.
-func Load(dir string) (*Book, []Problem, error) {
-	return NewLoader(dir).Load()
+func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
+	return NewLoader(dir, secrets...).Load()
 }
+
+// Secrets names the kinds of secrets in a text.
+type Secrets = func(text string) []string
 
 // Loader reads a directory again and again, remembering what it read: an unchanged file is not read
 // twice, and a file that has gone bad leaves its last good version in force. It is for one
@@ -32,6 +35,8 @@ type Loader struct {
 	blind []string          // folders that could not be looked into
 	put   map[string]bool   // slugs of archived lessons
 
+	secrets []Secrets // what they find is kept from models until somebody approves that very text
+
 	before func(rel string) // a test's: called before a text is parsed
 }
 
@@ -41,11 +46,14 @@ type entry struct {
 	path   string // as opened
 	lesson *Lesson
 	faults Faults // of the newest version; then lesson is the one before, or nil
+	held   []string // kinds of secrets, for which it waits for approval
 	fresh  bool   // read in this load
 }
 
 // NewLoader makes a bank of a directory without touching it.
-func NewLoader(dir string) *Loader { return &Loader{dir: dir, files: map[string]*entry{}} }
+func NewLoader(dir string, secrets ...Secrets) *Loader {
+	return &Loader{dir: dir, files: map[string]*entry{}, secrets: secrets}
+}
 
 // Load brings the bank up to date. With an error the bank is as it was.
 func (b *Loader) Load() (*Book, []Problem, error) { return b.load(nil) }
@@ -67,7 +75,7 @@ func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 			continue
 		}
 		if old != nil {
-			e.lesson = old.lesson
+			e.lesson, e.held = old.lesson, old.held
 		}
 		next[rel] = e
 		todo = append(todo, rel)
@@ -189,12 +197,27 @@ func (b *Loader) take(e *entry, rel string, raw []byte) {
 	l, faults := parse(rel, raw)
 	e.faults = faults
 	if l != nil {
+		e.held = b.hold(l)
 		l.Path = e.path
 		if dir, _, ok := cutLast(rel, "/"); ok {
 			l.Category = dir
 		}
 		e.lesson = l
 	}
+}
+
+// hold quarantines a lesson that would show models a secret, unless somebody approved that very text.
+func (b *Loader) hold(l *Lesson) (kinds []string) {
+	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
+		return nil
+	}
+	for _, find := range b.secrets {
+		kinds = append(kinds, find(l.Title+"\n"+l.Advice)...)
+	}
+	if len(kinds) > 0 {
+		l.State = Quarantined
+	}
+	return kinds
 }
 
 func cutLast(s, sep string) (before, after string, found bool) {
@@ -249,15 +272,27 @@ func (b *Loader) assemble() ([]*Lesson, []Problem) {
 			continue
 		}
 		owner[e.lesson.Slug] = e.path
-		if e.lesson.State == Quarantined && e.lesson.unseen() && e.lesson.Approval.Source == "" {
-			p := problem(e.lesson, CodeInvalid, "",
-				"is quarantined, for the injection scan finds something in it (precept lessons lint tells what); correct it, or read it and approve it with --force")
+		if why := e.waits(); why != "" {
+			p := problem(e.lesson, CodeInvalid, "", "is quarantined, for "+why+"; correct it, or read it and approve it with --force")
 			p.Quarantined = true
 			problems = append(problems, p)
 		}
 		lessons = append(lessons, e.lesson)
 	}
 	return lessons, append(problems, links(lessons, b.put)...)
+}
+
+// waits says why a person's file is not in force, "" where it is, or where a person has decided so.
+func (e *entry) waits() string {
+	switch l := e.lesson; {
+	case l.State != Quarantined || l.Approval.Source != "":
+		return ""
+	case len(e.held) > 0:
+		return "it holds a secret (" + strings.Join(e.held, ", ") + ")"
+	case l.unseen():
+		return "the injection scan finds something in it (precept lessons lint tells what)"
+	}
+	return ""
 }
 
 // links reports supersedes entries that name nothing, and circles. Such a lesson stays in force;

@@ -249,3 +249,56 @@ func TestLoadQuarantinesWhatIsSuspicious(t *testing.T) {
 		t.Error("an approval holds for another text")
 	}
 }
+
+// A secret in a person's file goes to no model, and so to no provider, until somebody has approved
+// that very text.
+func TestLoadQuarantinesSecrets(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "deploy.md")
+	write(t, file, strings.Replace(lessonFile("deploy", "Title", "load more"), "## What to do (or avoid)\n", "## What to do (or avoid)\n\nThe key is KEY-1.\n", 1))
+	keys := func(text string) []string {
+		if strings.Contains(text, "KEY-1") {
+			return []string{"some_key"}
+		}
+		return nil
+	}
+	asked := &Query{Words: []string{"load more"}}
+	book, problems, err := Load(dir, keys)
+	if err != nil || len(problems) != 1 || !problems[0].Quarantined || !strings.Contains(problems[0].Error(), "it holds a secret (some_key)") || len(book.Match(asked)) > 0 {
+		t.Fatalf("%v %v", err, problems)
+	}
+	l, _ := book.Get("deploy")
+	approved, err := Act(l, Approve, TrialPlan{}, "ann", time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC))
+	if err != nil {
+		t.Fatal(err)
+	}
+	write(t, file, string(approved.Raw))
+	if book, problems, _ := Load(dir, keys); len(problems) > 0 || len(book.Match(asked)) != 1 {
+		t.Errorf("a person's word for that text does not count: %v", problems)
+	}
+}
+
+// Of the patterns of orders hardly any is tried on an ordinary lesson: each costs more than all the
+// rest of reading it.
+func TestOrdinaryLessonsAreHardlySearched(t *testing.T) {
+	tried, all := 0, 0
+	for _, l := range starter(t).Lessons() {
+		plain := plainly(l.Advice)
+		bare, squeezed := unaccented(plain), skeleton(l.Advice)
+		for _, s := range shapes() {
+			all++
+			if s.may(plain) || s.may(bare) || s.may(squeezed) {
+				tried++
+			}
+		}
+	}
+	if all < 150 || tried*4 > all {
+		t.Errorf("%d of %d", tried, all)
+	}
+}
+
+// shapes are all patterns that are tried only where one of their words stands.
+func shapes() []*shape {
+	p := orders()
+	return []*shape{p.ignore, p.ignoreMore, p.ignoreAbroad, p.ignoreSqueezed, p.steal, p.stealMore, p.stealSqueezed, p.stealTo, p.pipe, p.pipeMore, p.hide, p.hideMore, p.hideAbroad}
+}

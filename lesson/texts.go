@@ -15,7 +15,9 @@ type Texts struct {
 }
 
 // NewTexts makes a bank. from stands before a text's name where people are told of it.
-func NewTexts(from string) *Texts { return &Texts{loader: NewLoader(from)} }
+func NewTexts(from string, secrets ...Secrets) *Texts {
+	return &Texts{loader: NewLoader(from, secrets...)}
+}
 
 // Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the
 // category). It gives the book, what is wrong with the texts, and whether anything is new.
@@ -39,7 +41,7 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 		}
 		e := &entry{path: t.loader.dir + "/" + name}
 		if old != nil {
-			e.lesson = old.lesson
+			e.lesson, e.held = old.lesson, old.held
 		}
 		t.loader.take(e, name, text)
 		next[name] = e

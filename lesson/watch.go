@@ -51,10 +51,10 @@ type Watcher struct {
 // NewWatcher makes a watcher of a directory that calls onBook, from Run's goroutine, with every new
 // book and everything that is wrong with the files, and also when only the list of problems
 // changed. A directory that is missing is an empty book until it appears.
-func NewWatcher(dir string, onBook func(*Book, []Problem)) *Watcher {
+func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
-		dir: dir, onBook: onBook, loader: NewLoader(dir), dirty: map[string]bool{}, young: map[string]int{},
+		dir: dir, onBook: onBook, loader: NewLoader(dir, secrets...), dirty: map[string]bool{}, young: map[string]int{},
 	}
 }
 

@@ -30,7 +30,7 @@ func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book
 		return nil, nil, err
 	}
 	if place == nil {
-		return lesson.Load(cfg.Lessons)
+		return lesson.Load(cfg.Lessons, app.Keys)
 	}
 	defer place.Close() //nolint:errcheck // it was only read
 	ctx, cancel := context.WithTimeout(ctx, app.BankLimit)
@@ -39,7 +39,7 @@ func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book
 	if err != nil {
 		return nil, nil, err
 	}
-	book, problems, _ := lesson.NewTexts("redis").Load(texts)
+	book, problems, _ := lesson.NewTexts("redis", app.Keys).Load(texts)
 	return book, problems, nil
 }
 

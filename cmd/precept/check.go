@@ -6,6 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/app"
 	"precept/configs"
 	"precept/lesson"
 )
@@ -65,7 +66,7 @@ func (w *world) printConfig(cfg *configs.Config) error {
 func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 	answer := checked{Config: cfg.Hash()}
 	if isDirectory(cfg.Lessons) {
-		book, problems, err := lesson.Load(cfg.Lessons)
+		book, problems, err := lesson.Load(cfg.Lessons, app.Keys)
 		if err != nil {
 			return err
 		}

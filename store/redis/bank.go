@@ -121,8 +121,8 @@ type Watcher struct {
 // Watch makes a watcher that calls onBook, from Run's goroutine, with every new book and everything
 // that is wrong with the texts. A bank that cannot be reached, or has lost its data, leaves the
 // book in force.
-func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem)) *Watcher {
-	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis"), onBook: onBook}
+func (b *Bank) Watch(onBook func(*lesson.Book, []lesson.Problem), secrets ...lesson.Secrets) *Watcher {
+	return &Watcher{Poll: lookEvery, bank: b, texts: lesson.NewTexts("redis", secrets...), onBook: onBook}
 }
 
 // Run loads the lessons, calls back, and keeps doing so on every change until ctx is done.
