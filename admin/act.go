@@ -76,7 +76,7 @@ func (s *Server) act(c echo.Context) error {
 	if b.DryRun {
 		return c.JSON(http.StatusOK, answer)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), c.Param("slug"), a, p, "admin")
+	l, err := s.options.Keep.Act(c.Request().Context(), c.Param("slug"), a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())

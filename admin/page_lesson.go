@@ -276,7 +276,7 @@ func (s *Server) actOnPage(c echo.Context) error {
 	if back == "" {
 		back = "/lessons/" + url.PathEscape(slug)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), slug, a, lesson.TrialPlan{}, "admin")
+	l, err := s.options.Keep.Act(c.Request().Context(), slug, a, lesson.TrialPlan{}, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")

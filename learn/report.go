@@ -103,19 +103,13 @@ func listed(q *ReportQuery, c *bandit.Chooser, now time.Time) []report.Lesson {
 	if book == nil {
 		return nil
 	}
-	heirs := map[string]*lesson.Lesson{} // superseded slug -> who superseded it
-	for _, l := range book.Lessons() {
-		for _, old := range l.Supersedes {
-			heirs[old] = l
-		}
-	}
 	var out []report.Lesson
 	for _, l := range book.Lessons() {
 		shown := q.Inject.Present(l, book.Text(l), c)
 		r := report.Lesson{
 			Slug: l.Slug, Arm: shown.Arm, Caution: shown.Caution, Tokens: shown.Tokens, ContentHash: l.ContentHash, State: string(l.State),
 			Outcome: l.Outcome, Confidence: l.Confidence,
-			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: heirs[l.Slug] != nil,
+			Expired: !l.ExpiresAt.IsZero() && !now.Before(l.ExpiresAt), Superseded: len(book.Heirs(l.Slug, now)) > 0,
 		}
 		if l.State == lesson.Trial {
 			r.Epsilon, r.Until, r.Trial = cmp.Or(l.Plan.Epsilon, trial.Epsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)

@@ -174,8 +174,9 @@ func TestReportListsLessons(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	book := lesson.NewBook([]*lesson.Lesson{
-		{Slug: "old-way", Title: "Old.", ContentHash: "aaaaaaaaaaaaaaaa"},
-		{Slug: "new-way", Title: "New.", ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
+		{Slug: "candidate", Title: "Newer.", State: lesson.Quarantined, ContentHash: "dddddddddddddddd", Supersedes: []string{"new-way"}},
+		{Slug: "old-way", Title: "Old.", State: lesson.Active, ContentHash: "aaaaaaaaaaaaaaaa"},
+		{Slug: "new-way", Title: "New.", State: lesson.Active, ContentHash: "bbbbbbbbbbbbbbbb", Supersedes: []string{"gone", "old-way"}},
 		{Slug: "too-late", Title: "Late.", ContentHash: "cccccccccccccccc", ExpiresAt: r.clk.now()},
 	})
 	got := listed(&ReportQuery{Book: book}, bandit.New(), r.clk.now())
@@ -184,9 +185,9 @@ func TestReportListsLessons(t *testing.T) {
 		slugs = append(slugs, l.Slug)
 		same(t, l.Slug+" superseded", l.Superseded, l.Slug == "old-way")
 		same(t, l.Slug+" expired", l.Expired, l.Slug == "too-late")
-		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way")
+		same(t, l.Slug+" has a parent", l.Parent != "", l.Slug == "new-way" || l.Slug == "candidate")
 	}
-	sameList(t, "lessons", slugs, []string{"new-way", "old-way", "too-late"})
+	sameList(t, "lessons", slugs, []string{"candidate", "new-way", "old-way", "too-late"})
 	same(t, "no book", len(listed(&ReportQuery{}, bandit.New(), r.clk.now())), 0)
 	var rows []string
 	for _, l := range r.reported(ReportQuery{Book: book}).Lessons {

@@ -206,7 +206,8 @@ func (b *Loader) take(e *entry, rel string, raw []byte) {
 	}
 }
 
-// hold quarantines a lesson that would show models a secret, unless somebody approved that very text.
+// hold quarantines a lesson that would show models a secret, unless somebody approved that very
+// text.
 func (b *Loader) hold(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
