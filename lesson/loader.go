@@ -45,9 +45,9 @@ type entry struct {
 	info   fs.FileInfo
 	path   string // as opened
 	lesson *Lesson
-	faults Faults // of the newest version; then lesson is the one before, or nil
+	faults Faults   // of the newest version; then lesson is the one before, or nil
 	held   []string // kinds of secrets, for which it waits for approval
-	fresh  bool   // read in this load
+	fresh  bool     // read in this load
 }
 
 // NewLoader makes a bank of a directory without touching it.
