@@ -28,6 +28,7 @@ const hostile = "<script>document.title='owned'</script><img src=x onerror=\"doc
 // kept is a real store with sessions in it.
 type kept struct {
 	*store.Store
+	*store.Archive
 	db  *sqlite.Store
 	now time.Time
 }
@@ -39,7 +40,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 		t.Fatal(err)
 	}
 	s, err := store.Open(t.Context(), store.Options{
-		Now: func() time.Time { return now }, Backend: db, Reward: feedback.Definition{CloseAfter: time.Hour}, Learn: true, Personal: true,
+		Now: func() time.Time { return now }, Backend: db, Learn: true, Personal: true,
 		Failed: func(step string, err error) { t.Errorf("%s: %v", step, err) }, Panicked: func(step string, v any) { t.Errorf("%s: %v", step, v) },
 	})
 	if err != nil {
@@ -50,7 +51,7 @@ func newKept(t *testing.T, now time.Time) *kept {
 			t.Error(err)
 		}
 	})
-	return &kept{Store: s, db: db, now: now}
+	return &kept{Store: s, Archive: s.Archive(feedback.Definition{CloseAfter: time.Hour}), db: db, now: now}
 }
 
 // session writes a session of so many turns; change may alter its record and its exchanges.
@@ -191,7 +192,7 @@ func (e eraser) Forget(ctx context.Context, tenant, session string) (int, error)
 func newViews(t *testing.T, k *kept, change func(*Options)) *fixture {
 	t.Helper()
 	return newFixture(t, func(o *Options) {
-		o.Archive, o.Rate, o.Forget, o.Export, o.DataDir = k.Store, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
+		o.Archive, o.Rate, o.Forget, o.Export, o.DataDir = k.Archive, rater{k}, eraser{k}, &fakeExport{}, t.TempDir()
 		o.Health = func(context.Context) Health { return someHealth(t, k.now) }
 		if change != nil {
 			change(o)

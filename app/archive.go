@@ -54,7 +54,7 @@ func (p *parts) Export(ctx context.Context, w io.Writer, e admin.Export) error {
 		return store.ErrVolatile
 	}
 	filter := e.Filter
-	x := &ExportJob{Evidence: unclosed{open}, Filter: &filter, Out: w, hides: p.store.Hides}
+	x := &ExportJob{Evidence: unclosed{open}, Filter: &filter, Out: w, hides: p.archive.Hides}
 	return x.Write(ctx, e.Format)
 }
 

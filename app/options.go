@@ -14,10 +14,10 @@ import (
 func (w *Tools) StoreOptions(cfg *configs.Config, backend Backend) (store.Options, error) {
 	optOut, err := sample.NewOptOut(cfg.Learning.OptOutPatterns, cfg.Learning.OptOutAgents, cfg.Learning.OptOutTenants)
 	return store.Options{
-		Now: w.Now, Backend: backend, Fleet: storeFleet(backend), Reward: Definition(cfg),
+		Now: w.Now, Backend: backend, Fleet: storeFleet(backend),
 		Lookup: cfg.Limits.LookupTimeout, Sessions: cfg.Limits.Sessions, HoldBytes: int64(cfg.Limits.CaptureTotalBytes), SpoolDir: spoolOf(cfg, backend), SpoolBytes: int64(cfg.Limits.SpoolBytes),
 		DeliverEvery: deliverEvery(cfg), Learn: cfg.Learning.Enabled, Personal: cfg.Learning.AnonymizePII,
-		OptOut: optOut, Retention: cfg.Learning.Retention,
+		OptOut: optOut, Retention: cfg.Learning.Retention, Sentiment: cfg.Reward.Sentiment,
 	}, err
 }
 

@@ -31,6 +31,7 @@ type parts struct {
 	metrics  *proxy.Metrics
 	tracer   *trace.Tracer // nil: no traces
 	store    *store.Store
+	archive  *store.Archive
 	learner  *learn.Learner
 	backend  Backend // what stands behind both
 	proxy    *proxy.Proxy
@@ -74,7 +75,7 @@ func (w *Tools) wireUp(ctx context.Context, cfg *configs.Config, log *slog.Logge
 		ready:   p.proxy.Ready,
 		close:   p.close,
 		report:  p,
-		archive: p.store,
+		archive: p.archive,
 		rate:    p,
 		export:  p,
 		vitals:  &vitals{parts: p},
@@ -143,6 +144,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 	if err != nil {
 		return fmt.Errorf("open the store: %w", err)
 	}
+	p.archive = p.store.Archive(Definition(cfg))
 	proxy.WatchStore(p.registry, p.store)
 	if err := p.learn(ctx, cfg); err != nil {
 		return err

@@ -49,7 +49,7 @@ func TestClosesAtAFixedAge(t *testing.T) {
 // More sessions than one transaction takes are closed in one go.
 func TestClosesManyAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Learn = false })
 	const n = closeBatch + 30
 	for i := range n {
 		r.begin(us, "s"+string(rune('a'+i%26))+strings.Repeat("x", i/26), picked(i%5 > 0))
@@ -183,7 +183,7 @@ func TestLateFeedbackIsACorrection(t *testing.T) {
 
 func TestTiersThatCount(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
+	r := newRig(t, func(o *options) { o.Reward.Tiers = []int{feedback.TierVerifier} })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	r.age()
@@ -291,7 +291,7 @@ func TestClosesADamagedRow(t *testing.T) {
 
 func TestRunCloses(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Reward.CloseAfter = time.Second })
+	r := newRig(t, func(o *options) { o.Reward.CloseAfter = time.Second })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("a", 1, 1))
 	r.clk.add(2 * time.Second)

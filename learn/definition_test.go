@@ -8,7 +8,6 @@ import (
 	"precept/bandit"
 	"precept/feedback"
 	"precept/report"
-	"precept/store"
 	"precept/store/storetest"
 )
 
@@ -18,16 +17,16 @@ import (
 func TestCountersBelongToADefinition(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
-	for name, backend := range map[string]func(o *store.Options, dir string){
-		"sqlite": func(*store.Options, string) {},
-		"redis":  func(o *store.Options, dir string) { inRedis(t, server, filepath.Join(dir, "spool"))(o) },
+	for name, backend := range map[string]func(o *options, dir string){
+		"sqlite": func(*options, string) {},
+		"redis":  func(o *options, dir string) { inRedis(t, server, filepath.Join(dir, "spool"))(o) },
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			dir := t.TempDir()
 			clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
 			open := func(tiers ...int) *rig {
-				return openRig(t, dir, clk, func(o *store.Options) { o.Reward.Tiers = tiers; backend(o, dir) })
+				return openRig(t, dir, clk, func(o *options) { o.Reward.Tiers = tiers; backend(o, dir) })
 			}
 			heard := func(r *rig) (told int64) {
 				t.Helper()
@@ -92,7 +91,7 @@ func TestCountersBelongToADefinition(t *testing.T) {
 func TestTheDefaultDefinitionHasNoName(t *testing.T) {
 	t.Parallel()
 	same(t, "default", feedback.Definition{CloseAfter: 24 * time.Hour}.String(), feedback.DefaultDefinition)
-	r := newRig(t, func(o *store.Options) { o.Reward.CloseAfter = 24 * time.Hour })
+	r := newRig(t, func(o *options) { o.Reward.CloseAfter = 24 * time.Hour })
 	id := r.played("s", picked(true))
 	r.tell(us, id, score("f", 1, 1))
 	r.clk.add(25 * time.Hour)

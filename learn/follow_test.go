@@ -53,9 +53,9 @@ func (e elsewhere) Settled(ctx context.Context, tenant string, ids []session.ID)
 }
 
 // inRedis makes a rig with its backend in a Redis.
-func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *store.Options) {
+func inRedis(t *testing.T, server *storetest.Redis, spool string) func(o *options) {
 	t.Helper()
-	return func(o *store.Options) {
+	return func(o *options) {
 		db, err := redis.Open(redis.Options{URL: server.URL(), Now: time.Now, Log: func(string) {}})
 		if err != nil {
 			t.Fatal(err)
@@ -99,15 +99,15 @@ func TestFollowingPanics(t *testing.T) {
 	bad := sessionOf("bad")
 	p := &poison{step: "follow", id: bad}
 	var m *mined
-	open := func(change func(o *store.Options)) *rig {
+	open := func(change func(o *options)) *rig {
 		dir := t.TempDir()
-		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *store.Options) {
+		return openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 			inRedis(t, server, filepath.Join(dir, "spool"))(o)
 			change(o)
 		})
 	}
-	a := open(func(*store.Options) {})
-	b := open(func(o *store.Options) {
+	a := open(func(*options) {})
+	b := open(func(o *options) {
 		m = &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		o.Backend, o.Fleet, o.Before = m, m, p.before
 	})
@@ -169,7 +169,7 @@ func TestStartingPanics(t *testing.T) {
 	t.Parallel()
 	server := storetest.StartRedis(t)
 	dir := t.TempDir()
-	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *store.Options) {
+	r := openRig(t, dir, &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}, func(o *options) {
 		inRedis(t, server, filepath.Join(dir, "spool"))(o)
 		m := &mined{elsewhere: o.Backend.(elsewhere)} //nolint:errcheck,forcetypeassert // inRedis made it
 		m.moved.Store(true)

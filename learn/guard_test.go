@@ -119,7 +119,7 @@ func TestAPanicCostsItsItem(t *testing.T) {
 		t.Run(c.step, func(t *testing.T) {
 			t.Parallel()
 			p := &poison{step: c.step, id: bad, exchange: c.of}
-			r := newRig(t, func(o *store.Options) { o.Before = p.before; o.Reward.CloseAfter = time.Second })
+			r := newRig(t, func(o *options) { o.Before = p.before; o.Reward.CloseAfter = time.Second })
 			stop := r.running()
 			for _, name := range []string{"bad", "good"} {
 				id := r.begin(us, name, picked(true))
@@ -161,7 +161,7 @@ func TestAPanicOfTheBackendCostsItsItem(t *testing.T) {
 	for _, what := range []string{"row", "exchange", "echo", "signal", "sample", "settle", "heard", "applied"} {
 		t.Run(what, func(t *testing.T) {
 			t.Parallel()
-			r := newRig(t, func(o *store.Options) {
+			r := newRig(t, func(o *options) {
 				o.Backend.(*faulty).backend = &explosive{backend: o.Backend.(*faulty).backend, what: what, id: bad}
 			})
 			for _, name := range []string{"bad", "good"} {
@@ -269,7 +269,7 @@ func TestWhatPanicsIsNotTriedForEver(t *testing.T) {
 	t.Parallel()
 	bad := sessionOf("bad")
 	p := &poison{step: "close", id: bad}
-	hook := func(o *store.Options) { o.Before = p.before }
+	hook := func(o *options) { o.Before = p.before }
 	r := newRig(t, hook)
 	r.played("bad", picked(true))
 	r.clk.add(closeAge + time.Second)

@@ -203,38 +203,44 @@ type rig struct {
 	dir  string
 	be   *faulty
 	clk  *clock
-	opts store.Options
+	opts options
 
 	mu       sync.Mutex
 	failures []string
 }
 
+// options are those of a store, and what a reward is.
+type options struct {
+	store.Options
+	Reward feedback.Definition
+}
+
 // newRig opens a store and a learner in a new directory. change alters the options of both; nil
 // leaves them.
-func newRig(t testing.TB, change func(o *store.Options)) *rig {
+func newRig(t testing.TB, change func(o *options)) *rig {
 	t.Helper()
 	clk := &clock{at: time.Date(2032, 4, 5, 6, 7, 8, 0, time.UTC)}
 	return openRig(t, t.TempDir(), clk, change)
 }
 
-func openRig(t testing.TB, dir string, clk *clock, change func(o *store.Options)) *rig {
+func openRig(t testing.TB, dir string, clk *clock, change func(o *options)) *rig {
 	t.Helper()
 	db, err := sqlite.Open(t.Context(), sqlite.Options{Path: filepath.Join(dir, "precept.db"), Now: clk.now})
 	if err != nil {
 		t.Fatal(err)
 	}
 	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
-	o := store.Options{
-		Now: clk.now, Backend: r.be, Reward: feedback.Definition{CloseAfter: closeAge}, HoldBytes: 1 << 20, Learn: true, Personal: true,
+	o := options{Reward: feedback.Definition{CloseAfter: closeAge}, Options: store.Options{
+		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step string, _ error) { r.told(step) },
 		Panicked: func(step string, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
 		SpoolDir: filepath.Join(dir, "spool"), SpoolBytes: 1 << 30,
-	}
+	}}
 	if change != nil {
 		change(&o)
 	}
-	if r.Store, err = store.Open(t.Context(), o); err != nil {
+	if r.Store, err = store.Open(t.Context(), o.Options); err != nil {
 		t.Fatal(err)
 	}
 	with := Options{
@@ -280,7 +286,7 @@ func (r *rig) stop() {
 }
 
 // again closes the store and opens its directory anew.
-func (r *rig) again(change func(o *store.Options)) *rig {
+func (r *rig) again(change func(o *options)) *rig {
 	r.t.Helper()
 	r.stop()
 	return openRig(r.t, r.dir, r.clk, change)

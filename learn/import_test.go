@@ -12,7 +12,6 @@ import (
 	"precept/detect"
 	"precept/sample"
 	"precept/session"
-	"precept/store"
 )
 
 const pastHead = `{"source":"ci","id":"1","messages":[{"role":"user","content":"Paint the shed for amy@example.com."},{"role":"assistant","content":"It is painted."}`
@@ -98,7 +97,7 @@ func TestImport(t *testing.T) {
 	r.age()
 	same(t, "counters: nothing was drawn", r.counters(us), none)
 
-	r2 := newRig(t, func(o *store.Options) { o.Learn = false })
+	r2 := newRig(t, func(o *options) { o.Learn = false })
 	if _, err := r2.importer().Import(r2.ctx(), us, "coder", transcriptOf(t, pastHead+`]}`), at); !errors.Is(err, ErrNotLearning) {
 		t.Errorf("where nothing is learned: %v", err)
 	}
@@ -106,7 +105,7 @@ func TestImport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r3 := newRig(t, func(opts *store.Options) { opts.OptOut = o })
+	r3 := newRig(t, func(opts *options) { opts.OptOut = o })
 	for _, who := range [][2]string{{"acme", "coder"}, {us, "quiet-1"}} {
 		if got, err := r3.importer().Import(r3.ctx(), who[0], who[1], transcriptOf(t, pastHead+`]}`), at); err != nil || got != (Imported{OptedOut: 1}) {
 			t.Errorf("%v: %+v, %v", who, got, err)

@@ -10,7 +10,6 @@ import (
 	"precept/bandit"
 	"precept/feedback"
 	"precept/session"
-	"precept/store"
 	"precept/trial"
 )
 
@@ -56,7 +55,7 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 // had told something when a session closed.
 func TestAnyOrderOfFeedback(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Learn = false })
 	n := 0
 	rapid.Check(t, func(rt *rapid.T) {
 		n++

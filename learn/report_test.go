@@ -11,7 +11,6 @@ import (
 	"precept/lesson"
 	"precept/report"
 	"precept/session"
-	"precept/store"
 )
 
 // season plays and closes sessions of which most are told; injected ones go better.
@@ -58,7 +57,7 @@ func asText(t *testing.T, v any) string {
 
 func TestRestartReportsTheSame(t *testing.T) {
 	t.Parallel()
-	unlearned := func(o *store.Options) { o.Learn = false }
+	unlearned := func(o *options) { o.Learn = false }
 	r := newRig(t, unlearned)
 	r.refit(0, 60)
 	before, priors := asText(t, r.reported(ReportQuery{Bands: true})), r.Beliefs(us).Priors()
@@ -85,7 +84,7 @@ func TestRestartReportsTheSame(t *testing.T) {
 // Evidence that was reached stays reached after a correction, and after a restart.
 func TestMaximaSurvive(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Learn = false })
 	r.season(0, 100)
 	top := r.Beliefs(us).Measured().Stats("look-twice@0123456789ab")
 	for i := range 100 {
@@ -102,7 +101,7 @@ func TestMaximaSurvive(t *testing.T) {
 // Priors that another replica has published meanwhile are taken over, and built upon.
 func TestPriorsOfAnotherReplica(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Learn = false })
 	theirs := bandit.DefaultPriors()
 	theirs.Version, theirs.Mu0 = 7, .0123
 	data, err := json.Marshal(theirs)
@@ -124,7 +123,7 @@ func TestPriorsOfAnotherReplica(t *testing.T) {
 // Priors that cannot be published are fitted again.
 func TestPriorsAreRetried(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *store.Options) { o.Learn = false })
+	r := newRig(t, func(o *options) { o.Learn = false })
 	r.be.failNext("priors", 1, errDown)
 	r.refit(0, 30)
 	sameList(t, "told", r.failed(), []string{"refit"})

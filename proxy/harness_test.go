@@ -157,7 +157,7 @@ func newRigOn(t *testing.T, up *upstream, db backend, book *lesson.Book, flags m
 	}
 	reward := feedback.Definition{CloseAfter: cfg.Reward.CloseAfter, Tiers: []int{1, 2, 3}}
 	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: db, Lookup: 5 * time.Second, Reward: reward,
+		Now: time.Now, Backend: db, Lookup: 5 * time.Second,
 		HoldBytes: int64(cfg.Limits.CaptureTotalBytes), Learn: cfg.Learning.Enabled, Personal: true,
 		Failed:   func(step string, err error) { t.Logf("step %s failed: %v", step, err) },
 		Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },

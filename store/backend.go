@@ -36,12 +36,21 @@ type (
 		Newest(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.Listed], error)
 		NewestSamples(ctx context.Context, tenant string, of session.Stretch) (session.Page[session.StoredSample], error)
 	}
+	sessionReader interface {
+		Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
+		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
+		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
+		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
+	}
+	archived interface {
+		session.Finder
+		lister
+		sessionReader
+	}
 	sampleReader interface {
 		keeper
-		lister
+		archived
 		guard.Marks
-		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
-		Applied(ctx context.Context, tenant string, id session.ID) (session.Applied, error)
 		SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
 	}
 )

@@ -5,8 +5,11 @@ import (
 	"errors"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
+	"precept/feedback"
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 )
@@ -96,18 +99,28 @@ type SessionList struct {
 	Back     *time.Time    `json:"back_to"`        // the start of the oldest of them
 }
 
+// Archive shows what is kept: sessions in a list, one of them as a person reads it, samples. It
+// reads what is stored, and shows nothing of who has opted out since.
+type Archive struct {
+	now      func() time.Time
+	be       archived
+	reward   feedback.Definition // as it is in force
+	optOut   *atomic.Pointer[sample.OptOut]
+	redactor func() *redact.Redactor
+}
+
 // Browse lists sessions. It reads what is stored: what was redacted or opted out is not there to be
 // shown, and a turn appears when it has been delivered.
-func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
+func (a *Archive) Browse(ctx context.Context, q SessionQuery) (SessionList, error) {
 	if q.Session != "" {
-		return s.one(ctx, q.Tenant, q.Session)
+		return a.one(ctx, q.Tenant, q.Session)
 	}
-	b := browsing{s: s, q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
+	b := browsing{a: a, q: &q, limit: rows(q.Limit), out: SessionList{Sessions: []SessionItem{}}}
 	of := session.Stretch{Since: q.Since, Until: q.Until, After: q.After}
-	began := s.opts.Now()
+	began := a.now()
 	for {
 		of.Most = b.most()
-		page, err := s.be.Newest(ctx, q.Tenant, of)
+		page, err := a.be.Newest(ctx, q.Tenant, of)
 		if err != nil {
 			return b.out, err
 		}
@@ -117,12 +130,12 @@ func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error)
 		}
 		if left > 0 { // the page is asked for again: a place is known of its last entry only
 			of.Most = len(page.List) - left
-			page, err = s.be.Newest(ctx, q.Tenant, of)
+			page, err = a.be.Newest(ctx, q.Tenant, of)
 			b.out.Next = page.Next
 			return b.out, err
 		}
 		b.out.Next, of.After = page.Next, page.Next
-		over := b.out.Looked >= maxScan || b.reads >= maxRead || s.opts.Now().Sub(began) > maxSearch
+		over := b.out.Looked >= maxScan || b.reads >= maxRead || a.now().Sub(began) > maxSearch
 		if page.Next == "" || over || len(b.out.Sessions) >= b.limit {
 			return b.out, nil
 		}
@@ -131,7 +144,7 @@ func (s *Store) Browse(ctx context.Context, q SessionQuery) (SessionList, error)
 
 // browsing is a list that is being made.
 type browsing struct {
-	s     *Store
+	a     *Archive
 	q     *SessionQuery
 	limit int
 	out   SessionList
@@ -156,10 +169,10 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 		l := &list[i]
 		b.out.Looked++
 		b.out.Back = &l.Started
-		item, ok := b.s.item(l)
+		item, ok := b.a.item(l)
 		if ok = ok && b.q.wants(&item); ok && b.q.searches() {
 			b.reads++
-			if item.Found, ok, err = b.s.search(ctx, b.q, l); err != nil {
+			if item.Found, ok, err = b.a.search(ctx, b.q, l); err != nil {
 				return 0, err
 			}
 		}
@@ -174,13 +187,13 @@ func (b *browsing) look(ctx context.Context, list []session.Listed) (left int, e
 }
 
 // one lists the session of a name, if there is one.
-func (s *Store) one(ctx context.Context, tenant, name string) (SessionList, error) {
+func (a *Archive) one(ctx context.Context, tenant, name string) (SessionList, error) {
 	out := SessionList{Sessions: []SessionItem{}}
-	l, rec, err := s.find(ctx, tenant, name)
+	l, rec, err := a.find(ctx, tenant, name)
 	if errors.Is(err, ErrNoSession) {
 		return out, nil
 	}
-	if err == nil && !s.Hides(tenant, rec.Agent) {
+	if err == nil && !a.Hides(tenant, rec.Agent) {
 		out.Sessions, out.Looked, out.Back = append(out.Sessions, itemOf(&l, rec)), 1, &l.Started
 	}
 	return out, err
@@ -218,20 +231,20 @@ func (q *SessionQuery) wants(x *SessionItem) bool {
 }
 
 // item tells a session; ok is false for one of which nothing may be shown.
-func (s *Store) item(l *session.Listed) (x SessionItem, ok bool) {
+func (a *Archive) item(l *session.Listed) (x SessionItem, ok bool) {
 	rec, err := session.Decode(l.ID, l.Data)
 	if err != nil { // by another version, or damaged: that there is one can be told
 		rec = &session.Record{Name: l.ID.String()}
 	}
-	if s.Hides(l.Tenant, rec.Agent) {
+	if a.Hides(l.Tenant, rec.Agent) {
 		return x, false
 	}
 	return itemOf(l, rec), true
 }
 
 // Hides says that an agent or a tenant has opted out since: what was kept before is shown no more.
-func (s *Store) Hides(tenant, agent string) bool {
-	o := s.optOut.Load()
+func (a *Archive) Hides(tenant, agent string) bool {
+	o := a.optOut.Load()
 	return o != nil && (o.Tenant(tenant) || o.Agent(agent))
 }
 

@@ -32,27 +32,27 @@ type SampleList struct {
 }
 
 // BrowseSamples lists samples as Browse lists sessions.
-func (s *Store) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
+func (a *Archive) BrowseSamples(ctx context.Context, q *SampleQuery) (SampleList, error) {
 	out := SampleList{Samples: []SampleItem{}}
 	limit := rows(q.Limit)
 	of := session.Stretch{Since: q.From, Until: q.To, After: q.After, Most: limit}
-	began := s.opts.Now()
+	began := a.now()
 	for {
-		page, err := s.be.NewestSamples(ctx, q.Tenant, of)
+		page, err := a.be.NewestSamples(ctx, q.Tenant, of)
 		if err != nil {
 			return out, err
 		}
 		for i := range page.List {
 			out.Looked++
 			m := &page.List[i]
-			if s.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
+			if a.Hides(m.Tenant, m.Agent) || q.Agent != "" && q.Agent != m.Agent || q.Session != "" && q.Session != m.ID.String() || !q.Match(m.Tenant, &m.Sample) {
 				continue
 			}
 			out.Samples = append(out.Samples, SampleItem{Session: m.ID.String(), Tenant: m.Tenant, Agent: m.Agent, Sample: m.Sample})
 		}
 		out.Next, of.After = page.Next, page.Next
 		of.Most = limit - len(out.Samples)
-		if page.Next == "" || len(out.Samples) >= limit || out.Looked >= maxScan || s.opts.Now().Sub(began) > maxSearch {
+		if page.Next == "" || len(out.Samples) >= limit || out.Looked >= maxScan || a.now().Sub(began) > maxSearch {
 			return out, nil
 		}
 	}

@@ -187,6 +187,7 @@ func (f *faulty) Settle(ctx context.Context, s []session.Settlement) ([]bool, er
 // rig is a store over a real database, with the recorder's steps in the hands of the test.
 type rig struct {
 	*Store
+	*Archive
 	t   testing.TB
 	dir string
 	be  *faulty
@@ -212,7 +213,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	}
 	r := &rig{t: t, dir: dir, clk: clk, be: &faulty{backend: db, fail: map[string]int{}}}
 	o := Options{
-		Now: clk.now, Backend: r.be, Reward: feedback.Definition{CloseAfter: closeAge}, HoldBytes: 1 << 20, Learn: true, Personal: true,
+		Now: clk.now, Backend: r.be, HoldBytes: 1 << 20, Learn: true, Personal: true,
 		Failed:   func(step string, _ error) { r.told(step) },
 		Panicked: func(step string, _ any) { r.told("panic " + step) },
 		Lookup:   5 * time.Second, // a loaded machine is no fault
@@ -224,7 +225,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	if r.Store, err = Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	r.b = r.batch
+	r.b, r.Archive = r.batch, r.Store.Archive(feedback.Definition{CloseAfter: closeAge})
 	t.Cleanup(r.stop)
 	return r
 }

@@ -237,7 +237,7 @@ func TestTheTrafficSpeaks(t *testing.T) {
 		"thanks are approval":                {2, []detect.Signal{thanks}, true, 1},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r := newRig(t, func(o *Options) { o.Reward.Sentiment = c.sentiment })
+			r := newRig(t, func(o *Options) { o.Sentiment = c.sentiment })
 			id := r.begin(us, "s", picked(true))
 			r.Offer(Turn{Exchange: exchange(us, "s", c.turn, r.clk.now()), Size: 10, Signals: c.signals})
 			r.record()

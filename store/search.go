@@ -15,8 +15,8 @@ const around = 80
 
 // search reads a session for what is searched. Of several things that are searched, all must be in
 // it; what is shown is the hit of the first.
-func (s *Store) search(ctx context.Context, q *SessionQuery, l *session.Listed) (*Found, bool, error) {
-	ex, err := s.be.Exchanges(ctx, l.Tenant, l.ID)
+func (a *Archive) search(ctx context.Context, q *SessionQuery, l *session.Listed) (*Found, bool, error) {
+	ex, err := a.be.Exchanges(ctx, l.Tenant, l.ID)
 	if err != nil {
 		return nil, false, err
 	}
@@ -25,7 +25,7 @@ func (s *Store) search(ctx context.Context, q *SessionQuery, l *session.Listed) 
 	r := sample.NewReading()
 	for i := range ex {
 		e := &ex[i]
-		if s.veiledNow(e) {
+		if a.veiledNow(e) {
 			continue
 		}
 		for _, said := range append(r.Request(e), r.Reply(e)...) {
@@ -48,8 +48,8 @@ func (s *Store) search(ctx context.Context, q *SessionQuery, l *session.Listed) 
 }
 
 // veiledNow says that an exchange names a path that is opted out by now.
-func (s *Store) veiledNow(e *sample.Exchange) bool {
-	o := s.optOut.Load()
+func (a *Archive) veiledNow(e *sample.Exchange) bool {
+	o := a.optOut.Load()
 	return o != nil && o.Named(e)
 }
 

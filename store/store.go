@@ -26,17 +26,17 @@ type Options struct {
 	Fleet      Fleet         // the same backend where replicas share it; nil: it is this process' own
 	Lookup     time.Duration // how long a request may wait for the backend; 0: DefaultLookup
 	Sessions   int           // how many are kept in memory; 0: DefaultSessions
-	Reward     feedback.Definition
-	HoldBytes  int64  // of exchanges in memory (limits.capture_total_bytes)
-	SpoolDir   string // "": without a spool, what waits for the backend waits in memory alone
-	Secret     []byte // names the marks of sessions that opted out; none: they are not known after a restart
-	SpoolBytes int64  // at most so many wait in it
+	HoldBytes  int64         // of exchanges in memory (limits.capture_total_bytes)
+	SpoolDir   string        // "": without a spool, what waits for the backend waits in memory alone
+	Secret     []byte        // names the marks of sessions that opted out; none: they are not known after a restart
+	SpoolBytes int64         // at most so many wait in it
 	// DeliverEvery is how long the backend may be left alone; what is new waits in the spool. 0: at
 	// every flush.
 	DeliverEvery time.Duration
 	Learn        bool                         // keep exchanges and samples
 	Personal     bool                         // redact personal data besides secrets
 	OptOut       *sample.OptOut               // nil: nobody opted out
+	Sentiment    bool                         // the user's words count as an implicit signal
 	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
 	Aside        bool                         // a verb's: it deletes nothing for its age
 	Failed       func(step string, err error) // told of every failure; it must not block
@@ -183,6 +183,11 @@ func (s *Store) Close() error {
 
 // Guard takes steps for whoever works on the same sessions: what is set aside is set aside for all.
 func (s *Store) Guard() *guard.Guard { return s.guard }
+
+// Archive shows what is kept. reward is the definition that is in force.
+func (s *Store) Archive(reward feedback.Definition) *Archive {
+	return &Archive{now: s.opts.Now, be: s.be, reward: reward, optOut: &s.optOut, redactor: s.newRedactor}
+}
 
 // Healthy says whether the last write went through.
 func (s *Store) Healthy() bool { return !s.down.Load() && !s.unspooled.Load() }

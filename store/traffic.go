@@ -27,7 +27,7 @@ func (s *Store) implicit(x *sample.Exchange, signals []detect.Signal) []signal {
 	}
 	var out []signal
 	for _, sg := range signals {
-		if sg.Sentiment && (!s.opts.Reward.Sentiment || x.Turn <= 1) {
+		if sg.Sentiment && (!s.opts.Sentiment || x.Turn <= 1) {
 			continue
 		}
 		e := feedback.Implicit(x.Session, x.Turn, sg.Tier, kindOf(sg.Feeling), sg.Rule, x.At)

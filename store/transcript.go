@@ -111,37 +111,37 @@ const (
 
 // Transcript reads one session, from an exchange on: its name is the client's, ours, or its id.
 // Like Browse it reads what is stored.
-func (s *Store) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
-	l, rec, err := s.find(ctx, tenant, name)
+func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int) (Transcript, error) {
+	l, rec, err := a.find(ctx, tenant, name)
 	if err != nil {
 		return Transcript{}, err
 	}
-	if s.Hides(tenant, rec.Agent) {
+	if a.Hides(tenant, rec.Agent) {
 		return Transcript{}, ErrNoSession
 	}
 	t := Transcript{SessionItem: itemOf(&l, rec), Said: []TurnItem{}, Picks: picks(&rec.Assignment), OptedOut: append([]int{}, rec.OptedOut...)}
-	entries, err := s.be.Feedback(ctx, tenant, l.ID)
+	entries, err := a.be.Feedback(ctx, tenant, l.ID)
 	if err != nil {
 		return t, err
 	}
-	t.Rewarded = s.rewarded(&l, entries)
-	ex, err := s.be.Exchanges(ctx, tenant, l.ID)
+	t.Rewarded = a.rewarded(&l, entries)
+	ex, err := a.be.Exchanges(ctx, tenant, l.ID)
 	if err != nil {
 		return t, err
 	}
 	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
-	s.say(&t, rec, ex)
+	a.say(&t, rec, ex)
 	return t, nil
 }
 
 // find reads the row of the session that a name means.
-func (s *Store) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
-	ids, err := Named(ctx, s.be, tenant, name)
+func (a *Archive) find(ctx context.Context, tenant, name string) (session.Listed, *session.Record, error) {
+	ids, err := Named(ctx, a.be, tenant, name)
 	if err != nil {
 		return session.Listed{}, nil, err
 	}
 	for _, id := range ids {
-		row, ok, err := s.be.Session(ctx, tenant, id)
+		row, ok, err := a.be.Session(ctx, tenant, id)
 		if err != nil {
 			return session.Listed{}, nil, err
 		}
@@ -152,21 +152,21 @@ func (s *Store) find(ctx context.Context, tenant, name string) (session.Listed, 
 		if err != nil {
 			return session.Listed{}, nil, err
 		}
-		applied, err := s.be.Applied(ctx, tenant, id)
+		applied, err := a.be.Applied(ctx, tenant, id)
 		return session.Listed{Row: row, Applied: applied}, rec, err
 	}
 	return session.Listed{}, nil, ErrNoSession
 }
 
-func (s *Store) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
-	out := Rewarded{Definition: s.opts.Reward.String(), Sources: []SourceItem{}}
-	if o := feedback.Reward(entries, s.opts.Reward.Tiers); o.OK {
+func (a *Archive) rewarded(l *session.Listed, entries []feedback.Entry) Rewarded {
+	out := Rewarded{Definition: a.reward.String(), Sources: []SourceItem{}}
+	if o := feedback.Reward(entries, a.reward.Tiers); o.OK {
 		out.Value, out.Tier = &o.Reward, o.Tier
 	}
 	if l.Applied.Told {
 		out.Counted = &l.Applied.Reward
 	}
-	decides := feedback.Decisive(entries, s.opts.Reward.Tiers)
+	decides := feedback.Decisive(entries, a.reward.Tiers)
 	for _, e := range entries {
 		out.Sources = append(out.Sources, SourceItem{Entry: e, Decides: decides[e.ID]})
 	}
@@ -184,8 +184,8 @@ func picks(a *trial.Assignment) []PickItem {
 
 // say tells the exchanges from t.From on, as many as one answer holds. Those before are read as
 // well: a result is known by the call that it answers.
-func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
-	reading, shown, r := sample.NewReading(), 0, s.newRedactor()
+func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
+	reading, shown, r := sample.NewReading(), 0, a.redactor()
 	t.Next = t.From
 	for i := range ex {
 		e := &ex[i]
@@ -196,7 +196,7 @@ func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 		if len(t.Said) == TurnsShown || shown >= maxShown {
 			return
 		}
-		x := s.turnItem(e)
+		x := a.turnItem(e)
 		if !x.Hidden {
 			x.Entries = append(x.Entries, laid(request, rec.Blocks, e, r)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
@@ -212,12 +212,12 @@ func (s *Store) say(t *Transcript, rec *session.Record, ex []sample.Exchange) {
 	}
 }
 
-func (s *Store) turnItem(e *sample.Exchange) TurnItem {
+func (a *Archive) turnItem(e *sample.Exchange) TurnItem {
 	return TurnItem{
 		Turn: e.Turn, ID: e.ID, RequestID: e.RequestID, At: e.At, Model: e.Model, Status: e.Status, Outcome: e.Outcome, Finish: e.Reply.Finish,
 		LatencyMS: e.LatencyMS, FirstMS: e.FirstMS, Input: max(e.Reply.InputTokens, 0), Cached: max(e.Reply.CachedTokens, 0), Output: max(e.Reply.OutputTokens, 0),
 		Choices: e.Reply.Choices, Loops: e.Loops, Lessons: append([]sample.Lesson{}, e.Lessons...), Redacted: e.Redacted, Truncated: e.Truncated,
-		Hidden: s.veiledNow(e), Entries: []Entry{},
+		Hidden: a.veiledNow(e), Entries: []Entry{},
 	}
 }
 
