@@ -291,6 +291,18 @@ func TestRunRecordsAndDrains(t *testing.T) {
 	}
 }
 
+// Who waits for the recorder's end is told of it once, also where Run is begun anew.
+func TestDrained(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	ctx, cancel := context.WithCancel(r.ctx())
+	cancel()
+	for range 2 {
+		_ = r.Run(ctx) // the second time it has nothing to write into
+	}
+	<-r.Drained()
+}
+
 // A stop with a backend that is down tells so, and leaves what it could not write counted as
 // waiting.
 func TestDrainTells(t *testing.T) {

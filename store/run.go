@@ -13,7 +13,11 @@ import (
 // panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
 func (s *Store) Run(ctx context.Context) error {
 	b := s.batch
-	defer close(s.drained)
+	defer func() {
+		if ctx.Err() != nil { // else it panicked, and is begun anew
+			s.drainedOnce.Do(func() { close(s.drained) })
+		}
+	}()
 	var delivery sync.WaitGroup
 	delivery.Go(func() { s.runDelivery(ctx, b) })
 	tick := time.NewTicker(flushEvery)

@@ -94,6 +94,8 @@ type Store struct {
 
 	hushed  *hushed
 	drained chan struct{} // closed when Run has ended
+
+	drainedOnce sync.Once
 }
 
 // Open reads what the last run left in the spool. It starts nothing.
