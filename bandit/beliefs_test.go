@@ -15,7 +15,7 @@ func TestLeaning(t *testing.T) {
 		want  bool
 	}{{49, 0.5, false}, {50, 0.5, true}, {50, 0, false}, {400, -0.5, false}, {400, 0.1, true}} {
 		c := New()
-		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.Unit), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.Unit)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 1, int64(k.picks)*trial.One), delta("a@1", "s1", 1, trial.Fixed(k.r*float64(k.picks))), delta("a@1", "nu", 1, 1000*trial.One)})
 		if p := c.Posterior(lesson("a")); p.Leaning != k.want {
 			t.Errorf("%+v: %+v", k, p)
 		}
@@ -33,9 +33,9 @@ func TestTrustEndsWithTheBelief(t *testing.T) {
 	}{{400, 0.5, true}, {400, 0.06, true}, {400, 0.03, false}, {400, -0.5, false}, {150, 0.5, false}} {
 		c := New()
 		c.Add([]trial.Delta{
-			delta("a@1", "n1", 1, k.picks*trial.Unit),
+			delta("a@1", "n1", 1, k.picks*trial.One),
 			delta("a@1", "s1", 1, trial.Fixed(k.mean*float64(k.picks))),
-			delta("a@1", "nu", 1, 4000*trial.Unit),
+			delta("a@1", "nu", 1, 4000*trial.One),
 		})
 		if p := c.Posterior(lesson("a")); p.Trusted != k.want {
 			t.Errorf("%+v: %+v, %v standard deviations", k, p, p.Mean/math.Sqrt(p.Var))
@@ -61,14 +61,14 @@ func TestStandings(t *testing.T) {
 	}
 	c.Add([]trial.Delta{delta("a@1", "n1", 3, 0)})
 	m := c.arms["a@1"].marks.list
-	if len(m) != 1 || m[0].v[iN1] != 60*trial.Unit {
+	if len(m) != 1 || m[0].v[iN1] != 60*trial.One {
 		t.Errorf("%+v", m)
 	}
 	days := &arm{}
 	for d := range int32(2) {
 		sign := 1 - 2*int64(d)
 		b := days.buckets.At(d)
-		b[iN1], b[iS1] = 500*trial.Unit, sign*100*trial.Unit
+		b[iN1], b[iS1] = 500*trial.One, sign*100*trial.One
 		days.total[iN1], days.total[iS1] = days.total[iN1]+b[iN1], days.total[iS1]+b[iS1]
 	}
 	if at, found := days.turn(); !found || at.day != 0 {

@@ -50,7 +50,7 @@ const trustedSpread = 1.7
 // cannot be while it is hardly ever withheld.
 func (b belief) trusted() bool { return b.picks >= seasoned && b.m > trustedSpread*math.Sqrt(b.v) }
 
-// choose ranks the fresh candidates by the objective and returns the best that fit into the slots
+// choose ranks the fresh actions by the objective and returns the best that fit into the slots
 // left. Of the benched ones the probe budget tries the one that a full draw of the posterior says
 // is the best: those that are least known, and least likely to harm, come back first.
 func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int) []considered {
@@ -79,7 +79,7 @@ func choose(cfg Config, b Beliefs, session string, fresh []considered, slots int
 	return out[:min(len(out), slots)]
 }
 
-// eligible scores a candidate and says whether it may be picked at all. "No lesson" is always a
+// eligible scores an action and says whether it may be picked at all. "No lesson" is always a
 // possible answer of Uplift.
 func (c Config) eligible(b Beliefs, session string, k *considered) bool {
 	switch c.Objective {

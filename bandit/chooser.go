@@ -129,18 +129,18 @@ func (c *Chooser) category(scope string) *baseline {
 	return b
 }
 
-// Posterior is what the chooser believes of a candidate's arm, today.
-func (c *Chooser) Posterior(k Candidate) Posterior { return c.posterior(k, (*arm).discounted, true) }
+// Posterior is what the chooser believes of an action's arm, today.
+func (c *Chooser) Posterior(k Action) Posterior { return c.posterior(k, (*arm).discounted, true) }
 
 // Counted is what the counters alone make one believe: the same on every replica, after a restart,
 // and whatever the order in which rewards were told. The chooser's own belief knows more: what open
 // sessions told, and a turn within a day.
-func (c *Chooser) Counted(k Candidate) Posterior { return c.posterior(k, (*arm).counted, false) }
+func (c *Chooser) Counted(k Action) Posterior { return c.posterior(k, (*arm).counted, false) }
 
 // reading is one of the two ways to read an arm's evidence.
 type reading func(*arm, *clock) evidence
 
-func (c *Chooser) posterior(k Candidate, known reading, chooses bool) Posterior {
+func (c *Chooser) posterior(k Action, known reading, chooses bool) Posterior {
 	var open int64
 	if chooses && k.Trial != "" {
 		c.mu.RLock()
@@ -183,7 +183,7 @@ func (c *Chooser) RawCounts(k trial.Arm) (successes, failures float64) {
 // MeanAt is the posterior mean effect as it would be with only the sessions that started before a
 // day: whether a lesson has been without promise for long is read off the buckets, so that nobody
 // has to keep a diary.
-func (c *Chooser) MeanAt(k Candidate, day int32) float64 {
+func (c *Chooser) MeanAt(k Action, day int32) float64 {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	mu0 := c.prior(k, (*arm).counted)
@@ -223,4 +223,4 @@ func (c *Chooser) Clone() *Chooser {
 	return out
 }
 
-func real64(v int64) float64 { return float64(v) / trial.Unit }
+func real64(v int64) float64 { return float64(v) / trial.One }

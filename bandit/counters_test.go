@@ -33,7 +33,7 @@ func TestBench(t *testing.T) {
 	c := New()
 	was := Posterior{}
 	for range 40 {
-		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.Unit), delta("a@1", "s1", 0, -1*trial.Unit), delta("a@1", "nu", 0, 5*trial.Unit)})
+		c.Add([]trial.Delta{delta("a@1", "n1", 0, 5*trial.One), delta("a@1", "s1", 0, -1*trial.One), delta("a@1", "nu", 0, 5*trial.One)})
 		p := c.Posterior(lesson("a"))
 		if p.Probe != (p.Mean < -0.25*math.Sqrt(p.Var)) || p.Mean >= was.Mean && was.Var > 0 {
 			t.Fatalf("%+v", p)
@@ -43,7 +43,7 @@ func TestBench(t *testing.T) {
 	if !was.Probe {
 		t.Fatalf("200 sessions 20 points below expectation: %+v", was)
 	}
-	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.Unit), delta("a@1", "s1", 0, 60*trial.Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 200*trial.One), delta("a@1", "s1", 0, 60*trial.One)})
 	if p := c.Posterior(lesson("a")); p.Probe {
 		t.Errorf("it did well since: %+v", p)
 	}
@@ -91,7 +91,7 @@ func TestPosteriorSolvesTheNormalEquations(t *testing.T) {
 // anything.
 func TestNegativeCountsAreSafe(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
-		v := rapid.Int64Range(-3*trial.Unit, 3*trial.Unit)
+		v := rapid.Int64Range(-3*trial.One, 3*trial.One)
 		c := New()
 		for _, f := range []string{"n1", "s1", "n0", "s0", "nu", "su", "n", "z", "zz", "m1", "y1", "m0", "y0", "better", "worse", "matched", "a0@200000", "told1.1@200000", "w+1"} {
 			c.Add([]trial.Delta{delta("a@1", f, 0, v.Draw(t, f))})
@@ -122,7 +122,7 @@ func TestNegativeCountsAreSafe(t *testing.T) {
 
 func TestDiscount(t *testing.T) {
 	c := New()
-	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.Unit), delta("a@1", "s1", 0, 50*trial.Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 0, 100*trial.One), delta("a@1", "s1", 0, 50*trial.One)})
 	at := func(day int32, half float64) float64 {
 		c.Advance(day, half)
 		return c.Posterior(lesson("a")).Mean
@@ -140,7 +140,7 @@ func TestDiscount(t *testing.T) {
 	}
 	c.Advance(7, 7)
 	before := c.Posterior(lesson("a")).Mean
-	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.Unit), delta("a@1", "s1", 7, -10*trial.Unit)})
+	c.Add([]trial.Delta{delta("a@1", "n1", 7, 10*trial.One), delta("a@1", "s1", 7, -10*trial.One)})
 	if after := c.Posterior(lesson("a")).Mean; after >= before {
 		t.Errorf("what was added is not seen: %v -> %v", before, after)
 	}
@@ -154,7 +154,7 @@ func TestHalfLife(t *testing.T) {
 	}
 	c := New()
 	for day := range int32(10) {
-		c.Add([]trial.Delta{delta("", "closed", 100+day, 1500*trial.Unit)})
+		c.Add([]trial.Delta{delta("", "closed", 100+day, 1500*trial.One)})
 	}
 	c.Today(time.Unix(110*86_400, 0))
 	if got := c.clock.halfLife; math.Abs(got-30_000/(15_000/11.0)) > 1e-9 {
@@ -167,24 +167,24 @@ func TestHalfLife(t *testing.T) {
 
 func TestHeirs(t *testing.T) {
 	c := New()
-	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.Unit), delta("old@1", "s1", 1, 400*trial.Unit), delta("old@1", "nu", 1, 4000*trial.Unit)}
-	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.Unit), delta("bad@1", "s1", 1, -400*trial.Unit), delta("bad@1", "nu", 1, 4000*trial.Unit)}
+	good := []trial.Delta{delta("old@1", "n1", 1, 4000*trial.One), delta("old@1", "s1", 1, 400*trial.One), delta("old@1", "nu", 1, 4000*trial.One)}
+	bad := []trial.Delta{delta("bad@1", "n1", 1, 4000*trial.One), delta("bad@1", "s1", 1, -400*trial.One), delta("bad@1", "nu", 1, 4000*trial.One)}
 	c.Add(good)
 	c.Add(bad)
-	half := c.Posterior(Candidate{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
+	half := c.Posterior(Action{Slug: "old", Arm: "old@1", Confidence: 0.5}).Mean / 2
 	for _, k := range []struct {
 		what string
-		c    Candidate
+		c    Action
 		want float64
 	}{
-		{"heir of a good one", Candidate{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
-		{"heir of a bad one", Candidate{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
-		{"heir of an unknown one", Candidate{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
-		{"edited, parent named", Candidate{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
-		{"edited, parent found", Candidate{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
-		{"bad one edited", Candidate{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
-		{"newcomer", Candidate{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
-		{"its own parent", Candidate{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
+		{"heir of a good one", Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "old@1"}, half},
+		{"heir of a bad one", Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "bad@1"}, 0.01},
+		{"heir of an unknown one", Action{Slug: "new", Arm: "new@1", Confidence: 0.5, Parent: "gone@1"}, 0.01},
+		{"edited, parent named", Action{Slug: "old", Arm: "old@2", Confidence: 0.5, Parent: "old@1"}, half},
+		{"edited, parent found", Action{Slug: "old", Arm: "old@2", Confidence: 0.5}, half},
+		{"bad one edited", Action{Slug: "bad", Arm: "bad@2", Confidence: 0.5}, 0.001},
+		{"newcomer", Action{Slug: "x", Arm: "x@1", Confidence: 0.5}, 0.01},
+		{"its own parent", Action{Slug: "x", Arm: "x@1", Confidence: 0.5, Parent: "x@1"}, 0.01},
 	} {
 		if got := c.Posterior(k.c).Mean; !close6(got, k.want) {
 			t.Errorf("%s: prior mean %v, want %v", k.what, got, k.want)
@@ -193,14 +193,14 @@ func TestHeirs(t *testing.T) {
 	if half < 0.03 {
 		t.Errorf("the parent's mean is %v: the test tests nothing", 2*half)
 	}
-	c.Add([]trial.Delta{delta("old@2", "n1", 5, trial.Unit)})
-	if got := c.before(Candidate{Slug: "old", Arm: "old@1"}); got != "" {
+	c.Add([]trial.Delta{delta("old@2", "n1", 5, trial.One)})
+	if got := c.before(Action{Slug: "old", Arm: "old@1"}); got != "" {
 		t.Errorf("the first text is heir of %s", got)
 	}
-	if got := c.before(Candidate{Slug: "old", Arm: "old@2"}); got != "old@1" {
+	if got := c.before(Action{Slug: "old", Arm: "old@2"}); got != "old@1" {
 		t.Errorf("the second text is heir of %q", got)
 	}
-	if got := c.before(Candidate{Slug: "old", Arm: "old@3"}); got != "old@2" {
+	if got := c.before(Action{Slug: "old", Arm: "old@3"}); got != "old@2" {
 		t.Errorf("the third text is heir of %q", got)
 	}
 }
@@ -211,13 +211,13 @@ func TestRefit(t *testing.T) {
 	if p := c.Refit(); p.Version != 1 || p.Mu0 != 0.01 || !close6(p.T02, 0.0016) || !close6(p.W2, 0.01) {
 		t.Errorf("without lessons the priors stay: %+v", p)
 	}
-	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.Unit), delta("few@1", "s1", 0, 4*trial.Unit)})
+	c.Add([]trial.Delta{delta("few@1", "n1", 0, 4*trial.One), delta("few@1", "s1", 0, 4*trial.One)})
 	if p := c.Refit(); p.Mu0 != 0.01 {
 		t.Errorf("four injections are no evidence: %+v", p)
 	}
 	for j := range 40 {
 		arm := fmt.Sprintf("l%d@1", j)
-		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.Unit), delta(arm, "s1", 0, 60*trial.Unit), delta(arm, "nu", 0, 1000*trial.Unit)})
+		c.Add([]trial.Delta{delta(arm, "n1", 0, 1000*trial.One), delta(arm, "s1", 0, 60*trial.One), delta(arm, "nu", 0, 1000*trial.One)})
 	}
 	p := c.Refit()
 	if p.Mu0 < 0.03 || p.Mu0 > 0.06 || p.T02 > 0.0016 || p.T02 < minT02 || p.W2 > 0.01 || p.W2 < minW2 {
@@ -239,7 +239,7 @@ func TestRefit(t *testing.T) {
 func TestResidualVariance(t *testing.T) {
 	c := New()
 	add := func(n int64, field string, v float64) {
-		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.Unit))})
+		c.Add([]trial.Delta{delta("", field, 0, n*int64(v*trial.One))})
 	}
 	add(1000, "told", 1)
 	add(1000, "res2", 0.02)
@@ -255,7 +255,7 @@ func TestResidualVariance(t *testing.T) {
 func TestPublishedNeedsMoreThanChance(t *testing.T) {
 	publish := func(n int, better, worse float64) (float64, float64) {
 		c := New()
-		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.Unit), delta("a@1", "better", 0, int64(better*trial.Unit)), delta("a@1", "worse", 0, int64(worse*trial.Unit))})
+		c.Add([]trial.Delta{delta("a@1", "m1", 0, int64(n)*trial.One), delta("a@1", "better", 0, int64(better*trial.One)), delta("a@1", "worse", 0, int64(worse*trial.One))})
 		return c.Published("a@1")
 	}
 	for _, k := range []struct {
@@ -282,18 +282,18 @@ func cautionsOf(match, effect float64) (cautions int) {
 			if injected {
 				p += effect
 			}
-			z := int64(-trial.Unit / 2)
+			z := int64(-trial.One / 2)
 			if r.Float64() < p {
-				z = trial.Unit / 2
+				z = trial.One / 2
 			}
 			if !injected {
-				c.Add([]trial.Delta{delta("a@1", "n0", 1, trial.Unit), delta("a@1", "s0", 1, z)})
+				c.Add([]trial.Delta{delta("a@1", "n0", 1, trial.One), delta("a@1", "s0", 1, z)})
 				continue
 			}
 			c.Add([]trial.Delta{
-				delta("a@1", "n1", 1, trial.Unit),
+				delta("a@1", "n1", 1, trial.One),
 				delta("a@1", "s1", 1, z),
-				delta("a@1", "m1", 0, trial.Unit),
+				delta("a@1", "m1", 0, trial.One),
 				delta("a@1", "better", 0, max(0, z)),
 				delta("a@1", "worse", 0, max(0, -z)),
 			})

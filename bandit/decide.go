@@ -20,14 +20,14 @@ type Posterior struct {
 
 // Beliefs is what Decide reads: posteriors from discounted counters and the baseline of a category.
 type Beliefs interface {
-	Posterior(c Candidate) Posterior
+	Posterior(c Action) Posterior
 	Baseline(category string) (n, sum float64) // cn, cs in sessions and reward
 	RawCounts(a trial.Arm) (successes, failures float64)
 }
 
-// considered is a candidate on its way to being picked.
+// considered is an action on its way to being picked.
 type considered struct {
-	Candidate
+	Action
 	Posterior
 	score float64
 	probe bool // picked out of the probe budget
@@ -40,9 +40,9 @@ type considered struct {
 // A control session records its matches and picks nothing. A withheld pick keeps its slot: the
 // caller inserts nothing in its place, because a lesson measured against its substitute is not
 // measured.
-func Decide(cfg Config, b Beliefs, a *trial.Assignment, session string, cands []Candidate, turn int) []trial.Pick {
+func Decide(cfg Config, b Beliefs, a *trial.Assignment, session string, actions []Action, turn int) []trial.Pick {
 	open(a, cfg, b, session)
-	fresh, forced := match(a, b, cands)
+	fresh, forced := match(a, b, actions)
 	if a.Control || len(fresh)+len(forced) == 0 {
 		return nil
 	}
@@ -88,14 +88,14 @@ const startBase, baseWeight = 0.5, 10
 // chance. The report does not mind: its centre may be anything that is fixed before the coin.
 const damping = 0.65
 
-// match records the candidates that are new to the session and returns them, the forced ones apart.
-func match(a *trial.Assignment, b Beliefs, cands []Candidate) (fresh, forced []considered) {
+// match records the actions that are new to the session and returns them, the forced ones apart.
+func match(a *trial.Assignment, b Beliefs, actions []Action) (fresh, forced []considered) {
 	first := !a.Enters()
-	for _, c := range cands {
+	for _, c := range actions {
 		if known(a, c.Slug) {
 			continue
 		}
-		k := considered{Candidate: c, Posterior: b.Posterior(c)}
+		k := considered{Action: c, Posterior: b.Posterior(c)}
 		if c.Forced {
 			if !holds(forced, c.Slug) {
 				forced = append(forced, k)
@@ -103,7 +103,7 @@ func match(a *trial.Assignment, b Beliefs, cands []Candidate) (fresh, forced []c
 			continue
 		}
 		if fresh == nil {
-			fresh = make([]considered, 0, len(cands))
+			fresh = make([]considered, 0, len(actions))
 		}
 		fresh = append(fresh, k)
 		a.Matched = append(a.Matched, trial.Match{Arm: c.Arm, Del: trial.Round(damping * k.Match)})
@@ -213,10 +213,10 @@ func (c Config) trial(k *considered) string {
 	return k.Trial
 }
 
-// NextEpsilon is the chance of being withheld that a candidate's next picks will have: what more
+// NextEpsilon is the chance of being withheld that an action's next picks will have: what more
 // data will cost.
-func (c Config) NextEpsilon(k Candidate, p Posterior) float64 {
-	return c.epsilon(&considered{Candidate: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced})
+func (c Config) NextEpsilon(k Action, p Posterior) float64 {
+	return c.epsilon(&considered{Action: k, Posterior: p, probe: p.Probe && c.uplift() && !k.Forced})
 }
 
 // The report centres rewards inside these bounds, which keeps 1 + lambda z away from zero.

@@ -17,17 +17,17 @@ import (
 // table of beliefs, by slug.
 type believe map[string]bandit.Posterior
 
-func (b believe) Posterior(c bandit.Candidate) bandit.Posterior { return b[c.Slug] }
-func (b believe) Baseline(string) (float64, float64)            { return 90, 65 }
+func (b believe) Posterior(c bandit.Action) bandit.Posterior { return b[c.Slug] }
+func (b believe) Baseline(string) (float64, float64)         { return 90, 65 }
 func (b believe) RawCounts(a trial.Arm) (float64, float64) {
 	return 10 * b[a.Slug()].Mean, 10 * (1 - b[a.Slug()].Mean)
 }
 
-func lesson(slug string) bandit.Candidate {
-	return bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
+func lesson(slug string) bandit.Action {
+	return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Confidence: 0.5}
 }
-func lessons(slugs ...string) (out []bandit.Candidate) { return appendLessons(out, slugs) }
-func appendLessons(out []bandit.Candidate, s []string) []bandit.Candidate {
+func lessons(slugs ...string) (out []bandit.Action) { return appendLessons(out, slugs) }
+func appendLessons(out []bandit.Action, s []string) []bandit.Action {
 	for _, x := range s {
 		out = append(out, lesson(x))
 	}
@@ -91,7 +91,7 @@ func TestTokensCost(t *testing.T) {
 	for price, want := range map[float64]int{0: 1, 0.0001: 1, 0.0003: 0} {
 		cfg.TokenCost = price
 		a := trial.Assignment{}
-		if got := len(bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{c}, 1)); got != want {
+		if got := len(bandit.Decide(cfg, b, &a, "s", []bandit.Action{c}, 1)); got != want {
 			t.Errorf("price %v: %d picks, want %d", price, got, want)
 		}
 	}
@@ -118,7 +118,7 @@ func TestShares(t *testing.T) {
 	tried.Epsilon = 0.5
 	for rule, want := range map[bandit.Holdout][3]float64{"": {0.20, 0.20, 0.05}, bandit.Prove: {0.20, 0.20, 0.05}, bandit.Earn: {0.10, 0.05, 0.20}, bandit.Fixed: {0.20, 0.20, 0.20}} {
 		for i, what := range []string{"leaning", "proven", "settled"} {
-			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Candidate{}, b[what]); got != want[i] {
+			if got := (bandit.Config{Epsilon: 0.2, Holdout: rule}).NextEpsilon(bandit.Action{}, b[what]); got != want[i] {
 				t.Errorf("%s: %s is withheld with %v, want %v", rule, what, got, want[i])
 			}
 		}
@@ -167,20 +167,20 @@ func TestShares(t *testing.T) {
 func TestLeaningUnderTheObjectives(t *testing.T) {
 	for objective, want := range map[bandit.Objective]float64{"": 0.1, bandit.Uplift: 0.1, bandit.Random: 0.2, bandit.Raw: 0.2, bandit.All: 0.2} {
 		cfg := bandit.Config{K: 3, Epsilon: 0.2, Holdout: bandit.Earn, Objective: objective}
-		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true}); got != want {
+		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true}); got != want {
 			t.Errorf("%s: %v, want %v", objective, got, want)
 		}
 		if want < 0.2 {
 			want = 0.05
 		}
-		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true, Trusted: true}); got != want {
+		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true}); got != want {
 			t.Errorf("%s, trusted: %v, want %v", objective, got, want)
 		}
-		if got := cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
+		if got := cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Leaning: true, Trusted: true, Proven: true}); objective != bandit.All && got != 0.05 {
 			t.Errorf("%s, proven: %v", objective, got)
 		}
 	}
-	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Candidate{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
+	if got := (bandit.Config{Epsilon: 0.2}).NextEpsilon(bandit.Action{Epsilon: 0.5}, bandit.Posterior{Leaning: true, Trusted: true}); got != 0.5 {
 		t.Errorf("a trial: %v", got)
 	}
 }
@@ -209,7 +209,7 @@ func TestProbeTakesOneSlotAndOneLesson(t *testing.T) {
 
 func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 	b := believe{}
-	var cs []bandit.Candidate
+	var cs []bandit.Action
 	for i := range 10 {
 		s := string(rune('a' + i))
 		b[s] = bandit.Posterior{Mean: 0.5 - float64(i)/100}
@@ -241,13 +241,13 @@ func TestWithheldSlotsStayEmptyAndTwoKIsTheMost(t *testing.T) {
 
 func TestForcedIsNotCounted(t *testing.T) {
 	b := believe{"a": {Mean: 0.3, Match: 0.1 / bandit.Damping}, "loop-warning": {Mean: -0.5, Match: -0.2, Probe: true}}
-	loop := bandit.Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
+	loop := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	cfg := certain()
 	cfg.K = 1
 	a := trial.Assignment{}
 	bandit.Decide(cfg, b, &a, "s", lessons("a"), 1)
 	before := a.Base
-	got := bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop, loop}, 2)
+	got := bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop, loop}, 2)
 	if len(got) != 1 || got[0].Arm != trial.LoopArm || !got[0].Injected {
 		t.Fatalf("%+v", got)
 	}
@@ -257,7 +257,7 @@ func TestForcedIsNotCounted(t *testing.T) {
 	if len(a.Matched) != 1 {
 		t.Errorf("the loop warning is no match of the session: %+v", a.Matched)
 	}
-	if bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop}, 3) != nil {
+	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 3) != nil {
 		t.Error("its coin was flipped twice")
 	}
 	if p, ok := a.Pick("loop-warning"); !ok || p.Turn != 2 {
@@ -268,7 +268,7 @@ func TestForcedIsNotCounted(t *testing.T) {
 	}
 	cfg.Control = 1
 	a = trial.Assignment{}
-	if bandit.Decide(cfg, b, &a, "s", []bandit.Candidate{loop}, 1) != nil || len(a.Picks) != 0 {
+	if bandit.Decide(cfg, b, &a, "s", []bandit.Action{loop}, 1) != nil || len(a.Picks) != 0 {
 		t.Error("picked in a control session")
 	}
 }
@@ -323,8 +323,8 @@ func TestAnEditedLessonKeepsItsCoin(t *testing.T) {
 	b := believe{"a": {Mean: 0.1}}
 	a := trial.Assignment{}
 	bandit.Decide(certain(), b, &a, "s", lessons("a"), 1)
-	edited := bandit.Candidate{Slug: "a", Arm: "a@2"}
-	if got := bandit.Decide(certain(), b, &a, "s", []bandit.Candidate{edited}, 2); got != nil || len(a.Matched) != 1 {
+	edited := bandit.Action{Slug: "a", Arm: "a@2"}
+	if got := bandit.Decide(certain(), b, &a, "s", []bandit.Action{edited}, 2); got != nil || len(a.Matched) != 1 {
 		t.Errorf("a session keeps the text it began with: %+v", a)
 	}
 }
@@ -378,12 +378,12 @@ func TestDecideProperties(t *testing.T) {
 		session := rapid.StringN(0, 40, 200).Draw(t, "session")
 		a, replay := trial.Assignment{}, trial.Assignment{}
 		for turn := range rapid.IntRange(1, 6).Draw(t, "turns") {
-			var cs []bandit.Candidate
+			var cs []bandit.Action
 			for _, i := range rapid.SliceOfN(rapid.IntRange(0, 11), 0, 8).Draw(t, "matched") {
 				cs = append(cs, lesson(fmt.Sprint("l", i)))
 			}
 			if rapid.Bool().Draw(t, "loop") {
-				cs = append(cs, bandit.Candidate{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
+				cs = append(cs, bandit.Action{Slug: "loop-warning", Arm: trial.LoopArm, Forced: true})
 			}
 			was := clone(t, a)
 			ps := bandit.Decide(cfg, b, &a, session, cs, turn)
@@ -431,7 +431,7 @@ func clone(t *rapid.T, a trial.Assignment) (out trial.Assignment) {
 
 func BenchmarkDecide(b *testing.B) {
 	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []bandit.Candidate
+	var cs []bandit.Action
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}
@@ -448,7 +448,7 @@ func BenchmarkDecide(b *testing.B) {
 // for.
 func BenchmarkDecideAfterAdd(b *testing.B) {
 	c, cfg := grown(2000), bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05, Salt: "salt"}
-	var cs []bandit.Candidate
+	var cs []bandit.Action
 	for i := range 15 {
 		cs = append(cs, lesson(fmt.Sprintf("lesson-%d", i*131)))
 	}

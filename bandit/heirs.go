@@ -6,10 +6,10 @@ import (
 	"precept/trial"
 )
 
-// prior is the mean that a candidate starts from. The heir of a superseded lesson gets half of what
+// prior is the mean that an action starts from. The heir of a superseded lesson gets half of what
 // that came to, but starts no lower than any newcomer; an edited text gets half of what the old
 // text came to, but stays where it can be tried. The caller holds mu.
-func (c *Chooser) prior(k Candidate, known reading) float64 {
+func (c *Chooser) prior(k Action, known reading) float64 {
 	own := c.priors.mean(k.Confidence)
 	parent, floor := c.before(k), minPrior
 	if parent == "" {
@@ -32,7 +32,7 @@ func (c *Chooser) prior(k Candidate, known reading) float64 {
 
 // before finds the text that a lesson had before this one: the arm of the same slug that was first
 // used last, and before this arm was. The caller holds mu.
-func (c *Chooser) before(k Candidate) trial.Arm {
+func (c *Chooser) before(k Action) trial.Arm {
 	arms := c.slugs[k.Slug]
 	if len(arms) == 0 || (len(arms) == 1 && arms[0] == k.Arm) {
 		return ""

@@ -25,7 +25,7 @@ func trialSessions(n int, name string, effect float64, seed string) []toldSessio
 	var out []toldSession
 	for i := range n {
 		s := toldSession{name: fmt.Sprintf("%08x-session", i*7919), a: trial.Assignment{Category: "x", At: int64(1000 + i/3), Day: int32(i / 100)}}
-		bandit.Decide(cfg, c, &s.a, s.name, []bandit.Candidate{k}, 1)
+		bandit.Decide(cfg, c, &s.a, s.name, []bandit.Action{k}, 1)
 		chance := 0.5
 		if len(s.a.Picks) > 0 && s.a.Picks[0].Injected {
 			chance += effect
@@ -80,7 +80,7 @@ func TestAPlannedTrialEnds(t *testing.T) {
 	}
 	cfg := bandit.Config{K: 1, Epsilon: 0.2, Objective: bandit.All}
 	a := trial.Assignment{}
-	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Candidate{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
+	if p := bandit.Decide(cfg, c, &a, "all", []bandit.Action{k}, 1); len(p) != 1 || p[0].Trial != "" || p[0].Eps != 0.2 {
 		t.Errorf("certain injection is no trial: %+v", p)
 	}
 }
@@ -89,18 +89,18 @@ func TestAPlannedTrialEnds(t *testing.T) {
 // session enters the comparison of all sessions at once, whatever its control coin says, and all
 // its first picks count among the coins of "anything injected".
 func TestAWarningFirst(t *testing.T) {
-	warning := bandit.Candidate{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
+	warning := bandit.Action{Slug: trial.LoopArm.Slug(), Arm: trial.LoopArm, Forced: true}
 	several, control := 0, 0
 	for i := range 200 {
 		c, name := bandit.New(), fmt.Sprint("warned", i)
 		cfg := bandit.Config{K: 3, Epsilon: 0.5, Control: 0.3, Objective: bandit.All, Salt: "w"}
 		a := trial.Assignment{Category: "x"}
-		bandit.Decide(cfg, c, &a, name, []bandit.Candidate{warning}, 1)
+		bandit.Decide(cfg, c, &a, name, []bandit.Action{warning}, 1)
 		if !a.Enters() || a.C == 0 {
 			t.Fatalf("%+v", a)
 		}
 		centre := a.C
-		bandit.Decide(cfg, c, &a, name, []bandit.Candidate{lesson("a"), lesson("b")}, 2)
+		bandit.Decide(cfg, c, &a, name, []bandit.Action{lesson("a"), lesson("b")}, 2)
 		c.Add(append(a.Closing(), bandit.Contribution(&a, 1, 1)...))
 		g := c.Measured().Global()
 		if a.C != centre || g.N != 1 || g.M1+g.M0 != 0 && g.N != 1 {

@@ -74,7 +74,7 @@ type shot struct {
 }
 
 func snapshot(c *bandit.Chooser) (s shot) {
-	for _, k := range []bandit.Candidate{lesson("a"), lesson("b")} {
+	for _, k := range []bandit.Action{lesson("a"), lesson("b")} {
 		s.stats = append(s.stats, c.Measured().Stats(k.Arm))
 		s.beliefs = append(s.beliefs, c.Posterior(k))
 	}

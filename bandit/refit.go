@@ -45,7 +45,7 @@ func (c *Chooser) Refit() Priors {
 // rewards are 0 or 1, else what was measured. The caller holds mu.
 func (c *Chooser) residual() float64 {
 	n, graded := float64(c.tenant[iTold]), float64(c.tenant[iGraded])
-	if n < 50*trial.Unit || graded < 0.05*n {
+	if n < 50*trial.One || graded < 0.05*n {
 		return startSigma2
 	}
 	return clip(float64(c.tenant[iRes2])/n, 0.01, 0.25)

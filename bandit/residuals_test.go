@@ -24,7 +24,7 @@ func delta(scope, field string, day int32, v int64) trial.Delta {
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
-			return float64(d.Value) / trial.Unit
+			return float64(d.Value) / trial.One
 		}
 	}
 	return 0
@@ -67,7 +67,7 @@ func TestResiduals(t *testing.T) {
 		}
 	}
 	for _, d := range a.Contribution(1, 2) {
-		if got := of(ds, d.Scope, d.Field, d.Day); got != float64(d.Value)/trial.Unit {
+		if got := of(ds, d.Scope, d.Field, d.Day); got != float64(d.Value)/trial.One {
 			t.Errorf("the trial measures %v, the chooser hands on %v", d, got)
 		}
 	}
@@ -144,7 +144,7 @@ func TestCloneAndMeanAt(t *testing.T) {
 	if c.Posterior(lesson("in")) != before || d.Posterior(lesson("in")).Mean >= before.Mean || c.Measured().Global().Told != 1 || d.Measured().Global().Told != 2 {
 		t.Error("a clone shares counters")
 	}
-	if d.Posterior(bandit.Candidate{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Candidate{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
+	if d.Posterior(bandit.Action{Slug: "in", Arm: "in@2"}) != d.Posterior(bandit.Action{Slug: "in", Arm: "in@2", Parent: "in@1"}) {
 		t.Error("a clone forgot the texts of a lesson")
 	}
 	if got := c.MeanAt(lesson("in"), 20000); !close6(got, 0.01) {

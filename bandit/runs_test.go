@@ -38,11 +38,11 @@ func (w crewWorld) estimate(seed uint64, coinsByRun, countedByRun bool) (effect,
 			}
 			switch d.Field {
 			case "n":
-				n += float64(d.Value) / trial.Unit
+				n += float64(d.Value) / trial.One
 			case "z":
-				z += float64(d.Value) / trial.Unit
+				z += float64(d.Value) / trial.One
 			case "zz":
-				zz += float64(d.Value) / trial.Unit
+				zz += float64(d.Value) / trial.One
 			}
 		}
 	}
@@ -108,7 +108,7 @@ func TestShare(t *testing.T) {
 		for range 6 { // members, each with two decisions
 			spent := 0
 			for range 2 {
-				var some []bandit.Candidate
+				var some []bandit.Action
 				for _, s := range all {
 					if r.IntN(2) == 0 {
 						some = append(some, lesson(s))
@@ -147,7 +147,7 @@ func TestShareOfAnEditedLesson(t *testing.T) {
 	cfg := bandit.Config{K: 3, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
 	bandit.Share(cfg, believe{}, &a, "u", lessons("x"), 0)
-	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{{Slug: "x", Arm: "x@2"}}, 0)
+	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{{Slug: "x", Arm: "x@2"}}, 0)
 	if len(given)+len(fresh) != 0 || len(a.Picks) != 1 {
 		t.Errorf("%v %v", given, fresh)
 	}
@@ -161,12 +161,12 @@ func TestShareOfAnEditedLesson(t *testing.T) {
 func TestShareKeepsRoom(t *testing.T) {
 	cfg := bandit.Config{K: 3, Epsilon: 1, Objective: bandit.All, Salt: "s"}
 	var a trial.Assignment
-	sized := func(slug string, size int) bandit.Candidate {
-		return bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
+	sized := func(slug string, size int) bandit.Action {
+		return bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@1"), Size: size, Confidence: 0.5}
 	}
-	bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{sized("x", 60)}, 0)
+	bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{sized("x", 60)}, 0)
 	cfg.Room = 100
-	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Candidate{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
+	given, fresh := bandit.Share(cfg, believe{}, &a, "u", []bandit.Action{sized("x", 60), sized("y", 50), sized("z", 40)}, 0)
 	if len(given) != 1 || len(fresh) != 1 || fresh[0].Slug != "z" {
 		t.Errorf("%v %v", given, fresh)
 	}

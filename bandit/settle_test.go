@@ -9,8 +9,8 @@ import (
 	"precept/trial"
 )
 
-// tell plays n picks of one lesson with a true effect into counters, with its own coin.
-func tell(n int, effect, eps float64) *bandit.Chooser {
+// measured plays n picks of one lesson with a true effect into counters, with its own coin.
+func measured(n int, effect, eps float64) *bandit.Chooser {
 	c, r := bandit.New(), rand.New(rand.NewPCG(1, 2)) //nolint:gosec // tests repeat
 	for i := range n {
 		inj, p := r.Float64() >= eps, 0.5
@@ -48,15 +48,15 @@ func TestSettled(t *testing.T) {
 		{"does nothing that matters", 30_000, 0, 0.5, true},
 		{"does nothing, not measured well enough", 3000, 0, 0.5, false},
 	} {
-		c := tell(k.n, k.effect, k.eps)
+		c := measured(k.n, k.effect, k.eps)
 		c.Maxima(now)
 		cfg := bandit.Config{Epsilon: 0.2}
 		got := c.Posterior(lesson("a"))
-		if got.Settled != k.want || (cfg.NextEpsilon(bandit.Candidate{}, bandit.Posterior{Settled: got.Settled}) == 0.05) != k.want {
+		if got.Settled != k.want || (cfg.NextEpsilon(bandit.Action{}, bandit.Posterior{Settled: got.Settled}) == 0.05) != k.want {
 			t.Errorf("%s: settled %v, want %v", k.what, got.Settled, k.want)
 		}
 		// A replica that reads the same sums without the mark comes to the same; a copy keeps it.
-		if again := tell(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Settled != k.want {
+		if again := measured(k.n, k.effect, k.eps); len(again.Maxima(now)) > 0 && again.Posterior(lesson("a")).Settled != k.want {
 			t.Errorf("%s: not the same from the same sums", k.what)
 		}
 		if c.Clone().Posterior(lesson("a")).Settled != k.want {

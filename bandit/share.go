@@ -19,11 +19,11 @@ const maxShared = 512
 //
 // An earlier pick of another text of the lesson (it was edited, or is presented otherwise by now)
 // is not given: the arm that the unit has is not what would be inserted.
-func Share(cfg Config, b Beliefs, a *trial.Assignment, unit string, cands []Candidate, spent int) (given, fresh []trial.Pick) {
+func Share(cfg Config, b Beliefs, a *trial.Assignment, unit string, actions []Action, spent int) (given, fresh []trial.Pick) {
 	open(a, cfg, b, unit)
 	slots := max(0, min(cfg.K, 2*cfg.K-spent))
-	given = again(a, &cfg, cands, slots)
-	news, forced := match(a, b, unknown(a, cands))
+	given = again(a, &cfg, actions, slots)
+	news, forced := match(a, b, unknown(a, actions))
 	if a.Control || len(news)+len(forced) == 0 {
 		return given, nil
 	}
@@ -35,11 +35,11 @@ func Share(cfg Config, b Beliefs, a *trial.Assignment, unit string, cands []Cand
 	return given, flip(a, cfg, unit, append(chosen, forced...), turn)
 }
 
-// unknown are the candidates that the unit has not met; once it has met too many, none.
-func unknown(a *trial.Assignment, cands []Candidate) []Candidate {
+// unknown are the actions that the unit has not met; once it has met too many, none.
+func unknown(a *trial.Assignment, actions []Action) []Action {
 	room := maxShared - len(a.Matched)
-	out := make([]Candidate, 0, len(cands))
-	for _, c := range cands {
+	out := make([]Action, 0, len(actions))
+	for _, c := range actions {
 		if known(a, c.Slug) || !c.Forced && room <= 0 {
 			continue
 		}
@@ -51,25 +51,25 @@ func unknown(a *trial.Assignment, cands []Candidate) []Candidate {
 	return out
 }
 
-// again finds the unit's picks among the candidates, as many as there are slots and room for.
+// again finds the unit's picks among the actions, as many as there are slots and room for.
 // Withheld ones take theirs, too.
-func again(a *trial.Assignment, cfg *Config, cands []Candidate, slots int) (given []trial.Pick) {
+func again(a *trial.Assignment, cfg *Config, actions []Action, slots int) (given []trial.Pick) {
 	for i := range a.Picks {
 		p := &a.Picks[i]
-		at := slices.IndexFunc(cands, func(c Candidate) bool { return c.Arm == p.Arm })
+		at := slices.IndexFunc(actions, func(c Action) bool { return c.Arm == p.Arm })
 		if at < 0 {
 			continue
 		}
-		if cands[at].Forced {
+		if actions[at].Forced {
 			given = append(given, *p)
 			continue
 		}
-		if slots == 0 || cfg.Room != 0 && cands[at].Size > cfg.Room {
+		if slots == 0 || cfg.Room != 0 && actions[at].Size > cfg.Room {
 			continue
 		}
 		slots--
 		if cfg.Room > 0 {
-			if cfg.Room -= cands[at].Size; cfg.Room == 0 {
+			if cfg.Room -= actions[at].Size; cfg.Room == 0 {
 				cfg.Room = NoRoom
 			}
 		}

@@ -19,7 +19,7 @@ func TestATrialEndsAtItsWidth(t *testing.T) {
 	picks, ended := 0, 0
 	for i := range 4000 {
 		a := trial.Assignment{Category: "x"}
-		for _, p := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), []bandit.Candidate{k}, 1) {
+		for _, p := range bandit.Decide(cfg, c, &a, fmt.Sprint("s", i), []bandit.Action{k}, 1) {
 			picks++
 			if p.Eps != 0.5 && ended == 0 {
 				ended = picks

@@ -22,7 +22,7 @@ const (
 // each time the list is full. Standings are of this process; after a restart the ends of days are
 // left.
 const (
-	markEvery = 50 * trial.Unit
+	markEvery = 50 * trial.One
 	maxMarks  = 32
 )
 
@@ -62,7 +62,7 @@ func (a *arm) mark() {
 // turn finds the moment at which the sessions with the lesson changed most, if they did. The caller
 // holds mu.
 func (a *arm) turn() (at standing, found bool) {
-	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.Unit, float64(a.total[iS1]+a.provisional[iS1])/trial.Unit
+	n, s := float64(a.total[iN1]+a.provisional[iN1])/trial.One, float64(a.total[iS1]+a.provisional[iS1])/trial.One
 	best := turnSpread
 	try := func(t *standing) {
 		on, os := real64(t.v[iN1]), real64(t.v[iS1])

@@ -13,9 +13,9 @@ import (
 func season(c *Chooser, day int32, n int, level float64) {
 	for i := range n {
 		y := float64(i/4%2) - 0.5
-		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.Unit), delta("a@1", "s1", day, trial.Fixed(level+y))})
+		c.Add([]trial.Delta{delta("a@1", "n1", day, trial.One), delta("a@1", "s1", day, trial.Fixed(level+y))})
 		if i%4 == 0 {
-			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.Unit), delta("a@1", "s0", day, trial.Fixed(y))})
+			c.Add([]trial.Delta{delta("a@1", "n0", day, trial.One), delta("a@1", "s0", day, trial.Fixed(y))})
 		}
 	}
 }
@@ -45,12 +45,12 @@ func TestATurnIsSeenWithinADay(t *testing.T) {
 func TestATurnIsSeenBetweenDays(t *testing.T) {
 	var days []trial.Delta
 	for d := range int32(20) {
-		level := int64(trial.Unit / 10)
+		level := int64(trial.One / 10)
 		if d >= 17 {
 			level = -level
 		}
-		days = append(days, delta("a@1", "n1", d, 100*trial.Unit), delta("a@1", "s1", d, 100*level),
-			delta("a@1", "n0", d, 25*trial.Unit))
+		days = append(days, delta("a@1", "n1", d, 100*trial.One), delta("a@1", "s1", d, 100*level),
+			delta("a@1", "n0", d, 25*trial.One))
 	}
 	c := New()
 	c.Advance(19, 1000)
@@ -66,7 +66,7 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 	c.Advance(19, 1000)
 	for i := range days {
 		if days[i].Field == "s1" && days[i].Day >= 17 {
-			days[i].Value = 100 * 7 * trial.Unit / 100
+			days[i].Value = 100 * 7 * trial.One / 100
 		}
 	}
 	c.Add(days)
@@ -79,9 +79,9 @@ func TestATurnIsSeenBetweenDays(t *testing.T) {
 func TestMarksAreBounded(t *testing.T) {
 	c := New()
 	for i := range 20_000 {
-		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.Unit), delta("a@1", "s1", int32(i/3000), 1)})
+		c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), trial.One), delta("a@1", "s1", int32(i/3000), 1)})
 		if i%97 == 0 { // and what is taken back does not upset it
-			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.Unit), delta("a@1", "s1", int32(i/3000), -1)})
+			c.Add([]trial.Delta{delta("a@1", "n1", int32(i/3000), -trial.One), delta("a@1", "s1", int32(i/3000), -1)})
 		}
 	}
 	m := c.arms["a@1"].marks
@@ -93,7 +93,7 @@ func TestMarksAreBounded(t *testing.T) {
 			t.Fatalf("standing %d: %s", i, fmt.Sprint(m.list))
 		}
 	}
-	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*trial.Unit {
-		t.Errorf("the last standing is of %d sessions", last/trial.Unit)
+	if last := m.list[len(m.list)-1].v[iN1]; last < 17_000*trial.One {
+		t.Errorf("the last standing is of %d sessions", last/trial.One)
 	}
 }

@@ -20,7 +20,7 @@ type world struct {
 }
 
 type truth struct {
-	bandit.Candidate
+	bandit.Action
 	effect, hard float64
 }
 
@@ -36,7 +36,7 @@ func seeded(text string) *rand.Rand {
 func newWorld(n int, contrary bool, seed string) *world {
 	w := &world{rng: seeded(seed), sets: 3}
 	for j := range n {
-		l := truth{Candidate: lesson(fmt.Sprintf("lesson-%d", j))}
+		l := truth{Action: lesson(fmt.Sprintf("lesson-%d", j))}
 		switch j % 3 {
 		case 0:
 			l.effect = 0.05 + 0.06*w.rng.Float64()
@@ -86,9 +86,9 @@ func (w *world) later(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64
 	index := w.index()
 	for i := range n {
 		ease, matched := w.session()
-		cs := make([]bandit.Candidate, 0, len(matched))
+		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
-			cs = append(cs, w.lessons[j].Candidate)
+			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: 40}
 		p := w.chance(ease, bandit.Decide(cfg, c, &a, "later-"+name(i), cs, 1), index)
@@ -109,9 +109,9 @@ func (w *world) play(cfg bandit.Config, c *bandit.Chooser, n int) (gain float64)
 	rewards := 0
 	for i := range n {
 		ease, matched := w.session()
-		cs := make([]bandit.Candidate, 0, len(matched))
+		cs := make([]bandit.Action, 0, len(matched))
 		for _, j := range matched {
-			cs = append(cs, w.lessons[j].Candidate)
+			cs = append(cs, w.lessons[j].Action)
 		}
 		a := trial.Assignment{Category: "x", Day: int32(i / 2000)}
 		ps := bandit.Decide(cfg, c, &a, name(i), cs, 1)
@@ -141,12 +141,12 @@ func grown(n int) *bandit.Chooser {
 		for day := range int32(60) {
 			k := int64(1 + r.IntN(5))
 			c.Add([]trial.Delta{
-				delta(arm, "n1", day, k*trial.Unit),
-				delta(arm, "s1", day, r.Int64N(trial.Unit)),
-				delta(arm, "n0", day, trial.Unit),
-				delta(arm, "s0", day, r.Int64N(trial.Unit/2)),
-				delta(arm, "nu", day, 3*trial.Unit),
-				delta(arm, "su", day, r.Int64N(trial.Unit)),
+				delta(arm, "n1", day, k*trial.One),
+				delta(arm, "s1", day, r.Int64N(trial.One)),
+				delta(arm, "n0", day, trial.One),
+				delta(arm, "s0", day, r.Int64N(trial.One/2)),
+				delta(arm, "nu", day, 3*trial.One),
+				delta(arm, "su", day, r.Int64N(trial.One)),
 			})
 		}
 	}

@@ -165,11 +165,11 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 		for _, code := range []int{0, 1, 3, 255} {
 			text := strings.ReplaceAll(c.form, "%d", fmt.Sprint(code))
 			got := detect.Classify("bash", shell("./release.sh"), text, 0)
-			want := detect.Verdict{Outcome: detect.OK}
+			want := detect.Judgement{Outcome: detect.OK}
 			if c.told {
-				want = detect.Verdict{Outcome: detect.OK, Rule: "exit-code", Sure: true}
+				want = detect.Judgement{Outcome: detect.OK, Rule: "exit-code", Sure: true}
 				if code != 0 {
-					want = detect.Verdict{Outcome: detect.Error, Rule: "exit-code", Code: code}
+					want = detect.Judgement{Outcome: detect.Error, Rule: "exit-code", Code: code}
 				}
 			}
 			if got != want {

@@ -119,13 +119,13 @@ func readDelta(state []byte) []*step {
 			person: flags&deltaPerson != 0, heard: true, reopens: flags&deltaReopens != 0, warned: flags&deltaWarned != 0,
 			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0, silent: flags&deltaSilent != 0,
 			looked: true, judged: true,
-			verdict: Verdict{Outcome: OK, Code: int(int16(binary.LittleEndian.Uint16(b[16:])))}, //nolint:gosec // as written
+			judgement: Judgement{Outcome: OK, Code: int(int16(binary.LittleEndian.Uint16(b[16:])))}, //nolint:gosec // as written
 		}
 		switch {
 		case flags&deltaError != 0:
-			s.verdict.Outcome = Error
+			s.judgement.Outcome = Error
 		case flags&deltaSkipped != 0:
-			s.verdict.Outcome = Refusal
+			s.judgement.Outcome = Refusal
 		}
 		steps = append(steps, s)
 		if len(steps) == deltaSteps {

@@ -9,18 +9,18 @@ import (
 // fields of the object itself and of the places where APIs wrap their answer. Fields of the data
 // inside are data. inner is the text that the envelope carries, to be judged as text; said is false
 // when the structure settles nothing.
-func envelope(v laxValue, call *toolCall, depth int) (verdict Verdict, said bool) {
+func envelope(v laxValue, call *toolCall, depth int) (judgement Judgement, said bool) {
 	switch v.kind {
 	case laxObject:
-		return objectVerdict(v, call, depth)
+		return objectJudgement(v, call, depth)
 	case laxArray:
-		return arrayVerdict(v, call, depth)
+		return arrayJudgement(v, call, depth)
 	case laxNone, laxString, laxNumber, laxBool:
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
-func arrayVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	var texts []string
 	ran := 0
 	for _, e := range v.vals {
@@ -33,8 +33,8 @@ func arrayVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
 		if _, query := e.get("query", "command", "result"); has && query && ok.kind == laxBool {
 			ran++
 			if !ok.yes {
-				if verdict, said := objectVerdict(e, call, depth+1); said {
-					return verdict, true
+				if judgement, said := objectJudgement(e, call, depth+1); said {
+					return judgement, true
 				}
 			}
 		}
@@ -43,33 +43,33 @@ func arrayVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
 		return classifyText(strings.Join(texts, "\n"), call, depth+1), true
 	}
 	if ran > 0 && ran == len(v.vals) {
-		return Verdict{Outcome: OK, Rule: "json:success", Sure: true}, true
+		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
-func objectVerdict(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	if depth > 3 {
-		return Verdict{}, false
+		return Judgement{}, false
 	}
 	if by, rule, ok := refusedInside(v); ok {
-		return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
+		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
-	if verdict, ok := exitField(v, call); ok {
-		return verdict, true
+	if judgement, ok := exitField(v, call); ok {
+		return judgement, true
 	}
-	for _, rule := range []func(laxValue) (Verdict, bool){errorField, statusField, pendingField, messageOnly} {
-		if verdict, ok := rule(v); ok {
-			return verdict, true
+	for _, rule := range []func(laxValue) (Judgement, bool){errorField, statusField, pendingField, messageOnly} {
+		if judgement, ok := rule(v); ok {
+			return judgement, true
 		}
 	}
-	if verdict, ok := wrapped(v, call, depth); ok {
-		return verdict, true
+	if judgement, ok := wrapped(v, call, depth); ok {
+		return judgement, true
 	}
 	if ok, has := v.get("success", "ok"); has && ok.kind == laxBool && ok.yes {
-		return Verdict{Outcome: OK, Rule: "json:success", Sure: true}, true
+		return Judgement{Outcome: OK, Rule: "json:success", Sure: true}, true
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
 // refusedInside: a harness's refusal as the error of an envelope.
@@ -85,7 +85,7 @@ func refusedInside(v laxValue) (Refuser, string, bool) {
 }
 
 // exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
-func exitField(v laxValue, call *toolCall) (Verdict, bool) {
+func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 	code, ok := v.get("exit_code", "exitCode", "exit_status", "returncode", "return_code", "exitstatus")
 	if !ok {
 		if meta, has := v.get("metadata", "meta"); has {
@@ -96,12 +96,12 @@ func exitField(v laxValue, call *toolCall) (Verdict, bool) {
 	if code.kind == laxString {
 		parsed, err := strconv.Atoi(code.raw)
 		if err != nil {
-			return Verdict{}, false
+			return Judgement{}, false
 		}
 		n = float64(parsed)
 	}
 	if !ok || code.kind != laxNumber && code.kind != laxString {
-		return Verdict{}, false
+		return Judgement{}, false
 	}
 	var printed []string
 	for _, k := range []string{"stdout", "output", "stderr"} {
@@ -110,42 +110,42 @@ func exitField(v laxValue, call *toolCall) (Verdict, bool) {
 		}
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
-	return exitVerdict(shellResult{body: body, code: int(n), coded: true, empty: body == ""}, call), true
+	return exitJudgement(shellResult{body: body, code: int(n), coded: true, empty: body == ""}, call), true
 }
 
 // errorField: success:false, isError, a filled error field.
-func errorField(v laxValue) (Verdict, bool) {
+func errorField(v laxValue) (Judgement, bool) {
 	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
-		return Verdict{Outcome: Error, Rule: "json:is-error"}, true
+		return Judgement{Outcome: Error, Rule: "json:is-error"}, true
 	}
 	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false") || s.kind == laxNumber && s.num == 0 && len(v.keys) <= 4) {
-		return Verdict{Outcome: Error, Rule: "json:success"}, true
+		return Judgement{Outcome: Error, Rule: "json:success"}, true
 	}
 	if e, ok := v.get("error", "err", "error_message", "errorMessage", "error_msg", "errmsg", "Error Message", "fault", "exception"); ok && !e.empty() {
 		low := strings.ToLower(e.raw)
 		if e.kind != laxString || low != "none" && low != "null" && low != "no" && low != "false" && low != "0" && low != "ok" && low != "no error" {
-			return Verdict{Outcome: Error, Rule: "json:error"}, true
+			return Judgement{Outcome: Error, Rule: "json:error"}, true
 		}
 	}
 	if e, ok := v.get("errors"); ok && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
 		if data, has := v.get("data", "result"); !has || data.empty() { // GraphQL answers in part
-			return Verdict{Outcome: Error, Rule: "json:errors"}, true
+			return Judgement{Outcome: Error, Rule: "json:errors"}, true
 		}
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
-func statusField(v laxValue) (Verdict, bool) {
+func statusField(v laxValue) (Judgement, bool) {
 	if s, ok := v.get("status", "result"); ok && s.kind == laxString {
 		switch strings.ToLower(s.raw) {
 		case "error":
-			return Verdict{Outcome: Error, Rule: "json:status"}, true
+			return Judgement{Outcome: Error, Rule: "json:status"}, true
 		case "fail", "failed", "failure":
 			// The status of a thing that was asked for is data; a status beside a reason is the
 			// call's own.
 			if _, reasoned := v.get("message", "reason", "error", "msg", "detail"); reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
-				return Verdict{Outcome: Error, Rule: "json:status"}, true
+				return Judgement{Outcome: Error, Rule: "json:status"}, true
 			}
 		}
 	}
@@ -156,32 +156,32 @@ func statusField(v laxValue) (Verdict, bool) {
 			continue
 		}
 		n, _ := strconv.Atoi(s.raw)
-		return Verdict{Outcome: Error, Rule: "json:http", Code: n}, true
+		return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
 // pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes
 // it a task.
-func pendingField(v laxValue) (Verdict, bool) {
+func pendingField(v laxValue) (Judgement, bool) {
 	s, ok := v.get("status", "state")
 	if !ok || s.kind != laxString || len(v.keys) > 8 {
-		return Verdict{}, false
+		return Judgement{}, false
 	}
 	switch strings.ToLower(s.raw) {
 	case "running", "in_progress", "in-progress", "queued", "processing", "started", "pending", "still_running":
 		if _, task := v.get("task_id", "job_id", "run_id", "pid", "process_id", "session_id", "taskId", "jobId", "runId", "shell_id", "operation_id"); task {
-			return Verdict{Outcome: Pending, Rule: "json:status"}, true
+			return Judgement{Outcome: Pending, Rule: "json:status"}, true
 		}
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
 // messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"},
 // {"detail":"..."}.
-func messageOnly(v laxValue) (Verdict, bool) {
+func messageOnly(v laxValue) (Judgement, bool) {
 	if done, ok := v.get("success", "ok"); len(v.keys) == 0 || len(v.keys) > 5 || ok && done.kind == laxBool {
-		return Verdict{}, false
+		return Judgement{}, false
 	}
 	said := ""
 	for i, k := range v.keys {
@@ -192,25 +192,25 @@ func messageOnly(v laxValue) (Verdict, bool) {
 			}
 		case "code", "type", "documentation_url", "status", "statuscode", "traceid", "request_id", "requestid", "error", "errors", "instance", "info", "ok", "success":
 		default:
-			return Verdict{}, false
+			return Judgement{}, false
 		}
 	}
 	if said != "" && complaint(said) {
-		return Verdict{Outcome: Error, Rule: "json:message"}, true
+		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }
 
 // wrapped looks into the places where envelopes carry the answer.
-func wrapped(v laxValue, call *toolCall, depth int) (Verdict, bool) {
+func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
 		inner, ok := v.get(k)
 		if !ok {
 			continue
 		}
 		if inner.kind == laxObject || inner.kind == laxArray {
-			if verdict, said := envelope(inner, call, depth+1); said {
-				return verdict, true
+			if judgement, said := envelope(inner, call, depth+1); said {
+				return judgement, true
 			}
 			continue
 		}
@@ -218,9 +218,9 @@ func wrapped(v laxValue, call *toolCall, depth int) (Verdict, bool) {
 			continue
 		}
 		if t := inner.text(); strings.TrimSpace(t) != "" {
-			verdict := classifyText(t, call, depth+1)
-			return verdict, verdict.Outcome != OK || verdict.Sure
+			judgement := classifyText(t, call, depth+1)
+			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
 	}
-	return Verdict{}, false
+	return Judgement{}, false
 }

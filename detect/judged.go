@@ -21,12 +21,12 @@ type judged struct {
 	result
 
 	call          toolCall
-	verdict       Verdict
+	judgement     Judgement
 	looked, ruled bool
 }
 
 // Classify is detect.Classify, remembered.
-func (r *Results) Classify(call wire.Call, res wire.Result) Verdict {
+func (r *Results) Classify(call wire.Call, res wire.Result) Judgement {
 	return r.of(call.Name, call.Args, res.Text, res.IsError).outcome()
 }
 
@@ -54,9 +54,9 @@ func (j *judged) look() *toolCall {
 	return &j.call
 }
 
-func (j *judged) outcome() Verdict {
+func (j *judged) outcome() Judgement {
 	if !j.ruled {
-		j.ruled, j.verdict = true, classify(j.look(), j.text, j.flag)
+		j.ruled, j.judgement = true, classify(j.look(), j.text, j.flag)
 	}
-	return j.verdict
+	return j.judgement
 }

@@ -39,7 +39,7 @@ type step struct {
 	key, sum          uint64
 	keyed, summed     bool
 	judged, looked    bool
-	verdict           Verdict
+	judgement         Judgement
 	about             *judged
 	changing, repeats bool // set by look: may change the world; made to be repeated
 	silent            bool // a shell's command that did not say whether it went well
@@ -70,18 +70,18 @@ func (s *step) identity() uint64 {
 	return s.key
 }
 
-func (s *step) outcome() Verdict {
+func (s *step) outcome() Judgement {
 	if !s.judged {
 		s.judged = true
 		call := s.look()
-		s.verdict = s.about.outcome()
-		if s.verdict.Outcome == OK && !s.verdict.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
+		s.judgement = s.about.outcome()
+		if s.judgement.Outcome == OK && !s.judgement.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
 			// A test, lint or build that prints something says how it went, even where its exit
 			// code is lost.
 			s.silent = call.verifies() == "" || unframe(s.text).empty
 		}
 	}
-	return s.verdict
+	return s.judgement
 }
 
 func (s *step) result() uint64 {
@@ -202,7 +202,7 @@ func (s *step) opens() bool {
 }
 
 // passing: a failure that may pass by itself.
-func passing(v Verdict, text string) bool {
+func passing(v Judgement, text string) bool {
 	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
 		return true
 	}

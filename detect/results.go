@@ -13,8 +13,8 @@ const (
 	Refusal Outcome = "refusal" // somebody or something did not allow the call: no failure of the call
 )
 
-// Verdict is the judgement on one tool result, with the rule that made it.
-type Verdict struct {
+// Judgement is the judgement on one tool result, with the rule that made it.
+type Judgement struct {
 	Outcome Outcome
 	Rule    string  // which rule spoke; "" when nothing did and the result passes for a success
 	By      Refuser // of a refusal
@@ -28,24 +28,24 @@ const maxText = 48 << 10
 // Classify judges a tool result by the call that it answers. isError is the wire's own flag: +1 it
 // says error, -1 it says no error, 0 it does not say. Structure goes first (refusals, the flag,
 // exit codes, fields), then text at anchored places.
-func Classify(toolName, args, text string, isError int8) Verdict {
+func Classify(toolName, args, text string, isError int8) Judgement {
 	call := lookAt(toolName, args)
 	return classify(&call, text, isError)
 }
 
-func classify(call *toolCall, text string, isError int8) Verdict {
+func classify(call *toolCall, text string, isError int8) Judgement {
 	text = clip(strings.TrimSpace(text))
 	if by, rule := refused(call, text); by != NoRefuser {
-		return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
+		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 	}
 	if rule, ok := readPending(text); ok && !call.readsFile() {
-		return Verdict{Outcome: Pending, Rule: "pending:" + rule}
+		return Judgement{Outcome: Pending, Rule: "pending:" + rule}
 	}
 	switch {
 	case isError > 0:
 		return flagged(call, text)
 	case isError < 0 && call.kind != kindExec && call.kind != kindOther && call.kind != kindWeb:
-		return Verdict{Outcome: OK, Rule: "flag", Sure: true}
+		return Judgement{Outcome: OK, Rule: "flag", Sure: true}
 	}
 	return classifyText(text, call, 0)
 }
@@ -68,57 +68,57 @@ func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kin
 
 // flagged: the wire says error. It is right but for refusals (seen before) and commands that tell
 // "nothing found" by their exit code.
-func flagged(call *toolCall, text string) Verdict {
+func flagged(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
 		if r := unframe(text); r.coded && r.code != 0 {
-			return exitVerdict(r, call)
+			return exitJudgement(r, call)
 		}
 	}
 	if v, ok := parseLax(text); ok {
-		if verdict, said := envelope(v, call, 0); said && verdict.Outcome != OK {
-			return verdict
+		if judgement, said := envelope(v, call, 0); said && judgement.Outcome != OK {
+			return judgement
 		}
 	}
-	return Verdict{Outcome: Error, Rule: "flag"}
+	return Judgement{Outcome: Error, Rule: "flag"}
 }
 
 // classifyText judges without a flag. depth counts how many envelopes have been opened.
-func classifyText(text string, call *toolCall, depth int) Verdict {
+func classifyText(text string, call *toolCall, depth int) Judgement {
 	text = unwrapText(text)
 	if depth > 3 || text == "" {
-		return Verdict{Outcome: OK}
+		return Judgement{Outcome: OK}
 	}
 	if depth > 0 {
 		if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
-			return Verdict{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
+			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 		}
 	}
 	if text[0] == '{' || text[0] == '[' {
 		if v, ok := parseLax(text); ok && call.structured(v) {
-			if verdict, said := envelope(v, call, depth); said {
-				return verdict
+			if judgement, said := envelope(v, call, depth); said {
+				return judgement
 			}
-			return Verdict{Outcome: OK, Rule: "json"}
+			return Judgement{Outcome: OK, Rule: "json"}
 		}
 	}
 	switch call.kind {
 	case kindExec, kindWait:
-		return execVerdict(text, call)
+		return execJudgement(text, call)
 	case kindSearch:
 		if call.quotes(text) {
-			return Verdict{Outcome: OK, Rule: "matches"}
+			return Judgement{Outcome: OK, Rule: "matches"}
 		}
-		return readVerdict(text)
+		return readJudgement(text)
 	case kindRead:
-		return readVerdict(text)
+		return readJudgement(text)
 	case kindEdit:
-		return editVerdict(text)
+		return editJudgement(text)
 	case kindPlan:
-		return readVerdict(text)
+		return readJudgement(text)
 	case kindWeb, kindOther:
-		return otherVerdict(text, call.kind == kindWeb)
+		return otherJudgement(text, call.kind == kindWeb)
 	}
-	return Verdict{Outcome: OK}
+	return Judgement{Outcome: OK}
 }
 
 // quotes: the first line holds what was searched for, so it is a match and no message.
@@ -159,50 +159,50 @@ func (c *toolCall) structured(v laxValue) bool {
 	return len(v.keys) > 0
 }
 
-// execVerdict judges what a command or program printed.
-func execVerdict(text string, call *toolCall) Verdict {
+// execJudgement judges what a command or program printed.
+func execJudgement(text string, call *toolCall) Judgement {
 	r := unframe(text)
 	if !r.coded {
 		first, _, _ := strings.Cut(r.body, "\n")
 		if code, ok := leadingCode(first); ok && len(first) < 300 && code != 0 {
 			if _, bad := statement(first); bad {
-				return Verdict{Outcome: Error, Rule: "exit-code", Code: code}
+				return Judgement{Outcome: Error, Rule: "exit-code", Code: code}
 			}
 		}
 	}
-	return exitVerdict(r, call)
+	return exitJudgement(r, call)
 }
 
-// exitVerdict: the exit code decides, unless the command hides it; without one, or with a hidden
+// exitJudgement: the exit code decides, unless the command hides it; without one, or with a hidden
 // one, the output does.
-func exitVerdict(r shellResult, call *toolCall) Verdict {
+func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
 	case r.coded && r.code == 1 && r.empty && quietOne(call.shell.last):
-		return Verdict{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
+		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.coded && r.code != 0:
-		return Verdict{Outcome: Error, Rule: "exit-code", Code: r.code}
+		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 	case r.empty:
-		return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
+		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
 		if allComplain(r.body) {
-			return Verdict{Outcome: Error, Rule: "text:shell"}
+			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
-		return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
+		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded}
 	case r.coded && !call.shell.masked:
 		// Exit code 0, but the program's first words are that it could not: a script that prints
 		// its error and ends well.
 		if rule, bad := statement(r.body); bad && rule != "no-such" && rule != "invalid" {
-			return Verdict{Outcome: Error, Rule: "soft:" + rule}
+			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
-		return Verdict{Outcome: OK, Rule: "exit-code", Sure: true}
+		return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 	}
 	if timedOut(r.body) {
-		return Verdict{Outcome: Error, Rule: "text:timeout"}
+		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
 	if rule, bad := outputFails(r.body); bad {
-		return Verdict{Outcome: Error, Rule: "text:" + rule}
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	return Verdict{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
+	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
 }
 
 // timedOut: the harness's own words at either end of what the command printed before its time was
@@ -227,71 +227,71 @@ func codeRule(r shellResult) string {
 	return ""
 }
 
-// readVerdict: content is content; only a result that is nothing but a message failed.
-func readVerdict(text string) Verdict {
+// readJudgement: content is content; only a result that is nothing but a message failed.
+func readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if len(text) < 4000 && strings.HasPrefix(text, "<tool_use_error>") {
-			return Verdict{Outcome: Error, Rule: "text:error-first"}
+			return Judgement{Outcome: Error, Rule: "text:error-first"}
 		}
-		return Verdict{Outcome: OK}
+		return Judgement{Outcome: OK}
 	}
 	if rule, bad := statement(text); bad {
-		return Verdict{Outcome: Error, Rule: "text:" + rule}
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if allComplain(text) {
-		return Verdict{Outcome: Error, Rule: "text:shell"}
+		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
-	return Verdict{Outcome: OK}
+	return Judgement{Outcome: OK}
 }
 
-// editVerdict: tools that change files speak in few, known sentences.
-func editVerdict(text string) Verdict {
+// editJudgement: tools that change files speak in few, known sentences.
+func editJudgement(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
 	if hasWord(low, "success", "has been updated", "has been edited", "file created", "has been created", "updated file", "wrote ", "edit applied", "applied edit", "has been deleted", "created file", "edited ") &&
 		!hasWord(low, "unsuccess", "not ", "failed") {
-		return Verdict{Outcome: OK, Rule: "edited", Sure: true}
+		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
 	if rule, bad := statement(text); bad {
-		return Verdict{Outcome: Error, Rule: "text:" + rule}
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if strings.HasPrefix(low, "diff --git") || strings.HasPrefix(low, "--- ") || strings.HasPrefix(low, "here's the result") || strings.HasPrefix(low, "@@") {
-		return Verdict{Outcome: OK, Rule: "edited", Sure: true}
+		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
 	if len(first) < 300 && hasWord(low, "not found", "no match", "does not match", "did not match", "multiple occurrences", "multiple matches", "not unique", "must be unique", "is not an absolute", "does not exist",
 		"must be read", "read it first", "exactly the same", "identical", "verification failed", "is required", "already exists", "failed to", "could not", "cannot ", "matches of the string", "out of range", "out of bounds") {
-		return Verdict{Outcome: Error, Rule: "text:edit"}
+		return Judgement{Outcome: Error, Rule: "text:edit"}
 	}
-	return Verdict{Outcome: OK}
+	return Judgement{Outcome: OK}
 }
 
-// otherVerdict judges a domain's own tool, an API, a page: its first words, a page's title, an
+// otherJudgement judges a domain's own tool, an API, a page: its first words, a page's title, an
 // error told on a line of its own.
-func otherVerdict(text string, page bool) Verdict {
+func otherJudgement(text string, page bool) Judgement {
 	if r := unframe(text); r.coded {
 		switch {
 		case r.code != 0:
-			return Verdict{Outcome: Error, Rule: "exit-code", Code: r.code}
+			return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 		default:
 			if rule, bad := statement(r.body); bad && rule != "no-such" && rule != "invalid" {
-				return Verdict{Outcome: Error, Rule: "soft:" + rule}
+				return Judgement{Outcome: Error, Rule: "soft:" + rule}
 			}
-			return Verdict{Outcome: OK, Rule: "exit-code", Sure: true}
+			return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 		}
 	}
 	if rule, bad := statement(text); bad {
-		return Verdict{Outcome: Error, Rule: "text:" + rule}
+		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
-		return Verdict{Outcome: Error, Rule: "text:traceback"}
+		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
 	if rule, bad := pageFails(text, page || strings.HasPrefix(text, "Address: ")); bad {
-		return Verdict{Outcome: Error, Rule: "page:" + rule}
+		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
 	if allComplain(text) {
-		return Verdict{Outcome: Error, Rule: "text:shell"}
+		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
-	return Verdict{Outcome: OK}
+	return Judgement{Outcome: OK}
 }
 
 // clip keeps the ends of a long text.

@@ -5,7 +5,7 @@ import "strings"
 // verification reads the outcome of a test, lint or build run: kind is "test", "lint" or "build".
 // ok is false when the call is no such run, when the run did not come about (no such command,
 // refused, still running), or when a pipe hides how it ended.
-func verification(call *toolCall, v Verdict, text string) (kind string, passed, ok bool) {
+func verification(call *toolCall, v Judgement, text string) (kind string, passed, ok bool) {
 	kind = call.verifies()
 	if kind == "" || v.Outcome == Pending || v.Outcome == Refusal || v.Code == 126 || v.Code == 127 || v.Code == 130 || v.Code == 137 || v.Code == 143 {
 		return "", false, false

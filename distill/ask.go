@@ -51,11 +51,11 @@ func (w *work) put(ctx context.Context, q *question) error {
 	if len(w.asked) < w.o.Parallel {
 		return nil
 	}
-	return w.settleOldest(ctx)
+	return w.awaitOldest(ctx)
 }
 
-// settleOldest waits for the oldest question, and notes its answer.
-func (w *work) settleOldest(ctx context.Context) error {
+// awaitOldest waits for the oldest question, and notes its answer.
+func (w *work) awaitOldest(ctx context.Context) error {
 	q := w.asked[0]
 	<-q.done
 	w.asked = w.asked[1:]
@@ -70,7 +70,7 @@ func (w *work) settleOldest(ctx context.Context) error {
 func (w *work) drain(ctx context.Context, err error) error {
 	for len(w.asked) > 0 {
 		if err == nil || errors.Is(err, errEnough) {
-			if failed := w.settleOldest(ctx); failed != nil {
+			if failed := w.awaitOldest(ctx); failed != nil {
 				err = failed
 			}
 			continue

@@ -68,7 +68,7 @@ type step struct {
 	tool    string
 	args    arguments
 	text    string
-	verdict detect.Verdict
+	verdict detect.Judgement
 	shell   *shellCall // nil: the tool runs no command
 }
 
@@ -107,7 +107,7 @@ func read(s *Session, list []known) *reading {
 			st := step{at: i, tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
 			st.shell = shellOf(&st)
 			if saysSo(list, &st) {
-				st.verdict = detect.Verdict{Outcome: detect.Error}
+				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}
 			r.steps = append(r.steps, st)
 		case sample.EventAssistant:

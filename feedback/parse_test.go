@@ -98,7 +98,7 @@ func TestParseBulk(t *testing.T) {
 	}
 }
 
-func TestTake(t *testing.T) {
+func TestReceived(t *testing.T) {
 	at := time.Unix(9, 0)
 	n := 0
 	name := func() string { n++; return fmt.Sprint("made-", n) }

@@ -93,7 +93,7 @@ func (w *work) warns(size int) bool {
 	if ok && (!first || w.Unit == nil) {
 		return pick.Injected
 	}
-	picks := w.decide([]bandit.Candidate{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
+	picks := w.decide([]bandit.Action{{Slug: slug, Arm: trial.LoopArm, Confidence: 0.5, Tokens: size, Forced: true}}, 0)
 	pick, ok = pickOf(picks, slug)
 	seen := sample.Lesson{Slug: slug, Arm: string(trial.LoopArm), State: "withheld", Propensity: pick.Propensity}
 	switch {

@@ -30,9 +30,9 @@ type spot struct {
 
 // found is a lesson that fired in this turn and may be chosen.
 type found struct {
-	line line
-	cand bandit.Candidate
-	spot spot
+	line   line
+	action bandit.Action
+	spot   spot
 }
 
 // lessons matches what is new, decides, and inserts. Nothing is matched that could not be inserted:
@@ -62,22 +62,22 @@ func (w *work) lessons() {
 		}
 		shown := w.present(h.Lesson)
 		all = append(all, found{
-			line: line{w.Book.Text(h.Lesson), shown.Caution, shown.limit}, cand: w.candidate(h.Lesson, shown.Arm), spot: at,
+			line: line{w.Book.Text(h.Lesson), shown.Caution, shown.limit}, action: w.action(h.Lesson, shown.Arm), spot: at,
 		})
 	}
 	if len(all) == 0 {
 		return
 	}
-	cands := make([]bandit.Candidate, 0, len(all))
+	actions := make([]bandit.Action, 0, len(all))
 	for i := range all {
 		f := &all[i]
-		w.rec.Matched = append(w.rec.Matched, f.cand.Slug)
-		w.plan.Matched = append(w.plan.Matched, f.cand.Slug)
-		f.cand.Size = f.line.whole()
-		f.cand.Tokens = tokens(f.cand.Size)
-		cands = append(cands, f.cand)
+		w.rec.Matched = append(w.rec.Matched, f.action.Slug)
+		w.plan.Matched = append(w.plan.Matched, f.action.Slug)
+		f.action.Size = f.line.whole()
+		f.action.Tokens = tokens(f.action.Size)
+		actions = append(actions, f.action)
 	}
-	picks := w.decide(cands, w.room(all))
+	picks := w.decide(actions, w.room(all))
 	w.insertPicks(all, picks)
 	w.report(all, picks)
 }
@@ -172,8 +172,8 @@ func ends(s string, most int) string {
 	return s[:most/2] + "\n" + s[len(s)-most/2:]
 }
 
-func (w *work) candidate(l *lesson.Lesson, arm trial.Arm) bandit.Candidate {
-	c := bandit.Candidate{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
+func (w *work) action(l *lesson.Lesson, arm trial.Arm) bandit.Action {
+	c := bandit.Action{Slug: l.Slug, Arm: arm, Confidence: l.Confidence}
 	if l.State == lesson.Trial {
 		c.Epsilon, c.Until, c.Trial = cmp.Or(l.Plan.Epsilon, trialEpsilon), l.Plan.Until, trial.Name(l.Plan.Started, l.Plan.Picks)
 	}
@@ -213,17 +213,17 @@ func (w *work) frames(all []found) int {
 	return min(len(places), w.in.cfg.Bandit.K) * w.in.cfg.Style.frame()
 }
 
-func (w *work) decide(cands []bandit.Candidate, room int) []trial.Pick {
+func (w *work) decide(actions []bandit.Action, room int) []trial.Pick {
 	w.rec.Dirty = true
 	cfg := w.in.cfg.Bandit
 	cfg.Room = room
 	var picks []trial.Pick
 	w.drawn(func(u *session.Record) {
 		if u == w.rec && !u.Shared() {
-			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.ID.String(), cands, u.Turns)
+			picks = bandit.Decide(cfg, w.Beliefs, &u.Assignment, u.ID.String(), actions, u.Turns)
 			return
 		}
-		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.ID.String(), cands, w.rec.Spent)
+		given, fresh := bandit.Share(cfg, w.Beliefs, &u.Assignment, u.ID.String(), actions, w.rec.Spent)
 		picks, u.Dirty = append(given, fresh...), true
 	})
 	for i := range picks {
@@ -242,7 +242,7 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 	charged := make(map[spot]bool)
 	for i := range all {
 		f := &all[i]
-		pick, ok := pickOf(picks, f.cand.Slug)
+		pick, ok := pickOf(picks, f.action.Slug)
 		if !ok {
 			continue
 		}
@@ -252,10 +252,10 @@ func (w *work) insertPicks(all []found, picks []trial.Pick) {
 			w.rec.BlockBytes += w.in.cfg.Style.frame()
 		}
 		if !pick.Injected {
-			w.plan.Withheld = append(w.plan.Withheld, f.cand.Slug)
+			w.plan.Withheld = append(w.plan.Withheld, f.action.Slug)
 			continue
 		}
-		w.plan.Injected = append(w.plan.Injected, f.cand.Slug)
+		w.plan.Injected = append(w.plan.Injected, f.action.Slug)
 		if lines[f.spot] == nil {
 			order = append(order, f.spot)
 		}
@@ -292,7 +292,7 @@ func (w *work) control() (yes bool) {
 func (w *work) report(all []found, picks []trial.Pick) {
 	control := w.control()
 	for i := range all {
-		c := &all[i].cand
+		c := &all[i].action
 		l := sample.Lesson{Slug: c.Slug, Arm: string(c.Arm), State: "matched"}
 		if pick, ok := pickOf(picks, c.Slug); ok {
 			l.Propensity, l.State = pick.Propensity, "withheld"

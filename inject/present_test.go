@@ -119,8 +119,8 @@ func TestACautionBeginsAnew(t *testing.T) {
 	if !caution.Caution || caution.Arm == advice.Arm {
 		t.Fatalf("%+v after %+v", caution, advice)
 	}
-	k := bandit.Candidate{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
-	old := c.Posterior(bandit.Candidate{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
+	k := bandit.Action{Slug: "a", Arm: caution.Arm, Confidence: 0.5}
+	old := c.Posterior(bandit.Action{Slug: "a", Arm: advice.Arm, Confidence: 0.5}).Mean
 	if fresh := c.Posterior(k).Mean; old >= 0 || fresh <= 0 || fresh > 0.01 {
 		t.Errorf("believed %v of the advice, %v of the caution", old, fresh)
 	}

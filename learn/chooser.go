@@ -24,20 +24,20 @@ type chooser struct {
 }
 
 func (c chooser) Believes(l report.Lesson) report.Belief {
-	k := candidate(l)
+	k := action(l)
 	p := c.of.Counted(k)
 	better, worse := c.of.Published(l.Arm)
 	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: c.cfg.NextEpsilon(k, p), Better: better, Worse: worse}
 }
 
 func (c chooser) BelievedAt(l report.Lesson, day int32) float64 {
-	return c.of.MeanAt(candidate(l), day)
+	return c.of.MeanAt(action(l), day)
 }
 
 func (c chooser) Sigma2() float64 { return c.of.Priors().Sigma2 }
 
-func candidate(l report.Lesson) bandit.Candidate {
-	return bandit.Candidate{
+func action(l report.Lesson) bandit.Action {
+	return bandit.Action{
 		Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial,
 		Forced: l.Arm == trial.LoopArm,
 	}

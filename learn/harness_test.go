@@ -401,7 +401,7 @@ func (r *rig) counter(scope, field string) float64 {
 	list, _ = apart(r.Learner.reward, list)
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
-			sum += float64(d.Value) / trial.Unit
+			sum += float64(d.Value) / trial.One
 		}
 	}
 	return sum

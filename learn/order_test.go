@@ -38,10 +38,10 @@ func drawAssignment() *rapid.Generator[trial.Assignment] {
 		a.Excluded = rapid.IntRange(0, 5).Draw(rt, "excluded") == 0
 		cfg := bandit.Config{K: 2, Epsilon: .3, Control: .2, Objective: bandit.Random, Salt: "pepper"}
 		for turn := range rapid.IntRange(0, 2).Draw(rt, "turns") {
-			var cands []bandit.Candidate
+			var cands []bandit.Action
 			for _, slug := range []string{"one", "two", "three"} {
 				if rapid.Bool().Draw(rt, slug) {
-					cands = append(cands, bandit.Candidate{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
+					cands = append(cands, bandit.Action{Slug: slug, Arm: trial.Arm(slug + "@0123456789ab"), Confidence: .5, Tokens: 30})
 				}
 			}
 			bandit.Decide(cfg, bandit.New(), &a, rapid.StringMatching("[a-f]{4}").Draw(rt, "coins"), cands, turn)
@@ -128,7 +128,7 @@ func inMemory(r *rig, tenant string) string {
 			}
 		}
 		st.LogUp, st.LogDown, st.ProvenAt, st.Recent = 0, 0, 0, 0
-		p := believed.Counted(bandit.Candidate{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
+		p := believed.Counted(bandit.Action{Slug: arm.Slug(), Arm: arm, Confidence: 0.5})
 		text += fmt.Sprintf("%s %+v, believed %v %v %v\n", arm, st, p.Mean, p.Var, p.Match)
 	}
 	return text

@@ -11,7 +11,7 @@ import (
 	"precept/store/storetest"
 )
 
-var looked = bandit.Candidate{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
+var looked = bandit.Action{Slug: "look-twice", Arm: "look-twice@0123456789ab", Confidence: 0.5} //nolint:gochecknoglobals // the lesson of picked
 
 // The chooser learns from what an open session told; the counters, and with them the report, wait
 // for its closing.

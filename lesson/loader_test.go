@@ -18,8 +18,8 @@ func slugs(b *Book) []string {
 	return out
 }
 
-// told lists problems as "file code field".
-func told(problems []Problem) []string {
+// messages lists problems as "file code field".
+func messages(problems []Problem) []string {
 	var out []string
 	for _, p := range problems {
 		for _, f := range p.Faults {
@@ -73,7 +73,7 @@ func TestLoad(t *testing.T) {
 		"bad.md lesson_invalid", "gone-wrong.md lesson_invalid outcome", "lonely.md supersedes_missing supersedes[0]",
 		"ring-a.md lesson_invalid supersedes", "ring-b.md lesson_invalid supersedes", "two-b.md slug_collision slug",
 	}
-	got := told(problems)
+	got := messages(problems)
 	slices.Sort(got)
 	if !slices.Equal(got, wantTold) {
 		t.Errorf("told %q", got)

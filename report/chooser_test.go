@@ -23,16 +23,16 @@ type believer struct {
 	cfg bandit.Config
 }
 
-func (b believer) candidate(l Lesson) bandit.Candidate {
-	return bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
+func (b believer) action(l Lesson) bandit.Action {
+	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
 func (b believer) Believes(l Lesson) Belief {
-	p := b.c.Counted(b.candidate(l))
+	p := b.c.Counted(b.action(l))
 	better, worse := b.c.Published(l.Arm)
-	return Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.candidate(l), p), Better: better, Worse: worse}
+	return Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
 }
-func (b believer) BelievedAt(l Lesson, day int32) float64 { return b.c.MeanAt(b.candidate(l), day) }
+func (b believer) BelievedAt(l Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
 func (b believer) Sigma2() float64                        { return b.c.Priors().Sigma2 }
 
 // mad believes what nobody could.

@@ -48,8 +48,8 @@ func (b *builder) explain(r *Row, s trial.Stats) {
 	e.ProofBar = takes(trial.PValue(max(s.LogUp, s.LogDown)), b.proof, b.nextProof)
 	for _, x := range s.Strata {
 		e.Propensities = append(e.Propensities, Propensity{
-			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0], ToldInjected: x.ToldArm(1), ToldWithheld: x.ToldArm(0),
-			MeanInjected: mean(x.Y[1], float64(x.ToldArm(1))), MeanWithheld: mean(x.Y[0], float64(x.ToldArm(0))),
+			Epsilon: x.Eps, Injected: x.Assigned[1], Withheld: x.Assigned[0], ToldInjected: x.ToldOn(1), ToldWithheld: x.ToldOn(0),
+			MeanInjected: mean(x.Y[1], float64(x.ToldOn(1))), MeanWithheld: mean(x.Y[0], float64(x.ToldOn(0))),
 			EValue: math.Exp(ratio(x.Assigned[0], x.Assigned[0]+x.Assigned[1], x.Eps)),
 		})
 	}
@@ -120,7 +120,7 @@ func (r *Row) explanation() []string {
 			fmt.Sprintf("  spread    s2 = sum z^2 / n - effect^2 = %.4f; standard error %.2f points; z score %+.2f", *e.Variance, 100**e.Error, *e.Score),
 			fmt.Sprintf("  interval  +-%.2f, whenever you look: [%+.2f, %+.2f]; one planned look would have +-%.2f",
 				100**e.Half, 100*(*e.Mean-*e.Half), 100*(*e.Mean+*e.Half), 100**e.OneLook),
-			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes p <= %.3g with these lessons", *e.P, trial.ClaimArm, e.Smallest, e.ClaimBar))
+			fmt.Sprintf("  helps     its p is %.3g, the smallest with %d in each arm %.3g; helps or harms takes p <= %.3g with these lessons", *e.P, trial.ClaimSide, e.Smallest, e.ClaimBar))
 	}
 	out = append(out,
 		fmt.Sprintf("  evidence  E+ %.3g, E- %.3g (p %.3g and %.3g); proven takes p <= %.3g with these lessons",

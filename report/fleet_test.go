@@ -24,14 +24,14 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 	}
 	for i := range sessions {
 		d := r.NormFloat64()
-		var cs []bandit.Candidate
+		var cs []bandit.Action
 		for j, l := range all {
 			chance := 3 / float64(len(all))
 			if j%2 == 0 {
 				chance *= math.Exp(0.6*d - 0.18)
 			}
 			if r.Float64() < chance {
-				cs = append(cs, bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
+				cs = append(cs, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 			}
 		}
 		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/400)}

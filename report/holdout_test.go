@@ -35,11 +35,11 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 	for i := range sessions {
 		d := r.NormFloat64()
 		a := trial.Assignment{Category: "x", Day: today() - int32((sessions-i)/1000)}
-		var cs []bandit.Candidate
+		var cs []bandit.Action
 		best, p := 0.0, 0.5-0.12*d
 		for j, l := range lessons {
 			if r.Float64() < 0.2*math.Exp(float64(j%2)*(0.6*d-0.18)) {
-				cs = append(cs, bandit.Candidate{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
+				cs = append(cs, bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: 0.5})
 				best += math.Max(0, effects[j])
 			}
 		}

@@ -83,7 +83,7 @@ func noise(s sums, strata []trial.Stratum, sigma2 float64) float64 {
 		if x.Eps <= 0 || x.Eps >= 1 {
 			continue
 		}
-		k := float64(x.ToldArm(0) + x.ToldArm(1))
+		k := float64(x.ToldOn(0) + x.ToldOn(1))
 		n += k
 		mult += k * spread(x.Eps)
 	}

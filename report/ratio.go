@@ -110,7 +110,7 @@ func reportingLog(strata []trial.Stratum) float64 {
 // whoReports are the logarithms of the e-values against "the coin falls as promised" among the told
 // sessions of a stratum, and among the others.
 func whoReports(s trial.Stratum) (told, mute float64) {
-	told0, told1 := s.HeardArm(0), s.HeardArm(1)
+	told0, told1 := s.HeardOn(0), s.HeardOn(1)
 	mute0, mute1 := max(0, s.Assigned[0]-told0), max(0, s.Assigned[1]-told1)
 	return ratio(told0, told0+told1, s.Eps), ratio(mute0, mute0+mute1, s.Eps)
 }
@@ -174,7 +174,7 @@ func worstCase(strata []trial.Stratum) (lo, hi *float64) {
 func bounds(s trial.Stratum) (lo, hi float64) {
 	var least, most [2]float64 // of the mean reward
 	for arm := range 2 {
-		told := float64(s.ToldArm(arm))
+		told := float64(s.ToldOn(arm))
 		n := math.Max(float64(s.Assigned[arm]), told)
 		if least[arm], most[arm] = 0, 1; n > 0 {
 			y := math.Min(s.Y[arm], told)

@@ -198,7 +198,7 @@ func why(r *Row) string {
 func verdictIn(all sums, sigma2, eps float64) int64 {
 	if all.shown() {
 		target := math.Max(material, math.Abs(all.effect()))
-		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimArm, eps), 1)
+		return max(more(sessionsFor(target, sigma2*spread(eps)), all.n), all.reach(trial.ClaimSide, eps), 1)
 	}
 	return max(more(minPicks, all.n), all.reach(minArm, eps), 1)
 }

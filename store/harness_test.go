@@ -389,7 +389,7 @@ func (r *rig) counter(scope, field string) float64 {
 	sum := 0.0
 	for _, d := range list {
 		if d.Scope == scope && d.Field == field {
-			sum += float64(d.Value) / trial.Unit
+			sum += float64(d.Value) / trial.One
 		}
 	}
 	return sum

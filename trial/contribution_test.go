@@ -20,7 +20,7 @@ func key(scope, field string, day int32) trial.Key {
 func of(ds []trial.Delta, scope, field string, day int32) float64 {
 	for _, d := range ds {
 		if d.Key == key(scope, field, day) {
-			return float64(d.Value) / trial.Unit
+			return float64(d.Value) / trial.One
 		}
 	}
 	return 0

@@ -119,7 +119,7 @@ func TestStatsAndClone(t *testing.T) {
 	if s.M1 != 1 || s.Y1 != 1 || s.Matched != 1 || s.Picked != 1 || s.Tokens != 30 || s.Success != 1 || len(s.Days) != 1 || s.Days[0].N1 != 1 {
 		t.Errorf("%+v", s)
 	}
-	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldArm(1) != 1 {
+	if len(s.Strata) != 1 || s.Strata[0].Eps != 0.2 || s.Strata[0].Assigned != [2]int64{0, 1} || s.Strata[0].Told[1][2] != 1 || s.Strata[0].ToldOn(1) != 1 {
 		t.Errorf("%+v", s.Strata)
 	}
 	if math.Abs(s.Recent-0.5) > 1e-9 {

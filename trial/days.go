@@ -34,5 +34,5 @@ func (c *Counters) ClosedPerDay(day int32) float64 {
 			n += b.V[iClosed]
 		}
 	}
-	return float64(n) / Unit / float64(day-first+1)
+	return float64(n) / One / float64(day-first+1)
 }

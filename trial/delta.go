@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// Unit is what the integer counters count in: millionths.
-const Unit = 1_000_000
+// One is what the integer counters count in: millionths.
+const One = 1_000_000
 
 // Key names one counter of a tenant. Scope is an arm, "" for the global ones, "x:"+category for a
 // baseline.
@@ -34,7 +34,7 @@ func Fixed(x float64) int64 {
 	if math.IsNaN(x) {
 		return 0
 	}
-	return int64(math.Round(clip(x, -1e6, 1e6) * Unit))
+	return int64(math.Round(clip(x, -1e6, 1e6) * One))
 }
 
 // Negate undoes deltas, exactly: they are integers.
@@ -59,7 +59,7 @@ func count(ds []Delta, field string) (n int64) {
 			n += d.Value
 		}
 	}
-	return n / Unit
+	return n / One
 }
 
 // Round rounds to what the counters can hold. Frozen numbers are rounded once, so that a record
@@ -68,7 +68,7 @@ func Round(x float64) float64 {
 	if math.IsNaN(x) || math.IsInf(x, 0) {
 		return 0
 	}
-	return math.Round(x*Unit) / Unit
+	return math.Round(x*One) / One
 }
 
 func clip(x, lo, hi float64) float64 { return math.Max(lo, math.Min(hi, x)) }

@@ -106,7 +106,7 @@ func (c *Counters) Proof() (bar, next float64) {
 		if s.total[iN] > 0 || s.maxima[iEmaxUp] > 0 || s.maxima[iEmaxDown] > 0 {
 			tests += 2
 			for _, e := range s.maxima[:iEmaxDown+1] {
-				if p := PValue(float64(e) / Unit); p <= DiscoveryRate {
+				if p := PValue(float64(e) / One); p <= DiscoveryRate {
 					ps = append(ps, p)
 				}
 			}

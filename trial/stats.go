@@ -42,16 +42,16 @@ type DayStats struct {
 	S1, S0   float64 // global only: sums of rewards
 }
 
-// ToldArm sums a stratum's rewarded sessions of one arm.
-func (s Stratum) ToldArm(injected int) (n int64) {
+// ToldOn sums a stratum's rewarded sessions of one arm.
+func (s Stratum) ToldOn(injected int) (n int64) {
 	for _, k := range s.Told[injected] {
 		n += k
 	}
 	return n
 }
 
-// HeardArm sums a stratum's sessions of one arm that were rewarded when they closed.
-func (s Stratum) HeardArm(injected int) (n int64) {
+// HeardOn sums a stratum's sessions of one arm that were rewarded when they closed.
+func (s Stratum) HeardOn(injected int) (n int64) {
 	for _, k := range s.Heard[injected] {
 		n += k
 	}
@@ -76,8 +76,8 @@ func (c *Counters) today() int32 {
 	return c.day
 }
 
-func real64(v int64) float64 { return float64(v) / Unit }
-func whole(v int64) int64    { return v / Unit }
+func real64(v int64) float64 { return float64(v) / One }
+func whole(v int64) int64    { return v / One }
 
 // stats copies a scope out. Counts below zero (an undoing that came before its doing) read as zero.
 func (s *sums) stats(day int32) Stats {
@@ -138,7 +138,7 @@ func (c *Counters) RawCounts(k Arm) (successes, failures float64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m1, y1 := s.overall[iM1], s.overall[iY1]
-	return math.Max(0, float64(y1)/Unit), math.Max(0, float64(m1-y1)/Unit)
+	return math.Max(0, float64(y1)/One), math.Max(0, float64(m1-y1)/One)
 }
 
 // Beyond is what the sessions that had the lesson did above and below what was expected of them,

@@ -210,15 +210,15 @@ func TestUnknownFieldsAreIgnored(t *testing.T) {
 	c := NewCounters()
 	before := dump(c)
 	for _, f := range []string{"", "new", "w+0", "w+7", "w*1", "a2@200000", "a1@", "a1@x", "told2.1@5", "told1.9@5", "told1.1", "toldish", "spent", "spent2", "0", "closed1"} {
-		c.Add([]Delta{{Key{"", f, 0}, Unit}})
+		c.Add([]Delta{{Key{"", f, 0}, One}})
 	}
 	for _, scope := range []string{"x:coder", "r:v2|a@1"} { // of the chooser, of another definition
-		c.Add([]Delta{{Key{scope, fN, 0}, Unit}})
+		c.Add([]Delta{{Key{scope, fN, 0}, One}})
 	}
 	if got := dump(c); got != before {
 		t.Errorf("an unknown field was counted: %s", got)
 	}
-	c.Add([]Delta{{Key{"a@1", fS1, 3}, Unit}}) // a residual of the chooser's
+	c.Add([]Delta{{Key{"a@1", fS1, 3}, One}}) // a residual of the chooser's
 	if s := c.Stats("a@1"); len(s.Days) != 0 {
 		t.Errorf("%+v", s)
 	}

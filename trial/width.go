@@ -24,13 +24,15 @@ func Enough(n, injected, withheld float64) bool {
 	return n >= MinPicks && injected >= MinArm && withheld >= MinArm
 }
 
-// ClaimArm is how many told picks in each arm it takes before an interval may settle anything: with
-// fewer, its variance is not known well enough far out, and half of all false claims were of such
-// rows.
-const ClaimArm = 50
+// ClaimSide is how many told picks in each arm it takes before an interval may settle anything:
+// with fewer, its variance is not known well enough far out, and half of all false claims were of
+// such rows.
+const ClaimSide = 50
 
 // Claimable says that an interval's distance from 0 counts after so many told picks in each arm.
-func Claimable(injected, withheld float64) bool { return injected >= ClaimArm && withheld >= ClaimArm }
+func Claimable(injected, withheld float64) bool {
+	return injected >= ClaimSide && withheld >= ClaimSide
+}
 
 // leastVariance keeps an interval from having no width.
 const leastVariance = 1e-9

@@ -2,8 +2,8 @@ package bandit
 
 import "precept/trial"
 
-// Candidate is a lesson whose trigger fired.
-type Candidate struct {
+// Action is what the chooser may do: give the session a lesson whose trigger fired.
+type Action struct {
 	Slug       string
 	Arm        trial.Arm
 	Confidence float64
