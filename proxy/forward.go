@@ -239,7 +239,7 @@ type watched struct {
 	turn  *turn
 	idle  *time.Timer
 	limit time.Duration
-	since atomic.Int64 // when the read that is under way began, in Unix nanoseconds; 0: none is, -1: none will be
+	since atomic.Int64 // when the read that is under way began, in nanoseconds since the headers; 0: none is, -1: none will be
 }
 
 // watch puts a body under the limit.
@@ -248,7 +248,7 @@ func (w *watched) watch(t *turn, body io.ReadCloser, limit time.Duration) {
 	if body == http.NoBody {
 		return
 	}
-	w.since.Store(t.watch.first.UnixNano())
+	w.since.Store(1)
 	w.idle = time.AfterFunc(limit, w.look)
 }
 
@@ -260,7 +260,7 @@ func (w *watched) look() {
 		return
 	}
 	if since > 0 {
-		left -= w.turn.p.opts.Now().Sub(time.Unix(0, since))
+		left -= w.sofar() - time.Duration(since)
 	}
 	if left > 0 {
 		w.idle.Reset(left)
@@ -269,9 +269,12 @@ func (w *watched) look() {
 	_ = w.ReadCloser.Close()
 }
 
+// sofar is how long ago the headers came, whatever the clock on the wall was set to since.
+func (w *watched) sofar() time.Duration { return w.turn.p.opts.Now().Sub(w.turn.watch.first) }
+
 // Read implements io.Reader.
 func (w *watched) Read(b []byte) (int, error) {
-	w.since.Store(w.turn.p.opts.Now().UnixNano())
+	w.since.Store(int64(max(w.sofar(), 1)))
 	n, err := w.ReadCloser.Read(b)
 	w.since.Store(0)
 	w.turn.see(b[:n], err)
