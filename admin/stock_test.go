@@ -59,6 +59,7 @@ func inStock(t *testing.T, takes time.Duration, test func(t *testing.T, b *baker
 // is given what is old is told so.
 func TestStockIsMadeOnce(t *testing.T) {
 	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		t.Helper()
 		var all sync.WaitGroup
 		for range 50 {
 			all.Go(func() {
@@ -98,6 +99,7 @@ func TestStockIsMadeOnce(t *testing.T) {
 // What is made quickly is never old.
 func TestSmallStockIsExact(t *testing.T) {
 	inStock(t, time.Millisecond, func(t *testing.T, _ *baker, s *stock[string, int64]) {
+		t.Helper()
 		for i := range int64(20) {
 			time.Sleep(20 * time.Millisecond)
 			if n, old, err := s.get(t.Context(), "first", 0); n != i+2 || old || err != nil {
@@ -111,6 +113,7 @@ func TestSmallStockIsExact(t *testing.T) {
 // what somebody asked for is let lie after an hour; there is room for so many.
 func TestStockOfTheMorning(t *testing.T) {
 	inStock(t, 300*time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		t.Helper()
 		if _, _, err := s.get(t.Context(), "other", 10*time.Millisecond); !errors.Is(err, errBeingMade) {
 			t.Errorf("before it was ever made: %v", err)
 		}
@@ -140,6 +143,7 @@ func TestStockOfTheMorning(t *testing.T) {
 // A fault is told, and so is a panic; both are over when it goes well again.
 func TestStockTellsFaults(t *testing.T) {
 	inStock(t, time.Millisecond, func(t *testing.T, b *baker, s *stock[string, int64]) {
+		t.Helper()
 		if _, _, err := s.get(t.Context(), "panics", 0); err == nil || !strings.Contains(err.Error(), "as it was asked to") {
 			t.Errorf("a panic: %v", err)
 		}

@@ -81,11 +81,11 @@ func align(rows [][]string, beside int) []string {
 	}
 	out := make([]string, len(rows))
 	for i, row := range rows {
-		line := ""
+		var line strings.Builder
 		for c := range beside {
-			line += row[c] + strings.Repeat(" ", widths[c]-wideness(row[c]))
+			line.WriteString(row[c] + strings.Repeat(" ", widths[c]-wideness(row[c])))
 		}
-		out[i] = strings.TrimRight(line, " ")
+		out[i] = strings.TrimRight(line.String(), " ")
 	}
 	return out
 }
