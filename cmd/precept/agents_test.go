@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -43,6 +44,9 @@ func TestAgents(t *testing.T) {
 	}
 	if _, err := program(); err != nil {
 		t.Fatal(err)
+	}
+	if signal.Ignored(os.Interrupt) { // by the shell that started us in the background: agents would inherit it, and some are interrupted
+		signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	}
 	var rows []*row
 	for _, a := range agents(agentsHome(t)) {
