@@ -2,6 +2,7 @@ package learn
 
 import (
 	"context"
+	"strings"
 
 	"precept/feedback"
 	"precept/session"
@@ -72,10 +73,11 @@ func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 	if len(list) == 0 {
 		return nil
 	}
-	news := ""
+	var hashes strings.Builder
 	for i := range list {
-		news += list[i].Hash
+		hashes.WriteString(list[i].Hash)
 	}
+	news := hashes.String()
 	if u.passed[at] == news {
 		return nil
 	}

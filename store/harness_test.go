@@ -51,12 +51,16 @@ func (c *clock) add(d time.Duration) {
 // backend is what stands behind a store, and what a learner would ask of it.
 type backend interface {
 	Backend
-	Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
-	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
-	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
+	closings
 	Counters(ctx context.Context, tenant string) ([]trial.Delta, error)
 	Tenants(ctx context.Context) ([]string, error)
 	Unsampled(ctx context.Context) (int64, error)
+}
+
+type closings interface {
+	Heard(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, int64, error)
+	Due(ctx context.Context, before time.Time, after session.Row, limit int) ([]session.Row, error)
+	Settle(ctx context.Context, s []session.Settlement) ([]bool, error)
 }
 
 // faulty is a backend that writes down what it is asked, and fails when it is told to.

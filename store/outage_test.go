@@ -136,9 +136,12 @@ type losing struct {
 	syncs int
 }
 
-func (l *losing) Announce(context.Context, session.Erasure) (string, error)            { return "", nil }
-func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error)          { return nil, nil }
+func (l *losing) Announce(context.Context, session.Erasure) (string, error) { return "", nil }
+
+func (l *losing) Erasures(context.Context, string) ([]session.Erasure, error) { return nil, nil }
+
 func (l *losing) KeepOptOuts(context.Context, map[session.ID]session.OptOutMark) error { return nil }
+
 func (l *losing) OptOutOf(context.Context, session.ID) (session.OptOutMark, bool, error) {
 	return session.OptOutMark{}, false, nil
 }
