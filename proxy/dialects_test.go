@@ -233,3 +233,25 @@ func TestParallelCalls(t *testing.T) {
 		}
 	}
 }
+
+// Codex gives newer models their tools in an item of the list: such a turn is no side call, and its
+// block stands there on each turn.
+func TestToolsInTheList(t *testing.T) {
+	up := newUpstream(t, model(t))
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), certain())
+	h := http.Header{"User-Agent": {"codex_exec/0.169.0"}, "Session-Id": {"codex-1"}}
+	list := `{"type":"additional_tools","role":"developer","tools":[{"type":"custom","name":"exec"},{"type":"function","name":"wait","parameters":{}}]},` +
+		`{"type":"message","role":"user","content":[{"type":"input_text","text":"do alpha"}]}`
+	for turn := range 3 {
+		res, b := r.send(t, "POST", "/v1/responses", h, `{"model":"m","instructions":"You are a coding agent.","input":[`+list+`],"tool_choice":"auto","store":false}`)
+		got := string(up.last(t).body)
+		if res.StatusCode != 200 || strings.Count(got, "[one]") != 1 || !strings.Contains(got, `"tools":[{"type":"custom","name":"exec"}`) {
+			t.Fatalf("turn %d: %d %s\n%s", turn, res.StatusCode, b, got)
+		}
+		list += fmt.Sprintf(`,{"type":"custom_tool_call","call_id":"call_t%d","name":"exec","input":"ls"},{"type":"custom_tool_call_output","call_id":"call_t%d","output":"a b"}`, turn, turn)
+	}
+	res, _ := r.send(t, "POST", "/v1/responses", h, `{"model":"m","input":[{"type":"message","role":"user","content":"a title for: do alpha"}]}`)
+	if got := string(up.last(t).body); res.StatusCode != 200 || strings.Contains(got, "[one]") {
+		t.Errorf("a request without tools has the block: %s", got)
+	}
+}

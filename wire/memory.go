@@ -93,7 +93,7 @@ func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	return &parser{
 		scanner: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
 		list: slices.Grow(slices.Clone(k.list), 8), results: slices.Clone(k.results), tools: slices.Clone(k.tools),
-		ahead: ahead{k.at, len(k.keys), len(k.tools)},
+		ahead: ahead{k.at, len(k.keys)},
 	}
 }
 
@@ -178,7 +178,7 @@ func (m *Memory) keep(key uint64, p *parser, r *Request, from *known) {
 	k := &known{
 		n: int(p.list[len(p.list)-1].end), start: p.at.list.start, list: trimmed(p.list), results: trimmed(p.results),
 		system: r.SystemHash, settled: slices.ContainsFunc(p.list, func(e entry) bool { return e.role != RoleSystem }) && p.at.system == p.ahead.at.system,
-		at: p.ahead.at, count: p.listed, keys: trimmed(p.keys[:p.ahead.keys]), tools: trimmed(p.tools[:p.ahead.tools]),
+		at: p.ahead.at, count: p.listed, keys: trimmed(p.keys[:p.ahead.keys]), tools: trimmed(p.tools[:p.toolsListed]),
 	}
 	if from != nil {
 		d := from.digest

@@ -61,6 +61,7 @@ func TestMemoryIsParse(t *testing.T) {
 				`{"role":"system","content":"be good"}`, `{"role":"user","content":"hi \u00e9"}`, `{"role":"user","content":[{"type":"text","text":"x"},{"type":"tool_result","tool_use_id":"toolu_1","content":"r"}]}`,
 				`{"role":"assistant","content":null,"tool_calls":[{"id":"call_1","function":{"name":"f","arguments":"{}"}}]}`, `{"role":"tool","tool_call_id":"call_1","content":"out"}`,
 				`{"type":"function_call_output","call_id":"call_2","output":"o"}`, `{"type":"function_call","call_id":"call_2","name":"f","arguments":"{}"}`, `{"role":"user","content":`, `7`,
+				`{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"late"},{"type":"namespace","name":"ns","tools":[{"name":"in"}]}]}`, `{"tools":[{"name":"g"}],"type":"additional_tools"}`, `{"type":"mcp_list_tools","tools":[{"name":"far"}]}`,
 			}).Draw(t, "item"))
 			tail := rapid.SampledFrom([]string{``, `,"tools":[{"name":"b"},{"name":"a"}]`, `,"stream":true`, `,"system":"late"`, `,"previous_response_id":"r"`, `,"messages":[]`, `,"x":[[[]]]`, `,`, `}`}).Draw(t, "tail")
 			gap := rapid.SampledFrom([]string{"", " ", "\n "}).Draw(t, "gap")

@@ -16,14 +16,15 @@ type parser struct {
 	ahead   ahead
 
 	most, count int  // how many items, parts, calls, tools and keys there may be (0: any number), and how many there are
-	listed      int  // how many there were where the list ended
+	listed      int  // how many there were where the list ended,
+	toolsListed int  // and how many names of tools
 	over        bool // stopped because there are more
 }
 
 // ahead is what stood before the list: of a conversation that grows it stays true.
 type ahead struct {
-	at          places
-	keys, tools int // how many
+	at   places
+	keys int // how many
 }
 
 // places are the top-level members that precept reads; the span of an absent one is empty.
@@ -63,7 +64,7 @@ func (p *parser) members(i int, more bool) int {
 		from, field := i, plain(name.of(p.b))
 		switch list := i < len(p.b) && p.b[i] == '['; {
 		case list && string(field) == p.dialect.listKey():
-			p.ahead = ahead{p.at, len(p.keys), len(p.tools)}
+			p.ahead = ahead{p.at, len(p.keys)}
 			i = p.itemList(i)
 		case list && (string(field) == "tools" || string(field) == "functions"):
 			i = p.toolList(i, 2)

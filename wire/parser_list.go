@@ -22,7 +22,7 @@ func (p *parser) listItems(i int, more bool) int {
 		}
 		i, more = p.next(i, ']')
 	}
-	p.listed = p.count
+	p.listed, p.toolsListed = p.count, len(p.tools)
 	return i
 }
 
@@ -45,7 +45,7 @@ func (p *parser) counted(i, depth int) int {
 // item scans the item at i, depth 3.
 func (p *parser) item(start int) int {
 	var role, kind, call, named span
-	blocks, before := -1, len(p.results)
+	blocks, before, tools := -1, len(p.results), len(p.tools)
 	i, more := p.open(start, '}', 3)
 	for more {
 		var name span
@@ -57,9 +57,12 @@ func (p *parser) item(start int) int {
 		if content {
 			p.results, blocks = p.results[:before], -1 // of two contents the last one counts
 		}
-		if content && i < len(p.b) && p.b[i] == '[' {
+		switch list := i < len(p.b) && p.b[i] == '['; {
+		case content && list:
 			i, blocks = p.blocks(i)
-		} else {
+		case list && p.dialect == Responses && string(field) == "tools":
+			i = p.toolList(i, 4)
+		default:
 			i = p.counted(i, 3)
 		}
 		switch string(field) {
@@ -80,6 +83,9 @@ func (p *parser) item(start int) int {
 	}
 	if p.dialect == Chat && call.empty() { // the result of a function, as older clients send it
 		call = named
+	}
+	if string(p.str(kind)) != "additional_tools" { // the others tell of tools that the model cannot call, or could before
+		p.tools = p.tools[:tools]
 	}
 	if i > 0 {
 		p.add(span{start, i}, p.str(role), p.str(kind), p.str(call), blocks, before)

@@ -31,7 +31,7 @@ type Request struct {
 	Compact bool // responses: the list ends with a compaction_trigger, the reply is the conversation made short
 	Hints   Hints
 	Delta   bool     // the list is not the whole history (previous_response_id, conversation)
-	Tools   []string // names of the tools, sorted; namespace tools flattened
+	Tools   []string // names of the tools, sorted; namespace tools flattened; those of additional_tools items, too
 
 	// SystemHash is over the texts of instructions/system and of the leading system items.
 	// ToolsHash is over the sorted names. ListHash is xxhash64 over the raw bytes of the list:
@@ -177,6 +177,7 @@ func (r *Request) fill(at *places, tools []span, known *known) {
 		r.Tools = append(r.Tools, text(b, v))
 	}
 	slices.Sort(r.Tools)
+	r.Tools = slices.Compact(r.Tools)
 	r.ToolsHash = hashWords(r.Tools)
 	if known == nil {
 		r.SystemHash, r.ListHash = r.systemHash(at.system), xxhash.Sum64(at.list.of(b))

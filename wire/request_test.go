@@ -84,6 +84,27 @@ func TestParseReadsTheTopLevel(t *testing.T) {
 	}
 }
 
+// Codex gives models that can do without top-level tools an item that holds them.
+func TestParseReadsToolsInTheList(t *testing.T) {
+	for body, want := range map[string][]string{
+		`{"input":[{"type":"additional_tools","role":"developer","tools":[{"type":"function","name":"b"},{"type":"custom","name":"a"}]},{"role":"user","content":"x"}]}`:               {"a", "b"},
+		`{"tools":[{"name":"a"},{"name":"c"}],"input":[{"tools":[{"type":"function","name":"b"},{"type":"namespace","name":"ns","tools":[{"name":"a"}]}],"type":"additional_tools"}]}`: {"a", "b", "c"},
+		`{"input":[{"type":"additional_tools","tools":[{"name":"a"}]},{"type":"additional_tools","tools":[{"name":"a"}]}],"tools":[{"name":"z"}]}`:                                     {"a", "z"},
+		`{"input":[{"type":"mcp_list_tools","tools":[{"name":"far"}]},{"role":"user","tools":[{"name":"odd"}],"content":"x"},{"type":"additional_tools","tools":7}]}`:                  {},
+	} {
+		if r := must(t, Responses, body); !reflect.DeepEqual(r.Tools, want) {
+			t.Errorf("%s: tools %q, want %q", body, r.Tools, want)
+		}
+	}
+	if r := must(t, Chat, `{"messages":[{"type":"additional_tools","tools":[{"name":"a"}]},{"role":"user","content":"x"}]}`); len(r.Tools) > 0 {
+		t.Errorf("chat has no such item: %q", r.Tools)
+	}
+	_, err := NewMemory().Parse(7, Responses, []byte(`{"input":[{"type":"additional_tools","tools":[`+strings.Repeat(`{"name":"a"},`, 50)+`{"name":"b"}]}]}`), 20)
+	if u := (*Uninspected)(nil); !errors.As(err, &u) || u.Reason != reasonItems {
+		t.Errorf("its tools are not counted: %v", err)
+	}
+}
+
 func TestParseSeesCompaction(t *testing.T) {
 	for _, c := range []struct {
 		name    string

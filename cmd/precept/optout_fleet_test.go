@@ -3,6 +3,7 @@ package main
 import (
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -40,9 +41,7 @@ func TestOptOutsAreKnownToTheFleet(t *testing.T) {
 	send := func(at int, name, list string, header http.Header) {
 		t.Helper()
 		h := http.Header{"Precept-Session": {name}}
-		for k, v := range header {
-			h[k] = v
-		}
+		maps.Copy(h, header)
 		if code, answer := post(t, fleet[at].Data+"/v1/chat/completions", h, `{"model":"m","messages":[`+list+`]}`); code != 200 {
 			t.Fatalf("%d %s", code, answer)
 		}
