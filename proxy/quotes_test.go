@@ -212,10 +212,12 @@ func TestSideCallAfterARestart(t *testing.T) {
 	r.stop()
 	r = newRig(t, up, dir, book, flags)
 	b, _ := json.Marshal(obj{"tools": []obj{{"type": "function", "function": obj{"name": "bash"}}}, "messages": []obj{
-		{"role": "system", "content": "You build things."}, {"role": "user", "content": quotedTask},
+		{"role": "system", "content": "You build things."},
+		{"role": "user", "content": quotedTask},
 		{"role": "assistant", "content": "", "tool_calls": []obj{{"id": "call_7d3fe0a1b2c4", "type": "function", "function": obj{"name": "bash", "arguments": `{"command":"go test"}`}}}},
 		{"role": "tool", "tool_call_id": "call_7d3fe0a1b2c4", "content": quotedResult},
-		{"role": "assistant", "content": quotedAnswer}, {"role": "user", "content": "Thank you, and what now?"},
+		{"role": "assistant", "content": quotedAnswer},
+		{"role": "user", "content": "Thank you, and what now?"},
 	}})
 	r.send(t, "POST", chatPath, bearer("k"), string(b))
 	side, _ := json.Marshal(obj{"messages": sideCalls()["mem0 1 (fact retrieval)"]})

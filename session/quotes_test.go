@@ -87,7 +87,8 @@ func TestLabel(t *testing.T) {
 		{"<input>\n", "\n</input>\n\n<output>\n", ">"},
 		{"=== Human Message ===\n\n", "\n\n===== Ai Message =====\n\n", "="},
 		{`[{"role": "user", "content": "`, `"}, {"role": "assistant", "content": "`, `":"`},
-		{"", "user: ", ""}, {"I said ", " and it said ", ""},
+		{"", "user: ", ""},
+		{"I said ", " and it said ", ""},
 	} {
 		a, b := label(c.asked, len(c.asked)), label(c.said, len(c.said))
 		if a != c.want || c.want != "" && b != c.want {
