@@ -28,14 +28,11 @@ func hears(p *phrases, class, text string) string {
 	case "shell":
 		return fmt.Sprint(p.shellComplains(text))
 	case "side-says":
-		side, _ := p.sideWording(text, "", 1)
-		return side
+		return p.sideWording(text, "", 1)
 	case "side-is":
-		side, _ := p.sideWording("", text, 1)
-		return side
+		return p.sideWording("", text, 1)
 	case "side-title", "side-title-of", "side-summary", "side-commit", "side-commit-of":
-		side, _ := p.sideWording("", text, 0)
-		return side
+		return p.sideWording("", text, 0)
 	case "question":
 		const words = "sure, with the list that you showed me"
 		return fmt.Sprint(p.readTurn(words, words, text))

@@ -39,8 +39,7 @@ func Side(req *wire.Request) string {
 			}
 		}
 	}
-	kind, _ := wording().sideWording(user, system, len(req.Tools))
-	return kind
+	return wording().sideWording(user, system, len(req.Tools))
 }
 
 // sideHead is how much of a text is read for the wordings, in bytes.
@@ -49,25 +48,25 @@ const sideHead = 4096
 // sideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
 // tools on offer only the sentences that agents use word for word count, and only where they begin
 // a paragraph; without tools the same ideas in other words do too: such a request does no work.
-func (p *side) sideWording(lastUserText, systemText string, tools int) (string, bool) {
+func (p *side) sideWording(lastUserText, systemText string, tools int) string {
 	user := ends(lastUserText)
 	if kind, ok := p.known(user, systemText); ok {
-		return kind, true
+		return kind
 	}
 	if tools > 0 {
-		return "", false
+		return ""
 	}
 	user, system := strings.ToLower(user), strings.ToLower(cutText(systemText, sideHead))
 	head := strings.TrimSpace(system)
 	switch {
 	case p.titleWords(cutText(head, 400)), p.titleWords(cutText(strings.TrimSpace(user), 300)):
-		return "title", true
+		return "title"
 	case p.summaryWords(cutText(head, 400)), p.summaryWords(cutText(strings.TrimSpace(user), 300)):
-		return "summary", true
+		return "summary"
 	case p.commitWords(cutText(head, 400)):
-		return "commit", true
+		return "commit"
 	}
-	return "", false
+	return ""
 }
 
 // sideText is a wording, and what kind of request has it.

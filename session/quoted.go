@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strings"
 	"time"
 	"unicode"
@@ -50,18 +51,11 @@ func (w *look) about(x *quoted, tooled bool) bool {
 				return true
 			}
 		}
-		if tooled && w.shaped {
-			if _, ok := earliest(x.asked[:], s.text, quoteAlone); ok {
-				return true
-			}
-			if _, ok := earliest(x.said, s.text, quoteAlone); ok {
-				return true
-			}
+		if tooled && w.shaped && (shows(s.text, x.asked[:]) || shows(s.text, x.said)) {
+			return true
 		}
-		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon {
-			if _, ok := earliest(x.beside, s.text, quoteAlone); ok {
-				return true
-			}
+		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon && shows(s.text, x.beside) {
+			return true
 		}
 		asked = asked || inA && s.role == wire.RoleUser
 		said = said || inB && s.role == wire.RoleAssistant
@@ -85,11 +79,17 @@ func earliest(parts []part, text string, least int) (match, bool) {
 	return match{}, false
 }
 
+// shows says that a text shows one of the parts, long enough to be known by itself.
+func shows(text string, parts []part) bool {
+	_, ok := earliest(parts, text, quoteAlone)
+	return ok
+}
+
 // latest finds the newest of them, where it stands last.
 func latest(parts []part, text string) (match, bool) {
-	for i := len(parts) - 1; i >= 0; i-- {
-		if at := strings.LastIndex(text, parts[i].text); at >= 0 && parts[i].text != "" {
-			return match{parts[i], at}, true
+	for _, p := range slices.Backward(parts) {
+		if at := strings.LastIndex(text, p.text); at >= 0 && p.text != "" {
+			return match{p, at}, true
 		}
 	}
 	return match{}, false

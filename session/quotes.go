@@ -267,7 +267,7 @@ func pieces(text string) iter.Seq2[string, int] {
 	return func(yield func(string, int) bool) {
 		for from := 0; len(text)-from >= quoteLeast; {
 			n := from
-			for n < min(len(text), from+quoteMost) && !escaped[text[n]] {
+			for n < min(len(text), from+quoteMost) && !escaped(text[n]) {
 				n++
 			}
 			end := n
@@ -282,13 +282,5 @@ func pieces(text string) iter.Seq2[string, int] {
 	}
 }
 
-// escaped are the characters that are written otherwise in JSON, in markup or in a template.
-var escaped = func() (t [256]bool) {
-	for c := range byte(' ') {
-		t[c] = true
-	}
-	for _, c := range []byte("\"\\<>&'`{}") {
-		t[c] = true
-	}
-	return t
-}()
+// escaped says that a character is written otherwise in JSON, in markup or in a template.
+func escaped(c byte) bool { return c < ' ' || strings.IndexByte("\"\\<>&'`{}", c) >= 0 }

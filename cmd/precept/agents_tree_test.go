@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -27,9 +28,7 @@ type grower struct {
 func (k *grower) ask(list []o, more o) []o {
 	k.t.Helper()
 	body := o{"model": "m", "messages": list, "tools": []o{{"type": "function", "function": o{"name": "bash"}}}}
-	for name, v := range more {
-		body[name] = v
-	}
+	maps.Copy(body, more)
 	raw, _ := json.Marshal(body)
 	status, reply, name := postNamed(k.t, k.url()+"/v1/chat/completions", k.who, string(raw))
 	var got struct {
