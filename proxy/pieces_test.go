@@ -1,0 +1,41 @@
+package proxy
+
+import (
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+)
+
+// A reply of known length need not come at once: what is here of it does not wait for the rest.
+func TestPiecesOfAReplyOfKnownLength(t *testing.T) {
+	rest := make(chan struct{})
+	up := newUpstream(t, func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		w.Header().Set("Content-Length", "8")
+		_, _ = io.WriteString(w, `{"a"`)
+		_ = http.NewResponseController(w).Flush()
+		<-rest
+		_, _ = io.WriteString(w, `: 1}`)
+	})
+	r := newRig(t, up, "", nil, nil)
+	for _, path := range []string{chatPath, "/v1/models"} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.url+path, strings.NewReader(`{"messages":[{"role":"user","content":"x"}]}`))
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := client(t).Do(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		first := make([]byte, 4)
+		if _, err := io.ReadFull(res.Body, first); err != nil || string(first) != `{"a"` {
+			t.Errorf("%s: %q %v", path, first, err)
+		}
+		rest <- struct{}{}
+		if last, err := io.ReadAll(res.Body); err != nil || string(last) != `: 1}` {
+			t.Errorf("%s: %q %v", path, last, err)
+		}
+		_ = res.Body.Close()
+	}
+}
