@@ -1,0 +1,65 @@
+package report
+
+import (
+	"math"
+	"slices"
+	"strings"
+)
+
+// plot draws an interval on the axis: "---o---", with the zero line showing and arrows where it
+// runs off.
+func (t table) plot(effect, lo, hi *float64) string {
+	cells := []byte(strings.Repeat(" ", plotWidth))
+	cells[plotWidth/2] = '|'
+	if effect == nil || lo == nil || hi == nil {
+		return string(cells)
+	}
+	a, b := t.cell(*lo), t.cell(*hi)
+	for i := a; i <= b; i++ {
+		if cells[i] == ' ' {
+			cells[i] = '-'
+		}
+	}
+	if *lo < -t.reach {
+		cells[a] = '<'
+	}
+	if *hi > t.reach {
+		cells[b] = '>'
+	}
+	cells[t.cell(*effect)] = 'o'
+	return string(cells)
+}
+
+func (t table) cell(x float64) int {
+	half := float64(plotWidth / 2)
+	if math.IsNaN(x) {
+		return plotWidth / 2
+	}
+	return int(math.Round(half + math.Max(-1, math.Min(1, x/t.reach))*half))
+}
+
+// reach is an axis that holds most of the rows; a few wide young ones may run off it, so that the
+// settled ones can be read.
+func (r Report) reach() float64 {
+	var ends []float64
+	see := func(lo, hi *float64) {
+		if lo != nil && hi != nil {
+			ends = append(ends, math.Max(math.Abs(*lo), math.Abs(*hi)))
+		}
+	}
+	see(r.Global.Lo, r.Global.Hi)
+	for i := range r.Lessons {
+		see(r.Lessons[i].Lo, r.Lessons[i].Hi)
+	}
+	if len(ends) == 0 {
+		return 0.1
+	}
+	slices.Sort(ends)
+	typical := ends[len(ends)*3/5]
+	for _, step := range []float64{0.05, 0.1, 0.2, 0.3, 0.5} {
+		if typical <= step {
+			return step
+		}
+	}
+	return 1
+}
