@@ -21,6 +21,7 @@ import (
 type Archive interface {
 	Browse(ctx context.Context, q store.SessionQuery) (store.SessionList, error)
 	Transcript(ctx context.Context, tenant, name string, from int) (store.Transcript, error)
+	Block(ctx context.Context, tenant, name, slug string) (string, error)
 	BrowseSamples(ctx context.Context, q *store.SampleQuery) (store.SampleList, error)
 }
 

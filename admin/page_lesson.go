@@ -60,10 +60,6 @@ type bar struct {
 	InjectedWidth, WithheldWidth, Y, Text string
 }
 
-// oldText is an older text of the lesson, or the same presented in another way, with what was
-// measured of it.
-type oldText struct{ Arm, State, Verdict, Effect, Interval, Told string }
-
 // action is what a person may do, with what happens then.
 type action struct {
 	Key, Name, Effect string
@@ -168,8 +164,7 @@ func (v *lessonView) current(rows []*report.Row) (now *report.Row) {
 			now = r
 			continue
 		}
-		effect, lo, hi := shownOf(r)
-		v.Texts = append(v.Texts, oldText{r.Arm, r.State, string(r.Verdict), points(effect), interval(effect, lo, hi), count(r.Told)})
+		v.Texts = append(v.Texts, oldTextOf(r))
 	}
 	if now == nil && len(rows) > 0 {
 		now = rows[len(rows)-1]

@@ -31,6 +31,9 @@ func (v *lessonView) survey(c echo.Context, s *Server, tenant string) (reading b
 		v.Rewards = bars(sv.Rewards(v.Slug))
 		v.RewardsNote = fmt.Sprintf("Of %s stored sessions since %s, all texts of the lesson together.", count(sv.Sessions), sv.Since.UTC().Format(time.DateOnly))
 	}
+	if sv != nil {
+		v.recall(ctx, s, tenant, sv)
+	}
 	if c.QueryParam("backtest") == "" || v.Lesson == nil {
 		return reading
 	}

@@ -18,6 +18,7 @@ import (
 	"precept/backtest"
 	"precept/lesson"
 	"precept/report"
+	"precept/store"
 	"precept/trial"
 )
 
@@ -97,6 +98,42 @@ func withLessons(t *testing.T, change func(*Options)) (*fixture, *fakeLibrary, *
 	}
 	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@old", State: "edited", Verdict: report.Unproven, Told: 77})
 	return f, lib, keeper
+}
+
+// shownBefore is an archive of one session, which got an older text of a lesson.
+type shownBefore struct{ Archive }
+
+func (shownBefore) Block(_ context.Context, tenant, session, slug string) (string, error) {
+	if tenant != "default" || session != "5e55" {
+		return "", store.ErrNoSession
+	}
+	return "Lessons from past experience:\n- [another] Its own\n  | line\n- [" + slug + "] Run a flaky test alone\n  | In a <b>quiet</b> hour.\n  | Old advice.\nEnd of lessons.\n\n", nil
+}
+
+// An older text is shown as a session got it, beside the text of now; where no session tells it,
+// the page says so.
+func TestOlderTexts(t *testing.T) {
+	f, lib, _ := withLessons(t, func(o *Options) { o.Archive = shownBefore{} })
+	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}, {Arm: "helpful@kept", Injected: false}}}, "5e55", time.Unix(1e9, 0))
+	lib.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: "helpful@old", Injected: true}}}, "older", time.Unix(9e8, 0))
+	f.reports.report.Lessons = append(f.reports.report.Lessons, report.Row{Slug: "helpful", Arm: "helpful@kept", State: "edited", Verdict: report.Unproven})
+	cookie, _ := f.browser(t)
+	raw := body(t, f.do(t, "GET", "/lessons/helpful", func(r *http.Request) { r.AddCookie(cookie) }))
+	if strings.Contains(raw, "<b>quiet") {
+		t.Error("an older text is markup")
+	}
+	page := html.UnescapeString(raw)
+	for _, want := range []string{
+		"The text of <code>helpful@old</code>", `href="/sessions/5e55"`, `<span class="cut">−   | Old advice.`, `<span class="kept">  - [helpful] Run a flaky test alone`,
+		"The text of <code>helpful@kept</code>", "No stored session tells it",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page has no %q", want)
+		}
+	}
+	if strings.Contains(page, "[another]") {
+		t.Error("another lesson of the block is shown")
+	}
 }
 
 // The page of a lesson holds all that is known of it, and says so where something is not.

@@ -87,6 +87,7 @@ func (l *library) Survey(ctx context.Context, tenant string) (*report.Survey, er
 				return err
 			}
 			s.Add(as, a.Reward)
+			s.Saw(as, r.ID.String(), r.Started)
 			if s.Sessions >= surveySessions || l.Now().Sub(now) > surveyTime {
 				return errEnough
 			}

@@ -107,3 +107,20 @@ func (l *line) write(b *strings.Builder, limit int) {
 		b.WriteByte('\n')
 	}
 }
+
+// Part is the lines of one lesson in a block that was rendered here; "" when it is not in it.
+func Part(block, slug string) string {
+	head := "- [" + slug + "] "
+	at := strings.Index("\n"+block, "\n"+head)
+	if at < 0 {
+		return ""
+	}
+	end := at
+	for line := range strings.Lines(block[at:]) {
+		if end > at && !strings.HasPrefix(line, linePrefix) {
+			break
+		}
+		end += len(line)
+	}
+	return block[at:end]
+}

@@ -101,6 +101,22 @@ func TestNoLessonEscapesItsLines(t *testing.T) {
 	})
 }
 
+func TestPart(t *testing.T) {
+	for _, style := range []Style{Advice, Pitfalls} {
+		block := style.block(lessons())
+		for _, l := range lessons() {
+			var want strings.Builder
+			l.write(&want, l.cut)
+			if got := Part(block, l.Slug); got != want.String() {
+				t.Errorf("%s: got %q, want %q", l.Slug, got, want.String())
+			}
+		}
+		if got := Part(block, "no-such"); got != "" {
+			t.Errorf("%q of a lesson that is not there", got)
+		}
+	}
+}
+
 func TestSizeIsExact(t *testing.T) {
 	for _, l := range lessons() {
 		for _, limit := range []int{0, 10, 40, maxAdvice} {

@@ -21,6 +21,13 @@ type Survey struct {
 
 	rewards map[string]*Rewards // by slug
 	cells   map[cellKey]*cell
+	seen    map[trial.Arm]Sight
+}
+
+// Sight is a session that got a lesson in one of its texts.
+type Sight struct {
+	Session string
+	Began   time.Time
 }
 
 // Rewards is how the rewards of the sessions are spread in which a lesson was picked, in tenths:
@@ -52,7 +59,23 @@ type Cell struct {
 
 // NewSurvey begins one.
 func NewSurvey(now time.Time) *Survey {
-	return &Survey{Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*cell{}}
+	return &Survey{Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*cell{}, seen: map[trial.Arm]Sight{}}
+}
+
+// Saw notes of each text that a session got that the session can show it; the newest one is kept.
+func (s *Survey) Saw(a *trial.Assignment, session string, began time.Time) {
+	for i := range a.Picks {
+		p := &a.Picks[i]
+		if p.Injected && !began.Before(s.seen[p.Arm].Began) {
+			s.seen[p.Arm] = Sight{session, began}
+		}
+	}
+}
+
+// Seen is a session that got the text of an arm, if the survey met one.
+func (s *Survey) Seen(arm string) (Sight, bool) {
+	one, ok := s.seen[trial.Arm(arm)]
+	return one, ok
 }
 
 // Add takes a closed and told session in.

@@ -229,6 +229,16 @@ func TestTranscript(t *testing.T) {
 	if err != nil || len(beyond.Said) != 0 || beyond.Next != 3 {
 		t.Errorf("from beyond: %+v, %v", beyond.Next, err)
 	}
+	shown, err := r.Block(r.ctx(), us, c.id.String(), tr.Said[0].Entries[1].Slugs[0])
+	if err != nil || shown == "" || shown != tr.Said[0].Entries[1].Text {
+		t.Errorf("the block is %q, the transcript has %q; %v", shown, tr.Said[0].Entries[1].Text, err)
+	}
+	if other, err := r.Block(r.ctx(), us, c.id.String(), "no-such"); err != nil || other != "" {
+		t.Errorf("a lesson that the session did not get: %q, %v", other, err)
+	}
+	if _, err := r.Block(r.ctx(), "them", c.id.String(), "l"); !errors.Is(err, ErrNoSession) {
+		t.Errorf("another tenant: %v", err)
+	}
 	if _, err := r.Transcript(r.ctx(), "them", "story", 0); !errors.Is(err, ErrNoSession) {
 		t.Errorf("another tenant: %v", err)
 	}

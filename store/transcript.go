@@ -3,6 +3,7 @@ package store
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -132,6 +133,21 @@ func (a *Archive) Transcript(ctx context.Context, tenant, name string, from int)
 	t.Exchanges, t.From = len(ex), min(max(from, 0), len(ex))
 	a.say(&t, rec, ex)
 	return t, nil
+}
+
+// Block is what a session was shown of a lesson, in the block of its turn; "" when nothing is kept
+// of it.
+func (a *Archive) Block(ctx context.Context, tenant, name, slug string) (string, error) {
+	_, rec, err := a.find(ctx, tenant, name)
+	if err != nil || a.Hides(tenant, rec.Agent) {
+		return "", err
+	}
+	for i := range rec.Blocks {
+		if slices.Contains(rec.Blocks[i].Slugs, slug) {
+			return rec.Blocks[i].Text, nil
+		}
+	}
+	return "", nil
 }
 
 // find reads the row of the session that a name means.

