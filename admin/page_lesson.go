@@ -10,6 +10,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"time"
 
 	"github.com/labstack/echo/v4"
 
@@ -38,6 +39,8 @@ type lessonView struct {
 	Opinions           *report.Opinions
 	Rewards            []bar
 	RewardsNote        string
+	RewardsAt          time.Time // when the stored sessions were read
+	RewardsOld         bool      // they are being read again
 	Findings           []lesson.Finding
 	Texts              []oldText
 	Events             []lesson.Event

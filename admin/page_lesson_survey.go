@@ -26,11 +26,14 @@ func (v *lessonView) survey(c echo.Context, s *Server, tenant string) (reading b
 	case err != nil:
 		v.RewardsNote = "The stored sessions cannot be read: " + err.Error() + "."
 	case sv.Rewards(v.Slug) == nil:
+		v.RewardsAt = sv.Made
 		v.RewardsNote = "None of the stored sessions that closed with a reward picked this lesson."
 	default:
+		v.RewardsAt = sv.Made
 		v.Rewards = bars(sv.Rewards(v.Slug))
 		v.RewardsNote = fmt.Sprintf("Of %s stored sessions since %s, all texts of the lesson together.", count(sv.Sessions), sv.Since.UTC().Format(time.DateOnly))
 	}
+	v.RewardsOld = reading
 	if sv != nil {
 		v.recall(ctx, s, tenant, sv)
 	}

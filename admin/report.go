@@ -57,7 +57,7 @@ func (s *Server) Owners() []func(context.Context) error {
 
 // keep sets up what pages show and what does not follow each request. A report is made at most a
 // tenth of the time, so that a small one is never old; the first page of the morning finds one of
-// the last minute. A survey walks the store, and is as good for some minutes.
+// the last minute. A survey walks the store, and takes at most a hundredth of the time.
 func (s *Server) keep() {
 	s.reports = newStock(s.options.Now,
 		func(ctx context.Context, k reportKey) (report.Report, error) {
@@ -73,7 +73,7 @@ func (s *Server) keep() {
 		func(ctx context.Context, tenant string) (*report.Survey, error) {
 			return s.options.Survey.Survey(ctx, tenant)
 		},
-		func(time.Duration) time.Duration { return 5 * time.Minute },
+		func(took time.Duration) time.Duration { return min(100*took, 5*time.Minute) },
 		func(time.Duration) time.Duration { return 0 })
 }
 

@@ -34,12 +34,21 @@ function draw(box) {
   box.replaceChildren();
   const u = new uPlot({
     width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands,
-    axes: [{ ...axis, size: rem * 3.4 }, { ...axis, size: rem * 3.7, label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
+    axes: [{ ...axis, size: rem * 2.4, space: rem * 6, values: (self, splits, i, space, step) => times(splits, step, chart.local) }, { ...axis, size: rem * 3.7, label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
     scales: { x: { time: true }, y: { range: (self, lo, hi) => around(lo, hi) } },
     tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
     hooks: { draw: [(self) => marks(self, chart, ink)] },
   }, data, box);
   box.chart = u;
+}
+
+// Moments along the axis as the reader's language writes them, as fine as they are apart; days are days in UTC.
+function times(moments, step, local) {
+  const clock = { hour: "numeric", minute: "2-digit", ...(step < 60 && { second: "2-digit" }) };
+  const long = moments.length && moments.at(-1) - moments[0] > 86400 / 2;
+  const form = step >= 86400 ? { month: "short", day: "numeric" } : { ...clock, ...(long && { weekday: "short" }) };
+  const write = new Intl.DateTimeFormat(undefined, { ...form, timeZone: local ? undefined : "UTC" });
+  return moments.map((t) => write.format(t * 1e3));
 }
 
 // What is drawn, and zero, with some air on both sides.
