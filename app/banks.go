@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io/fs"
 	"maps"
+	"os"
 	"slices"
 
 	"precept/bank"
@@ -85,6 +87,9 @@ func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
 			book = lesson.NewBook(nil)
 		}
 		p.lessons(book, problems)
+		if _, err := os.Stat(cfg.Lessons); errors.Is(err, fs.ErrNotExist) {
+			p.log.Warn("there is no such directory of lessons; they come into force when it appears", "lessons", cfg.Lessons)
+		}
 		p.follow = append(p.follow, watcher.Run)
 		return nil
 	}

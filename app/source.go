@@ -3,7 +3,9 @@ package app
 import (
 	"context"
 	"crypto/sha256"
+	"errors"
 	"fmt"
+	"io/fs"
 	"os"
 	"sync/atomic"
 	"time"
@@ -30,6 +32,9 @@ func (s *Source) Load() (*configs.Config, error) {
 		return s.Parse(nil)
 	}
 	b, err := os.ReadFile(s.File)
+	if errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("there is no configuration file %s; name another with --config or PRECEPT_CONFIG, or have precept init write one", s.File)
+	}
 	if err != nil {
 		return nil, fmt.Errorf("read the configuration: %w", err)
 	}

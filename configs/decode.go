@@ -1,10 +1,12 @@
 package configs
 
 import (
+	"errors"
 	"fmt"
 	"reflect"
 	"strings"
 
+	"github.com/goccy/go-yaml"
 	"github.com/goccy/go-yaml/ast"
 	"github.com/goccy/go-yaml/parser"
 )
@@ -33,10 +35,10 @@ func (d *decoder) where(n ast.Node) string {
 // parse reads YAML into a tree. Keys given twice are let through here: section tells them with all
 // other faults.
 func (d *decoder) parse(text string) (ast.Node, bool) {
+	text = strings.TrimPrefix(text, "\ufeff") // editors of Windows begin a file with a byte order mark
 	file, err := parser.ParseBytes([]byte(text), 0, parser.AllowDuplicateMapKey())
 	if err != nil {
-		first, _, _ := strings.Cut(err.Error(), "\n")
-		d.fault("", nil, "", "is no YAML: "+first)
+		d.broken(err)
 		return nil, false
 	}
 	if len(file.Docs) > 1 {
@@ -46,6 +48,24 @@ func (d *decoder) parse(text string) (ast.Node, bool) {
 		return nil, false
 	}
 	return file.Docs[0].Body, true
+}
+
+// broken tells what keeps the text from being YAML, with its line.
+func (d *decoder) broken(err error) {
+	var syntax *yaml.SyntaxError
+	if !errors.As(err, &syntax) {
+		first, _, _ := strings.Cut(err.Error(), "\n")
+		d.fault("", nil, "", "is no YAML: "+first)
+		return
+	}
+	f := Fault{Source: d.source, Problem: "is no YAML: " + syntax.Message}
+	if t := syntax.Token; d.lines && t != nil && t.Position != nil {
+		f.Source = fmt.Sprintf("%s:%d", d.source, t.Position.Line)
+	}
+	if strings.Contains(syntax.Message, "'\t'") {
+		f.Problem += "; indent with spaces, YAML takes no tabs"
+	}
+	d.faults = append(d.faults, f)
 }
 
 // section reads a mapping into a struct.

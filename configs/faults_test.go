@@ -80,6 +80,8 @@ func TestFaults(t *testing.T) {
 	const sum = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08"
 	cases := []struct{ name, file, want string }{ // want: key and a piece of the problem
 		{"no yaml", "a: [", "|is no YAML"},
+		{"tab", "inject:\n\tk: 3\n", "|indent with spaces"},
+		{"byte order mark", "\ufeffinject: {k: 30}", "inject.k|from 0 to 20"},
 		{"two documents", "listen: 127.0.0.1:1\n---\nlisten: 127.0.0.1:2\n", "|more than one document"},
 		{"a list at the top", "- a\n", "|further keys"},
 		{"alias", "data_dir: &d ./data\nlessons: *d\n", "data_dir|anchor"},
@@ -140,6 +142,13 @@ func TestFaults(t *testing.T) {
 			}
 			t.Fatalf("want %s, got %v", tc.want, err)
 		})
+	}
+}
+
+func TestBrokenYAMLTellsItsLine(t *testing.T) {
+	_, err := Parse(Sources{File: []byte("listen: 127.0.0.1:1\ninject:\n\tk: 3\n"), FileName: "p.yaml"})
+	if faults, _ := AsFaults(err); len(faults) != 1 || faults[0].Source != "p.yaml:3" {
+		t.Fatalf("got %v", err)
 	}
 }
 
