@@ -119,11 +119,30 @@ func (w *world) root() *cobra.Command {
 // arguments makes wrong arguments a misuse.
 func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
-		if err := check(c, args); err != nil {
-			return misuse(fmt.Errorf("%w; `%s --help` tells how it is used", err, c.CommandPath()))
+		err := check(c, args)
+		if err == nil {
+			return nil
 		}
-		return nil
+		return misuse(fmt.Errorf("%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath()))
 	}
+}
+
+// wrongArguments says what is wrong with the number of arguments, or with the name of a verb.
+func wrongArguments(c *cobra.Command, args []string) string {
+	switch {
+	case len(args) == 0:
+		return fmt.Sprintf("an argument is missing: %s;", c.UseLine())
+	case c.HasSubCommands():
+		var names []string
+		for _, verb := range c.Commands() {
+			names = append(names, verb.Name())
+		}
+		if near := configs.Nearest(args[0], names); near != "" {
+			return fmt.Sprintf("%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near)
+		}
+		return fmt.Sprintf("%q is no verb of %s;", args[0], c.CommandPath())
+	}
+	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
 }
 
 // meant names the flag that a misspelt one most likely means.
