@@ -24,7 +24,6 @@ type watch struct {
 	events   bool  // a stream of events: many small pieces
 	seen     int64
 	held     int64 // bytes charged to capture_total_bytes
-	end      error // io.EOF: a whole body; nil: nobody read to the end
 	settled  bool
 	over     bool // the threader knows that the request has ended
 	reply    *wire.Reply
@@ -99,7 +98,7 @@ func (t *turn) debug(h http.Header) {
 // run again, and its next request must find what it echoes.
 func (t *turn) see(b []byte, err error) {
 	w := &t.watch
-	if w.reader == nil {
+	if w.reader == nil || w.settled {
 		return
 	}
 	if len(b) > 0 {
@@ -110,10 +109,7 @@ func (t *turn) see(b []byte, err error) {
 		}
 		t.charge()
 	}
-	if err != nil {
-		w.end = err
-	}
-	if !w.settled && (w.reader.Ended() || errors.Is(err, io.EOF) || (w.want > 0 && w.seen == w.want)) {
+	if w.reader.Ended() || errors.Is(err, io.EOF) || (w.want > 0 && w.seen == w.want) {
 		t.settle()
 		t.publish()
 	}

@@ -134,16 +134,18 @@ func (r *ReplyReader) Reply() *Reply {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
 		}
+		said := string(s.text)
+		s.text = nil // not both of them: when many streams end at once, it would be twice their bound
 		if r.dialect == Chat && s.index < textSlot {
 			if len(rep.others) < maxOthers {
-				rep.others = appendKey(rep.others, "t:", textKey(string(s.text)))
+				rep.others = appendKey(rep.others, "t:", textKey(said))
 			}
 			continue
 		}
-		if s.isCall && (s.id != "" || s.name != "" || len(s.text) > 0) {
-			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: string(s.text)})
-		} else if !s.isCall && len(s.text) > 0 {
-			rep.texts = append(rep.texts, string(s.text))
+		if s.isCall && (s.id != "" || s.name != "" || said != "") {
+			rep.Calls = append(rep.Calls, Call{ID: s.id, Name: s.name, Args: said})
+		} else if !s.isCall && said != "" {
+			rep.texts = append(rep.texts, said)
 		}
 	}
 	rep.Text = strings.Join(rep.texts, "\n")
@@ -160,6 +162,7 @@ func (r *ReplyReader) finishJSON() {
 		r.rep.Complete = true
 		r.object(nil, b)
 	}
+	r.json = nil
 }
 
 // event takes one server-sent event.

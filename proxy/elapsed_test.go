@@ -1,0 +1,73 @@
+package proxy
+
+import (
+	"io"
+	"net/http/httptest"
+	"strings"
+	"testing"
+	"time"
+	"unsafe"
+
+	"precept/session"
+	"precept/store"
+)
+
+// setBack is a time that was read from a clock on the wall which somebody had set by d: what has
+// passed since any other time is what it was. The package time has no other way to make one.
+func setBack(at time.Time, d time.Duration) time.Time {
+	(*struct {
+		wall uint64 // a bit, 33 bits of seconds, 30 of nanoseconds
+		ext  int64  // the reading that is never set
+		loc  *time.Location
+	})(unsafe.Pointer(&at)).wall -= uint64(d/time.Second) << 30
+	return at
+}
+
+// toldShut is a reply's body that knows that it was closed.
+type toldShut struct {
+	io.Reader
+	shut bool
+}
+
+func (b *toldShut) Close() error { b.shut = true; return nil }
+
+// The clock on the wall is set by an hour while a read waits: the stream is neither cut, nor kept
+// open for an hour more.
+func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
+	const limit = time.Minute
+	for name, k := range map[string]struct {
+		set, waited time.Duration
+		cut         bool
+	}{
+		"set ahead":                       {-time.Hour, limit / 2, false},
+		"set back":                        {time.Hour, limit / 2, false},
+		"set back, and nothing has come":  {time.Hour, 2 * limit, true},
+		"set ahead, and nothing has come": {-time.Hour, 2 * limit, true},
+	} {
+		first := time.Now()
+		now := first
+		body := &toldShut{Reader: strings.NewReader("a piece")}
+		tn := &turn{p: &Proxy{opts: Options{Now: func() time.Time { return now }}}}
+		tn.watch.first = first
+		w := &tn.watch.body
+		w.watch(tn, body, limit)
+		w.since.Store(1) // a read has begun with the headers
+		now = setBack(first.Add(k.waited), k.set)
+		if got := now.Round(0).Sub(first.Round(0)); got != k.waited-k.set {
+			t.Fatalf("%s: the clock on the wall says that %v have passed, want %v", name, got, k.waited-k.set)
+		}
+		w.look()
+		if body.shut != k.cut {
+			t.Errorf("%s: cut is %v after %v, with a limit of %v", name, body.shut, k.waited, limit)
+		}
+		_ = w.Close()
+	}
+}
+
+// A turn that waits for no answers, as nearly all do, takes no timer.
+func TestNoAnswersNoTimer(t *testing.T) {
+	tn := &turn{p: &Proxy{scribe: newScribe()}, ses: &store.Session{Record: &session.Record{}}, r: httptest.NewRequest("POST", chatPath, nil)}
+	if n := testing.AllocsPerRun(100, tn.answers); n != 0 {
+		t.Errorf("%v allocations where nothing is waited for", n)
+	}
+}
