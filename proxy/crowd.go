@@ -53,8 +53,8 @@ func (c *crowd) hold(t *turn, n int64) bool {
 	return true
 }
 
-// release takes a turn's charge back, once its body is let go.
-func (c *crowd) release(t *turn) {
-	c.bodies.Add(-t.holds)
-	t.holds = 0
+// release takes a turn's charge back, but for that of what it still holds.
+func (c *crowd) release(t *turn, held int64) {
+	c.bodies.Add(held - t.holds)
+	t.holds = held
 }

@@ -1,6 +1,7 @@
 package proxy
 
 import (
+	"compress/gzip"
 	"io"
 	"net/http"
 	"net/http/httptest"
@@ -74,6 +75,60 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 		t.Error("there is room again, and no lesson")
 	}
 	all.Wait()
+}
+
+// A compressed body is charged for what comes of it: a few hundred bytes may become megabytes, and
+// they are there until the answer begins.
+func TestUnpackedBodiesAreBounded(t *testing.T) {
+	up, came, answer := waiting(t)
+	flags := certain()
+	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "5MiB"
+	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
+	packed := func(n int) string {
+		var b strings.Builder
+		z := gzip.NewWriter(&b)
+		_, _ = io.WriteString(z, `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"`+strings.Repeat("x", n)+`"}}`)
+		_ = z.Close()
+		return b.String()
+	}
+	bomb, beyond := packed(3<<19), packed(3<<20)
+	var all sync.WaitGroup
+	ask := func(body string) string {
+		all.Go(func() {
+			if res, _ := r.send(t, http.MethodPost, chatPath, http.Header{"Content-Encoding": {"gzip"}}, body); res.StatusCode != http.StatusOK {
+				t.Errorf("answered %d", res.StatusCode)
+			}
+		})
+		return <-came
+	}
+	for i := range 2 {
+		if got := ask(bomb); !strings.Contains(got, "- [one]") {
+			t.Errorf("request %d has no lesson, and there was room", i)
+		}
+	}
+	if got := ask(beyond); got != beyond {
+		t.Error("a body beyond limits.inspect_bytes was changed")
+	}
+	if got := ask(bomb); got != bomb {
+		t.Error("a body for which there is no room was changed")
+	}
+	for reason, want := range map[string]float64{"size": 0, "busy": 2} {
+		if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues(reason)); n != want {
+			t.Errorf("%v were counted as %s, want %v", n, reason, want)
+		}
+	}
+	answer()
+	all.Wait()
+	if n := r.crowd.bodies.Load(); n != 0 {
+		t.Errorf("%d bytes are charged when all is over", n)
+	}
+	if got := ask(beyond); got != beyond {
+		t.Error("a body beyond limits.inspect_bytes was changed")
+	}
+	all.Wait()
+	if n := testutil.ToFloat64(r.opts.Metrics.uninspected.WithLabelValues("size")); n != 1 {
+		t.Errorf("%v were counted as too large, want 1", n)
+	}
 }
 
 // One request too many is refused, in the shape of its API, with the time to come back; precept's

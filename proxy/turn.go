@@ -3,6 +3,7 @@ package proxy
 import (
 	"encoding/hex"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"time"
@@ -35,10 +36,11 @@ type turn struct {
 	span    *trace.Span // nil: not sampled
 	model   string      // as asked for
 
-	body  *payload // as the client sent it
-	plain []byte   // the client's body, decoded where it was compressed
-	out   *payload // what goes to the upstream, when it differs
-	req   *wire.Request
+	body     *payload // as the client sent it
+	plain    []byte   // the client's body, decoded where it was compressed
+	unpacked *payload // which holds it then
+	out      *payload // what goes to the upstream, when it differs
+	req      *wire.Request
 
 	results detect.Results // what was judged of the tool results, by whoever asked first
 
@@ -132,18 +134,10 @@ func isUpgrade(r *http.Request) bool {
 // read takes the body in, bounded by what is inspected; what is longer is streamed on from where
 // reading stopped.
 func (t *turn) read(f *forwarding) error {
-	limit := int64(t.set.cfg.Limits.InspectBytes)
-	reason := "size"
-	b, more, err := t.p.pool.readBody(t.r.Body, t.r.ContentLength, limit, func(n int) bool {
-		if t.p.crowd.hold(t, int64(n)) {
-			return true
-		}
-		reason = "busy"
-		return false
-	})
+	b, reason, err := t.takeIn(t.r.Body, t.r.ContentLength)
 	if err != nil {
 		t.p.pool.put(b)
-		t.p.crowd.release(t)
+		t.p.crowd.release(t, 0)
 		if own := t.w.body.fault(t.dialect); own != nil {
 			return own
 		}
@@ -151,7 +145,7 @@ func (t *turn) read(f *forwarding) error {
 	}
 	t.body = &payload{data: b}
 	f.body, f.length = t.body, int64(len(b))
-	if more {
+	if reason != "" {
 		t.body.tail = t.r.Body
 		f.length = t.r.ContentLength
 		t.uninspected(reason)
@@ -161,6 +155,45 @@ func (t *turn) read(f *forwarding) error {
 	}
 	t.p.opts.Metrics.phase(phaseRead, t.p.opts.Now().Sub(t.started), t.span.TraceID())
 	return nil
+}
+
+// takeIn reads what is inspected of a body, charged by what it holds. reason says why there may be
+// more; "" where there is none.
+func (t *turn) takeIn(from io.Reader, size int64) (b []byte, reason string, err error) {
+	short := "size"
+	b, more, err := t.p.pool.readBody(from, size, int64(t.set.cfg.Limits.InspectBytes), func(n int) bool {
+		if t.p.crowd.hold(t, int64(n)) {
+			return true
+		}
+		short = "busy"
+		return false
+	})
+	if more {
+		reason = short
+	}
+	return b, reason, err
+}
+
+// unpack decodes a compressed body, and says why not. A few hundred bytes may become megabytes:
+// those are charged as well.
+func (t *turn) unpack(encoding string) (reason string) {
+	from, err := wire.Decode(encoding, t.body.data)
+	if err != nil {
+		return "encoding"
+	}
+	defer func() { _ = from.Close() }()
+	held := t.holds
+	b, reason, err := t.takeIn(from, -1)
+	if err == nil && reason == "" {
+		t.plain, t.unpacked = b, &payload{data: b}
+		return ""
+	}
+	t.p.pool.put(b)
+	t.p.crowd.release(t, held)
+	if err != nil {
+		return "encoding"
+	}
+	return reason
 }
 
 func (t *turn) uninspected(reason string) {
@@ -203,12 +236,10 @@ func (t *turn) left() bool { return t.r.Context().Err() != nil }
 func (t *turn) parse() {
 	t.plain = t.body.data
 	if enc := t.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
-		dec, err := wire.Decode(enc, t.body.data, int(t.set.cfg.Limits.InspectBytes))
-		if err != nil {
-			t.uninspected("encoding")
+		if reason := t.unpack(enc); reason != "" {
+			t.uninspected(reason)
 			return
 		}
-		t.plain = dec
 	}
 	req, err := t.p.parses.Parse(t.who.scope().Credential, t.dialect, t.plain, t.set.cfg.Limits.Items)
 	var u *wire.Uninspected
@@ -295,7 +326,7 @@ func (t *turn) splice(f *forwarding) {
 	if f.length >= 0 {
 		f.length = int64(len(out))
 	}
-	f.decoded = len(t.plain) > 0 && &t.plain[0] != &t.body.data[0]
+	f.decoded = t.unpacked != nil
 	f.rejected = t.rejected
 	t.p.opts.Metrics.phase(phaseSplice, t.p.opts.Now().Sub(begin), t.span.TraceID())
 }

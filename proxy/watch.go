@@ -213,9 +213,9 @@ func (t *turn) letGo() {
 		t.gather()
 	})
 	f := t.forward
-	f.giveBack(&t.p.pool, t.body, t.out)
-	t.p.crowd.release(t)
-	t.body, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil
+	f.giveBack(&t.p.pool, t.body, t.unpacked, t.out)
+	t.p.crowd.release(t, 0)
+	t.body, t.unpacked, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil, nil
 	t.plan.Edits, t.results = nil, detect.Results{}
 }
 

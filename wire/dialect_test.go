@@ -77,41 +77,38 @@ func encoded(tb testing.TB, encoding string, plain []byte) []byte {
 	return out.Bytes()
 }
 
+// decode gives at most limit bytes of what is in the body.
+func decode(encoding string, body []byte, limit int64) ([]byte, error) {
+	plain, err := Decode(encoding, body)
+	if err != nil {
+		return nil, err
+	}
+	defer func() { _ = plain.Close() }()
+	return io.ReadAll(io.LimitReader(plain, limit))
+}
+
 func TestDecode(t *testing.T) {
 	plain := bytes.Repeat([]byte(`{"messages":[]} `), 1000)
 	for _, encoding := range []string{"", "identity", "gzip", "br", "zstd"} {
 		body := encoded(t, encoding, plain)
-		if got, err := Decode(encoding, body, len(plain)); err != nil || !bytes.Equal(got, plain) {
+		if got, err := decode(encoding, body, 1<<20); err != nil || !bytes.Equal(got, plain) {
 			t.Errorf("%s: %v", encoding, err)
 		}
-		if got, err := Decode(encoding, body, len(plain)-1); reason(err) != "size" || got != nil {
-			t.Errorf("%s: one byte too many: %v", encoding, err)
-		}
 		if encoding != "" && encoding != "identity" {
-			if _, err := Decode(encoding, body[:len(body)/2], 1<<20); reason(err) != "encoding" {
-				t.Errorf("%s: truncated: %v", encoding, err)
+			if _, err := decode(encoding, body[:len(body)/2], 1<<20); err == nil {
+				t.Errorf("%s: truncated, and nobody says so", encoding)
 			}
-			if _, err := Decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); reason(err) != "encoding" {
-				t.Errorf("%s: not compressed: %v", encoding, err)
+			if _, err := decode(encoding, []byte("{}nonsense that is not compressed"), 1<<20); err == nil {
+				t.Errorf("%s: not compressed, and nobody says so", encoding)
 			}
 		}
 	}
-	if got, err := Decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
+	if got, err := decode(" GZIP ", encoded(t, "gzip", plain), 1<<20); err != nil || !bytes.Equal(got, plain) {
 		t.Errorf("the name in capitals: %v", err)
 	}
 	for _, encoding := range []string{"deflate", "gzip, br", "aws-chunked"} {
-		if _, err := Decode(encoding, plain, 1<<20); reason(err) != "encoding" {
-			t.Errorf("%s: %v", encoding, err)
-		}
-	}
-}
-
-// A bomb is given up at the limit.
-func TestDecodeBomb(t *testing.T) {
-	plain := make([]byte, 4<<20)
-	for _, encoding := range []string{"gzip", "br", "zstd"} {
-		if _, err := Decode(encoding, encoded(t, encoding, plain), 1<<12); reason(err) != "size" {
-			t.Errorf("%s: %v", encoding, err)
+		if _, err := decode(encoding, plain, 1<<20); err == nil {
+			t.Errorf("%s is read", encoding)
 		}
 	}
 }
@@ -129,7 +126,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add(encoding, encoded(f, encoding, []byte(`{"input":"a"}`)))
 	}
 	f.Fuzz(func(t *testing.T, encoding string, body []byte) {
-		if out, err := Decode(encoding, body, 1000); err == nil && len(out) > 1000 || err != nil && reason(err) == "" {
+		if out, err := decode(encoding, body, 1000); len(out) > 1000 {
 			t.Fatalf("%d bytes, %v", len(out), err)
 		}
 	})

@@ -11,24 +11,14 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection, up to limit bytes of
-// plain text. The error wraps an *Uninspected: "size" when there is more than limit, "encoding"
-// when it cannot be read.
-func Decode(encoding string, body []byte, limit int) ([]byte, error) {
+// Decode undoes a Content-Encoding (gzip, zstd, br, identity) for inspection. What comes of it may
+// be a thousand times longer than the body: whoever reads it stops in time.
+func Decode(encoding string, body []byte) (io.ReadCloser, error) {
 	plain, err := decoder(strings.ToLower(strings.TrimSpace(encoding)), body)
 	if err != nil {
-		return nil, fmt.Errorf("decode %q: %w: %w", encoding, &Uninspected{reasonEncoding}, err)
+		return nil, fmt.Errorf("decode %q: %w", encoding, err)
 	}
-	defer func() { _ = plain.Close() }()
-	var out bytes.Buffer
-	n, err := out.ReadFrom(io.LimitReader(plain, int64(limit)+1))
-	if err != nil {
-		return nil, fmt.Errorf("decode %q: %w: %w", encoding, &Uninspected{reasonEncoding}, err)
-	}
-	if n > int64(limit) {
-		return nil, fmt.Errorf("decode %q: more than %d bytes: %w", encoding, limit, &Uninspected{reasonSize})
-	}
-	return out.Bytes(), nil
+	return plain, nil
 }
 
 // maxWindow bounds what a zstd frame may make us allocate; RFC 8878 asks decoders for 8 MiB.

@@ -24,7 +24,6 @@ const (
 	reasonNoList    = "no_list"
 	reasonDuplicate = "duplicate_key"
 	reasonListType  = "list_type"
-	reasonEncoding  = "encoding"
 )
 
 // ErrorBody is precept's own error in the dialect's shape, type precept_error. The code of the
