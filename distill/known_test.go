@@ -61,6 +61,9 @@ func TestCommands(t *testing.T) {
 			continue
 		}
 		l := b.lesson(c.slug).Clone()
+		if l.Outcome == "failure" {
+			t.Errorf("%s says what to do, and would stand among what failed before", c.slug)
+		}
 		l.State = lesson.Active
 		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: "bash", Text: signature(c.result)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
 			t.Errorf("%s: %v does not fire on\n%s", c.slug, l.Trigger.ErrorPatterns, c.result)

@@ -215,7 +215,7 @@ func knownDraft(c *Case, list []known) (Draft, bool) {
 	k := list[at]
 	d := Draft{
 		Slug: k.Slug, Title: k.Title, Applies: "A tool answers “" + c.Phrases[0] + "”.", Advice: k.Advice, Errors: slices.Clone(c.Phrases),
-		Outcome: "failure", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c},
+		Outcome: "mixed", Refs: c.Refs, Sightings: c.Sessions, cases: []*Case{c}, // it says what to do: no caution
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
