@@ -49,7 +49,7 @@ func Inspect(r io.Reader, emit func(Finding) error) error {
 
 // Read reads transcripts: JSON lines, one JSON object, an array of them or a bare list of messages.
 // One transcript at a time is held in memory. A transcript that is not to be read does not stop the
-// others; the error names all of them. An error of each stops at once.
+// others; the error names the first of them and counts the rest. An error of each stops at once.
 func Read(r io.Reader, each func(Transcript) error) error {
 	in := bufio.NewReaderSize(r, 256<<10)
 	first, err := firstByte(in)
@@ -64,6 +64,9 @@ func Read(r io.Reader, each func(Transcript) error) error {
 		err = i.array()
 	} else {
 		err = i.lines()
+	}
+	if i.more > 0 {
+		i.faults = append(i.faults, fmt.Errorf("%d more transcripts cannot be read", i.more))
 	}
 	return errors.Join(append(i.faults, err)...)
 }
@@ -93,7 +96,11 @@ type reading struct {
 	in     values
 	n      int // transcripts read
 	faults []error
+	more   int // faults that are not among them
 }
+
+// faultsTold is how many faults of a file are told one by one: a wrong file has one in each line.
+const faultsTold = 10
 
 func (i *reading) lines() error {
 	for {
@@ -157,6 +164,10 @@ func (i *reading) give(rec wire.Recording, err error) error {
 	}
 	if u, ok := errors.AsType[*wire.Uninspected](err); ok && u.Reason == "invalid_json" {
 		return err
+	}
+	if len(i.faults) == faultsTold {
+		i.more++
+		return nil
 	}
 	i.faults = append(i.faults, err)
 	return nil

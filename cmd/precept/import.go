@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -94,7 +95,9 @@ func (w *world) importAll(ctx context.Context, into *learn.Importer, f *importFl
 			return sum, fmt.Errorf("%s: %w", file, fatal)
 		}
 		if err != nil {
-			sum.Faults = append(sum.Faults, fmt.Sprintf("%s: %v", file, err))
+			for line := range strings.SplitSeq(err.Error(), "\n") {
+				sum.Faults = append(sum.Faults, file+": "+line)
+			}
 		}
 	}
 	return sum, nil
