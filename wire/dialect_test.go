@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
-	"errors"
 	"io"
 	"testing"
 
@@ -111,14 +110,6 @@ func TestDecode(t *testing.T) {
 			t.Errorf("%s is read", encoding)
 		}
 	}
-}
-
-func reason(err error) string {
-	var u *Uninspected
-	if !errors.As(err, &u) {
-		return ""
-	}
-	return u.Reason
 }
 
 func FuzzDecode(f *testing.F) {
