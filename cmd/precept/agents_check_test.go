@@ -23,7 +23,7 @@ func (r *row) outcome(direct, through *boxed) {
 		unless(slices.Max(direct.codes) == 0, "the direct run ends with %v: %s", direct.codes, direct.outs))...)
 	var control row // holds the checks themselves to account: a run without precept must not pass them
 	control.blocks(direct)
-	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.textual || control.cells["loop"].fault != ""), "a run without precept has blocks"))
+	r.set("control", "", unless(control.cells["lesson"].fault != "" && (direct.agent.edits || control.cells["loop"].fault != ""), "a run without precept has blocks"))
 	d, p := counts(direct.calls()), counts(through.calls())
 	wantOthers, others := direct.model.otherRequests(), through.model.otherRequests()
 	upgrades, wantUpgrades := through.tap.answers("GET", 426), direct.tap.answers("GET", 426)
@@ -80,7 +80,7 @@ func (r *row) blocks(tr *boxed) {
 		lessons, loops = lessons+n, loops+k
 		if !tr.agent.delta {
 			lesson = append(lesson, unless(n == 1, "request %d holds %d blocks", i, n))
-			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.textual]
+			want := map[bool]int{true: 1}[i >= 2 && !tr.agent.edits]
 			loop = append(loop, unless(k == want, "request %d holds %d warnings, not %d", i, k, want))
 		}
 		if _, rest, ok := strings.Cut(m.raw, loopLabel); ok {
@@ -216,7 +216,7 @@ func (r *row) parallel(trials ...*boxed) {
 
 // onError counts the blocks of the lesson that the first tool error fires.
 func (r *row) onError(tr *boxed) {
-	if tr.agent.textual {
+	if tr.agent.edits {
 		r.none("error")
 		r.none("loop")
 		return

@@ -18,7 +18,7 @@ type agent struct {
 	inProcess bool
 	program   string                            // without it the row is skipped
 	single    bool                              // a conversation cannot be resumed without a terminal
-	textual   bool                              // its calls and their results are text: nothing can be said of an error or a loop
+	edits     bool                              // its model edits files, which leaves no result: there is no error and no loop
 	form      func(command, text string) string // how its model writes a call, or an answer (command "")
 	compacts  string                            // what a person says to have the history shortened, "" where the agent does it by itself
 	overflows bool                              // its history is shortened when the API says that it is too long
@@ -33,7 +33,7 @@ func agents(home string) []agent {
 		openCode("chat", "@ai-sdk/openai-compatible"), openCode("responses", "@ai-sdk/openai"), openCode("messages", "@ai-sdk/anthropic"),
 		qwen(),
 		pi("chat", "openai-completions", "/v1"), pi("responses", "openai-responses", "/v1"), pi("messages", "anthropic-messages", ""),
-		codex("provider"), codex("builtin"), claude(),
+		codex("provider"), codex("builtin"), codex("default"), claude(),
 	}
 	rows = append(rows, otherAgents()...)
 	rows = append(rows, programs()...)
@@ -100,7 +100,10 @@ func codex(mode string) agent {
 		name: "codex-" + mode, upgrades: mode == "builtin",
 		prepare: func(b *box) {
 			b.env = append(b.env, "CODEX_HOME="+filepath.Join(b.home, ".codex"), "OPENAI_API_KEY=sk-test")
-			common := "model = \"gpt-5-codex\"\ncheck_for_update_on_startup = false\n"
+			common := "check_for_update_on_startup = false\n"
+			if mode != "default" { // its own model gets its tools in an item of the list
+				common += "model = \"gpt-5-codex\"\n"
+			}
 			if mode == "builtin" {
 				b.file(".codex/config.toml", common+fmt.Sprintf("openai_base_url = %q\n[analytics]\nenabled = false\n", b.base+"/v1"))
 				b.file(".codex/auth.json", `{"OPENAI_API_KEY": "sk-test", "auth_mode": "apikey"}`)

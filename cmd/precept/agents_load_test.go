@@ -108,7 +108,7 @@ func (tr *boxed) crowd(t *testing.T) (names []string, seen inserted) {
 	if n := len(slices.Compact(slices.Clone(names))); n != crowd || len(owner) != crowd || len(first) != crowd {
 		t.Errorf("%d conversations are %d sessions, %d with a first request", len(owner), n, len(first))
 	}
-	if want := map[bool]int{false: crowd}[tr.agent.textual]; len(loops) != want {
+	if want := map[bool]int{false: crowd}[tr.agent.edits]; len(loops) != want {
 		t.Errorf("%d conversations were warned of their loop, not %d", len(loops), want)
 	}
 	return names, inserted{blocks: len(lessons) + len(loops), loops: len(loops)}

@@ -82,15 +82,13 @@ func pythonAgents(home string) []agent {
 			},
 		}
 	}
-	small := program("smolagents", "smolagents", "smolagents_agent.py")
-	small.textual = true
 	rows := []agent{
 		program("langgraph", "langgraph", "langgraph_agent.py"),
 		program("pydantic-ai-chat", "pydantic-ai", "pydantic_agent.py", "API=chat"),
 		program("pydantic-ai-responses", "pydantic-ai", "pydantic_agent.py", "API=responses"),
 		program("pydantic-ai-messages", "pydantic-ai", "pydantic_agent.py", "API=messages"),
 		program("llamaindex", "llamaindex", "llamaindex_agent.py"),
-		small,
+		program("smolagents", "smolagents", "smolagents_agent.py"),
 	}
 	for _, f := range frameworks() {
 		row := program(f.name, f.folder, f.file, f.env...)
@@ -98,7 +96,7 @@ func pythonAgents(home string) []agent {
 			ask := row.ask
 			row.ask = func(b *box, words string, again bool) []string { return ask(b, words, again)[:3] }
 		}
-		row.form, row.textual, row.delta, row.forgets = f.form, f.form != nil, f.delta, f.forgets
+		row.form, row.edits, row.delta, row.forgets = f.form, f.edits, f.delta, f.forgets
 		rows = append(rows, row)
 	}
 	return rows
@@ -112,6 +110,7 @@ type framework struct {
 	once               bool // it is given one task
 	delta              bool // the provider keeps the history
 	forgets            bool // of a turn that failed it keeps nothing
+	edits              bool // its model edits files, which leaves no result
 	form               func(command, text string) string
 }
 
@@ -156,7 +155,7 @@ func frameworks() []framework {
 		{name: "gptme", folder: "gptme", file: "gptme_agent.py"},
 		{name: "dspy", folder: "dspy", file: "dspy_agent.py", env: []string{local}, once: true, form: dspyForm},
 		{name: "smolagents-code", folder: "smolagents", file: "smolagents_code_agent.py", form: codeForm},
-		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, form: func(_, text string) string { return "It is as it was. " + text }},
+		{name: "aider", folder: "aider", file: "aider_agent.py", env: []string{local, stream}, edits: true, form: func(_, text string) string { return "It is as it was. " + text }},
 	}
 }
 

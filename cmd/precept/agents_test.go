@@ -81,7 +81,7 @@ func (r *row) measure(t *testing.T, a *agent) {
 	r.sessions(through)
 	through.ask(loopTask, false)
 	r.newSession(through)
-	r.counted("counts", good.counters(t), 2, map[bool]int{false: 2}[a.textual])
+	r.counted("counts", good.counters(t), 2, map[bool]int{false: 2}[a.edits])
 
 	failing := newBoxed(t, a, newModel(t, faultScript(), agentFaults()...))
 	failing.ask(loopTask, false)

@@ -16,6 +16,7 @@ type answer struct {
 	text      string
 	mark      string // of the step; names that stand for a reply carry it, where the next request holds nothing else of it
 	callID    string // "" for none
+	code      string // what a tool that takes a program is given
 	tool      string
 	namespace string
 	args      map[string]any
@@ -169,6 +170,10 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 	}
 	if a.callID != "" {
 		call := o{"id": "fc_" + random(12), "type": "function_call", "status": "completed", "arguments": argsText(a.args), "call_id": a.callID, "name": a.tool}
+		if a.code != "" {
+			delete(call, "arguments")
+			call["type"], call["input"] = "custom_tool_call", a.code
+		}
 		if a.namespace != "" {
 			call["namespace"] = a.namespace
 		}
@@ -206,7 +211,7 @@ func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault)
 			}
 			e("response.output_text.done", o{"item_id": item["id"], "output_index": i, "content_index": 0, "text": a.text, "logprobs": []o{}})
 			e("response.content_part.done", o{"item_id": item["id"], "output_index": i, "content_index": 0, "part": part})
-		} else if item["type"] == "compaction" {
+		} else if item["type"] == "compaction" || item["type"] == "custom_tool_call" {
 			e("response.output_item.added", o{"output_index": i, "item": open})
 		} else {
 			open["arguments"] = ""

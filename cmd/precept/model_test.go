@@ -199,6 +199,9 @@ func (m *model) note(a *answer, r *http.Request, raw string) *fault {
 	} else if tool, ok := shellOf(tools); ok && s.Command != "" {
 		a.callID, a.tool, a.namespace = "call_"+mark, tool.name, tool.namespace
 		a.args = tool.fill(s.Command)
+		if tool.code {
+			a.code = "const r = await tools.exec_command({cmd: " + strconv.Quote(s.Command) + "});\ntext(r);"
+		}
 	} else {
 		a.text += " (" + mark + ")"
 	}
@@ -261,11 +264,20 @@ func replyJSON(w http.ResponseWriter, status int, v any) {
 type tool struct {
 	name, namespace string
 	schema          map[string]any
+	code            bool // it takes a program that calls the other tools: Codex's exec
 }
 
+// toolsOf reads the tools at the top, and those that an item of the list holds.
 func toolsOf(body map[string]any) []tool {
 	var out []tool
 	list, _ := body["tools"].([]any)
+	input, _ := body["input"].([]any)
+	for _, v := range input {
+		if item, _ := v.(map[string]any); item["type"] == "additional_tools" {
+			more, _ := item["tools"].([]any)
+			list = append(list, more...)
+		}
+	}
 	for _, v := range list {
 		t, _ := v.(map[string]any)
 		name, _ := t["name"].(string)
@@ -280,7 +292,7 @@ func toolsOf(body map[string]any) []tool {
 				sub, _ := s.(map[string]any)
 				n, _ := sub["name"].(string)
 				schema, _ := sub["parameters"].(map[string]any)
-				out = append(out, tool{name: n, namespace: name, schema: schema})
+				out = append(out, tool{name: n, namespace: name, schema: schema, code: sub["type"] == "custom" && n == "exec"})
 			}
 		case t["input_schema"] != nil:
 			schema, _ := t["input_schema"].(map[string]any)
@@ -297,7 +309,7 @@ func toolsOf(body map[string]any) []tool {
 func shellOf(tools []tool) (tool, bool) {
 	for _, name := range []string{"shell", "shell_command", "exec_command", "bash", "Bash", "run_shell_command", "execute_command", "run_commands", "run_command", "terminal"} {
 		for _, t := range tools {
-			if (t.name == name || strings.HasSuffix(t.name, "-"+name)) && t.schema != nil {
+			if t.code || (t.name == name || strings.HasSuffix(t.name, "-"+name)) && t.schema != nil {
 				return t, true
 			}
 		}
