@@ -137,6 +137,9 @@ func failElsewhere(t string) (string, weight) {
 	if shellComplaint(t) {
 		return "shell", weak
 	}
+	if wording().command.opens(t) {
+		return "command", weak
+	}
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"):
 		return "crash", strong

@@ -193,7 +193,7 @@ func allComplain(body string) bool {
 		if t == "" {
 			continue
 		}
-		if n++; !shellComplaint(t) {
+		if n++; !shellComplaint(t) && !wording().command.opens(t) {
 			return false
 		}
 	}

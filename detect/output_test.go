@@ -1,6 +1,7 @@
 package detect_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
@@ -292,6 +293,36 @@ func TestTimeIsUp(t *testing.T) {
 	} {
 		if got := detect.Classify("bash", `{"command":"./release.sh"}`, text, 0); got.Rule != rule {
 			t.Errorf("%q: %s by %q, want %q", text, got.Outcome, got.Rule, rule)
+		}
+	}
+}
+
+// What common programs say when they could not, where a harness tells no exit code; and the same
+// words in what was only read, or before a program said that all went well.
+func TestCommandsThatCouldNot(t *testing.T) {
+	for _, c := range []struct {
+		line, out string
+		want      detect.Outcome
+	}{
+		{"terraform fmt -x", "flag provided but not defined: -x\nUsage: terraform [global options] fmt [options]", detect.Error},
+		{"npx eslint src", "ESLint: 9.2.0\n\nESLint couldn't find an eslint.config.(js|mjs|cjs) file.\n", detect.Error},
+		{"apt-get install jq", "E: Unable to locate package jq", detect.Error},
+		{"go build", "go: go.mod file not found in current directory or any parent directory; see 'go help modules'", detect.Error},
+		{"docker ps", "Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?", detect.Error},
+		{"kubectl get pods", "The connection to the server localhost:8080 was refused - did you specify the right host or port?", detect.Error},
+		{"kubectl logs web", "Error from server (NotFound): pods \"web\" not found", detect.Error},
+		{"git commit -m x", "Author identity unknown\n\n*** Please tell me who you are.", detect.Error},
+		{"docker run -it x", "the input device is not a TTY", detect.Error},
+		{"cat NOTES.md", "E: Unable to locate package jq\nThen run apt-get update.", detect.OK},
+		{"grep -rn daemon docs", "docs/a.md:3: the input device is not a TTY", detect.OK},
+		{"kubectl get pods", "NAME  READY\nweb-1 1/1", detect.OK},
+	} {
+		args, err := json.Marshal(map[string]string{"command": c.line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := detect.Classify("bash", string(args), c.out, 0); got.Outcome != c.want {
+			t.Errorf("%s: %v, want %s", c.line, got, c.want)
 		}
 	}
 }

@@ -66,6 +66,7 @@ type people struct {
 type prose struct {
 	errors, errorEnds, errorAlone prefixes
 	unable, invalid               prefixes
+	command                       prefixes
 	missing                       prefixes // without the blank that all of them begin with
 	complaint, noComplaint        []string
 	shell                         []string
@@ -171,7 +172,7 @@ func (p *phrases) classes() map[string]func(phrase, more string) {
 		"agreement": words(&p.agreement), "agreement-begun": words(&p.agreementBegun), "yes": words(&p.yes), "go-on": words(&p.goOn),
 		"new-goal": words(&p.newGoal), "fact": words(&p.fact), "question": words(&p.question), "sound": words(&p.sound),
 		"error": begins(&p.errors), "error-ends": begins(&p.errorEnds), "error-alone": begins(&p.errorAlone),
-		"unable": begins(&p.unable), "invalid": begins(&p.invalid),
+		"unable": begins(&p.unable), "invalid": begins(&p.invalid), "command": begins(&p.command),
 		"missing":   func(phrase, _ string) { p.missing.add(phrase[1:]) },
 		"complaint": words(&p.complaint), "no-complaint": words(&p.noComplaint), "shell": words(&p.shell),
 		"synthetic": func(phrase, rule string) { p.synthetic = append(p.synthetic, syntheticWording{rule, phrase}) },

@@ -25,6 +25,8 @@ func hears(p *phrases, class, text string) string {
 		return rule
 	case "complaint", "no-complaint":
 		return fmt.Sprint(p.complains(text))
+	case "command":
+		return fmt.Sprint(p.command.opens(text))
 	case "shell":
 		return fmt.Sprint(p.shellComplains(text))
 	case "side-says":

@@ -131,7 +131,7 @@ func caseOf(s *step, list []known) (c Case, ok bool) {
 // own are the words that an error may repeat from the call.
 func (s *step) own() map[string]bool {
 	if s.shell != nil {
-		return nil // a command line's words are words of its program as often as not
+		return s.shell.values()
 	}
 	return sent(&s.args)
 }

@@ -3,6 +3,7 @@ package distill_test
 import (
 	"encoding/json"
 	"slices"
+	"strings"
 	"testing"
 
 	"precept/detect"
@@ -82,4 +83,42 @@ func TestRefusedCommand(t *testing.T) {
 	l := b.lesson("ask-before-running-git-push-force")
 	equal(t, "fires on", l.Trigger.Keywords, []string{"git push --force"})
 	equal(t, "advice", l.Body, "\n## What to do (or avoid)\n\n- Say what you would do and why, and wait for a yes.\n")
+}
+
+// What a person corrects counts also where the agent only called tools; a value of an option that
+// is a number belongs to the option; what an option was given is no word of a lesson.
+func TestCorrectedWithoutAWord(t *testing.T) {
+	run := func(line, said string) event {
+		args, err := json.Marshal(map[string]string{"command": line})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return call("bash", string(args), said)
+	}
+	for _, c := range []struct {
+		events      []event
+		slug, title string
+	}{
+		{[]event{user("Add httpx."), run("pip install httpx", "ok"), user("Don't use pip, we use uv here."), run("uv add httpx", "ok")},
+			"use-uv-instead-of-pip", "Use `uv` instead of `pip` in this project."},
+		{[]event{user("Test it."), run("go test ./store", "ok (cached)"), user("No, that is cached. Always use go test -count=1 here."), run("go test -count=1 ./store", "ok")},
+			"run-go-test-with-count-1", "Run `go test` with `-count=1` in this project."},
+	} {
+		b := newBench(t)
+		b.session("one", c.events...)
+		b.distil()
+		equal(t, "lessons", b.slugs(), []string{c.slug})
+		if l := b.lesson(c.slug); l != nil {
+			equal(t, "title", l.Title, c.title)
+		}
+	}
+	b := newBench(t)
+	b.session("one", user("Test the api."), run("mvn test -pl api", "[ERROR] Failed to execute goal on project api: Could not resolve dependencies for project\n[exit code: 1]"), run("mvn test -pl api -am", "ok\n[exit code: 0]"))
+	b.distil()
+	for _, slug := range b.slugs() {
+		l := b.lesson(slug)
+		if text := l.Title + l.Body + strings.Join(l.Trigger.ErrorPatterns, "\n"); strings.Contains(text, "api") {
+			t.Errorf("%s holds a value of the session: %s", slug, text)
+		}
+	}
 }

@@ -55,7 +55,7 @@ func (r *reading) taught() []*met {
 func (c *command) daring() string {
 	for _, f := range c.args {
 		switch f {
-		case "--force", "-f", "--hard", "--no-verify", "--all", "-A", "--prune", "--amend", "--force-with-lease", "--yes", "-y", "--auto-approve":
+		case "--force", "-f", "--hard", "--no-verify", "--all", "-A", "--prune", "--amend", "--force-with-lease", "--yes", "-y", "--auto-approve", "-auto-approve":
 			return f
 		}
 	}
@@ -107,7 +107,7 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 				had, _ := before.flags()
 				has, _ := after.flags()
 				for _, flag := range has {
-					if !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
+					if flag = after.option(flag); !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
 						return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
 							Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
 					}
@@ -116,6 +116,17 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 		}
 	}
 	return c, f, false
+}
+
+// option is an option as it was given, with its value where that is a number or a yes or no, which
+// are nobody's.
+func (c *command) option(flag string) string {
+	for _, a := range c.args {
+		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {
+			return a
+		}
+	}
+	return flag
 }
 
 // command is what a step runs, where everybody knows it.

@@ -118,6 +118,9 @@ func read(s *Session, list []known) *reading {
 				r.ref.First = firstWords(words)
 			}
 			if _, synthetic := detect.Synthetic(words); !synthetic {
+				if previous == "" && len(r.steps) > 0 {
+					previous = "…" // an agent that only calls tools: they speak of what it did
+				}
 				r.turns = append(r.turns, turn{at: i, words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}

@@ -263,3 +263,23 @@ func (s *shellCall) main() *command {
 	}
 	return nil
 }
+
+// values are the values of options, which are the session's; the other words of a command line are
+// words of its program as often as not.
+func (s *shellCall) values() map[string]bool {
+	out := map[string]bool{}
+	for i := range s.commands {
+		option := false
+		for _, a := range s.commands[i].args {
+			name, value, given := strings.Cut(a, "=")
+			switch {
+			case strings.HasPrefix(name, "-") && given:
+				out[strings.ToLower(value)] = true
+			case option && !strings.HasPrefix(a, "-"):
+				out[strings.ToLower(a)] = true
+			}
+			option = strings.HasPrefix(a, "-") && !given
+		}
+	}
+	return out
+}

@@ -146,7 +146,10 @@ func (l *scanner) token(at, next int) {
 			l.end()
 			l.from = lo
 		}
-		l.to, l.words = hi, l.words+1
+		l.to = hi
+		if kind != generic || l.words > 1 { // "CMake Error" says no more than its program
+			l.words++
+		}
 		if !l.public[strings.ToLower(word)] {
 			l.words += min(strings.Count(word, "_"), 2)
 		}
