@@ -13,6 +13,9 @@ type shellResult struct {
 	empty bool // nothing was printed
 }
 
+// scriptFrame begins what came of a program that ran commands.
+const scriptFrame = "Script "
+
 // frameLines is how many lines at either end of a result may belong to the harness's frame.
 const frameLines = 12
 
@@ -27,7 +30,9 @@ func unframe(text string) shellResult {
 			r.body = out
 		}
 	} else {
-		r.head()
+		if r.head(); strings.HasPrefix(text, scriptFrame) {
+			r.script()
+		}
 		r.tail()
 	}
 	trimmed := strings.TrimSpace(r.body)
@@ -51,6 +56,9 @@ func (r *shellResult) head() {
 		switch {
 		case t == "OBSERVATION:" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") ||
 			strings.HasPrefix(t, "Total output lines:") || strings.HasPrefix(t, "Command: ") || strings.HasPrefix(t, "Directory: "):
+		case t == "Script completed" || strings.HasPrefix(t, "Wall time "): // codex, a program
+		case t == "Script failed":
+			r.set("1")
 		case framedCode(t, r):
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")

@@ -40,6 +40,9 @@ func lookAt(name, args string) toolCall {
 	c.args, _ = parseLax(args)
 	if c.args.kind == laxNone && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // a custom tool's input
+		if commands := scripted(args); commands != "" {
+			c.command = commands
+		}
 	}
 	c.kind = c.kindOf()
 	if c.kind != kindExec && c.kind != kindWait {

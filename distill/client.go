@@ -165,6 +165,9 @@ func (c *client) once(ctx context.Context, plain bool, system, user, name string
 	if err != nil {
 		return "", Usage{}, fmt.Errorf("read the judge's answer: %w", err)
 	}
+	if to := res.Header.Get("Location"); res.StatusCode/100 == 3 && to != "" {
+		return "", Usage{}, &errStatus{res.StatusCode, fmt.Sprintf("it redirects to %q, which is not followed; name that place as distill.judge if it is the judge's", shorten(to, 200)), 0}
+	}
 	if res.StatusCode != http.StatusOK {
 		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(string(raw[:min(len(raw), 400)])), " "), 300), c.after(res.Header)}
 	}

@@ -3,6 +3,7 @@ package distill
 import (
 	"context"
 	"fmt"
+	"net/http"
 	"slices"
 	"strings"
 
@@ -17,7 +18,12 @@ type model struct {
 }
 
 // NewModel makes a judge that asks a model.
-func NewModel(o ClientOptions, p Prompts) Judge { return &model{client: &client{o: o}, prompts: p} }
+func NewModel(o ClientOptions, p Prompts) Judge {
+	at := *o.HTTP // sessions go to the place that was named, and to no other one that it names
+	at.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	o.HTTP = &at
+	return &model{client: &client{o: o}, prompts: p}
+}
 
 // Name implements Judge.
 func (m *model) Name() string { return "model:" + m.client.o.Model }

@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -372,5 +373,24 @@ func TestPrompts(t *testing.T) {
 	p, err := distill.LoadPrompts(dir)
 	if err != nil || p.Outcome != "How did it go?" || !strings.Contains(p.Success, "at most three lessons") {
 		t.Errorf("%+v, %v", p, err)
+	}
+}
+
+// A judge that redirects is not followed: what is shown to it would go to a place that nobody
+// named.
+func TestJudgeRedirects(t *testing.T) {
+	var reached atomic.Int64
+	other := httptest.NewServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { reached.Add(1) }))
+	defer other.Close()
+	for _, code := range []int{http.StatusFound, http.StatusTemporaryRedirect} {
+		b := newBench(t)
+		oneRun(b)
+		s := &scripted{answer: func(int, asked) (int, map[string]string, string) {
+			return code, map[string]string{"Location": other.URL + "/v1/chat/completions"}, ""
+		}}
+		sum, _, err := judged(t, b, s)
+		if told := fmt.Sprint(sum, err); !strings.Contains(told, "is not followed") || reached.Load() != 0 {
+			t.Errorf("%d: %s; the other place was asked %d times", code, told, reached.Load())
+		}
 	}
 }

@@ -153,7 +153,12 @@ func (a *answer) summarises() bool {
 		return false
 	}
 	last, _ := json.Marshal(list[len(list)-1])
-	return strings.Contains(string(last), "CRITICAL: Respond with TEXT ONLY") || strings.Contains(string(last), "The history is being compacted")
+	for _, words := range []string{"CRITICAL: Respond with TEXT ONLY", "The history is being compacted", "CONTEXT CHECKPOINT COMPACTION"} {
+		if strings.Contains(string(last), words) {
+			return true
+		}
+	}
+	return false
 }
 
 func (a *answer) responses(w http.ResponseWriter, s *sse, stream bool, f *fault) {

@@ -1,0 +1,71 @@
+package detect_test
+
+import (
+	"fmt"
+	"testing"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// ran is what codex answers to a program that ran commands.
+func ran(results ...string) string {
+	text := "Script completed\nWall time 0.1 seconds\nOutput:\n"
+	for _, r := range results {
+		text += "\n" + r
+	}
+	return text
+}
+
+func result(code int, output string) string {
+	return fmt.Sprintf(`{"chunk_id":"952bb9","wall_time_seconds":0.0000067,"exit_code":%d,"original_token_count":13,"output":%q}`, code, output)
+}
+
+// A program that runs commands is judged by what the commands gave back.
+func TestScripts(t *testing.T) {
+	const program = "const r = await tools.exec_command({cmd: \"make\"});\ntext(r);"
+	for name, c := range map[string]struct {
+		program, text string
+		want          detect.Outcome
+		code          int
+	}{
+		"failed":                 {program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3},
+		"worked":                 {program, ran(result(0, "built\n")), detect.OK, 0},
+		"the second one failed":  {program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2},
+		"the first one failed":   {program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2},
+		"the program failed":     {program, "Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined", detect.Error, 1},
+		"text of its own":        {program, ran("all is well"), detect.OK, 0},
+		"JSON that is no result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
+		"found nothing":          {`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")), detect.OK, 0},
+		"a template":             {"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")), detect.Error, 1},
+	} {
+		got := detect.Classify("exec", c.program, c.text, 0)
+		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
+
+// The words of a failure are those of the command, without what changes from run to run.
+func TestSignatureOfAScript(t *testing.T) {
+	one := detect.Signature(ran(result(3, "error: no rule to make target demo\n")))
+	if one != detect.Signature("error: no rule to make target demo") {
+		t.Errorf("the signature is %q", one)
+	}
+}
+
+// The same program that fails alike is a loop, although its results are numbered and timed.
+func TestLoopOfScripts(t *testing.T) {
+	input := []obj{{"type": "message", "role": "user", "content": "Build it."}}
+	for i, chunk := range []string{"952bb9", "0a1b2c"} {
+		id := fmt.Sprint("c", i)
+		out := ran(fmt.Sprintf(`{"chunk_id":%q,"wall_time_seconds":0.%d,"exit_code":2,"output":"no rule\n"}`, chunk, i+1))
+		input = append(input,
+			obj{"type": "custom_tool_call", "call_id": id, "name": "exec", "namespace": "functions", "input": `text(await tools.exec_command({cmd: "make"}))`},
+			obj{"type": "custom_tool_call_output", "call_id": id, "output": []obj{{"type": "input_text", "text": out}}})
+	}
+	req := parse(t, wire.Responses, obj{"model": "m", "input": input})
+	if loops := new(detect.Results).Loops(req, map[string]bool{}, nil); len(loops) != 1 || loops[0].CallID != "c1" {
+		t.Errorf("loops %+v", loops)
+	}
+}
