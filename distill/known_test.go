@@ -99,10 +99,14 @@ func TestCorrectedWithoutAWord(t *testing.T) {
 		events      []event
 		slug, title string
 	}{
-		{[]event{user("Add httpx."), run("pip install httpx", "ok"), user("Don't use pip, we use uv here."), run("uv add httpx", "ok")},
-			"use-uv-instead-of-pip", "Use `uv` instead of `pip` in this project."},
-		{[]event{user("Test it."), run("go test ./store", "ok (cached)"), user("No, that is cached. Always use go test -count=1 here."), run("go test -count=1 ./store", "ok")},
-			"run-go-test-with-count-1", "Run `go test` with `-count=1` in this project."},
+		{
+			[]event{user("Add httpx."), run("pip install httpx", "ok"), user("Don't use pip, we use uv here."), run("uv add httpx", "ok")},
+			"use-uv-instead-of-pip", "Use `uv` instead of `pip` in this project.",
+		},
+		{
+			[]event{user("Test it."), run("go test ./store", "ok (cached)"), user("No, that is cached. Always use go test -count=1 here."), run("go test -count=1 ./store", "ok")},
+			"run-go-test-with-count-1", "Run `go test` with `-count=1` in this project.",
+		},
 	} {
 		b := newBench(t)
 		b.session("one", c.events...)
