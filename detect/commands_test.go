@@ -154,6 +154,7 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 		"tags":                      {"<returncode>%d</returncode>\n<output>\nstep 1\n</output>", true},
 		"tags, not closed":          {"<returncode>%d\n<output>\nstep 1\n</output>", false},
 		"in capitals at the end":    {"step 1\nExit Code: %d", true},
+		"gptme":                     {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
 		"a script":                  {"step 1\nScript exited with code %d", true},
 		"swe-agent":                 {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
 		"in the output's middle":    {"step 1\nExit code: %d\nstep 2", false},

@@ -55,7 +55,8 @@ func (r *shellResult) head() {
 		t := strings.TrimSpace(line)
 		switch {
 		case t == "OBSERVATION:" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") ||
-			strings.HasPrefix(t, "Total output lines:") || strings.HasPrefix(t, "Command: ") || strings.HasPrefix(t, "Directory: "):
+			strings.HasPrefix(t, "Total output lines:") || strings.HasPrefix(t, "Command: ") || strings.HasPrefix(t, "Directory: ") ||
+			strings.HasPrefix(t, "Ran command: `"): // gptme
 		case t == "Script completed" || strings.HasPrefix(t, "Wall time "): // codex, a program
 		case t == "Script failed":
 			r.set("1")
@@ -129,7 +130,7 @@ func (r *shellResult) tailLine(t string) bool {
 	for _, form := range []string{
 		"Command exited with code ", "Command finished with exit code ", "The command completed with exit code ", "Process exited with code ",
 		"Process exited with exit code ", "Command completed with exit code ", "Command failed with exit code ", "exited with exit code ", "Exit code: ", "Exit Code: ", "exit code: ", "exit_code: ",
-		"exit code ", "Exited with code ", "Process finished with exit code ", "Script exited with code ",
+		"exit code ", "Exited with code ", "Return code: ", "Process finished with exit code ", "Script exited with code ",
 	} {
 		if num, ok := strings.CutPrefix(bare, form); ok {
 			return r.setIf(num)

@@ -5,8 +5,10 @@ import sys
 
 import tables  # noqa: F401  for the calls below
 
+name = f"2026-01-01-{os.getpid()}"  # the same name again would go on with that conversation
+
 for words in sys.argv[1:]:
-    done = subprocess.run([os.path.dirname(sys.executable) + "/gptme", "--non-interactive", "--name", "2026-01-01-one", "--workspace", os.environ["WORK"], "--tools", "shell",
+    done = subprocess.run([os.path.dirname(sys.executable) + "/gptme", "--non-interactive", "--name", name, "--workspace", os.environ["WORK"], "--tools", "shell",
                            "--tool-format", "tool", "--no-stream", "--model", "local/mock-model", words], check=False)
     if done.returncode:
         sys.exit(done.returncode)
