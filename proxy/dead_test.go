@@ -151,3 +151,22 @@ func TestIdleUpstreamConnectionsEnd(t *testing.T) {
 		srv.Close()
 	}
 }
+
+// An upstream that resets a request of HTTP/2 spoke HTTP as it should; it only would not answer.
+func TestUpstreamResetsTheRequest(t *testing.T) {
+	t.Parallel()
+	srv := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+	srv.EnableHTTP2, srv.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	srv.StartTLS()
+	t.Cleanup(srv.Close)
+	r := newRig(t, &upstream{Server: &httptest.Server{URL: srv.URL}}, "", nil, nil)
+	res, err := client(t).Post(r.url+chatPath, "application/json", strings.NewReader(`{"messages":[]}`))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close() //nolint:errcheck // only read
+	body, _ := io.ReadAll(res.Body)
+	if res.StatusCode != http.StatusBadGateway || !strings.Contains(string(body), "gave the request up") {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}

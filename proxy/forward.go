@@ -310,6 +310,8 @@ func statusOf(err error) (int, string) {
 		return http.StatusBadGateway, "the upstream was reached, and TLS with it failed; check its certificate, and that upstreams names https or http as it speaks"
 	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.As(err, &op):
 		return http.StatusBadGateway, "the upstream was reached, and closed the connection before it answered"
+	case gaveUp(err):
+		return http.StatusBadGateway, "the upstream was reached, and gave the request up before it answered (HTTP/2)"
 	}
 	return http.StatusBadGateway, "the upstream was reached, and what it answered is not HTTP as it should be"
 }
@@ -329,6 +331,13 @@ func (t *turn) broke(err error) {
 		why = op.Op + ": " + op.Err.Error()
 	}
 	t.p.log(t.w).Debug("a reply broke off", "upstream", t.target.name, "why", why)
+}
+
+// gaveUp says that an HTTP/2 upstream reset the request, or ended its connection under it. net/http
+// keeps the types of these errors to itself.
+func gaveUp(err error) bool {
+	text := err.Error()
+	return strings.Contains(text, "stream error: stream ID ") || strings.Contains(text, "http2: server sent GOAWAY")
 }
 
 // untrusted says that TLS failed.
