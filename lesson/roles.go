@@ -84,29 +84,33 @@ const maxPasses = 8
 func neutralize(s string) string {
 	for range maxPasses {
 		before := s
-		for i := range roleForms() {
-			s = roleForms()[i].rewrite(s)
-		}
-		if s == before {
+		if s = rewrite(s); s == before {
 			return s
 		}
 	}
 	var kept []string
 	for line := range strings.SplitSeq(s, "\n") {
-		same := true
-		for i := range roleForms() {
-			same = same && roleForms()[i].rewrite(line) == line
-		}
-		if same {
+		if rewrite(line) == line {
 			kept = append(kept, line)
 		}
 	}
 	return strings.Join(kept, "\n")
 }
 
-// rewrite breaks the form wherever it stands in s.
-func (f *roleForm) rewrite(s string) string {
+// rewrite breaks each of the forms once, wherever it stands in s.
+func rewrite(s string) string {
 	text, at := drawn(s)
+	for i := range roleForms() {
+		if now := roleForms()[i].rewrite(s, text, at); now != s {
+			s = now
+			text, at = drawn(s)
+		}
+	}
+	return s
+}
+
+// rewrite breaks the form wherever it stands in s, of which text and at are what drawn says.
+func (f *roleForm) rewrite(s, text string, at []int) string {
 	found := f.find.FindAllStringSubmatchIndex(text, -1)
 	if len(found) == 0 {
 		return s
