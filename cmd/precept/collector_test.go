@@ -1,57 +1,60 @@
 package main
 
 import (
-	"math"
 	"runtime"
 	"runtime/debug"
+	"runtime/metrics"
 	"testing"
 	"time"
 )
 
-// The limit goes up with what is in use, and down again; the environment is the operator's word.
+// The share goes down with what is live, and up again; the environment is the operator's word.
 func TestCollector(t *testing.T) {
 	percent, limit := debug.SetGCPercent(100), debug.SetMemoryLimit(-1)
-	t.Cleanup(func() {
-		debug.SetGCPercent(percent)
-		debug.SetMemoryLimit(limit)
-	})
+	t.Cleanup(func() { debug.SetGCPercent(percent) })
 	tuneCollector(func(string) (string, bool) { return "", true })
-	if p, l := debug.SetGCPercent(100), debug.SetMemoryLimit(-1); p != 100 || l != limit {
-		t.Fatalf("%d%% and a limit of %d although the environment sets both", p, l)
+	if p := collectorShare(); p != 100 {
+		t.Fatalf("%d%% although the environment sets it", p)
 	}
 
 	tuneCollector(func(string) (string, bool) { return "", false })
-	low := debug.SetMemoryLimit(-1)
-	if low < leastLimit || low == math.MaxInt64 {
-		t.Fatalf("limit %d at the start, want at least %d", low, leastLimit)
+	if l := debug.SetMemoryLimit(-1); l != limit {
+		t.Fatalf("a limit of %d: a limit just above what is live collects without end", l)
 	}
+	high := untilShare(t, func(p uint64) bool { return p > 100 })
 	load := make([]byte, 300<<20)
-	until(t, func(limit int64) bool { return limit >= int64(len(load))+mostSlack })
+	untilShare(t, func(p uint64) bool { return p <= high/2 })
 	runtime.KeepAlive(load)
 	load = nil //nolint:ineffassign,wastedassign // what the collector may take
-	until(t, func(limit int64) bool { return limit <= low+low/4 })
+	untilShare(t, func(p uint64) bool { return p >= high-high/4 })
 }
 
-// until collects until the limit is right.
-func until(t *testing.T, right func(limit int64) bool) {
+// collectorShare is by how much the heap may grow, in percent.
+func collectorShare() uint64 {
+	sample := []metrics.Sample{{Name: "/gc/gogc:percent"}}
+	metrics.Read(sample)
+	return sample[0].Value.Uint64()
+}
+
+// untilShare collects until the share is right.
+func untilShare(t *testing.T, right func(percent uint64) bool) uint64 {
 	t.Helper()
 	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
 		runtime.GC()
-		limit := debug.SetMemoryLimit(-1)
-		switch {
-		case right(limit):
-			return
+		switch percent := collectorShare(); {
+		case right(percent):
+			return percent
 		case time.Now().After(end):
-			t.Fatalf("the limit stays at %d", limit)
+			t.Fatalf("the share stays at %d%%", percent)
 		}
 	}
 }
 
-// What may lie about is bounded by number as well.
-func TestHeapLimit(t *testing.T) {
-	for use, want := range map[int64]int64{0: 96, 38: 96, 60: 96, 70: 102, 100: 132, 200: 250, 1000: 1250} {
-		if got := heapLimit(use << 20); got != want<<20 {
-			t.Errorf("%d MiB in use: %d, want %d", use, got>>20, want)
+// What may lie about is bounded by number as well, and never next to nothing.
+func TestGrowth(t *testing.T) {
+	for live, want := range map[uint64]int{0: 250, 10: 250, 18: 250, 20: 220, 32: 100, 64: 50, 100: 32, 128: 25, 200: 25, 4000: 25} {
+		if got := growth(live << 20); got != want {
+			t.Errorf("%d MiB live: %d%%, want %d%%", live, got, want)
 		}
 	}
 }
