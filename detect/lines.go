@@ -239,7 +239,7 @@ func (p *prose) shellComplains(t string) bool {
 		return false
 	}
 	low := strings.ToLower(t[i:])
-	if !hasWord(low, "o such", "not", "denied", " is a", "not a", "exist", "cannot", "can't", "option", "operand", "bad ", "syntax", "unterminated", "read-only", "no space", "no match", "unknown") || strings.Contains(low, "broken pipe") {
+	if !hasWord(low, "o such", "not", "denied", " is a", "not a", "exist", "cannot", "can't", "option", "operand", "bad ", "syntax", "unterminated", "read-only", "no space", "no match", "unknown", "too long") || strings.Contains(low, "broken pipe") {
 		return false
 	}
 	for _, s := range p.shell {

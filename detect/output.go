@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // unwrapText takes off what wrappers put around a result: a transcript's heading, an assignment ("#
 // var_3 = \"...\""), reminders that harnesses append.
@@ -182,22 +185,46 @@ func soundsDone(body string) bool {
 	return false
 }
 
-// allComplain: every line is a shell's or utility's complaint.
+// allComplain: every line is a shell's, a utility's or a command's complaint.
 func allComplain(body string) bool {
+	return all(body, func(t string) bool { return shellComplaint(t) || wording().command.opens(t) })
+}
+
+// complains: every line is a complaint of the shell's, or of a program that was called. What
+// programs show of files and logs may hold the complaints of others.
+func (c *shellCommand) complains(body string) bool {
+	return all(body, func(t string) bool {
+		return shellComplaint(t) && c.calls(t) || !isFilter(c.last) && wording().command.opens(t)
+	})
+}
+
+// all says whether a short text has lines, and each of them is so.
+func all(body string, so func(line string) bool) bool {
 	if len(body) > 2000 {
 		return false
 	}
 	n := 0
 	for line := range strings.SplitSeq(body, "\n") {
-		t := plain(line)
-		if t == "" {
-			continue
-		}
-		if n++; !shellComplaint(t) && !wording().command.opens(t) {
-			return false
+		if t := plain(line); t != "" {
+			if n++; !so(t) {
+				return false
+			}
 		}
 	}
 	return n > 0
+}
+
+// calls: the line begins with the name of a shell or of a program that the command calls.
+func (c *shellCommand) calls(line string) bool {
+	name, _, _ := strings.Cut(line, ":")
+	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")
+	switch name {
+	case "bash", "sh", "zsh", "dash", "ash", "ksh", "fish", "(eval)":
+		return true
+	}
+	return slices.ContainsFunc(c.parts, func(p shellPart) bool {
+		return p.prog == name || (p.prog == "find" || p.prog == "xargs") && slices.Contains(p.args, name)
+	})
 }
 
 // pageHead is how much of a page is read for its title and the browser's own error page.

@@ -184,7 +184,7 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	case r.empty:
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded && !call.shell.masked}
 	case call.kind == kindExec && call.shell.readOnly:
-		if allComplain(r.body) {
+		if call.shell.complains(r.body) {
 			return Judgement{Outcome: Error, Rule: "text:shell"}
 		}
 		return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded}

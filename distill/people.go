@@ -41,7 +41,7 @@ func (r *reading) taught() []*met {
 		}
 	}
 	for _, t := range r.turns {
-		if t.before == 0 || t.said.Feeling != detect.Correction && t.said.Feeling != detect.Rejection {
+		if t.before == 0 {
 			continue
 		}
 		if c, f, ok := r.corrected(t); ok {
@@ -82,12 +82,17 @@ func (c *command) onlyLooks() bool {
 	}, c.subcommand())
 }
 
-// corrected compares the commands after a person's correction with those before it.
+// corrected compares the commands after a person's correction with those before it. One that only
+// says what is used ("we use pnpm here, not npm") names both programs.
 func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	words := strings.FieldsFunc(strings.ToLower(t.words), func(r rune) bool { return strings.ContainsRune(" \t\n,;:!?()\"'`", r) })
 	for i := range words {
 		words[i] = strings.TrimRight(words[i], ".")
 	}
+	opposed := t.said.Feeling == detect.Correction || t.said.Feeling == detect.Rejection
+	contrast := opposed || slices.ContainsFunc(words, func(w string) bool {
+		return slices.Contains([]string{"not", "instead", "rather", "never"}, w)
+	})
 	for j := t.before; j < len(r.steps) && j < t.before+6; j++ {
 		after := r.steps[j].command()
 		if after == nil || !r.steps[j].worked() {
@@ -100,22 +105,30 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 			}
 			switch {
 			case before.program != after.program && slices.Contains(words, after.program) &&
-				(slices.Contains(words, before.program) || before.subcommand() != "" && before.subcommand() == after.subcommand()):
+				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
 				return Case{Key: "told|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixTold, Param: before.program, Other: after.program}, true
-			case before.name() == after.name():
-				had, _ := before.flags()
-				has, _ := after.flags()
-				for _, flag := range has {
-					if flag = after.option(flag); !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
-						return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
-							Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
-					}
+			case opposed && before.name() == after.name():
+				if flag := after.namedIn(words, before); flag != "" {
+					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
+						Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
 				}
 			}
 		}
 	}
 	return c, f, false
+}
+
+// namedIn is the option that words name, which the command has and the one before had not.
+func (c *command) namedIn(words []string, before *command) string {
+	had, _ := before.flags()
+	has, _ := c.flags()
+	for _, flag := range has {
+		if flag = c.option(flag); !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
+			return flag
+		}
+	}
+	return ""
 }
 
 // option is an option as it was given, with its value where that is a number or a yes or no, which
