@@ -180,11 +180,11 @@ func (b *Loader) read(e *entry, rel string) {
 		e.faults = Faults{{Code: CodeInvalid, Message: err.Error()}}
 		return
 	}
-	b.take(e, rel, raw)
+	b.parse(e, rel, raw)
 }
 
-// take replaces the entry's lesson by what the text says, or says why it cannot.
-func (b *Loader) take(e *entry, rel string, raw []byte) {
+// parse replaces the entry's lesson by what the text says, or says why it cannot.
+func (b *Loader) parse(e *entry, rel string, raw []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("reading it made precept panic, please report it: %v", v)}}

@@ -43,7 +43,7 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 		if old != nil {
 			e.lesson, e.held = old.lesson, old.held
 		}
-		t.loader.take(e, name, text)
+		t.loader.parse(e, name, text)
 		next[name] = e
 	}
 	t.loader.files, t.loader.put, t.raw = next, put, raw

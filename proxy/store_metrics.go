@@ -39,7 +39,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 	})
 }
 
-const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by what became of them."
+const samples, samplesHelp = "precept_samples_total", "Exchanges and samples, by what became of them. A sample that is made anew because something was said of it counts again."
 
 // WatchLearning registers what a learner counts.
 func WatchLearning(reg prometheus.Registerer, t *learn.Tally) {
