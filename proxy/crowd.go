@@ -53,6 +53,12 @@ func (c *crowd) hold(t *turn, n int64) bool {
 	return true
 }
 
+// add charges a turn for n more bytes that are there already: those who come later find less room.
+func (c *crowd) add(t *turn, n int64) {
+	c.bodies.Add(n)
+	t.holds += n
+}
+
 // release takes a turn's charge back, but for that of what it still holds.
 func (c *crowd) release(t *turn, held int64) {
 	c.bodies.Add(held - t.holds)

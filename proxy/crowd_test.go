@@ -34,7 +34,7 @@ func waiting(t *testing.T) (up *upstream, came chan string, answer func()) {
 func TestBodiesAreBoundedTogether(t *testing.T) {
 	up, came, answer := waiting(t)
 	flags := certain()
-	flags["limits.inspect_total_bytes"] = "3MiB"
+	flags["limits.inspect_total_bytes"] = "7MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	long := `{"messages":[{"role":"user","content":"do alpha"}],"metadata":{"x":"` + strings.Repeat("x", 1<<20) + `"}}`
 	var all sync.WaitGroup
@@ -82,7 +82,7 @@ func TestBodiesAreBoundedTogether(t *testing.T) {
 func TestUnpackedBodiesAreBounded(t *testing.T) {
 	up, came, answer := waiting(t)
 	flags := certain()
-	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "5MiB"
+	flags["limits.inspect_bytes"], flags["limits.inspect_total_bytes"] = "2MiB", "9MiB"
 	r := newRig(t, up, "", bookOf(t, "one: alpha"), flags)
 	packed := func(n int) string {
 		var b strings.Builder

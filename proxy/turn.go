@@ -322,6 +322,7 @@ func (t *turn) splice(f *forwarding) {
 		return
 	}
 	t.out = &payload{data: out}
+	t.p.crowd.add(t, int64(cap(out)))
 	f.body, f.original = t.out, t.body
 	if f.length >= 0 {
 		f.length = int64(len(out))
