@@ -156,6 +156,7 @@ func TestExitCodesOfHarnesses(t *testing.T) {
 		"in capitals at the end":    {"step 1\nExit Code: %d", true},
 		"gptme":                     {"Ran command: `./x`\n\n`step 1`\n\nReturn code: %d", true},
 		"a script":                  {"step 1\nScript exited with code %d", true},
+		"small letters":             {"exit code %d\nstep 1", true},
 		"swe-agent":                 {"OBSERVATION:\nExit code: %d\nstep 1\nbash-$", true},
 		"in the output's middle":    {"step 1\nExit code: %d\nstep 2", false},
 		"in the output's start":     {"Output:\nExit code: %d\nstep 2", false},

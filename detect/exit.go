@@ -83,7 +83,7 @@ func (r *shellResult) head() {
 
 // framedCode reads a line that is nothing but an exit code.
 func framedCode(t string, r *shellResult) bool {
-	for _, form := range []string{"Process exited with code ", "Exit code: ", "Exit code ", "exitcode: ", "Exit Code: ", "exit_code: ", "exit code: "} {
+	for _, form := range []string{"Process exited with code ", "Exit code: ", "Exit code ", "exitcode: ", "Exit Code: ", "exit_code: ", "exit code: ", "exit code ", "Return code: "} {
 		rest, ok := strings.CutPrefix(t, form)
 		if !ok {
 			continue

@@ -30,6 +30,8 @@ func TestChangingTools(t *testing.T) {
 		"a tool for each step":     {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("c"), ""}, {"S", tool("a"), ""}, {"S", tool("b", "c"), ""}, {"S", tool("a", "b"), ""}}},
 		"plan once, then act":      {steps: []step{{"S", tool("plan"), ""}, {"S", tool("bash", "edit"), "Act."}, {"S", tool("bash", "edit"), ""}, {"S", tool("bash", "edit"), ""}}},
 		"handed over":              {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), ""}, {"Agent B", tool("x", "y"), "And test the parser."}}, again: "[two]"},
+		"handed over and back":     {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "And test the parser."}}, again: "[two]"},
+		"two that take turns":      {steps: []step{{"S", tool("to_b"), ""}, {"Agent B", tool("x"), ""}, {"S", tool("to_b"), "Go on."}, {"Agent B", tool("x"), "Go on."}, {"S", tool("to_b"), "And test the parser."}}, again: "[two]"},
 		"no tools at the end":      {steps: []step{{"S", tool("a", "b"), ""}, {"S", tool("a", "b"), ""}, {"S", nil, ""}}},
 		"a question without tools": {steps: []step{{"S", tool("a", "b"), ""}, {"S", nil, "What have you done?"}, {"S", tool("a", "b"), "Go on."}}},
 	} {

@@ -74,7 +74,8 @@ func (r *Record) Adopt(n *Record) {
 	r.Tenant, r.Agent, r.Name, r.Method = n.Tenant, n.Agent, n.Name, n.Method
 	r.Started, r.Seen, r.Model, r.Dialect = n.Started, n.Seen, n.Model, n.Dialect
 	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
-	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames, r.Hands = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames, n.Hands
+	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
+	r.Hands, r.Leads = n.Hands, n.Leads
 	r.Matched, r.Blocks, r.BlockBytes = n.Matched, n.Blocks, n.BlockBytes
 	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.First = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.First
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used

@@ -48,6 +48,7 @@ type Record struct {
 	ToolsHash  uint64   `json:"th,omitempty"`
 	ToolNames  []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
 	Hands      []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have answered its calls
+	Leads      []uint64 `json:"ld,omitempty"` // system texts of agents with tools that have handed it over
 
 	Assignment trial.Assignment     `json:"asg"`
 	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order

@@ -57,15 +57,30 @@ func (r *Record) meetTools(req *wire.Request) {
 		return
 	}
 	names := shortNames(req.Tools)
-	if !r.HasTools || r.answers(req) { // the first, or another agent that has taken the conversation over
-		r.SystemHash = req.SystemHash
+	if !r.HasTools || r.answers(req) || r.returns(req) { // the first, or another agent that has taken the conversation over
+		r.leads(req.SystemHash)
 	} else if len(names) < len(r.ToolNames) {
 		return // a mode with fewer tools: it will end
 	}
 	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
 }
 
-// maxHands is how many agents without tools may have taken a conversation over.
+// leads makes the agent of that system text the one that the conversation goes on with; the one
+// before may come back to it.
+func (r *Record) leads(system uint64) {
+	if r.HasTools && system != r.SystemHash && len(r.Leads) < maxHands && !slices.Contains(r.Leads, r.SystemHash) {
+		r.Leads = append(r.Leads, r.SystemHash)
+	}
+	r.SystemHash = system
+}
+
+// returns says that an agent that has handed the conversation over goes on with it.
+func (r *Record) returns(req *wire.Request) bool {
+	return req.SystemHash != r.SystemHash && slices.Contains(r.Leads, req.SystemHash) && r.continues(req)
+}
+
+// maxHands is how many agents may have taken a conversation over, of those without tools and of
+// those with tools.
 const maxHands = 8
 
 // maxToolNames bounds what is kept of a tool list.
@@ -134,7 +149,7 @@ func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side 
 		}
 		return "", false
 	}
-	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) {
+	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) && !r.returns(req) {
 		return SideTools, true
 	}
 	return "", false
@@ -157,10 +172,11 @@ func (r *Record) answers(req *wire.Request) bool {
 	return false
 }
 
-// GoesOn says whether a request beside the conversation shows it, under the same system text: what
-// was inserted in it stands in such a request as well. Lock the record.
+// GoesOn says whether a request beside the conversation shows it, under the system text of an agent
+// that worked on it: what was inserted in it stands in such a request as well. Lock the record.
 func (r *Record) GoesOn(req *wire.Request) bool {
-	return req.SystemHash == r.SystemHash && !req.Delta && r.continues(req)
+	known := req.SystemHash == r.SystemHash || slices.Contains(r.Leads, req.SystemHash)
+	return known && !req.Delta && r.continues(req)
 }
 
 // sameAgent says that other tools are offered and yet the agent is the same one: the conversation
