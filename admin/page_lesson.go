@@ -178,6 +178,9 @@ func (v *lessonView) current(rows []*report.Row) (now *report.Row) {
 // measure fills in what the report says of the text.
 func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) {
 	v.Advice, v.Note, v.Opinions, v.Looks = advise(r), r.Note, r.Opinions, r.Looks
+	if r.Widened() {
+		v.Note = "" // the advice says it
+	}
 	v.State = cmp.Or(v.State, r.State)
 	effect, lo, hi := shownOf(r)
 	x := actual(r, truth)

@@ -28,6 +28,9 @@ func advise(l *report.Row) advice {
 	if l.Trial == "running" {
 		a.Next = "Wait: its trial runs. " + a.Next
 	}
+	if l.Widened() && a.Next == judged(l).Next {
+		a.Next += " An earlier look left 0 out, and that stays; it is withheld less since, so the interval is wider."
+	}
 	if l.Retire != "" {
 		a.Next = "Think of retiring it: " + l.Retire + "."
 	}

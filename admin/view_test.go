@@ -179,3 +179,22 @@ func TestScaleFits(t *testing.T) {
 		t.Errorf("the true effect does not fit: %s", far.Axis.Text())
 	}
 }
+
+// A row that is called proven beside an interval that holds 0 says why.
+func TestWidened(t *testing.T) {
+	lo, hi := -1.5, 18.8
+	for _, c := range []struct {
+		row  report.Row
+		want bool
+	}{
+		{report.Row{Verdict: report.ProvenHelps, State: "active", Lo: &lo, Hi: &hi}, true},
+		{report.Row{Verdict: report.Harms, State: "active", Lo: &lo, Hi: &hi}, true},
+		{report.Row{Verdict: report.ProvenHelps, State: "active", Lo: &hi, Hi: &hi}, false},
+		{report.Row{Verdict: report.ProvenHelps, State: "archived", Lo: &lo, Hi: &hi}, false},
+		{report.Row{Verdict: report.Unproven, State: "active", Lo: &lo, Hi: &hi}, false},
+	} {
+		if got := advise(&c.row).Next; strings.Contains(got, "An earlier look left 0 out") != c.want {
+			t.Errorf("%s, %s: %q", c.row.Verdict, c.row.State, got)
+		}
+	}
+}

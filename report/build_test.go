@@ -129,6 +129,19 @@ func TestVerdicts(t *testing.T) {
 	}
 }
 
+// A proof stays when the interval widens, because less is withheld since; the row says so.
+func TestAProofStays(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
+	if r := only(t, c); r.Verdict != ProvenHelps || r.Widened() || r.Note != "" {
+		t.Fatalf("%s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
+	if r := only(t, c); r.Verdict != ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved it") {
+		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
+	}
+}
+
 // An interval that excludes 0 is no proof when many lessons were tested: the correction makes the
 // difference.
 func TestHelpsIsNotProven(t *testing.T) {

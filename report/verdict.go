@@ -121,6 +121,17 @@ func Caution(outcome string, better, worse float64) bool {
 	return outcome == "failure" || worse > better
 }
 
+// Widened says whether the interval of now holds 0 although the coins called the row something:
+// what they said at an earlier look counts at all times.
+func (r *Row) Widened() bool {
+	switch r.Verdict {
+	case Helps, Harms, ProvenHelps, ProvenHarms:
+		return r.Lo != nil && *r.Lo <= 0 && *r.Hi >= 0
+	default:
+		return false
+	}
+}
+
 // need fills in how much data is missing, and what another holdout would change.
 func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 	eps := p.Epsilon
@@ -143,8 +154,12 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 	switch r.Verdict {
 	case Helps, Harms:
 		r.Note = "one such row in twenty may be wrong"
-		if r.Lo != nil && *r.Lo <= 0 && *r.Hi >= 0 {
+		if r.Widened() {
 			r.Note += "; its interval has excluded 0, and is wider now that it is withheld less"
+		}
+	case ProvenHelps, ProvenHarms:
+		if r.Widened() {
+			r.Note = "an earlier look proved it, which stays; its interval is wider now that it is withheld less"
 		}
 	case LikelyHelps, LikelyHarms:
 		r.Note = "by the chooser's model, not by the holdout"
