@@ -193,3 +193,23 @@ func TestChoicesAreTold(t *testing.T) {
 		t.Error("a reply of one choice tells of choices")
 	}
 }
+
+// A session that is seen in the middle holds what was said before. A reply that the next list shows
+// again is told once, a call has one answer, and an answer without a call is nobody's.
+func TestEventsOfAConversationThatHadBegun(t *testing.T) {
+	c := newScript()
+	c.turn(sample.Reply{Text: "It is a."},
+		`{"role":"user","content":"Which file?"}`,
+		`{"role":"assistant","content":"I look.","tool_calls":[{"id":"c1","type":"function","function":{"name":"ls","arguments":"{}"}}]}`,
+		`{"role":"tool","tool_call_id":"c9","content":"lost"}`,
+		`{"role":"tool","tool_call_id":"c1","content":"a.go"}`,
+		`{"role":"tool","tool_call_id":"c1","content":"b.go"}`)
+	c.turn(sample.Reply{Text: "Yes."}, `{"role":"user","content":"Sure?"}`)
+	var got []string
+	for _, e := range c.s.Events() {
+		got = append(got, string(e.Role)+":"+e.Text+e.Call.Name)
+	}
+	if want := "user:Which file? | assistant:I look. | call:a.gols | assistant:It is a. | user:Sure? | assistant:Yes."; strings.Join(got, " | ") != want {
+		t.Errorf("got  %s\nwant %s", strings.Join(got, " | "), want)
+	}
+}
