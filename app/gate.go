@@ -14,7 +14,9 @@ import (
 
 // endTrials does what follows from the planned trials that the automatic gate has started: what is
 // proven to help stays; that of which the look proves nothing is retired, with its numbers kept;
-// what harms is the chooser's to bench. Trials that a person started are theirs.
+// what the look finds to harm is the chooser's to bench. What harms by the interval that holds at
+// all times is retired at once, before the look: nobody need meet the rest of the plan.
+// Trials that a person started are theirs.
 func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {
@@ -40,7 +42,7 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 			reports[tenant] = rep
 		}
 		for i := range rep.Lessons {
-			if r := &rep.Lessons[i]; r.Slug == l.Slug && r.Trial == "ended" {
+			if r := &rep.Lessons[i]; r.Slug == l.Slug && (r.Trial == "ended" || r.Trial == "running" && harms(r.Verdict)) {
 				all = errors.Join(all, p.endTrial(ctx, d, l.Slug, r.Verdict))
 			}
 		}
@@ -48,15 +50,17 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 	return all
 }
 
+func harms(v report.Verdict) bool { return v == report.Harms || v == report.ProvenHarms }
+
 // endTrial acts on one verdict.
 func (p *parts) endTrial(ctx context.Context, d *Distiller, slug string, v report.Verdict) error {
 	a := lesson.Retire
 	switch v {
 	case report.TrialHelps, report.ProvenHelps, report.Helps:
 		a = lesson.Approve
-	case report.TrialHarms, report.ProvenHarms, report.Harms, report.Benched, report.Invalid:
+	case report.TrialHarms, report.Benched, report.Invalid:
 		return nil
-	default: // its look found nothing
+	default: // its look found nothing, or it harms
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
 	if errors.Is(err, bank.ErrNoLesson) {

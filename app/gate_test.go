@@ -22,8 +22,8 @@ import (
 
 // A trial that the automatic gate began ends by its look, whatever the style of the block: what is
 // found to help stays, what is found to harm is left to the chooser, and of what nothing is found
-// is retired. Its numbers stay in each case. A trial that runs, and one that a person began, are
-// left alone.
+// is retired; so is what harms by the interval of all times while the trial runs. Its numbers stay
+// in each case. A trial that runs, and one that a person began, are left alone.
 func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 	for _, style := range []string{"advice", "pitfalls"} {
 		for name, c := range map[string]struct {
@@ -33,7 +33,9 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 			want          lesson.State
 		}{
 			"helps":       {150, 100, 400, distill.AutoGate, lesson.Active},
-			"harms":       {60, 110, 400, distill.AutoGate, lesson.Trial},
+			"harms":       {75, 105, 400, distill.AutoGate, lesson.Trial},
+			"early harm":  {20, 150, 1000, distill.AutoGate, lesson.Archived},
+			"his harm":    {20, 150, 1000, "somebody", lesson.Trial},
 			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
 			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
 			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
@@ -47,7 +49,7 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 					t.Fatal(err)
 				}
 				if got := g.state(); got != c.want {
-					t.Errorf("it is %s now, not %s", got, c.want)
+					t.Errorf("it is %s now, not %s: %+v", got, c.want, g.row(p))
 				}
 				book, _, err := lesson.Load(g.cfg.Lessons)
 				if err != nil {
