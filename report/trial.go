@@ -153,5 +153,5 @@ func (r *Row) next() string {
 		return stays + "; it costs tokens for less than 3 points"
 	default: // it found nothing
 	}
-	return stays + "; another trial would have to be larger"
+	return stays + ", unless distill.gate: auto began the trial, which retires it; another trial would have to be larger"
 }
