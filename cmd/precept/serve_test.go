@@ -233,8 +233,8 @@ func TestServeFirstStart(t *testing.T) {
 	token, _ := os.ReadFile(filepath.Join(dir, admin.TokenFile))
 	if status, text := get(t, p.Admin+"/metrics", strings.TrimSpace(string(token))); status != 200 || !strings.Contains(text, "go_goroutines") {
 		t.Errorf("/metrics: %d", status)
-	} else if !strings.Contains(text, "go_gc_gogc_percent 250\n") || strings.Contains(text, "go_gc_gomemlimit_bytes 9.22") {
-		t.Error("the collector is not set")
+	} else if share := regexp.MustCompile(`go_gc_gogc_percent (\d+)\n`).FindStringSubmatch(text); share == nil || share[1] == "100" {
+		t.Errorf("the collector's share of %v is Go's own: it is not set", share) // 250 or, of a larger heap, less
 	}
 	p.signal(syscall.SIGTERM)
 	if code := p.exit(); code != exitDone {
