@@ -109,7 +109,7 @@ func errorInLine(t string) (string, weight) {
 		return "compiler", strong
 	case strings.HasPrefix(t, "error Command failed") || strings.HasPrefix(t, "error: script ") || strings.HasPrefix(t, "error: Recipe "):
 		return "script", strong
-	case strings.HasPrefix(t, "Error response from daemon"), strings.HasPrefix(t, "error: failed to push"):
+	case strings.HasPrefix(t, "Error response from daemon"), strings.HasPrefix(t, "docker: Error response from daemon"), strings.HasPrefix(t, "collect2: error: "), strings.HasPrefix(t, "error: failed to push"):
 		return "command", strong
 	case strings.HasPrefix(t, "Found ") && countBefore(t, " error") > 0:
 		return "linter", strong
@@ -141,11 +141,17 @@ func failElsewhere(t string) (string, weight) {
 		return "command", weak
 	}
 	switch {
-	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"):
+	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"), strings.HasSuffix(t, ": exec format error"):
 		return "crash", strong
 	case strings.HasSuffix(t, " failing") && countBefore(t, " failing") > 0:
 		return "mocha", strong
 	case strings.HasPrefix(t, "husky - ") && strings.Contains(t, "failed"), strings.HasPrefix(t, "Command timed out"), strings.HasPrefix(t, "husky - ") && strings.Contains(t, "exited with code"):
+		return "command", strong
+	case strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
+		return "command", weak
+	case strings.HasSuffix(t, ".  Stop.") && strings.Contains(t, ": *** "):
+		return "make", strong
+	case mysqlError(t):
 		return "command", strong
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
 		return "go-build", strong
@@ -159,6 +165,13 @@ func failElsewhere(t string) (string, weight) {
 		return "exception", weak
 	}
 	return "", nothing
+}
+
+// mysqlError: "ERROR 1055 (42000) at line 1: ...".
+func mysqlError(t string) bool {
+	rest, ok := strings.CutPrefix(t, "ERROR ")
+	code, state, found := strings.Cut(rest, " (")
+	return ok && found && len(code) == 4 && isDigit(code[0]) && isDigit(code[3]) && len(state) > 6 && state[5] == ')'
 }
 
 // located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position,

@@ -86,11 +86,14 @@ func outputFails(body string) (string, bool) {
 	}
 	complaints := 0
 	for i, t := range lines {
+		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
+			return "terraform", true // it draws a box around each
+		}
 		rule, w := failLine(t)
 		switch {
 		case w == strong && (!done || i >= len(lines)-lastWords):
 			return rule, true
-		case w == weak && !done && i >= len(lines)-lastWords:
+		case w == weak && !done && (i >= len(lines)-lastWords || i == 0 && rule == "command"):
 			return rule, true
 		case w == weak && rule == "shell":
 			complaints++
@@ -191,8 +194,13 @@ func allComplain(body string) bool {
 }
 
 // complains: every line is a complaint of the shell's, or of a program that was called. What
-// programs show of files and logs may hold the complaints of others.
+// programs show of files and logs may hold the complaints of others. Some begin with their own, and
+// say then what to do.
 func (c *shellCommand) complains(body string) bool {
+	first, _, _ := strings.Cut(body, "\n")
+	if strings.Count(body, "\n") < 12 && (c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && ownComplaint(first)) {
+		return true
+	}
 	return all(body, func(t string) bool {
 		return shellComplaint(t) && c.calls(t) || !isFilter(c.last) && wording().command.opens(t)
 	})
@@ -212,6 +220,44 @@ func all(body string, so func(line string) bool) bool {
 		}
 	}
 	return n > 0
+}
+
+// ownError: a program that was called says, among the first or the last words, that it could not.
+// git says so wherever it does.
+func (c *shellCommand) ownError(body string) bool {
+	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || soundsDone(body) {
+		return false
+	}
+	git := !isFilter(c.last) && slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
+	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
+	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
+		n++
+		if git && (strings.HasPrefix(line, "error: ") || strings.HasPrefix(line, "fatal: ")) {
+			return true
+		}
+		if n > 2 && n <= count-lastWords {
+			continue
+		}
+		if t := plain(line); ownComplaint(t) && c.calls(t) {
+			return true
+		}
+	}
+	return false
+}
+
+// ownComplaint: "name: " and words that tell a failure.
+func ownComplaint(t string) bool {
+	name, rest, ok := strings.Cut(cutText(t, 300), ": ")
+	if !ok || len(name) > 24 || strings.ContainsAny(name, " \t") {
+		return false
+	}
+	low := strings.ToLower(rest)
+	switch name {
+	case "bash", "sh", "zsh", "dash", "ash", "ksh", "fish":
+		return false // it goes on with the next line
+	}
+	return !strings.HasPrefix(low, "warn") && !strings.HasPrefix(low, "note") &&
+		hasWord(low, "error", "fatal", "cannot", "can't", "could not", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires ", "inconsistent", "unable to", "not found", "not installed", "refused", "denied")
 }
 
 // calls: the line begins with the name of a shell or of a program that the command calls.

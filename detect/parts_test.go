@@ -159,7 +159,7 @@ func FuzzLax(f *testing.F) {
 	})
 }
 
-func TestSignature(t *testing.T) {
+func TestHeadline(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"traceback", "Exit code 1\nstarting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n", "shop.cart.EmptyCart: nothing to sum"},
 		{"json", `{"stdout":"","stderr":"fatal: not a git repository\n","exit_code":128}`, "fatal: not a git repository"},
@@ -173,6 +173,23 @@ func TestSignature(t *testing.T) {
 		{"nothing known", "a\nb\nc\nd\ne\nf\ng\nh", "a\nb\ne\nf\ng\nh"},
 		{"frame", "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nerror: no rule to make demo\n", "error: no rule to make demo"},
 		{"empty", "", ""},
+	} {
+		if got := Headline(c.text); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+// What somebody may know an error by stands in the signature: all of a short one, less the frames
+// of a stack, and the headline of a long one.
+func TestSignature(t *testing.T) {
+	long := strings.Repeat("building\ndone\n", 4)
+	for _, c := range []struct{ name, text, want string }{
+		{"short", "Author identity unknown\n\n*** Please tell me who you are.\n\nfatal: no address", "Author identity unknown\n*** Please tell me who you are.\nfatal: no address"},
+		{"long", long + strings.Repeat("a line of it\n", 9) + "*** Please tell me who you are.\nfatal: no address", "fatal: no address"},
+		{"many lines", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nfatal: no address", "fatal: no address"},
+		{"few long lines", strings.Repeat("x", 1100) + "\nfatal: no address", "fatal: no address"},
+		{"traceback", "starting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n", "starting\nTraceback (most recent call last):\nshop.cart.EmptyCart: nothing to sum"},
 	} {
 		if got := Signature(c.text); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

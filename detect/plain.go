@@ -23,8 +23,11 @@ func plain(line string) string {
 }
 
 // unboxed takes off the bar that terraform draws beside an error, which is none of a table: that
-// has one on the right, too.
+// has one on the right, too; and the frame of double lines that npm and playwright draw.
 func unboxed(t string) string {
+	if strings.HasPrefix(t, "╔") || strings.HasPrefix(t, "║") || strings.HasPrefix(t, "╚") {
+		return strings.Trim(t, "╔═╗║╚╝ ")
+	}
 	if rest, ok := strings.CutPrefix(t, "│ Error: "); ok && !strings.HasSuffix(t, "│") {
 		return "Error: " + rest
 	}

@@ -202,6 +202,9 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	if rule, bad := outputFails(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
+	if call.kind == kindExec && call.shell.ownError(r.body) {
+		return Judgement{Outcome: Error, Rule: "text:command"}
+	}
 	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
 }
 
@@ -212,7 +215,7 @@ func timedOut(body string) bool {
 	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
 	for _, l := range []string{first, last} {
 		l = strings.ToLower(cutText(strings.TrimLeft(strings.TrimSpace(l), "[<("), 160))
-		if (strings.HasPrefix(l, "command") || strings.HasPrefix(l, "the command") || strings.HasPrefix(l, "execution") || strings.HasPrefix(l, "process") || strings.HasPrefix(l, "shell tool terminated")) &&
+		if (strings.HasPrefix(l, "command") || strings.HasPrefix(l, "the command") || strings.HasPrefix(l, "execution") || strings.HasPrefix(l, "tool execution") || strings.HasPrefix(l, "process") || strings.HasPrefix(l, "shell tool terminated")) &&
 			hasWord(l, "timed out", "because it took more than", "exceeded the time", "exceeding timeout", "time limit exceeded") {
 			return true
 		}

@@ -182,8 +182,12 @@ func gitLooks(args []string) bool {
 		return true
 	}
 	switch args[0] {
-	case "status", "log", "diff", "show", "rev-parse", "blame", "ls-files", "ls-remote", "grep", "describe", "shortlog", "reflog", "rev-list", "cat-file", "config", "remote":
+	case "status", "log", "diff", "show", "rev-parse", "blame", "ls-files", "ls-remote", "grep", "describe", "shortlog", "reflog", "rev-list", "cat-file":
 		return true
+	case "config":
+		return hasAny(args, "--get", "--get-all", "--list", "-l", "list", "get")
+	case "remote":
+		return len(args) == 1 || args[1] == "-v" || args[1] == "show" || args[1] == "get-url"
 	case "branch", "tag", "stash":
 		return len(args) == 1 || args[1] == "list" || args[1] == "show" || args[1] == "-l" || args[1] == "-a" || args[1] == "-v" || args[1] == "--list" || args[1] == "--show-current"
 	}

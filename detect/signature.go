@@ -5,25 +5,44 @@ import (
 	"unicode/utf8"
 )
 
-// maxSignature bounds a signature, in bytes; maxSignatureLines in lines.
+// maxSignature bounds a signature, in bytes; maxSignatureLines in lines. A result of so few lines is
+// its own signature: any of them may be what somebody knows the error by.
 const (
 	maxSignature      = 1024
-	maxSignatureLines = 10
+	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature is the error signature of a failed tool result: the few lines that say what failed,
-// without colours and the harness's frame, at most about 1 KB. It is what lessons are matched
-// against.
+// Signature is the error signature of a failed tool result, without colours and the harness's frame,
+// at most about 1 KB: all of a short one but the frames of a stack, of a long one its headline. It is
+// what lessons are matched against.
 func Signature(text string) string {
+	all, picked := headline(text)
+	if len(all) <= maxSignatureLines && size(all) <= maxSignature {
+		picked = all
+	}
+	return joinLines(dropRepeats(picked))
+}
+
+// Headline are the few lines of a failed tool result that say what failed.
+func Headline(text string) string {
+	_, picked := headline(text)
+	return joinLines(dropRepeats(picked))
+}
+
+// headline returns the lines of a failed result but the frames of a stack, and those that say what
+// failed.
+func headline(text string) (all, picked []string) {
 	text = signatureText(clip(strings.TrimSpace(text)))
-	var all, picked []string
 	trace, cause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plain(line)
 		if t == "" {
 			cause = false
 			continue
+		}
+		if trace && line != strings.TrimLeft(line, " \t") {
+			continue // the frames of the stack name places, not causes
 		}
 		all = append(all, t)
 		if cause { // what gradle says under its heading
@@ -39,8 +58,6 @@ func Signature(text string) string {
 		case strings.HasPrefix(t, "Traceback (most recent call last)"):
 			trace = true
 			continue
-		case trace && line != strings.TrimLeft(line, " \t"):
-			continue // the frames of the stack name places, not causes
 		}
 		if trace && w == nothing && !said {
 			w = weak // the exception that ends the stack, whatever its name
@@ -53,7 +70,15 @@ func Signature(text string) string {
 	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") { // how it ended, not why
 		picked = firstAndLast(all)
 	}
-	return joinLines(dropRepeats(picked))
+	return all, picked
+}
+
+func size(lines []string) int {
+	n := 0
+	for _, l := range lines {
+		n += len(l) + 1
+	}
+	return n
 }
 
 // signatureText opens the envelopes that carry the words of a failure.

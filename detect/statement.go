@@ -113,6 +113,9 @@ func httpLine(low string, short bool) bool {
 			return true
 		}
 	}
+	if failStatus(low) && (strings.HasPrefix(low[3:], " client error: ") || strings.HasPrefix(low[3:], " server error: ")) { // of Python's requests
+		return true
+	}
 	if !short {
 		return false
 	}

@@ -35,7 +35,7 @@ type said struct {
 // message finds the stable part of a failed result. public are further words that are nobody's (of
 // the tool and its parameters), own words that the call itself sent.
 func message(text string, public, own map[string]bool) (best said) {
-	lines := strings.Split(detect.Signature(text), "\n")
+	lines := strings.Split(detect.Headline(text), "\n")
 	rank := -1
 	for i, l := range lines {
 		if len(l) > 240 {

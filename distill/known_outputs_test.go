@@ -1,0 +1,97 @@
+package distill_test
+
+import (
+	_ "embed"
+	"encoding/json"
+	"os"
+	"strings"
+	"testing"
+
+	"precept/detect"
+	"precept/lesson"
+)
+
+//go:embed testdata/known.txt
+var knownOutputs string
+
+// output is what a program printed when it failed, and which known failure that is.
+type output struct {
+	tool, args, text, slug string
+}
+
+// outputs reads testdata/known.txt.
+func outputs(t *testing.T) []output {
+	t.Helper()
+	var list []output
+	var o output
+	for line := range strings.Lines(knownOutputs) {
+		word, rest, _ := strings.Cut(strings.TrimRight(line, "\n"), " ")
+		switch {
+		case word == "#" && o.tool == "":
+		case word == "$":
+			args, err := json.Marshal(map[string]string{"command": rest})
+			if err != nil {
+				t.Fatal(err)
+			}
+			o = output{tool: "bash", args: string(args)}
+		case word == ">" && o.tool == "":
+			tool, args, _ := strings.Cut(rest, " ")
+			o = output{tool: tool, args: args}
+		case word == "=" && o.tool != "":
+			o.slug = rest
+			list = append(list, o)
+			o = output{}
+		case o.tool != "":
+			o.text += line
+		}
+	}
+	return list
+}
+
+// Each known failure is recognised in what its program prints, whole, and its lesson fires on that
+// very output: what is searched is the part of an output that tells the error, not all of it.
+func TestKnownOutputs(t *testing.T) {
+	for _, o := range outputs(t) {
+		if j := detect.Classify(o.tool, o.args, o.text, 0); j.Outcome != detect.Error {
+			t.Errorf("%s is no failure to the proxy, so that no lesson fires on\n%s", o.args, o.text)
+		}
+		b := newBench(t)
+		b.session("one", user("Do it."), call(o.tool, o.args, o.text), call(o.tool, o.args, "done"))
+		b.distil()
+		slugs := b.slugs()
+		if len(slugs) != 1 || slugs[0] != o.slug {
+			t.Errorf("%s: lessons %v, wanted %s; the error is\n%s", o.args, slugs, o.slug, signature(o.text))
+			continue
+		}
+		l := b.lesson(o.slug).Clone()
+		l.State = lesson.Active
+		if hits := lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: o.tool, Text: signature(o.text)}}, Tenant: "default", Now: b.now}); len(hits) != 1 {
+			t.Errorf("%s: %v does not fire on\n%s", o.slug, l.Trigger.ErrorPatterns, signature(o.text))
+		}
+	}
+
+	text, err := os.ReadFile("known.json")
+	if err != nil {
+		t.Fatal(err)
+	}
+	var list []struct {
+		Slug  string   `json:"slug"`
+		Holds []string `json:"holds"`
+	}
+	if err := json.Unmarshal(text, &list); err != nil {
+		t.Fatal(err)
+	}
+	for _, k := range list {
+		shown := false
+		for _, o := range outputs(t) {
+			has := o.slug == k.Slug
+			for _, w := range k.Holds {
+				has = has && strings.Contains(strings.ToLower(o.text), w)
+			}
+			shown = shown || has
+		}
+		if !shown {
+			t.Errorf("no output in testdata/known.txt shows %s by %q", k.Slug, k.Holds)
+		}
+	}
+}
