@@ -66,6 +66,11 @@ func (g *group) argument(d *Draft) string {
 			fmt.Sprintf("%s refuses other forms with %s; the same call with %s in %s worked.", tool, says, g.fix.How, p),
 			"give-"+g.fix.Param+"-as-"+g.fix.How+"-to-"+name)
 	case fixOffered:
+		if low := strings.ToLower(g.cases[0].Show); strings.Contains(low, "between") || strings.Contains(low, "at most") || strings.Contains(low, "maximum") || strings.Contains(low, "minimum") || strings.Contains(low, "at least") {
+			return say(fmt.Sprintf("Keep %s of %s within the bounds that its error tells.", p, tool),
+				fmt.Sprintf("%s answers %s. Take the nearest value that is allowed, and call several times where that is not enough.", tool, says),
+				"keep-"+g.fix.Param+"-of-"+name+"-within-its-bounds")
+		}
 		return say(fmt.Sprintf("Take one of the values that %s offers in its error, exactly as it is written there.", tool),
 			fmt.Sprintf("When %s answers %s, the answer itself names what exists. Choose the fitting one for %s instead of rewording the call.", tool, says, p),
 			"take-what-the-error-of-"+name+"-offers")
@@ -103,6 +108,11 @@ func (g *group) way(d *Draft) string {
 	}
 	switch g.fix.Kind {
 	case fixLookup:
+		if g.fix.How == "part" {
+			return say(fmt.Sprintf("Look up with %s what goes into %s before you call %s.", other, p, tool),
+				fmt.Sprintf("%s answered %s to a guessed or outdated name in %s. Call %s and use the names that it gives.", tool, says, p, other),
+				"look-up-with-"+g.fix.Other+"-what-goes-into-"+g.fix.Param+"-of-"+c.Tool)
+		}
 		return say(fmt.Sprintf("Take %s from %s before you call %s.", p, other, tool),
 			fmt.Sprintf("%s answered %s to a guessed or outdated %s. Call %s and use a value that it gives.", tool, says, p, other),
 			"take-"+g.fix.Param+"-from-"+g.fix.Other+"-before-"+c.Tool)

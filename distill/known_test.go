@@ -131,6 +131,14 @@ func TestCorrectedWithoutAWord(t *testing.T) {
 			"use-pnpm-instead-of-npm", "Use `pnpm` instead of `npm` in this project.",
 		},
 		{
+			[]event{user("Test it."), run("go test ./...", "ok"), user("please use make test, it sets up the database"), run("make test", "ok")},
+			"use-make-test-instead-of-go-test", "Use `make test` instead of `go test` in this project.",
+		},
+		{
+			[]event{user("Test it."), run("go test ./...", "ok"), user("Fine. Now use docker to run it."), run("docker run rows", "ok")},
+			"", "",
+		},
+		{
 			[]event{user("Test it."), run("npm test", "ok"), user("Thanks. Now compare with what pnpm says about npm's lock file."), run("pnpm audit", "ok")},
 			"", "",
 		},

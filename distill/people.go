@@ -108,6 +108,10 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
 				return Case{Key: "told|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
 					Fix{Kind: fixTold, Param: before.program, Other: after.program}, true
+			case j == t.before && before.program != after.program && after.insteadOf(before, words):
+				name := after.program + " " + after.args[0]
+				return Case{Key: "told|" + before.program + " " + before.args[0] + "|" + name, Tool: before.program, Shell: true, Phrases: []string{before.program + " " + before.args[0]}},
+					Fix{Kind: fixTold, Param: before.program + " " + before.args[0], Other: name}, true
 			case opposed && before.name() == after.name():
 				if flag := after.namedIn(words, before); flag != "" {
 					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
@@ -117,6 +121,16 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 		}
 	}
 	return c, f, false
+}
+
+// insteadOf says whether a person told to use the command for what the one before was to do ("please
+// use make test"): both are given the same word.
+func (c *command) insteadOf(before *command, words []string) bool {
+	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
+		return false
+	}
+	at := slices.Index(words, "use")
+	return at >= 0 && at+2 < len(words) && words[at+1] == c.program && words[at+2] == c.args[0]
 }
 
 // namedIn is the option that words name, which the command has and the one before had not.

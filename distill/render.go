@@ -219,11 +219,22 @@ func knownDraft(c *Case, list []known) (Draft, bool) {
 	}
 	for _, f := range c.Fixes {
 		if f.Kind == fixInstall && strings.Contains(k.Slug, "python-module") {
-			d.Advice = append(slices.Clone(d.Advice), "`"+f.Other+"` helped here.")
+			d.Advice = append(slices.Clone(d.Advice), "`"+installer(f.Other)+"` helped here.")
 			break
 		}
 	}
 	return d, true
+}
+
+// installer is an install without the packages, which differ from module to module.
+func installer(how string) string {
+	words := strings.Fields(how)
+	for i, w := range words {
+		if packages()[w] {
+			return strings.Join(words[:i], " ")
+		}
+	}
+	return how
 }
 
 // sayings are the errors of the group, for people: at most three.

@@ -3,6 +3,7 @@ package distill
 import (
 	"slices"
 	"strings"
+	"unicode"
 )
 
 // The kinds of what helped after a failure.
@@ -98,13 +99,16 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 		}
 	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && strings.Contains(told, strings.ToLower(d.added[0])) && strings.Contains(told, strings.ToLower(d.added[1])):
 		return Fix{Kind: fixAdded, Param: d.added[0] + "` and `" + d.added[1]}, true
+	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && (strings.Contains(told, "required") || strings.Contains(told, "missing")) &&
+		(namesParameter(told, d.added[0]) || namesParameter(told, d.added[1])):
+		return Fix{Kind: fixAdded, Param: d.added[0] + "` and `" + d.added[1]}, true
 	case len(d.added) == 1 && d.size() == 1 && !opaque(d.added[0]):
 		return Fix{Kind: fixAdded, Param: d.added[0]}, true
 	case len(d.removed) == 1 && d.size() == 1 && !opaque(d.removed[0]) && strings.Contains(told, strings.ToLower(d.removed[0])):
 		return Fix{Kind: fixRemoved, Param: d.removed[0]}, true
 	}
 	for _, p := range d.changed {
-		if f, ok := r.found(p, t.args.object[p], looked); ok && d.size() <= 3 {
+		if f, ok := r.found(p, s.args.object[p], t.args.object[p], looked); ok && d.size() <= 3 {
 			return f, true
 		}
 	}
@@ -126,7 +130,7 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	case fewer(from, to):
 		return Fix{Kind: fixFewer}, true
 	}
-	if f, ok := r.found(param, to, looked); ok {
+	if f, ok := r.found(param, from, to, looked); ok {
 		return f, true
 	}
 	if len(b) >= 4 && r.namedBetween(b, i, j) {
@@ -143,19 +147,70 @@ func afterEcho(body, sent string) string {
 	return strings.Replace(body, sent, "", 1)
 }
 
-// found says whether the value came out of a look-up.
-func (r *reading) found(param string, value any, looked []int) (Fix, bool) {
+// found says whether the value came out of a look-up, or all that is new in it did.
+func (r *reading) found(param string, from, value any, looked []int) (Fix, bool) {
 	v := plainText(value)
 	if len(v) < 4 || len(v) > 200 {
 		return Fix{}, false
 	}
+	parts := newParts(plainText(from), v)
 	for _, at := range slices.Backward(looked) {
 		t := &r.steps[at]
-		if strings.Contains(t.text, v) && t.shell == nil {
+		if t.shell != nil {
+			continue
+		}
+		all := len(parts) > 0 && len(t.text) < mostLookedUp
+		for _, p := range parts {
+			all = all && strings.Contains(t.text, p)
+		}
+		switch {
+		case strings.Contains(t.text, v):
 			return Fix{Kind: fixLookup, Param: param, Other: t.tool}, true
+		case all:
+			return Fix{Kind: fixLookup, Param: param, Other: t.tool, How: "part"}, true
 		}
 	}
 	return Fix{}, false
+}
+
+// mostLookedUp bounds the look-ups whose words are compared one by one, in bytes: a longer text
+// holds any word by chance.
+const mostLookedUp = 4 << 10
+
+// newParts are the words of a value that did not stand in the one before; none where one of them is
+// too short to tell anything.
+func newParts(from, to string) []string {
+	var out []string
+	for _, p := range strings.FieldsFunc(to, func(r rune) bool { return !unicode.IsLetter(r) && !unicode.IsDigit(r) && r != '_' && r != '-' }) {
+		switch {
+		case strings.Contains(from, p):
+		case len(p) < 3:
+			return nil
+		default:
+			out = append(out, p)
+		}
+	}
+	return out
+}
+
+// namesParameter says whether an error names a parameter, as a word of its own.
+func namesParameter(told, name string) bool {
+	name = strings.ToLower(name)
+	for rest, at := told, 0; ; {
+		i := strings.Index(rest[at:], name)
+		if i < 0 {
+			return false
+		}
+		at += i
+		if !wordAt(rest, at-1) && !wordAt(rest, at+len(name)) {
+			return true
+		}
+		at += len(name)
+	}
+}
+
+func wordAt(s string, i int) bool {
+	return i >= 0 && i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= '0' && s[i] <= '9')
 }
 
 // namedBetween says whether a person named the value after step i and before step j, and not
@@ -195,6 +250,9 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 			if c.program == broken.program && slices.Equal(c.args, broken.args) {
 				return sameCommand(broken, c, installed, hint)
 			}
+			if by, ok := c.runs(broken); ok {
+				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
+			}
 			if name := c.named(s.text); name != "" && name != broken.name() {
 				hint = name
 				continue
@@ -205,6 +263,23 @@ func (r *reading) repairShell(i int) (Fix, bool) {
 		}
 	}
 	return Fix{}, false
+}
+
+// runs says whether the command is another one behind a program that only runs it: poetry run
+// pytest.
+func (c *command) runs(o *command) (by string, ok bool) {
+	at := len(c.args) - len(o.args) - 1
+	if at < 0 || at > 1 || !isProgram(c.program) || !isProgram(o.program) || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
+		return "", false
+	}
+	if at == 0 {
+		return c.program + " " + o.program, slices.Contains([]string{"npx", "bunx", "pnpx", "uvx", "pnpm", "yarn", "bun"}, c.program)
+	}
+	switch c.args[0] {
+	case "run", "exec", "-m", "dlx":
+		return c.program + " " + c.args[0] + " " + o.program, true
+	}
+	return "", false
 }
 
 // kin: the two programs are there for the same. Whatever else worked on the same file did
@@ -351,7 +426,11 @@ func compare(from, to *command) (Fix, bool) {
 		if from.subcommand() != "" && to.subcommand() == "" || !kin(from.program, to.program) {
 			return Fix{}, false
 		}
-		return Fix{Kind: fixProgram, Param: from.program, Other: to.program}, true
+		other := to.program
+		if sub := to.subcommand(); sub != "" && !slices.Contains(from.args, sub) {
+			other = to.name() // docker compose for docker-compose
+		}
+		return Fix{Kind: fixProgram, Param: from.program, Other: other}, true
 	}
 	return Fix{}, false
 }

@@ -37,6 +37,92 @@ func TestRules(t *testing.T) {
 			[]string{"`modify_pending_items`"},
 			"Error: non-shipped order cannot be exchanged",
 		},
+		"a value within bounds": {
+			[]event{
+				user("Find what was said of rows."),
+				call("search_messages", `{"query":"rows","limit":500}`, "Error: limit must be between 1 and 100"),
+				call("search_messages", `{"query":"rows","limit":100}`, "17 messages"),
+			},
+			"keep-limit-of-search-messages-within-its-bounds",
+			[]string{"`limit`", "within the bounds"},
+			"Error: limit must be between 1 and 50",
+		},
+		"required parameters of which the error names one": {
+			[]event{
+				user("Open an issue."),
+				call("create_issue", `{"title":"W77812"}`, `MCP error -32602: Invalid arguments for tool create_issue: [{"path":["owner"],"message":"Required"}]`),
+				call("create_issue", `{"title":"W77812","owner":"marlo","repo":"tern"}`, `{"number":12}`),
+			},
+			"give-owner-and-repo-to-create-issue",
+			[]string{"`owner` and `repo`"},
+			`MCP error -32602: Invalid arguments for tool create_issue: [{"path":["repo"],"message":"Required"}]`,
+		},
+		"two parameters that no error names": {
+			[]event{
+				user("Open an issue."),
+				call("create_issue", `{"title":"W77812"}`, `MCP error -32602: Invalid arguments for tool create_issue: [{"path":["ownership"],"message":"Required"}]`),
+				call("create_issue", `{"title":"W77812","owner":"marlo","rep":"tern"}`, `{"number":12}`),
+			}, "", nil, "",
+		},
+		"the new part of a value was looked up": {
+			[]event{
+				user("Read the notes."),
+				call("read_file", `{"path":"/home/marlo/notes.md"}`, "Error: Access denied - path outside allowed directories: /home/marlo/notes.md not in /srv/w77812"),
+				call("list_allowed_directories", `{}`, "/srv/w77812"),
+				call("read_file", `{"path":"/srv/w77812/notes.md"}`, "# Notes"),
+			},
+			"look-up-with-list-allowed-directories-what-goes-into-path-of-read-file",
+			[]string{"`path`", "`list_allowed_directories`"},
+			"Error: Access denied - path outside allowed directories: /tmp/x not in /srv/y",
+		},
+		"a new part that was looked up by chance only": {
+			[]event{
+				user("Read the notes."),
+				call("read_file", `{"path":"/home/marlo/notes.md"}`, "Error: Access denied - path outside allowed directories: /home/marlo/notes.md not in /srv/w77812"),
+				call("list_people", `{}`, "marlo, srv"),
+				call("read_file", `{"path":"/srv/w77812/notes.md"}`, "# Notes"),
+			}, "", nil, "",
+		},
+		"a program that only runs another one": {
+			[]event{
+				user("Test it."),
+				call("bash", `{"command":"pytest -q w77812"}`, "bash: pytest: command not found\n[exit code: 127]"),
+				call("bash", `{"command":"poetry run pytest -q w77812"}`, "12 passed"),
+			},
+			"use-poetry-run-pytest-instead-of-pytest",
+			[]string{"`poetry run pytest`"},
+			"bash: pytest: command not found",
+		},
+		"a program that runs something else": {
+			[]event{
+				user("Test it."),
+				call("bash", `{"command":"pytest -q w77812"}`, "bash: pytest: command not found\n[exit code: 127]"),
+				call("bash", `{"command":"poetry run pytest -q other"}`, "12 passed"),
+			}, "", nil, "",
+		},
+		"a package that everybody knows": {
+			[]event{
+				user("Draw it."),
+				call("bash", `{"command":"dot -Tpng a.dot"}`, "graph: the layout engine is missing, nothing was written\n[exit code: 1]"),
+				call("bash", `{"command":"make graph"}`, "make: the layout engine is missing, nothing was written\n[exit code: 2]"),
+				call("bash", `{"command":"apt-get install -y graphviz"}`, "Setting up graphviz"),
+				call("bash", `{"command":"make graph"}`, "done"),
+			},
+			"install-with-apt-get-install-graphviz-for-make",
+			[]string{"`apt-get install graphviz`"},
+			"make: the layout engine is missing, nothing was written",
+		},
+		"a package that may be somebody's": {
+			[]event{
+				user("Draw it."),
+				call("bash", `{"command":"make graph"}`, "make: the layout engine is missing, nothing was written\n[exit code: 2]"),
+				call("bash", `{"command":"apt-get install -y graphviz w77812-engine"}`, "Setting up w77812-engine"),
+				call("bash", `{"command":"make graph"}`, "done"),
+			},
+			"install-with-apt-get-install-for-make",
+			[]string{"`apt-get install`"},
+			"make: the layout engine is missing, nothing was written",
+		},
 		"what undoes is no replacement": {
 			[]event{
 				user("Change order W77812."),

@@ -168,6 +168,42 @@ var programs = sync.OnceValue(func() map[string]bool {
 
 func isProgram(w string) bool { return programs()[w] }
 
+// publicPackages are the packages of an install, where everybody knows each of them.
+func publicPackages(args []string) string {
+	var out strings.Builder
+	for _, a := range args {
+		switch {
+		case strings.HasPrefix(a, "-"):
+		case !packages()[a]:
+			return ""
+		default:
+			out.WriteString(" " + a)
+		}
+	}
+	return out.String()
+}
+
+// packages are names that many projects install; another one may be somebody's own.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var packages = sync.OnceValue(func() map[string]bool {
+	m := map[string]bool{}
+	for w := range strings.FieldsSeq(`autoconf automake bison build-essential bzip2 ca-certificates clang cmake curl default-jdk default-libmysqlclient-dev ffmpeg flex g++ gcc
+		gettext gfortran git git-lfs gnupg graphviz imagemagick iputils-ping jq libboost-all-dev libbz2-dev libcairo2-dev libcurl4-openssl-dev libffi-dev libfreetype6-dev
+		libgl1 libglib2.0-0 libjpeg-dev liblzma-dev libmagic1 libmysqlclient-dev libncurses-dev libopenblas-dev libpango1.0-dev libpng-dev libpq-dev libreadline-dev libsasl2-dev
+		libsm6 libsndfile1 libsqlite3-dev libssl-dev libtool libudev-dev libuv1-dev libxext6 libxml2-dev libxslt1-dev libyaml-dev lld llvm lsof make musl-tools nasm netcat-openbsd
+		ninja-build openjdk-17-jdk openjdk-21-jdk openssh-client patch pkg-config poppler-utils postgresql-client procps protobuf-compiler python3-dev python3-pip python3-venv
+		redis-tools rsync ruby-dev sqlite3 swig tesseract-ocr tree tzdata unzip uuid-dev wget wkhtmltopdf xvfb xz-utils zip zlib1g-dev zstd
+		aiohttp alembic beautifulsoup4 black boto3 cffi click coverage cryptography django fastapi flask httpx hypothesis isort jinja2 jsonschema lxml markdown matplotlib mypy networkx
+		numba numpy opencv-python opencv-python-headless openpyxl packaging pandas pillow playwright poetry polars protobuf psutil psycopg psycopg2-binary pyarrow pydantic pylint
+		pymysql pytest pytest-asyncio pytest-cov pytest-mock pytest-timeout pytest-xdist python-dateutil python-dotenv pytz pyyaml redis regex requests rich ruff scikit-learn scipy
+		seaborn selenium setuptools six sqlalchemy statsmodels sympy syrupy tabulate torch tornado tox tqdm types-requests types-PyYAML tzlocal ujson urllib3 uv uvicorn virtualenv websockets
+		wheel xlrd xlsxwriter zstandard @playwright/test @types/jest @types/node @types/react axios eslint express jest jsdom playwright prettier rimraf ts-jest ts-node tsx typescript vite vitest`) {
+		m[w] = true
+	}
+	return m
+})
+
 // installs says whether the command brings in a package.
 func (c *command) installs() (string, bool) {
 	if len(c.args) == 0 {
@@ -177,7 +213,7 @@ func (c *command) installs() (string, bool) {
 	case "pip", "pip3", "npm", "pnpm", "conda", "brew", "apt", "apt-get", "gem", "poetry", "yarn", "bun", "apk", "cargo", "go":
 		switch c.args[0] {
 		case "install", "add", "i", "ci", "get":
-			return c.program + " " + c.args[0], true
+			return c.program + " " + c.args[0] + publicPackages(c.args[1:]), true
 		}
 	case "uv":
 		if c.args[0] == "add" || c.args[0] == "sync" || c.args[0] == "pip" {
