@@ -5,17 +5,17 @@ import (
 	"unicode/utf8"
 )
 
-// maxSignature bounds a signature, in bytes; maxSignatureLines in lines. A result of so few lines is
-// its own signature: any of them may be what somebody knows the error by.
+// maxSignature bounds a signature, in bytes; maxSignatureLines in lines. A result of so few lines
+// is its own signature: any of them may be what somebody knows the error by.
 const (
 	maxSignature      = 1024
 	maxSignatureLines = 12
 	maxSignatureLine  = 300
 )
 
-// Signature is the error signature of a failed tool result, without colours and the harness's frame,
-// at most about 1 KB: all of a short one but the frames of a stack, of a long one its headline. It is
-// what lessons are matched against.
+// Signature is the error signature of a failed tool result, without colours and the harness's
+// frame, at most about 1 KB: all of a short one but the frames of a stack, of a long one its
+// headline. It is what lessons are matched against.
 func Signature(text string) string {
 	all, picked := headline(text)
 	if len(all) <= maxSignatureLines && size(all) <= maxSignature {

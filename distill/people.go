@@ -123,8 +123,8 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// insteadOf says whether a person told to use the command for what the one before was to do ("please
-// use make test"): both are given the same word.
+// insteadOf says whether a person told to use the command for what the one before was to do
+// ("please use make test"): both are given the same word.
 func (c *command) insteadOf(before *command, words []string) bool {
 	if len(c.args) == 0 || len(before.args) == 0 || c.args[0] != before.args[0] || !isSubcommand(c.args[0]) {
 		return false
