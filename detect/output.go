@@ -251,13 +251,28 @@ func ownComplaint(t string) bool {
 	if !ok || len(name) > 24 || strings.ContainsAny(name, " \t") {
 		return false
 	}
-	low := strings.ToLower(rest)
 	switch name {
 	case "bash", "sh", "zsh", "dash", "ash", "ksh", "fish":
 		return false // it goes on with the next line
 	}
-	return !strings.HasPrefix(low, "warn") && !strings.HasPrefix(low, "note") &&
-		hasWord(low, "error", "fatal", "cannot", "can't", "could not", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires ", "inconsistent", "unable to", "not found", "not installed", "refused", "denied")
+	words := strings.Fields(strings.ToLower(rest))
+	for i, w := range words {
+		words[i] = strings.TrimRight(w, ":;,.!)")
+	}
+	if len(words) == 0 || slices.Contains([]string{"warn", "warning", "note", "notice", "downloading", "finding", "found", "added", "entering", "leaving"}, words[0]) {
+		return false
+	}
+	for i, w := range words {
+		switch w {
+		case "error", "fatal", "cannot", "can't", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires", "inconsistent", "unable", "refused", "denied":
+			return true
+		case "not":
+			if i > 0 && words[i-1] == "could" || i+1 < len(words) && (words[i+1] == "found" || words[i+1] == "installed") {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // calls: the line begins with the name of a shell or of a program that the command calls.

@@ -17,6 +17,8 @@ func (p *prose) statement(text string) (string, bool) {
 	short := len(text) <= 300 && strings.Count(rest, "\n") < 3
 	low := strings.ToLower(cutText(first, 160))
 	switch {
+	case none(low):
+		return "", false
 	case p.startsError(low, short):
 		return "error-first", true
 	case exceptionLine(first):
@@ -59,6 +61,12 @@ func (p *prose) startsError(low string, short bool) bool {
 		return true // opencode and qwen refuse arguments in these words
 	}
 	return strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found")
+}
+
+// none: a report says that there were none: "errors: 0".
+func none(low string) bool {
+	word, rest, ok := strings.Cut(low, ": ")
+	return ok && !strings.Contains(word, " ") && (rest == "0" || rest == "none" || rest == "null" || rest == "[]")
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
