@@ -42,6 +42,10 @@ func failPrefix(t string) (string, weight) {
 		if strings.HasPrefix(t, "BUILD FAILED") || strings.HasPrefix(t, "BUILD FAILURE") {
 			return "build", strong
 		}
+	case 'P':
+		if strings.HasPrefix(t, "PHP Fatal error: ") || strings.HasPrefix(t, "PHP Parse error: ") {
+			return "exception", strong
+		}
 	case 'p', 'S':
 		if strings.HasPrefix(t, "panic: ") || strings.HasPrefix(t, "Segmentation fault") {
 			return "crash", strong
@@ -88,6 +92,8 @@ func testPrefix(t string) string {
 		return "test-fail"
 	case countBefore(t, " failed") > 0 && (strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Suites:") || strings.HasPrefix(t, "Test Files")):
 		return "jest"
+	case t == "FAILURES!" || t == "ERRORS!" || strings.HasPrefix(t, "Failed!  - Failed:"):
+		return "test-fail"
 	case strings.HasPrefix(t, "test result: FAILED"):
 		return "cargo-test"
 	case strings.HasPrefix(t, "tests finished: ") && (countBefore(t, " failed") > 0 || countBefore(t, " exceptions") > 0):
@@ -140,6 +146,12 @@ func failElsewhere(t string) (string, weight) {
 	if wording().command.opens(t) {
 		return "command", weak
 	}
+	if rule, w := failOpening(t); w != nothing {
+		return rule, w
+	}
+	if rule, w := failAtPlace(t); w != nothing {
+		return rule, w
+	}
 	switch {
 	case strings.HasPrefix(t, "Killed") && len(t) < 12, strings.HasSuffix(t, "(core dumped)"), strings.HasSuffix(t, ": exec format error"):
 		return "crash", strong
@@ -147,12 +159,8 @@ func failElsewhere(t string) (string, weight) {
 		return "mocha", strong
 	case strings.HasPrefix(t, "husky - ") && strings.Contains(t, "failed"), strings.HasPrefix(t, "Command timed out"), strings.HasPrefix(t, "husky - ") && strings.Contains(t, "exited with code"):
 		return "command", strong
-	case strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
-		return "command", weak
 	case strings.HasSuffix(t, ".  Stop.") && strings.Contains(t, ": *** "):
 		return "make", strong
-	case mysqlError(t):
-		return "command", strong
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
 		return "go-build", strong
 	case goPosition(t):
@@ -165,6 +173,83 @@ func failElsewhere(t string) (string, weight) {
 		return "exception", weak
 	}
 	return "", nothing
+}
+
+// failOpening: failures that their first byte tells from most lines.
+func failOpening(t string) (string, weight) {
+	switch c := t[0]; {
+	case c == 'T' && strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
+		return "command", weak
+	case c == 'E' && mysqlError(t), c == '!' && strings.Contains(t, "==> Fatal error occurred"), // TeX
+		c == '-' && strings.Contains(t, ": Plugin failed with status code "): // protoc
+		return "command", strong
+	case c == '^' && strings.Contains(t, "^ SC"): // shellcheck, below the line
+		return "linter", strong
+	case c == 'w' && strings.HasPrefix(t, "webpack ") && strings.Contains(t, " compiled with ") && countBefore(t, " error") > 0:
+		return "build", strong
+	case isDigit(c) && strings.Contains(t, " FAILED -- saving rejects "): // patch
+		return "command", strong
+	case isDigit(c) && strings.Contains(t, " ERROR 4"): // wget
+		return "http", weak
+	case isDigit(c) && failureCount(t):
+		return "test-fail", strong
+	}
+	return "", nothing
+}
+
+// failureCount: "3 examples, 1 failure" of rspec, "3 tests, 1 failure" of mix, "1 fail" of bun, "2
+// issues:" of golangci-lint.
+func failureCount(t string) bool {
+	switch {
+	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
+		return countBefore(t, " failure") > 0 && (strings.Contains(t, " example") || strings.Contains(t, " test"))
+	case strings.HasSuffix(t, " fail") || strings.HasSuffix(t, " issues:"):
+		return t[0] != '0' && strings.Count(t, " ") == 1
+	}
+	return false
+}
+
+// failAtPlace: a file stands in front, and most often a line of it.
+func failAtPlace(t string) (string, weight) {
+	i := strings.IndexByte(t, ':')
+	if i < 3 || i > 200 || i+2 > len(t) || strings.IndexByte(t[:i], '.') < 0 {
+		return "", nothing
+	}
+	switch {
+	case strings.ContainsAny(t[:i], " \t\"'"):
+	case strings.HasSuffix(t[:i], ".rb") && strings.Contains(t[i:], ":in ") && (strings.HasSuffix(t, "Error)") || strings.HasSuffix(t, "(RuntimeError)")):
+		return "exception", weak // "rows.rb:3:in 'f': undefined method (NoMethodError)"
+	case strings.HasSuffix(t[:i], ".py") && strings.HasPrefix(t[i:], ": error: "):
+		return "command", weak // as Python's argument parser says it
+	case strings.Contains(t[i:], ": parser error : "):
+		return "command", strong // xmllint
+	case lintCode(t[i+1:]):
+		return "linter", weak
+	}
+	return "", nothing
+}
+
+// lintCode: "3:1: F821 undefined name", "3:0: E0602: Undefined variable": a place in a file, and the
+// code of an error.
+func lintCode(rest string) bool {
+	n, colons := 0, 0
+	for n < len(rest) && (isDigit(rest[n]) || rest[n] == ':') {
+		if rest[n] == ':' {
+			colons++
+		}
+		n++
+	}
+	if colons != 2 || n+5 > len(rest) || rest[n] != ' ' || rest[n+1] != 'E' && rest[n+1] != 'F' {
+		return false
+	}
+	digits := 0
+	for _, c := range []byte(rest[n+2 : min(n+7, len(rest))]) {
+		if !isDigit(c) {
+			break
+		}
+		digits++
+	}
+	return digits == 3 || digits == 4
 }
 
 // mysqlError: "ERROR 1055 (42000) at line 1: ...".

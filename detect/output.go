@@ -198,7 +198,7 @@ func allComplain(body string) bool {
 // say then what to do.
 func (c *shellCommand) complains(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	if strings.Count(body, "\n") < 12 && (c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && ownComplaint(first)) {
+	if strings.Count(body, "\n") < 12 && (c.last == "yq" && strings.HasPrefix(first, "Error: ") || c.last == "npm" && buildPrefix(first) == "npm" || c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && ownComplaint(first)) {
 		return true
 	}
 	return all(body, func(t string) bool {
@@ -264,10 +264,15 @@ func ownComplaint(t string) bool {
 	}
 	for i, w := range words {
 		switch w {
-		case "error", "fatal", "cannot", "can't", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires", "inconsistent", "unable", "refused", "denied":
+		case "error", "fatal", "cannot", "can't", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires", "inconsistent", "unable", "refused", "denied",
+			"attempt", "missing", "bad", "illegal", "wrong", "already":
 			return true
 		case "not":
-			if i > 0 && words[i-1] == "could" || i+1 < len(words) && (words[i+1] == "found" || words[i+1] == "installed") {
+			if name != "cp" && name != "mv" { // "not replacing" is what it was told
+				return true
+			}
+		case "no":
+			if name != "go" || i+1 < len(words) && words[i+1] == "such" {
 				return true
 			}
 		}

@@ -12,34 +12,54 @@ import (
 //go:embed testdata/fine.txt
 var fineOutputs string
 
-// What went well is no failure, however much it speaks of failures.
-func TestFineOutputs(t *testing.T) {
-	n, command, text := 0, "", ""
-	for line := range strings.Lines(fineOutputs) {
+//go:embed testdata/failed.txt
+var failedOutputs string
+
+// each calls see with each command of a file of outputs.
+func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
+	t.Helper()
+	command, text := "", ""
+	for line := range strings.Lines(file) {
 		switch {
-		case strings.HasPrefix(line, "$ "):
+		case strings.HasPrefix(line, "$ ") && command == "":
 			command, text = strings.TrimSpace(line[2:]), ""
 		case line == "=\n" && command != "":
 			args, err := json.Marshal(map[string]string{"command": command})
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
-				shown := text
-				if frame != "" {
-					shown += frame
-				}
-				if j := detect.Classify("bash", string(args), shown, 0); j.Outcome == detect.Error {
-					t.Errorf("%s %s: %s by %q\n%s", command, frame, j.Outcome, j.Rule, text)
-				}
-			}
+			see(command, string(args), text)
 			n++
 			command = ""
 		case command != "":
 			text += line
 		}
 	}
+	return n
+}
+
+// What went well is no failure, however much it speaks of failures.
+func TestFineOutputs(t *testing.T) {
+	n := each(t, fineOutputs, func(command, args, text string) {
+		for _, frame := range []string{"", "[exit code: 0]", "Exit code: 0"} {
+			if j := detect.Classify("bash", args, text+frame, 0); j.Outcome == detect.Error {
+				t.Errorf("%s %s: error by %q\n%s", command, frame, j.Rule, text)
+			}
+		}
+	})
 	if n < 70 {
+		t.Errorf("%d outputs were read", n)
+	}
+}
+
+// What programs say when they could not is a failure where nothing tells an exit code.
+func TestFailedOutputs(t *testing.T) {
+	n := each(t, failedOutputs, func(command, args, text string) {
+		if j := detect.Classify("bash", args, text, 0); j.Outcome != detect.Error {
+			t.Errorf("%s: %s\n%s", command, j.Outcome, text)
+		}
+	})
+	if n < 120 {
 		t.Errorf("%d outputs were read", n)
 	}
 }
