@@ -229,8 +229,8 @@ func failAtPlace(t string) (string, weight) {
 	return "", nothing
 }
 
-// lintCode: "3:1: F821 undefined name", "3:0: E0602: Undefined variable": a place in a file, and the
-// code of an error.
+// lintCode: "3:1: F821 undefined name", "3:0: E0602: Undefined variable": a place in a file, and
+// the code of an error.
 func lintCode(rest string) bool {
 	n, colons := 0, 0
 	for n < len(rest) && (isDigit(rest[n]) || rest[n] == ':') {
