@@ -127,6 +127,14 @@ func errorField(v laxValue) (Judgement, bool) {
 			return Judgement{Outcome: Error, Rule: "json:error"}, true
 		}
 	}
+	if e, ok := v.get("errorMessages", "error_messages"); ok && e.kind == laxArray && !e.empty() { // Jira
+		return Judgement{Outcome: Error, Rule: "json:errors"}, true
+	}
+	if e, ok := v.get("detail"); ok && e.kind == laxArray && !e.empty() && len(v.keys) == 1 { // FastAPI
+		if _, where := e.vals[0].get("loc"); where {
+			return Judgement{Outcome: Error, Rule: "json:errors"}, true
+		}
+	}
 	if e, ok := v.get("errors"); ok && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
 		if data, has := v.get("data", "result"); !has || data.empty() { // GraphQL answers in part
 			return Judgement{Outcome: Error, Rule: "json:errors"}, true
@@ -214,7 +222,7 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 			}
 			continue
 		}
-		if inner.kind != laxString || len(v.keys) > 4 {
+		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !carries(v, k) {
 			continue
 		}
 		if t := inner.text(); strings.TrimSpace(t) != "" {
@@ -223,4 +231,17 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 		}
 	}
 	return Judgement{}, false
+}
+
+// carries: what the field holds is the answer, and no part of a thing that was asked for, such as
+// the body of an issue or the content of a file: nothing stands beside it but how it went.
+func carries(v laxValue, field string) bool {
+	for _, k := range v.keys {
+		switch strings.ToLower(k) {
+		case field, "type", "iserror", "is_error", "role", "status", "statuscode", "status_code", "code", "headers", "success", "ok", "error", "tool", "tool_name", "tool_call_id", "metadata", "meta", "_meta":
+		default:
+			return false
+		}
+	}
+	return true
 }

@@ -15,6 +15,9 @@ var fineOutputs string
 //go:embed testdata/failed.txt
 var failedOutputs string
 
+//go:embed testdata/tools.tsv
+var toolAnswers string
+
 // each calls see with each command of a file of outputs.
 func each(t *testing.T, file string, see func(command, args, text string)) (n int) {
 	t.Helper()
@@ -61,5 +64,27 @@ func TestFailedOutputs(t *testing.T) {
 	})
 	if n < 120 {
 		t.Errorf("%d outputs were read", n)
+	}
+}
+
+// What tools answer is judged by how it says that they could not.
+func TestToolAnswers(t *testing.T) {
+	n := 0
+	for line := range strings.Lines(toolAnswers) {
+		cols := strings.SplitN(strings.TrimRight(line, "\n"), "\t", 3)
+		if strings.HasPrefix(line, "#") || len(cols) != 3 {
+			continue
+		}
+		text := cols[2]
+		if text[0] != '{' { // JSON has an escape of its own
+			text = strings.ReplaceAll(text, `\n`, "\n")
+		}
+		if j := detect.Classify(cols[1], `{"q":"rows"}`, text, 0); string(j.Outcome) != cols[0] {
+			t.Errorf("%s: %s by %q, wanted %s\n%s", cols[1], j.Outcome, j.Rule, cols[0], text)
+		}
+		n++
+	}
+	if n < 100 {
+		t.Errorf("%d answers were read", n)
 	}
 }

@@ -57,6 +57,10 @@ func (p *prose) startsError(low string, short bool) bool {
 			return true
 		}
 	}
+	if strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error") || strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: ") ||
+		strings.Contains(cutText(low, 60), ": net::err_") || low[0] >= '1' && low[0] <= '9' && validationErrors(low) {
+		return true // SQLite, ClickHouse, Chromium, pydantic
+	}
 	if strings.HasPrefix(low, "params must have required") || strings.Contains(low, " tool was called with invalid arguments") {
 		return true // opencode and qwen refuse arguments in these words
 	}
@@ -67,6 +71,12 @@ func (p *prose) startsError(low string, short bool) bool {
 func none(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
 	return ok && !strings.Contains(word, " ") && (rest == "0" || rest == "none" || rest == "null" || rest == "[]")
+}
+
+// validationErrors: "2 validation errors for Query".
+func validationErrors(low string) bool {
+	_, rest, _ := strings.Cut(low, " ")
+	return strings.HasPrefix(rest, "validation error for ") || strings.HasPrefix(rest, "validation errors for ")
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
