@@ -140,7 +140,7 @@ var orders = sync.OnceValue(func() *orderPatterns {
 		abroad: foreign(),
 		labels: regexp.MustCompile(`[.!?]\s+[*>_-]*\s*(?:System|SYSTEM|Assistant|ASSISTANT|Developer|Human|HUMAN)[*_]*\s*[:：]|[.!?]\s+(?:\*\*|> |- )?system\s*:\s` +
 			`|(?i:#{2,}\s*system (?:prompt|message)\b)|(?i:<+\s*/?\s*(?:sys|function_results?|invoke)\b[^<>\n]{0,80}>)`),
-		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]`),
+		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]|data:[a-z]+/[a-z0-9.+-]+;base64,`),
 		ignore: shaped(regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b`+
 			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b`+
 			`|\b(?:reveal|print|repeat|show|output|leak)\b.{0,20}\b(?:system prompt|your (?:instructions|prompt))`), words("ignore|disregard|forget|override|bypass|you are|pretend|instructions|mode|jailbreak|prompt")...),
