@@ -24,11 +24,8 @@ const frameLines = 12
 // command's own output is not an exit code.
 func unframe(text string) shellResult {
 	r := shellResult{body: text}
-	if inner, ok := tagged(text, "<returncode>", "</returncode>"); ok {
-		r.set(inner)
-		if out, ok := tagged(text, "<output>", "</output>"); ok {
-			r.body = out
-		}
+	if r.tags(text) {
+		// mini-SWE-agent and others
 	} else {
 		if r.head(); strings.HasPrefix(text, scriptFrame) {
 			r.script()
@@ -81,19 +78,101 @@ func (r *shellResult) head() {
 	r.body = rest
 }
 
-// framedCode reads a line that is nothing but an exit code.
-func framedCode(t string, r *shellResult) bool {
-	for _, form := range []string{"Process exited with code ", "Exit code: ", "Exit code ", "exitcode: ", "Exit Code: ", "exit_code: ", "exit code: ", "exit code ", "Return code: "} {
-		rest, ok := strings.CutPrefix(t, form)
+// tags reads the code and the output from tags around them.
+func (r *shellResult) tags(text string) bool {
+	if strings.IndexByte(text, '<') < 0 {
+		return false
+	}
+	for _, name := range []string{"returncode", "exit_code", "exitcode", "exit_status"} {
+		inner, ok := tagged(text, "<"+name+">", "</"+name+">")
 		if !ok {
 			continue
 		}
-		num, note, _ := strings.Cut(rest, " ")
-		if _, err := strconv.Atoi(num); err != nil || note != "" && !strings.HasPrefix(note, "(") {
+		if r.set(inner); !r.coded {
 			continue
 		}
-		r.set(num)
+		var printed []string
+		for _, part := range []string{"output", "stdout", "stderr"} {
+			if out, ok := tagged(text, "<"+part+">", "</"+part+">"); ok {
+				printed = append(printed, out)
+			}
+		}
+		if len(printed) > 0 {
+			r.body = strings.Join(printed, "\n")
+		}
 		return true
+	}
+	return false
+}
+
+// framedCode reads a line that is nothing but an exit code.
+func framedCode(t string, r *shellResult) bool {
+	code, ok := codeLine(t)
+	if ok {
+		r.code, r.coded = code, true
+	}
+	return ok
+}
+
+// codeLine reads the code of a line that is nothing but that: "Exit code: 1", "[EXIT_CODE=2]",
+// "Process exited with code 3 (killed)".
+func codeLine(t string) (code int, ok bool) {
+	if len(t) < 4 || len(t) > 80 {
+		return 0, false
+	}
+	bare := strings.Trim(t, "[]<>().*#= ")
+	bare, _, _ = strings.Cut(bare, " (")
+	at := len(bare)
+	for at > 0 && isDigit(bare[at-1]) {
+		at--
+	}
+	if at == len(bare) || len(bare)-at > 10 {
+		return 0, false
+	}
+	if at > 0 && bare[at-1] == '-' {
+		at--
+	}
+	var key [40]byte
+	n := 0
+	for _, c := range []byte(bare[:at]) {
+		switch {
+		case c >= 'A' && c <= 'Z':
+			c += 'a' - 'A'
+		case strings.IndexByte(" _-:=", c) >= 0:
+			continue
+		case c < 'a' || c > 'z':
+			return 0, false
+		}
+		if n == len(key) {
+			return 0, false
+		}
+		key[n] = c
+		n++
+	}
+	if !saysCode(string(key[:n]), strings.IndexByte("[<(", t[0]) >= 0) {
+		return 0, false
+	}
+	code, err := strconv.Atoi(bare[at:])
+	return code, err == nil
+}
+
+// saysCode: the letters before a number say that it is how a command ended. Scripts say "exit 1"
+// and go run "exit status 1": between brackets they are a harness's.
+func saysCode(key string, marked bool) bool {
+	switch key {
+	case "exitcode", "exitvalue", "returncode", "exitedwithcode", "exitedwithstatus", "exitedwithexitcode":
+		return true
+	case "exit", "exitstatus", "exited", "rc":
+		return marked
+	}
+	for _, who := range []string{"thecommand", "command", "process", "script", "program", "shell", "execution"} {
+		if rest, ok := strings.CutPrefix(key, who); ok {
+			switch rest {
+			case "exitcode", "exitstatus", "returncode", "exitedwithcode", "exitedwithstatus", "exitedwithexitcode", "exitedwithexitstatus", "finishedwithcode", "finishedwithexitcode", "completedwithexitcode",
+				"completedwithcode", "failedwithcode", "failedwithexitcode", "failedwithexitstatus", "returnedexitcode", "returnedcode", "returnedwithcode", "endedwithcode", "endedwithexitcode":
+				return true
+			}
+		}
 	}
 	return false
 }
@@ -126,16 +205,10 @@ func (r *shellResult) tailLine(t string) bool {
 	case strings.HasPrefix(t, "[Current working directory:") || strings.HasPrefix(t, "[Python interpreter:"): // OpenHands
 		return true
 	}
-	bare := strings.Trim(t, "[]<>.")
-	for _, form := range []string{
-		"Command exited with code ", "Command finished with exit code ", "The command completed with exit code ", "Process exited with code ",
-		"Process exited with exit code ", "Command completed with exit code ", "Command failed with exit code ", "exited with exit code ", "Exit code: ", "Exit Code: ", "exit code: ", "exit_code: ",
-		"exit code ", "Exited with code ", "Return code: ", "Process finished with exit code ", "Script exited with code ",
-	} {
-		if num, ok := strings.CutPrefix(bare, form); ok {
-			return r.setIf(num)
-		}
+	if framedCode(t, r) {
+		return true
 	}
+	bare := strings.Trim(t, "[]<>.")
 	if strings.HasPrefix(bare, "shellId: ") { // copilot: the shell's number counts up
 		if _, num, ok := strings.Cut(bare, "completed with exit code "); ok {
 			return r.setIf(num)

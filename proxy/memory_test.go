@@ -110,12 +110,14 @@ func TestRequestBodyIsLetGo(t *testing.T) {
 		_, _ = res.Body.Read(make([]byte, 100))
 		open = append(open, res.Body)
 	}
-	after := heap()
-	close(next)
-	for _, c := range open {
-		_ = c.Close()
-	}
-	if grown := int64(after) - int64(before); grown > streams*size/4 {
-		t.Errorf("%d open streams hold %d MiB", streams, grown>>20)
-	}
+	defer func() {
+		close(next)
+		for _, c := range open {
+			_ = c.Close()
+		}
+	}()
+	eventually(t, func() bool { // what works on the last bodies may be late
+		grown := int64(heap()) - int64(before)
+		return grown < streams*size/4
+	})
 }
