@@ -121,8 +121,8 @@ func TestBuildOneTurn(t *testing.T) {
 			if !reflect.DeepEqual(got[0].Feedback, sample.Unrated()) {
 				t.Errorf("feedback %v", got[0].Feedback)
 			}
-			if p := sample.Validate(got[0]); len(p) != 0 {
-				t.Errorf("problems %v", p)
+			if err := conforms(got[0]); err != nil {
+				t.Errorf("problems %v", err)
 			}
 		})
 	}
@@ -185,8 +185,8 @@ func TestBuildTask(t *testing.T) {
 		t.Errorf("correction %v -> %v", fix.Input, fix.Output)
 	}
 	for _, s := range got {
-		if p := sample.Validate(s); len(p) != 0 {
-			t.Errorf("%s: %v", s.Family, p)
+		if err := conforms(s); err != nil {
+			t.Errorf("%s: %v", s.Family, err)
 		}
 	}
 	for i, j := 0, len(c.s.Exchanges)-1; i < j; i, j = i+1, j-1 {
@@ -299,8 +299,8 @@ func TestPlanOptimization(t *testing.T) {
 	if r := plan.Output["repeated_calls"].([]map[string]any); len(r) != 5 || r[0]["count"] != 5 {
 		t.Errorf("repeated %v", r)
 	}
-	if p := sample.Validate(plan); len(p) != 0 {
-		t.Errorf("problems %v", p)
+	if err := conforms(plan); err != nil {
+		t.Errorf("problems %v", err)
 	}
 	if q := plan.Meta["quality_score"]; q != 0.4 {
 		t.Errorf("quality_score %v, want that of a complete session with a loop", q)
@@ -333,8 +333,8 @@ func FuzzBuild(f *testing.F) {
 		c.turn(sample.Reply{Text: string(b)}, string(b)).NewFrom = from
 		c.s.Ratings = []sample.Rating{{Source: string(a), Type: "score", Correction: b, Details: a, Turn: from}}
 		for _, s := range sample.Build(c.s) {
-			if p := sample.Validate(s); len(p) != 0 {
-				t.Errorf("%s: %v", s.Family, p)
+			if err := conforms(s); err != nil {
+				t.Errorf("%s: %v", s.Family, err)
 			}
 		}
 		c.s.Conversation()

@@ -11,5 +11,4 @@ var (
 	Cut            = cut
 	DecodeExchange = decodeExchange
 	OrNone         = orNone
-	ValidateJSON   = validateJSON
 )

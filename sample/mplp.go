@@ -8,13 +8,12 @@ import (
 	"github.com/google/uuid"
 )
 
-// The sample families that Build makes. DeltaImpact is known to the validator only.
+// The sample families that Build makes.
 const (
 	IntentResolution = "intent_resolution" // a task, carried out with tools
 	DialogResponse   = "dialog_response"   // words answered with words
 	ErrorCorrection  = "error_correction"  // a failed call and the different call that then worked
 	PlanOptimization = "plan_optimization" // a session that was slow or costly
-	DeltaImpact      = "delta_impact"
 )
 
 // The quality labels of feedback.

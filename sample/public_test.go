@@ -156,8 +156,8 @@ func TestADialectChangesNothing(t *testing.T) {
 					t.Fatalf("the dialect is %v", got.samples[n].State["dialect"])
 				}
 				got.samples[n].State["dialect"] = ""
-				if faults := sample.Validate(got.samples[n]); len(faults) > 0 {
-					t.Fatalf("%s: %v", dialect, faults)
+				if err := conforms(got.samples[n]); err != nil {
+					t.Fatalf("%s: %v", dialect, err)
 				}
 			}
 			if i == 0 {

@@ -48,8 +48,8 @@ func TestRatings(t *testing.T) {
 			if s.Meta["human_feedback_label"] != tt.human || s.Meta["quality_score"] != tt.score {
 				t.Errorf("meta %v", s.Meta)
 			}
-			if p := sample.Validate(s); len(p) != 0 {
-				t.Errorf("problems %v", p)
+			if err := conforms(s); err != nil {
+				t.Errorf("problems %v", err)
 			}
 		})
 	}
@@ -167,8 +167,8 @@ func TestExecutedUnchanged(t *testing.T) {
 			if m.Feedback.QualityLabel != c.want {
 				t.Errorf("%s: %q, want %q", name, m.Feedback.QualityLabel, c.want)
 			}
-			if p := sample.Validate(m); len(p) > 0 {
-				t.Errorf("%s: %v", name, p)
+			if err := conforms(m); err != nil {
+				t.Errorf("%s: %v", name, err)
 			}
 		}
 		if !found {

@@ -6,8 +6,6 @@ found=$("${GO:-go}" tool -modfile=tools/go.mod deadcode ./... | grep -vE "$(grep
 # test support: packages that only tests import (floors_test.go)
 ^bank/banktest/
 ^store/storetest/
-# the validator of samples, held against the published schemas; tests judge with it what the program makes
-^sample/validate(_check)?\.go:
 # the inverse of Splice: strip(splice(body)) == body is the promise that the tests of wire and inject hold
 ^wire/splice\.go:.* (Strip|strip|Request\.inserted|Request\.holds)$
 EXCEPT
