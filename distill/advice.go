@@ -39,7 +39,7 @@ func (g *group) draft() (Draft, bool) {
 		return g.shellDraft(d)
 	case fixRefused, fixTold, fixOption:
 		return g.peopleDraft(d)
-	case fixForm, fixOffered, fixNarrow, fixFewer, fixAdded, fixRemoved:
+	case fixForm, fixOffered, fixNarrow, fixFewer, fixWanted, fixAdded, fixRemoved:
 		return g.finish(d, g.argument(&d), g.tools())
 	default:
 		if tools := g.tools(); len(tools) > 1 {
@@ -62,11 +62,16 @@ func (g *group) argument(d *Draft) string {
 	}
 	switch g.fix.Kind {
 	case fixForm:
+		if sign, ok := strings.CutPrefix(g.fix.How, leading); ok {
+			return say(fmt.Sprintf("Give %s to %s with its leading %s.", p, tool, code(sign)),
+				fmt.Sprintf("Without the %s it answered %s; the same call with it worked.", code(sign), says),
+				"give-"+g.fix.Param+"-with-its-leading-sign-to-"+name)
+		}
 		return say(fmt.Sprintf("Give %s to %s as %s.", p, tool, g.fix.How),
 			fmt.Sprintf("%s refuses other forms with %s; the same call with %s in %s worked.", tool, says, g.fix.How, p),
 			"give-"+g.fix.Param+"-as-"+g.fix.How+"-to-"+name)
 	case fixOffered:
-		if low := strings.ToLower(g.cases[0].Show); strings.Contains(low, "between") || strings.Contains(low, "at most") || strings.Contains(low, "maximum") || strings.Contains(low, "minimum") || strings.Contains(low, "at least") {
+		if bounds(strings.ToLower(g.cases[0].Show)) {
 			return say(fmt.Sprintf("Keep %s of %s within the bounds that its error tells.", p, tool),
 				fmt.Sprintf("%s answers %s. Take the nearest value that is allowed, and call several times where that is not enough.", tool, says),
 				"keep-"+g.fix.Param+"-of-"+name+"-within-its-bounds")
@@ -82,9 +87,17 @@ func (g *group) argument(d *Draft) string {
 		return say(fmt.Sprintf("Give fewer values at once in %s of %s.", p, tool),
 			fmt.Sprintf("%s answers %s when %s holds too many values. Split them over several calls.", tool, says, p),
 			"give-fewer-values-in-"+g.fix.Param+"-of-"+name)
+	case fixWanted:
+		return say(fmt.Sprintf("Give %s to %s as its error describes it.", p, tool),
+			fmt.Sprintf("It answers %s. Write %s so from the first call.", says, p),
+			"give-"+g.fix.Param+"-to-"+name+"-as-its-error-describes")
 	case fixAdded:
+		it := "it"
+		if strings.Contains(p, "` and `") {
+			it = "them"
+		}
 		return say(fmt.Sprintf("Give %s when you call %s.", p, tool),
-			fmt.Sprintf("Without %s it answered %s; with it the same call worked.", p, says),
+			fmt.Sprintf("Without %s it answered %s; with %s the same call worked.", p, says, it),
 			"give-"+g.fix.Param+"-to-"+name)
 	default: // fixRemoved
 		return say(fmt.Sprintf("Leave %s out when %s does not take it.", p, tool),
@@ -110,18 +123,18 @@ func (g *group) way(d *Draft) string {
 	case fixLookup:
 		if g.fix.How == "part" {
 			return say(fmt.Sprintf("Look up with %s what goes into %s before you call %s.", other, p, tool),
-				fmt.Sprintf("%s answered %s to a guessed or outdated name in %s. Call %s and use the names that it gives.", tool, says, p, other),
+				fmt.Sprintf("%s answers %s where %s holds a guessed or outdated name. Call %s and use the names that it gives.", tool, says, p, other),
 				"look-up-with-"+g.fix.Other+"-what-goes-into-"+g.fix.Param+"-of-"+c.Tool)
 		}
 		return say(fmt.Sprintf("Take %s from %s before you call %s.", p, other, tool),
-			fmt.Sprintf("%s answered %s to a guessed or outdated %s. Call %s and use a value that it gives.", tool, says, p, other),
+			fmt.Sprintf("%s answers %s where %s is missing, guessed or outdated. Call %s and use a value that it gives.", tool, says, p, other),
 			"take-"+g.fix.Param+"-from-"+g.fix.Other+"-before-"+c.Tool)
 	case fixAsked:
 		return say(fmt.Sprintf("Ask the user to confirm %s when %s finds nothing for it.", p, tool),
 			fmt.Sprintf("After %s a corrected %s from the user worked. Ask for it once instead of trying variants or giving up.", says, p),
 			"ask-the-user-for-"+g.fix.Param+"-of-"+c.Tool)
 	case fixTool:
-		return say(fmt.Sprintf("Use %s when %s answers “%s”.", other, tool, shorten(c.Show, 60)),
+		return say(fmt.Sprintf("Use %s when %s answers “%s”.", other, tool, shorten(c.Show, 80)),
 			fmt.Sprintf("%s answered %s; %s then did what was wanted. Check that it fits the case, and do not repeat the first call.", tool, says, other),
 			"use-"+g.fix.Other+"-when-"+c.Tool+"-fails")
 	case fixCheck:
@@ -133,12 +146,12 @@ func (g *group) way(d *Draft) string {
 			fmt.Sprintf("%s with %s when the state does not allow the change. Look first, tell the user what is possible, and %s", who, says, end),
 			"check-with-"+g.fix.Other+"-first")
 	case fixFirst:
-		return say(fmt.Sprintf("Call %s before %s.", other, tool),
-			fmt.Sprintf("%s answered %s; after %s the very same call worked.", tool, says, other),
+		return say(shorten(fmt.Sprintf("Call %s before %s.", other, either(tools)), 190),
+			fmt.Sprintf("%s answered %s; after %s the very same call worked.", either(tools), says, other),
 			"call-"+g.fix.Other+"-before-"+c.Tool)
 	default: // fixStop
 		d.Outcome = "failure"
-		return say(fmt.Sprintf("Stop calling %s after “%s”; another try will not help.", either(tools), shorten(c.Show, 60)),
+		return say(fmt.Sprintf("Stop calling %s after “%s”; another try will not help.", either(tools), shorten(c.Show, 80)),
 			"Repeated calls failed the same way each time. "+instead(c.Show),
 			"stop-calling-"+c.Tool+"-after-"+c.Phrases[0])
 	}
@@ -155,6 +168,8 @@ func instead(show string) string {
 		return "Access is missing, and no argument gives it: go on with another tool, or tell the user what has to be configured."
 	case has("exist", "not found", "could not find", "404", "unknown"):
 		return "What was asked for is not there under that name: use another tool or another source, or say that it cannot be found."
+	case has("quota", "limit exceeded"):
+		return "No call of yours lifts that limit: ask for less, free what nobody needs, or tell the user what has to be raised."
 	case has("not enough", "not available", "insufficient", "expired"):
 		return "Look for an alternative first, offer it to the user, and only then call again with the new choice."
 	case has("cannot be", "can't be", "not allowed", "not permitted", "denied"):
@@ -184,7 +199,7 @@ func (g *group) shellDraft(d Draft) (Draft, bool) {
 		d.Advice = []string{fmt.Sprintf("%s failed with %s; the same arguments worked with %s.", code(g.fix.Param), says, code(g.fix.Other))}
 		slug = "use-" + g.fix.Other + "-instead-of-" + g.fix.Param
 	case fixHint:
-		d.Title = fmt.Sprintf("Run %s first when %s answers “%s”.", code(g.fix.Other), code(g.fix.Param), shorten(c.Show, 60))
+		d.Title = fmt.Sprintf("Run %s first when %s answers “%s”.", code(g.fix.Other), code(g.fix.Param), shorten(c.Show, 80))
 		d.Advice = []string{fmt.Sprintf("The error itself names %s; after it the very same %s worked. Do what an error asks for before you repeat the command.", code(g.fix.Other), code(g.fix.Param))}
 		slug = "run-" + g.fix.Other + "-before-" + g.fix.Param
 	case fixEnv:
@@ -192,7 +207,7 @@ func (g *group) shellDraft(d Draft) (Draft, bool) {
 		d.Advice = []string{fmt.Sprintf("Without it the command failed with %s; with it the same command worked. Take its value from the project's scripts or configuration.", says)}
 		slug = "set-" + strings.ReplaceAll(g.fix.Other, "_", "-") + "-for-" + g.fix.Param
 	case fixInstall:
-		d.Title = fmt.Sprintf("Install what is missing with %s when %s answers “%s”.", code(g.fix.Other), code(c.Tool), shorten(c.Show, 60))
+		d.Title = fmt.Sprintf("Install what is missing with %s when %s answers “%s”.", code(g.fix.Other), code(c.Tool), shorten(c.Show, 80))
 		d.Advice = []string{fmt.Sprintf("%s failed with %s; after %s the same command worked.", code(c.Tool), says, code(g.fix.Other))}
 		slug = "install-with-" + g.fix.Other + "-for-" + c.Tool
 	}

@@ -117,6 +117,10 @@ func caseOf(s *step, list []known) (c Case, ok bool) {
 		if b == nil || !isProgram(b.program) {
 			return c, false
 		}
+		shell, rest, _ := strings.Cut(m.phrase, ": ")
+		if shell == "bash" || shell == "sh" || shell == "zsh" { // who ran it makes no difference
+			m.phrase, m.show = rest, strings.TrimPrefix(m.show, shell+": ")
+		}
 		if m.words < 3 {
 			return c, false // a command's output may be anybody's: two words are in too much of it
 		}
@@ -167,12 +171,14 @@ func (c *Case) add(o *Case) {
 	}
 }
 
-// best is the fix that helped most often; where two did as often, the one that says more.
+// best is the fix that helped most often, of those that may be why; where two did as often, the one
+// that says more.
 func (c *Case) best() (Helped, bool) {
-	rank := []string{fixForm, fixOffered, fixFewer, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
+	rank := []string{fixForm, fixOffered, fixFewer, fixWanted, fixLookup, fixHint, fixInstall, fixEnv, fixProgram, fixFlags, fixAsked, fixTool, fixAdded, fixRemoved, fixFirst, fixNarrow, fixCheck}
 	var out Helped
 	for _, f := range c.Fixes {
 		switch {
+		case !plausible(c, &f):
 		case f.Sessions > out.Sessions,
 			f.Sessions == out.Sessions && slices.Index(rank, f.Kind) < slices.Index(rank, out.Kind):
 			out = f

@@ -2,9 +2,25 @@ package distill
 
 import (
 	"slices"
+	"strconv"
 	"strings"
 	"unicode"
 )
+
+// leading is how a form is named that is one sign in front.
+const leading = "a value with its leading "
+
+// isQuantity says whether a value is a number, or a text that is one.
+func isQuantity(v any) bool {
+	switch v := v.(type) {
+	case float64:
+		return true
+	case string:
+		_, err := strconv.ParseFloat(v, 64)
+		return err == nil
+	}
+	return false
+}
 
 // formOf names the form of a value where it is another one than that of the value that failed.
 func formOf(from, to any) string {
@@ -12,12 +28,15 @@ func formOf(from, to any) string {
 	b, staysText := to.(string)
 	switch v := to.(type) {
 	case float64:
-		if isText {
+		if n, err := strconv.ParseFloat(a, 64); isText && (err != nil || n == v) {
 			return "a number"
 		}
 	case []any:
 		if isText {
 			return "a list"
+		}
+		if old, was := from.([]any); was && len(v) == 1 && jsonText(v[0]) == jsonText(old) {
+			return "a list of lists"
 		}
 	case map[string]any:
 		if isText {
@@ -31,11 +50,15 @@ func formOf(from, to any) string {
 		if _, was := from.([]any); was {
 			return "a text"
 		}
-		_ = v
 	}
 	if !isText || !staysText {
 		return ""
 	}
+	return textForm(a, b)
+}
+
+// textForm names the form of a text.
+func textForm(a, b string) string {
 	switch {
 	case strings.HasPrefix(b, "/") && !strings.HasPrefix(a, "/") && strings.HasSuffix(b, strings.TrimLeft(a, "./")) && len(a) > 2:
 		return "an absolute path"
@@ -47,8 +70,10 @@ func formOf(from, to any) string {
 		return "a date in the form YYYY-MM-DD"
 	case len(a) > 3 && b == strings.Trim(a, `"'`):
 		return "a value without quotes"
+	case len(a) > 3 && a != b && b == strings.ReplaceAll(a, " ", ""):
+		return "a value without spaces"
 	case len(b) > 2 && (b[0] == '#' || b[0] == '@' || b[0] == '$') && b[1:] == a:
-		return "a value with its leading " + b[:1]
+		return leading + b[:1]
 	case a != b && len(a) > 3 && b == strings.ToLower(a):
 		return "lower case"
 	case a != b && len(a) > 1 && len(a) < 8 && b == strings.ToUpper(a):
@@ -85,7 +110,9 @@ func fewer(from, to any) bool {
 	a, isList := from.([]any)
 	b, stays := to.([]any)
 	if isList && stays {
-		return len(b) < len(a) && len(b) > 0
+		return len(b) < len(a) && len(b) > 0 && !slices.ContainsFunc(b, func(v any) bool {
+			return !slices.ContainsFunc(a, func(old any) bool { return jsonText(v) == jsonText(old) })
+		})
 	}
 	x, _ := from.(string)
 	y, _ := to.(string)

@@ -50,13 +50,29 @@ next:
 			continue
 		}
 		for _, w := range list[i].Holds {
-			if !strings.Contains(low, w) {
+			if !holds(low, w) {
 				continue next
 			}
 		}
 		return &list[i]
 	}
 	return nil
+}
+
+// holds says whether a text has a phrase that does not begin within a word: a corporate limit is no
+// rate limit.
+func holds(text, phrase string) bool {
+	for from := 0; ; {
+		at := strings.Index(text[from:], phrase)
+		if at < 0 {
+			return false
+		}
+		from += at
+		if !wordAt(phrase, 0) || !wordAt(text, from-1) {
+			return true
+		}
+		from++
+	}
 }
 
 // maxSilent bounds the results that are taken for a failure although nothing but their words says

@@ -1,6 +1,7 @@
 package distill
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
@@ -32,10 +33,7 @@ func (r *reading) taught() []*met {
 			continue
 		}
 		if c := s.shell.main(); c != nil && isProgram(c.program) && c.subcommand() != "" {
-			name := c.name()
-			if flag := c.daring(); flag != "" {
-				name += " " + flag
-			}
+			name := c.daringName()
 			f := Fix{Kind: fixRefused, Param: name, Other: r.accepted(i, name)}
 			add(Case{Key: "refused|" + name, Tool: c.program, Shell: true, Phrases: []string{name}}, f)
 		}
@@ -62,14 +60,22 @@ func (c *command) daring() string {
 	return ""
 }
 
+// daringName is the command's name with what it dares.
+func (c *command) daringName() string {
+	if flag := c.daring(); flag != "" {
+		return c.name() + " " + flag
+	}
+	return c.name()
+}
+
 // accepted is the command of the same program that ran after another one was refused. A look at how
 // things stand is nothing instead.
 func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.worked() {
-			if c := t.shell.main(); c != nil && c.program == program && c.name() != refused && c.subcommand() != "" && !c.onlyLooks() {
-				return c.name()
+			if c := t.shell.main(); c != nil && c.program == program && c.daringName() != refused && c.subcommand() != "" && !c.onlyLooks() {
+				return c.daringName()
 			}
 		}
 	}
@@ -104,6 +110,8 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 				continue
 			}
 			switch {
+			case before.program != after.program && runsTasks(after.program) && !after.insteadOf(before, words):
+				// which task is meant may be the project's own word
 			case before.program != after.program && slices.Contains(words, after.program) &&
 				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
 				return Case{Key: "told|" + before.program + "|" + after.program, Tool: before.program, Shell: true, Phrases: triggersOf(before)},
@@ -114,13 +122,18 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 					Fix{Kind: fixTold, Param: before.program + " " + before.args[0], Other: name}, true
 			case opposed && before.name() == after.name():
 				if flag := after.namedIn(words, before); flag != "" {
-					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: triggersOf(after)},
+					return Case{Key: "option|" + after.name() + "|" + flag, Tool: after.program, Shell: true, Phrases: r.wordsOf(after)},
 						Fix{Kind: fixOption, Param: after.name(), Other: flag}, true
 				}
 			}
 		}
 	}
 	return c, f, false
+}
+
+// runsTasks: the program does whatever a project wrote down under a name.
+func runsTasks(program string) bool {
+	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, program)
 }
 
 // insteadOf says whether a person told to use the command for what the one before was to do
@@ -137,12 +150,24 @@ func (c *command) insteadOf(before *command, words []string) bool {
 func (c *command) namedIn(words []string, before *command) string {
 	had, _ := before.flags()
 	has, _ := c.flags()
+	named := ""
 	for _, flag := range has {
-		if flag = c.option(flag); !slices.Contains(had, flag) && slices.Contains(words, strings.ToLower(flag)) && len(flag) > 2 {
-			return flag
+		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
+			continue
 		}
+		if c.takesValue(flag, before) {
+			return ""
+		}
+		named = cmp.Or(named, flag)
 	}
-	return ""
+	return named
+}
+
+// takesValue says whether a word follows the option that the command before had not: what the
+// person wanted is not to be said without that value, which is the session's.
+func (c *command) takesValue(flag string, before *command) bool {
+	at := slices.Index(c.args, flag)
+	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
 // option is an option as it was given, with its value where that is a number or a yes or no, which
@@ -173,6 +198,21 @@ func triggersOf(c *command) []string {
 		return []string{c.name(), c.program}
 	}
 	return []string{c.program}
+}
+
+// wordsOf are the words by which a task shows that a subcommand is about to be used: the program's
+// name would be in every task, so the subcommand stands for it where a person said that.
+func (r *reading) wordsOf(c *command) []string {
+	sub := c.subcommand()
+	if sub == "" || slices.Contains([]string{"add", "build", "check", "create", "exec", "get", "install", "list", "new", "run", "start", "test", "up", "update"}, sub) {
+		return triggersOf(c)
+	}
+	for _, t := range r.turns {
+		if namesParameter(strings.ToLower(t.words), sub) {
+			return []string{c.name(), sub}
+		}
+	}
+	return []string{c.name()}
 }
 
 // peopleDraft words what people taught.

@@ -18,15 +18,21 @@ func shortKey(key string) string {
 	return hex.EncodeToString(sum[:5])
 }
 
-// tested tries the draft's error patterns: each must fire on the errors that it came from, and must
-// not fire on those of other tools. What fails is left out; a draft without a trigger is none.
+// tested tries the draft's error patterns: each must fire on the errors that it came from, unless
+// it is another wording of a known failure, and must not fire on those of other tools. What fails
+// is left out; a draft without a trigger is none.
 func (w *work) tested(d *Draft) bool {
 	own := map[string]bool{}
 	for _, c := range d.cases {
 		own[c.Key] = true
 	}
-	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool { return !w.fires(d, p, own) })
-	return len(d.Errors)+len(d.Keywords) > 0
+	fired := false
+	d.Errors = slices.DeleteFunc(d.Errors, func(p string) bool {
+		hit, stray := w.fires(d, p, own)
+		fired = fired || hit
+		return stray || !hit && !d.known()
+	})
+	return fired && len(d.Errors) > 0 || len(d.Keywords) > 0
 }
 
 // Other errors that a trigger may fire on by mistake: this share of the kinds that were met, and
@@ -36,7 +42,9 @@ const (
 	strayFree  = 3
 )
 
-func (w *work) fires(d *Draft, phrase string, own map[string]bool) bool {
+// fires says whether a phrase fires on the draft's own errors, as far as they are there to be
+// tried, and whether it fires on too many others.
+func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray bool) {
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: lesson.Trigger{ErrorPatterns: []string{phrase}, Tools: d.Tools}}
 	book := lesson.NewBook([]*lesson.Lesson{l})
 	hits, tried, stray, others := 0, 0, 0, 0
@@ -61,7 +69,7 @@ func (w *work) fires(d *Draft, phrase string, own map[string]bool) bool {
 			}
 		}
 	}
-	return (tried == 0 || hits > 0) && float64(stray) <= max(strayFree, strayShare*float64(others))
+	return tried == 0 || hits > 0, float64(stray) > max(strayFree, strayShare*float64(others))
 }
 
 // propose hands a draft to the bank, or its evidence to the lesson that says the same already.

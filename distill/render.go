@@ -53,6 +53,9 @@ func drafts(cases []*Case, list []known) []Draft {
 			continue
 		}
 		key := c.Tool + "|" + fix.Kind + "|" + fix.Param + "|" + fix.Other + "|" + fix.How
+		if fix.Kind == fixFirst {
+			key = fix.Kind + "|" + fix.Other + "|" + strings.ToLower(c.Phrases[0])
+		}
 		if fix.Kind == fixCheck {
 			key = fix.Kind + "|" + fix.Other
 		}
@@ -87,6 +90,9 @@ func drafts(cases []*Case, list []known) []Draft {
 	return kept
 }
 
+// known says whether the draft tells of a known failure.
+func (d *Draft) known() bool { return len(d.cases) > 0 && d.cases[0].Known != "" }
+
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
@@ -119,7 +125,7 @@ func conclude(c *Case) (f Fix, refs []Ref, sessions int, ok bool) {
 		return f, nil, 0, false
 	}
 	// What helped once and failed to help often is chance.
-	found = found && 4*best.Sessions >= c.Sessions && plausible(c, &best)
+	found = found && 4*best.Sessions >= c.Sessions
 	if found {
 		return best.Fix, best.Refs, best.Sessions, true
 	}
@@ -133,6 +139,8 @@ func conclude(c *Case) (f Fix, refs []Ref, sessions int, ok bool) {
 func plausible(c *Case, h *Helped) bool {
 	low := strings.ToLower(c.Show)
 	switch h.Kind {
+	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
+		return !passes(low)
 	case fixCheck:
 		return permanent(c.Show)
 	case fixFewer:
@@ -142,11 +150,18 @@ func plausible(c *Case, h *Helped) bool {
 		if destroys(h.Other) && !destroys(c.Tool) {
 			return false
 		}
-		return permanent(c.Show) && (h.Sessions >= 2 || alike(c.Tool, h.Other))
+		return permanent(c.Show) && (h.Sessions >= 2 || c.Most >= 3 || alike(c.Tool, h.Other))
 	case fixFirst:
-		return h.Sessions >= 2 || permanent(c.Show)
+		return h.Sessions >= 2 || permanent(c.Show) && h.How != unlinked
 	}
 	return true
+}
+
+// passes says whether an error may go away by itself: what was different in the next call is not
+// why it worked.
+func passes(low string) bool {
+	return slices.ContainsFunc([]string{"timeout", "timed out", "internal server error", "temporar", "unavailable", "try again", "connection refused", "connection reset", "rate limit", "too many requests", "overloaded", "502", "503", "504"},
+		func(w string) bool { return strings.Contains(low, w) })
 }
 
 // destroys: the tool undoes or gives away something.
@@ -181,7 +196,7 @@ func bland(phrase string) bool {
 	for _, w := range strings.FieldsFunc(strings.ToLower(phrase), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
 		switch w {
 		case "could", "not", "find", "found", "no", "such", "file", "or", "directory", "is", "a", "an", "the", "does", "exist", "exists", "unable", "to", "cannot", "can't", "failed", "error", "with", "from",
-			"server", "in", "of", "for", "command", "open", "read", "load", "resolve", "at", "line", "on", "by", "was", "been", "has", "have", "it", "this", "that", "you", "must", "specify", "be", "and", "your":
+			"server", "in", "of", "for", "command", "module", "open", "read", "load", "resolve", "at", "line", "on", "by", "was", "been", "has", "have", "it", "this", "that", "you", "must", "specify", "be", "and", "your":
 		default:
 			return false
 		}

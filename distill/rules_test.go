@@ -9,14 +9,16 @@ import (
 	"precept/lesson"
 )
 
-// Each case is a session and the lesson that comes of it; "" where silence is right.
+// rule is a session and the lesson that comes of it; "" where silence is right.
+type rule struct {
+	events []event
+	slug   string
+	holds  []string // in title and advice
+	fires  string   // an error of another session
+}
+
 func TestRules(t *testing.T) {
-	for name, c := range map[string]struct {
-		events []event
-		slug   string
-		holds  []string // in title and advice
-		fires  string   // an error of another session
-	}{
+	for name, c := range map[string]rule{
 		"a parameter in another form": {
 			[]event{
 				user("Which hotels are in Ghent?"),
@@ -226,39 +228,41 @@ func TestRules(t *testing.T) {
 			[]event{user("Do it."), call("frobnicate", `{"x":1}`, "Error: frobnication of the Wibble account failed")}, "", nil, "",
 		},
 	} {
-		t.Run(name, func(t *testing.T) {
-			b := newBench(t)
-			b.session("one", c.events...)
-			sum := b.distil()
-			if c.slug == "" {
-				equal(t, "lessons", b.slugs(), []string(nil))
-				return
-			}
-			equal(t, "lessons", b.slugs(), []string{c.slug})
-			l := b.lesson(c.slug)
-			if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
-				t.Errorf("state %s, evidence %v, %+v", l.State, l.Evidence, sum)
-			}
-			for _, want := range c.holds {
-				if !strings.Contains(l.Title+l.Body, want) {
-					t.Errorf("%q is not in\n%s\n%s", want, l.Title, l.Body)
-				}
-			}
-			for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
-				if strings.Contains(string(l.Raw), secret) {
-					t.Errorf("the lesson holds %q of the session:\n%s", secret, l.Raw)
-				}
-			}
-			if c.fires == "" {
-				return
-			}
-			active := l.Clone()
-			active.State = lesson.Active
-			q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: toolOf(c.events), Text: c.fires}}, Tenant: "default", Now: b.now}
-			if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
-				t.Errorf("%q does not fire %v", c.fires, l.Trigger.ErrorPatterns)
-			}
-		})
+		t.Run(name, c.check)
+	}
+}
+
+func (c rule) check(t *testing.T) {
+	b := newBench(t)
+	b.session("one", c.events...)
+	sum := b.distil()
+	if c.slug == "" {
+		equal(t, "lessons", b.slugs(), []string(nil))
+		return
+	}
+	equal(t, "lessons", b.slugs(), []string{c.slug})
+	l := b.lesson(c.slug)
+	if l.State != lesson.Quarantined || len(l.Evidence) != 1 || sum.Proposed != 1 {
+		t.Errorf("state %s, evidence %v, %+v", l.State, l.Evidence, sum)
+	}
+	for _, want := range c.holds {
+		if !strings.Contains(l.Title+l.Body, want) {
+			t.Errorf("%q is not in\n%s\n%s", want, l.Title, l.Body)
+		}
+	}
+	for _, secret := range []string{"W77812", "88213", "Ghent", "Ada", "seaborn", "left-pad", "notes.txt", "manage.py", "I-20931", "card_55812"} {
+		if strings.Contains(string(l.Raw), secret) {
+			t.Errorf("the lesson holds %q of the session:\n%s", secret, l.Raw)
+		}
+	}
+	if c.fires == "" {
+		return
+	}
+	active := l.Clone()
+	active.State = lesson.Active
+	q := &lesson.Query{Errors: []lesson.ErrorText{{CallID: "c", Tool: toolOf(c.events), Text: c.fires}}, Tenant: "default", Now: b.now}
+	if hits := lesson.NewBook([]*lesson.Lesson{active}).Match(q); len(hits) != 1 {
+		t.Errorf("%q does not fire %v", c.fires, l.Trigger.ErrorPatterns)
 	}
 }
 

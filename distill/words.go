@@ -163,20 +163,22 @@ func (l *scanner) token(at, next int) {
 	}
 }
 
-// display is the message for people, up to the end of its phrase.
+// display is the message for people: up to the end of its phrase, and further where little was left
+// out.
 func display(tokens []string, phrase string) string {
-	text := strings.Join(tokens, " ")
+	text, cut := strings.Join(tokens, " "), ""
 	folded := strings.Join(strings.Fields(phrase), " ")
 	if at := strings.Index(text, folded); at >= 0 && folded != "" {
-		if rest := text[at+len(folded):]; strings.Contains(rest, "…") {
-			text = text[:at+len(folded)]
+		rest := text[at+len(folded):]
+		if gaps := strings.Count(rest, "…"); gaps > 1 || gaps == 1 && (len(strings.Fields(rest)) < 3 || strings.HasSuffix(rest, "…")) {
+			text, cut = text[:at+len(folded)], " …"
 		}
 	}
 	text = strings.Trim(text, " ….,:;([{\"'`")
 	for _, lead := range []string{"Error: ", "error: ", "ERROR: ", "Error. "} {
 		text = strings.TrimPrefix(text, lead)
 	}
-	return strings.TrimLeft(text, " …")
+	return strings.TrimLeft(text, " …") + cut
 }
 
 // tokenLength is the length of the word at the beginning of a text; what stands in quotes or
@@ -229,7 +231,7 @@ func judge(token string, public map[string]bool) wordKind {
 		return generic
 	case isErrorName(token):
 		return name
-	case public[low] || vocabulary()[low]:
+	case public[low] || vocabulary()[low] || isStandard(low):
 		return plain
 	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
 		for _, part := range strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }) {
@@ -250,6 +252,16 @@ func judge(token string, public map[string]bool) wordKind {
 	default:
 		return private
 	}
+}
+
+// isStandard knows how standards are called: iso-639-1, rfc3339, utf-8.
+func isStandard(low string) bool {
+	for _, body := range []string{"iso", "rfc", "utf"} {
+		if n, ok := strings.CutPrefix(low, body); ok && n != "" && strings.Trim(n, "-0123456789") == "" {
+			return true
+		}
+	}
+	return false
 }
 
 // isErrorName knows the names of errors: ValueError, ENOENT, ERR_MODULE_NOT_FOUND, TS2339, 403.

@@ -1,0 +1,220 @@
+package distill
+
+import (
+	"slices"
+	"strings"
+)
+
+// repairShell looks for the command that worked instead.
+func (r *reading) repairShell(i int) (Fix, bool) {
+	s := &r.steps[i]
+	broken := s.blamed()
+	if broken == nil {
+		return Fix{}, false
+	}
+	installed, hint := "", ""
+	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
+		t := &r.steps[j]
+		if t.shell == nil || !t.worked() {
+			continue
+		}
+		for k := range t.shell.commands {
+			c := &t.shell.commands[k]
+			if how, ok := c.installs(); ok {
+				installed = how
+				continue
+			}
+			if c.program == broken.program && slices.Equal(c.args, broken.args) {
+				return sameCommand(broken, c, installed, hint)
+			}
+			if by, ok := c.runs(broken); ok {
+				return Fix{Kind: fixProgram, Param: broken.program, Other: by}, true
+			}
+			if name := c.named(s.text); name != "" && name != broken.name() {
+				hint = name
+				continue
+			}
+			if f, ok := compare(broken, c); ok {
+				return f, true
+			}
+		}
+	}
+	return Fix{}, false
+}
+
+// runs says whether the command is another one behind a program that only runs it: poetry run
+// pytest.
+func (c *command) runs(o *command) (by string, ok bool) {
+	at := len(c.args) - len(o.args) - 1
+	if at < 0 || at > 1 || !isProgram(c.program) || !isProgram(o.program) || c.args[at] != o.program || !slices.Equal(c.args[at+1:], o.args) {
+		return "", false
+	}
+	if at == 0 {
+		return c.program + " " + o.program, slices.Contains([]string{"npx", "bunx", "pnpx", "uvx", "pnpm", "yarn", "bun"}, c.program)
+	}
+	switch c.args[0] {
+	case "run", "exec", "-m", "dlx":
+		return c.program + " " + c.args[0] + " " + o.program, true
+	}
+	return "", false
+}
+
+// kin: the two programs are there for the same. Whatever else worked on the same file did
+// something else with it.
+func kin(a, b string) bool {
+	for _, family := range [][]string{
+		{"python", "python3", "python2", "py", "uv", "poetry", "pipenv", "pdm", "conda", "ipython"},
+		{"pip", "pip3", "uv", "uvx", "pipx", "conda", "poetry"},
+		{"npm", "pnpm", "yarn", "bun", "npx", "bunx", "pnpx"},
+		{"node", "tsx", "ts-node", "bun", "deno", "npx"},
+		{"docker", "docker-compose", "podman"},
+		{"grep", "egrep", "rg", "ag", "git"},
+		{"terraform", "tofu", "terragrunt"},
+		{"apt", "apt-get", "apk", "dnf", "yum", "brew"},
+		{"make", "gmake", "ninja"},
+		{"pytest", "py.test", "python", "python3", "tox", "nox", "uv", "poetry"},
+		{"gradle", "gradlew"},
+		{"mvn", "mvnw"},
+		{"vim", "vi", "nano"},
+		{"sed", "gsed", "perl"},
+		{"curl", "wget", "http"},
+		{"cc", "gcc", "clang", "g++", "clang++"},
+		{"kubectl", "oc"},
+		{"awk", "gawk"},
+		{"jest", "vitest", "mocha", "npx", "npm", "pnpm", "yarn"},
+	} {
+		if slices.Contains(family, a) && slices.Contains(family, b) {
+			return true
+		}
+	}
+	return false
+}
+
+// sameCommand reads why the very command that failed worked later: what was installed meanwhile,
+// what the error had asked for, a variable that was set for it. Otherwise the world changed, not
+// the command.
+func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
+	switch {
+	case hint != "":
+		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
+	case installed != "":
+		return Fix{Kind: fixInstall, Other: installed}, true
+	case len(from.env) == 0 && len(to.env) == 1 && isVariable(to.env[0]):
+		return Fix{Kind: fixEnv, Param: to.name(), Other: to.env[0]}, true
+	}
+	return Fix{}, false
+}
+
+// named is the command as an error tells to run it, as many of its words as stand there; "" where
+// the error does not.
+func (c *command) named(text string) string {
+	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
+	runner := ""
+	if slices.Contains([]string{"npx", "bunx", "pnpx", "uvx"}, c.program) && len(words) > 1 {
+		runner, words = c.program+" ", words[1:]
+	}
+	if !isProgram(words[0]) {
+		return ""
+	}
+	for n := min(len(words), 3); n > 1; n-- {
+		if slices.ContainsFunc(words[1:n], func(w string) bool { return !isSubcommand(w) }) {
+			continue
+		}
+		if name := strings.Join(words[:n], " "); strings.Contains(text, name) {
+			return runner + name
+		}
+	}
+	return ""
+}
+
+// isVariable knows variables of the environment that are nobody's own.
+func isVariable(name string) bool {
+	return slices.Contains([]string{
+		"AWS_PROFILE", "AWS_REGION", "CGO_ENABLED", "CI", "DEBIAN_FRONTEND", "DISPLAY", "DJANGO_SETTINGS_MODULE", "DOCKER_BUILDKIT", "DOCKER_HOST", "FLASK_APP",
+		"GIT_EDITOR", "GO111MODULE", "GOARCH", "GOOS", "GOPRIVATE", "GOPROXY", "JAVA_HOME", "KUBECONFIG", "LANG", "LC_ALL", "LD_LIBRARY_PATH",
+		"MPLBACKEND", "NODE_ENV", "NODE_PATH", "PGHOST", "PGUSER", "PYTHONPATH", "RAILS_ENV", "TERM", "TMPDIR", "TZ",
+	}, name)
+}
+
+// blamed is the command of a line that the error names, or the one that the line is about.
+func (s *step) blamed() *command {
+	for line := range strings.SplitSeq(s.text, "\n") {
+		if len(line) > 300 {
+			continue
+		}
+		for p := range strings.SplitSeq(line, ": ") {
+			for k := range s.shell.commands {
+				if c := &s.shell.commands[k]; strings.TrimSpace(p) == c.program && c.program != "bash" && c.program != "sh" {
+					return c
+				}
+			}
+		}
+	}
+	return s.shell.main()
+}
+
+// optionOf reads the one option that made the difference; values is how many words the command that
+// worked has besides. An option of one letter with a value of its own says nothing without the
+// value, which is the session's; and what one meant that was left out, its error seldom says.
+func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
+	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
+	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
+	switch {
+	case slices.ContainsFunc(slices.Concat(added, removed), risky):
+		return Fix{}, false
+	case interprets(to.program): // the option is the script's, and the script somebody's
+		return Fix{}, false
+	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || len(added[0]) > 2):
+		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
+	case len(removed) == 1 && len(added) == 0 && values == 0 && len(removed[0]) > 2:
+		return Fix{Kind: fixFlags, Param: from.name(), Other: removed[0], How: "without"}, true
+	}
+	return Fix{}, false
+}
+
+// interprets: the program runs a script that is named to it.
+func interprets(program string) bool {
+	return slices.Contains([]string{"bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php", "java", "deno", "tsx", "ts-node", "julia", "Rscript", "elixir"}, program)
+}
+
+// risky: an option that turns a check off, or a check that was turned off. That a command worked
+// with it is no reason to advise it.
+func risky(f string) bool {
+	low := strings.ToLower(f)
+	switch low {
+	case "-k", "-f", "-y", "--yes", "--locked", "--frozen", "--frozen-lockfile", "--check", "--strict", "--privileged", "--hard", "--dangerously":
+		return true
+	}
+	for _, w := range []string{"force", "insecure", "no-verify", "no-check", "skip", "ignore", "disable", "unsafe", "allow-", "legacy", "break-system", "trust", "validate", "no-gpg", "bypass", "auto-approve", "no-preserve"} {
+		if strings.Contains(low, w) {
+			return true
+		}
+	}
+	return false
+}
+
+// compare reads what another command did differently to the same end.
+func compare(from, to *command) (Fix, bool) {
+	a, rest := from.flags()
+	b, others := to.flags()
+	common := 0
+	for _, w := range others {
+		if slices.Contains(rest, w) {
+			common++
+		}
+	}
+	switch {
+	case from.program == to.program && from.subcommand() == to.subcommand() && common == len(rest):
+		return optionOf(from, to, a, b, len(others)-common)
+	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && common > 0 && common == len(rest):
+		if from.subcommand() != "" && to.subcommand() == "" || !kin(from.program, to.program) {
+			return Fix{}, false
+		}
+		other := to.program
+		if sub := to.subcommand(); sub != "" && !slices.Contains(from.args, sub) {
+			other = to.name() // docker compose for docker-compose
+		}
+		return Fix{Kind: fixProgram, Param: from.program, Other: other}, true
+	}
+	return Fix{}, false
+}

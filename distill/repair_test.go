@@ -1,0 +1,126 @@
+package distill_test
+
+import "testing"
+
+// What is no reason why a call worked gives no lesson, and a reason is given as far as it goes.
+func TestRepairs(t *testing.T) {
+	for name, c := range map[string]rule{
+		"a demand that the error words to its end": {
+			[]event{
+				user("Book it."),
+				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`),
+				call("create_event", `{"title":"W77812","start":"2031-05-07T15:00:00+02:00"}`, `{"status":"ok"}`),
+			},
+			"give-start-to-create-event-as-its-error-describes",
+			[]string{"`start`", "ISO 8601 timestamp with offset"},
+			`{"status":"error","message":"start must be an ISO 8601 timestamp with offset"}`,
+		},
+		"a demand of which the end is the session's": {
+			[]event{
+				user("Book it."),
+				call("create_event", `{"title":"W77812","start":"tomorrow at 3"}`, `{"status":"error","message":"start must be a W77812 timestamp"}`),
+				call("create_event", `{"title":"W77812","start":"2031-05-07T15:00:00+02:00"}`, `{"status":"ok"}`),
+			}, "", nil, "",
+		},
+		"a number of another size is no other form": {
+			[]event{
+				user("Refund 80."),
+				call("issue_refund", `{"order":"W77812","amount":"80"}`, `{"error":"amount is not a valid integer number of cents"}`),
+				call("issue_refund", `{"order":"W77812","amount":8000}`, `{"refund":"R-20931"}`),
+			}, "", nil, "",
+		},
+		"a number that the error holds is none that it offers": {
+			[]event{
+				user("Move 200."),
+				call("transfer_money", `{"from":"W77812","amount":200}`, `{"error":"insufficient_funds","available":120}`),
+				agent("There are 120. Shall I move those?"),
+				user("Yes."),
+				call("transfer_money", `{"from":"W77812","amount":120}`, `{"ok":true}`),
+			}, "", nil, "",
+		},
+		"a parameter that is called like what tells people why": {
+			[]event{
+				user("Cancel it."),
+				call("cancel_order", `{"order_id":"W77812","reason":"changed mind"}`, "Error: invalid reason. Must be one of: 'no longer needed', 'ordered by mistake'"),
+				call("cancel_order", `{"order_id":"W77812","reason":"no longer needed"}`, `{"status":"cancelled"}`),
+			},
+			"take-what-the-error-of-cancel-order-offers",
+			[]string{"`reason`"},
+			"Error: invalid reason. Must be one of: 'lost', 'found'",
+		},
+		"another form after an error that passes": {
+			[]event{
+				user("Is it on time?"),
+				call("flight_status", `{"flight":"W7 7812"}`, "Error: upstream timeout"),
+				call("flight_status", `{"flight":"W77812"}`, `{"status":"on time"}`),
+			}, "", nil, "",
+		},
+		"a list in a list": {
+			[]event{
+				user("Add it."),
+				call("append_rows", `{"sheet":"W77812","values":["1","2","3"]}`, "Error: Invalid value at 'data.values[0]'"),
+				call("append_rows", `{"sheet":"W77812","values":[["1","2","3"]]}`, `{"updated":1}`),
+			},
+			"give-values-as-a-list-of-lists-to-append-rows",
+			[]string{"`values`"},
+			"Error: Invalid value at 'data.values[2]'",
+		},
+		"a parameter of another name, looked up": {
+			[]event{
+				user("Order it."),
+				call("place_order", `{"item":"W77812","address":"home"}`, `{"error":"address_id is required"}`),
+				call("list_addresses", `{}`, `[{"address_id":"ad_55812","label":"home"}]`),
+				call("place_order", `{"item":"W77812","address_id":"ad_55812"}`, `{"ok":true}`),
+			},
+			"take-address-id-from-list-addresses-before-place-order",
+			[]string{"`address_id`"},
+			`{"error":"address_id is required"}`,
+		},
+		"the same call after another one, which looks like another way": {
+			[]event{
+				user("Close it."),
+				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed with an unpaid balance"}`),
+				call("settle_account", `{"account":"W77812"}`, `{"ok":true}`),
+				call("close_account", `{"account":"W77812"}`, `{"ok":true}`),
+			},
+			"call-settle-account-before-close-account",
+			[]string{"`settle_account`"},
+			`{"error":"account cannot be closed with an unpaid balance"}`,
+		},
+		"the same call after one that has nothing to do with it": {
+			[]event{
+				user("Close it."),
+				call("close_account", `{"account":"W77812"}`, `{"error":"account cannot be closed now"}`),
+				call("send_letter", `{"to":"Ada Byron"}`, `{"ok":true}`),
+				call("close_account", `{"account":"W77812"}`, `{"ok":true}`),
+			}, "", nil, "",
+		},
+		"an option of somebody's script": {
+			[]event{
+				user("Migrate."),
+				call("bash", `{"command":"python manage.py makemigrations"}`, "EOFError: EOF when reading a line\n[exit code: 1]"),
+				call("bash", `{"command":"python manage.py makemigrations --noinput"}`, "done"),
+			}, "", nil, "",
+		},
+		"a task that only the project knows": {
+			[]event{
+				user("Format it."),
+				call("bash", `{"command":"gofmt -l ."}`, "main.go"),
+				agent("I ran gofmt."),
+				user("No, don't run gofmt, always use make pretty."),
+				call("bash", `{"command":"make pretty"}`, "done"),
+			}, "", nil, "",
+		},
+		"an option with a value": {
+			[]event{
+				user("Test it."),
+				call("bash", `{"command":"mvn test"}`, "BUILD SUCCESS"),
+				agent("All is well."),
+				user("No, that's wrong, use -pl w77812 -am."),
+				call("bash", `{"command":"mvn test -pl w77812 -am"}`, "BUILD SUCCESS"),
+			}, "", nil, "",
+		},
+	} {
+		t.Run(name, c.check)
+	}
+}
