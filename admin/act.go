@@ -19,7 +19,7 @@ var ErrNoLesson = errors.New("there is no such lesson")
 // Keeper changes the state of lessons where they are kept. The change is in force when whoever
 // watches that place has seen it.
 type Keeper interface {
-	Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
+	Act(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error)
 }
 
 const actLimit = 4 << 10
@@ -76,7 +76,7 @@ func (s *Server) act(c echo.Context) error {
 	if b.DryRun {
 		return c.JSON(http.StatusOK, answer)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), c.Param("slug"), a, p, holderOf(c).String())
+	l, err := s.options.Keep.Act(c.Request().Context(), c.Param("slug"), lesson.Sight{}, a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())

@@ -17,11 +17,13 @@ import (
 // fakeKeeper writes down what it is told to do.
 type fakeKeeper struct {
 	asked string
+	seen  lesson.Sight
 	err   error
 }
 
-func (f *fakeKeeper) Act(_ context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
+func (f *fakeKeeper) Act(_ context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string) (*lesson.Lesson, error) {
 	f.asked = fmt.Sprint(slug, " ", a, " ", plan.Epsilon, " ", plan.Until, " ", by)
+	f.seen = seen
 	if plan.Picks > 0 {
 		f.asked += fmt.Sprint(" ", plan.Picks)
 	}

@@ -104,7 +104,7 @@ func New(o Options) (*Server, error) {
 	e.HTTPErrorHandler = s.fail
 	e.Pre(s.recover, headers, s.checkHost)
 	s.open(e)
-	s.locked(e.Group("", s.authorize, s.checkWrite, s.audited, s.permit))
+	s.locked(e.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
 	s.echo = e
 	return s, nil
 }

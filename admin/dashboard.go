@@ -148,7 +148,7 @@ func (s *Server) seeOther(c echo.Context, path, notice string) error {
 	if one, ok := c.Get(sessionKey).(*session); ok {
 		s.sessions.keepNotice(one, notice)
 	}
-	if !strings.HasPrefix(path, "/") || strings.HasPrefix(path, "//") {
+	if !inside(path) {
 		path = "/"
 	}
 	return c.Redirect(http.StatusSeeOther, path)

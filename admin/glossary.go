@@ -49,7 +49,7 @@ func glossary() []term {
 		{"loops", "Loops", "loops", "How often the agent repeated a call that had failed, or that had told the same, with nothing changed in between."},
 		{"input-tokens", "Input", "tokens", "What the upstream said to have read in this session's turns, cached ones included."},
 		{"propensity", "Chance", "0 to 1", "How likely it was that the lesson would be injected, fixed before the coin fell."},
-		{"sample", "Sample", "", "An MPLP LearningSample: a task, a correction, a slow plan or an answer, with its rating. Made when a session closes."},
+		{"sample", "learning samples", "", "An MPLP LearningSample: a task, a correction, a slow plan or an answer, with its rating. Made when a session closes."},
 		{"store-state", "Store", "", "Whether the last write went through. Requests do not depend on it."},
 		{"exchanges-kept", "Exchanges kept", "exchanges", "Requests with their replies that are in the store, over the life of the data directory."},
 		{"exchanges-dropped", "Exchanges lost", "exchanges", "Those of which nothing is kept although nobody asked for it: a full spool, a damaged one, a full queue. Opted-out ones do not count."},

@@ -135,19 +135,54 @@ func (s *Server) refuse(c echo.Context) error {
 	}
 	if f.retryAfter > 0 {
 		c.Response().Header().Set("Retry-After", strconv.Itoa(int(math.Ceil(f.retryAfter.Seconds()))))
-		return echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens")
+		return s.askToken(c, echo.NewHTTPError(http.StatusTooManyRequests, "too many wrong tokens"), "Too many wrong tokens came from here. The right one is let in at any time.")
 	}
-	return s.unknown(c)
+	return s.askToken(c, noToken(c), "That is no token of this precept. The command below finds the one that was generated.")
 }
 
-// unknown answers who brings nothing (or nothing of use): people get the login page, programs a
-// sentence.
+// unknown answers who brings nothing: people get the login page, programs a sentence.
 func (s *Server) unknown(c echo.Context) error {
-	if c.Request().Method == http.MethodGet && wantsHTML(c.Request()) {
-		return s.render(c, http.StatusUnauthorized, "login", "login.html", nil)
+	said := ""
+	if c.Request().Method != http.MethodGet {
+		said = "You are logged in no more, so nothing was done. Log in, and do it again."
 	}
+	return s.askToken(c, noToken(c), said)
+}
+
+func noToken(c echo.Context) *echo.HTTPError {
 	c.Response().Header().Set("WWW-Authenticate", `Bearer realm="precept admin"`)
 	return echo.NewHTTPError(http.StatusUnauthorized, "wants an admin token: Authorization: Bearer ..., or log in at /login")
+}
+
+// entry is the login page.
+type entry struct {
+	Said  string // why it is shown, where that is not plain
+	Next  string // where to go then
+	Again bool   // the browser shall ask once more by itself
+}
+
+// askToken answers a person with the login page, and a program with the error. Browsers keep a
+// strict cookie back when a link on another site leads here (of a chat, of an alert): the page asks
+// them again, from our own site.
+func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) error {
+	r := c.Request()
+	if !wantsHTML(r) {
+		return err
+	}
+	p := entry{Said: said}
+	switch {
+	case r.URL.Path == "/login":
+		p.Next = c.FormValue("next")
+	case r.Method == http.MethodGet:
+		p.Next, p.Again = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
+	}
+	return s.render(c, err.Code, "login", "login.html", p)
+}
+
+// inside says that an address leads to a page of ours.
+func inside(address string) bool {
+	u, err := url.Parse(address)
+	return err == nil && u.Scheme == "" && u.Host == "" && strings.HasPrefix(address, "/") && !strings.HasPrefix(address, "//") && !strings.Contains(address, `\`)
 }
 
 func wantsHTML(r *http.Request) bool { return strings.Contains(r.Header.Get("Accept"), "text/html") }
@@ -196,7 +231,7 @@ func ownOrigin(r *http.Request) bool {
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		return s.render(c, http.StatusOK, "login", "login.html", nil)
+		return s.render(c, http.StatusOK, "login", "login.html", entry{})
 	}
 	a := s.access.Load()
 	who, ok := a.find(token)
@@ -208,7 +243,11 @@ func (s *Server) login(c echo.Context) error {
 		return err
 	}
 	c.SetCookie(s.cookie(c, id, int(sessionAge.Seconds())))
-	return c.Redirect(http.StatusSeeOther, "/")
+	next := c.FormValue("next")
+	if !inside(next) {
+		next = "/"
+	}
+	return c.Redirect(http.StatusSeeOther, next)
 }
 
 func (s *Server) logout(c echo.Context) error {
@@ -219,15 +258,17 @@ func (s *Server) logout(c echo.Context) error {
 	return c.Redirect(http.StatusSeeOther, "/login")
 }
 
+// cookie is secure where the browser's connection is, as a proxy before us may say: on loopback
+// there is no TLS.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
-	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is: on loopback there is no TLS
+	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
 		Name: cookieName, Value: value, Path: "/", MaxAge: age,
-		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Request().TLS != nil,
+		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Scheme() == "https",
 	}
 }
 
 // fail answers an error: a sentence for the caller, never what they sent, and the cause for the
-// log.
+// log. A person who is logged in gets it on a page, with the way to the others.
 func (s *Server) fail(err error, c echo.Context) {
 	if c.Response().Committed {
 		return
@@ -243,6 +284,12 @@ func (s *Server) fail(err error, c echo.Context) {
 	if c.Request().Method == http.MethodHead {
 		_ = c.NoContent(status) // nobody is left to tell
 		return
+	}
+	if _, in := c.Get(holderKey).(holder); in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
+		v := shown{Page: "failed", Title: "there is a fault", Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
+		if s.show(c, v) == nil {
+			return
+		}
 	}
 	_ = c.JSON(status, map[string]string{"error": message})
 }

@@ -122,9 +122,12 @@ func sinceOf(h *Health) []line {
 func storeOf(h *Health) []line {
 	var out []line
 	for _, name := range slices.Sorted(maps.Keys(h.Store.Counts)) {
-		l := line{Name: strings.ReplaceAll(name, "_", " "), Value: count(h.Store.Counts[name])}
-		if name == "bytes" {
-			l.Name, l.Value = "on disk", bytesOf(h.Store.Counts[name])
+		l := line{Name: strings.ToUpper(name[:1]) + strings.ReplaceAll(name[1:], "_", " "), Value: count(h.Store.Counts[name])}
+		switch name {
+		case "bytes":
+			l.Name, l.Value = "On disk", bytesOf(h.Store.Counts[name])
+		case "parked":
+			l.Name = "Feedback that waits for its session"
 		}
 		out = append(out, l)
 	}

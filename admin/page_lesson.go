@@ -178,8 +178,8 @@ func (v *lessonView) current(rows []*report.Row) (now *report.Row) {
 // measure fills in what the report says of the text.
 func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) {
 	v.Advice, v.Note, v.Opinions, v.Looks = advise(r), r.Note, r.Opinions, r.Looks
-	if r.Widened() {
-		v.Note = "" // the advice says it
+	if r.Widened() || saysNote(r.Verdict) {
+		v.Note = ""
 	}
 	v.State = cmp.Or(v.State, r.State)
 	effect, lo, hi := shownOf(r)
@@ -241,7 +241,11 @@ func gap(r *report.Row) string {
 	if r.LOOGap == nil {
 		return text + " That is no effect: where a lesson fires, tasks are harder or easier than elsewhere. Only the coin tells what the lesson adds."
 	}
-	return text + fmt.Sprintf(" Against the coin's answer of %s points that is off by %s: so far observation alone would have misled you, because a lesson fires where tasks are harder or easier than elsewhere.", points(r.Effect), points(r.LOOGap))
+	text += fmt.Sprintf(" The coin's answer is %s points, so that observation alone is off by %s", points(r.Effect), points(r.LOOGap))
+	if r.Lo != nil && r.Hi != nil && *r.Lo <= *r.LOODelta && *r.LOODelta <= *r.Hi {
+		return text + ", which lies within the interval: here it would not have misled you much. Of another lesson it may, because lessons fire where tasks are harder or easier than elsewhere."
+	}
+	return text + ": it would have misled you, because a lesson fires where tasks are harder or easier than elsewhere."
 }
 
 // actionsOf are what a person may do with a lesson in a state.
@@ -277,7 +281,8 @@ func (s *Server) actOnPage(c echo.Context) error {
 	if back == "" {
 		back = "/lessons/" + url.PathEscape(slug)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), slug, a, lesson.TrialPlan{}, holderOf(c).String())
+	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
+	l, err := s.options.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")

@@ -136,7 +136,7 @@ func (v *overviewView) gains(r *report.Report, window time.Duration) {
 		of("together", points(g.Effect), interval(g.Effect, g.Lo, g.Hi), tone(g.Lo, g.Hi)),
 		of("treated", count(g.NTreated), "mean reward "+mean(g.MeanTreated), ""),
 		of("control", count(g.NControl), "mean reward "+mean(g.MeanControl), ""),
-		of("proven", count(helps), fmt.Sprintf("help; %d proven to harm", harms), ""),
+		of("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
 		of("spent", count(tokens), "in all", ""),
 	}
 	if price, err := strconv.ParseFloat(v.Price, 64); err == nil && price > 0 && price < 1e6 {

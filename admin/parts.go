@@ -7,6 +7,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"precept/lesson"
 )
 
 // stat is a figure with its unit and its definition, which are its term's.
@@ -15,6 +17,14 @@ type stat struct {
 	Value string
 	Note  string // what it is measured against, or since when
 	Tone  string // good, bad, warn or nothing
+}
+
+// Unit is what the value counts: one session, two sessions.
+func (s stat) Unit() string {
+	if s.Value == "1" {
+		return strings.TrimSuffix(s.Term.Unit, "s")
+	}
+	return s.Term.Unit
 }
 
 // sorter is a column's head that sorts.
@@ -81,6 +91,7 @@ func (s *Server) functions() template.FuncMap {
 		"points":  anyPoints,
 		"decide":  decide,
 		"visible": visible,
+		"grouped": grouped,
 		"short":   short,
 		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
 		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
@@ -88,10 +99,13 @@ func (s *Server) functions() template.FuncMap {
 }
 
 // decision is a button of the queue.
-type decision struct{ Slug, Action, Name, Key, CSRF, Back string }
+type decision struct {
+	Lesson                        *lesson.Lesson
+	Action, Name, Key, CSRF, Back string
+}
 
-func decide(f frame, slug, action, name, key string) decision {
-	return decision{slug, action, name, key, f.CSRF, f.With("backtest", "")}
+func decide(f frame, l *lesson.Lesson, action, name, key string) decision {
+	return decision{l, action, name, key, f.CSRF, f.With("backtest", "")}
 }
 
 // anyPoints writes an effect, be it there for sure or not.

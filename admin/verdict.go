@@ -67,6 +67,16 @@ func judged(l *report.Row) advice {
 	}
 }
 
+// saysNote says that the advice on a verdict tells already what the report notes of it.
+func saysNote(v report.Verdict) bool {
+	switch v {
+	case report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid:
+		return true
+	default:
+		return false
+	}
+}
+
 // missing says how much data is missing and how long it takes.
 func missing(l *report.Row) string {
 	if l.NeedsPicks <= 0 {

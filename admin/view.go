@@ -190,6 +190,15 @@ func value(x *float64) float64 {
 	return *x
 }
 
+// grouped is a figure with its number, if it is one, written as count does.
+func grouped(figure string) string {
+	n, err := strconv.ParseInt(figure, 10, 64)
+	if err != nil {
+		return figure
+	}
+	return count(n)
+}
+
 // count writes a number of things, in groups of three digits from five digits on.
 func count[N int | int64](n N) string {
 	text := strconv.FormatInt(int64(n), 10)

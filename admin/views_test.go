@@ -200,7 +200,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Fatal(err)
 	}
 	lines := strings.Split(strings.TrimSpace(string(b)), "\n")
-	if len(lines) != 4 || !strings.Contains(lines[0], `"approval of session `+id) || !strings.Contains(lines[3], "deleted") || !strings.Contains(lines[1], `"status":400`) {
+	if len(lines) != 6 || !strings.Contains(lines[0], `"status":403`) || !strings.Contains(lines[2], `"approval of session `+id) || !strings.Contains(lines[5], "deleted") || !strings.Contains(lines[3], `"status":400`) {
 		t.Errorf("the audit: %s", b)
 	}
 	if strings.Contains(string(b), "tale") {
@@ -213,7 +213,7 @@ func noted(t *testing.T, f *fixture, dir, id string) {
 		t.Error("the page does not show it")
 	}
 	again, err := openAudit(dir)
-	if err != nil || len(again.latest()) != 4 || !strings.Contains(again.latest()[0].Detail, "deleted") {
+	if err != nil || len(again.latest()) != 6 || !strings.Contains(again.latest()[0].Detail, "deleted") {
 		t.Errorf("after a new start: %+v, %v", again.latest(), err)
 	}
 }

@@ -14,9 +14,17 @@ import (
 // Act does to a lesson what an operator wants. Setting it in force runs the checks once more: what
 // they refuse stays out, unless force says that a person has read it and wants it in that very
 // text.
-func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (r Result, err error) {
+func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (Result, error) {
+	return b.ActSeen(ctx, slug, lesson.Sight{}, a, plan, by, force)
+}
+
+// ActSeen is Act for whoever has looked at the lesson: nothing is done where it is another by now.
+func (b *Bank) ActSeen(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (r Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		old, _, err := s.get(slug)
+		if err == nil {
+			err = seen.Check(old)
+		}
 		if err != nil {
 			return Change{}, err
 		}

@@ -56,6 +56,24 @@ func (p TrialPlan) LeastPicks() int64 {
 	return max(least, int64(math.Ceil(side/rare)))
 }
 
+// Sight is what somebody saw of a lesson before acting on it. The zero Sight fits any.
+type Sight struct {
+	Hash  string // its ContentHash
+	State State
+}
+
+// Check refuses to act on what is not as it was seen: a text that nobody has read is not approved
+// in passing, and of two people who decide at once the first one's word holds.
+func (s Sight) Check(l *Lesson) error {
+	switch {
+	case s.State != "" && s.State != l.State:
+		return fmt.Errorf("it was %s when you looked, and is %s now; look again", s.State, l.State)
+	case s.Hash != "" && s.Hash != l.ContentHash:
+		return errors.New("its text has changed since you looked; read it again")
+	}
+	return nil
+}
+
 // Act makes the lesson that an action leaves; l stays as it is. Setting it in force approves the
 // text that it has now.
 func Act(l *Lesson, a Action, plan TrialPlan, by string, at time.Time) (*Lesson, error) {

@@ -11,16 +11,19 @@ function colour(name, alpha) {
   return alpha ? found.replace("rgb(", "rgba(").replace(")", ", " + alpha + ")") : found;
 }
 
+const number = (v) => v == null ? "–" : v.toFixed(1).replace("-", "−");
+
 function columns(chart) {
-  const data = [chart.days], series = [{}], bands = [];
+  const when = new Intl.DateTimeFormat(undefined, chart.local ? { dateStyle: "medium", timeStyle: "medium" } : { dateStyle: "medium", timeZone: "UTC" });
+  const data = [chart.days], series = [{ label: chart.local ? "Time" : "Day, UTC", value: (u, v) => v == null ? "–" : when.format(v * 1e3) }], bands = [];
   for (const s of chart.series) {
     const stroke = colour(s.colour);
     data.push(s.values);
-    series.push({ label: s.name, stroke, width: 2, points: { show: chart.days.length < 40, size: 5 }, spanGaps: true, value: (u, v) => v == null ? "–" : v.toFixed(1) + " " + chart.unit });
+    series.push({ label: s.name, stroke, width: 2, points: { show: chart.days.length < 40, size: 5 }, spanGaps: true, value: (u, v) => v == null ? "–" : number(v) + " " + chart.unit });
     if (!s.hi) continue;
     const at = data.length;
     data.push(s.hi, s.lo);
-    for (const label of ["to", "from"]) series.push({ label, stroke: colour(s.colour, 0.5), width: 1, dash: [3, 3], points: { show: false }, spanGaps: true, value: (u, v) => v == null ? "–" : v.toFixed(1) });
+    for (const label of ["to", "from"]) series.push({ label, stroke: colour(s.colour, 0.5), width: 1, dash: [3, 3], points: { show: false }, spanGaps: true, value: (u, v) => number(v) });
     bands.push({ series: [at, at + 1], fill: colour(s.colour, 0.14) });
   }
   return { data, series, bands };
@@ -34,12 +37,18 @@ function draw(box) {
   box.replaceChildren();
   const u = new uPlot({
     width: Math.max(box.clientWidth, 280), height: Math.min(rem * 21, Math.max(200, box.clientWidth * 0.32)), series, bands,
-    axes: [{ ...axis, size: rem * 2.4, space: rem * 6, values: (self, splits, i, space, step) => times(splits, step, chart.local) }, { ...axis, size: rem * 3.7, label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
+    axes: [{ ...axis, size: rem * 2.4, space: rem * 6, values: (self, splits, i, space, step) => times(splits, step, chart.local) }, { ...axis, size: rem * 3.7, values: (self, splits) => splits.map((v) => String(v).replace("-", "−")), label: chart.label + ", " + chart.unit, labelSize: rem * 1.5, labelFont: font }],
     scales: { x: { time: true }, y: { range: (self, lo, hi) => around(lo, hi) } },
     tzDate: (ts) => chart.local ? new Date(ts * 1e3) : uPlot.tzDate(new Date(ts * 1e3), "Etc/UTC"), // days are days in UTC
-    hooks: { draw: [(self) => marks(self, chart, ink)] },
+    hooks: { draw: [(self) => marks(self, chart, ink)], setCursor: [(self) => { if (self.cursor.idx == null) rest(self); }] },
   }, data, box);
+  rest(u);
   box.chart = u;
+}
+
+// Where nobody points at the chart its legend tells the newest values.
+function rest(u) {
+  u.setLegend({ idx: u.data[0].length - 1 });
 }
 
 // Moments along the axis as the reader's language writes them, as fine as they are apart; days are days in UTC.

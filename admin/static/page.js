@@ -3,11 +3,12 @@
 
 function localise(root) {
   const form = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "short" });
+  const fine = new Intl.DateTimeFormat(undefined, { dateStyle: "medium", timeStyle: "medium" });
   for (const t of root.querySelectorAll("time[datetime]")) {
     const when = new Date(t.dateTime);
     if (t.dateTime.length < 16 || isNaN(when)) continue; // a day is a day in UTC
     t.title = t.textContent;
-    t.textContent = form.format(when);
+    t.textContent = ("fine" in t.dataset ? fine : form).format(when);
   }
 }
 
@@ -24,20 +25,54 @@ function switchTheme() {
   });
 }
 
+// Whoever reads, types or has chosen something is not disturbed.
+function inUse(main) {
+  const changed = (e) => {
+    if (e.tagName === "SELECT") return e.selectedIndex !== Math.max(0, [...e.options].findIndex((o) => o.defaultSelected));
+    return e.type === "checkbox" ? e.checked !== e.defaultChecked : e.value !== e.defaultValue;
+  };
+  return main.contains(document.activeElement) && document.activeElement !== main || !getSelection().isCollapsed
+    || document.querySelector(":popover-open, .sample[open]") || [...main.querySelectorAll("input, select")].some(changed);
+}
+
+// What is new takes the place of main; what was unfolded or scrolled stays so.
+function swap(main, next) {
+  const places = (root) => [...root.querySelectorAll(".scroll, details")];
+  const name = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby") || e.querySelector("summary")?.textContent;
+  const before = new Map(places(main).map((e) => [name(e), e]));
+  const at = places(main).map((e) => [name(e), e.scrollLeft]);
+  main.replaceWith(next);
+  for (const e of places(next)) {
+    if (before.get(name(e))?.open) e.open = true;
+    e.scrollLeft = at.find(([n]) => n === name(e))?.[1] || 0;
+  }
+}
+
+// Old figures are never passed off as new ones: a page that cannot be made new says so.
+function tell(words) {
+  const line = document.getElementById("stale");
+  line.hidden = !words;
+  line.textContent = words || "";
+}
+
 // The main part is swapped every five seconds, as long as it is seen, wanted and nobody is using it.
 async function refresh() {
   const box = document.getElementById("refresh"), main = document.querySelector("main");
-  const used = main.contains(document.activeElement) && document.activeElement !== main;
-  if (document.hidden || !box || !box.checked || used || !getSelection().isCollapsed || document.querySelector(":popover-open")) return;
+  if (document.hidden || !box || !box.checked || inUse(main)) return;
+  let reply;
   try {
-    const reply = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
-    if (!reply.ok) return;
-    const next = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector("main");
-    if (!next) return;
-    main.replaceWith(next);
-    localise(next);
-    document.dispatchEvent(new Event("precept:swap"));
-  } catch { /* precept is being restarted: try again in five seconds */ }
+    reply = await fetch(location.href, { headers: { Accept: "text/html" }, credentials: "same-origin" });
+  } catch {
+    return tell("precept does not answer. What stands here is what it said last; the page goes on asking.");
+  }
+  if (reply.status === 401) return tell("You are logged in no more. What stands here is old: load the page again.");
+  if (!reply.ok) return tell("precept cannot make this page right now. What stands here is what it said last.");
+  const next = new DOMParser().parseFromString(await reply.text(), "text/html").querySelector("main");
+  if (!next || inUse(main)) return;
+  tell("");
+  swap(main, next);
+  localise(next);
+  document.dispatchEvent(new Event("precept:swap"));
 }
 
 localise(document);

@@ -132,6 +132,30 @@ func refusals(t *testing.T, d *desk) {
 	}
 }
 
+// Of two people who decide at once the first one's word holds, and nobody approves a text that
+// nobody has read.
+func sights(t *testing.T, d *desk) {
+	t.Helper()
+	l := d.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
+	seen := lesson.Sight{Hash: l.ContentHash, State: l.State}
+	act := func(seen lesson.Sight, a lesson.Action) error {
+		_, err := d.ActSeen(t.Context(), "both", seen, a, lesson.TrialPlan{}, "ann", false)
+		return err
+	}
+	if err := act(lesson.Sight{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
+		t.Errorf("a text that nobody has read is approved: %v", err)
+	}
+	if err := act(seen, lesson.Reject); err != nil {
+		t.Fatal(err)
+	}
+	if err := act(seen, lesson.Approve); err == nil || d.state(t, "both") != lesson.Rejected {
+		t.Errorf("the second one overrules the first: %v", err)
+	}
+	if err := act(lesson.Sight{}, lesson.Approve); err != nil {
+		t.Errorf("whoever says nothing of what they saw: %v", err)
+	}
+}
+
 func trials(t *testing.T, d *desk) {
 	t.Helper()
 	two := []lesson.Evidence{{Kind: "conversation", Ref: "c1"}, {Kind: "conversation", Ref: "c2"}}

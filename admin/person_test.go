@@ -1,0 +1,159 @@
+package admin
+
+import (
+	"html"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/chromedp/chromedp"
+
+	"precept/lesson"
+)
+
+// form sends what a browser's form sends.
+func form(cookie *http.Cookie, values url.Values) func(*http.Request) {
+	return func(r *http.Request) {
+		if cookie != nil {
+			r.AddCookie(cookie)
+		}
+		r.Header.Set("Accept", "text/html")
+		r.Header.Set("Content-Type", "application/x-www-form-urlencoded")
+		r.Body = io.NopCloser(strings.NewReader(values.Encode()))
+	}
+}
+
+// A person gets a page where a program gets JSON, whatever goes wrong.
+func TestPeopleGetPages(t *testing.T) {
+	f := newFixture(t, nil)
+	cookie, _ := f.browser(t)
+	person := func(r *http.Request) { r.AddCookie(cookie); r.Header.Set("Accept", "text/html") }
+	for _, c := range []struct {
+		name, method, path string
+		as                 func(*http.Request)
+		status             int
+		says               string
+	}{
+		{"a wrong token", "POST", "/login", form(nil, url.Values{"token": {"wrong"}}), 401, "That is no token of this precept."},
+		{"a wrong link", "GET", "/login?token=wrong", form(nil, nil), 401, "That is no token of this precept."},
+		{"a login that is over", "POST", "/lessons/helpful/pause", form(nil, nil), 401, "nothing was done"},
+		{"no such page", "GET", "/nowhere", person, 404, `<nav aria-label="Pages">`},
+		{"a fault in the address", "GET", "/lessons?window=soon", person, 400, "Window: &#34;soon&#34; is no time"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			res := f.do(t, c.method, c.path, c.as)
+			page := body(t, res)
+			if res.StatusCode != c.status || !strings.Contains(page, c.says) || !strings.Contains(page, "<!doctype html>") {
+				t.Errorf("%d %s", res.StatusCode, page)
+			}
+			res = f.do(t, c.method, c.path, func(r *http.Request) { c.as(r); r.Header.Set("Accept", "*/*") })
+			if text := body(t, res); res.StatusCode != c.status || !strings.HasPrefix(text, `{"error":`) {
+				t.Errorf("a program: %d %s", res.StatusCode, text)
+			}
+		})
+	}
+	if text := body(t, f.do(t, "GET", "/api/report?window=soon", person)); !strings.HasPrefix(text, `{"error":`) {
+		t.Errorf("the API answers a browser %s", text)
+	}
+}
+
+// Whoever has to log in first gets where the link led, and nowhere else.
+func TestLoginLeadsOn(t *testing.T) {
+	f := newFixture(t, nil)
+	page := html.UnescapeString(body(t, f.do(t, "GET", "/lessons/helpful?window=7d", form(nil, nil))))
+	if !strings.Contains(page, `name="next" value="/lessons/helpful?window=7d"`) || strings.Contains(page, "refresh") {
+		t.Error(page)
+	}
+	for next, want := range map[string]string{
+		"": "/", "/queue": "/queue", "/lessons?sort=-effect": "/lessons?sort=-effect", "/sessions/a%2Fb": "/sessions/a%2Fb",
+		"//evil.example/": "/", `/\evil.example`: "/", "https://evil.example/": "/", "javascript:alert(1)": "/", "queue": "/", "/\nx": "/",
+	} {
+		res := f.do(t, "POST", "/login", form(nil, url.Values{"token": {token}, "next": {next}}))
+		if got := res.Header.Get("Location"); res.StatusCode != 303 || got != want {
+			t.Errorf("%q leads to %d %q", next, res.StatusCode, got)
+		}
+	}
+	// A link of another site: the browser keeps the strict cookie back, and is asked once more.
+	far := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
+	if page := body(t, f.do(t, "GET", "/queue", far)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
+		t.Error("a link of another site asks for the token of somebody who is logged in")
+	}
+}
+
+// Behind a proxy that speaks TLS the cookie is for TLS only.
+func TestCookieBehindTLS(t *testing.T) {
+	f := newFixture(t, nil)
+	for proto, want := range map[string]bool{"": false, "http": false, "https": true} {
+		res := f.do(t, "POST", "/login", func(r *http.Request) {
+			form(nil, url.Values{"token": {token}})(r)
+			r.Header.Set("X-Forwarded-Proto", proto)
+		})
+		if c := res.Cookies(); len(c) != 1 || c[0].Secure != want {
+			t.Errorf("%q: %v", proto, c)
+		}
+	}
+}
+
+// A button acts on the text and the state that the page showed.
+func TestButtonsSayWhatWasSeen(t *testing.T) {
+	f, lib, keeper := withLessons(t, nil)
+	cookie, csrf := f.browser(t)
+	l, ok := lib.Book().Get("helpful")
+	if !ok {
+		t.Fatal("no lesson")
+	}
+	for _, at := range []string{"/lessons/helpful", "/queue"} {
+		page := body(t, f.do(t, "GET", at, form(cookie, nil)))
+		if !strings.Contains(page, `<input type="hidden" name="text" value="`) || !strings.Contains(page, `<input type="hidden" name="state" value="`) {
+			t.Errorf("%s: its forms do not say what was seen", at)
+		}
+	}
+	f.do(t, "POST", "/lessons/helpful/pause", form(cookie, url.Values{csrfField: {csrf}, "text": {l.ContentHash}, "state": {string(l.State)}}))
+	if want := (lesson.Sight{Hash: l.ContentHash, State: l.State}); keeper.seen != want {
+		t.Errorf("seen: %+v", keeper.seen)
+	}
+}
+
+// A page that keeps itself new leaves alone what somebody uses, and says when it is old.
+func TestBrowserOldPage(t *testing.T) {
+	b := newTab(t)
+	f := newFixture(t, func(o *Options) { o.Now = time.Now })
+	server := httptest.NewServer(f)
+	t.Cleanup(server.Close)
+	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)), chromedp.WaitVisible(chromedp.CSS("main h1")))
+	const refreshed = `(async () => { document.querySelector("main").id = "before"; await refresh(); return document.querySelector("main").id })()`
+	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "other", inUse(document.querySelector("main")))`); got != "true" {
+		t.Error("a filter that somebody fills in is emptied")
+	}
+	if got := b.js(t, `(document.querySelector("[name=tenant]").value = "default", inUse(document.querySelector("main")))`); got != "false" {
+		t.Error("the page takes itself for used")
+	}
+	if got := await(t, b, refreshed); got != "main" {
+		t.Errorf("main is %q", got)
+	}
+	f.sessions.mu.Lock()
+	clear(f.sessions.byID)
+	f.sessions.mu.Unlock()
+	const told = `(async () => { await refresh(); return document.getElementById("stale").textContent })()`
+	if got := await(t, b, told); !strings.Contains(got, "logged in no more") {
+		t.Errorf("without a login it says %q", got)
+	}
+	server.Close()
+	if got := await(t, b, told); !strings.Contains(got, "precept does not answer") {
+		t.Errorf("without a server it says %q", got)
+	}
+}
+
+// await evaluates a promise to a string.
+func await(t *testing.T, b *tab, expression string) string {
+	t.Helper()
+	text, err := chromedp.Run(b.ctx, chromedp.Evaluate[string](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		t.Fatalf("%s: %v", expression, err)
+	}
+	return text
+}
