@@ -48,7 +48,7 @@ func (t *turn) notePast() {
 func (t *turn) offer(o store.Turn) {
 	t.offered = true
 	if !t.p.opts.Store.Offer(o) {
-		t.p.opts.Store.Judge(o.Exchange, o.Answered)
+		_ = t.p.opts.Store.OptedOut(o.Exchange, o.Answered)
 	}
 }
 

@@ -18,9 +18,9 @@ func BenchmarkAdmitAndFlush(b *testing.B) {
 				r.begin(us, name, picked(true))
 			}
 			r.note(session.EchoKey(n*flushAt+i), session.KeyOf(us, session.SpaceName, name))
-			r.admit(r.b, Turn{Exchange: exchange(us, name, n*flushAt+i, r.clk.now()), Size: 100})
+			r.admit(Turn{Exchange: exchange(us, name, n*flushAt+i, r.clk.now()), Size: 100})
 		}
-		r.flush(b.Context(), r.b)
+		r.flush(b.Context())
 	}
 	if r.Tally.Exchanges.Load() == 0 || len(r.failed()) > 0 {
 		b.Fatal("nothing was written")

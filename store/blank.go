@@ -10,22 +10,22 @@ import (
 
 // blankOut takes out of the spool what was put down of turns that turned out, later, to have opted
 // out. Their account stays. It belongs to the delivery, which alone reads the spool back.
-func (s *Store) blankOut(b *batch) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if len(b.blank) == 0 {
+func (d *delivery) blankOut() {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if len(d.rec.blank) == 0 {
 		return
 	}
-	gone := make(map[string]bool, len(b.blank))
-	at := make([]spool.Place, 0, len(b.blank))
-	for _, t := range b.blank {
+	gone := make(map[string]bool, len(d.rec.blank))
+	at := make([]spool.Place, 0, len(d.rec.blank))
+	for _, t := range d.rec.blank {
 		gone[t.x.ID] = true
 		at = append(at, t.at)
 	}
-	b.blank = nil
-	lists := [][]stub{b.ready.begun, b.tail.begun, b.books.Open, b.safe.Open}
-	for i := range b.marks {
-		lists = append(lists, b.marks[i].ledger.Open)
+	d.rec.blank = nil
+	lists := [][]stub{d.rec.ready.begun, d.tail.begun, d.books.Open, d.safe.Open}
+	for i := range d.marks {
+		lists = append(lists, d.marks[i].ledger.Open)
 	}
 	for _, list := range lists {
 		for i := range list {
@@ -34,8 +34,8 @@ func (s *Store) blankOut(b *batch) {
 			}
 		}
 	}
-	b.cursorAt = time.Time{} // it may hold them as well
-	err := s.spool.Overwrite(recordBegun, at, func(payload []byte) []byte {
+	d.cursorAt = time.Time{} // it may hold them as well
+	err := d.rec.spool.Overwrite(recordBegun, at, func(payload []byte) []byte {
 		old, err := readDoc[stub](payload)
 		if err != nil || !gone[old.ID] {
 			return nil
@@ -47,17 +47,17 @@ func (s *Store) blankOut(b *batch) {
 		return text
 	})
 	if err != nil {
-		b.scrub = true // the whole segment goes, as soon as it can
-		s.failedTo(err)
+		d.rec.scrub = true // the whole segment goes, as soon as it can
+		d.failedTo(err)
 	}
 }
 
 // scrubFor sees to it that a segment goes in which the end of such a turn was read back: a run that
 // was killed may not have come to its beginning.
-func (s *Store) scrubFor(b *batch, p *parcel) {
+func (d *delivery) scrubFor(p *parcel) {
 	if slices.ContainsFunc(p.voids, func(v void) bool { return v.Reason == droppedOptOut }) {
-		b.mu.Lock()
-		b.scrub = true
-		b.mu.Unlock()
+		d.rec.mu.Lock()
+		d.rec.scrub = true
+		d.rec.mu.Unlock()
 	}
 }

@@ -43,7 +43,7 @@ func (r *rig) books(running bool) Books {
 func (r *rig) account(running bool) string {
 	r.t.Helper()
 	r.clk.add(cursorEvery) // the cursor may be as old
-	if err := r.keepCursor(r.b, r.clk.now()); err != nil {
+	if err := r.keepCursor(r.clk.now()); err != nil {
 		r.t.Fatal(err)
 	}
 	b := r.books(running)
@@ -230,8 +230,8 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 	r.record()
 	x.Reply.Calls = []sample.Call{{ID: "c", Name: "read", Args: `{"path":"/src/.env"}`}}
 	r.over(x, begun)
-	r.admitQueued(r.b)
-	r.spoolUp(r.b, r.clk.now(), false) // its end is put down, and nothing is handed on
+	r.admitQueued()
+	r.spoolUp(r.clk.now(), false) // its end is put down, and nothing is handed on
 	same(t, "it is still there", len(r.spooled("zanzibar")) > 0, true)
 	r = r.again(nil)
 	r.record()
@@ -429,7 +429,7 @@ func TestBooksBesideAWriter(t *testing.T) {
 func TestTheSpoolOfAnEarlierRelease(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
-	if err := r.drain(r.b); err != nil {
+	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
 	dir := r.opts.SpoolDir

@@ -20,9 +20,16 @@ const (
 	manyRows   = 10 * flushAt           // sessions in waiting
 )
 
-// delivery is how far the backend has what was put down. It belongs to whoever has handing: one at
-// a time hands over, forgets or closes.
+// delivery hands to the backend what is put down, and knows how far that came. It belongs to
+// whoever has handing: one at a time hands over, forgets or closes.
 type delivery struct {
+	kit
+	rec   *recorder
+	posts *poster
+	tombs *tombstones
+	// elsewhere looks what other replicas have forgotten; nothing is handed over before that.
+	elsewhere func(ctx context.Context, now time.Time) error
+
 	handing sync.Mutex
 
 	tail        parcel // taken up, and not delivered
@@ -40,224 +47,239 @@ type delivery struct {
 	synced spool.Place // of the last sync
 	safeAt spool.Place // of the last checkpoint
 
-	erasuresAt time.Time
-	erased     string   // the last announcement of another replica that was followed
-	announced  []string // our own
-	purge      bool     // the spool holds what was forgotten elsewhere
-
-	started  bool // Open has returned
-	volatile bool // the backend keeps nothing
-	last     bool // the program stops: nothing waits any longer
+	forgotten bool // the spool holds what was forgotten elsewhere
+	started   bool // Open has returned
+	volatile  bool // the backend keeps nothing
+	last      bool // the program stops: nothing waits any longer
 }
 
 // flush puts what is new into the spool, and hands what is due to the backend.
-func (s *Store) flush(ctx context.Context, b *batch) {
-	now := s.opts.Now()
-	s.spoolUp(b, now, ctx.Err() != nil || b.last)
-	s.handDown(ctx, b, now)
+func (d *delivery) flush(ctx context.Context) {
+	now := d.opts.Now()
+	d.rec.spoolUp(now, ctx.Err() != nil || d.last)
+	d.handDown(ctx, now)
 }
 
 // handDown hands what is due to the backend. A failure of it leaves the spool alone: what is new is
 // put down meanwhile.
-func (s *Store) handDown(ctx context.Context, b *batch, now time.Time) {
-	defer s.lag(b)
-	s.blankOut(b)
-	if now.Before(b.retryAt) {
+func (d *delivery) handDown(ctx context.Context, now time.Time) {
+	defer d.lag()
+	d.blankOut()
+	if now.Before(d.retryAt) {
 		return
 	}
 	// A stop must not tear a write that is under way: it is bounded by itself.
 	wctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), writeLimit)
 	defer cancel()
-	b.err = s.guard.Err("deliver", func() error {
-		if err := s.deliver(wctx, b, now); err != nil || b.last {
+	d.err = d.guard.Err("deliver", func() error {
+		if err := d.deliver(wctx, now); err != nil || d.last {
 			return err
 		}
-		return s.passBy(wctx, b)
+		return d.passBy(wctx)
 	})
-	s.giveWay(b, now)
-	if failed := b.err; b.started { // a start does not wait for the disk
-		b.err = s.guard.Err("secure", func() error { return s.keep(wctx, b, now, failed) })
+	d.giveWay(now)
+	if failed := d.err; d.started { // a start does not wait for the disk
+		d.err = d.guard.Err("secure", func() error { return d.keep(wctx, now, failed) })
 	}
-	if b.err != nil && !errors.Is(b.err, ErrVolatile) {
-		s.failedTo(b.err)
-		b.retryAt = now.Add(retryAfter)
+	if d.err != nil && !errors.Is(d.err, ErrVolatile) {
+		d.failedTo(d.err)
+		d.retryAt = now.Add(retryAfter)
 	}
 }
 
 // giveWay leaves what room there is on a full disk to the backend: what it takes can leave the
 // spool, and nothing else makes more. Meanwhile what comes waits in memory, within its bound.
-func (s *Store) giveWay(b *batch, now time.Time) {
-	if s.spool == nil || !errors.Is(b.err, session.ErrDiskFull) {
+func (d *delivery) giveWay(now time.Time) {
+	if d.rec.spool == nil || !errors.Is(d.err, session.ErrDiskFull) {
 		return
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.full, b.putAt = true, now.Add(2*retryAfter)
-	s.spool.DropBallast()
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	d.rec.full, d.rec.putAt = true, now.Add(2*retryAfter)
+	d.rec.spool.DropBallast()
 }
 
 // keep secures what was delivered, and keeps how far that came, whatever failed before.
-func (s *Store) keep(ctx context.Context, b *batch, now time.Time, failed error) error {
-	tight := s.spool != nil && errors.Is(failed, session.ErrDiskFull)
+func (d *delivery) keep(ctx context.Context, now time.Time, failed error) error {
+	tight := d.rec.spool != nil && errors.Is(failed, session.ErrDiskFull)
 	if failed == nil || tight {
-		failed = errors.Join(failed, s.secure(ctx, b, now))
+		failed = errors.Join(failed, d.secure(ctx, now))
 	}
 	if failed != nil {
-		s.healthy(false)
-	} else if b.tail.empty() && !b.volatile { // also after an outage in which nothing came
-		s.healthy(true)
+		d.state.healthy(false)
+	} else if d.tail.empty() && !d.volatile { // also after an outage in which nothing came
+		d.state.healthy(true)
 	}
-	if err := s.keepCursor(b, now); failed == nil {
+	if err := d.keepCursor(now); failed == nil {
 		failed = err
 	}
 	if tight {
-		s.spool.Hollow(b.safeAt)
+		d.rec.spool.Hollow(d.safeAt)
 	}
 	return failed
 }
 
 // deliver hands over what is due. What fails is tried again, whole: every step of it may be
 // repeated.
-func (s *Store) deliver(ctx context.Context, b *batch, now time.Time) error {
-	if err := s.watchEpoch(ctx, b, now); err != nil {
+func (d *delivery) deliver(ctx context.Context, now time.Time) error {
+	if err := d.watchEpoch(ctx, now); err != nil {
 		return err
 	}
-	if err := s.watchErasures(ctx, b, now); err != nil {
+	if err := d.elsewhere(ctx, now); err != nil {
 		return err
 	}
-	if done, err := s.catchUp(ctx, b, now); err != nil || !done {
+	if done, err := d.catchUp(ctx, now); err != nil || !done {
 		return err
 	}
-	if err := s.purgeDue(ctx, b); err != nil {
+	if err := d.purgeForgotten(ctx); err != nil {
 		return err
 	}
-	s.mergeReady(b)
-	due := b.last || !now.Before(b.deliverAt) || len(b.tail.exchanges) >= 4*flushAt || b.tail.held >= tailBytes
-	if !due || b.tail.empty() {
+	d.mergeReady()
+	due := d.last || !now.Before(d.deliverAt) || len(d.tail.exchanges) >= 4*flushAt || d.tail.held >= tailBytes
+	if !due || d.tail.empty() {
 		return nil
 	}
-	if err := s.hand(ctx, b, &b.tail); err != nil {
-		s.makeRoom(b, err)
+	if err := d.hand(ctx, &d.tail); err != nil {
+		d.makeRoom(err)
 		return err
 	}
-	b.tail = parcel{}
-	b.deliverAt = now.Add(s.opts.DeliverEvery)
+	d.tail = parcel{}
+	d.deliverAt = now.Add(d.opts.DeliverEvery)
 	return nil
 }
 
 // mergeReady takes what is put down from the goroutine that does it.
-func (s *Store) mergeReady(b *batch) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.ready.empty() {
-		b.tail.merge(&b.ready)
-		b.ready = parcel{}
+func (d *delivery) mergeReady() {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if !d.rec.ready.empty() {
+		d.tail.merge(&d.rec.ready)
+		d.rec.ready = parcel{}
 	}
 }
 
 // catchUp hands over what is in the spool alone, for as long as this may take. It says whether
 // nothing is left of it.
-func (s *Store) catchUp(ctx context.Context, b *batch, now time.Time) (done bool, err error) {
+func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err error) {
 	limit, most := roundLimit, replayBytes
 	switch {
-	case b.last:
+	case d.last:
 		limit = stopLimit
-	case !b.started:
+	case !d.started:
 		limit, most = startLimit, startBytes
 	}
 	for {
-		from, lagging := s.backlog(b)
+		from, lagging := d.backlog()
 		if !lagging {
 			return true, nil
 		}
-		if s.opts.Now().Sub(now) > limit {
+		if d.opts.Now().Sub(now) > limit {
 			return false, nil
 		}
-		s.heldBytes.Add(-b.tail.held) // it is read back with the rest
-		b.tail = parcel{}
-		r := reader{from: s.spool.Reader(), most: most, guard: s.guard}
-		p, err := r.next(b.books.At, from)
+		d.state.held.Add(-d.tail.held) // it is read back with the rest
+		d.tail = parcel{}
+		r := reader{from: d.rec.spool.Reader(), most: most, guard: d.guard}
+		p, err := r.next(d.books.At, from)
 		if err != nil {
 			return false, err
 		}
-		s.scrubFor(b, &p)
-		if err := s.hand(ctx, b, &p); err != nil {
+		d.scrubFor(&p)
+		if err := d.hand(ctx, &p); err != nil {
 			return false, err
 		}
 	}
 }
 
 // backlog says up to where what is put down must be read back, if it must.
-func (s *Store) backlog(b *batch) (from spool.Place, lagging bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lagging && !b.books.At.Before(b.from) {
-		b.lagging = false
-		s.lagging.Store(false)
-		s.blind.Store(false)
-		s.delivered.Store(b.fromFlush)
+func (d *delivery) backlog() (from spool.Place, lagging bool) {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if d.rec.lagging && !d.books.At.Before(d.rec.from) {
+		d.rec.lagging = false
+		d.state.lagging.Store(false)
+		d.state.blind.Store(false)
+		d.state.delivered.Store(d.rec.fromFlush)
 	}
-	return b.from, b.lagging
+	return d.rec.from, d.rec.lagging
 }
 
 // makeRoom lets go of what the backend does not take and the spool holds anyway, before it crowds
 // out what comes in.
-func (s *Store) makeRoom(b *batch, err error) {
+func (d *delivery) makeRoom(err error) {
 	switch {
-	case s.spool == nil:
-		b.tail.rows = newestRows(b.tail.rows)
-		b.tail.echoes = b.tail.echoes[max(0, len(b.tail.echoes)-maxEchoes):]
-	case errors.Is(err, context.Canceled), b.tail.held < s.opts.HoldBytes/4 && len(b.tail.rows) < manyRows:
+	case d.rec.spool == nil:
+		d.tail.rows = newestRows(d.tail.rows)
+		d.tail.echoes = d.tail.echoes[max(0, len(d.tail.echoes)-maxEchoes):]
+	case errors.Is(err, context.Canceled), d.tail.held < d.opts.HoldBytes/4 && len(d.tail.rows) < manyRows:
 	default:
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if !b.lagging {
-			b.tail.merge(&b.ready)
-			b.ready, b.tail = b.tail, parcel{}
-			s.leave(b)
+		d.rec.mu.Lock()
+		defer d.rec.mu.Unlock()
+		if !d.rec.lagging {
+			d.tail.merge(&d.rec.ready)
+			d.rec.ready, d.tail = d.tail, parcel{}
+			d.rec.leave()
 		}
 	}
 }
 
 // watchEpoch looks whether the backend has lost what it had taken, and goes back to where it was
 // safe.
-func (s *Store) watchEpoch(ctx context.Context, b *batch, now time.Time) error {
-	be := s.opts.Fleet
-	if be == nil || s.spool == nil || now.Before(b.epochAt) {
+func (d *delivery) watchEpoch(ctx context.Context, now time.Time) error {
+	be := d.opts.Fleet
+	if be == nil || d.rec.spool == nil || now.Before(d.epochAt) {
 		return nil
 	}
 	epoch, err := be.Epoch(ctx)
 	if err != nil {
 		return err
 	}
-	b.epochAt = now.Add(epochEvery)
-	if b.epoch != "" && epoch != b.epoch {
-		b.mu.Lock()
-		s.heldBytes.Add(-b.tail.held - b.ready.held)
-		b.books, b.marks, b.synced, b.tail, b.ready = b.safe.clone(), nil, spool.Place{}, parcel{}, parcel{}
-		b.from, _ = s.spool.End()
-		b.lagging, b.fromFlush = true, b.flushes
-		s.lagging.Store(true)
-		s.blind.Store(true)
-		b.mu.Unlock()
+	d.epochAt = now.Add(epochEvery)
+	if d.epoch != "" && epoch != d.epoch {
+		d.rec.mu.Lock()
+		d.state.held.Add(-d.tail.held - d.rec.ready.held)
+		d.books, d.marks, d.synced, d.tail, d.rec.ready = d.safe.clone(), nil, spool.Place{}, parcel{}, parcel{}
+		d.rec.from, _ = d.rec.spool.End()
+		d.rec.lagging, d.rec.fromFlush = true, d.rec.flushes
+		d.state.lagging.Store(true)
+		d.state.blind.Store(true)
+		d.rec.mu.Unlock()
 	}
-	b.epoch = epoch
+	d.epoch = epoch
 	return nil
 }
 
 // lag tells what still waits.
-func (s *Store) lag(b *batch) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.oldest(b, s.opts.Now())
-	n := int64(len(b.next.exchanges) + b.passing)
-	if s.spool != nil && b.lagging {
-		_, seq := s.spool.End()
-		n += max(seq-b.books.Admitted-int64(len(b.books.Open)), 0)
+func (d *delivery) lag() {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	d.oldest(d.opts.Now())
+	n := int64(len(d.rec.next.exchanges) + d.rec.passing)
+	if d.rec.spool != nil && d.rec.lagging {
+		_, seq := d.rec.spool.End()
+		n += max(seq-d.books.Admitted-int64(len(d.books.Open)), 0)
 	} else {
-		n += int64(len(b.ready.exchanges) + len(b.tail.exchanges))
+		n += int64(len(d.rec.ready.exchanges) + len(d.tail.exchanges))
 	}
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	s.Tally.Pending.Store(n + int64(len(s.queue)))
+	d.rec.in.mu.Lock()
+	defer d.rec.in.mu.Unlock()
+	d.tally.Pending.Store(n + int64(len(d.rec.in.queue)))
+}
+
+// hurry hands over what came, at once.
+func (d *delivery) hurry(ctx context.Context) {
+	d.rec.admitQueued()
+	d.rec.mu.Lock()
+	d.rec.putAt = time.Time{}
+	d.rec.mu.Unlock()
+	d.retryAt, d.deliverAt = time.Time{}, time.Time{}
+	d.flush(ctx)
+}
+
+// unwritten counts the exchanges that stand in memory alone.
+func (d *delivery) unwritten() int {
+	n := len(d.rec.next.exchanges)
+	if d.rec.spool == nil {
+		n += len(d.rec.ready.exchanges) + len(d.tail.exchanges)
+	}
+	return n
 }

@@ -15,7 +15,7 @@
 // Who reads of a session what must not change meanwhile does so in Still: nothing is handed over or
 // forgotten then.
 //
-// Lock order: delivery.handing before batch.mu before a session.Record before the list of live
-// sessions and what guards the lists of the recorder; a backend is called under the first, and
-// under the second when something is forgotten.
+// Lock order: delivery.handing before recorder.mu before a session.Record before the list of live
+// sessions; what guards the inbox, what waits, what is touched and the tombstones is a leaf. A
+// backend is called under the first, and under the second when something is forgotten.
 package store

@@ -5,34 +5,46 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync/atomic"
 	"time"
 
 	"precept/session"
 )
 
 const (
-	retainMost  = 10 * time.Minute       // the longest pause between two looks for what is too old
-	retainStep  = 250 * time.Millisecond // the recorder has other things to do
-	parkedAge   = 7 * 24 * time.Hour     // early feedback whose exchange has not come by then is given up
-	forgottenIn = 24 * time.Hour         // a request that began before its session was forgotten has ended by then
+	retainMost    = 10 * time.Minute       // the longest pause between two looks for what is too old
+	retainStep    = 250 * time.Millisecond // the delivery has other things to do
+	parkedAge     = 7 * 24 * time.Hour     // early feedback whose exchange has not come by then is given up
+	erasuresEvery = time.Second
+	lateErasure   = time.Minute // what was announced longer ago has been deleted from the backend for good
 )
 
 // errUnwritten is the answer to whoever wants to forget what the backend has not been able to store
 // yet.
 var errUnwritten = errors.New("the store cannot be written just now; try again when it can")
 
-// erasure is what the recorder knows of what was forgotten. Its maps are guarded by batch.mu.
-type erasure struct {
-	chores   chan chore
-	next     time.Time // when to look for what is too old
-	sessions map[session.ID]time.Time
-	tenants  map[string]time.Time
+// eraser deletes: what somebody wants forgotten, here or at another replica, and what is too old.
+// It works in the delivery's goroutine, with nothing handed over meanwhile.
+type eraser struct {
+	kit
+	rec     *recorder
+	deliver *delivery
+	waiting *waiting
+	touched *touched
+	tombs   *tombstones
+
+	retention atomic.Int64 // nanoseconds; 0 keeps everything
+	chores    chan chore
+
+	next      time.Time // when to look for what is too old
+	elsewhere time.Time // when to look for what other replicas have forgotten
+	followed  string    // the last announcement of another replica that was followed
+	announced []string  // our own
 }
 
-// chore is work for the recorder's goroutine, which nothing else of the recorder's may meet half
-// done.
+// chore is work for the eraser, which nothing of the recorder's may meet half done.
 type chore struct {
-	run  func(ctx context.Context, b *batch) (int, error)
+	run  func(ctx context.Context) (int, error)
 	done chan<- choreResult
 }
 
@@ -41,13 +53,9 @@ type choreResult struct {
 	err error
 }
 
-func newErasure() erasure {
-	return erasure{chores: make(chan chore), sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
-}
-
 // SetRetention says how long a session is kept after it was last seen; 0 keeps it. It may be called
 // at any time.
-func (s *Store) SetRetention(age time.Duration) { s.retention.Store(int64(age)) }
+func (x *eraser) SetRetention(age time.Duration) { x.retention.Store(int64(age)) }
 
 // ForgetSession deletes a session of the tenant wherever it stands: the backend, memory, what waits
 // to be written, and what a request that is under way will bring; where replicas share the backend,
@@ -56,27 +64,27 @@ func (s *Store) SetRetention(age time.Duration) { s.retention.Store(int64(age)) 
 // to the counters stays.
 //
 // It needs Run.
-func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
-	return s.chore(ctx, func(ctx context.Context, b *batch) (int, error) {
-		ids, err := Named(ctx, s.be, tenant, name)
+func (x *eraser) ForgetSession(ctx context.Context, tenant, name string) (int, error) {
+	return x.chore(ctx, func(ctx context.Context) (int, error) {
+		ids, err := Named(ctx, x.be, tenant, name)
 		if err != nil {
 			return 0, err
 		}
 		for _, id := range slices.Clone(ids) { // a run goes with all of its sessions
-			members, err := s.membersOf(ctx, tenant, id)
+			members, err := x.membersOf(ctx, tenant, id)
 			if err != nil {
 				return 0, err
 			}
 			ids = append(ids, members...)
 		}
-		e := session.Erasure{Tenant: tenant, IDs: ids, At: s.opts.Now()}
-		if err := s.announce(ctx, b, e); err != nil {
+		e := session.Erasure{Tenant: tenant, IDs: ids, At: x.opts.Now()}
+		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		inMemory, _ := s.eraseHere(b, &e)
+		inMemory, _ := x.eraseHere(&e)
 		found := 0
 		for _, id := range ids {
-			stored, err := s.be.Forget(ctx, tenant, id)
+			stored, err := x.be.Forget(ctx, tenant, id)
 			if err != nil {
 				return found, err
 			}
@@ -89,14 +97,14 @@ func (s *Store) ForgetSession(ctx context.Context, tenant, name string) (int, er
 }
 
 // ForgetTenant deletes all sessions of a tenant likewise, and says how many there were.
-func (s *Store) ForgetTenant(ctx context.Context, tenant string) (int, error) {
-	return s.chore(ctx, func(ctx context.Context, b *batch) (int, error) {
-		e := session.Erasure{Tenant: tenant, At: s.opts.Now()}
-		if err := s.announce(ctx, b, e); err != nil {
+func (x *eraser) ForgetTenant(ctx context.Context, tenant string) (int, error) {
+	return x.chore(ctx, func(ctx context.Context) (int, error) {
+		e := session.Erasure{Tenant: tenant, At: x.opts.Now()}
+		if err := x.announce(ctx, e); err != nil {
 			return 0, err
 		}
-		_, inMemory := s.eraseHere(b, &e)
-		n, err := s.be.ForgetTenant(ctx, tenant)
+		_, inMemory := x.eraseHere(&e)
+		n, err := x.be.ForgetTenant(ctx, tenant)
 		return max(n, inMemory), err
 	})
 }
@@ -118,141 +126,159 @@ func Named(ctx context.Context, be session.Finder, tenant, name string) ([]sessi
 	return ids, nil
 }
 
-// chore hands work to the recorder and waits for it.
-func (s *Store) chore(ctx context.Context, run func(ctx context.Context, b *batch) (int, error)) (int, error) {
+// membersOf are the sessions that draw through a session.
+func (x *eraser) membersOf(ctx context.Context, tenant string, id session.ID) (all []session.ID, err error) {
+	of, ok, err := x.Known(ctx, tenant, id)
+	if err != nil || !ok {
+		return nil, err
+	}
+	err = session.EachMember(ctx, x.be, tenant, &of, func(ids []session.ID) error {
+		all = append(all, ids...)
+		return nil
+	})
+	return all, err
+}
+
+// chore hands work to the eraser's goroutine and waits for it.
+func (x *eraser) chore(ctx context.Context, run func(ctx context.Context) (int, error)) (int, error) {
 	done := make(chan choreResult, 1)
 	select {
-	case s.erased.chores <- chore{run, done}:
+	case x.chores <- chore{run, done}:
 	case <-ctx.Done():
 		return 0, fmt.Errorf("wait for the recorder: %w", ctx.Err())
 	}
-	r := <-done // the recorder has it, and bounds it
+	r := <-done // it is begun, and bounded by itself
 	return r.n, r.err
 }
 
-// do runs a chore on what the recorder holds. What can be written is written first, so that little
-// is left in its hands.
-func (s *Store) do(ctx context.Context, b *batch, c chore) {
+// do runs a chore. What can be written is written first, so that little is left in the recorder's
+// hands.
+func (x *eraser) do(ctx context.Context, c chore) {
 	r := choreResult{}
-	r.err = s.guard.Err("forget", func() (err error) {
-		s.admitQueued(b)
-		b.mu.Lock()
-		b.putAt = time.Time{}
-		b.mu.Unlock()
-		b.retryAt, b.deliverAt = time.Time{}, time.Time{}
-		s.flush(ctx, b)
-		if err := s.behind(b); err != nil {
+	r.err = x.guard.Err("forget", func() (err error) {
+		x.deliver.hurry(ctx)
+		if err := x.deliver.behind(); err != nil {
 			return fmt.Errorf("%w (%w)", errUnwritten, err)
 		}
 		ctx := context.WithoutCancel(ctx) // half of it would be worse than a stop that waits
-		r.n, err = c.run(ctx, b)
-		return errors.Join(err, s.purge(ctx, b))
+		r.n, err = c.run(ctx)
+		return errors.Join(err, x.deliver.purge(ctx))
 	})
 	c.done <- r
 }
 
-// behind says why not everything is where it can be deleted.
-func (s *Store) behind(b *batch) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch {
-	case errors.Is(b.err, ErrVolatile):
+// eraseHere takes what was forgotten out of memory, and out of what waits to be written. It says
+// how many sessions were in use.
+func (x *eraser) eraseHere(e *session.Erasure) (found map[session.ID]bool, n int) {
+	of := func(id session.ID) bool { return len(e.IDs) == 0 || slices.Contains(e.IDs, id) }
+	x.rec.mu.Lock()
+	defer x.rec.mu.Unlock()
+	x.tombs.put(e)
+	found = map[session.ID]bool{}
+	if len(e.IDs) == 0 {
+		n = x.live.forgetTenant(e.Tenant)
+	}
+	for _, id := range e.IDs {
+		if x.live.forget(e.Tenant, id) {
+			found[id] = true
+			n++
+		}
+	}
+	x.rec.forget(e.Tenant, of)
+	x.waiting.forget(func(k session.Echo) bool { return k.Tenant == e.Tenant && of(k.ID) })
+	x.touched.forget(e.Tenant, of)
+	return found, n
+}
+
+// announce tells the other replicas, before anything is deleted: one that does not know could write
+// it again.
+func (x *eraser) announce(ctx context.Context, e session.Erasure) error {
+	if !x.Shared() {
 		return nil
-	case b.putErr == nil && b.err == nil && b.lagging:
-		return errBacklog
 	}
-	return errors.Join(b.putErr, b.err)
+	place, err := x.opts.Fleet.Announce(ctx, e)
+	if err == nil {
+		x.announced = append(x.announced, place)
+	}
+	return err
 }
 
-// isErased says whether an exchange belongs to what was forgotten while it was under way.
-func (e *erasure) isErased(tenant, id string, at time.Time) bool {
-	if len(e.sessions)+len(e.tenants) == 0 {
-		return false
+// watch looks what other replicas have forgotten. It runs before anything is delivered: what a
+// spool kept while this replica was away may be of a session that was forgotten since.
+func (x *eraser) watch(ctx context.Context, now time.Time) error {
+	if !x.Shared() || now.Before(x.elsewhere) {
+		return nil
 	}
-	if since, ok := e.tenants[tenant]; ok && !at.After(since) {
-		return true
+	for {
+		list, err := x.opts.Fleet.Erasures(ctx, x.followed)
+		if err != nil {
+			return err
+		}
+		if len(list) == 0 {
+			break
+		}
+		for i := range list {
+			e := &list[i]
+			if !slices.Contains(x.announced, e.Place) && e.Tenant != "" {
+				if err := x.follow(ctx, e, now); err != nil {
+					return err
+				}
+			}
+			x.followed = e.Place
+		}
 	}
-	sid, _ := session.ParseID(id)
-	since, ok := e.sessions[sid]
-	return ok && !at.After(since)
+	x.announced, x.elsewhere = nil, now.Add(erasuresEvery)
+	return nil
 }
 
-// forget takes out of the batch what is the tenant's and of the sessions.
-func (b *batch) forget(tenant string, of func(session.ID) bool) {
-	p := &b.next
-	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
-	p.echoes = slices.DeleteFunc(p.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
-	p.rows = slices.DeleteFunc(p.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
-}
-
-// forgetWaiting takes out of memory what would bring a forgotten session back.
-func (s *Store) forgetWaiting(tenant string, of func(session.ID) bool) {
-	s.dirtyMu.Lock()
-	theirs := func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) }
-	s.echoes = slices.DeleteFunc(s.echoes, theirs)
-	s.moving.forget(theirs)
-	s.forgetHeld(theirs)
-	s.dirtyMu.Unlock()
-	s.touched.forget(tenant, of)
+// follow forgets here what was forgotten elsewhere. What this replica has written meanwhile is
+// deleted again.
+func (x *eraser) follow(ctx context.Context, e *session.Erasure, now time.Time) error {
+	x.eraseHere(e)
+	x.deliver.forgotten = true
+	if now.Sub(e.At) > lateErasure {
+		return nil
+	}
+	if len(e.IDs) == 0 {
+		_, err := x.be.ForgetTenant(ctx, e.Tenant)
+		return err
+	}
+	for _, id := range e.IDs {
+		if _, err := x.be.Forget(ctx, e.Tenant, id); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // retain deletes what was last seen too long ago, a bounded step a call.
-func (s *Store) retain(ctx context.Context) {
-	now, age := s.opts.Now(), time.Duration(s.retention.Load())
-	if now.Before(s.erased.next) {
+func (x *eraser) retain(ctx context.Context) {
+	now, age := x.opts.Now(), time.Duration(x.retention.Load())
+	if now.Before(x.next) {
 		return
 	}
 	pause, parked := retainMost, parkedAge
-	s.erased.next = now.Add(pause) // also when what follows panics
+	x.next = now.Add(pause) // also when what follows panics
 	if age > 0 {
 		pause, parked = min(max(age/10, time.Second), pause), min(age, parked)
 		step, cancel := context.WithTimeout(ctx, retainStep)
 		var n int
-		err := s.guard.Err("retain", func() (err error) { n, err = s.be.Retain(step, now.Add(-age)); return err })
+		err := x.guard.Err("retain", func() (err error) { n, err = x.be.Retain(step, now.Add(-age)); return err })
 		cancel()
-		s.Tally.Retired.Add(int64(n))
-		s.outlive(n > 0, now.Add(-age))
+		x.tally.Retired.Add(int64(n))
+		x.rec.outlive(n > 0, now.Add(-age))
 		switch {
 		case errors.Is(err, context.DeadlineExceeded):
 			pause = time.Second // there is more
 		case err != nil && ctx.Err() == nil:
-			s.opts.Failed("retain", err)
+			x.opts.Failed("retain", err)
 		}
 	}
-	s.erased.next = now.Add(pause)
-	err := s.guard.Err("retain", func() error { _, err := s.be.PurgeParked(ctx, now.Add(-parked)); return err })
+	x.next = now.Add(pause)
+	err := x.guard.Err("retain", func() error { _, err := x.be.PurgeParked(ctx, now.Add(-parked)); return err })
 	if err != nil && ctx.Err() == nil {
-		s.opts.Failed("retain", err)
+		x.opts.Failed("retain", err)
 	}
-	s.batch.mu.Lock()
-	s.erased.tidy(now)
-	s.batch.mu.Unlock()
-	s.dirtyMu.Lock()
-	s.forgetHeld(func(e session.Echo) bool { return now.Sub(e.At) > forgottenIn })
-	s.dirtyMu.Unlock()
-}
-
-// outlive sees to it that the spool does not keep for longer what the backend has deleted.
-func (s *Store) outlive(deleted bool, before time.Time) {
-	if s.spool == nil {
-		return
-	}
-	s.batch.mu.Lock()
-	s.batch.scrub = s.batch.scrub || deleted
-	s.batch.mu.Unlock()
-	s.spool.TidyAside(before)
-}
-
-// tidy lets go of what no request can bring back any more.
-func (e *erasure) tidy(now time.Time) {
-	for id, at := range e.sessions {
-		if now.Sub(at) > forgottenIn {
-			delete(e.sessions, id)
-		}
-	}
-	for name, at := range e.tenants {
-		if now.Sub(at) > forgottenIn {
-			delete(e.tenants, name)
-		}
-	}
+	x.tombs.tidy(now)
+	x.waiting.expire(now.Add(-forgottenIn))
 }

@@ -20,8 +20,8 @@ func (r *rig) chores(call func() (int, error)) (int, error) {
 	}()
 	for {
 		select {
-		case c := <-r.erased.chores:
-			r.do(r.ctx(), r.b, c)
+		case c := <-r.eraser.chores:
+			r.do(r.ctx(), c)
 		case got := <-out:
 			return got.n, got.err
 		}
@@ -134,7 +134,7 @@ func TestForgetWhileARequestIsUnderWay(t *testing.T) {
 	same(t, "exchanges of after", r.exchanges(id), 1)
 	r.clk.add(2 * forgottenIn)
 	r.retain(r.ctx())
-	if len(r.erased.sessions) != 0 {
+	if len(r.eraser.tombs.sessions) != 0 {
 		t.Error("it is remembered for ever that it was forgotten")
 	}
 }

@@ -2,20 +2,29 @@ package store
 
 import (
 	"errors"
+	"slices"
 	"sync"
 	"time"
 
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/store/guard"
 	"precept/store/spool"
 )
 
-// batch is the recorder's own: what it has in hand between a turn's end and the backend. Its two
-// goroutines meet in mu: one puts what is new into the spool, whatever the backend does; the other
-// one hands it over.
-type batch struct {
-	mu sync.Mutex // of everything up to delivery, and of the spool
+// recorder puts what is new into the spool, whatever the backend does, and leaves it to the
+// delivery. The goroutines of both meet in mu.
+type recorder struct {
+	kit
+	in      *inbox
+	waiting *waiting
+	out     *optouts
+	tombs   *tombstones
+	spool   *spool.Log // nil without one
+
+	mu       sync.Mutex       // of everything below, and of the spool
+	redactor *redact.Redactor // made fresh for each exchange
 
 	spare     []Turn   // the list that the queue swaps with
 	openSpare []*Begun // and the list of turns that began
@@ -33,133 +42,134 @@ type batch struct {
 	scrub     bool        // what stands in the spool shall not stay there for longer than it must
 	full      bool        // the same, at once: there is no room for more
 	passing   int         // exchanges on their way past the spool, which is left alone meanwhile
-
-	delivery // the delivery's own
 }
 
 // spoolUp puts what is new into the spool: what a crash may cost is what came since the last time.
-func (s *Store) spoolUp(b *batch, now time.Time, all bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s.collect(b, now, all)
-	if now.Before(b.putAt) || b.passing > 0 {
+func (r *recorder) spoolUp(now time.Time, all bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.collect(now, all)
+	if now.Before(r.putAt) || r.passing > 0 {
 		return
 	}
-	if b.putErr = s.guard.Err("spool", func() error { return s.put(b) }); errors.Is(b.putErr, guard.ErrPanicked) {
-		b.unbegin()
-		s.sortOut(b)
+	if r.putErr = r.guard.Err("spool", r.put); errors.Is(r.putErr, guard.ErrPanicked) {
+		r.unbegin()
+		r.sortOut()
 	}
-	if b.putErr != nil {
-		s.unspooled.Store(true)
-		s.failedTo(b.putErr)
-		b.putAt = now.Add(retryAfter)
+	if r.putErr != nil {
+		r.state.unspooled.Store(true)
+		r.failedTo(r.putErr)
+		r.putAt = now.Add(retryAfter)
 	}
-}
-
-// failedTo tells of a failed write. What it held is kept for the next one.
-func (s *Store) failedTo(err error) {
-	s.Tally.WriteErrors.Add(1)
-	s.opts.Failed(stepOf(err), err)
 }
 
 // collect makes the rows of the sessions that changed, and takes what went by.
-func (s *Store) collect(b *batch, now time.Time, all bool) {
-	b.flushes++
-	dirty, echoes := s.drainDirty(now, all, b.flushes)
+func (r *recorder) collect(now time.Time, all bool) {
+	r.flushes++
+	dirty, echoes := r.waiting.drain(now, all, r.flushes, r.state.delivered.Load())
 	for _, ses := range dirty {
 		ses.dirty.Store(false)
-		s.guard.On("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
-			if row, ok := s.encode(ses); ok {
-				b.next.rows = append(b.next.rows, row)
-				ses.put.Store(b.flushes)
+		r.guard.On("encode", session.Ref{Tenant: ses.Tenant, ID: ses.ID}, "", func() {
+			if row, ok := r.out.row(r.redactor, ses); ok {
+				r.next.rows = append(r.next.rows, row)
+				ses.put.Store(r.flushes)
 			}
 		})
 	}
-	if len(b.next.rows) > flushAt {
-		b.next.rows = newestRows(b.next.rows)
+	if len(r.next.rows) > flushAt {
+		r.next.rows = newestRows(r.next.rows)
 	}
-	if len(b.next.echoes)+len(echoes) <= maxEchoes {
-		b.next.echoes = append(b.next.echoes, echoes...)
+	if len(r.next.echoes)+len(echoes) <= maxEchoes {
+		r.next.echoes = append(r.next.echoes, echoes...)
 	}
-	b.next.flush = b.flushes
+	r.next.flush = r.flushes
+}
+
+// SetPersonal says from now on whether personal data is redacted besides secrets. It may be called
+// at any time.
+func (r *recorder) SetPersonal(on bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.out.personal.Store(on)
+	r.redactor = r.out.newRedactor()
 }
 
 // begin adds what is known of the turns that are under way.
-func (s *Store) begin(b *batch) {
-	still := b.open[:0]
-	for _, t := range b.open {
+func (r *recorder) begin() {
+	still := r.open[:0]
+	for _, t := range r.open {
 		if t.over.Load() {
 			continue // its end is in the queue, or was taken
 		}
-		if !t.put && !s.erased.isErased(t.x.Tenant, t.x.Session, t.x.At) && !s.guard.On("begin", refOf(t.x), t.x.ID, func() {
-			b.next.begun = append(b.next.begun, s.stub(t.x))
-			b.next.admitted++
+		if !t.put && !r.tombs.cover(t.x.Tenant, t.x.Session, t.x.At) && !r.guard.On("begin", refOf(t.x), t.x.ID, func() {
+			r.next.begun = append(r.next.begun, r.stub(t.x))
+			r.next.admitted++
 			t.put = true
-			b.fresh = append(b.fresh, t)
+			r.fresh = append(r.fresh, t)
 		}) {
 			continue // its end is admitted, when it comes
 		}
 		still = append(still, t)
 	}
-	clear(b.open[len(still):])
-	b.open = still
+	clear(r.open[len(still):])
+	r.open = still
 }
 
 // unbegin takes back what begin added and was not written: it is added again, where it is under way
 // then.
-func (b *batch) unbegin() {
-	for _, t := range b.fresh {
+func (r *recorder) unbegin() {
+	for _, t := range r.fresh {
 		t.put = false
 	}
-	b.next.admitted -= int64(len(b.next.begun))
-	b.next.begun = nil
-	b.written()
+	r.next.admitted -= int64(len(r.next.begun))
+	r.next.begun = nil
+	r.written()
 }
 
 // written lets go of the turns whose beginning was written.
-func (b *batch) written() {
-	clear(b.fresh)
-	b.fresh = b.fresh[:0]
+func (r *recorder) written() {
+	clear(r.fresh)
+	r.fresh = r.fresh[:0]
 }
 
 // stub is what is put down of a turn that is under way.
-func (s *Store) stub(x *sample.Exchange) stub {
-	r := s.redactor
-	r.Fresh()
+func (r *recorder) stub(x *sample.Exchange) stub {
+	out := r.redactor
+	out.Fresh()
 	head := sample.Exchange{
-		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: r.Text(x.SessionName), Run: r.Text(x.Run), RequestID: x.RequestID,
+		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
 	return stub{ID: x.ID, Doc: head.AppendJSON(nil)}
 }
 
 // put makes what is new durable, and queues it for the backend.
-func (s *Store) put(b *batch) error {
-	p := &b.next
-	if s.spool != nil {
-		s.begin(b)
+func (r *recorder) put() error {
+	p := &r.next
+	if r.spool != nil {
+		r.begin()
 	}
 	if p.empty() {
 		return nil
 	}
-	if s.spool != nil {
-		err := s.putSpool(b, s.spool.Append)
-		b.full = b.full || spool.Full(err) || errors.Is(err, spool.ErrQuota)
+	if r.spool != nil {
+		err := r.putSpool(r.spool.Append)
+		r.full = r.full || spool.Full(err) || errors.Is(err, spool.ErrQuota)
 		if errors.Is(err, spool.ErrQuota) {
-			err = s.overQuota(b)
+			err = r.overQuota()
 		}
 		if err != nil {
-			b.unbegin()
+			r.unbegin()
 			return err
 		}
-		b.written()
+		r.written()
 	}
-	b.ready.merge(p)
+	r.ready.merge(p)
 	*p = parcel{}
-	if s.spool != nil {
-		s.unspooled.Store(false)
-		if b.lagging || b.ready.held >= s.opts.HoldBytes/4 || len(b.ready.rows) >= manyRows {
-			s.leave(b)
+	if r.spool != nil {
+		r.state.unspooled.Store(false)
+		if r.lagging || r.ready.held >= r.opts.HoldBytes/4 || len(r.ready.rows) >= manyRows {
+			r.leave()
 		}
 	}
 	return nil
@@ -167,24 +177,24 @@ func (s *Store) put(b *batch) error {
 
 // leave lets go of what is put down and was not taken up yet: the backend does not take it as fast
 // as it comes, and the spool has it anyway.
-func (s *Store) leave(b *batch) {
-	s.heldBytes.Add(-b.ready.held)
-	b.lagging, b.from, b.fromFlush, b.ready = true, b.ready.end, b.ready.flush, parcel{}
-	s.lagging.Store(true)
+func (r *recorder) leave() {
+	r.state.held.Add(-r.ready.held)
+	r.lagging, r.from, r.fromFlush, r.ready = true, r.ready.end, r.ready.flush, parcel{}
+	r.state.lagging.Store(true)
 }
 
 // appender is how a parcel is appended to the spool.
 type appender func(n int64, fill func(b []byte) []byte) (from, end spool.Place, err error)
 
 // putSpool writes the next parcel into the spool.
-func (s *Store) putSpool(b *batch, put appender) error {
-	p := &b.next
+func (r *recorder) putSpool(put appender) error {
+	p := &r.next
 	from, end, err := put(p.admitted, p.append)
 	if err != nil {
 		return err
 	}
 	p.end = end
-	for i, t := range b.fresh {
+	for i, t := range r.fresh {
 		t.at = from
 		t.at.Offset += int64(p.begun[i].at)
 	}
@@ -194,34 +204,35 @@ func (s *Store) putSpool(b *batch, put appender) error {
 // overQuota drops the newest exchanges, booked: what is older waits for its turn. The books and
 // what is known of sessions may go a segment beyond it; what is more waits in memory, of each
 // session the newest row.
-func (s *Store) overQuota(b *batch) error {
-	b.unbegin()
-	p := &b.next
-	s.Tally.DroppedQuota.Add(p.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
-	s.heldBytes.Add(-p.held)
+func (r *recorder) overQuota() error {
+	r.unbegin()
+	p := &r.next
+	r.tally.DroppedQuota.Add(p.giveUp(droppedQuota, func(*sample.Exchange) bool { return true }))
+	r.state.held.Add(-p.held)
 	p.held = 0
 	p.signals = p.signals[max(0, len(p.signals)-queueLen):]
-	if p.end, _ = s.spool.End(); p.empty() {
+	if p.end, _ = r.spool.End(); p.empty() {
 		return nil
 	}
-	return s.putSpool(b, s.spool.AppendOver)
+	return r.putSpool(r.spool.AppendOver)
 }
 
-// drainDirty takes what is to be written: sessions in which something was decided at once, the
-// others every second.
-func (s *Store) drainDirty(now time.Time, all bool, flush int64) ([]*Session, []session.Echo) {
-	s.dirtyMu.Lock()
-	defer s.dirtyMu.Unlock()
-	dirty, echoes := s.dirty, s.echoes
-	s.dirty, s.echoes = nil, nil
-	s.moving.add(flush, echoes, s.delivered.Load())
-	if all || now.Sub(s.laterAt) >= laterEvery {
-		for _, ses := range s.later {
-			if ses.later.Swap(false) && ses.dirty.CompareAndSwap(false, true) {
-				dirty = append(dirty, ses)
-			}
-		}
-		s.later, s.laterAt = nil, now
+// forget takes out of what is not put down yet what is the tenant's and of the sessions. The caller
+// has mu.
+func (r *recorder) forget(tenant string, of func(session.ID) bool) {
+	p := &r.next
+	p.signals = slices.DeleteFunc(p.signals, func(g signal) bool { return g.Tenant == tenant && of(g.ID) })
+	p.echoes = slices.DeleteFunc(p.echoes, func(e session.Echo) bool { return e.Tenant == tenant && of(e.ID) })
+	p.rows = slices.DeleteFunc(p.rows, func(r session.Row) bool { return r.Tenant == tenant && of(r.ID) })
+}
+
+// outlive sees to it that the spool does not keep for longer what the backend has deleted.
+func (r *recorder) outlive(deleted bool, before time.Time) {
+	if r.spool == nil {
+		return
 	}
-	return dirty, echoes
+	r.mu.Lock()
+	r.scrub = r.scrub || deleted
+	r.mu.Unlock()
+	r.spool.TidyAside(before)
 }

@@ -52,7 +52,7 @@ func TestFullDisk(t *testing.T) {
 	}
 	same(t, "healthy", r.Healthy(), false)
 	same(t, "ballast, which is the backend's", ballast(), true)
-	if held := r.heldBytes.Load(); held > 200<<10 {
+	if held := r.state.held.Load(); held > 200<<10 {
 		t.Errorf("%d bytes are held", held)
 	}
 	disk.Free(t)
@@ -90,7 +90,7 @@ func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.SpoolDir = filepath.Join(disk.Dir, "spool"); o.HoldBytes = 100 << 10 })
 	r.be.failNext("write", 1<<30, errDown)
 	turns := 0
-	for ; !r.unspooled.Load(); turns++ {
+	for ; !r.state.unspooled.Load(); turns++ {
 		if turns > 2000 {
 			t.Fatal("it is never full")
 		}
@@ -101,7 +101,7 @@ func TestASpoolThatFilledTheDiskDrains(t *testing.T) {
 		r.clk.add(time.Second)
 	}
 	r.be.failNext("write", 0, nil)
-	for i := 0; r.unspooled.Load() || r.lagging.Load(); i++ {
+	for i := 0; r.state.unspooled.Load() || r.state.lagging.Load(); i++ {
 		if i == 10 {
 			t.Fatalf("it stays full: %v", r.failed())
 		}
@@ -152,11 +152,11 @@ func TestBackendOnAFullDisk(t *testing.T) {
 	}
 	at, _ := r.spool.End()
 	same(t, "written before", end.Before(at), true)
-	r.spoolUp(r.batch, r.clk.now(), false)
+	r.spoolUp(r.clk.now(), false)
 	x := exchange(us, "s", 22, r.clk.now())
 	r.Offer(Turn{Exchange: x, Size: 8 << 10})
-	r.admitQueued(r.batch)
-	r.spoolUp(r.batch, r.clk.now(), false)
+	r.admitQueued()
+	r.spoolUp(r.clk.now(), false)
 	now, _ := r.spool.End()
 	same(t, "written meanwhile", now, at)
 	r.clk.add(3 * time.Second)

@@ -70,8 +70,8 @@ func TestReadingBackPanics(t *testing.T) {
 	r.be.failNext("write", 1000, errDown)
 	for turn := 1; turn <= 5; turn++ {
 		r.offer("s", turn)
-		r.admitQueued(r.b)
-		r.flush(r.ctx(), r.b)
+		r.admitQueued()
+		r.flush(r.ctx())
 	}
 	p := &poison{step: "read back", exchange: exchange(us, "s", 3, time.Time{}).ID}
 	r = r.again(func(o *Options) { o.Before = p.before })
@@ -95,10 +95,10 @@ func TestPuttingDownPanics(t *testing.T) {
 	for turn := 1; turn <= 3; turn++ {
 		r.offer("s", turn)
 	}
-	r.admitQueued(r.b)
-	broken := r.b.next.exchanges[1].ID
+	r.admitQueued()
+	broken := r.recorder.next.exchanges[1].ID
 	p.exchange = broken
-	r.sortOut(r.b)
+	r.sortOut()
 	p.exchange = "none"
 	r.record()
 	same(t, "stored", r.exchanges(sessionOf("s")), 2)

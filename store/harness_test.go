@@ -196,7 +196,6 @@ type rig struct {
 	dir string
 	be  *faulty
 	clk *clock
-	b   *batch
 
 	mu       sync.Mutex
 	failures []string
@@ -229,7 +228,7 @@ func openRig(t testing.TB, dir string, clk *clock, change func(o *Options)) *rig
 	if r.Store, err = Open(t.Context(), o); err != nil {
 		t.Fatal(err)
 	}
-	r.b, r.Archive = r.batch, r.Store.Archive(feedback.Definition{CloseAfter: closeAge})
+	r.Archive = r.Store.Archive(feedback.Definition{CloseAfter: closeAge})
 	t.Cleanup(r.stop)
 	return r
 }
@@ -270,8 +269,8 @@ func (r *rig) again(change func(o *Options)) *rig {
 
 // record takes the queue in and writes it: what the recorder does on its short tick.
 func (r *rig) record() {
-	r.admitQueued(r.b)
-	r.flush(r.ctx(), r.b)
+	r.admitQueued()
+	r.flush(r.ctx())
 }
 
 // age lets time pass until everything so far is due, and closes it as a learner would: its reward,

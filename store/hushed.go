@@ -157,8 +157,8 @@ func (h *hushed) keep() error {
 }
 
 // keepHushed writes the marks down. Where that fails they are tried again.
-func (s *Store) keepHushed(ctx context.Context) {
-	if err := errors.Join(s.hushed.keep(), s.announceOptOuts(ctx)); err != nil {
-		s.opts.Failed("opt out", err)
+func (o *optouts) keepHushed(ctx context.Context) {
+	if err := errors.Join(o.hushed.keep(), o.announceOptOuts(ctx)); err != nil {
+		o.opts.Failed("opt out", err)
 	}
 }

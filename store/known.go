@@ -11,27 +11,21 @@ import (
 // is there. ok is false while that cannot be told: something stands in the spool alone, or the
 // backend does not take it. Call it in Still.
 func (s *Store) Undelivered() (out map[session.Ref]bool, ok bool) {
-	b := s.batch
-	if s.lagging.Load() || b.err != nil {
+	if s.state.lagging.Load() || s.err != nil {
 		return nil, false
 	}
-	add := func(x *sample.Exchange) {
-		if out == nil {
-			out = map[session.Ref]bool{}
-		}
-		out[refOf(x)] = true
-	}
-	b.mu.Lock()
-	for _, list := range [][]sample.Exchange{b.next.exchanges, b.ready.exchanges, b.tail.exchanges} {
+	out = map[session.Ref]bool{}
+	s.recorder.mu.Lock()
+	for _, list := range [][]sample.Exchange{s.recorder.next.exchanges, s.ready.exchanges, s.tail.exchanges} {
 		for i := range list {
-			add(&list[i])
+			out[refOf(&list[i])] = true
 		}
 	}
-	b.mu.Unlock()
-	s.queueMu.Lock()
-	defer s.queueMu.Unlock()
-	for i := range s.queue {
-		add(s.queue[i].Exchange)
+	s.recorder.mu.Unlock()
+	s.inbox.mu.Lock()
+	defer s.inbox.mu.Unlock()
+	for i := range s.inbox.queue {
+		out[refOf(s.inbox.queue[i].Exchange)] = true
 	}
 	return out, true
 }

@@ -9,7 +9,7 @@ import (
 // Lag is how long the oldest exchange that the backend does not have yet has been over; 0: nothing
 // waits.
 func (s *Store) Lag() time.Duration {
-	since := s.waiting.Load()
+	since := s.state.since.Load()
 	if since == 0 {
 		return 0
 	}
@@ -17,24 +17,24 @@ func (s *Store) Lag() time.Duration {
 }
 
 // SpoolBytes is what the spool takes on the disk; 0 without one.
-func (s *Store) SpoolBytes() int64 { return s.spooled.Load() }
+func (s *Store) SpoolBytes() int64 { return s.state.spooled.Load() }
 
 // oldest notes since when the oldest exchange waits. Of what is in the spool alone it is the time
 // at which that began. Lock the batch.
-func (s *Store) oldest(b *batch, now time.Time) {
-	if s.spool != nil {
-		s.spooled.Store(s.spool.Bytes())
-		if b.lagging {
-			s.waiting.CompareAndSwap(0, now.UnixMicro())
+func (d *delivery) oldest(now time.Time) {
+	if d.rec.spool != nil {
+		d.state.spooled.Store(d.rec.spool.Bytes())
+		if d.rec.lagging {
+			d.state.since.CompareAndSwap(0, now.UnixMicro())
 			return
 		}
 	}
-	for _, list := range [][]sample.Exchange{b.tail.exchanges, b.ready.exchanges, b.next.exchanges} {
+	for _, list := range [][]sample.Exchange{d.tail.exchanges, d.rec.ready.exchanges, d.rec.next.exchanges} {
 		if len(list) > 0 {
 			over := list[0].At.Add(time.Duration(list[0].LatencyMS * float64(time.Millisecond)))
-			s.waiting.Store(max(over.UnixMicro(), 1))
+			d.state.since.Store(max(over.UnixMicro(), 1))
 			return
 		}
 	}
-	s.waiting.Store(0)
+	d.state.since.Store(0)
 }

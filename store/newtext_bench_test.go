@@ -59,8 +59,8 @@ func BenchmarkNewText(b *testing.B) {
 		r := newRig(b, func(o *Options) { o.HoldBytes = 1 << 30 })
 		for n := 0; b.Loop(); n++ {
 			x := whole(n)
-			r.admit(r.b, Turn{Exchange: x, Size: int64(size)})
-			r.flush(b.Context(), r.b)
+			r.admit(Turn{Exchange: x, Size: int64(size)})
+			r.flush(b.Context())
 		}
 		perKB(b)
 		same(b, "written", r.Tally.Exchanges.Load(), int64(b.N))

@@ -122,8 +122,8 @@ func TestOptedOutTurnLeavesNothing(t *testing.T) {
 		t.Errorf("keys %v, %v", found, err)
 	}
 	same(t, "counted", r.Tally.OptedOut.Load(), 1)
-	if len(r.held) != 0 || r.holding != 0 {
-		t.Errorf("still held: %d, %v", r.holding, r.held)
+	if len(r.waiting.held) != 0 || r.holding != 0 {
+		t.Errorf("still held: %d, %v", r.holding, r.waiting.held)
 	}
 }
 
@@ -144,7 +144,7 @@ func TestRowsWaitForTheJudgement(t *testing.T) {
 		t.Errorf("a row before anything is known: %s", row)
 	}
 	x := exchange(us, "s", 1, r.clk.now())
-	r.Judge(x, nil) // as for a turn that found the queue full
+	r.OptedOut(x, nil) // as for a turn that found the queue full
 	c.deliverAll()
 	if row := c.row(); !strings.Contains(row, `"list":1001`) {
 		t.Errorf("the row was not written again: %q", row)
@@ -195,7 +195,7 @@ func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	readsEnv(x)
 	go func() {
 		time.Sleep(20 * time.Millisecond)
-		r.Judge(x, nil)
+		r.OptedOut(x, nil)
 	}()
 	got, err := r.Post(r.ctx(), us, []session.ID{c.id}, 0, score("f", 1, 1))
 	if err != nil || got.Status != Ignored {

@@ -71,7 +71,7 @@ func TestABacklogIsRead(t *testing.T) {
 			}
 			same(t, "behind", r.books(true).Spooled, 100)
 			same(t, "pending", r.Tally.Pending.Load(), 100)
-			if held := r.heldBytes.Load(); held > 2000 {
+			if held := r.state.held.Load(); held > 2000 {
 				t.Errorf("%d bytes are held", held)
 			}
 			same(t, "dropped", r.Tally.DroppedFull.Load(), 0)
@@ -191,7 +191,7 @@ func TestWhatTheBackendLostIsDeliveredAgain(t *testing.T) {
 	r.record()
 	r.over(x, b)
 	r.record()
-	if err := r.shut(r.b); err != nil {
+	if err := r.shut(); err != nil {
 		t.Fatal(err)
 	}
 	r.lose("young")
@@ -265,7 +265,7 @@ func TestQuota(t *testing.T) {
 		t.Fatalf("%+v", books)
 	}
 	same(t, "told", r.Tally.DroppedQuota.Load(), dropped)
-	same(t, "bytes held", r.heldBytes.Load() <= 100*(books.Spooled+1), true)
+	same(t, "bytes held", r.state.held.Load() <= 100*(books.Spooled+1), true)
 	r.be.failNext("write", 0, nil)
 	r.clk.add(time.Minute)
 	r.record()
@@ -363,13 +363,13 @@ func TestStopWithABrokenSpool(t *testing.T) {
 	r.record()
 	same(t, "told", slices.Contains(r.failed(), "spool"), true)
 	same(t, "healthy", r.Healthy(), false)
-	if err := r.drain(r.b); err == nil {
+	if err := r.drain(); err == nil {
 		t.Error("a cursor that could not be written was not told")
 	}
 	sameList(t, "stored", r.stored("s"), []string{"1 complete", "2 complete"})
-	same(t, "waiting", r.unwritten(r.b), 0)
+	same(t, "waiting", r.unwritten(), 0)
 	mend()
-	if err := r.shut(r.b); err != nil {
+	if err := r.shut(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "books", r.account(false), "2 = 2 + 0 + 0")
@@ -384,7 +384,7 @@ func TestStopTellsOfALoss(t *testing.T) {
 	r.breakSpool()
 	r.be.failNext("write", 9, errDown)
 	r.offer("s", 2)
-	if err := r.drain(r.b); err == nil {
+	if err := r.drain(); err == nil {
 		t.Error("no error")
 	}
 	same(t, "told", slices.Contains(r.failed(), "stop"), true)
@@ -434,7 +434,7 @@ func TestABrokenSpoolIsBounded(t *testing.T) {
 		r.Offer(Turn{Exchange: x, Begun: b, Size: 100})
 	}
 	r.record()
-	p := &r.b.next
+	p := &r.recorder.next
 	same(t, "exchanges", len(p.exchanges), 10)
 	same(t, "beginnings and ends", len(p.begun)+len(p.voids)+len(p.ended), 0)
 	same(t, "rows", len(p.rows) <= 2*flushAt, true)

@@ -10,57 +10,57 @@ import (
 // passBy hands to a backend that is elsewhere what this machine's full disk has no room for, so
 // that capture goes on. What it takes is in no spool, and cannot be written again if the backend
 // loses it.
-func (s *Store) passBy(ctx context.Context, b *batch) error {
-	if s.spool == nil || !s.Shared() {
+func (d *delivery) passBy(ctx context.Context) error {
+	if d.rec.spool == nil || !d.Shared() {
 		return nil
 	}
-	b.mu.Lock()
-	stuck := spool.Full(b.putErr)
-	b.mu.Unlock()
+	d.rec.mu.Lock()
+	stuck := spool.Full(d.rec.putErr)
+	d.rec.mu.Unlock()
 	if !stuck {
 		return nil
 	}
-	return s.pass(ctx, b)
+	return d.pass(ctx)
 }
 
 // pass hands to the backend what the spool could not take, when all that is in the spool is there
 // already. Meanwhile nothing is put into the spool: what stands there must not overtake it in the
 // books.
-func (s *Store) pass(ctx context.Context, b *batch) error {
-	p, ok := s.unput(b)
+func (d *delivery) pass(ctx context.Context) error {
+	p, ok := d.unput()
 	if !ok {
 		return nil
 	}
-	err := s.hand(ctx, b, &p)
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.passing = 0
+	err := d.hand(ctx, &p)
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	d.rec.passing = 0
 	if err != nil {
-		flush := max(p.flush, b.next.flush)
-		p.merge(&b.next)
+		flush := max(p.flush, d.rec.next.flush)
+		p.merge(&d.rec.next)
 		p.flush = flush
-		b.next = p
+		d.rec.next = p
 		return err
 	}
-	if b.next.empty() {
-		b.putErr = nil
+	if d.rec.next.empty() {
+		d.rec.putErr = nil
 	}
 	// Who went back to an earlier place would find turns there that began, and no end of them.
-	b.safe, b.marks, b.synced = b.books.clone(), nil, b.books.At
-	s.spool.Skip(p.admitted)
-	b.cursorAt = time.Time{}
+	d.safe, d.marks, d.synced = d.books.clone(), nil, d.books.At
+	d.rec.spool.Skip(p.admitted)
+	d.cursorAt = time.Time{}
 	return nil
 }
 
 // unput takes what waits to be put into the spool.
-func (s *Store) unput(b *batch) (p parcel, ok bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lagging || !b.tail.empty() || !b.ready.empty() || b.next.empty() {
+func (d *delivery) unput() (p parcel, ok bool) {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if d.rec.lagging || !d.tail.empty() || !d.rec.ready.empty() || d.rec.next.empty() {
 		return p, false
 	}
-	p, b.next = b.next, parcel{}
-	p.end = b.books.At
-	b.passing = max(len(p.exchanges), 1)
+	p, d.rec.next = d.rec.next, parcel{}
+	p.end = d.books.At
+	d.rec.passing = max(len(p.exchanges), 1)
 	return p, true
 }

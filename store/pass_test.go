@@ -80,7 +80,7 @@ func TestPassingAFullDisk(t *testing.T) {
 	account := func(when string, running bool) {
 		t.Helper()
 		r.clk.add(cursorEvery)
-		if err := r.keepCursor(r.b, r.clk.now()); err != nil {
+		if err := r.keepCursor(r.clk.now()); err != nil {
 			t.Fatal(err)
 		}
 		b, err := ReadBooks(spool, running)
@@ -112,7 +112,7 @@ func TestPassingAFullDisk(t *testing.T) {
 		play(5)
 		disk.Fill(t, 0)
 	}
-	if held := r.heldBytes.Load(); held > 200<<10 || refused == 0 {
+	if held := r.state.held.Load(); held > 200<<10 || refused == 0 {
 		t.Errorf("%d bytes are held, %d refused", held, refused)
 	}
 	r.be.failNext("write", 0, nil)

@@ -62,12 +62,12 @@ func TestFeedbackFindsAKeyOnItsWay(t *testing.T) {
 	r.LetGo("req", true)
 	same(t, "waiting", r.post(us, replyKey, score("a", 2, .7)), joined)
 	for range 3 {
-		r.spoolUp(r.batch, r.clk.now(), false)
+		r.spoolUp(r.clk.now(), false)
 		same(t, "in the spool", r.post(us, replyKey, score("a", 3, .7)), joined)
 	}
 	r.record()
 	same(t, "in the backend", r.post(us, replyKey, score("a", 4, .7)), joined)
-	r.spoolUp(r.batch, r.clk.now(), false)
+	r.spoolUp(r.clk.now(), false)
 	same(t, "keys on their way", r.moving.n+len(r.moving.flushes), 0)
 }
 

@@ -2,6 +2,8 @@ package store
 
 import (
 	"context"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"precept/sample"
@@ -14,54 +16,64 @@ const (
 	mostOverdue  = 256                   // of those, beyond which no more are begun
 )
 
+// publisher tells other replicas of a session before the client has the whole answer.
+type publisher struct {
+	kit
+	out     *optouts
+	waiting *waiting
+
+	writes  sync.WaitGroup
+	overdue atomic.Int64 // sessions that were to be published and are not yet
+}
+
 // Publish lets the other replicas find a session in which something was decided, before the client
 // has the whole answer: its next turn may reach one of them at once. unit is what it draws through,
 // nil: itself. It judges the exchange as the recorder will, so that of what opted out nothing is
 // written. What fails comes with the next batch as ever. waited is what the request has waited for
 // the backend before. On a backend that is this process' own there is nothing to do.
-func (s *Store) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
-	if !s.Shared() || s.down.Load() || s.overdue.Load() > mostOverdue {
+func (b *publisher) Publish(ses, unit *Session, x *sample.Exchange, answered []string, waited time.Duration) {
+	if !b.Shared() || b.state.down.Load() || b.overdue.Load() > mostOverdue {
 		return
 	}
-	keys := s.heldOf(x.RequestID)
-	if s.optedOut(x, answered) {
-		s.PublishOptOut(ses, waited)
+	keys := b.waiting.heldOf(x.RequestID)
+	if b.out.OptedOut(x, answered) {
+		b.PublishOptOut(ses, waited)
 		return
 	}
-	redactor := s.newRedactor() // the recorder has its own
-	row, ok := s.encodeWith(redactor, ses)
+	redactor := b.out.newRedactor() // the recorder has its own
+	row, ok := b.out.row(redactor, ses)
 	if !ok {
 		return
 	}
 	rows := []session.Row{row}
 	if unit != nil {
-		if row, ok := s.encodeWith(redactor, unit); ok {
+		if row, ok := b.out.row(redactor, unit); ok {
 			rows = append(rows, row)
 		}
 	}
-	s.soon(x.RequestID, waited, func(ctx context.Context) error {
-		return s.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
+	b.soon(x.RequestID, waited, func(ctx context.Context) error {
+		return b.be.Write(ctx, session.Batch{Rows: rows, Echoes: keys})
 	})
 }
 
 // soon writes to the backend what others must find, and waits for it as long as a request may.
-func (s *Store) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
+func (b *publisher) soon(request string, waited time.Duration, write func(ctx context.Context) error) {
 	there := make(chan struct{})
-	s.publishing.Go(func() {
+	b.writes.Go(func() {
 		defer close(there)
 		defer func() {
 			if r := recover(); r != nil {
-				s.opts.Panicked("publish", AtRequest{request, r})
+				b.opts.Panicked("publish", AtRequest{request, r})
 			}
 		}()
 		ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 		defer cancel()
 		if err := write(ctx); err != nil {
-			s.opts.Failed("publish", err)
+			b.opts.Failed("publish", err)
 		}
 	})
 	limit := waitLimit - waited
-	if s.overdue.Load() > 0 {
+	if b.overdue.Load() > 0 {
 		limit = min(limit, overdueLimit)
 	}
 	timer := time.NewTimer(max(limit, 0))
@@ -69,17 +81,28 @@ func (s *Store) soon(request string, waited time.Duration, write func(ctx contex
 	select {
 	case <-there:
 	case <-timer.C:
-		s.overdue.Add(1)
-		s.publishing.Go(func() {
+		b.overdue.Add(1)
+		b.writes.Go(func() {
 			<-there
-			s.overdue.Add(-1)
+			b.overdue.Add(-1)
 		})
 	}
 }
 
-// heldOf are the keys of a request that wait for its exchange to be judged.
-func (s *Store) heldOf(request string) []session.Echo {
-	s.dirtyMu.Lock()
-	defer s.dirtyMu.Unlock()
-	return append([]session.Echo(nil), s.held[request]...)
+// PublishOptOut lets the other replicas know that the newest turn of a session opted out, before
+// the client has the whole answer. waited is what the request has waited for the backend before.
+func (b *publisher) PublishOptOut(ses *Session, waited time.Duration) {
+	if !b.Shared() || b.state.down.Load() || b.overdue.Load() > mostOverdue {
+		return
+	}
+	batch := session.Batch{}
+	if row, ok := b.out.row(b.out.newRedactor(), ses); ok {
+		batch.Rows = []session.Row{row}
+	}
+	b.soon(ses.Name, waited, func(ctx context.Context) error {
+		if len(batch.Rows) == 0 {
+			return b.out.announceOptOuts(ctx)
+		}
+		return b.be.Write(ctx, batch)
+	})
 }

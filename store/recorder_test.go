@@ -28,7 +28,7 @@ func (r *rig) offer(name string, turns ...int) {
 func (r *rig) idle() {
 	r.t.Helper()
 	same(r.t, "pending", r.Tally.Pending.Load(), 0)
-	same(r.t, "bytes held", r.heldBytes.Load(), 0)
+	same(r.t, "bytes held", r.state.held.Load(), 0)
 }
 
 func TestFailedWritesAreRetried(t *testing.T) {
@@ -143,7 +143,7 @@ func TestCountsMayWait(t *testing.T) {
 	r.record()
 	same(t, "unchanged", rows(r, id), 4)
 	change(r, id, Counted)
-	if err := r.drain(r.b); err != nil {
+	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "at the stop", rows(r, id), 6)
@@ -160,7 +160,7 @@ func TestBoundsDropAndCount(t *testing.T) {
 	r.be.failNext("write", 1, errDown)
 	r.record()
 	same(t, "while the write waits", r.Offer(Turn{Exchange: exchange(us, "s", 5, r.clk.now()), Size: 1}), false)
-	same(t, "bytes held", r.heldBytes.Load(), 250)
+	same(t, "bytes held", r.state.held.Load(), 250)
 	r.clk.add(time.Second)
 	r.record()
 	r.idle()
@@ -176,7 +176,7 @@ func TestFullQueueDropsAndCounts(t *testing.T) {
 	}
 	same(t, "dropped", r.Tally.DroppedFull.Load(), over)
 	same(t, "pending", r.Tally.Pending.Load(), queueLen)
-	same(t, "bytes held", r.heldBytes.Load(), queueLen)
+	same(t, "bytes held", r.state.held.Load(), queueLen)
 }
 
 func TestAPanicCostsOneTurn(t *testing.T) {
@@ -313,7 +313,6 @@ func TestDrainTells(t *testing.T) {
 	r.record()
 	ctx, cancel := context.WithCancel(r.ctx())
 	cancel()
-	r.b = &batch{}
 	r.offer("s", 2)
 	if err := r.Run(ctx); err == nil || !strings.Contains(err.Error(), "down") {
 		t.Errorf("error: %v", err)

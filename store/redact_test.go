@@ -61,7 +61,7 @@ func TestNoSecretReachesTheDisk(t *testing.T) {
 	e.Comment = secret("park")
 	r.post(us, replyKey, e)
 	r.age()
-	if err := r.drain(r.b); err != nil {
+	if err := r.drain(); err != nil {
 		t.Fatal(err)
 	}
 	same(t, "name in memory, where the client asks for it", ses.Name, name)
@@ -113,7 +113,7 @@ func (r *rig) readBack(id session.ID) []byte {
 // Equal texts of a session stay equal, so that what follows from them does.
 func TestRedactionKeepsFeedbackTheSame(t *testing.T) {
 	t.Parallel()
-	s := &Store{batch: &batch{}}
+	s := assemble(&Options{})
 	s.SetPersonal(true)
 	e := score("a", 1, .5)
 	e.Comment, e.Rater = "ask amy@example.com", "amy@example.com"

@@ -12,36 +12,35 @@ import (
 // the backend. It returns when ctx is done and everything in memory is written, or could not be. A
 // panic in one of their steps costs the step, and what it was taken at is set aside (store/guard).
 func (s *Store) Run(ctx context.Context) error {
-	b := s.batch
 	defer func() {
 		if ctx.Err() != nil { // else it panicked, and is begun anew
 			s.drainedOnce.Do(func() { close(s.drained) })
 		}
 	}()
 	var delivery sync.WaitGroup
-	delivery.Go(func() { s.runDelivery(ctx, b) })
+	delivery.Go(func() { s.runDelivery(ctx) })
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	for ctx.Err() == nil {
 		select {
 		case <-ctx.Done():
-		case <-s.full:
+		case <-s.inbox.full:
 		case <-tick.C:
 		}
 		s.guard.Step("record", func() {
-			s.admitQueued(b)
-			s.spoolUp(b, s.opts.Now(), ctx.Err() != nil)
+			s.recorder.admitQueued()
+			s.recorder.spoolUp(s.opts.Now(), ctx.Err() != nil)
 		})
 	}
 	delivery.Wait()
 	return s.guard.Err("stop", func() (err error) { //nolint:contextcheck // the context has ended; the drain is bounded by itself
-		s.Still(func() { err = s.drain(b) })
+		s.Still(func() { err = s.drain() })
 		return err
 	})
 }
 
 // runDelivery hands over what is put down, and looks after what is kept.
-func (s *Store) runDelivery(ctx context.Context, b *batch) {
+func (s *Store) runDelivery(ctx context.Context) {
 	tick := time.NewTicker(flushEvery)
 	defer tick.Stop()
 	tidy := time.NewTicker(tidyEvery)
@@ -50,16 +49,16 @@ func (s *Store) runDelivery(ctx context.Context, b *batch) {
 		select {
 		case <-ctx.Done():
 			return
-		case c := <-s.erased.chores:
-			s.Still(func() { s.do(ctx, b, c) })
+		case c := <-s.eraser.chores:
+			s.Still(func() { s.eraser.do(ctx, c) })
 		case <-tick.C:
-			s.guard.Step("deliver", func() { s.Still(func() { s.handDown(ctx, b, s.opts.Now()) }) })
+			s.guard.Step("deliver", func() { s.Still(func() { s.delivery.handDown(ctx, s.opts.Now()) }) })
 			s.guard.Keep(ctx, s.be)
-			s.guard.Step("opt out", func() { s.keepHushed(ctx) })
-			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.delivered.Load()) })
+			s.guard.Step("opt out", func() { s.optouts.keepHushed(ctx) })
+			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
 			if !s.opts.Aside {
-				s.guard.Step("retain", func() { s.Still(func() { s.retain(ctx) }) })
+				s.guard.Step("retain", func() { s.Still(func() { s.eraser.retain(ctx) }) })
 			}
 		}
 	}
@@ -71,8 +70,8 @@ func (s *Store) Drained() <-chan struct{} { return s.drained }
 // Still runs f while nothing is handed over, nothing is forgotten and nothing is closed: what f
 // reads of a session stays as it is until f returns.
 func (s *Store) Still(f func()) {
-	s.batch.handing.Lock()
-	defer s.batch.handing.Unlock()
+	s.delivery.handing.Lock()
+	defer s.delivery.handing.Unlock()
 	f()
 }
 
@@ -80,36 +79,27 @@ func (s *Store) Still(f func()) {
 func (s *Store) Deliver(ctx context.Context) {
 	s.guard.Step("deliver", func() {
 		s.Still(func() {
-			s.admitQueued(s.batch)
-			s.batch.deliverAt = time.Time{}
-			s.flush(ctx, s.batch)
+			s.admitQueued()
+			s.deliverAt = time.Time{}
+			s.flush(ctx)
 		})
 	})
 }
 
 // drain empties the queue and writes what is left, with one bounded attempt.
-func (s *Store) drain(b *batch) error {
+func (s *Store) drain() error {
 	ctx, cancel := context.WithTimeout(context.Background(), writeLimit)
 	defer cancel()
-	s.admitQueued(b)
-	b.putAt, b.retryAt, b.deliverAt, b.last = time.Time{}, time.Time{}, time.Time{}, true
-	s.flush(ctx, b)
-	if b.putErr != nil {
-		b.err = errors.Join(b.err, s.pass(ctx, b))
+	r, d := s.recorder, s.delivery
+	d.last = true
+	d.hurry(ctx)
+	if r.putErr != nil {
+		d.err = errors.Join(d.err, d.pass(ctx))
 	}
 	s.guard.Keep(ctx, s.be)
 	s.keepHushed(ctx)
-	if n := s.unwritten(b); n > 0 {
-		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(b.putErr, b.err)))
+	if n := d.unwritten(); n > 0 {
+		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(r.putErr, d.err)))
 	}
-	return errors.Join(b.putErr, b.err, s.shut(b))
-}
-
-// unwritten counts the exchanges that stand in memory alone.
-func (s *Store) unwritten(b *batch) int {
-	n := len(b.next.exchanges)
-	if s.spool == nil {
-		n += len(b.ready.exchanges) + len(b.tail.exchanges)
-	}
-	return n
+	return errors.Join(r.putErr, d.err, d.shut())
 }

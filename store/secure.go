@@ -25,128 +25,155 @@ type mark struct {
 
 // secure finds out what of the delivered is safe, from time to time. When the disk is full it does
 // so at once: the spool's place may be all that is missing.
-func (s *Store) secure(ctx context.Context, b *batch, now time.Time) error {
-	if s.spool == nil || !s.tidySpool(b, !now.Before(b.syncAt)) {
+func (d *delivery) secure(ctx context.Context, now time.Time) error {
+	if d.rec.spool == nil || !d.tidySpool(!now.Before(d.syncAt)) {
 		return nil
 	}
-	b.syncAt = now.Add(syncEvery)
+	d.syncAt = now.Add(syncEvery)
 	age := time.Duration(0)
-	if s.Shared() {
+	if d.Shared() {
 		age = safeAge
 	}
-	if b.books.At != b.synced {
-		if err := s.be.Sync(ctx); err != nil {
+	if d.books.At != d.synced {
+		if err := d.be.Sync(ctx); err != nil {
 			return err
 		}
-		b.synced = b.books.At
-		b.marks = append(b.marks, mark{now, b.books.clone()})
+		d.synced = d.books.At
+		d.marks = append(d.marks, mark{now, d.books.clone()})
 	}
-	for len(b.marks) > 0 && now.Sub(b.marks[0].at) >= age {
-		b.safe, b.marks = b.marks[0].ledger, b.marks[1:]
+	for len(d.marks) > 0 && now.Sub(d.marks[0].at) >= age {
+		d.safe, d.marks = d.marks[0].ledger, d.marks[1:]
 	}
 	return nil
 }
 
 // tidySpool leaves a segment behind that has grown large, or that holds what shall not stay, when
 // all of it is delivered. It says whether it is time to secure what was delivered.
-func (s *Store) tidySpool(b *batch, due bool) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !due && !b.full {
+func (d *delivery) tidySpool(due bool) bool {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if !due && !d.rec.full {
 		return false
 	}
-	end, _ := s.spool.End()
-	drained := !b.lagging && b.ready.empty() && b.tail.empty() && b.books.At == end
+	end, _ := d.rec.spool.End()
+	drained := !d.rec.lagging && d.rec.ready.empty() && d.tail.empty() && d.books.At == end
 	switch {
-	case drained && (b.scrub || b.full || s.spool.Grown()):
-		if at, err := s.spool.Leave(); err == nil {
-			b.books.At, b.scrub = at, false
+	case drained && (d.rec.scrub || d.rec.full || d.rec.spool.Grown()):
+		if at, err := d.rec.spool.Leave(); err == nil {
+			d.books.At, d.rec.scrub = at, false
 		}
-	case b.scrub:
-		s.spool.Rotate() // of what comes now, nothing stands beside it
+	case d.rec.scrub:
+		d.rec.spool.Rotate() // of what comes now, nothing stands beside it
 	}
-	if b.full {
-		b.full, b.cursorAt = false, time.Time{}
+	if d.rec.full {
+		d.rec.full, d.cursorAt = false, time.Time{}
 	}
 	return true
 }
 
 // keepCursor keeps how far delivery came, and lets go of what is safe.
-func (s *Store) keepCursor(b *batch, now time.Time) error {
-	if s.spool == nil || now.Before(b.cursorAt) && !b.last {
+func (d *delivery) keepCursor(now time.Time) error {
+	if d.rec.spool == nil || now.Before(d.cursorAt) && !d.last {
 		return nil
 	}
-	b.mu.Lock()
-	c, err := checkpoint(b)
-	b.mu.Unlock()
+	d.rec.mu.Lock()
+	c, err := d.checkpoint()
+	d.rec.mu.Unlock()
 	if err == nil {
-		err = s.spool.Keep(c)
+		err = d.rec.spool.Keep(c)
 	}
 	if err == nil {
-		b.cursorAt, b.safeAt = now.Add(cursorEvery), c.Safe.At
+		d.cursorAt, d.safeAt = now.Add(cursorEvery), c.Safe.At
 	}
 	return err
 }
 
 // checkpoint is that of this moment. The caller has mu.
-func checkpoint(b *batch) (c spool.Checkpoint, err error) {
-	c.Epoch = b.epoch
-	if c.Delivered, err = b.books.ack(); err == nil {
-		c.Safe, err = b.safe.ack()
+func (d *delivery) checkpoint() (c spool.Checkpoint, err error) {
+	c.Epoch = d.epoch
+	if c.Delivered, err = d.books.ack(); err == nil {
+		c.Safe, err = d.safe.ack()
 	}
 	return c, err
 }
 
 // purge empties the spool's files: what was forgotten shall not stand there either. What was put
 // down meanwhile is delivered first, while nothing else is put down.
-func (s *Store) purge(ctx context.Context, b *batch) error {
-	if s.spool == nil {
+func (d *delivery) purge(ctx context.Context) error {
+	if d.rec.spool == nil {
 		return nil
 	}
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.lagging {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if d.rec.lagging {
 		return errBacklog
 	}
-	b.tail.merge(&b.ready)
-	b.ready = parcel{}
-	if !b.tail.empty() {
-		if err := s.hand(ctx, b, &b.tail); err != nil {
+	d.tail.merge(&d.rec.ready)
+	d.rec.ready = parcel{}
+	if !d.tail.empty() {
+		if err := d.hand(ctx, &d.tail); err != nil {
 			return err
 		}
-		b.tail = parcel{}
+		d.tail = parcel{}
 	}
-	if err := s.be.Sync(ctx); err != nil {
+	if err := d.be.Sync(ctx); err != nil {
 		return err
 	}
-	at, err := s.spool.Leave()
+	at, err := d.rec.spool.Leave()
 	if err != nil {
 		return err
 	}
-	b.books.At, b.scrub = at, false
-	b.books.Open = forgetStubs(b.books.Open, s.erased.isErased)
-	b.safe, b.marks = b.books.clone(), nil
-	c, err := checkpoint(b)
+	d.books.At, d.rec.scrub = at, false
+	d.books.Open = forgetStubs(d.books.Open, d.tombs.cover)
+	d.safe, d.marks = d.books.clone(), nil
+	c, err := d.checkpoint()
 	if err == nil {
-		err = s.spool.Keep(c)
+		err = d.rec.spool.Keep(c)
 	}
 	if err == nil {
-		err = s.spool.DropAside()
+		err = d.rec.spool.DropAside()
 	}
 	return err
+}
+
+// purgeForgotten empties the spool's files of what was forgotten elsewhere, as soon as what stands
+// in them is delivered.
+func (d *delivery) purgeForgotten(ctx context.Context) error {
+	if !d.forgotten || !d.started {
+		return nil
+	}
+	err := d.purge(ctx)
+	if errors.Is(err, errBacklog) {
+		return nil // later
+	}
+	d.forgotten = err != nil
+	return err
+}
+
+// behind says why not everything is where it can be deleted.
+func (d *delivery) behind() error {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	switch {
+	case errors.Is(d.err, ErrVolatile):
+		return nil
+	case d.rec.putErr == nil && d.err == nil && d.rec.lagging:
+		return errBacklog
+	}
+	return errors.Join(d.rec.putErr, d.err)
 }
 
 // errBacklog says that something of an earlier time is still on its way to the backend.
 var errBacklog = errors.New("a backlog is being written")
 
 // shut ends the spool.
-func (s *Store) shut(b *batch) error {
-	if s.spool == nil {
+func (d *delivery) shut() error {
+	if d.rec.spool == nil {
 		return nil
 	}
-	c, err := checkpoint(b)
+	c, err := d.checkpoint()
 	if err == nil {
-		err = s.spool.Keep(c)
+		err = d.rec.spool.Keep(c)
 	}
-	return errors.Join(err, s.spool.Close())
+	return errors.Join(err, d.rec.spool.Close())
 }

@@ -6,11 +6,6 @@ import (
 	"precept/session"
 )
 
-// Shared says whether other replicas may serve the sessions that are in memory here.
-func (s *Store) Shared() bool {
-	return s.opts.Fleet != nil
-}
-
 // Unsure says that a session was begun while the backend could not be asked for it: it may be known
 // there.
 func (s *Session) Unsure() bool { return s.unsure.Load() }
@@ -46,5 +41,94 @@ func (s *Store) Refresh(ctx context.Context, ses *Session) {
 	case rec.StandIn && !ses.StandIn:
 	case rec.Turns > ses.Turns || rec.Turns == ses.Turns && rec.Seen.After(ses.Seen):
 		ses.Adopt(rec)
+	}
+}
+
+// Rejoin reads a unit anew where other replicas may draw for it as well: what one of them has
+// decided holds here, too. When the backend does not answer in time, what is in memory has to do;
+// the coins are the same.
+func (s *Store) Rejoin(ctx context.Context, unit *Session) {
+	if !s.Shared() && !unit.Unsure() {
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+	defer cancel()
+	row, ok, err := s.be.Session(ctx, unit.Tenant, unit.ID)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return
+	}
+	if !ok {
+		unit.unsure.Store(unit.unsure.Load() && s.inTheDark())
+		return
+	}
+	rec, err := session.Decode(unit.ID, row.Data)
+	if err != nil {
+		s.opts.Failed("decode", err)
+		return
+	}
+	rec.Closed = rec.Closed || row.Closed
+	unit.Lock()
+	defer unit.Unlock()
+	unit.unsure.Store(false)
+	if unit.StandIn && !rec.StandIn {
+		unit.Adopt(rec)
+		unit.Assignment.Excluded, unit.Dirty, unit.Kept = true, true, true
+		return
+	}
+	unit.Join(rec)
+}
+
+// Enlist makes the session of rec a member of the unit. The caller holds it pinned, and rec is
+// nobody else's yet.
+func (s *Store) Enlist(unit *Session, rec *session.Record) {
+	unit.Lock()
+	defer unit.Unlock()
+	unit.Enlist(rec)
+}
+
+// Recall makes a record that is about to be added one in which turns opted out, where the fleet has
+// a mark of them. Where nobody can say whether it has, because the backend was not (late) or is not
+// to be asked in time, what stood in the list before, its first items, is kept out as well.
+func (s *Store) Recall(ctx context.Context, rec *session.Record, items int, late bool) {
+	if !s.Shared() || items <= 0 {
+		return
+	}
+	doubt := session.OptOutMark{Turns: 1, Items: items}
+	if late {
+		rec.Hide(doubt)
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, s.opts.Lookup)
+	defer cancel()
+	m, ok, err := s.opts.Fleet.OptOutOf(ctx, rec.ID)
+	switch {
+	case err != nil:
+		s.opts.Failed("lookup", err)
+		rec.Hide(doubt)
+	case ok:
+		rec.Hide(m)
+		rec.Asked = true
+	}
+}
+
+// recallAgain is the same for a session that is in memory, opted out so far, and may have gone on
+// at another replica.
+func (s *Store) recallAgain(ctx context.Context, ses *Session) {
+	ses.Lock()
+	silent := ses.Silent()
+	ses.Unlock()
+	if !silent || !s.Shared() {
+		return
+	}
+	m, ok, err := s.opts.Fleet.OptOutOf(ctx, ses.ID)
+	if err != nil {
+		s.opts.Failed("lookup", err)
+		return
+	}
+	if ok {
+		ses.Lock()
+		defer ses.Unlock()
+		ses.Hide(m)
 	}
 }

@@ -8,16 +8,16 @@ import (
 // sortOut takes out of what waits to be put down whatever makes that panic: each thing is tried by
 // itself. Where none of them is to blame alone, all exchanges go: the recorder must not stand still
 // for ever.
-func (s *Store) sortOut(b *batch) {
-	p := &b.next
+func (r *recorder) sortOut() {
+	p := &r.next
 	before := len(p.rows) + len(p.echoes) + len(p.exchanges) + len(p.signals)
-	p.rows = sound(s, p.rows, func(one []session.Row) parcel { return parcel{rows: one} })
-	p.echoes = sound(s, p.echoes, func(one []session.Echo) parcel { return parcel{echoes: one} })
-	p.signals = sound(s, p.signals, func(one []signal) parcel { return parcel{signals: one} })
+	p.rows = sound(r, p.rows, func(one []session.Row) parcel { return parcel{rows: one} })
+	p.echoes = sound(r, p.echoes, func(one []session.Echo) parcel { return parcel{echoes: one} })
+	p.signals = sound(r, p.signals, func(one []signal) parcel { return parcel{signals: one} })
 	bad := map[string]bool{}
 	for i := range p.exchanges {
 		x := &p.exchanges[i]
-		if !s.guard.On("spool", refOf(x), x.ID, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
+		if !r.guard.On("spool", refOf(x), x.ID, func() { (&parcel{exchanges: p.exchanges[i : i+1]}).append(nil) }) {
 			bad[x.ID] = true
 		}
 	}
@@ -27,7 +27,7 @@ func (s *Store) sortOut(b *batch) {
 		}
 		p.rows, p.echoes, p.signals = nil, nil, nil
 	}
-	s.Tally.DroppedBad.Add(p.giveUp(droppedBad, func(x *sample.Exchange) bool { return bad[x.ID] }))
+	r.tally.DroppedBad.Add(p.giveUp(droppedBad, func(x *sample.Exchange) bool { return bad[x.ID] }))
 }
 
 // giveUp drops some of the exchanges, booked, and says how many.
@@ -59,10 +59,10 @@ func (p *parcel) giveUp(reason string, of func(*sample.Exchange) bool) (n int64)
 }
 
 // sound are those of a list that can be put down without a panic.
-func sound[T any](s *Store, list []T, of func(one []T) parcel) []T {
+func sound[T any](r *recorder, list []T, of func(one []T) parcel) []T {
 	out := list[:0:0]
 	for i := range list {
-		if s.guard.Step("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {
+		if r.guard.Step("spool", func() { p := of(list[i : i+1]); p.append(nil) }) {
 			out = append(out, list[i])
 		}
 	}

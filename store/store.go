@@ -5,11 +5,9 @@ import (
 	"errors"
 	"fmt"
 	"sync"
-	"sync/atomic"
 	"time"
 
 	"precept/feedback"
-	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/store/guard"
@@ -46,55 +44,29 @@ type Options struct {
 	Before func(step string, id session.ID, exchange string)
 }
 
-// Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it.
+// Store is the memory of a running precept. Open makes it, Run is its goroutine, Close ends it. It
+// is made of parts, each of which guards its own; an arrow goes to what a part calls:
+//
+//	requests -> inbox, waiting, optouts, publisher   what a turn leaves, before anybody waits
+//	recorder -> inbox, waiting, optouts              puts it into the spool
+//	delivery -> recorder, poster                     hands it to the backend
+//	eraser   -> delivery, recorder, waiting          forgets it
+//	poster   -> optouts, waiting, touched            takes in what is said of sessions
 type Store struct {
 	Tally Tally
 
-	opts  Options
-	guard *guard.Guard
-	be    Backend
-	live  *live
-	full  chan struct{} // the queue is worth a batch
+	kit
+	*inbox
+	*waiting
+	*optouts
+	*recorder
+	*delivery
+	*eraser
+	*poster
+	*publisher
+	*touched
 
-	queueMu sync.Mutex
-	queue   []Turn
-	open    []*Begun // began since the last flush
-	lost    []lost   // given up since then
-
-	spool     *spool.Log       // nil without one
-	batch     *batch           // the recorder's
-	redactor  *redact.Redactor // of whoever has batch.mu, made fresh for each sample
-	delivered atomic.Int64
-	lagging   atomic.Bool // something of what was said in sessions is in the spool alone
-	blind     atomic.Bool // the same, and the sessions are not in memory either
-
-	heldBytes  atomic.Int64
-	waiting    atomic.Int64 // since when the oldest exchange waits for the backend, in microseconds since 1970; 0: none waits
-	spooled    atomic.Int64 // bytes of the spool
-	down       atomic.Bool  // the last write to the backend failed
-	publishing sync.WaitGroup
-	overdue    atomic.Int64 // sessions that were to be published and are not yet
-	unspooled  atomic.Bool  // the last write to the spool failed
-
-	dirtyMu sync.Mutex
-	dirty   []*Session
-	later   []*Session
-	laterAt time.Time
-	echoes  []session.Echo
-	moving  moving
-	held    map[string][]session.Echo // by request, until its exchange is judged
-	holding int                       // how many there are
-
-	retention atomic.Int64 // nanoseconds; 0 keeps everything
-	optOut    atomic.Pointer[sample.OptOut]
-	personal  atomic.Bool // personal data is redacted besides secrets
-	erased    erasure     // of the recorder's goroutine, but for its channel
-
-	touched touched
-
-	hushed  *hushed
-	drained chan struct{} // closed when Run has ended
-
+	drained     chan struct{} // closed when Run has ended
 	drainedOnce sync.Once
 }
 
@@ -106,18 +78,9 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	if o.Sessions <= 0 {
 		o.Sessions = DefaultSessions
 	}
-	_, keeps := o.Backend.(Volatile)
-	s := &Store{
-		opts: o, be: o.Backend, live: newLive(o.Sessions, keeps), full: make(chan struct{}, 1),
-		erased: newErasure(), held: map[string][]session.Echo{}, drained: make(chan struct{}),
-	}
-	s.guard = guard.New(guard.Options{
-		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
-		Clean: func(text string) string { return s.newRedactor().Text(text) },
-	})
+	s := assemble(&o)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
-	s.batch = &batch{}
 	s.SetPersonal(o.Personal)
 	err := s.openSpool(ctx)
 	s.openHushed()
@@ -125,6 +88,31 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		return nil, err
 	}
 	return s, nil
+}
+
+// assemble puts the parts together.
+func assemble(o *Options) *Store {
+	_, keeps := o.Backend.(Volatile)
+	s := &Store{drained: make(chan struct{})}
+	s.kit = kit{opts: o, be: o.Backend, live: newLive(o.Sessions, keeps), tally: &s.Tally, state: &state{}}
+	s.guard = guard.New(guard.Options{
+		Now: o.Now, Failed: o.Failed, Panicked: o.Panicked, Before: o.Before, Count: &s.Tally.SetAside,
+		Clean: func(text string) string { return s.newRedactor().Text(text) },
+	})
+	tombs := &tombstones{sessions: map[session.ID]time.Time{}, tenants: map[string]time.Time{}}
+	s.touched = &touched{of: map[session.Ref]bool{}}
+	s.inbox = &inbox{kit: s.kit, full: make(chan struct{}, 1)}
+	s.waiting = &waiting{held: map[string][]session.Echo{}}
+	s.optouts = &optouts{kit: s.kit, waiting: s.waiting}
+	s.publisher = &publisher{kit: s.kit, out: s.optouts, waiting: s.waiting}
+	s.poster = &poster{kit: s.kit, out: s.optouts, waiting: s.waiting, touched: s.touched}
+	s.recorder = &recorder{kit: s.kit, in: s.inbox, waiting: s.waiting, out: s.optouts, tombs: tombs}
+	s.delivery = &delivery{kit: s.kit, rec: s.recorder, posts: s.poster, tombs: tombs}
+	s.eraser = &eraser{
+		kit: s.kit, rec: s.recorder, deliver: s.delivery, waiting: s.waiting, touched: s.touched, tombs: tombs, chores: make(chan chore),
+	}
+	s.delivery.elsewhere = s.eraser.watch
+	return s
 }
 
 // openHushed reads the marks of sessions that opted out. They lie beside the spool; where there is
@@ -144,8 +132,7 @@ func (s *Store) openHushed() {
 // wait. Where none can be had, precept goes on without: what waits for the backend then waits in
 // memory.
 func (s *Store) openSpool(ctx context.Context) error {
-	b := s.batch
-	defer func() { b.started = true }()
+	defer func() { s.delivery.started = true }()
 	if s.opts.SpoolDir == "" {
 		return nil
 	}
@@ -164,21 +151,21 @@ func (s *Store) openSpool(ctx context.Context) error {
 		return nil
 	}
 	end, _ := log.End()
-	s.spool, b.epoch, b.from = log, c.Epoch, end
-	b.books, b.safe = ledgerOf(c.Delivered), ledgerOf(c.Safe)
-	b.next.crashed, b.lagging = true, b.books.At.Before(end)
-	s.lagging.Store(b.lagging)
-	s.blind.Store(b.lagging)
-	s.handDown(ctx, b, s.opts.Now())
+	s.recorder.spool, s.inbox.stubs, s.delivery.epoch, s.recorder.from = log, true, c.Epoch, end
+	s.delivery.books, s.delivery.safe = ledgerOf(c.Delivered), ledgerOf(c.Safe)
+	s.recorder.next.crashed, s.recorder.lagging = true, s.delivery.books.At.Before(end)
+	s.state.lagging.Store(s.recorder.lagging)
+	s.state.blind.Store(s.recorder.lagging)
+	s.delivery.handDown(ctx, s.opts.Now())
 	return nil
 }
 
 // Close ends the store, after Run has returned.
 func (s *Store) Close() error {
-	s.publishing.Wait()
+	s.publisher.writes.Wait()
 	var err error
-	if s.spool != nil {
-		err = s.spool.Close()
+	if s.recorder.spool != nil {
+		err = s.recorder.spool.Close()
 	}
 	return errors.Join(err, s.be.Close())
 }
@@ -188,13 +175,11 @@ func (s *Store) Guard() *guard.Guard { return s.guard }
 
 // Archive shows what is kept. reward is the definition that is in force.
 func (s *Store) Archive(reward feedback.Definition) *Archive {
-	return &Archive{now: s.opts.Now, be: s.be, reward: reward, optOut: &s.optOut, redactor: s.newRedactor}
+	return &Archive{now: s.opts.Now, be: s.be, reward: reward, optOut: &s.optouts.rules, redactor: s.optouts.newRedactor}
 }
 
 // Healthy says whether the last write went through.
-func (s *Store) Healthy() bool { return !s.down.Load() && !s.unspooled.Load() }
-
-func (s *Store) healthy(ok bool) { s.down.Store(!ok) }
+func (s *Store) Healthy() bool { return !s.state.down.Load() && !s.state.unspooled.Load() }
 
 // Sessions is the number of sessions in memory.
 func (s *Store) Sessions() int { return s.live.count() }
@@ -221,19 +206,16 @@ func (s *Store) Acquire(ctx context.Context, tenant string, id session.ID) (ses 
 		s.opts.Failed("decode", err)
 		return nil, true
 	}
-	return s.live.put(rec, true, s.opts.Now(), s.delivered.Load()), false
+	return s.live.put(rec, true, s.opts.Now(), s.state.delivered.Load()), false
 }
-
-// inTheDark says that a session may be known although neither memory nor the backend has it.
-func (s *Store) inTheDark() bool { return s.blind.Load() || s.live.blind.Load() > s.delivered.Load() }
 
 // Resident pins a session that is in memory, nil when it is not.
 func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.Now()) }
 
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *Store) Add(rec *session.Record) *Session {
-	s.hushed.recall(rec)
-	ses := s.live.put(rec, false, s.opts.Now(), s.delivered.Load())
+	s.optouts.hushed.recall(rec)
+	ses := s.live.put(rec, false, s.opts.Now(), s.state.delivered.Load())
 	if ses.Record == rec && rec.StandIn {
 		ses.unsure.Store(true)
 	}

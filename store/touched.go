@@ -25,20 +25,20 @@ func (t *touched) forget(tenant string, of func(session.ID) bool) {
 }
 
 // Touch asks for a session's reward to be looked at again.
-func (s *Store) Touch(tenant string, id session.ID) {
-	s.touched.mu.Lock()
-	defer s.touched.mu.Unlock()
-	if s.touched.of == nil {
-		s.touched.of = map[session.Ref]bool{}
+func (t *touched) Touch(tenant string, id session.ID) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if t.of == nil {
+		t.of = map[session.Ref]bool{}
 	}
-	s.touched.of[session.Ref{Tenant: tenant, ID: id}] = true
+	t.of[session.Ref{Tenant: tenant, ID: id}] = true
 }
 
 // Touched takes the sessions that are to be looked at again.
-func (s *Store) Touched() map[session.Ref]bool {
-	s.touched.mu.Lock()
-	defer s.touched.mu.Unlock()
-	of := s.touched.of
-	s.touched.of = nil
+func (t *touched) Touched() map[session.Ref]bool {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	of := t.of
+	t.of = nil
 	return of
 }

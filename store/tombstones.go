@@ -1,0 +1,89 @@
+package store
+
+import (
+	"maps"
+	"slices"
+	"sync"
+	"time"
+
+	"precept/sample"
+	"precept/session"
+)
+
+// forgottenIn is how long a tombstone stands: a request that began before its session was forgotten
+// has ended by then.
+const forgottenIn = 24 * time.Hour
+
+// tombstones say what was forgotten, and when, so that nothing of a request that is still under way
+// brings it back.
+type tombstones struct {
+	mu       sync.RWMutex
+	sessions map[session.ID]time.Time
+	tenants  map[string]time.Time
+}
+
+// put sets the tombstones of what is forgotten.
+func (t *tombstones) put(e *session.Erasure) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if len(e.IDs) == 0 {
+		t.tenants[e.Tenant] = e.At
+	}
+	for _, id := range e.IDs {
+		t.sessions[id] = e.At
+	}
+}
+
+// cover says whether something of a session belongs to what was forgotten while it was under way.
+func (t *tombstones) cover(tenant, id string, at time.Time) bool {
+	t.mu.RLock()
+	defer t.mu.RUnlock()
+	if len(t.sessions)+len(t.tenants) == 0 {
+		return false
+	}
+	if since, ok := t.tenants[tenant]; ok && !at.After(since) {
+		return true
+	}
+	sid, _ := session.ParseID(id)
+	since, ok := t.sessions[sid]
+	return ok && !at.After(since)
+}
+
+// left is what of a batch is not forgotten.
+func (t *tombstones) left(w session.Batch) session.Batch {
+	w.Rows = without(w.Rows, func(r *session.Row) bool { return t.cover(r.Tenant, r.ID.String(), r.Seen) })
+	w.Echoes = without(w.Echoes, func(k *session.Echo) bool { return t.cover(k.Tenant, k.ID.String(), k.At) })
+	w.Exchanges = without(w.Exchanges, func(x *sample.Exchange) bool { return t.cover(x.Tenant, x.Session, x.At) })
+	return w
+}
+
+// heard is what of the traffic's own feedback is not forgotten.
+func (t *tombstones) heard(list []signal) []signal {
+	return without(list, func(g *signal) bool { return t.cover(g.Tenant, g.ID.String(), g.entry.At) })
+}
+
+// tidy lets go of what no request can bring back any more.
+func (t *tombstones) tidy(now time.Time) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	old := func(at time.Time) bool { return now.Sub(at) > forgottenIn }
+	maps.DeleteFunc(t.sessions, func(_ session.ID, at time.Time) bool { return old(at) })
+	maps.DeleteFunc(t.tenants, func(_ string, at time.Time) bool { return old(at) })
+}
+
+// without is the list itself where nothing is to be left out of it, otherwise a new one.
+func without[T any](list []T, gone func(*T) bool) []T {
+	for i := range list {
+		if !gone(&list[i]) {
+			continue
+		}
+		out := slices.Clone(list[:i])
+		for k := i + 1; k < len(list); k++ {
+			if !gone(&list[k]) {
+				out = append(out, list[k])
+			}
+		}
+		return out
+	}
+	return list
+}
