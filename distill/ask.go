@@ -121,7 +121,11 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 		d := &q.got.Drafts[i]
 		w.sum.Candidates++
 		d.Refs, d.Sightings = []Ref{read(q.session, nil).ref}, 1
-		if err := w.propose(ctx, d); err != nil {
+		switch err := w.propose(ctx, d); {
+		case errors.Is(err, errFull): // the session is not noted as read
+			w.sum.Stopped = "the bank takes no more lessons for now; the rest is read next time"
+			return errEnough
+		case err != nil:
 			return err
 		}
 	}

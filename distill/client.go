@@ -171,7 +171,27 @@ func (c *client) once(ctx context.Context, plain bool, system, user, name string
 	if res.StatusCode != http.StatusOK {
 		return "", Usage{}, &errStatus{res.StatusCode, shorten(strings.Join(strings.Fields(string(raw[:min(len(raw), 400)])), " "), 300), c.after(res.Header)}
 	}
-	return readReply(raw)
+	text, used, err := readReply(raw)
+	return text, used.counted(len(data), len(text)), err
+}
+
+// The bounds of what a server may say that one answer took, and what is taken for it where it says
+// nothing.
+const (
+	mostTokens    = 1 << 32 // beyond it no cap could be summed up
+	bytesPerToken = 4
+)
+
+// counted is the usage as it counts against the caps: a server that does not tell, or tells
+// nonsense, is no free one.
+func (u Usage) counted(asked, answered int) Usage {
+	if u.Input <= 0 {
+		u.Input = int64(asked / bytesPerToken)
+	}
+	if u.Output <= 0 {
+		u.Output = int64(answered / bytesPerToken)
+	}
+	return Usage{min(u.Input, mostTokens), min(u.Output, mostTokens)}
 }
 
 // readReply takes the text out of a reply. A refusal, half an answer and no answer are unusable.
@@ -183,7 +203,7 @@ func readReply(raw []byte) (string, Usage, error) {
 	if err := json.Unmarshal(raw, &reply); err != nil {
 		return "", Usage{}, fmt.Errorf("%w: it is no chat completion: %w", ErrUnusable, err)
 	}
-	used := Usage{max(reply.Usage.Input, 0), max(reply.Usage.Output, 0)}
+	used := Usage{reply.Usage.Input, reply.Usage.Output}
 	switch {
 	case len(reply.Choices) == 0:
 		return "", used, fmt.Errorf("%w: it has no choices", ErrUnusable)

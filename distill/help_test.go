@@ -40,7 +40,7 @@ type bench struct {
 	n     int
 }
 
-func newBench(t *testing.T) *bench {
+func newBench(t *testing.T, limits ...bank.Limits) *bench {
 	t.Helper()
 	b := &bench{T: t, dir: filepath.Join(t.TempDir(), "lessons"), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
 	var err error
@@ -49,7 +49,7 @@ func newBench(t *testing.T) *bench {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = b.store.Close() })
-	b.bank = bank.New(bank.Options{Place: bank.Directory(b.dir), Now: b.clock, Checks: lesson.Checks{Secrets: func(s string) []string {
+	b.bank = bank.New(bank.Options{Place: bank.Directory(b.dir), Now: b.clock, Limits: append(limits, bank.Limits{})[0], Checks: lesson.Checks{Secrets: func(s string) []string {
 		if strings.Contains(s, "@") && strings.Contains(s, ".example") {
 			return []string{"email"}
 		}

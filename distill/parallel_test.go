@@ -99,3 +99,26 @@ func TestSeveralAndABudget(t *testing.T) {
 		t.Errorf("%+v, %v", sum, err)
 	}
 }
+
+// A judge that does not tell what an answer took, or tells what nothing can take, meets the caps
+// all the same.
+func TestABudgetThatTheJudgeDoesNotCount(t *testing.T) {
+	answer := routine("success", noLessons)
+	for name, usage := range map[string]string{
+		"nothing":  `{}`,
+		"too much": `{"prompt_tokens":9223372036854775807,"completion_tokens":9223372036854775807}`,
+		"too few":  `{"prompt_tokens":-9223372036854775808,"completion_tokens":-1}`,
+	} {
+		b := newBench(t)
+		for i := range 9 {
+			b.session(fmt.Sprint("s", i), user(fmt.Sprint("Task ", i)), call("bash", `{"command":"make"}`, "ok"))
+		}
+		s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+			return 200, nil, strings.Replace(answer(a), `{"completion_tokens":100,"prompt_tokens":900}`, usage, 1)
+		}}
+		sum, _, err := judged(t, b, s, func(o *distill.Options) { o.Budget = distill.Budget{Tokens: 1000} })
+		if err != nil || sum.Judged == 0 || sum.Judged > 4 || sum.Stopped == "" || sum.Tokens < 1000 {
+			t.Errorf("%s: %+v, %v", name, sum, err)
+		}
+	}
+}

@@ -72,6 +72,9 @@ func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray 
 	return tried == 0 || hits > 0, float64(stray) > max(strayFree, strayShare*float64(others))
 }
 
+// errFull says that the bank takes no more for now. What was to be proposed is proposed again.
+var errFull = errors.New("the bank takes no more lessons for now")
+
 // propose hands a draft to the bank, or its evidence to the lesson that says the same already.
 func (w *work) propose(ctx context.Context, d *Draft) error {
 	l := d.lesson(w.tenant)
@@ -126,7 +129,8 @@ func (w *work) write(ctx context.Context, d *Draft, l *lesson.Lesson) error {
 	case errors.As(err, &refused):
 		w.sum.refuse(d, string(refused.Faults[0].Code)+": "+refused.Faults[0].Message)
 	case errors.Is(err, bank.ErrTooMany):
-		w.sum.refuse(d, "too many lessons wait for approval")
+		w.sum.refuse(d, "too many lessons were written within the hour, or wait for approval; it is proposed again later")
+		return errFull
 	case err != nil:
 		return err
 	default:

@@ -272,7 +272,10 @@ func (w *work) conclude(ctx context.Context) error {
 			continue
 		}
 		w.sum.Candidates++
-		if err := w.propose(ctx, &d); err != nil {
+		switch err := w.propose(ctx, &d); {
+		case errors.Is(err, errFull):
+			continue // its cases stay open
+		case err != nil:
 			return err
 		}
 		for _, c := range d.cases {

@@ -1,0 +1,48 @@
+package distill_test
+
+import (
+	"fmt"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/distill"
+)
+
+// What the bank takes no more of for now is proposed later: by the rules from what they noted, by a
+// model that reads the session again. No more is asked of it meanwhile.
+func TestNothingIsLostOfWhatIsTooMuch(t *testing.T) {
+	fill := func(b *bench) {
+		for i, form := range []string{"stars", "rooms", "floor", "beds"} {
+			b.session(fmt.Sprint("s", i), user("Task "+form),
+				call("find_"+form, `{"`+form+`":"four"}`, `{"error":"`+form+` must be an integer: four"}`),
+				call("find_"+form, `{"`+form+`":"4"}`, `{"found":[]}`))
+		}
+	}
+	b := newBench(t, bank.Limits{TenantHour: 3})
+	fill(b)
+	sum := b.distil()
+	equal(t, "proposed, refused", []int{sum.Proposed, len(sum.Refused)}, []int{3, 1})
+	equal(t, "too early", b.distil().Proposed, 0)
+	b.now = b.now.Add(2 * time.Hour)
+	equal(t, "later", b.distil().Proposed, 1)
+	equal(t, "lessons", len(b.slugs()), 4)
+
+	b = newBench(t, bank.Limits{TenantHour: 3})
+	fill(b)
+	n := 0
+	s := &scripted{answer: func(_ int, a asked) (int, map[string]string, string) {
+		n++
+		title := []string{"Warm the cache", "Pin the page", "Close the dialog", "Name the region"}[n/2%4]
+		return 200, nil, routine("success", fmt.Sprintf(`{"lessons":[{"title":%q,"applies_when":"a run begins","advice":["Do so."],"error_patterns":[],"keywords":["run %d of it"]}]}`, title, n))(a)
+	}}
+	sum, _, err := judged(t, b, s)
+	if err != nil || sum.Proposed != 3 || sum.Stopped == "" {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+	b.now = b.now.Add(2 * time.Hour)
+	sum, _, err = judged(t, b, s, func(o *distill.Options) { o.Parallel = 1 })
+	if err != nil || sum.Judged != 1 || sum.Proposed+sum.Merged != 1 || sum.Stopped != "" {
+		t.Fatalf("%+v, %v", sum, err)
+	}
+}
