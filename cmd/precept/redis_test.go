@@ -263,16 +263,16 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	before := ""
 	for i := range 6 {
 		k.turn(t, fleet[i%2])
-		rows, err := db.Recent(t.Context(), "default", 10)
+		page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if rows, err = db.Recent(t.Context(), "default", 10); err == nil && len(rows) > 0 {
+			if page, err = db.Newest(t.Context(), "default", session.Stretch{Most: 10}); err == nil && len(page.List) > 0 {
 				break
 			}
 		}
-		if err != nil || len(rows) != 1 {
-			t.Fatalf("turn %d: %d sessions, %v", i+1, len(rows), err)
+		if err != nil || len(page.List) != 1 {
+			t.Fatalf("turn %d: %d sessions, %v", i+1, len(page.List), err)
 		}
-		written(t, db, rows[0].ID, i+1)
+		written(t, db, page.List[0].ID, i+1)
 		// The reply's own ids come with the flush behind it.
 		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
 			if m, err := db.Stats(t.Context()); err == nil && m["exchanges"] == int64(i+1) {

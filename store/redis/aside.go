@@ -87,22 +87,14 @@ func (s *Store) withAside(ctx context.Context, c goredis.UniversalClient) (out [
 	if err != nil {
 		return nil, err
 	}
-	for part := range slices.Chunk(names, 500) {
-		pipe := c.Pipeline()
-		cmds := make([]*goredis.IntCmd, len(part))
-		for i, name := range part {
-			cmds[i] = pipe.HLen(ctx, s.base(name)+"aside")
+	many := func(p goredis.Pipeliner, base string) *goredis.IntCmd { return p.HLen(ctx, base+"aside") }
+	err = ask(ctx, c, s, names, many, func(name string, n *goredis.IntCmd) error {
+		if n.Val() > 0 {
+			out = append(out, name)
 		}
-		if err := each(ctx, pipe); err != nil {
-			return nil, err
-		}
-		for i, name := range part {
-			if cmds[i].Val() > 0 {
-				out = append(out, name)
-			}
-		}
-	}
-	return out, nil
+		return nil
+	})
+	return out, err
 }
 
 // Aside lists the marks, the latest first, at most limit of them, and says how many there are.

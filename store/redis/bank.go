@@ -25,9 +25,6 @@ func OpenBank(o Options) (*Bank, error) {
 	return &Bank{s}, nil
 }
 
-// Ping asks whether Redis is there and takes us.
-func (b *Bank) Ping(ctx context.Context) error { return b.s.Ping(ctx) }
-
 // Close ends the bank.
 func (b *Bank) Close() error { return b.s.Close() }
 

@@ -63,25 +63,18 @@ func (s *Store) Moved(ctx context.Context) (map[string]session.Stand, error) {
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(names, 500) {
-			pipe := c.Pipeline()
-			cmds := make([]*goredis.SliceCmd, len(part))
-			for i, name := range part {
-				cmds[i] = pipe.HMGet(ctx, s.base(name)+"t", "moved", "told")
-			}
-			if err := each(ctx, pipe); err != nil {
-				return err
-			}
-			for i, name := range part {
-				var stand session.Stand
-				if v := cmds[i].Val(); len(v) == 2 {
-					stand.Counters, _ = v[0].(string)
-					stand.Told = integer(v[1])
-				}
-				out[name] = stand
-			}
+		stand := func(p goredis.Pipeliner, base string) *goredis.SliceCmd {
+			return p.HMGet(ctx, base+"t", "moved", "told")
 		}
-		return nil
+		return ask(ctx, c, s, names, stand, func(name string, cmd *goredis.SliceCmd) error {
+			var stand session.Stand
+			if v := cmd.Val(); len(v) == 2 {
+				stand.Counters, _ = v[0].(string)
+				stand.Told = integer(v[1])
+			}
+			out[name] = stand
+			return nil
+		})
 	})
 	return out, err
 }

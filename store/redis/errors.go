@@ -33,8 +33,6 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 	// ErrCorrupt means that something in Redis is not what we wrote.
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
-	// ErrLost means that a lock was lost, and somebody else may hold it.
-	ErrLost = errors.New("the lock was lost")
 	// ErrClosed means that the store was closed.
 	ErrClosed = errors.New("the store is closed")
 	// ErrURL means that the address is no address.
@@ -73,7 +71,7 @@ func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // 
 
 // ours says whether the error was made here already.
 func ours(err error) bool {
-	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, ErrParkingFull, ErrCorrupt, ErrLost, ErrClosed} {
+	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {
 			return true
 		}

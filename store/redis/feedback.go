@@ -79,22 +79,10 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 	if len(p.calls) == 0 {
 		return added, ctx.Err()
 	}
-	err := s.do(ctx, "add feedback", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenant); err != nil {
-			return err
-		}
-		return run(ctx, c, p.calls)
-	})
-	if err != nil {
+	if err := s.commit(ctx, "add feedback", p, tenant); err != nil {
 		return nil, err
 	}
-	for _, c := range p.calls {
-		for i, n := range c.numbers() {
-			if n > 0 {
-				added[owners[c][i]] += n
-			}
-		}
-	}
+	p.tally(owners, added)
 	return added, nil
 }
 
@@ -129,22 +117,15 @@ func (s *Store) Unsettled(ctx context.Context, limit int) (list []session.Unsett
 		if err != nil {
 			return err
 		}
-		for part := range slices.Chunk(names, 500) {
-			pipe := c.Pipeline()
-			cmds := make([]*goredis.StringSliceCmd, len(part))
-			for i, name := range part {
-				cmds[i] = pipe.SRandMemberN(ctx, s.base(name)+"unsettled", int64(limit))
-			}
-			if err := each(ctx, pipe); err != nil {
-				return err
-			}
-			for i, name := range part {
-				for _, id := range cmds[i].Val() {
-					list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
-				}
-			}
+		some := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
+			return p.SRandMemberN(ctx, base+"unsettled", int64(limit))
 		}
-		return nil
+		return ask(ctx, c, s, names, some, func(name string, ids *goredis.StringSliceCmd) error {
+			for _, id := range ids.Val() {
+				list = append(list, session.Unsettled{Tenant: name, ID: toID(id)})
+			}
+			return nil
+		})
 	})
 	return list, err
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"maps"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -16,25 +17,13 @@ import (
 
 // Mark reads what was noted of a session, nil when nothing was.
 func (s *Store) Mark(ctx context.Context, tenant string, id session.ID) (data []byte, err error) {
-	err = s.do(ctx, "mark", func(c goredis.UniversalClient) error {
-		text, err := c.HGet(ctx, s.sessionKey(tenant, id), "jot").Result()
-		if err == nil {
-			data = []byte(text)
-		}
-		return err
-	})
+	data, _, err = s.value(ctx, "mark", s.sessionKey(tenant, id), "jot")
 	return data, err
 }
 
 // Note reads a note of a tenant, nil when there is none.
 func (s *Store) Note(ctx context.Context, tenant, key string) (data []byte, err error) {
-	err = s.do(ctx, "note", func(c goredis.UniversalClient) error {
-		text, err := c.HGet(ctx, s.base(tenant)+"notes", key).Result()
-		if err == nil {
-			data = []byte(text)
-		}
-		return err
-	})
+	data, _, err = s.value(ctx, "note", s.base(tenant)+"notes", key)
 	return data, err
 }
 
@@ -92,30 +81,27 @@ func (s *Store) Jot(ctx context.Context, tenant string, marks map[session.ID][]b
 	if len(p.calls) == 0 {
 		return ctx.Err()
 	}
-	return s.do(ctx, "jot", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenant); err != nil {
-			return err
-		}
-		return run(ctx, c, p.calls)
-	})
+	return s.commit(ctx, "jot", p, tenant)
 }
 
 // Claim takes the right to work at something for a time, or makes it last longer for the owner who
 // has it. It is false while somebody else has it. The time is the server's own; now is for stores
 // without a clock that replicas share.
 func (s *Store) Claim(ctx context.Context, name, owner string, _ time.Time, ttl time.Duration) (bool, error) {
-	l, err := s.Lock(ctx, "claim:"+name, owner, ttl)
-	return l != nil, err
+	n, err := s.lock(ctx, "take", "claim:"+name, owner, millis(ttl))
+	return n > 0, err
 }
 
 // Unclaim gives the right back, if the owner still has it.
 func (s *Store) Unclaim(ctx context.Context, name, owner string) error {
-	l, err := s.Lock(ctx, "claim:"+name, owner, time.Second)
-	if err != nil || l == nil {
-		return err
-	}
-	if err := l.Free(ctx); !errors.Is(err, ErrLost) {
-		return err
-	}
-	return nil
+	_, err := s.lock(ctx, "free", "claim:"+name, owner)
+	return err
 }
+
+func (s *Store) lock(ctx context.Context, args ...any) (int, error) {
+	k := &call{script: &s.scripts.lock, base: s.shared(""), args: args}
+	err := s.do(ctx, "lock", func(c goredis.UniversalClient) error { return run(ctx, c, []*call{k}) })
+	return k.number(), err
+}
+
+func millis(d time.Duration) string { return strconv.FormatInt(max(d.Milliseconds(), 1), 10) }

@@ -22,12 +22,7 @@ func (s *Store) Raise(ctx context.Context, tenant string, maxima []trial.Delta) 
 	for _, m := range maxima {
 		p.add(s.base(tenant), rowName(m.Scope, m.Day)+"\x00"+m.Field, ordered(m.Value))
 	}
-	return s.do(ctx, "raise", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenant); err != nil {
-			return err
-		}
-		return run(ctx, c, p.calls)
-	})
+	return s.commit(ctx, "raise", p, tenant)
 }
 
 // Maxima lists what Raise has set, sorted by scope, field and day.
@@ -76,32 +71,25 @@ func (s *Store) Priors(ctx context.Context, tenant string) (version int64, data 
 func (s *Store) PutPriors(ctx context.Context, tenant string, from int64, data []byte) (ok bool, err error) {
 	p := newPlan(&s.scripts.priors)
 	k := p.add(s.base(tenant), strconv.FormatInt(from, 10), strconv.FormatInt(from+1, 10), string(data))
-	err = s.do(ctx, "put priors", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenant); err != nil {
-			return err
-		}
-		return run(ctx, c, p.calls)
-	})
+	err = s.commit(ctx, "put priors", p, tenant)
 	return err == nil && k.number() == 1, err
 }
 
 // Meta reads one of the program's own values.
 func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, err error) {
-	err = s.do(ctx, "meta", func(c goredis.UniversalClient) error {
-		text, err := c.HGet(ctx, s.shared("values"), key).Result()
+	return s.value(ctx, "meta", s.shared("values"), key)
+}
+
+// value reads a field of a hash.
+func (s *Store) value(ctx context.Context, op, key, field string) (value []byte, ok bool, err error) {
+	err = s.do(ctx, op, func(c goredis.UniversalClient) error {
+		text, err := c.HGet(ctx, key, field).Result()
 		if err == nil {
 			value, ok = []byte(text), true
 		}
 		return err
 	})
 	return value, ok, err
-}
-
-// SetMeta sets one of the program's own values.
-func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
-	return s.do(ctx, "set meta", func(c goredis.UniversalClient) error {
-		return c.HSet(ctx, s.shared("values"), key, string(value)).Err()
-	})
 }
 
 // InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and

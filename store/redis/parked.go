@@ -26,99 +26,39 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	p := newPlan(&s.scripts.park)
 	k := echoBytes(key)
 	run1 := p.add(s.base(tenant), strconv.Itoa(s.opt.MaxParked), k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v)
-	return s.do(ctx, "park", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenant); err != nil {
-			return err
-		}
-		if err := run(ctx, c, p.calls); err != nil {
-			return err
-		}
-		if run1.number() == 0 {
-			return fmt.Errorf("%w (%d entries)", ErrParkingFull, s.opt.MaxParked)
-		}
-		return nil
-	})
-}
-
-// Unpark takes out what waits for the keys, by time, then id. What is taken out when the connection
-// breaks is lost; Join does not have that gap.
-func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
-	out := map[session.EchoKey][]feedback.Entry{}
-	owners := map[session.EchoKey]string{}
-	for _, k := range keys {
-		owners[k] = ""
-	}
-	err := s.unpark(ctx, "unpark", tenant, owners, func(k session.EchoKey, reply any) error {
-		values, _ := reply.([]any)
-		texts := make([]string, len(values))
-		for i := range values {
-			texts[i], _ = values[i].(string)
-		}
-		list, err := unpackEntries(texts)
-		if len(list) > 0 {
-			out[k] = list
-		}
+	if err := s.commit(ctx, "park", p, tenant); err != nil || run1.number() > 0 {
 		return err
-	})
-	if err != nil {
-		return nil, err
 	}
-	return out, nil
+	return fmt.Errorf("redis: park: %w (%d entries)", ErrParkingFull, s.opt.MaxParked)
 }
 
 // Join moves what waits for the keys to the sessions that have them, each key in one step. It tells
 // how many entries changed each session's set, as AddFeedbackAll does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
-	texts := make(map[session.EchoKey]string, len(owners))
-	for k, id := range owners {
-		texts[k] = string(id[:])
-	}
-	err := s.unpark(ctx, "join feedback", tenant, texts, func(k session.EchoKey, reply any) error {
-		if n, _ := reply.(int64); n > 0 {
-			added[owners[k]] += int(n)
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return added, nil
-}
-
-// unpark runs join.lua for the keys, if anything waits at all, and hands each key's answer to take.
-func (s *Store) unpark(ctx context.Context, op, tenant string, owners map[session.EchoKey]string, take func(session.EchoKey, any) error) error {
 	if len(owners) == 0 {
-		return ctx.Err()
+		return added, ctx.Err()
 	}
 	base := s.base(tenant)
 	p := newPlan(&s.scripts.join)
-	of := map[*call][]session.EchoKey{}
-	return s.do(ctx, op, func(c goredis.UniversalClient) error {
+	of := map[*call][]session.ID{}
+	err := s.do(ctx, "join feedback", func(c goredis.UniversalClient) error {
 		waiting, err := c.ZCard(ctx, base+"parked").Result()
 		if err != nil || waiting == 0 {
 			return err
 		}
 		for _, k := range slices.Sorted(maps.Keys(owners)) {
-			b := echoBytes(k)
-			one := p.add(base, b, hex.EncodeToString([]byte(b)), owners[k])
-			of[one] = append(of[one], k)
+			b, id := echoBytes(k), owners[k]
+			one := p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]))
+			of[one] = append(of[one], id)
 		}
-		if err := run(ctx, c, p.calls); err != nil {
-			return err
-		}
-		for _, one := range p.calls {
-			replies, _ := one.reply.([]any)
-			for i, k := range of[one] {
-				if i < len(replies) {
-					if err := take(k, replies[i]); err != nil {
-						return err
-					}
-				}
-			}
-		}
-		return nil
+		return run(ctx, c, p.calls)
 	})
+	if err != nil {
+		return nil, err
+	}
+	p.tally(of, added)
+	return added, nil
 }
 
 // PurgeParked gives up on feedback from before the given time and says on how much.

@@ -69,11 +69,8 @@ func (b *Bank) Commit(ctx context.Context, c bank.Change) error {
 }
 
 func (b *Bank) index(ctx context.Context) (index string, err error) {
-	err = b.s.do(ctx, "lessons", func(c goredis.UniversalClient) error {
-		index, err = c.HGet(ctx, b.s.shared("lessons"), lesson.IndexFile).Result()
-		return err
-	})
-	return index, err
+	text, _, err := b.s.value(ctx, "lessons", b.s.shared("lessons"), lesson.IndexFile)
+	return string(text), err
 }
 
 // Tail implements bank.Place.

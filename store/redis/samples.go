@@ -51,14 +51,8 @@ func toExchange(v string) (sample.Exchange, error) {
 // SampleSession finds the session that a sample belongs to.
 func (s *Store) SampleSession(ctx context.Context, tenant, sampleID string) (id session.ID, ok bool, err error) {
 	k := digest(sampleID)
-	err = s.do(ctx, "sample", func(c goredis.UniversalClient) error {
-		v, err := c.HGet(ctx, s.base(tenant)+bucket("i", k), k).Result()
-		if err == nil {
-			id, ok = toID(v), true
-		}
-		return err
-	})
-	return id, ok, err
+	v, ok, err := s.value(ctx, "sample", s.base(tenant)+bucket("i", k), k)
+	return toID(string(v)), ok, err
 }
 
 // toSample puts a sample together from its stream entry and its document.

@@ -9,6 +9,8 @@ import (
 	"strings"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"precept/session"
 )
 
 //go:embed lua/*.lua
@@ -159,4 +161,25 @@ func (c *call) numbers() []int {
 		out[i] = int(n)
 	}
 	return out
+}
+
+// tally adds up the numbers that each owner's calls answered.
+func (p *plan) tally(of map[*call][]session.ID, sums map[session.ID]int) {
+	for _, c := range p.calls {
+		for i, n := range c.numbers() {
+			if n > 0 {
+				sums[of[c][i]] += n
+			}
+		}
+	}
+}
+
+// commit runs the calls of a plan, whose tenants are known to everybody before.
+func (s *Store) commit(ctx context.Context, op string, p *plan, tenants ...string) error {
+	return s.do(ctx, op, func(c goredis.UniversalClient) error {
+		if err := s.register(ctx, c, tenants...); err != nil {
+			return err
+		}
+		return run(ctx, c, p.calls)
+	})
 }

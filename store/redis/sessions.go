@@ -140,25 +140,19 @@ func compareWhere(a, b where) int {
 
 // open lists open sessions of the tenants.
 func (s *Store) open(ctx context.Context, c goredis.UniversalClient, names []string, by goredis.ZRangeBy) (list []where, err error) {
-	for part := range slices.Chunk(names, 500) {
-		pipe := c.Pipeline()
-		cmds := make([]*goredis.StringSliceCmd, len(part))
-		for i, name := range part {
-			cmds[i] = pipe.ZRangeByLex(ctx, s.base(name)+"due", &by)
-		}
-		if err := each(ctx, pipe); err != nil {
-			return nil, err
-		}
-		for i, name := range part {
-			for _, m := range cmds[i].Val() {
-				if len(m) == 24 {
-					list = append(list, where{name, toID(m[8:]), fromOrdered(m[:8])})
-				}
+	due := func(p goredis.Pipeliner, base string) *goredis.StringSliceCmd {
+		return p.ZRangeByLex(ctx, base+"due", &by)
+	}
+	err = ask(ctx, c, s, names, due, func(name string, cmd *goredis.StringSliceCmd) error {
+		for _, m := range cmd.Val() {
+			if len(m) == 24 {
+				list = append(list, where{name, toID(m[8:]), fromOrdered(m[:8])})
 			}
 		}
-	}
+		return nil
+	})
 	slices.SortFunc(list, compareWhere)
-	return list, nil
+	return list, err
 }
 
 // rows reads the sessions' rows, in order; those that have none any more are left out.
@@ -184,24 +178,4 @@ func (s *Store) rows(ctx context.Context, c goredis.UniversalClient, list []wher
 		}
 	}
 	return rows, nil
-}
-
-// Recent lists a tenant's sessions, the latest begun first, at most limit of them.
-func (s *Store) Recent(ctx context.Context, tenant string, limit int) (rows []session.Row, err error) {
-	if limit <= 0 {
-		return nil, ctx.Err()
-	}
-	err = s.do(ctx, "recent", func(c goredis.UniversalClient) error {
-		ids, err := c.ZRevRange(ctx, s.base(tenant)+"order", 0, int64(limit)-1).Result()
-		if err != nil {
-			return err
-		}
-		list := make([]where, len(ids))
-		for i, id := range ids {
-			list[i] = where{tenant: tenant, id: toID(id)}
-		}
-		rows, err = s.rows(ctx, c, list)
-		return err
-	})
-	return rows, err
 }

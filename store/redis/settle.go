@@ -9,23 +9,17 @@ import (
 	"strconv"
 	"strings"
 
-	goredis "github.com/redis/go-redis/v9"
-
 	"precept/session"
 	"precept/trial"
 )
 
 // Applied is what the counters hold for a session; the zero Applied when it was never settled.
 func (s *Store) Applied(ctx context.Context, tenant string, id session.ID) (a session.Applied, err error) {
-	err = s.do(ctx, "applied", func(c goredis.UniversalClient) error {
-		text, err := c.HGet(ctx, s.sessionKey(tenant, id), "a").Result()
-		if err != nil {
-			return err
-		}
-		a, err = toApplied(text)
-		return err
-	})
-	return a, err
+	text, ok, err := s.value(ctx, "applied", s.sessionKey(tenant, id), "a")
+	if !ok {
+		return a, err
+	}
+	return toApplied(string(text))
 }
 
 // What a session was settled with: version, a blank, told (1 byte), tier (8), reward (8) and the
@@ -76,13 +70,7 @@ func (s *Store) Settle(ctx context.Context, steps []session.Settlement) ([]bool,
 		c := p.add(s.base(st.Tenant), stepArgs(st)...)
 		owners[c] = append(owners[c], i)
 	}
-	err := s.do(ctx, "settle", func(c goredis.UniversalClient) error {
-		if err := s.register(ctx, c, tenants...); err != nil {
-			return err
-		}
-		return run(ctx, c, p.calls)
-	})
-	if err != nil {
+	if err := s.commit(ctx, "settle", p, tenants...); err != nil {
 		return nil, err
 	}
 	for c, list := range owners {

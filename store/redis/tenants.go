@@ -82,3 +82,23 @@ func (s *Store) some(ctx context.Context, c goredis.UniversalClient, tenant stri
 	}
 	return s.tenants(ctx, c)
 }
+
+// ask asks something of each tenant, many in one round, and hands on what each answers.
+func ask[C goredis.Cmder](ctx context.Context, c goredis.UniversalClient, s *Store, names []string, question func(p goredis.Pipeliner, base string) C, answer func(name string, cmd C) error) error {
+	for part := range slices.Chunk(names, 500) {
+		pipe := c.Pipeline()
+		cmds := make([]C, len(part))
+		for i, name := range part {
+			cmds[i] = question(pipe, s.base(name))
+		}
+		if err := each(ctx, pipe); err != nil {
+			return err
+		}
+		for i, name := range part {
+			if err := answer(name, cmds[i]); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}

@@ -3,11 +3,11 @@
 //
 // Contract: the groups of methods that store/storetest declares, and holds this package to:
 //
-//	sessions  Session, FindEcho, Due, Recent, Write (one transaction, repeatable at will)
-//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, Unpark, PurgeParked for what
+//	sessions  Session, FindEcho, Due, Write (one transaction, repeatable at will)
+//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, PurgeParked for what
 //	          comes too early
 //	counters  Applied, Settle (compare and swap a version), Counters, Tenants
-//	models    Raise, Maxima, Priors, PutPriors; Meta, SetMeta, InitMeta for the program's
+//	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for the program's
 //	          own values
 //	samples   Exchanges, SampleSession, EachExchange, EachSample, EachSession (walks of
 //	          bounded memory)

@@ -139,7 +139,7 @@ func TestReadOnlyBesideAWriter(t *testing.T) {
 		t.Errorf("echo: %v, %v", found, err)
 	}
 	for name, err := range map[string]error{
-		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()), "SetMeta": r.SetMeta(t.Context(), "k", nil),
+		"Write": r.Write(t.Context(), batch(3)), "Sync": r.Sync(t.Context()),
 	} {
 		if !errors.Is(err, sqlite.ErrReadOnly) {
 			t.Errorf("%s: %v", name, err)
@@ -236,7 +236,7 @@ func TestParkingIsBounded(t *testing.T) {
 	if err := s.Park(t.Context(), "default", 1, e("a")); err != nil {
 		t.Errorf("one that waits already: %v", err)
 	}
-	if out, err := s.Unpark(t.Context(), "default", []session.EchoKey{1}); err != nil || len(out[1]) != 3 {
+	if out, err := s.Join(t.Context(), "default", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 3 {
 		t.Errorf("out: %v, %v", out, err)
 	}
 	if err := s.Park(t.Context(), "other", 1, e("d")); err != nil {

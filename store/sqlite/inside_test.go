@@ -170,7 +170,7 @@ func TestPanicRollsBack(t *testing.T) {
 	if _, ok, err := s.Meta(t.Context(), "k"); ok || err != nil {
 		t.Errorf("half of it was stored: %v, %v", ok, err)
 	}
-	if err := s.SetMeta(t.Context(), "k", nil); err != nil {
+	if _, err := s.InitMeta(t.Context(), "k", nil); err != nil {
 		t.Error(err)
 	}
 }

@@ -103,14 +103,6 @@ func (s *Store) Meta(ctx context.Context, key string) (value []byte, ok bool, er
 	return v, v != nil, err
 }
 
-// SetMeta sets one of the program's own values.
-func (s *Store) SetMeta(ctx context.Context, key string, value []byte) error {
-	return s.update(ctx, "set meta", func(t *tx) error {
-		_, err := t.exec("INSERT OR REPLACE INTO meta(key, value) VALUES(?, ?)", key, append([]byte{}, value...))
-		return err
-	})
-}
-
 // InitMeta sets a value that all replicas must share (the coins' salt) unless one was faster, and
 // returns what stands.
 func (s *Store) InitMeta(ctx context.Context, key string, value []byte) ([]byte, error) {

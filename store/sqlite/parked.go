@@ -54,36 +54,6 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 	return err
 }
 
-// Unpark takes out what waits for the keys, by time, then id. Asking is cheap when nothing waits:
-// no transaction is begun.
-func (s *Store) Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error) {
-	out := map[session.EchoKey][]feedback.Entry{}
-	waiting, err := s.waiting(ctx, tenant, keys)
-	if err != nil || len(waiting) == 0 {
-		return out, err
-	}
-	err = s.update(ctx, "unpark", func(t *tx) error {
-		n, err := t.tenant(tenant)
-		if err != nil {
-			return err
-		}
-		for _, k := range waiting {
-			list, err := t.unpark(echoKey(n, k))
-			if err != nil {
-				return err
-			}
-			if len(list) > 0 { // another may have been faster
-				out[k] = list
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return nil, err
-	}
-	return out, nil
-}
-
 // Join moves what waits for the keys to the sessions that have them, in one transaction: a kill
 // between Unpark and AddFeedback would lose it. It tells how many entries changed each session's
 // set, as AddFeedbackAll does.

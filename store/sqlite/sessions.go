@@ -71,22 +71,6 @@ func (s *Store) Due(ctx context.Context, startedBefore time.Time, after session.
 	})
 }
 
-// Recent lists a tenant's sessions, the latest begun first, at most limit of them.
-func (s *Store) Recent(ctx context.Context, tenant string, limit int) ([]session.Row, error) {
-	return read(ctx, s, func(c *conn) (rows []session.Row, err error) {
-		n, err := s.tenant(c, tenant)
-		if err != nil || n == 0 {
-			return nil, err
-		}
-		err = c.query("SELECT "+rowColumns+" FROM sessions s WHERE tenant = ? AND data IS NOT NULL ORDER BY sid DESC LIMIT ?",
-			func(row []driver.Value) error {
-				rows = append(rows, toRow(tenant, row))
-				return ctx.Err()
-			}, n, int64(limit))
-		return rows, err
-	})
-}
-
 // named is a session as a transaction knows it.
 type named struct {
 	sid     int64

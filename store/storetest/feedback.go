@@ -92,9 +92,21 @@ func parkingCases() map[string]func(tester, Store) {
 			must(t, s.Park(t.Context(), tenant, k, e))
 		}
 	}
+	owner := 1000 // of what is taken out: a session that nothing was said of before
 	unpark := func(t tester, s Store, tenant string, keys ...session.EchoKey) parked {
 		t.Helper()
-		return got[parked](t)(s.Unpark(t.Context(), tenant, keys))
+		out, owners := parked{}, map[session.EchoKey]session.ID{}
+		for _, k := range keys {
+			owner++
+			owners[k] = id(owner)
+		}
+		got[map[session.ID]int](t)(s.Join(t.Context(), tenant, owners))
+		for k, to := range owners {
+			if list := got[[]feedback.Entry](t)(s.Feedback(t.Context(), tenant, to)); len(list) > 0 {
+				out[k] = list
+			}
+		}
+		return out
 	}
 	return map[string]func(tester, Store){
 		"nothing waits": func(t tester, s Store) {

@@ -133,14 +133,14 @@ func forgetTenant(t tester, s Store) {
 		equal(t, "echoes", len(echoes(t, s, us, 100, session.EchoKey(100+n))), 0)
 	}
 	equal(t, "samples", len(walkSamples(t, s, us, time.Time{}, time.Time{})), 0)
-	equal(t, "parked", len(got[map[session.EchoKey][]feedback.Entry](t)(s.Unpark(t.Context(), us, []session.EchoKey{7}))), 0)
+	equal(t, "parked", len(got[map[session.ID]int](t)(s.Join(t.Context(), us, map[session.EchoKey]session.ID{7: id(77)}))), 0)
 	equal(t, "counters stay", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, sessions)})
 
 	equal(t, "the other tenant's row", sessionOf(t, s, them, 1).Data, row(them, 1, 1).Data)
 	equal(t, "its exchanges", len(exchanges(t, s, them, 1)), 2)
 	equal(t, "its echoes", echoes(t, s, them, 100, 101), map[session.EchoKey][]session.ID{100: {id(1)}, 101: {id(1)}})
-	equal(t, "its parked feedback", len(got[map[session.EchoKey][]feedback.Entry](t)(s.Unpark(t.Context(), them, []session.EchoKey{7}))), 1)
+	equal(t, "its parked feedback", len(got[map[session.ID]int](t)(s.Join(t.Context(), them, map[session.EchoKey]session.ID{7: id(77)}))), 1)
 	st := stats(t, s)
-	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 1, 0})
+	equal(t, "counts", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"], st["parked"]}, []int64{1, 2, 1, 2, 0})
 	equal(t, "ever", st["exchanges_ever"], int64(2*sessions+2))
 }

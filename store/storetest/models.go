@@ -34,19 +34,13 @@ func modelCases() map[string]func(tester, Store) {
 			priors(t, s, us, 3, "")
 			priors(t, s, them, 0, "")
 		},
-		"meta values": func(t tester, s Store) {
-			meta(t, s, "k", "", false)
-			must(t, s.SetMeta(t.Context(), "k", []byte("one")))
-			must(t, s.SetMeta(t.Context(), "k", []byte("t\x00wo")))
-			must(t, s.SetMeta(t.Context(), "empty", nil))
-			meta(t, s, "k", "t\x00wo", true)
-			meta(t, s, "empty", "", true)
-			meta(t, s, "K", "", false)
-		},
 		"the first to set a shared value wins": func(t tester, s Store) {
 			equal(t, "first", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("one")))), "one")
 			equal(t, "second", string(got[[]byte](t)(s.InitMeta(t.Context(), "salt", []byte("two")))), "one")
+			equal(t, "empty", string(got[[]byte](t)(s.InitMeta(t.Context(), "empty", nil))), "")
 			meta(t, s, "salt", "one", true)
+			meta(t, s, "empty", "", true)
+			meta(t, s, "Salt", "", false)
 		},
 	}
 }

@@ -39,7 +39,6 @@ func sessionCases() map[string]func(tester, Store) {
 		"due, oldest first":      dueOrder,
 		"due goes on behind":     duePages,
 		"due leaves out closed":  dueClosed,
-		"recent, newest first":   recentOrder,
 		"a context that is over": sessionContext,
 		"an empty batch is fine": func(t tester, s Store) { write(t, s, session.Batch{}); noSession(t, s, us, 1) },
 		"names of tenants, any":  oddTenants,
@@ -103,7 +102,6 @@ func sessionTenants(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{row(them, 1, 2)}})
 	equal(t, "ours", sessionOf(t, s, us, 1), row(us, 1, 5))
 	equal(t, "theirs", sessionOf(t, s, them, 1), row(them, 1, 2))
-	equal(t, "recent", got[[]session.Row](t)(s.Recent(t.Context(), them, 10)), []session.Row{row(them, 1, 2)})
 }
 
 func oddTenants(t tester, s Store) {
@@ -178,15 +176,6 @@ func dueClosed(t tester, s Store) {
 	write(t, s, session.Batch{Rows: []session.Row{closed, row(us, 2, 2), row(us, 3, 3)}})
 	equal(t, "settled", got[[]bool](t)(s.Settle(t.Context(), []session.Settlement{{Tenant: us, ID: id(2)}})), []bool{true})
 	equal(t, "due", due(t, s, at(9), session.Row{}, 10), []session.Row{row(us, 3, 3)})
-}
-
-func recentOrder(t tester, s Store) {
-	for _, n := range []int{2, 1, 3} {
-		write(t, s, session.Batch{Rows: []session.Row{row(us, n, n)}})
-	}
-	write(t, s, session.Batch{Rows: []session.Row{row(us, 2, 99)}})
-	recent := got[[]session.Row](t)(s.Recent(t.Context(), us, 2))
-	equal(t, "the two begun last", recent, []session.Row{row(us, 3, 3), row(us, 1, 1)})
 }
 
 func sessionContext(t tester, s Store) {

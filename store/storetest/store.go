@@ -15,7 +15,6 @@ type Sessions interface {
 	Session(ctx context.Context, tenant string, id session.ID) (session.Row, bool, error)
 	FindEcho(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]session.ID, error)
 	Due(ctx context.Context, startedBefore time.Time, after session.Row, limit int) ([]session.Row, error)
-	Recent(ctx context.Context, tenant string, limit int) ([]session.Row, error)
 	Write(ctx context.Context, b session.Batch) error
 }
 
@@ -31,7 +30,6 @@ type Feedbacks interface {
 // Parking is where feedback waits for its exchange.
 type Parking interface {
 	Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
-	Unpark(ctx context.Context, tenant string, keys []session.EchoKey) (map[session.EchoKey][]feedback.Entry, error)
 	Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (added map[session.ID]int, err error)
 	PurgeParked(ctx context.Context, before time.Time) (int, error)
 }
@@ -55,7 +53,6 @@ type Models interface {
 // Metas is the program's own values.
 type Metas interface {
 	Meta(ctx context.Context, key string) (value []byte, ok bool, err error)
-	SetMeta(ctx context.Context, key string, value []byte) error
 	InitMeta(ctx context.Context, key string, value []byte) (stands []byte, err error)
 }
 

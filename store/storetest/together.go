@@ -154,9 +154,9 @@ func oneUnparks(t tester, s Store) {
 	}
 	var out atomic.Int64
 	together(t, func(int) error {
-		m, err := s.Unpark(t.Context(), us, []session.EchoKey{0, 1, 2, 3})
-		for _, list := range m {
-			out.Add(int64(len(list)))
+		m, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{0: id(1), 1: id(2), 2: id(3), 3: id(4)})
+		for _, n := range m {
+			out.Add(int64(n))
 		}
 		return err
 	})

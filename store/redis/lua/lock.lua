@@ -1,24 +1,11 @@
--- Locks with fencing tokens. A lock's value is its token, a blank and its owner; tokens only grow.
-local op, lock, token, owner = arg(), P .. 'lock:' .. arg(), arg(), arg()
+-- Claims: a lock's value is a number, of which nobody asks any more, a blank and its owner.
+local op, lock, owner = arg(), P .. 'lock:' .. arg(), arg()
 local held = call('GET', lock)
-if op == 'take' then
-  local ttl = arg()
-  if held then
-    local t, who = string.match(held, '^(%d+) (.*)$')
-    if who ~= owner then return 0 end
-    call('PEXPIRE', lock, ttl)
-    return tonumber(t)
-  end
-  local n = call('INCR', P .. 'fence')
-  call('SET', lock, n .. ' ' .. owner, 'PX', ttl)
-  return n
+local mine = held and string.match(held, '^%d+ (.*)$') == owner
+if op == 'free' then
+  if mine then call('DEL', lock) end
+  return 1
 end
-if held ~= token .. ' ' .. owner then return 0 end
-if op == 'renew' then
-  call('PEXPIRE', lock, arg())
-elseif op == 'free' then
-  call('DEL', lock)
-elseif op == 'set' then
-  call('HSET', P .. 'values', arg(), arg())
-end
+if held and not mine then return 0 end
+call('SET', lock, '1 ' .. owner, 'PX', arg())
 return 1
