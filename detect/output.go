@@ -19,7 +19,22 @@ func unwrapText(text string) string {
 	if inner, ok := assigned(text); ok {
 		return strings.TrimSpace(inner)
 	}
-	return text
+	return strings.TrimSpace(escapedLines(text))
+}
+
+// escapedLines undoes the escapes of a result of several lines that a framework hands on as JSON
+// writes it: as a string, with its quotes or without.
+func escapedLines(text string) string {
+	if strings.Contains(text, "\n") {
+		return text
+	}
+	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' && strings.Contains(text, `\n`) {
+		return laxUnescape(text[1 : n-1])
+	}
+	if strings.Count(text, `\n`) < 2 || text[0] == '{' || text[0] == '[' {
+		return text
+	}
+	return laxUnescape(text)
 }
 
 // withoutPrompt takes off the prompt that SWE-agent's shell prints after every result, whatever the

@@ -103,6 +103,9 @@ func TestMaskedFailures(t *testing.T) {
 		{"git", "bash", mk("git push origin main"), "To example.org:shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'example.org:shop.git'", 0, detect.Error, "text:"},
 		{"jest", "bash", mk("npx jest 2>&1 | tail -5"), "Tests:       1 failed, 8 passed, 9 total\nSnapshots:   0 total\nTime:        1.2 s", 0, detect.Error, "text:jest"},
 		{"timeout after 0", "bash", mk("pip install -r requirements.txt"), "Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout"},
+		{"lines escaped", "bash", mk("sh b.sh"), `building demo\nerror: no rule to make target demo\n\nExit code: 3`, 0, detect.Error, ""},
+		{"a text as JSON", "bash", mk("sh b.sh"), `"building demo\nno rule to make target\nExit code: 3"`, 0, detect.Error, ""},
+		{"a line as JSON", "bash", mk("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
 		{"soft failure", "run_code", `{"code":"main()"}`, "exitcode: 0 (execution succeeded)\nCode output: Error: Cannot open prices.csv\n", 0, detect.Error, "soft:"},
 	})
 }
@@ -114,6 +117,7 @@ func TestNoFailure(t *testing.T) {
 		{"source file", "read", `{"path":"cart.ts"}`, "export function total() {\n  throw new Error('error: not found');\n}\n// Error: handled below\ncatch (error) { console.error(`Error: ${error}`) }\n\nError: x", 0, detect.OK, ""},
 		{"numbered source", "str_replace_editor", `{"command":"view","path":"/srv/a.py"}`, "Here's the result of running `cat -n` on /srv/a.py:\n     1\traise ValueError('x')\n     2\tError: y", 0, detect.OK, ""},
 		{"source by sed", "bash", mk("sed -n 1,5p cart.go"), "if err != nil {\n\treturn fmt.Errorf(\\\"error: %w\\\", err)\n}\npanic: not reached", 0, detect.OK, ""},
+		{"grep for a line's end", "bash", mk("grep -n total a.c"), `7: puts("total\nerror: none\n")`, 0, detect.OK, ""},
 		{"grep for errors", "bash", mk("grep -rn 'error TS' logs | head"), "logs/a.log:3: lib/cart.ts(12,9): error TS2322: Type\nlogs/a.log:9: npm error code 2", 0, detect.OK, ""},
 		{"grep with a line of a log", "bash", mk("grep -h Cannot ci.log"), "Cannot connect to the Docker daemon at unix:///var/run/docker.sock", 0, detect.OK, ""},
 		{"grep with its file", "bash", mk("grep -rn cannot notes"), "notes/a.md:3: ls: cannot access 'x': No such file or directory", 0, detect.OK, ""},
