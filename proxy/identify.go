@@ -25,7 +25,7 @@ func (t *turn) identify() {
 	late := t.find(asked)
 	t.apart(now)
 	if t.below(now, look) {
-		defer t.leave()
+		defer t.leave(t.above)
 		late = t.find(asked)
 	}
 	t.waited = t.p.opts.Now().Sub(now)

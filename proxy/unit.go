@@ -8,7 +8,7 @@ import (
 )
 
 // A session may draw through another record, its unit: that of the run that it belongs to, or that
-// of the named session whose sub-agent it is. The unit stays pinned as long as the request holds
+// of the session whose sub-agent it is, which has the same name or was started by a tool call. The unit stays pinned as long as the request holds
 // the session; it is locked inside of the session's lock.
 
 // below finds the sub-session of a request that came under the name of a conversation and is none
@@ -35,10 +35,31 @@ func (t *turn) below(now time.Time, look session.Lookup) bool {
 }
 
 // leave gives the session above back, unless it is the unit.
-func (t *turn) leave() {
-	if t.unit != t.above {
-		t.p.opts.Store.Release(t.above, store.Unchanged)
+func (t *turn) leave(above *store.Session) {
+	if t.unit != above {
+		t.p.opts.Store.Release(above, store.Unchanged)
 	}
+}
+
+// caller pins the session whose tool call started the conversation that begins: what is drawn for
+// one of them would reach the other. nil where there is none, or where it cannot be told which;
+// then the new one is no part of the experiment.
+func (t *turn) caller(rec *session.Record, now time.Time) *store.Session {
+	if t.claim.Run != "" {
+		return nil
+	}
+	id, ok, sure := t.p.quotes.Caller(t.who.scope(), t.req, now)
+	if !ok {
+		return nil
+	}
+	if sure {
+		return t.p.opts.Store.Resident(id)
+	}
+	if !rec.Assignment.Excluded {
+		rec.Assignment.Excluded, rec.Doubted = true, true
+		t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+	}
+	return nil
 }
 
 // elsewhere says that the session that was found is one of another run than the request says.
@@ -60,12 +81,18 @@ func (t *turn) join(now time.Time) {
 
 // enlist makes a new session a member of what it belongs to.
 func (t *turn) enlist(rec *session.Record, now time.Time) {
+	above := t.above
+	if above == nil {
+		if above = t.caller(rec, now); above != nil {
+			defer t.leave(above)
+		}
+	}
 	switch {
-	case t.above != nil && t.above.Unit == "":
-		t.unit = t.above
-	case t.above != nil:
-		id, _ := t.above.UnitID()
-		t.pinUnit(id, t.above.RunName, now)
+	case above != nil && above.Unit == "":
+		t.unit = above
+	case above != nil:
+		id, _ := above.UnitID()
+		t.pinUnit(id, above.RunName, now)
 	case t.claim.Run != "":
 		t.pinUnit(session.RunKey(t.who.tenant, t.claim.Run), t.claim.Run, now)
 	default:

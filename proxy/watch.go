@@ -158,7 +158,7 @@ func (t *turn) settle() {
 			t.ses.Lock()
 			t.ses.Done(w.reply)
 			t.ses.Unlock()
-			t.p.quotes.Answered(t.who.scope(), t.ses.ID, w.reply.Text)
+			t.p.quotes.Answered(t.who.scope(), t.ses.ID, w.reply)
 			t.ofUnit(func(u *session.Record) { u.Spend(w.reply.Usage) })
 			t.commanded()
 		}

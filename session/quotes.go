@@ -27,6 +27,8 @@ const (
 	quoteScopes = 512
 	quoteTalks  = 64 // of those that work with tools, and as many of the others
 	quoteSaid   = 6  // of what was answered
+	quoteCalls  = 8  // of a reply,
+	quoteAsks   = 4  // and of what one of them asks
 	quoteLife   = 30 * time.Minute
 	quoteSoon   = 2 * time.Minute // in which the next side call follows one
 	quoteLeast  = 12              // bytes of what is looked for: less stands in any text
@@ -49,6 +51,7 @@ type quoted struct {
 	at     time.Time // of its newest request
 	asked  [2]part   // what the user said first, and last
 	said   []part    // what was answered, and what the tools gave; the newest last
+	asks   []part    // what the calls of its newest reply ask, in words
 	beside []part    // what was answered in the newest side call about it,
 	soon   time.Time // and when
 }
@@ -107,11 +110,17 @@ func (x *quoted) recall(req *wire.Request) {
 }
 
 // Answered takes note of a reply to a session of which a turn was noted.
-func (q *Quotes) Answered(sc Scope, id ID, text string) {
+func (q *Quotes) Answered(sc Scope, id ID, rep *wire.Reply) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if x := q.of[sc.whose()].get(id); x != nil {
-		x.say(text)
+	x := q.of[sc.whose()].get(id)
+	if x == nil {
+		return
+	}
+	x.say(rep.Text)
+	x.asks = nil
+	for i := range rep.Calls[:min(len(rep.Calls), quoteCalls)] {
+		x.asks = phrases(x.asks, rep.Calls[i].Args, len(x.asks)+quoteAsks)
 	}
 }
 
@@ -124,9 +133,9 @@ func (q *Quotes) AnsweredBeside(sc Scope, id ID, rep *wire.Reply, now time.Time)
 	if x == nil {
 		return
 	}
-	x.beside, x.soon = phrases(nil, rep.Text), now
+	x.beside, x.soon = phrases(nil, rep.Text, quoteSaid), now
 	for i := range rep.Calls {
-		x.beside = phrases(x.beside, rep.Calls[i].Args)
+		x.beside = phrases(x.beside, rep.Calls[i].Args, quoteSaid)
 	}
 }
 
@@ -249,9 +258,9 @@ func distinctive(text string) part {
 
 // phrases appends the first long pieces of a text that are sentences: names of fields have no
 // spaces.
-func phrases(to []part, text string) []part {
+func phrases(to []part, text string, most int) []part {
 	for p := range pieces(text) {
-		if len(to) == quoteSaid {
+		if len(to) >= most {
 			break
 		}
 		if len(p) >= quoteAlone && strings.Contains(p, " ") {

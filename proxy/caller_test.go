@@ -1,0 +1,81 @@
+package proxy
+
+import (
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"strings"
+	"testing"
+
+	"precept/session"
+)
+
+// A conversation that begins with the words of a live session's tool call is a sub-agent's: what
+// falls for the one falls for the other. The same task once more, and what two sessions ask for in
+// the same words, is tied to none.
+func TestSubAgentsOfAToolCall(t *testing.T) {
+	n := 0
+	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		n++
+		ask := "look for 17 of them"
+		if _, rest, ok := strings.Cut(string(b), "delegate: "); ok {
+			ask, _, _ = strings.Cut(rest, `"`)
+		}
+		args, _ := json.Marshal(obj{"agent": "searcher", "prompt": ask})
+		quoted, _ := json.Marshal(string(args))
+		_, _ = fmt.Fprintf(w, `{"id":"chatcmpl-%024x","choices":[{"index":0,"finish_reason":"tool_calls","message":{"role":"assistant","content":null,"tool_calls":[{"id":"call_%024x","type":"function","function":{"name":"task","arguments":%s}}]}}]}`, n, n*7919, quoted)
+	})
+	r := newRig(t, up, "", bookOf(t, "one: parser"), map[string]string{"bandit.objective": "random", "bandit.epsilon": "0.5", "bandit.control": "0", "debug_headers": "true"})
+	send := func(system, words string, h http.Header) (ses *session.Record, arm string) {
+		t.Helper()
+		if h == nil {
+			h = http.Header{}
+		}
+		h.Set("Authorization", "Bearer k")
+		k := &talk{system: system, tools: []string{"task"}, list: []obj{{"role": "user", "content": words}}}
+		res, _ := r.send(t, "POST", chatPath, h, k.body())
+		name := res.Header.Get("Precept-Session")
+		for _, id := range session.Candidates("default", name) {
+			if held := r.opts.Store.Resident(id); held != nil {
+				defer r.opts.Store.Release(held, 0)
+				return held.Record, res.Header.Get("Precept-Lessons") + "/" + res.Header.Get("Precept-Withheld")
+			}
+		}
+		t.Fatalf("no session %q", name)
+		return nil, ""
+	}
+	arms := map[string]int{}
+	for i := range 24 {
+		ask := fmt.Sprintf("Find the parser that reads case %d and say where", i)
+		send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
+		again, _ := send("You lead.", fmt.Sprintf("case %d of the parser, please delegate: %s", i, ask), nil)
+		if again.Unit != "" {
+			t.Fatal("the same task once more is tied to the first")
+		}
+		h := http.Header{}
+		if i%2 > 0 {
+			h.Set("X-Session-Id", fmt.Sprint("ses_", i))
+		}
+		if sub, _ := send("You search.", "Context: none.\n\n"+ask+"\n", h); sub.Unit != "" || !sub.Assignment.Excluded {
+			t.Fatal("what two sessions ask for is tied to one of them, or counts")
+		}
+		ask = fmt.Sprintf("Look where the parser of case %d is called", i)
+		lead, arm := send("You lead.", fmt.Sprintf("other case %d of the parser, please delegate: %s", i, ask), nil)
+		if i%2 > 0 {
+			h.Set("X-Session-Id", fmt.Sprint("ses_below_", i))
+		}
+		sub, same := send("You search.", ask, h)
+		if sub.Unit != lead.ID.String() || arm != same {
+			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit, lead.ID, arm, same)
+		}
+		arms[arm]++
+		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit != "" || other.Assignment.Excluded {
+			t.Error("what nobody asked for is tied to one")
+		}
+	}
+	if len(arms) < 2 {
+		t.Errorf("only %v: nothing is tried", arms)
+	}
+}
