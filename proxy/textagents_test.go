@@ -35,73 +35,97 @@ func textAgents() []textAgent {
 		}
 		return "make shop"
 	}
-	return []textAgent{{
-		name: "smolagents", task: "New task:\nPlease mend the build",
-		answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
-		came: func(i int) string {
-			if i == 1 {
-				return "Call id: call_2\nError:\nCode execution failed at line 'lines = open_file(\"Makefile\")' due to: InterpreterError: The variable `open_file` is not defined.\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n"
-			}
-			return fmt.Sprintf("Call id: call_%d\nError:\nCode execution failed at line 'result = build(\"shop\")' due to: ValueError: no such module: shop\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n", i+1)
+	form := func(name, ask, came, head, tail string) textAgent { // ask holds the command, came what it brought
+		return textAgent{
+			name: name, task: "Please mend the build",
+			answer: func(i int) string { return fmt.Sprintf("Step %d.\n", i) + fmt.Sprintf(ask, command(i)) },
+			came: func(i int) string {
+				if i == 1 {
+					return strings.Replace(fmt.Sprintf(came, "shop: shop.c"), head, tail, 1)
+				}
+				return fmt.Sprintf(came, "Error: no such module: shop")
+			},
+			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
+		}
+	}
+	return []textAgent{
+		form("Hermes", "<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": %q}}\n</tool_call>", "<tool_response>\n%s\n</tool_response>", "", ""),
+		form("OpenHands", "<function=execute_bash>\n<parameter=command>%s</parameter>\n</function>", "EXECUTION RESULT of [execute_bash]:\n%s\n[Command finished with exit code 2]", "code 2", "code 0"),
+		form("Roo", "<execute_command>\n<command>%s</command>\n</execute_command>", "[execute_command for 'a command'] Result:\n\nCommand executed. Exit code: 2\nOutput:\n%s", "code: 2", "code: 0"),
+		form("AutoGen", "```sh\n%s\n```", "exitcode: 1 (execution failed)\nCode output: %s", "exitcode: 1 (execution failed)", "exitcode: 0 (execution succeeded)"),
+		form("Open Interpreter", "```shell\n%s\n```", "Code output: %s\n\nWhat does this output mean / what's next (if anything, or are we done)?", "", ""),
+		form("ReAct's first form", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
+		{
+			name: "smolagents", task: "New task:\nPlease mend the build",
+			answer: func(i int) string { return fmt.Sprintf("Thought: step %d.\n<code>\n%s\n", i, code(i)) },
+			came: func(i int) string {
+				if i == 1 {
+					return "Call id: call_2\nError:\nCode execution failed at line 'lines = open_file(\"Makefile\")' due to: InterpreterError: The variable `open_file` is not defined.\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n"
+				}
+				return fmt.Sprintf("Call id: call_%d\nError:\nCode execution failed at line 'result = build(\"shop\")' due to: ValueError: no such module: shop\nNow let's retry: take care not to repeat previous errors! If you have retried several times, try a completely different approach.\n", i+1)
+			},
+			turn: func(i int, said, came string) []obj {
+				listed := fmt.Sprintf("\nCalling tools:\n[{'id': 'call_%d', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': '%s'}}]", i+1, strings.ReplaceAll(code(i), "\n", `\n`))
+				return []obj{part("assistant", strings.TrimSpace(said)+"\n</code>"+listed), part("user", came)}
+			},
 		},
-		turn: func(i int, said, came string) []obj {
-			listed := fmt.Sprintf("\nCalling tools:\n[{'id': 'call_%d', 'type': 'function', 'function': {'name': 'python_interpreter', 'arguments': '%s'}}]", i+1, strings.ReplaceAll(code(i), "\n", `\n`))
-			return []obj{part("assistant", strings.TrimSpace(said)+"\n</code>"+listed), part("user", came)}
+		{
+			name: "mini-swe-agent", task: "Please solve this issue: Please mend the build\n\nYou can execute bash commands.",
+			answer: func(i int) string {
+				return fmt.Sprintf("THOUGHT: step %d.\n\n```mswea_bash_command\n%s\n```", i, command(i))
+			},
+			came: func(i int) string {
+				if i == 1 {
+					return "<returncode>0</returncode>\n<output>\nshop: shop.c\n</output>"
+				}
+				return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
+			},
+			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
 		},
-	}, {
-		name: "mini-swe-agent", task: "Please solve this issue: Please mend the build\n\nYou can execute bash commands.",
-		answer: func(i int) string {
-			return fmt.Sprintf("THOUGHT: step %d.\n\n```mswea_bash_command\n%s\n```", i, command(i))
+		{
+			name: "ReAct", task: "Please mend the build",
+			answer: func(i int) string {
+				if i == 1 {
+					return "Thought: I look.\nAction: read_file\nAction Input: {\"path\": \"Makefile\"}"
+				}
+				return "Thought: I build.\nAction: run_command\nAction Input: {\"command\": \"make shop\"}"
+			},
+			came: func(i int) string {
+				if i == 1 {
+					return "Observation: shop: shop.c"
+				}
+				return "Observation: Error: no such module: shop"
+			},
+			turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
 		},
-		came: func(i int) string {
-			if i == 1 {
-				return "<returncode>0</returncode>\n<output>\nshop: shop.c\n</output>"
-			}
-			return "<returncode>2</returncode>\n<output>\nmake: no such module: shop\n</output>"
+		{
+			name: "aider", task: "Please mend the build",
+			answer: func(i int) string {
+				edit := "shop.c\n```c\n<<<<<<< SEARCH\nint add();\n=======\nint add(void);\n>>>>>>> REPLACE\n```"
+				if i == 1 {
+					edit = strings.ReplaceAll(edit, "add", "sub")
+				}
+				return fmt.Sprintf("Step %d.\n\n%s", i, edit)
+			},
+			came: func(i int) string {
+				f := "add"
+				if i == 1 {
+					f = "sub"
+				}
+				return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
+			},
+			list: func(task string, answers, came []string) []obj {
+				rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{says("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), says("assistant", "Ok, any changes I propose will be to those files.")}
+				list := []obj{says("user", task)}
+				for i, a := range answers {
+					list = append(list, says("assistant", a), says("user", "I updated the files."), says("assistant", "Ok."), says("user", came[i]))
+				}
+				last := list[len(list)-1]
+				last = says("user", fmt.Sprint(last["content"], rules))
+				return append(append(list[:len(list)-1:len(list)-1], files...), last)
+			},
 		},
-		turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
-	}, {
-		name: "ReAct", task: "Please mend the build",
-		answer: func(i int) string {
-			if i == 1 {
-				return "Thought: I look.\nAction: read_file\nAction Input: {\"path\": \"Makefile\"}"
-			}
-			return "Thought: I build.\nAction: run_command\nAction Input: {\"command\": \"make shop\"}"
-		},
-		came: func(i int) string {
-			if i == 1 {
-				return "Observation: shop: shop.c"
-			}
-			return "Observation: Error: no such module: shop"
-		},
-		turn: func(_ int, said, came string) []obj { return []obj{says("assistant", said), says("user", came)} },
-	}, {
-		name: "aider", task: "Please mend the build",
-		answer: func(i int) string {
-			edit := "shop.c\n```c\n<<<<<<< SEARCH\nint add();\n=======\nint add(void);\n>>>>>>> REPLACE\n```"
-			if i == 1 {
-				edit = strings.ReplaceAll(edit, "add", "sub")
-			}
-			return fmt.Sprintf("Step %d.\n\n%s", i, edit)
-		},
-		came: func(i int) string {
-			f := "add"
-			if i == 1 {
-				f = "sub"
-			}
-			return "# 1 SEARCH/REPLACE block failed to match!\n\n## SearchReplaceNoExactMatch: This SEARCH block failed to exactly match lines in shop.c, no such module: shop\n<<<<<<< SEARCH\nint " + f + "();\n=======\nint " + f + "(void);\n>>>>>>> REPLACE\n"
-		},
-		list: func(task string, answers, came []string) []obj {
-			rules, files := "\n\n# *SEARCH/REPLACE block* Rules:\n\nEvery *SEARCH/REPLACE block* must use this format:", []obj{says("user", "I have *added these files to the chat* so you can go ahead and edit them.\n\nshop.c"), says("assistant", "Ok, any changes I propose will be to those files.")}
-			list := []obj{says("user", task)}
-			for i, a := range answers {
-				list = append(list, says("assistant", a), says("user", "I updated the files."), says("assistant", "Ok."), says("user", came[i]))
-			}
-			last := list[len(list)-1]
-			last = says("user", fmt.Sprint(last["content"], rules))
-			return append(append(list[:len(list)-1:len(list)-1], files...), last)
-		},
-	}}
+	}
 }
 
 // An agent that writes its calls and results as text is warned of its loops and gets lessons on its

@@ -1,10 +1,12 @@
 package wire
 
+import "slices"
+
 // Chat completions: messages[] of {role, content, tool_calls, tool_call_id}.
 
 func (r *Request) decodeChat(it *Item, at span) {
 	b := r.Body
-	var content, calls, legacy, callID, name span
+	var content, calls, legacy, callID, name, id span
 	for k, v := range members(b, at.start) {
 		switch string(k) {
 		case "content":
@@ -18,7 +20,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 		case "name":
 			name = v
 		case "id":
-			it.ID = text(b, v)
+			id, it.ID = v, text(b, v)
 		}
 	}
 	parts := contentParts(b, content)
@@ -26,7 +28,9 @@ func (r *Request) decodeChat(it *Item, at span) {
 	case RoleUser:
 		it.userText(b, parts)
 	case RoleTool:
-		if callID.empty() {
+		if callID.empty() && r.calledBefore(it.Index, it.ID) { // Qwen-Agent names the call so
+			callID, it.ID = id, ""
+		} else if callID.empty() {
 			callID = name
 		}
 		res := Result{CallID: text(b, callID), Closed: content.empty() || b[content.start] == 'n'}
@@ -42,6 +46,16 @@ func (r *Request) decodeChat(it *Item, at span) {
 	case RoleSystem, RoleOther:
 		it.Text = joinText(b, parts)
 	}
+}
+
+// calledBefore says whether an answer shortly before item i made the call of that id.
+func (r *Request) calledBefore(i int, id string) bool {
+	for j := i - 1; id != "" && j >= max(0, i-maxApart); j-- {
+		if r.list[j].role == RoleAssistant {
+			return slices.ContainsFunc(r.Item(j).Calls, func(c Call) bool { return c.ID == id })
+		}
+	}
+	return false
 }
 
 // chatCalls reads tool_calls, and the function_call of older clients.

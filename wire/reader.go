@@ -133,6 +133,9 @@ func (r *ReplyReader) Reply() *Reply {
 	for _, s := range r.slots {
 		if s.itemID != "" {
 			rep.ItemIDs = append(rep.ItemIDs, s.itemID)
+			if s.isCall { // chatlas gives the item's id to the call that it sends back
+				rep.others = appendKey(rep.others, "c:", s.itemID)
+			}
 		}
 		said := string(s.text)
 		s.text = nil // not both of them: when many streams end at once, it would be twice their bound

@@ -121,5 +121,6 @@ func (r *Request) readWrittenCalls(it *Item) {
 
 // asking says whether a text may hold a call at all.
 func asking(text string) bool {
-	return strings.Contains(text, "```") || strings.Contains(text, "<code>") || strings.Contains(text, "Calling tools:\n") || strings.Contains(text, "Action Input:")
+	return strings.Contains(text, "```") || strings.Contains(text, "<code>") || strings.Contains(text, "Calling tools:\n") || strings.Contains(text, "Action") || strings.Contains(text, askOpen) ||
+		strings.Contains(text, "</")
 }

@@ -19,8 +19,9 @@ type asks uint8
 const (
 	asksNothing asks = iota
 	asksAction       // smolagents, ReAct
-	asksShell        // mini-swe-agent
+	asksShell        // mini-swe-agent, AutoGen, Open Interpreter
 	asksEdit         // aider
+	asksTag          // Qwen-Agent and whoever follows Hermes, OpenHands, Cline and Roo
 )
 
 // readReport reads the text of a user's message, without precept's own blocks.
@@ -28,10 +29,10 @@ func readReport(s string) (report, bool) {
 	switch {
 	case s == "":
 		return report{}, false
-	case s[0] == 'O' || s[0] == 'E' || s[0] == 'C':
+	case s[0] == '<' || s[0] == '[' || strings.HasPrefix(s, ranTool):
+		return tagReport(s)
+	case s[0] == 'O' || s[0] == 'E' || s[0] == 'C' || s[0] == 'e':
 		return actionReport(s)
-	case strings.HasPrefix(s, "<returncode>") || strings.HasPrefix(s, "<exception>") && strings.Contains(s, "<returncode>"):
-		return report{text: s, failed: s[1] == 'e', asks: asksShell}, true
 	case strings.HasPrefix(s, "# ") && strings.Contains(s[:min(len(s), 80)], " SEARCH/REPLACE block"):
 		return report{text: withoutRules(s), failed: true, asks: asksEdit, apart: true}, true
 	case strings.HasPrefix(s, lintHead):
@@ -48,6 +49,8 @@ const (
 	ranTail  = "\n\nAnd got this output:\n\n"
 
 	retryTail = "\nNow let's retry: take care not to repeat previous errors!"
+
+	interpreterTail = "\n\nWhat does this output mean / what's next"
 )
 
 // actionReport reads the observations of ReAct, and the errors of smolagents.
@@ -57,8 +60,17 @@ func actionReport(s string) (report, bool) {
 			return report{text: strings.TrimSpace(rest), asks: asksAction}, true
 		}
 	}
-	if strings.HasPrefix(s, "EXECUTION RESULT of [") {
-		return report{text: s, asks: asksAction}, true
+	if rest, ok := strings.CutPrefix(s, "Observation "); ok { // they are counted
+		if n, rest, ok := strings.Cut(rest, ":"); ok && n != "" && len(n) < 4 && strings.Trim(n, "0123456789") == "" {
+			return report{text: strings.TrimSpace(rest), asks: asksAction}, true
+		}
+	}
+	switch {
+	case strings.HasPrefix(s, "exitcode: ") && strings.Contains(s[:min(len(s), 48)], "(execution "):
+		return report{text: s, asks: asksShell}, true
+	case strings.HasPrefix(s, "Code output: ") && strings.Contains(s, interpreterTail):
+		text, _, _ := strings.Cut(s, interpreterTail)
+		return report{text: strings.TrimPrefix(text, "Code output: "), asks: asksShell}, true
 	}
 	if id, rest, ok := strings.Cut(s, "\n"); ok && strings.HasPrefix(id, "Call id: ") {
 		s = rest
@@ -116,6 +128,8 @@ func (a asks) find(text string) (Call, bool) {
 		}
 	case asksEdit:
 		return editCall(text)
+	case asksTag:
+		return tagCall(text)
 	case asksNothing:
 	}
 	return Call{}, false
@@ -135,6 +149,9 @@ func actionCall(text string) (Call, bool) {
 			input, _, _ := strings.Cut(text[i+len("\nAction Input:"):], "\nObservation")
 			return Call{Name: name, Args: strings.TrimSpace(input)}, name != "" && len(name) < 128
 		}
+	}
+	if c, ok := lineCall(text); ok {
+		return c, true
 	}
 	if i := strings.LastIndex(text, "<code>"); i >= 0 {
 		code, _, _ := strings.Cut(text[i+len("<code>"):], "</code>")

@@ -1,0 +1,68 @@
+package wire
+
+import (
+	"strings"
+	"testing"
+)
+
+// Calls between tags, as models write them, and texts that only look so.
+func TestTagCall(t *testing.T) {
+	long := strings.Repeat("<a>", maxTagged)
+	for text, want := range map[string]Call{
+		"I run it.\n<tool_call>\n{\"name\": \"bash\", \"arguments\": {\"command\": \"ls\"}}\n</tool_call>": {Name: "bash", Args: `{"command": "ls"}`},
+		"<tool_call>{\"name\":\"f\",\"parameters\":{}}</tool_call><tool_call>{\"name\":\"g\"}":             {Name: "f", Args: "{}\ng {\"name\":\"g\"}"},
+		"<tool_call>no JSON</tool_call>": {Name: "tool", Args: "no JSON"},
+		"<function=str_replace>\n<parameter=path>/a</parameter>\n<parameter=new>x < \"y\"</parameter>\n</function>": {Name: "str_replace", Args: `{"path":"/a","new":"x < \"y\""}`},
+		"So:\n<read_file>\n<path>a.go</path>\n</read_file>":                                                         {Name: "read_file", Args: `{"path":"a.go"}`},
+		"<think>\n<b>x\n</think>\n<done>\nnothing here\n</done>":                                                    {Name: "done", Args: "nothing here"},
+		"<big>\n" + long + "\n</big>":                                                                               {Name: "big", Args: long},
+		"Thought: look\nAction: bash[ls -l]":                                                                        {Name: "bash", Args: `{"command":"ls -l"}`},
+		"<function=a b>x</function>":                                                                                {},
+		"Actions: many[of them]":                                                                                    {},
+		"<p>It is done.</p>":                                                                                        {},
+	} {
+		c, ok := tagCall(text)
+		if !ok {
+			c = Call{}
+		}
+		if c != want {
+			t.Errorf("%.80q is %+v, want %+v", text, c, want)
+		}
+	}
+}
+
+// What a person says in such forms is theirs.
+func TestTagReport(t *testing.T) {
+	for text, want := range map[string]string{
+		"<tool_response>\nx\n</tool_response>":                                       "x",
+		"<tool_response>\nx\n</tool_response>\n<tool_response>\ny\n</tool_response>": "x\n</tool_response>\n<tool_response>\ny\n</tool_response>",
+		"[read_file for 'a.go'] Result:\n\n1 | x\n<environment_details>\n12:30":      "1 | x",
+		"Observation 12: x": "x",
+		"exitcode: 0 (execution succeeded)\nCode output: x":                             "exitcode: 0 (execution succeeded)\nCode output: x",
+		"[WARN] Result: what does this line of the log mean?\nIt says [a b] Result: no": "",
+		"[see for more] Result: why?":                                                   "",
+		"Observation: ":                                                                 "",
+		"Observation deck: closed":                                                      "",
+		"exitcode: 0 is what it told me":                                                "",
+		"Code output: is this right?":                                                   "",
+		"[":                                                                             "",
+		"<tool_response":                                                                "",
+	} {
+		if rep, _ := readReport(text); rep.text != want {
+			t.Errorf("%q reads as %q, want %q", text, rep.text, want)
+		}
+	}
+}
+
+// Qwen-Agent names the call of a result by the field "id".
+func TestResultNamedByID(t *testing.T) {
+	r := must(t, Chat, `{"messages":[{"role":"user","content":"go"},
+		{"role":"assistant","tool_calls":[{"id":"call_0a1b2c3d4e5f","type":"function","function":{"name":"f","arguments":"{}"}}]},
+		{"role":"tool","name":"f","id":"call_0a1b2c3d4e5f","content":"x"},
+		{"role":"function","name":"g","id":"msg_1","content":"y"}]}`)
+	for i, want := range map[int]string{2: "call_0a1b2c3d4e5f", 3: "g"} {
+		if got := r.Item(i).Results[0].CallID; got != want {
+			t.Errorf("item %d answers %q, want %q", i, got, want)
+		}
+	}
+}
