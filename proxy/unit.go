@@ -8,8 +8,9 @@ import (
 )
 
 // A session may draw through another record, its unit: that of the run that it belongs to, or that
-// of the session whose sub-agent it is, which has the same name or was started by a tool call. The unit stays pinned as long as the request holds
-// the session; it is locked inside of the session's lock.
+// of the session whose sub-agent it is, which has the same name or was started by a tool call. The
+// unit stays pinned as long as the request holds the session; it is locked inside of the session's
+// lock.
 
 // below finds the sub-session of a request that came under the name of a conversation and is none
 // of it, neither its turn nor a side call: a sub-agent's, with tools of its own. The session above
