@@ -92,7 +92,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		if problem != "" {
 			return s.show(c, shown{Page: "lesson", Title: slug, Problem: problem, Data: v})
 		}
-		return s.show(c, shown{Page: "lesson", Title: "no such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one.", Data: v})
+		return s.show(c, shown{Page: "failed", Title: "no such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one."})
 	}
 	if row := v.current(rows); row != nil {
 		v.measure(row, s.options.Truth)
@@ -283,6 +283,9 @@ func (s *Server) actOnPage(c echo.Context) error {
 	}
 	seen := lesson.Sight{Hash: c.FormValue("text"), State: lesson.State(c.FormValue("state"))}
 	l, err := s.options.Keep.Act(c.Request().Context(), slug, seen, a, lesson.TrialPlan{}, holderOf(c).String())
+	if err != nil {
+		c.Set(detailKey, slug+" "+string(a)+": not done")
+	}
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return s.seeOther(c, back, slug+" is no lesson any more; somebody was faster.")
@@ -290,5 +293,5 @@ func (s *Server) actOnPage(c echo.Context) error {
 		return s.seeOther(c, back, slug+" stays as it is: "+err.Error())
 	}
 	s.decided.add(slug, s.options.Now())
-	return s.seeOther(c, back, fmt.Sprintf("%s is %s now. It is in the audit log, and in force within two seconds.", l.Slug, l.State))
+	return s.seeOther(c, back, fmt.Sprintf("%s is %s now. It is in the audit log, and takes effect within two seconds.", l.Slug, l.State))
 }

@@ -17,8 +17,18 @@ func (p *parts) lessons(b *lesson.Book, problems []lesson.Problem) {
 		p.log.Warn("a lesson file is not in force", "fault", problems[i].Error(), "kept", problems[i].Kept)
 	}
 	if old == nil || old.Hash() != b.Hash() {
-		p.log.Info("lessons in force", "count", len(b.Lessons()), "book", b.Hash())
+		p.log.Info("lessons in force", "count", inForce(b, p.quiet.now()), "book", b.Hash())
 	}
+}
+
+// inForce counts the lessons of a book that may speak: others wait, or were put away.
+func inForce(b *lesson.Book, now time.Time) (n int) {
+	for _, l := range b.Lessons() {
+		if state, _ := b.StateAt(l.Slug, now); state.Fires() {
+			n++
+		}
+	}
+	return n
 }
 
 // failed tells of a step that went wrong beside the requests, a line for each step every ten

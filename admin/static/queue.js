@@ -22,6 +22,12 @@ function press(key) {
   target.click();
 }
 
+// After a decision the next lesson is the chosen one, not the first of the page.
+document.addEventListener("submit", (e) => {
+  const i = articles.indexOf(e.target.closest("article")), next = articles[i + 1] || articles[i - 1], back = e.target.elements.back;
+  if (i >= 0 && next) back.value = back.value.split("#")[0] + "#" + next.id;
+});
+
 document.addEventListener("keydown", (e) => {
   if (e.ctrlKey || e.metaKey || e.altKey || e.target.closest("input, select, textarea")) return;
   if (e.key === "?") document.getElementById("keys").togglePopover();
