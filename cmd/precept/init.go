@@ -35,8 +35,8 @@ func (w *world) initVerb() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	c.Flags().StringVar(&b.dir, "dir", ".", "where to write")
-	c.Flags().StringArrayVar(&b.upstreams, "upstream", nil, "an upstream, as one would set OPENAI_BASE_URL; may be given several times (default https://api.openai.com/v1)")
-	c.Flags().StringArrayVar(&b.agents, "agent", nil, "an agent that is to use it: "+strings.Join(knownAgents(), ", ")+"; may be given several times")
+	c.Flags().StringArrayVar(&b.upstreams, "upstream", nil, "an upstream, as one would set OPENAI_BASE_URL; may be given several times (default those of OpenAI and Anthropic)")
+	c.Flags().StringSliceVar(&b.agents, "agent", nil, "an agent that is to use it: "+strings.Join(knownAgents(), ", ")+"; may be given several times, or with commas")
 	c.Flags().BoolVar(&b.starter, "starter", false, "write the starter lessons that come with precept, too")
 	c.Flags().BoolVar(&b.full, "full", false, "write every key with its comment, not only the usual ones")
 	c.RunE = func(*cobra.Command, []string) error { return w.begin(&b) }
@@ -51,7 +51,7 @@ func (w *world) begin(b *beginning) error {
 		}
 	}
 	if len(b.upstreams) == 0 {
-		b.upstreams = []string{"https://api.openai.com/v1"}
+		b.upstreams = []string{"https://api.openai.com/v1", "https://api.anthropic.com"}
 	}
 	text, err := b.config()
 	if err != nil {
@@ -108,7 +108,11 @@ func (b *beginning) config() (string, error) {
 		messages = first
 	}
 	if b.full {
-		return strings.Replace(configs.Reference(), "upstream: \"\"\n", fmt.Sprintf("upstream: %q\n", b.upstreams[0]), 1), nil
+		return strings.NewReplacer(
+			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n", lines,
+			"  chat: openai\n", "  chat: "+first+"\n", "  responses: openai\n", "  responses: "+first+"\n",
+			"  messages: anthropic\n", "  messages: "+messages+"\n", "  other: openai\n", "  other: "+first+"\n",
+		).Replace(configs.Reference()), nil
 	}
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
 }
