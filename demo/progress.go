@@ -154,8 +154,8 @@ func (s Score) Summary() string {
 	if room > 0 {
 		share = 100 * gain / room
 	}
-	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions; with precept it was\n"+
-		"%.1f%% over the whole run, learning included; with only the lessons that help, all the\n"+
-		"time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
+	return fmt.Sprintf("Without lessons the fleet would succeed in %.1f%% of its sessions. With precept\n"+
+		"it was %.1f%% over the whole run, learning included; with only the lessons that\n"+
+		"help, all the time, it would be %.1f%%. That is %.0f%% of the attainable gain.",
 		100*s.None, 100*s.With, 100*s.Best, share)
 }

@@ -149,9 +149,9 @@ func TestSummary(t *testing.T) {
 		s    Score
 		want string
 	}{
-		{Score{None: .5, With: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions; with precept it was\n56.0% over the whole run, learning included; with only the lessons that help, all the\ntime, it would be 58.0%. That is 75% of the attainable gain."},
-		{Score{None: .5, With: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions; with precept it was\n40.0% over the whole run, learning included; with only the lessons that help, all the\ntime, it would be 50.0%. That is 0% of the attainable gain."},
-		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions; with precept it was\n0.0% over the whole run, learning included; with only the lessons that help, all the\ntime, it would be 0.0%. That is 0% of the attainable gain."},
+		{Score{None: .5, With: .56, Best: .58}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 56.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 58.0%. That is 75% of the attainable gain."},
+		{Score{None: .5, With: .4, Best: .5}, "Without lessons the fleet would succeed in 50.0% of its sessions. With precept\nit was 40.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 50.0%. That is 0% of the attainable gain."},
+		{NewUpstream(NewWorld(1)).Score(), "Without lessons the fleet would succeed in 0.0% of its sessions. With precept\nit was 0.0% over the whole run, learning included; with only the lessons that\nhelp, all the time, it would be 0.0%. That is 0% of the attainable gain."},
 	} {
 		if got := c.s.Summary(); got != c.want {
 			t.Errorf("%q\nwant %q", got, c.want)

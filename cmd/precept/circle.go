@@ -97,7 +97,7 @@ func (c *circle) run(ctx context.Context) error {
 		}
 	}
 	if !c.flags.exit {
-		fmt.Fprintf(c.outside.out, "\nThe dashboard stays up at %s until you stop the demo (Ctrl-C).\n", admin.LoginLink(c.admin, c.server.Token()))
+		fmt.Fprintf(c.outside.out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n", admin.LoginLink(c.admin, c.server.Token()))
 		<-ctx.Done()
 	}
 	stop()

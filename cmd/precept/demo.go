@@ -190,7 +190,7 @@ func (d *stage) play(ctx context.Context, data, adminURL string) error {
 	}
 	fmt.Fprintf(out, "\n%s\n", d.model.Score().Summary())
 	if !d.flags.exit {
-		fmt.Fprintf(out, "\nThe dashboard stays up at %s until you stop the demo (Ctrl-C).\n", admin.LoginLink(adminURL, d.server.Token()))
+		fmt.Fprintf(out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n", admin.LoginLink(adminURL, d.server.Token()))
 	}
 	return nil
 }
