@@ -200,7 +200,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 			return next(c)
 		}
 		if !ownOrigin(r) {
-			return echo.NewHTTPError(http.StatusForbidden, "the request comes from another site")
+			return echo.NewHTTPError(http.StatusForbidden, "the request comes from another site, or a proxy before precept does not hand on its Host")
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
