@@ -8,7 +8,6 @@ import (
 	"net/http"
 	"net/url"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -193,7 +192,7 @@ func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) 
 		of("injected", count(r.NInjected), "mean reward "+mean(r.MeanInjected), ""),
 		of("withheld", count(r.NWithheld), "mean reward "+mean(r.MeanWithheld), ""),
 		of("matched", count(r.Matched), count(r.Picked)+" of them picked", ""),
-		of("p-helps", strconv.FormatFloat(r.PHelps*100, 'f', 0, 64)+"%", "a model, no proof", ""),
+		of("p-helps", chance(r.PHelps), "a model, no proof", ""),
 	}
 	if x != nil {
 		v.Stats = append(v.Stats, of("truth", points(x), "this is the demo", ""))

@@ -179,6 +179,17 @@ func mean(x *float64) string {
 	return strconv.FormatFloat(*x, 'f', 3, 64)
 }
 
+// chance writes a probability. Nothing is certain, however it would be rounded.
+func chance(p float64) string {
+	switch {
+	case p < 0.005:
+		return "< 1%"
+	case p > 0.995:
+		return "> 99%"
+	}
+	return percent(&p)
+}
+
 func percent(x *float64) string {
 	if x == nil {
 		return none

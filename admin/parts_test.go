@@ -12,6 +12,8 @@ import (
 	"time"
 
 	"pgregory.net/rapid"
+
+	"precept/report"
 )
 
 // counting is a random source that never repeats itself.
@@ -178,5 +180,38 @@ func TestParseWindow(t *testing.T) {
 		if got, err := ParseWindow(text); err == nil {
 			t.Errorf("%q is read as %v", text, got)
 		}
+	}
+}
+
+// No probability is written as certainty.
+func TestChance(t *testing.T) {
+	for p, want := range map[float64]string{0: "< 1%", 0.004: "< 1%", 0.02: "2%", 0.5: "50%", 0.99: "99%", 0.997: "> 99%", 1: "> 99%"} {
+		if got := chance(p); got != want {
+			t.Errorf("%v: %s, want %s", p, got, want)
+		}
+	}
+}
+
+// Observation is said to mislead only where it would have.
+func TestGap(t *testing.T) {
+	row := func(observed float64) *report.Row {
+		return &report.Row{Effect: new(0.1), Lo: new(0.05), Hi: new(0.15), LOODelta: new(observed), LOOGap: new(observed - 0.1)}
+	}
+	if text := gap(row(0.11)); !strings.Contains(text, "would not have misled you much") {
+		t.Error(text)
+	}
+	if text := gap(row(-0.2)); !strings.Contains(text, "off by −30.0: it would have misled you") {
+		t.Error(text)
+	}
+}
+
+// One thing is no plural, and numbers are written as everywhere.
+func TestUnitsAndGroups(t *testing.T) {
+	loops := find(glossary(), "loops")
+	if one, two := (stat{Term: loops, Value: "1"}).Unit(), (stat{Term: loops, Value: "2"}).Unit(); one != "loop" || two != "loops" {
+		t.Error(one, two)
+	}
+	if got := grouped("10059") + grouped("down: 10059"); got != "10\u202f059down: 10059" {
+		t.Error(got)
 	}
 }
