@@ -70,6 +70,7 @@ func TestAct(t *testing.T) {
 			res := f.do(t, "POST", "/api/lessons/"+c.path, func(r *http.Request) {
 				bearer(token)(r)
 				r.Body = io.NopCloser(strings.NewReader(c.body))
+				r.Header.Set("Content-Type", "application/x-www-form-urlencoded") // as curl -d says of any body
 			})
 			// Who it was is told by the token's digest.
 			asked := strings.Replace(c.asked, "WHO", byToken(), 1)
