@@ -212,7 +212,7 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 				t.Errorf("%s: %d with and %d without, the report has %d and %d", arm, a.With, a.Without, with, without)
 			}
 			for i, theirs := range []*float64{a.Effect, a.Lo, a.Hi} {
-				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-5) {
+				if (theirs == nil) != (ours[i] == nil) || (theirs != nil && math.Abs(*theirs-*ours[i]) > 1e-12) {
 					t.Errorf("%s: %s, the report has %v", arm, out, ours)
 				}
 			}
@@ -228,8 +228,8 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 		same(string(l.Arm), l.NInjected, l.NWithheld, l.Effect, l.Lo, l.Hi)
 	}
 	for _, a := range again {
-		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-5 ||
-			math.Abs(*a.Lo-*look.Lo) > 1e-5 || math.Abs(*a.Hi-*look.Hi) > 1e-5 || math.Abs(*a.P-*look.P) > 1e-4 || !a.Taken) {
+		if a.Trial != "" && (a.With != look.NInjected || a.Without != look.NWithheld || math.Abs(*a.Effect-*look.Effect) > 1e-12 ||
+			math.Abs(*a.Lo-*look.Lo) > 1e-12 || math.Abs(*a.Hi-*look.Hi) > 1e-12 || math.Abs(*a.P-*look.P) > 1e-12 || !a.Taken) {
 			t.Errorf("the look: %s, the report has %+v", out, look)
 		}
 	}

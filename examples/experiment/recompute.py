@@ -22,6 +22,11 @@ def half_width(n, variance, tight):
     return math.sqrt(variance * 2 * (n * rho2 + 1) / (n * n * rho2) * math.log(math.sqrt(n * rho2 + 1) / ALPHA))
 
 
+def millionths(x):
+    """Precept adds whole millionths, halves away from 0, so that any order of feedback gives the same sums."""
+    return int(math.copysign(math.floor(abs(x) * 1e6 + 0.5), x))
+
+
 def read(lines):
     closed = [t for t in map(json.loads, lines) if t["closed"]]
     definition = max(((t["at"], t["reward_definition"]) for t in closed), default=("", ""))[1]  # the latest session's
@@ -38,22 +43,22 @@ def collect(trials):
     for t in trials:
         if t["outcome"] is None or (t["coin"] == "control" and t["arm"]):
             continue
-        row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0.0, "zz": 0.0, "with": 0, "without": 0})
+        row = rows.setdefault((t["coin"], t["arm"]), {"n": 0, "z": 0, "zz": 0, "with": 0, "without": 0})
         given = t["assigned"] in ("injected", "treated")
         row["with" if given else "without"] += 1
         if 0 < t["eps"] < 1:  # where no coin was flipped there is nothing to compare
             z = z_of(t, t["outcome"])
             row["n"] += 1
-            row["z"] += z
-            row["zz"] += z * z
+            row["z"] += millionths(z)
+            row["zz"] += millionths(z * z)
     return rows
 
 
 def judge(key, row):
     out = {"arm": key[1], "n_with": row["with"], "n_without": row["without"], "effect": None, "lo": None, "hi": None}
     if row["n"] >= 50 and min(row["with"], row["without"]) >= 5:
-        effect = row["z"] / row["n"]
-        variance = max(row["zz"] / row["n"] - effect * effect, 1e-9)
+        effect = row["z"] / 1e6 / row["n"]
+        variance = max(row["zz"] / 1e6 / row["n"] - effect * effect, 1e-9)
         half = half_width(row["n"], variance, TIGHT[key[0]])
         out.update(effect=effect, lo=effect - half, hi=effect + half)
     return out
@@ -68,7 +73,7 @@ def looks(trials):
     for (arm, trial), picks in sorted(plans.items()):
         planned = int(trial.split(".")[1])
         picks.sort(key=lambda t: (t["at"], t["session"][:8]))
-        zs = [z_of(t, t["outcome_at_closing"]) for t in picks[:planned]]
+        zs = [millionths(z_of(t, t["outcome_at_closing"])) / 1e6 for t in picks[:planned]]
         given = sum(t["assigned"] == "injected" for t in picks[:planned])
         out = {"arm": arm, "trial": trial, "planned": planned, "taken": len(picks) >= planned, "n_with": given, "n_without": len(zs) - given}
         out.update(effect=None, lo=None, hi=None, p=None)
