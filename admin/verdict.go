@@ -45,11 +45,11 @@ func judged(l *report.Row) advice {
 	case report.TrialHelps:
 		return advice{Next: "Approve it, so that it is withheld less.", Tone: "good", Group: "helps"}
 	case report.Helps:
-		return advice{Next: "Keep it; of rows called so one in twenty may be wrong.", Tone: "good", Group: "helps"}
+		return advice{Next: "Keep it; of rows called so one in ten may be wrong.", Tone: "good", Group: "helps"}
 	case report.ProvenHarms, report.TrialHarms:
 		return advice{Next: "Retire it, or rewrite it: a new text is measured anew.", Tone: "bad", Group: "harms"}
 	case report.Harms:
-		return advice{Next: "Pause it and read it; of rows called so one in twenty may be wrong.", Tone: "bad", Group: "harms"}
+		return advice{Next: "Pause it and read it; of rows called so one in ten may be wrong.", Tone: "bad", Group: "harms"}
 	case report.NoEffect:
 		return advice{Next: "Retire it to save its tokens, or sharpen its trigger.", Group: "none"}
 	case report.LikelyHelps:

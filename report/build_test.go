@@ -157,7 +157,7 @@ func TestHelpsIsNotProven(t *testing.T) {
 	for i := range 20 { // others that were tested and showed nothing
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in twenty") {
+	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in ten") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
 	}
 }

@@ -18,7 +18,7 @@ const (
 	ProvenHarms Verdict = "proven harms"           //
 	TrialHelps  Verdict = "proven in trial: helps" // its planned look survives the correction for all planned looks
 	TrialHarms  Verdict = "proven in trial: harms" //
-	Helps       Verdict = "helps"                  // the interval excludes 0 or once did, also after allowing for the other lessons; one such row in twenty may be wrong
+	Helps       Verdict = "helps"                  // the interval excludes 0 or once did, also after allowing for the other lessons; one such row in ten may be wrong
 	Harms       Verdict = "harms"                  //
 	NoEffect    Verdict = "no material effect"     // the interval lies within 3 points of 0
 	LikelyHelps Verdict = "likely helps"           // the chooser's model says so; not proof

@@ -347,5 +347,5 @@ func (t table) foot(r Report) {
 	if r.Looks.Planned > 0 {
 		t.say("Trials: %d looks planned, %d taken; of the rows called \"proven in trial\" one in twenty may be wrong.", r.Looks.Planned, r.Looks.Taken)
 	}
-	t.say(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in twenty where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
+	t.say(`Of the rows called "proven" one in twenty may be wrong, whatever the lessons do; of those called "helps" or "harms" one in ten where a fifth of the lessons help, more where hardly any does. "likely" and "benched" are the chooser's model. See docs/EXPERIMENT.md.`)
 }
