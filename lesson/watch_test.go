@@ -8,9 +8,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
-
-	"go.uber.org/goleak"
 )
 
 // lessonFile is a small valid file.
@@ -51,7 +50,6 @@ func watch(t *testing.T, dir string, set func(*Watcher)) <-chan update {
 		if err := <-done; err != nil {
 			t.Errorf("run: %v", err)
 		}
-		goleak.VerifyNone(t, goleak.IgnoreCurrent())
 	})
 	return updates
 }
@@ -187,64 +185,102 @@ func TestWatcherDoesNotReadHalfAFile(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "one-a.md")
 	write(t, file, lessonFile("one-a", "One", "alpha beta"))
-	updates := watch(t, dir, func(w *Watcher) { w.Debounce = 100 * time.Millisecond })
-	await(t, updates, "One")
-	whole := lessonFile("one-a", "Two", "alpha beta") + "\nAnd much more.\n"
-	f, err := os.Create(file)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	for part := range slices.Chunk([]byte(whole), len(whole)-10) {
-		if _, err := f.Write(part); err != nil {
+	polled(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		whole := lessonFile("one-a", "Two", "alpha beta") + "\nAnd much more.\n"
+		f, err := os.Create(file)
+		if err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	u := await(t, updates, "Two")
-	if l, _ := u.book.Get("one-a"); string(l.Raw) != whole {
-		t.Errorf("a partial file was read: %q", l.Raw)
-	}
+		defer f.Close()
+		for part := range slices.Chunk([]byte(whole), len(whole)-10) {
+			if _, err := f.Write(part); err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(80 * time.Millisecond) // a poll sees the first part alone
+		}
+		u := await(t, updates, "Two")
+		if l, _ := u.book.Get("one-a"); string(l.Raw) != whole {
+			t.Errorf("a partial file was read: %q", l.Raw)
+		}
+	})
+}
+
+// A writer that never rests is read all the same.
+func TestWatcherReadsBesideABusyWriter(t *testing.T) {
+	dir := t.TempDir()
+	write(t, filepath.Join(dir, "one-a.md"), lessonFile("one-a", "One", "alpha beta"))
+	polled(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		began := time.Now()
+		for n := range 100 {
+			write(t, filepath.Join(dir, "two-b.md"), lessonFile("two-b", "Two", "x"+strings.Repeat("y", n)))
+			time.Sleep(30 * time.Millisecond)
+			select {
+			case <-updates:
+				if took := time.Since(began); took > time.Second {
+					t.Errorf("what changes all the time is in force after %s", took)
+				}
+				return
+			default:
+			}
+		}
+		t.Error("what changes all the time is never in force")
+	})
 }
 
 func TestWatcherIsQuietWhenNothingChanges(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "one-a.md"), lessonFile("one-a", "One", "alpha beta"))
-	updates := watch(t, dir, nil)
-	await(t, updates, "One")
-	write(t, filepath.Join(dir, "_index.md"), "| an index |")
-	write(t, filepath.Join(dir, "notes.txt"), "notes")
-	write(t, filepath.Join(dir, ".one-a.md.swp"), "editor")
-	time.Sleep(250 * time.Millisecond)
-	select {
-	case u := <-updates:
-		t.Errorf("an update without a change: %v", u.problems)
-	default:
-	}
+	polled(t, dir, func(t *testing.T, updates <-chan update) {
+		t.Helper()
+		await(t, updates, "One")
+		write(t, filepath.Join(dir, "_index.md"), "| an index |")
+		write(t, filepath.Join(dir, "notes.txt"), "notes")
+		write(t, filepath.Join(dir, ".one-a.md.swp"), "editor")
+		silent(t, updates)
+	})
 }
 
 func TestWatcherGoesOnFromWhatWasLoaded(t *testing.T) {
-	t.Parallel()
 	for _, changes := range []bool{false, true} {
 		dir := t.TempDir()
 		write(t, filepath.Join(dir, "one.md"), lessonFile("one", "One", "alpha"))
-		updates := watch(t, dir, func(w *Watcher) {
-			book, problems, err := w.Load()
-			if err != nil || len(problems) > 0 || len(book.Lessons()) != 1 {
-				t.Fatalf("load: %v %v", problems, err)
-			}
+		synctest.Test(t, func(t *testing.T) {
+			updates := watch(t, dir, func(w *Watcher) {
+				w.noNotify = true
+				book, problems, err := w.Load()
+				if err != nil || len(problems) > 0 || len(book.Lessons()) != 1 {
+					t.Fatalf("load: %v %v", problems, err)
+				}
+				if changes {
+					write(t, filepath.Join(dir, "two.md"), lessonFile("two", "Two", "beta"))
+				}
+			})
 			if changes {
-				write(t, filepath.Join(dir, "two.md"), lessonFile("two", "Two", "beta"))
+				await(t, updates, "One", "Two")
 			}
+			silent(t, updates)
 		})
-		if changes {
-			await(t, updates, "One", "Two")
-			continue
-		}
-		select {
-		case u := <-updates:
-			t.Errorf("told again of what was loaded: %d lessons", len(u.book.Lessons()))
-		case <-time.After(200 * time.Millisecond):
-		}
+	}
+}
+
+// polled runs fn beside a watcher that polls, on a clock that jumps.
+func polled(t *testing.T, dir string, fn func(t *testing.T, updates <-chan update)) {
+	t.Helper()
+	synctest.Test(t, func(t *testing.T) {
+		fn(t, watch(t, dir, func(w *Watcher) { w.noNotify, w.Debounce = true, 100*time.Millisecond }))
+	})
+}
+
+// silent sees no update in a minute of the jumping clock.
+func silent(t *testing.T, updates <-chan update) {
+	t.Helper()
+	select {
+	case u := <-updates:
+		t.Errorf("an update without a change: %d lessons, %v", len(u.book.Lessons()), u.problems)
+	case <-time.After(time.Minute):
 	}
 }
