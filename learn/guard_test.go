@@ -52,13 +52,11 @@ func (r *rig) running() (stop func()) {
 // eventually waits for what the owners do.
 func eventually(t *testing.T, what string, ok func() bool) {
 	t.Helper()
-	for range 1000 {
-		if ok() {
-			return
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(5 * time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("%s: it did not come", what)
 		}
-		time.Sleep(5 * time.Millisecond)
 	}
-	t.Fatalf("%s: it did not come", what)
 }
 
 func (r *rig) marks() []session.Aside {

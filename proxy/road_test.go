@@ -10,7 +10,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"precept/configs"
 )
@@ -61,11 +60,7 @@ func (u *connected) conns() int {
 // until waits for so many open connections.
 func (u *connected) until(t *testing.T, want int) {
 	t.Helper()
-	for end := time.Now().Add(20 * time.Second); u.conns() != want; time.Sleep(5 * time.Millisecond) {
-		if time.Now().After(end) {
-			t.Fatalf("%d connections are open, want %d", u.conns(), want)
-		}
-	}
+	eventually(t, func() bool { return u.conns() == want })
 }
 
 func settingsFor(t *testing.T, upstream string, more ...string) *configs.Config {

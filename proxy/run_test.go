@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"precept/session"
 )
@@ -49,19 +48,17 @@ func (k *talk) ran(n int, args, output string) {
 func unitOf(t *testing.T, r *rig, id session.ID, members int) *session.Record {
 	t.Helper()
 	var rec *session.Record
-	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+	eventually(t, func() bool {
 		if ses := r.opts.Store.Resident(id); ses != nil {
 			ses.Lock()
 			data, _ := ses.Encode()
 			ses.Unlock()
 			r.opts.Store.Release(ses, 0)
-			if rec, _ = session.Decode(id, data); rec != nil && rec.Members == members {
-				return rec
-			}
+			rec, _ = session.Decode(id, data)
 		}
-	}
-	t.Fatalf("no unit with %d members: %+v", members, rec)
-	return nil
+		return rec != nil && rec.Members == members
+	})
+	return rec
 }
 
 // Sub-agents that speak under the name of a session are sessions of their own, with lessons and

@@ -36,11 +36,7 @@ func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
 	for i := range 3 {
 		name := fmt.Sprint("meanwhile-", i)
 		r.offer(name, 1)
-		for deadline := time.Now().Add(20 * time.Second); len(r.spooled(name)) == 0; time.Sleep(time.Millisecond) {
-			if time.Now().After(deadline) {
-				t.Fatal("it waits for the backend")
-			}
-		}
+		eventually(t, "spooled while the backend hangs", func() bool { return len(r.spooled(name)) > 0 })
 	}
 	same(t, "in the books", r.account(true), "4 = 0 + 4 + 0")
 	close(hang)

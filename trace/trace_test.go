@@ -82,6 +82,16 @@ func (s *status) WriteHeader(code int) {
 	s.ResponseWriter.WriteHeader(code)
 }
 
+// eventually waits for what the tracer does.
+func eventually(t *testing.T, ok func() bool) {
+	t.Helper()
+	for end := time.Now().Add(time.Minute); !ok(); time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatal("it did not happen within a minute")
+		}
+	}
+}
+
 // running starts a tracer; stop ends it and sends what is left.
 func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	t.Helper()
@@ -92,9 +102,7 @@ func running(t *testing.T, o Options) (tr *Tracer, stop func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	var wg sync.WaitGroup
 	wg.Go(func() { _ = tr.Run(ctx) })
-	for tr.queue.batches.Load() == nil {
-		time.Sleep(time.Millisecond)
-	}
+	eventually(t, func() bool { return tr.queue.batches.Load() != nil })
 	stop = sync.OnceFunc(func() { cancel(); wg.Wait() })
 	t.Cleanup(stop)
 	return tr, stop
@@ -296,9 +304,7 @@ func TestAnswers(t *testing.T) {
 				tr.Begin(t.Context(), nil, time.Unix(1, 0)).End(time.Unix(2, 0), &Turn{})
 			}
 			if tc.wait {
-				for tr.Sent() == 0 && tr.Dropped() == 0 {
-					time.Sleep(10 * time.Millisecond)
-				}
+				eventually(t, func() bool { return tr.Sent() > 0 || tr.Dropped() > 0 })
 			}
 			stop()
 			if c.requests != tc.requests || tr.Sent() != tc.sent || tr.Dropped() != tc.dropped {
