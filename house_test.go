@@ -27,6 +27,22 @@ func TestLocksAreTold(t *testing.T) {
 	compare(t, "is a lock", locks(t), told)
 }
 
+// A package that starts goroutines has tests that fail when one is left behind. The verbs' tests run
+// the program in a process of its own, which ends with its goroutines.
+func TestLeaksAreLookedFor(t *testing.T) {
+	looks := map[string]bool{"cmd/precept": true}
+	for _, name := range walk(t, "_test.go") {
+		if strings.Contains(textOf(t, name), "goleak.VerifyTestMain(m") {
+			looks[path.Dir(name)] = true
+		}
+	}
+	for _, name := range slices.Sorted(maps.Keys(starters(t))) {
+		if !looks[path.Dir(name)] {
+			t.Errorf("%s starts a goroutine, and no TestMain of its package looks for leaks", name)
+		}
+	}
+}
+
 // section is a chapter of ARCHITECTURE.md, without its heading.
 func section(t *testing.T, heading string) string {
 	t.Helper()
