@@ -10,6 +10,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -253,14 +254,16 @@ func TestFailsSilently(t *testing.T) {
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	began := time.Now()
-	r := record(t, l, entry(1))
-	if r[0].Status != ledger.Failed || r[0].Message == "" {
-		t.Fatalf("%+v", r)
-	}
-	if took := time.Since(began); took < 100*time.Millisecond || took > 5*time.Second {
-		t.Error("took", took)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		r := record(t, l, entry(1))
+		if r[0].Status != ledger.Failed || r[0].Message == "" {
+			t.Fatalf("%+v", r)
+		}
+		if took := time.Since(began); took != 100*time.Millisecond {
+			t.Error("it was given up after", took)
+		}
+	})
 	line := trace(t, l)[0]
 	if line["status"] != "failed" || line["entry"].(map[string]any)["rule"] != "Test the empty list." {
 		t.Error(line)
@@ -273,13 +276,12 @@ func TestRetries(t *testing.T) {
 	if err := os.Mkdir(l.Path, 0o755); err != nil {
 		t.Fatal(err)
 	}
-	go func() {
-		time.Sleep(30 * time.Millisecond)
-		_ = os.Remove(l.Path)
-	}()
-	if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
-		t.Fatalf("%+v", r)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		time.AfterFunc(30*time.Millisecond, func() { _ = os.Remove(l.Path) })
+		if r := record(t, l, entry(1)); r[0].Status != ledger.Recorded {
+			t.Fatalf("%+v", r)
+		}
+	})
 }
 
 func TestModeAndLinks(t *testing.T) {
@@ -340,26 +342,32 @@ func TestDecode(t *testing.T) {
 	}
 }
 
-// A ledger of 5 MB is no burden: the bound of 100 ms is the contract's, and is measured here at
-// three times that, for machines that are busy.
+// A ledger of 5 MB is no burden: what an entry costs grows with the file, not with its square.
 func TestFiveMegabytes(t *testing.T) {
 	if testing.Short() || raced {
 		t.Skip("writes 5 MB a few times, and measures it")
 	}
-	var b strings.Builder
-	b.WriteString("# Agent\n\n## Lessons Learned\n\n")
-	for n := 0; b.Len() < 5<<20; n++ {
-		b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
+	best := func(size int) time.Duration {
+		var b strings.Builder
+		b.WriteString("# Agent\n\n## Lessons Learned\n\n")
+		for n := 0; b.Len() < size; n++ {
+			b.WriteString(strings.Replace(bullet, "the sum is 1\n", fmt.Sprintf("the sum is -%d\n", n), 1))
+		}
+		l, least := at(t, b.String()), time.Hour
+		for n := range 3 {
+			began := time.Now()
+			record(t, l, entry(n))
+			least = min(least, time.Since(began))
+		}
+		return least
 	}
-	l := at(t, b.String())
-	best := time.Hour
-	for n := range 5 {
-		began := time.Now()
-		record(t, l, entry(n))
-		best = min(best, time.Since(began))
+	const times, allowed = 4, 8
+	var small, large time.Duration
+	for range 6 {
+		small, large = best(5<<20/times), best(5<<20)
+		if large <= allowed*small+5*time.Millisecond {
+			return
+		}
 	}
-	t.Log("best of five:", best)
-	if best > 300*time.Millisecond {
-		t.Error("recording into 5 MB took", best)
-	}
+	t.Errorf("an entry takes %v in 5 MB, %v in a quarter of it", large, small)
 }
