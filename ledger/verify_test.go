@@ -24,21 +24,29 @@ func TestEntryOfAFailure(t *testing.T) {
 		file          string
 	}{
 		{
-			"a test", ledger.Failure{Tool: "go test", Type: ledger.TypeTest, File: "cart/cart_test.go", Subject: "TestTotal", Error: "got 3"},
-			[]string{"go", "test", "./..."}, "Found by `go test ./...` (go test): TestTotal.",
+			"a test",
+			ledger.Failure{Tool: "go test", Type: ledger.TypeTest, File: "cart/cart_test.go", Subject: "TestTotal", Error: "got 3"},
+			[]string{"go", "test", "./..."},
+			"Found by `go test ./...` (go test): TestTotal.",
 			"Run `go test ./...` after changing what cart/cart_test.go tests, before you say that the work is done.", "cart/cart_test.go",
 		},
 		{
-			"a rule", ledger.Failure{Tool: "ruff", Type: ledger.TypeLint, File: "cart.py", Error: "F401"}, []string{"ruff", "check"},
+			"a rule",
+			ledger.Failure{Tool: "ruff", Type: ledger.TypeLint, File: "cart.py", Error: "F401"},
+			[]string{"ruff", "check"},
 			"Found by `ruff check` (ruff).", "Run `ruff check` after editing cart.py, before you say that the work is done.", "cart.py",
 		},
 		{
-			"nobody knows where", ledger.Failure{Tool: "make", Type: ledger.TypeTest, File: ".", Error: "no"}, []string{"make", "a`b"},
+			"nobody knows where",
+			ledger.Failure{Tool: "make", Type: ledger.TypeTest, File: ".", Error: "no"},
+			[]string{"make", "a`b"},
 			"Found by `` make a`b `` (make).", "Run `` make a`b `` after the last edit, before you say that the work is done.", ".",
 		},
 		{
-			"a long story", ledger.Failure{Tool: "x", Type: ledger.TypeLint, File: strings.Repeat("d/", 3000) + "f.go", Subject: long, Error: "no"},
-			[]string{"x", long}, "Found by `x " + strings.Repeat("é", 198) + "...` (x): " + strings.Repeat("é", 200) + "....", "", "",
+			"a long story",
+			ledger.Failure{Tool: "x", Type: ledger.TypeLint, File: strings.Repeat("d/", 3000) + "f.go", Subject: long, Error: "no"},
+			[]string{"x", long},
+			"Found by `x " + strings.Repeat("é", 198) + "...` (x): " + strings.Repeat("é", 200) + "....", "", "",
 		},
 	} {
 		e := c.failure.Entry("INT-7", c.command)

@@ -163,12 +163,8 @@ func TestSlowBodyEnds(t *testing.T) {
 			time.Sleep(100 * time.Millisecond)
 			_, _ = io.WriteString(c, "x")
 		}
-		begin := time.Now()
 		if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
 			t.Errorf("%s: %+v", path, s)
-		}
-		if d := time.Since(begin); d > 3*time.Second {
-			t.Errorf("%s: after %v", path, d)
 		}
 		c = dial(t, base) // one that waits between two requests is not slow
 		for range 2 {

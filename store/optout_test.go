@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"precept/sample"
@@ -184,23 +185,25 @@ func TestSilentSessionIsNotThere(t *testing.T) {
 // Feedback that comes before the recorder has looked waits for it.
 func TestFeedbackWaitsForTheJudgement(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, envOut(t))
-	c := r.converse("s")
-	ses := r.Resident(c.id)
-	ses.Lock()
-	ses.Turns = 1
-	ses.Await(1)
-	ses.Unlock()
-	x := exchange(us, "s", 1, r.clk.now())
-	readsEnv(x)
-	go func() {
-		time.Sleep(20 * time.Millisecond)
-		r.OptedOut(x, nil)
-	}()
-	got, err := r.Post(r.ctx(), us, []session.ID{c.id}, 0, score("f", 1, 1))
-	if err != nil || got.Status != Ignored {
-		t.Errorf("%+v, %v", got, err)
-	}
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, envOut(t))
+		c := r.converse("s")
+		ses := r.Resident(c.id)
+		ses.Lock()
+		ses.Turns = 1
+		ses.Await(1)
+		ses.Unlock()
+		x := exchange(us, "s", 1, r.clk.now())
+		readsEnv(x)
+		go func() {
+			synctest.Wait() // until the feedback waits
+			r.OptedOut(x, nil)
+		}()
+		got, err := r.Post(r.ctx(), us, []session.ID{c.id}, 0, score("f", 1, 1))
+		if err != nil || got.Status != Ignored {
+			t.Errorf("%+v, %v", got, err)
+		}
+	})
 }
 
 func TestOptOutIsExchangedWhileItRuns(t *testing.T) {

@@ -155,7 +155,7 @@ func TestNothingRawAnywhere(t *testing.T) {
 		_, metrics := get(t, p.Admin+"/metrics", "t")
 		return strings.Contains(metrics, `precept_sessions_closed_total 1`)
 	})
-	time.Sleep(50 * time.Millisecond)
+	p.drained(dir)
 	all := files(t, dir)
 	if len(where(all, "REDACTED:email:")) == 0 || len(all) < 3 {
 		t.Fatalf("nothing was kept: this test finds nothing in %d files", len(all))

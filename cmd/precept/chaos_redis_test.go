@@ -17,9 +17,9 @@ func played(t *testing.T, p *process, harm func()) *load {
 	l := newLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 4)
-	time.Sleep(500 * time.Millisecond)
+	l.more(40)
 	harm()
-	time.Sleep(500 * time.Millisecond)
+	l.more(40)
 	stop()
 	wait()
 	return l

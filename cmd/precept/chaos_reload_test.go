@@ -42,7 +42,7 @@ func reloads(t *testing.T, n int) {
 		wait()
 		load.client.CloseIdleConnections()
 	}
-	during(func() { time.Sleep(300 * time.Millisecond) }) // all that is made once is made
+	during(func() { load.more(40) }) // all that is made once is made
 	before := s.uses("go_goroutines", "process_open_fds")
 
 	seen := regexp.MustCompile(`configuration (was not )?taken over`)

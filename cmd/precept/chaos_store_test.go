@@ -50,12 +50,12 @@ func TestChaosLocked(t *testing.T) {
 	l := newLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 4)
-	time.Sleep(200 * time.Millisecond)
+	l.more(40)
 	unlock := lockFile(t, dir)
 	time.Sleep(longer[time.Duration](3, 10) * time.Second)
 	behind := doctor(t, dir)
 	unlock()
-	time.Sleep(200 * time.Millisecond)
+	l.more(40)
 	stop()
 	wait()
 	n := l.all()
@@ -80,9 +80,9 @@ func TestChaosGarbage(t *testing.T) {
 	run := func(p *process, during func()) {
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.start(ctx, p.Data, 4)
-		time.Sleep(300 * time.Millisecond)
+		l.more(100)
 		during()
-		time.Sleep(700 * time.Millisecond)
+		l.more(200)
 		stop()
 		wait()
 	}
@@ -164,23 +164,18 @@ func TestChaosFullDisk(t *testing.T) {
 	l := newLoad(t, 2*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 4)
-	time.Sleep(300 * time.Millisecond)
+	l.more(200)
 	for range longer(3, 15) {
 		disk.Fill(t, 0)
 		time.Sleep(time.Second)
 	}
 	full := l.next.Load()
 	disk.Free(t)
-	freed := time.Now()
 	before := doctor(t, dir).Stored
 	p.eventually("capture", func() bool { return doctor(t, dir).Stored > before+10 })
-	took := time.Since(freed)
 	stop()
 	wait()
 	n := l.all()
-	if took > 30*time.Second { // 10 s on a machine of its own
-		t.Errorf("capture went on %v after there was room", took)
-	}
 	// What waits in memory for a disk that was full is not in the books yet.
 	p.eventually("all of it in the books", func() bool { return doctor(t, dir).Admitted >= int64(n) })
 	d := p.drained(dir)
@@ -198,7 +193,7 @@ func TestChaosFullDisk(t *testing.T) {
 	if have := inFile(t, dir); int64(len(have)) != d.Stored || len(twice(have)) > 0 {
 		t.Errorf("%d in the store, %+v", len(have), d.Books)
 	}
-	t.Logf("full until request %d of %d, capture after %v, %+v", full, n, took, d.Books)
+	t.Logf("full until request %d of %d, %+v", full, n, d.Books)
 }
 
 // A start on a full disk, with a store there and without one: precept serves from memory and says
@@ -277,7 +272,7 @@ func TestChaosStop(t *testing.T) {
 	l := newLoad(t, time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 8)
-	time.Sleep(500 * time.Millisecond)
+	l.more(200)
 	stop()
 	p.signal(syscall.SIGTERM)
 	wait()

@@ -85,6 +85,13 @@ func (l *load) start(ctx context.Context, data string, workers int) (wait func()
 	return all.Wait
 }
 
+// more waits until so many more requests have gone out.
+func (l *load) more(n int64) {
+	l.t.Helper()
+	until := l.next.Load() + n
+	eventually(l.t, fmt.Sprint(n, " more requests"), func() bool { return l.next.Load() >= until })
+}
+
 // one sends one request. What fails after the context has ended is no failure.
 func (l *load) one(ctx context.Context, data string) {
 	n := l.next.Add(1)

@@ -5,7 +5,6 @@ import (
 	"runtime/debug"
 	"runtime/metrics"
 	"testing"
-	"time"
 )
 
 // The share goes down with what is live, and up again; the environment is the operator's word.
@@ -39,15 +38,13 @@ func collectorShare() uint64 {
 // untilShare collects until the share is right.
 func untilShare(t *testing.T, right func(percent uint64) bool) uint64 {
 	t.Helper()
-	for end := time.Now().Add(10 * time.Second); ; time.Sleep(time.Millisecond) {
+	var percent uint64
+	eventually(t, "the share", func() bool {
 		runtime.GC()
-		switch percent := collectorShare(); {
-		case right(percent):
-			return percent
-		case time.Now().After(end):
-			t.Fatalf("the share stays at %d%%", percent)
-		}
-	}
+		percent = collectorShare()
+		return right(percent)
+	})
+	return percent
 }
 
 // What may lie about is bounded by number as well, and never next to nothing.

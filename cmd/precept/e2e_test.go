@@ -82,20 +82,16 @@ func start(t *testing.T, dir string, flags ...string) *running {
 		close(r.ended)
 	}()
 	t.Cleanup(func() { r.stop(t) })
-	deadline := time.Now().Add(20 * time.Second)
-	for time.Now().Before(deadline) {
+	eventually(t, "precept ready", func() bool {
 		select {
 		case <-r.ended:
 			t.Fatalf("precept ended at once: %v\n%s", r.err, r.log)
 		default:
 		}
-		if b, err := os.ReadFile(filepath.Join(dir, "run.json")); err == nil && json.Unmarshal(b, r) == nil && r.PID == r.cmd.Process.Pid {
-			return r
-		}
-		time.Sleep(20 * time.Millisecond)
-	}
-	t.Fatalf("precept is not ready:\n%s", r.log)
-	return nil
+		b, err := os.ReadFile(filepath.Join(dir, "run.json"))
+		return err == nil && json.Unmarshal(b, r) == nil && r.PID == r.cmd.Process.Pid
+	})
+	return r
 }
 
 // stop ends the process, if it is not ended yet, and expects a clean end.

@@ -5,7 +5,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"precept/bank/banktest"
 )
@@ -21,16 +20,12 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	if status, b := post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
 		t.Fatal(status, b)
 	}
-	deadline := time.Now().Add(20 * time.Second)
-	for n := 0; ; n++ {
+	n := 0
+	eventually(t, "an index with both lessons, and the session's reward", func() bool {
 		banktest.WriteLesson(t, lessons, "another-"+string(rune('a'+n%26)), "another thing")
-		time.Sleep(500 * time.Millisecond)
+		n++
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
-		if s := string(b); strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |") {
-			return
-		}
-		if time.Now().After(deadline) {
-			t.Fatalf("the index: %s", b)
-		}
-	}
+		s := string(b)
+		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
+	})
 }

@@ -31,20 +31,14 @@ func recordInto(t *testing.T, file, what, rule string) {
 	}
 }
 
-// reached asks until the model sees a word, or the time is over.
-func reached(t *testing.T, p *running, m *model, agent, about, word string) bool {
+// reaches asks once, and says whether the model sees a word.
+func reaches(t *testing.T, p *running, m *model, agent, about, word string) bool {
 	t.Helper()
-	header := http.Header{"Precept-Agent": {agent}}
-	for deadline := time.Now().Add(6 * time.Second); time.Now().Before(deadline); time.Sleep(200 * time.Millisecond) {
-		post(t, p.Data+"/v1/chat/completions", header, `{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
-		m.mu.Lock()
-		raw := m.asked[len(m.asked)-1].raw
-		m.mu.Unlock()
-		if strings.Contains(raw, word) {
-			return true
-		}
-	}
-	return false
+	post(t, p.Data+"/v1/chat/completions", http.Header{"Precept-Agent": {agent}},
+		`{"model":"m","messages":[{"role":"user","content":"Please mend `+about+` today."}]}`)
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return strings.Contains(m.asked[len(m.asked)-1].raw, word)
 }
 
 // What an agent recorded reaches that agent alone where it trusts itself, and otherwise nobody
@@ -56,33 +50,37 @@ func TestLedgerIsASourceOfLessons(t *testing.T) {
 		file := filepath.Join(dir, "AGENT.md")
 		recordInto(t, file, "src/cart.go", "Test the empty cart.")
 		p := start(t, dir, append(always(m, lessons), "--ledger-file", file, "--ledger-agent", "coder", "--ledger-trust", trust)...)
-		if got := reached(t, p, m, "coder", "src/cart.go", "Test the empty cart."); got != (trust == "own") {
-			t.Fatalf("%s: the agent's own lesson reached it: %v\n%s", trust, got, p.log)
+		proposed := func(pattern string) (slug string) {
+			eventually(t, "the proposal "+pattern, func() bool {
+				files, _ := filepath.Glob(filepath.Join(lessons, "ledger", pattern))
+				for _, f := range files {
+					slug = strings.TrimSuffix(filepath.Base(f), ".md")
+				}
+				return slug != ""
+			})
+			return slug
+		}
+		cart := func() bool { return reaches(t, p, m, "coder", "src/cart.go", "Test the empty cart.") }
+		shop := func() bool { return reaches(t, p, m, "coder", "src/shop.go", "Close the shop first.") }
+		if trust == "own" {
+			eventually(t, "the agent's own lesson", cart)
+		} else if proposed("test-the-empty-cart-*.md"); cart() {
+			t.Fatal("what nobody approved reached the agent")
 		}
 		recordInto(t, file, "src/shop.go", "Close the shop first.") // the file is watched
 		if trust == "own" {
-			if !reached(t, p, m, "coder", "src/shop.go", "Close the shop first.") {
-				t.Fatalf("what was recorded later did not reach its agent\n%s", p.log)
-			}
-			if reached(t, p, m, "other", "src/shop.go", "Close the shop first.") {
+			eventually(t, "what was recorded later", shop)
+			if reaches(t, p, m, "other", "src/shop.go", "Close the shop first.") {
 				t.Fatal("another agent got it")
 			}
 			continue
 		}
-		slug := ""
-		for deadline := time.Now().Add(5 * time.Second); slug == "" && time.Now().Before(deadline); time.Sleep(100 * time.Millisecond) {
-			files, _ := filepath.Glob(filepath.Join(lessons, "ledger", "close-the-shop-first-*.md"))
-			for _, f := range files {
-				slug = strings.TrimSuffix(filepath.Base(f), ".md")
-			}
-		}
+		slug := proposed("close-the-shop-first-*.md")
 		bin, _ := program()
 		if out, err := exec.CommandContext(t.Context(), bin, "lessons", "approve", slug, "--lessons", lessons).CombinedOutput(); err != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		if !reached(t, p, m, "coder", "src/shop.go", "Close the shop first.") {
-			t.Fatalf("what was approved did not reach its agent\n%s", p.log)
-		}
+		eventually(t, "what was approved", shop)
 		b, err := os.ReadFile(file)
 		if err != nil || strings.Count(string(b), "**Corrective Rule:**") != 2 {
 			t.Fatal("the ledger was touched", err)

@@ -236,7 +236,7 @@ func TestOpenAPIAnswers(t *testing.T) {
 // whatIsKept asks for sessions, samples and health.
 func whatIsKept(d *described, r *running, token string) {
 	d.t.Helper()
-	soon(d.t, "the session is closed, and has its sample", func() bool {
+	eventually(d.t, "the session is closed, and has its sample", func() bool {
 		var l store.SampleList
 		r.ask(d.t, "/api/samples", &l)
 		return len(l.Samples) > 0

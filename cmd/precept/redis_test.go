@@ -126,17 +126,16 @@ func manyLessons(t *testing.T) string {
 // longer than that.
 func written(t *testing.T, s *redis.Store, id session.ID, turns int) *session.Record {
 	t.Helper()
-	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
+	var rec *session.Record
+	eventually(t, fmt.Sprint("the session's row of turn ", turns), func() bool {
 		row, ok, err := s.Session(t.Context(), "default", id)
 		if err != nil || !ok {
-			continue
+			return false
 		}
-		if rec, err := session.Decode(id, row.Data); err == nil && rec.Turns >= turns && rec.Replied {
-			return rec
-		}
-	}
-	t.Fatalf("the session's %d turns are not in Redis", turns)
-	return nil
+		rec, err = session.Decode(id, row.Data)
+		return err == nil && rec.Turns >= turns && rec.Replied
+	})
+	return rec
 }
 
 func openStore(t *testing.T, url string) *redis.Store {
@@ -263,22 +262,21 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	before := ""
 	for i := range 6 {
 		k.turn(t, fleet[i%2])
-		page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if page, err = db.Newest(t.Context(), "default", session.Stretch{Most: 10}); err == nil && len(page.List) > 0 {
-				break
-			}
+		var found []session.Row
+		eventually(t, "the session's row", func() bool {
+			page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
+			found = page.List
+			return err == nil && len(found) > 0
+		})
+		if len(found) != 1 {
+			t.Fatalf("turn %d: %d sessions", i+1, len(found))
 		}
-		if err != nil || len(page.List) != 1 {
-			t.Fatalf("turn %d: %d sessions, %v", i+1, len(page.List), err)
-		}
-		written(t, db, page.List[0].ID, i+1)
+		written(t, db, found[0].ID, i+1)
 		// The reply's own ids come with the flush behind it.
-		for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
-			if m, err := db.Stats(t.Context()); err == nil && m["exchanges"] == int64(i+1) {
-				break
-			}
-		}
+		eventually(t, "the exchange", func() bool {
+			m, err := db.Stats(t.Context())
+			return err == nil && m["exchanges"] == int64(i+1)
+		})
 		if before != "" {
 			prefixOf(t, before, model.last(k.who))
 		}
@@ -317,15 +315,10 @@ func TestReplicasWithFrozenRedis(t *testing.T) {
 	if strings.Contains(model.last("moved"), lesson) {
 		t.Error("a session that could not be looked up got a lesson")
 	}
-	for end := time.Now().Add(60 * time.Second); ; time.Sleep(50 * time.Millisecond) {
+	eventually(t, "23 exchanges, once each", func() bool {
 		m, err := db.Stats(t.Context())
-		if err == nil && m["exchanges"] == 23 && m["exchanges_ever"] == 23 {
-			break
-		}
-		if time.Now().After(end) {
-			t.Fatalf("stored %v, %v; want 23 exchanges, once each", m, err)
-		}
-	}
+		return err == nil && m["exchanges"] == 23 && m["exchanges_ever"] == 23
+	})
 	// What stood in for the session meanwhile has left its record alone, and gives way to it.
 	p := fleet[1]
 	p.eventually("the session itself", func() bool { moved.turn(t, p); return strings.Contains(model.last("moved"), lesson) })
@@ -380,7 +373,7 @@ func TestReplicasLearnTogether(t *testing.T) {
 	// A look-up that took longer than 45 ms put its session out of the experiment: that is right,
 	// and this machine may be slow.
 	db, want := openStore(t, server.URL()), 0
-	for end := time.Now().Add(60 * time.Second); time.Now().Before(end); time.Sleep(50 * time.Millisecond) {
+	eventually(t, "the sessions' rewards", func() bool {
 		told := 0
 		want = 0
 		err := db.EachSession(t.Context(), "default", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
@@ -393,21 +386,15 @@ func TestReplicasLearnTogether(t *testing.T) {
 			}
 			return err
 		})
-		if err == nil && told == sessions {
-			break
-		}
-	}
+		return err == nil && told == sessions
+	})
 	if want < sessions/2 {
 		t.Fatalf("%d of %d sessions are in the experiment", want, sessions)
 	}
 	for i, p := range fleet {
-		last := 0
-		for end := time.Now().Add(60 * time.Second); last != want && time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-			last = counted(p)
-		}
-		if last != want {
-			t.Errorf("replica %d counts %d sessions, want %d\n%s", i, last, want, p.log.String())
-		}
+		p.eventually(fmt.Sprintf("replica %d counts %d sessions", i, want), func() bool {
+			return counted(p) == want
+		})
 	}
 }
 

@@ -133,9 +133,8 @@ func TestRunIsARun(t *testing.T) {
 // exported experiment.
 func verdictOf(t *testing.T, dir, data string) {
 	t.Helper()
-	out := ""
-	for deadline := time.Now().Add(20 * time.Second); time.Now().Before(deadline); time.Sleep(300 * time.Millisecond) {
-		_, out, _ = runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
+	eventually(t, "the session closed with a verdict", func() bool {
+		_, out, _ := runIn(t, dir, nil, "export", "--format", "experiment", "--data-dir", data)
 		for line := range strings.Lines(out) {
 			var row struct {
 				Outcome *float64
@@ -146,11 +145,11 @@ func verdictOf(t *testing.T, dir, data string) {
 				if *row.Outcome != 0 {
 					t.Error("a failed verification is worth", *row.Outcome)
 				}
-				return
+				return true
 			}
 		}
-	}
-	t.Errorf("the session never closed with a verdict: %s", out)
+		return false
+	})
 }
 
 // A signal to precept run reaches the agent, and nobody asks how the work of a stopped agent went.
@@ -171,9 +170,7 @@ func TestRunForwardsSignals(t *testing.T) {
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
 	}
-	for deadline := time.Now().Add(20 * time.Second); !strings.Contains(out.String(), "waiting") && time.Now().Before(deadline); {
-		time.Sleep(20 * time.Millisecond)
-	}
+	eventually(t, "the agent at work", func() bool { return strings.Contains(out.String(), "waiting") })
 	_ = cmd.Process.Signal(syscall.SIGTERM)
 	_ = cmd.Wait()
 	if code := cmd.ProcessState.ExitCode(); code != 128+15 {

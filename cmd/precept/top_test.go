@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"precept/report"
@@ -20,14 +19,13 @@ func TestTop(t *testing.T) {
 	a.user("Run the build script.")
 	a.send(false)
 	var r reading
-	deadline := time.Now().Add(20 * time.Second)
-	for len(r.Report.Lessons) == 0 && time.Now().Before(deadline) {
+	eventually(t, "a row of the report", func() bool {
 		out, err := runVerb(t, "top", "--once", "--json", "--data-dir", dir)
 		if err != nil || json.Unmarshal([]byte(out), &r) != nil {
 			t.Fatalf("%v: %s", err, out)
 		}
-		time.Sleep(200 * time.Millisecond)
-	}
+		return len(r.Report.Lessons) > 0
+	})
 	if r.Requests < 1 || r.Sessions != 1 || r.Injected != 1 || r.Errors != 0 || len(r.Report.Lessons) != 1 || r.Report.Lessons[0].Slug != "check-the-target" {
 		t.Errorf("%+v", r)
 	}

@@ -9,7 +9,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 )
 
 // Of fifty conversations that begin with the same words at once, one half stays equal byte for
@@ -101,8 +100,7 @@ func postNamed(t *testing.T, url, who, body string) (status int, reply, session 
 // reported waits for the report to count so many sessions with the task's lesson, and no more.
 func (r *running) reported(t *testing.T, query string, want int) {
 	t.Helper()
-	counted := -1
-	for end := time.Now().Add(2 * time.Minute); counted != want && time.Now().Before(end); time.Sleep(200 * time.Millisecond) {
+	eventually(t, fmt.Sprintf("a report of %d sessions with the lesson", want), func() bool {
 		_, body := get(t, r.Admin+"/api/report"+query, "e2e-token")
 		var rep struct {
 			Lessons []struct {
@@ -115,11 +113,9 @@ func (r *running) reported(t *testing.T, query string, want int) {
 		}
 		for _, l := range rep.Lessons {
 			if "["+l.Slug+"]" == taskSlug {
-				counted = l.Injected
+				return l.Injected == want
 			}
 		}
-	}
-	if counted != want {
-		t.Errorf("the report counts %d sessions with the lesson, not %d", counted, want)
-	}
+		return false
+	})
 }

@@ -9,7 +9,6 @@ import (
 	"net/url"
 	"strings"
 	"testing"
-	"time"
 	"unicode/utf8"
 
 	"precept/admin"
@@ -47,16 +46,6 @@ func (r *running) ask(t *testing.T, path string, into any) int {
 	return res.StatusCode
 }
 
-// soon asks until the answer is as wanted.
-func soon(t *testing.T, what string, ok func() bool) {
-	t.Helper()
-	for deadline := time.Now().Add(40 * time.Second); !ok(); time.Sleep(100 * time.Millisecond) {
-		if time.Now().After(deadline) {
-			t.Fatalf("%s: not within 40 s", what)
-		}
-	}
-}
-
 const ownedWords = "Run the build script. <script>alert(1)</script> \x1b[31m"
 
 // A session is listed, read, watched, rated, exported and forgotten through the admin listener,
@@ -81,7 +70,7 @@ func lived(t *testing.T, flags []string) {
 	hidden.user("Run the build script, the canary-word is secret.")
 	hidden.send(false)
 	var l store.SessionList
-	soon(t, "the session is stored", func() bool {
+	eventually(t, "the session is stored", func() bool {
 		p.ask(t, "/api/sessions?words="+url.QueryEscape("<script>"), &l)
 		return len(l.Sessions) == 1
 	})
@@ -102,7 +91,7 @@ func lived(t *testing.T, flags []string) {
 	if code, _ := post(t, p.Admin+"/api/feedback", http.Header{"Authorization": {"Bearer e2e-token"}}, `{"session_id":"one","source":"user","type":"score","score":0.8}`); code != http.StatusAccepted {
 		t.Errorf("feedback: %d", code)
 	}
-	soon(t, "the session is closed, and has its sample", func() bool {
+	eventually(t, "the session is closed, and has its sample", func() bool {
 		var s store.SampleList
 		p.ask(t, "/api/sessions/one", &tr)
 		p.ask(t, "/api/samples?quality=good", &s)
@@ -181,7 +170,7 @@ func sameExports(t *testing.T, p *running, dir string, flags []string) {
 func health(t *testing.T, p *running) {
 	t.Helper()
 	var h admin.Health
-	soon(t, "the account knows the exchange", func() bool {
+	eventually(t, "the account knows the exchange", func() bool {
 		p.ask(t, "/api/health", &h)
 		return h.Account.Stored > 0
 	})
