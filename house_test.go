@@ -27,8 +27,8 @@ func TestLocksAreTold(t *testing.T) {
 	compare(t, "is a lock", locks(t), told)
 }
 
-// A package that starts goroutines has tests that fail when one is left behind. The verbs' tests run
-// the program in a process of its own, which ends with its goroutines.
+// A package that starts goroutines has tests that fail when one is left behind. The verbs' tests
+// run the program in a process of its own, which ends with its goroutines.
 func TestLeaksAreLookedFor(t *testing.T) {
 	looks := map[string]bool{"cmd/precept": true}
 	for _, name := range walk(t, "_test.go") {
