@@ -50,11 +50,36 @@ func TestValuesOfSecrets(t *testing.T) {
 		"std::password::<hunter22xyz>",
 		"password == <hunter22xyz>",
 		"if password != \"\" {",
+		"pass\":\"<ACet:1>", // cut, and keyed
+		"aPASS:<es4_e5>",
+		"aPASS:<s4_eS5>.",
+		"app.PA.SS:<s4_eS5>",
+		"apikey:\t<KI/KI/KI/K7MDNG/>",
+		"password::<ter2yo>",
+		"password = : <unter2>",
+		"passwd]:\"<hunter2>\"", // config["passwd"]
+		"Authorization:<etelephonde89ho9>",
+		"password: : : : unter2", // too far from its name
+		"PASSWOR_D=unter2",
+		"--PASSWOR_D=un4_e5",
+		"--password- unter2",
+		"--d unter2/127.0.0.1",
+		"PWD=\" exp",
+		"PWD=\"+p/ADb",
+		"token\":\"5an=%s dur=%d.%d", // a format
+		"pass\":\"%d].",
+		"pass\":\"%iI.",
+		"passwd\":\"(pds",
+		"pass\":\"c\nY=", // the value ends with its line
+		"secret:et:et:et:et:et:1",
+		"Authorization:earetelephonde89", // no more than words
+		"sig=1B2c3\xa94%28%3D1",
 		"4ES0=9b-410",
 		"--0 ",
 		"=: x",
 	)
-	hold(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "aig=2c3D4%2Fe5F6g7H8")
+	hold(t, "azure_key", "https://x/?sig=<2c3D4%2Fe5F6g7H8%3D>&se=1", "AccountKey==<1B2c3DH8i9J0k1L2>",
+		"aig=2c3D4%2Fe5F6g7H8")
 }
 
 // Credentials in headers and in addresses.
@@ -67,7 +92,9 @@ func TestCredentialsOfRequests(t *testing.T) {
 		"curl -H 'Authorization: Bearer <a1B2c3D4e5F6g7H8>' http://h/",
 		"Bearer <cdef6781>",
 		"Bearer <e5.smith>",
+		"Bearer <oruthorizatiAoic>",
 		"Bearer 5t",
+		"bearer 26-01-36",
 		"Authorization: Bearer $TOKEN",
 		"bearer of bad news",
 		"Authorization: Basic",
@@ -79,6 +106,8 @@ func TestCredentialsOfRequests(t *testing.T) {
 		"https://h:8080/@x",
 		"https://user@h/",
 		"s://:",
+		"s://:/@",
+		"s://:{}@",
 		"://u:p@h",
 		"https://u:p/q@h",
 		"https://u:${PASS}@h/",
@@ -90,6 +119,8 @@ func TestNoKeysOfVendors(t *testing.T) {
 	for _, text := range []string{
 		"AKIA", "AKIAI7ABCDEFG/", "xAKIAIOSFODNN7ABCDEFG", "AKIAIOSFODNN7ABCDEFGx", "AKIAIOSFODNN7abcdefg", "AIza", "AIza-is-short", "SG.", "SG.a.b",
 		"SG.a1B2c3D4e5F6g7H8i9J0k1.short and more", "Q~e", "e.51Q~e5", "e.51Q~e", "dshpat_i1111111ts", "sk-", "sk-ant-", "ghp_short", "glpat-", "xoxb-1-2", "eyJ.eyJ.x",
+		"SGteyteyteyte", "AIgld1111111111111a", "yJ7", "eyJ45678.", "04135550100=eyJ45678.",
+		"eyJ672012345678901234hunter22xyz", "meyJ7345678901234hunter22xyzple.c",
 		"-----BEGIN CERTIFICATE-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\n-----END CERTIFICATE-----",
 		"-----BEGIN -----nMIBADANBgkqhkiG970BAQEFAASCnabc",
 		"-----BEGIN PRIVATE KEY-----IBADANBgkqh| kind | what is looked for",
@@ -105,9 +136,13 @@ func TestNoKeysOfVendors(t *testing.T) {
 
 // Numbers and addresses that only look like those of a person or a machine, and such that do.
 func TestNumbersBesideOthers(t *testing.T) {
-	hold(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>")
-	hold(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0")
-	hold(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&")
+	hold(t, "phone", "Tel 2026-01", "415-555-1", "b+<1 (415) 555-0100>", "4111 1111111111 11/", "1111 1-0 2.0.3.0", "<+1 (415 555-0100>",
+		"9 <555-123-4567> ", "j(415)555-0100", "<115-155)0100>%", "<255.255.2550>", "tel 20-6-01-31")
+	hold(t, "ssn", "078-05-20", "078-05-20>_", "3Ssn-078051120")
+	hold(t, "iban", "GB82WEST1934698765432", "GB82 WEST 1934 6987 65432")
+	hold(t, "ip", "0 <2.0.113.0>", "<2001::>", "::3", ".b8::1", "0.2.0.113.0", "_18::1", "<50::1>", "<::1:2>.", "<::8:37:3>", "000::", "0::0")
+	hold(t, "email", "+@b.io", "<a@b.al>.)", `b\b\u0040e.co`, `<\\ud00b@e.co>`, "<b%40e.é>&",
+		"<x@v.zi>", "<\x80@b.io>", "<v@b.\x80\xa6>")
 	for in, want := range map[string]string{
 		`4111111111111111.5`:           `4111111111111111.5`,
 		`4111111111111111e2`:           `4111111111111111e2`,
