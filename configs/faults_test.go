@@ -2,6 +2,7 @@ package configs
 
 import (
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -125,6 +126,28 @@ func TestFaults(t *testing.T) {
 		{"time, negative", "learning: {retention: -1s}", "learning.retention|at least 0s"},
 		{"tags", "tags: {a: []}", "tags.a|no words"},
 		{"otel", "otel: {endpoint: 'h:4318'}", "otel.endpoint|http://"},
+		{"keys with one name", "tenancy: keys\nkeys: [{name: a, tenant: t, key_sha256: " + sum + "}, {name: a, tenant: t, key_sha256: " + sum + "}]", "keys[1].name|another"},
+		{"trust for nobody", "ledger: {trust: own}", "ledger.agent|for one agent"},
+		{"otel header", "otel: {headers: ['x-key']}", "otel.headers|entry 1"},
+		{"otel header, blank", "otel: {headers: ['a: b', 'x key: v']}", "otel.headers|entry 2"},
+		{"otel header, empty", "otel: {headers: [': v']}", "otel.headers|entry 1"},
+		{"otel header, two lines", "otel: {headers: [\"a: b\\nc: d\"]}", "otel.headers|entry 1"},
+		{"system", "match: {system: ['[']}", "match.system[0]|no pattern"},
+		{"system, empty", "match: {system: [crew-*, '']}", "match.system[1]|no pattern"},
+		{"tag", "tags: {Build: [make]}", "tags.Build|no tag"},
+		{"tag, a digit first", "tags: {1a: [make]}", "tags.1a|no tag"},
+		{"tag, a blank word", "tags: {build: [make, ' ']}", "tags.build|empty one"},
+		{"lessons with a password", "lessons: 'redis://u:p@h/0'", "lessons|password"},
+		{"lessons without a host", "lessons: 'rediss://'", "lessons|redis://"},
+		{"store port alone", "store: {url: 'redis://:6379/0'}", "store.url|redis://"},
+		{"store, no URL", "store: {url: \"sqlite://%zz\"}", "store.url|no URL"},
+		{"upstream, no URL", "upstream: 'http://h:x y/v1'", "upstream|no URL"},
+		{"fragment", "upstream: http://h/v1#a", "upstream|fragment"},
+		{"self, by its port", "listen: 127.0.0.1:443\nupstream: https://127.0.0.1/v1", "upstream|own address"},
+		{"self, plain", "listen: 127.0.0.1:80\nupstream: http://localhost/v1", "upstream|own address"},
+		{"opt-out agents", "learning: {opt_out_agents: ['']}", "learning.opt_out_agents[0]|pattern"},
+		{"opt-out tenants", "learning: {opt_out_tenants: [a, '{']}", "learning.opt_out_tenants[1]|pattern"},
+		{"judge's model", "distill: {judge: 'http://h/v1'}", "distill.model|name the model"},
 		{"judge", "distill: {judge: gpt}", "distill.judge|http://"},
 	}
 	for _, tc := range cases {
@@ -142,6 +165,56 @@ func TestFaults(t *testing.T) {
 			}
 			t.Fatalf("want %s, got %v", tc.want, err)
 		})
+	}
+}
+
+// What looks like a fault and is none.
+func TestNoFaults(t *testing.T) {
+	for name, file := range map[string]string{
+		"lessons in the store's Redis": "lessons: 'redis://'\nstore: {url: 'redis://h:6379/0'}",
+		"a cluster":                    "store: {url: 'redis://h:1,h:2/0'}",
+		"a password for the store":     "store: {url: 'redis://u:p@h:6379/0?x=1'}",
+		"another port of ours":         "upstream: http://127.0.0.1:8090/v1",
+		"the port of another host":     "upstream: http://10.0.0.1:8080/v1",
+		"system for all":               "match: {system: [true]}",
+		"a tag":                        "tags: {go-build: [go build, 'go vet']}",
+		"traces":                       "otel: {endpoint: 'http://h:4318', headers: ['x-key: a:b']}",
+		"a file":                       "store: {url: 'file:///tmp/x.db'}",
+		"a judge":                      "distill: {judge: 'http://h/v1', model: m}",
+		"a ledger for one":             "ledger: {trust: own, agent: coder}",
+	} {
+		if _, err := Parse(Sources{File: []byte(file)}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+func TestHeadersOfTraces(t *testing.T) {
+	h, err := Otel{Headers: []Secret{"X-Key: a:b", " x-key :c", "Empty:"}}.Header()
+	if err != nil || !slices.Equal(h["X-Key"], []string{"a:b", "c"}) || !slices.Equal(h["Empty"], []string{""}) || len(h) != 2 {
+		t.Errorf("%v, %v", h, err)
+	}
+}
+
+func TestSystemAgents(t *testing.T) {
+	for want, list := range map[string][]string{"": {"false", "no"}, "*": {"crew-*", "true"}, "crew-* x": {"crew-*", "false", "x"}} {
+		m := Match{System: list}
+		if got := strings.Join(m.SystemAgents(), " "); got != want {
+			t.Errorf("%v: %q, want %q", list, got, want)
+		}
+	}
+}
+
+// A misspelt key is told its nearest neighbour, and never one that is far.
+func TestNearest(t *testing.T) {
+	names := []string{"epsilon", "control", "holdout", "salt"}
+	for misspelt, want := range map[string]string{
+		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
+		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "xontrxl": "control", "xontrxx": "",
+	} {
+		if got := Nearest(misspelt, names); got != want {
+			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)
+		}
 	}
 }
 
