@@ -57,8 +57,12 @@ func (t *Texts) Current() (*Book, []Problem) {
 }
 
 // IsLessonPath says whether a bank takes a file of that name, relative to it and with slashes, for
-// a lesson.
+// a lesson. Names come from other banks, too: where a backslash parts folders, one in a name would
+// lead out of the directory.
 func IsLessonPath(name string) bool {
+	if strings.ContainsAny(name, "\\\x00") {
+		return false
+	}
 	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
 		return false
 	}
