@@ -1,0 +1,161 @@
+package detect_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/detect"
+)
+
+// loopsIn counts the warnings that a story would get.
+func loopsIn(t *testing.T, story ...did) (n int) {
+	t.Helper()
+	found, err := inspect(t, mustJSON(t, obj{"messages": chat(story)}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, f := range found {
+		if f.Kind == detect.KindLoop {
+			n++
+		}
+	}
+	return n
+}
+
+// What a call between two equal failures may have changed is told by its name: a verb that changes
+// something opens the case again, one that looks does not, nor does one that failed.
+func TestNamesOfCallsBetween(t *testing.T) {
+	refuse := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
+	for verbs, changes := range map[string]bool{
+		"update cancel book create modify exchange return delete send set add remove post put write insert transfer":          true,
+		"submit apply move rename pay start stop restart enable disable install deploy run execute upload save reset approve": true,
+		"assign merge push commit schedule register buy purchase upgrade edit login authenticate logout spawn delegate grant": true,
+		"revoke change patch import publish unlock lock refund charge":                                                        true,
+		"get list search find fetch read show query lookup check calculate count describe view retrieve is has browse":        false,
+		"analyze summarize compare validate ponder":                                                                           false,
+	} {
+		for verb := range strings.FieldsSeq(verbs) {
+			between := call(verb+"_order", `{"id":3}`, `{"id":3,"total":12}`)
+			want := 1
+			if changes {
+				want = 0
+			}
+			if got := loopsIn(t, refuse, between, refuse); got != want {
+				t.Errorf("%s between two equal failures: %d warnings, want %d", verb, got, want)
+			}
+			between.result = `{"error":"it is forbidden"}`
+			if got := loopsIn(t, refuse, between, refuse); got != 1 {
+				t.Errorf("%s, which failed, between two equal failures: %d warnings", verb, got)
+			}
+		}
+	}
+}
+
+// The same holds for commands: what only looks opens nothing, nor does a test; an edit does, and a
+// test or a linter that mends what it finds.
+func TestCommandsBetween(t *testing.T) {
+	for command, changes := range map[string]bool{
+		"ls -la":                      false,
+		"cat a.go | head -3":          false,
+		"grep -rn total .":            false,
+		"git status":                  false,
+		"git log --oneline":           false,
+		"git diff HEAD~1":             false,
+		"git config --get user.name":  false,
+		"git config -l":               false,
+		"git config user.name x":      true,
+		"git checkout main":           true,
+		"git pull":                    true,
+		"sed -i s/a/b/ a.go":          true,
+		"sed -n 1,3p a.go":            false,
+		"echo x > a.go":               true,
+		"npm install":                 true,
+		"rm -r build":                 true,
+		"go test ./...":               false,
+		"pytest -q":                   false,
+		"npx eslint .":                false,
+		"npx eslint --fix .":          true,
+		"npx prettier --write .":      true,
+		"gofmt -w . && go test ./...": true,
+		"npx jest -u":                 true,
+		"npx jest --updateSnapshot":   true,
+		"go generate && go test":      true,
+		"cd web && npm test":          false,
+		"python fix.py":               true,
+	} {
+		want := 1
+		if changes {
+			want = 0
+		}
+		if got := loopsIn(t, fails("make demo"), bash(command, "fine"), fails("make demo")); got != want {
+			t.Errorf("%s between two equal failures: %d warnings, want %d", command, got, want)
+		}
+	}
+}
+
+// Tools by their kinds: reading, searching and planning are no excuse; editing is, and what does
+// something to a page.
+func TestToolsBetween(t *testing.T) {
+	for _, c := range []struct {
+		tool, args string
+		changes    bool
+	}{
+		{"Read", `{"file_path":"a.go"}`, false},
+		{"Grep", `{"pattern":"total"}`, false},
+		{"Glob", `{"pattern":"*.go"}`, false},
+		{"TodoWrite", `{"todos":[]}`, false},
+		{"Edit", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, true},
+		{"Write", `{"file_path":"a.go","content":"b"}`, true},
+		{"apply_patch", `{"input":"*** Begin Patch"}`, true},
+		{"browser_click", `{"ref":"e3"}`, true},
+		{"browser_type", `{"ref":"e3","text":"x"}`, true},
+		{"browser_navigate", `{"url":"http://h/"}`, true},
+		{"browser_snapshot", `{}`, false},
+		{"WebFetch", `{"url":"http://h/"}`, false},
+	} {
+		want := 1
+		if c.changes {
+			want = 0
+		}
+		if got := loopsIn(t, fails("make demo"), call(c.tool, c.args, "done"), fails("make demo")); got != want {
+			t.Errorf("%s between two equal failures: %d warnings, want %d", c.tool, got, want)
+		}
+	}
+}
+
+// A person's turn resets what stands on the person's machine. An API that refuses by its rules goes
+// on refusing, unless the person says that something is different, or the failure was one that
+// passes.
+func TestAPersonBetween(t *testing.T) {
+	rule := call("get_quote", `{"id":7}`, `{"error":"there is no quote"}`)
+	if got := loopsIn(t, fails("make demo"), say("and the docs?"), fails("make demo")); got != 0 {
+		t.Errorf("a command behind a person's words: %d warnings", got)
+	}
+	if got := loopsIn(t, rule, say("and the docs?"), rule); got != 1 {
+		t.Errorf("an API's rule behind a person's words: %d warnings", got)
+	}
+	for _, words := range []string{
+		"try again", "Please try it again.", "Try that again", "retry", "run it again", "Run again, please", "do it again", "check again", "once more", "One more time!", "rerun", "re-run it",
+		"now it is there", "it works now", "that should work", "it should be fixed", "I fixed it", "I've fixed the key", "I have fixed that", "fixed it", "I changed the plan", "I've changed it", "I updated it", "I've updated",
+		"I have updated it", "I added a quote", "I've added one", "I installed it", "I've installed it", "I restarted it", "I've restarted the server", "I created it", "I've created one", "I enabled it", "I've enabled it",
+		"it is back", "it's back", "the server is up again", "de novo", "otra vez", "nochmal", "Noch einmal bitte", "encore une fois",
+	} {
+		if got := loopsIn(t, rule, say(words), rule); got != 0 {
+			t.Errorf("%q: %d warnings", words, got)
+		}
+	}
+	for _, words := range []string{"go on", "why?", "the retrying is odd", "against it", "what was fixed?"} {
+		if got := loopsIn(t, rule, say(words), rule); got != 1 {
+			t.Errorf("%q: %d warnings", words, got)
+		}
+	}
+	for _, why := range []string{
+		"timeout", "the request timed out", "gateway time-out", "rate limit reached", "too many requests", "temporarily down", "service unavailable", "try again later",
+		"connection refused", "the model is overloaded", "the device is busy", "the row is locked", "network unreachable",
+	} {
+		passes := call("get_quote", `{"id":7}`, `{"error":"`+why+`"}`)
+		if got := loopsIn(t, passes, say("and the docs?"), passes); got != 0 {
+			t.Errorf("%s: %d warnings", why, got)
+		}
+	}
+}

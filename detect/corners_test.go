@@ -1,0 +1,225 @@
+package detect_test
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	"precept/detect"
+)
+
+// The commands of a program are found in each form of a string; a string that is put together at
+// run time is none. Where all that ran only looks, an exit code of 1 is no failure.
+func TestCommandsInPrograms(t *testing.T) {
+	for program, want := range map[string]detect.Outcome{
+		`tools.exec_command({cmd: "grep -n \"x\" a.go"})`:                        detect.OK,
+		`tools.exec_command({'cmd': 'grep -n x a.go'})`:                          detect.OK,
+		"tools.exec_command({cmd: `grep -n x a.go`})":                            detect.OK,
+		`tools.exec_command({cmd: "gr\x65p -n \'x\' \u0061.go\n"})`:              detect.OK,
+		`tools.exec_command({cmd: "grep \q a.go"})`:                              detect.Error,
+		`tools.exec_command({cmd: "grep x`:                                       detect.Error,
+		`tools.exec_command({cmd: command})`:                                     detect.Error,
+		`tools.exec_command({dir: "x"}); tools.read({cmd: "grep"})`:              detect.Error,
+		"tools.exec_command({cmd: `grep ${x} a.go`})":                            detect.Error,
+		`tools.exec_command({cmd: "make"})`:                                      detect.Error,
+		`tools.exec_command({cmd: "grep x"}); tools.exec_command({cmd: "make"})`: detect.Error,
+	} {
+		if got := detect.Classify("exec", program, ran(result(1, "")), 0); got.Outcome != want {
+			t.Errorf("%s ends with 1: %s by %q, want %s", program, got.Outcome, got.Rule, want)
+		}
+	}
+	const quiet = `tools.exec_command({cmd: "./deploy"})`
+	for text, want := range map[string]detect.Outcome{
+		ran(result(0, "fine"), "", result(0, "fine")):        detect.OK,
+		ran(result(0, "fine"), "and some words"):             detect.OK,
+		ran(`{"exit_code":"3","output":"x"}`):                detect.OK,
+		ran(`{"exit_code":3,"output":["x"]}`):                detect.OK,
+		ran(result(0, "fine"), result(4, ""), result(0, "")): detect.Error,
+	} {
+		if got := detect.Classify("exec", quiet, text, 0); got.Outcome != want {
+			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+		}
+	}
+}
+
+// A command may stand in the arguments as a text, as words, or as a list of commands.
+func TestFormsOfCommands(t *testing.T) {
+	for args, want := range map[string]detect.Outcome{
+		`{"command":"grep -n x a.go"}`:                              detect.OK,
+		`{"cmd":["grep","-n","x","a.go"]}`:                          detect.OK,
+		`{"command":["bash","-lc","grep -n x a.go"]}`:               detect.OK,
+		`{"command":["/bin/zsh","-c","grep -n x"]}`:                 detect.OK,
+		`{"commands":[{"command":"grep -n x a.go"}]}`:               detect.OK,
+		`{"commands":[{"cmd":"grep -n x a.go"}]}`:                   detect.OK,
+		`{"commands":["cd web","grep -n x a.go"]}`:                  detect.OK,
+		`{"command":["make","grep"]}`:                               detect.Error,
+		`{"commands":["grep -n x a.go","make"]}`:                    detect.Error,
+		`{"command":["bash","-lc","make"]}`:                         detect.Error,
+		`{"command":"find . -name a.go && make"}`:                   detect.Error,
+		`{"command":"diff a b"}`:                                    detect.OK,
+		`{"command":"make"}`:                                        detect.Error,
+		`{"command":"test -f a.go"}`:                                detect.OK,
+		`{}`:                                                        detect.Error,
+		`{"command":""}`:                                            detect.Error,
+		`{"command":"grep -n ` + strings.Repeat("x", 20_000) + `"}`: detect.OK,
+	} {
+		if got := detect.Classify("bash", args, "(no output)\n\nCommand exited with code 1", 0); got.Outcome != want {
+			t.Errorf("%.60s ends with 1: %s by %q, want %s", args, got.Outcome, got.Rule, want)
+		}
+	}
+}
+
+// What goes on is neither a success nor a failure, where the first lines say so.
+func TestFormsOfPending(t *testing.T) {
+	for text, want := range map[string]detect.Outcome{
+		"Process running with session ID 7":                              detect.Pending,
+		"Chunk ID: 1\nWall time: 1 s\nProcess running with session ID 7": detect.Pending,
+		"Command running in background with ID: b7":                      detect.Pending,
+		"Running in background":                                          detect.Pending,
+		"Command was moved to the background":                            detect.Pending,
+		"Command started in background with pid 3":                       detect.Pending,
+		"Background command started (7)":                                 detect.Pending,
+		"Command 'make' continues in the background":                     detect.Pending,
+		"Command make goes on in background":                             detect.Pending,
+		"<shell 4 is still running>":                                     detect.Pending,
+		"The command is still running after 30 s":                        detect.Pending,
+		"Process 7 is still running":                                     detect.Pending,
+		"[1] make is still running":                                      detect.Pending,
+		"my server is still running":                                     detect.OK,
+		"a\nb\nCommand running in background with ID: b7":                detect.OK,
+		"Output:\nProcess running with session ID 7":                     detect.OK,
+		"1\n2\n3\n4\n5\n6\nProcess running with session ID 7":            detect.OK,
+	} {
+		if got := detect.Classify("bash", `{"command":"./serve"}`, text, 0); got.Outcome != want {
+			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+		}
+		if got := detect.Classify("Read", `{"file_path":"notes.md"}`, text, 0); got.Outcome != detect.OK {
+			t.Errorf("a file that says %q is %s by %q", text, got.Outcome, got.Rule)
+		}
+	}
+}
+
+// Who refused is told: a person's refusal is feedback, a policy's and a missing terminal's is none.
+func TestWhoRefused(t *testing.T) {
+	for text, want := range map[string]detect.Refuser{
+		`This "rm x" was denied by permission rule 3`:                            detect.Policy,
+		`Tool "Bash" denied by permission rule`:                                  detect.Policy,
+		`Tool execution was denied by policy`:                                    detect.Policy,
+		`Error: Tool "Bash" denied by permission rule`:                           detect.Policy,
+		`<tool_use_error>Tool "Bash" denied by permission rule</tool_use_error>`: detect.Policy,
+		`Error executing tool: Tool execution denied by policy`:                  detect.Policy,
+		`Tool "Bash" requires approval in a TTY`:                                 detect.Headless,
+		`Tool "Bash" requires user approval`:                                     detect.Headless,
+		`Tool run_shell needs approval, and this is non-interactive mode`:        detect.Headless,
+		`The user doesn't want to proceed with this tool use.`:                   detect.Person,
+		`The tool "Bash" is fine`:                                                detect.NoRefuser,
+		`Tool "Bash" is fine`:                                                    detect.NoRefuser,
+	} {
+		got := detect.Classify("bash", `{"command":"rm x"}`, text, 1)
+		if got.By != want || (got.Outcome == detect.Refusal) != (want != detect.NoRefuser) {
+			t.Errorf("%q: %s by %q (%s)", text, got.Outcome, got.By, got.Rule)
+		}
+		if wrapped := detect.Classify("bash", `{"command":"rm x"}`, mustJSON(t, obj{"output": text}), 0); want == detect.Person && wrapped.By != want {
+			t.Errorf("%q in an envelope: %s by %q", text, wrapped.Outcome, wrapped.By)
+		}
+	}
+}
+
+// An editor that could not edit says so in its first line; one that did shows what it did.
+func TestAnswersOfEditors(t *testing.T) {
+	for text, want := range map[string]detect.Outcome{
+		"String to replace was not found in the file":      detect.Error,
+		"No match for old_string":                          detect.Error,
+		"old_string does not match":                        detect.Error,
+		"Found multiple occurrences of old_string":         detect.Error,
+		"old_string is not unique":                         detect.Error,
+		"The string must be unique":                        detect.Error,
+		"a.go is not an absolute path":                     detect.Error,
+		"The file does not exist":                          detect.Error,
+		"The file must be read before it is written":       detect.Error,
+		"old_string and new_string are exactly the same":   detect.Error,
+		"old_string and new_string are identical":          detect.Error,
+		"apply_patch verification failed":                  detect.Error,
+		"new_string is required":                           detect.Error,
+		"a.go already exists":                              detect.Error,
+		"Found 3 matches of the string":                    detect.Error,
+		"Line 900 is out of range":                         detect.Error,
+		"The file a.go has been updated":                   detect.OK,
+		"diff --git a/a.go b/a.go\n-not found":             detect.OK,
+		"--- a/a.go\n+++ b/a.go\n-error: not found":        detect.OK,
+		"@@ -1 +1 @@\n-cannot\n+can":                       detect.OK,
+		"Here's the result of the edit:\n 1 errors.New(x)": detect.OK,
+	} {
+		if got := detect.Classify("Edit", `{"file_path":"a.go","old_string":"a","new_string":"b"}`, text, 0); got.Outcome != want {
+			t.Errorf("%q is %s by %q, want %s", text, got.Outcome, got.Rule, want)
+		}
+	}
+}
+
+// A signature holds what went wrong wherever an envelope tells it, and nothing that frames it.
+func TestSignaturesOfEnvelopes(t *testing.T) {
+	for text, want := range map[string]string{
+		`{"error":"no such stage"}`:                                       "no such stage",
+		`{"errors":[{"message":"no such stage"},{"message":"nor that"}]}`: "no such stage\nnor that",
+		`[{"error":"no such stage"}]`:                                     "no such stage",
+		`{"data":null,"detail":"no such stage"}`:                          "no such stage",
+		`{"error":{"message":"no such stage","code":7}}`:                  "no such stage",
+		"Exit code 2\nno such stage":                                      "no such stage",
+		"<returncode>2</returncode>\n<output>\nno such stage\n</output>":  "no such stage",
+		"Process exited with code 2\nOutput:\nno such stage\n":            "no such stage",
+		"╔════╗\n║ no such stage ║\n╚════╝":                               "no such stage",
+		"│ Error: no such stage":                                          "Error: no such stage",
+		"\x1b[31merror\x1b[0m: no such stage":                             "error: no such stage",
+	} {
+		if got := detect.Signature(text); !strings.Contains(got, want) || strings.ContainsAny(got, "\x1b╔") {
+			t.Errorf("the signature of %q is %q, want %q", text, got, want)
+		}
+	}
+}
+
+// A file with many faults tells the first ten, and counts the others; what follows a fault is read.
+func TestFaultsOfTranscripts(t *testing.T) {
+	good := mustJSON(t, obj{"id": "good", "messages": chat(story)})
+	var file strings.Builder
+	for i := range 13 {
+		fmt.Fprintf(&file, `{"id":"bad-%d","messages":"none"}`+"\n", i)
+	}
+	file.WriteString(good + "\n")
+	found, err := inspect(t, file.String())
+	if len(found) == 0 || err == nil {
+		t.Fatalf("%d findings, %v", len(found), err)
+	}
+	for _, part := range []string{"transcript 1 (bad-0)", "transcript 10 (bad-9)", "3 more transcripts cannot be read"} {
+		if !strings.Contains(err.Error(), part) {
+			t.Errorf("%v does not say %q", err, part)
+		}
+	}
+	if strings.Contains(err.Error(), "bad-10") {
+		t.Errorf("too much is said: %v", err)
+	}
+	for name, in := range map[string]string{
+		"nothing": "", "white space": " \n\t", "a torn array": "[" + good + ",{", "no array": "[" + good + " 3]", "a torn line": good + "\n{", "words": "hello",
+	} {
+		if _, err := inspect(t, in); err == nil {
+			t.Errorf("%s: no fault is told", name)
+		}
+	}
+	if _, err := inspect(t, "\xef\xbb\xbf"+good); err != nil {
+		t.Errorf("behind a byte order mark: %v", err)
+	}
+	if err := detect.Inspect(io.MultiReader(strings.NewReader(" "), brokenPipe{}), func(detect.Finding) error { return nil }); !errors.Is(err, errPipe) {
+		t.Errorf("a reader that fails: %v", err)
+	}
+	enough := errors.New("enough")
+	if err := detect.Inspect(strings.NewReader(good+"\n"+good), func(detect.Finding) error { return enough }); !errors.Is(err, enough) {
+		t.Errorf("a caller that has enough: %v", err)
+	}
+}
+
+var errPipe = errors.New("the pipe is broken")
+
+type brokenPipe struct{}
+
+func (brokenPipe) Read([]byte) (int, error) { return 0, errPipe }
