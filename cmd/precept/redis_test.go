@@ -262,7 +262,7 @@ func TestReplicasRecogniseEchoes(t *testing.T) {
 	before := ""
 	for i := range 6 {
 		k.turn(t, fleet[i%2])
-		var found []session.Row
+		var found []session.Listed
 		eventually(t, "the session's row", func() bool {
 			page, err := db.Newest(t.Context(), "default", session.Stretch{Most: 10})
 			found = page.List
