@@ -43,15 +43,15 @@ func (t *turn) response(res *http.Response) error {
 	t.watch.events = strings.HasPrefix(res.Header.Get("Content-Type"), "text/event-stream")
 	if t.ses != nil || t.side != "" {
 		res.Header.Set("Precept-Session", t.sessionName())
-		if t.set.cfg.DebugHeaders {
-			t.debug(res.Header)
-		}
+	}
+	if t.forward != nil && t.set.cfg.DebugHeaders {
+		t.debug(res.Header)
 	}
 	if res.StatusCode >= 400 || res.ContentLength == 0 {
 		t.over()
 	}
 	if t.ses != nil || t.quotes {
-		t.watch.reader = wire.NewReplyReader(t.dialect, res.Header.Get("Content-Type"), int(t.set.cfg.Limits.CaptureBytes))
+		t.watch.reader = wire.NewReplyReader(t.dialect, res.ContentLength, int(t.set.cfg.Limits.CaptureBytes))
 	}
 	if res.StatusCode != http.StatusSwitchingProtocols {
 		t.watch.body.watch(t, res.Body, t.set.cfg.Limits.StreamIdleTimeout)

@@ -149,7 +149,7 @@ func BenchmarkReplySSE(b *testing.B) {
 			b.SetBytes(int64(stream.Len()))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := NewReplyReader(d, "text/event-stream", 1<<20)
+				r := NewReplyReader(d, -1, 1<<20)
 				for p := stream.Bytes(); len(p) > 0; {
 					n := min(len(p), 1<<10)
 					_, _ = r.Write(p[:n])
@@ -276,7 +276,7 @@ func BenchmarkTemplate(b *testing.B) {
 			b.SetBytes(int64(len(stream)))
 			b.ReportAllocs()
 			for b.Loop() {
-				r := NewReplyReader(Chat, "", 1<<20)
+				r := NewReplyReader(Chat, -1, 1<<20)
 				if name == "without" {
 					r.sse.casts = nil
 					r.sse.event = func(name, data []byte, lost bool) {

@@ -147,7 +147,7 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	args := member(b, function, "arguments")
 	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
 	s := r.callSlot(index, id)
-	if named && id == "" && s.id == "" && s.name != "" && (whole || valid(s.text)) {
+	if named && id == "" && s.id == "" && s.name != "" && (whole || s.whole()) {
 		s = r.newCall(index)
 	}
 	if s.id == "" {

@@ -2,6 +2,7 @@ package wire
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -20,7 +21,7 @@ func TestHeldAndDropped(t *testing.T) {
 		"json":         {`{"id":"chatcmpl-1","x":"` + strings.Repeat("y", 3<<20), `"}`},
 	} {
 		const limit = 256 << 10
-		r := NewReplyReader(Chat, "", limit)
+		r := NewReplyReader(Chat, -1, limit)
 		feed := func(s string) {
 			for len(s) > 0 {
 				n := min(1000, len(s))
@@ -35,7 +36,7 @@ func TestHeldAndDropped(t *testing.T) {
 			t.Errorf("%s: %d held of a hundredth, %d of %d with a limit of %d", name, little, held, len(k.many), limit)
 		}
 
-		r = NewReplyReader(Chat, "", 1<<20)
+		r = NewReplyReader(Chat, -1, 1<<20)
 		feed(k.many[:len(k.many)/2])
 		r.Drop()
 		feed(k.many[len(k.many)/2:])
@@ -47,4 +48,47 @@ func TestHeldAndDropped(t *testing.T) {
 			t.Errorf("%s: complete %v, cut %v, %d bytes of text", name, rep.Complete, rep.Cut, len(rep.Text))
 		}
 	}
+}
+
+// A long copy takes hardly more memory than it has bytes, and is not copied while it grows.
+func TestLongCopies(t *testing.T) {
+	const pieces, piece = 900, 1000
+	text := strings.Repeat("w", piece)
+	for name, k := range map[string]struct {
+		size  int64
+		reply []string
+	}{
+		"a stream": {-1, slices.Repeat([]string{fmt.Sprintf("data: {\"choices\":[{\"index\":0,\"delta\":{\"content\":%q}}]}\n\n", text)}, pieces)},
+		"a call": {-1, slices.Repeat([]string{
+			fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"arguments\":%q}}]}}]}\n\n", text),
+		}, pieces)},
+		"one body": {pieces*piece + 2, slices.Concat([]string{`{"`}, slices.Repeat([]string{text}, pieces))},
+	} {
+		r := NewReplyReader(Chat, k.size, 1<<20)
+		grown, last := 0, 0
+		for _, s := range k.reply {
+			_, _ = r.Write([]byte(s))
+			if held := r.Held(); held > last {
+				grown, last = grown+1, held
+			}
+		}
+		if held, most := r.Held(), pieces*piece*11/10; held > most {
+			t.Errorf("%s: %d bytes held of %d", name, held, pieces*piece)
+		}
+		if k.size >= 0 && grown > 1 {
+			t.Errorf("%s: grew %d times to a length that was told", name, grown)
+		}
+		if k.size < 0 {
+			if rep := r.Reply(); len(rep.Text)+len(strings.Join(args(rep), "")) != pieces*piece {
+				t.Errorf("%s: %d bytes of text", name, len(rep.Text))
+			}
+		}
+	}
+}
+
+func args(rep *Reply) (all []string) {
+	for _, c := range rep.Calls {
+		all = append(all, c.Args)
+	}
+	return all
 }

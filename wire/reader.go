@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -10,6 +11,7 @@ import (
 // never fails: what it does not understand it skips. One goroutine at a time may use it.
 type ReplyReader struct {
 	dialect  Dialect
+	size     int64
 	limit    int
 	kept     int
 	mode     replyMode
@@ -40,18 +42,74 @@ type slot struct {
 	done     bool
 	id, name string
 	itemID   string
-	text     []byte // the text, or the call's arguments
+	full     [][]byte // pieces of the text, or of the call's arguments, that have no room left
+	taken    int      // bytes of memory that full takes
+	text     []byte   // the piece that grows
+}
+
+// A text grows by doubling from textRoom, or it would be copied with nearly every event, and from
+// textPiece on in pieces of that: a long one would be copied with each doubling, and leave half of
+// the last one empty.
+const (
+	textRoom  = 1 << 10
+	textPiece = 16 << 10
+)
+
+// room makes room for n more bytes.
+func (s *slot) room(n int) {
+	switch {
+	case cap(s.text)-len(s.text) >= n:
+	case cap(s.text) < textPiece:
+		s.text = slices.Grow(s.text, max(n, textRoom, cap(s.text)))
+	default:
+		s.full, s.taken = append(s.full, s.text), s.taken+cap(s.text)
+		if n < textPiece/2 {
+			n = textPiece
+		}
+		s.text = make([]byte, 0, n)
+	}
+}
+
+// said is the whole of it, once.
+func (s *slot) said() string {
+	var b strings.Builder
+	b.Grow(s.len())
+	for _, piece := range s.full {
+		b.Write(piece)
+	}
+	b.Write(s.text)
+	s.drop() // not both of them: when many streams end at once, it would be twice their bound
+	return b.String()
+}
+
+// whole says that the text is one JSON value.
+func (s *slot) whole() bool {
+	if len(s.full) == 0 {
+		return valid(s.text)
+	}
+	return valid(bytes.Join(append(slices.Clip(s.full), s.text), nil))
+}
+
+// drop lets go of the text.
+func (s *slot) drop() { s.full, s.taken, s.text = nil, 0, nil }
+
+// len is how long the text is.
+func (s *slot) len() int {
+	n := len(s.text)
+	for _, piece := range s.full {
+		n += len(piece)
+	}
+	return n
 }
 
 // NewReplyReader reads a response of that dialect; limit bounds what is kept in bytes, never what
-// is read. Whether it is a stream or one JSON body shows in its first byte: the content type is
-// wrong too often to be believed.
-func NewReplyReader(d Dialect, contentType string, limit int) *ReplyReader {
-	r := &ReplyReader{dialect: d, limit: max(limit, 0)}
+// is read. size is what the response says of its length, -1 for nothing. Whether it is a stream or
+// one JSON body shows in its first byte: the content type is wrong too often to be asked.
+func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
+	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
 	r.sse.max = r.limit + smallEvent // an event is more than the text it carries
 	r.sse.event, r.sse.casts = r.event, r.casts
 	r.tokens = tokens{-1, -1, -1, -1}
-	_ = contentType
 	return r
 }
 
@@ -91,6 +149,9 @@ func (r *ReplyReader) body(p []byte) {
 		r.json = nil
 		return
 	}
+	if r.json == nil && int64(len(p)) < r.size && r.size <= int64(r.sse.max) {
+		r.json = make([]byte, 0, r.size)
+	}
 	r.json = append(r.json, p...)
 }
 
@@ -102,7 +163,7 @@ func (r *ReplyReader) Ended() bool { return r.ended }
 func (r *ReplyReader) Held() int {
 	n := cap(r.json) + cap(r.sse.line) + cap(r.sse.data) + cap(r.template.before) + cap(r.template.behind)
 	for _, s := range r.slots {
-		n += slotCost + cap(s.text)
+		n += slotCost + s.taken + cap(s.text)
 	}
 	return n
 }
@@ -112,7 +173,7 @@ func (r *ReplyReader) Drop() {
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)
 	for _, s := range r.slots {
-		s.text = nil
+		s.drop()
 	}
 }
 
@@ -137,8 +198,7 @@ func (r *ReplyReader) Reply() *Reply {
 				rep.others = appendKey(rep.others, "c:", s.itemID)
 			}
 		}
-		said := string(s.text)
-		s.text = nil // not both of them: when many streams end at once, it would be twice their bound
+		said := s.said()
 		if r.dialect == Chat && s.index < textSlot {
 			if len(rep.others) < maxOthers {
 				rep.others = appendKey(rep.others, "t:", textKey(said))
@@ -258,7 +318,12 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 	}
 	r.template.adds++
 	r.template.slot, r.template.at = s, v
-	raw := v.inner().of(b)
+	r.append(s, v.inner().of(b))
+}
+
+// append adds what stands in a JSON string to a slot's text.
+func (r *ReplyReader) append(s *slot, raw []byte) {
+	s.room(min(len(raw), r.limit-r.kept))
 	before := len(s.text)
 	s.text = r.cutOff(appendPlain(s.text, raw), before)
 }
@@ -266,7 +331,8 @@ func (r *ReplyReader) add(s *slot, b []byte, v span) {
 // set replaces a slot's text.
 func (r *ReplyReader) set(s *slot, t string) {
 	r.template.adds += 2
-	r.kept -= len(s.text)
+	r.kept -= s.len()
+	s.full, s.taken = nil, 0
 	s.text = r.cutOff(append(s.text[:0], t...), 0)
 }
 

@@ -15,7 +15,7 @@ import (
 
 // read feeds a reply in pieces of n bytes.
 func read(d Dialect, raw []byte, limit, n int) *Reply {
-	r := NewReplyReader(d, "", limit)
+	r := NewReplyReader(d, -1, limit)
 	for len(raw) > 0 {
 		k := min(n, len(raw))
 		piece := bytes.Clone(raw[:k])
@@ -83,7 +83,7 @@ func TestEnded(t *testing.T) {
 		{Messages, `data: {"type":"message_delta","delta":{"stop_reason":"end_turn"}}` + "\n\n", `data: {"type":"message_stop"}` + "\n\n"},
 		{Responses, `data: {"type":"response.in_progress","response":{"id":"r","status":"in_progress"}}` + "\n\n", `data: {"type":"response.completed","response":{"status":"completed"}}` + "\n\n"},
 	} {
-		r := NewReplyReader(c.dialect, "text/event-stream", 1000)
+		r := NewReplyReader(c.dialect, -1, 1000)
 		_, _ = r.Write([]byte(c.before))
 		if r.Ended() {
 			t.Errorf("%s: ended too early", c.dialect)
@@ -117,18 +117,18 @@ func TestHugeLine(t *testing.T) {
 // the end.
 func TestHugeLastEvent(t *testing.T) {
 	stream := "event: response.completed\ndata: {\"type\":\"response.completed\",\"response\":{\"status\":\"completed\",\"instructions\":\"" + strings.Repeat("x", 20_000) + "\"}}\n\n"
-	r := NewReplyReader(Responses, "text/event-stream", 1000)
+	r := NewReplyReader(Responses, -1, 1000)
 	_, _ = r.Write([]byte(stream))
 	if rep := r.Reply(); !r.Ended() || !rep.Complete || rep.Finish != "completed" || !rep.Cut {
 		t.Errorf("%+v", rep)
 	}
-	over := NewReplyReader(Responses, "application/json", 1000)
+	over := NewReplyReader(Responses, -1, 1000)
 	_, _ = over.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
 	_, _ = over.Write([]byte("\"}\n"))
 	if rep := over.Reply(); !rep.Cut || !rep.Complete {
 		t.Errorf("a long JSON body: %+v", rep)
 	}
-	cut := NewReplyReader(Responses, "application/json", 1000)
+	cut := NewReplyReader(Responses, -1, 1000)
 	_, _ = cut.Write([]byte(`{"output":[],"x":"` + strings.Repeat("x", 20_000)))
 	if rep := cut.Reply(); rep.Complete {
 		t.Error("a long JSON body that was cut counts as whole")
@@ -224,7 +224,7 @@ func TestRepliesDoNotDependOnTheCuts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		g := golden[rapid.IntRange(0, len(golden)-1).Draw(t, "reply")]
 		limit := rapid.SampledFrom([]int{0, 10, 150, 400, 1 << 20}).Draw(t, "limit")
-		r := NewReplyReader(g.dialect, "", limit)
+		r := NewReplyReader(g.dialect, -1, limit)
 		for rest := g.raw; len(rest) > 0; {
 			n := rapid.IntRange(0, min(len(rest), 200)).Draw(t, "n")
 			_, _ = r.Write(rest[:n])
@@ -271,7 +271,7 @@ data: {"choices":[{"index":0,"delta":{},"finish_reason":"stop"},{"index":1,"delt
 data: [DONE]
 
 `
-	r := NewReplyReader(Chat, "text/event-stream", 1<<20)
+	r := NewReplyReader(Chat, -1, 1<<20)
 	_, _ = r.Write([]byte(stream))
 	rep := r.Reply()
 	if rep.Text != "one" || len(rep.Calls) != 0 || rep.Choices != 3 || !rep.Complete {

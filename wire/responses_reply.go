@@ -144,7 +144,7 @@ func (r *ReplyReader) allDone() bool {
 
 func (r *ReplyReader) dropSlots() {
 	for _, s := range r.slots {
-		r.kept -= len(s.text) + slotCost
+		r.kept -= s.len() + slotCost
 	}
 	r.slots, r.at = nil, nil
 }

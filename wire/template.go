@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"bytes"
-	"slices"
-)
+import "bytes"
 
 // template is the form of an event that did nothing but add a piece of text. Streams consist of
 // such events, hundreds of them equal but for the piece: one that fits the template of the last one
@@ -15,10 +12,6 @@ type template struct {
 	adds                 int  // of the event that was read last
 	set                  bool
 }
-
-// textRoom is where the text of a stream begins to grow: doubling from a few bytes would copy it
-// with nearly every event.
-const textRoom = 1 << 10
 
 // learn makes the template of the event that was just read, when it is of that kind.
 func (m *template) learn(name, data []byte) {
@@ -42,7 +35,7 @@ func (r *ReplyReader) readAlike(name, data []byte) bool {
 	if end < 0 || !bytes.Equal(data[end-1:], m.behind) {
 		return false
 	}
-	r.pour(data[len(m.before) : end-1])
+	r.append(m.slot, data[len(m.before):end-1])
 	return true
 }
 
@@ -62,19 +55,9 @@ func (r *ReplyReader) casts(p []byte) (done int) {
 		if end < 0 || stop > r.sse.max || len(line) < stop+2 || line[stop] != '\n' || line[stop+1] != '\n' || !bytes.Equal(line[end-1:stop], m.behind) {
 			break
 		}
-		r.pour(line[piece : end-1])
+		r.append(m.slot, line[piece:end-1])
 		r.sse.name = r.sse.name[:0]
 		done += stop + 2
 	}
 	return done
-}
-
-// pour adds a piece of text where the last event's went.
-func (r *ReplyReader) pour(piece []byte) {
-	s := r.template.slot
-	if cap(s.text)-len(s.text) < len(piece) {
-		s.text = slices.Grow(s.text, max(textRoom, cap(s.text)))
-	}
-	before := len(s.text)
-	s.text = r.cutOff(appendPlain(s.text, piece), before)
 }

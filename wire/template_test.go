@@ -35,7 +35,7 @@ func TestMoldChangesNothing(t *testing.T) {
 	}
 	rapid.Check(t, func(t *rapid.T) {
 		d := rapid.SampledFrom([]Dialect{Chat, Messages, Responses}).Draw(t, "dialect")
-		with, without := NewReplyReader(d, "", 200), NewReplyReader(d, "", 200)
+		with, without := NewReplyReader(d, -1, 200), NewReplyReader(d, -1, 200)
 		without.sse.casts = nil
 		without.sse.event = func(name, data []byte, lost bool) {
 			without.template.set = false
