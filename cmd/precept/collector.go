@@ -1,9 +1,9 @@
 package main
 
 import (
-	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
+	"time"
 )
 
 // How much may lie about before the collector runs, unless GOGC says it. A proxy's live heap is
@@ -38,8 +38,12 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// followHeap sets the share for what is live now, and again after each collection. was is the one
-// that is set.
+// heedHeap is how often the share is looked at. A collection does not tell when it ends: an object
+// whose cleanup would tell it lives on when it was made while the last one was under way, and then a
+// burst has grown by the share of a small heap before the next.
+const heedHeap = 100 * time.Millisecond
+
+// followHeap sets the share for what is live now, and goes on doing so. was is the one that is set.
 func followHeap(was int) {
 	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
 	metrics.Read(sample)
@@ -50,6 +54,5 @@ func followHeap(was int) {
 			was = now
 		}
 	}
-	type mark struct{ _ *int }
-	runtime.AddCleanup(&mark{}, followHeap, was) // a collection finds that nobody holds it
+	time.AfterFunc(heedHeap, func() { followHeap(was) })
 }
