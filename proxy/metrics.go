@@ -6,6 +6,9 @@ import (
 
 	"github.com/prometheus/client_golang/prometheus"
 
+	"precept/feedback"
+	"precept/session"
+	"precept/store"
 	"precept/wire"
 )
 
@@ -80,6 +83,7 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		side:        vec("precept_side_requests_total", "Requests that are not the conversation itself (titles, summaries).", "reason"),
 		writs:       vec("precept_writs_total", "The /lesson commands of agents, by what became of them.", "command", "result"),
 	}
+	m.startAtZero()
 	for p := range phaseCount {
 		m.phases[p] = overhead.WithLabelValues(p.String())
 	}
@@ -102,6 +106,37 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 		}
 	}
 	return m
+}
+
+// startAtZero makes the series that alerts look at: what grows from nothing to one has not grown for
+// increase(), so the first fault would be missed.
+func (m *Metrics) startAtZero() {
+	for _, reason := range [...]string{
+		"busy", "depth", "duplicate_key", "encoding", "invalid_json", "items", "list_type", "no_list", "size", "tenant_unknown",
+	} {
+		m.uninspected.WithLabelValues(reason)
+	}
+	for _, step := range [...]string{
+		"begin", "capture", "decide", "feedback", "gather", "handler", "identify", "lessons", "lookup", "match",
+		"parse", "publish", "record", "settle", "splice", "store", "writ",
+	} {
+		m.failOpen.WithLabelValues(step)
+	}
+	for _, method := range [...]session.Method{
+		session.ByHeader, session.ByPath, session.ByAgent, session.ByBody, session.ByEcho, session.ByNew, session.ByRun,
+	} {
+		m.sessions.WithLabelValues(string(method))
+	}
+	for _, source := range [...]string{feedback.SourceUser, feedback.SourceSystem} {
+		for _, kind := range [...]string{feedback.TypeApproval, feedback.TypeRejection, feedback.TypeCorrection, feedback.TypeScore} {
+			m.feedback.WithLabelValues(source, kind, string(store.Joined))
+		}
+	}
+	for d := wire.None; d <= wire.Messages; d++ {
+		for _, code := range [...]int{200, 400, 500} {
+			m.requests.WithLabelValues(d.String(), class(code))
+		}
+	}
 }
 
 // operation observes an answer of an upstream; rep is nil where nobody read it.

@@ -11,8 +11,6 @@ import (
 	"sync/atomic"
 	"testing"
 
-	"github.com/prometheus/client_golang/prometheus/testutil"
-
 	"precept/sample"
 	"precept/session"
 )
@@ -119,18 +117,18 @@ func TestSideOfNoSession(t *testing.T) {
 			t.Errorf("%s: %q %s", system, res.Header.Get("Precept-Skip"), got)
 		}
 	}
-	if n := testutil.CollectAndCount(r.opts.Metrics.sessions); n != 0 {
-		t.Errorf("%d sessions", n)
+	if n := total(r.opts.Metrics.sessions); n != 0 {
+		t.Errorf("%v sessions", n)
 	}
-	if failed := testutil.CollectAndCount(r.opts.Metrics.failOpen); failed != 0 {
-		t.Errorf("%d steps failed", failed)
+	if failed := total(r.opts.Metrics.failOpen); failed != 0 {
+		t.Errorf("%v steps failed", failed)
 	}
 	s := newSpeaker("chat", "do alpha")
 	if _, _, list := s.say(t, r, bearer("k")); strings.Count(list, "[one]") != 1 {
 		t.Errorf("the first turn: %s", list)
 	}
-	if n := testutil.CollectAndCount(r.opts.Metrics.sessions); n != 1 {
-		t.Errorf("%d sessions with one conversation", n)
+	if n := total(r.opts.Metrics.sessions); n != 1 {
+		t.Errorf("%v sessions with one conversation", n)
 	}
 }
 

@@ -1,0 +1,69 @@
+package proxy
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/prometheus/client_golang/prometheus"
+	dto "github.com/prometheus/client_model/go"
+)
+
+// What alerts look at is there before it happens: a series that begins at one has not grown.
+func TestSeriesBeginAtZero(t *testing.T) {
+	reg := prometheus.NewRegistry()
+	NewMetrics(reg)
+	families, err := reg.Gather()
+	if err != nil {
+		t.Fatal(err)
+	}
+	there := map[string]int{}
+	for _, f := range families {
+		there[f.GetName()] = len(f.GetMetric())
+		for _, m := range f.GetMetric() {
+			if m.GetCounter().GetValue() != 0 {
+				t.Errorf("%s begins at %v", f.GetName(), m.GetCounter().GetValue())
+			}
+		}
+	}
+	for name := range strings.FieldsSeq(`precept_requests_total precept_feedback_total precept_sessions_total
+		precept_fail_open_total precept_uninspected_total precept_injection_rejected_total`) {
+		if there[name] == 0 {
+			t.Errorf("%s is not there before it happens", name)
+		}
+	}
+}
+
+// total is what the series of a counter count together.
+func total(c prometheus.Collector) (sum float64) {
+	series := make(chan prometheus.Metric)
+	go func() {
+		defer close(series)
+		c.Collect(series)
+	}()
+	for s := range series {
+		var m dto.Metric
+		if err := s.Write(&m); err == nil {
+			sum += m.GetCounter().GetValue()
+		}
+	}
+	return sum
+}
+
+// Where debug headers are asked for they say of a body that was not understood why it was not.
+func TestUninspectedSaysWhy(t *testing.T) {
+	flags := certain()
+	flags["debug_headers"], flags["limits.inspect_bytes"] = "true", "100"
+	r := newRig(t, newUpstream(t, model(t)), "", bookOf(t, "one: alpha"), flags)
+	for body, want := range map[string]string{
+		`{"messages":[` + strings.Repeat(" ", 100) + `]}`: "size",
+		`{"messages":"alpha"}`:                            "list_type",
+		`{"messages":[`:                                   "invalid_json",
+	} {
+		if res, _ := r.send(t, "POST", chatPath, bearer("k"), body); res.Header.Get("Precept-Skip") != want {
+			t.Errorf("%.20s: %q, want %q", body, res.Header.Get("Precept-Skip"), want)
+		}
+	}
+	if res, _ := r.send(t, "POST", "/v1/embeddings", bearer("k"), `{"input":"alpha"}`); res.Header.Get("Precept-Skip") != "" {
+		t.Error("a path that is not rewritten has one")
+	}
+}
