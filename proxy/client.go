@@ -95,7 +95,9 @@ func (w *clientWriter) receive(r *http.Request, most int64) *http.Request {
 		return r
 	}
 	own := r.WithContext(r.Context())
-	w.body = &clientBody{ReadCloser: http.MaxBytesReader(w.ResponseWriter, r.Body, most), w: w}
+	// Without the writer: the transport reads the body, and would set headers of an answer that an
+	// upstream which has not waited for it gives at the same time. Our own WriteHeader does it.
+	w.body = &clientBody{ReadCloser: http.MaxBytesReader(nil, r.Body, most), w: w}
 	own.Body = w.body
 	// Otherwise the server would wait for up to 256 KiB of the body before it sends an answer.
 	_ = w.ctl.EnableFullDuplex()

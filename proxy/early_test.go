@@ -176,3 +176,23 @@ func TestSlowBodyEnds(t *testing.T) {
 		}
 	}
 }
+
+// A body becomes too long while the upstream's answer, which has not waited for it, is passed on:
+// two goroutines, of which only one may touch the answer's headers. The race detector sees it.
+func TestTooLongWhileAnswered(t *testing.T) {
+	part := fmt.Sprintf("%x\r\n%s\r\n", 65_000, strings.Repeat("x", 65_000))
+	u := newRaw(t, false, func(_ int, c net.Conn, _ *http.Request) bool {
+		_, _ = io.WriteString(c, "HTTP/1.1 401 Unauthorized\r\nContent-Length: 3\r\n"+strings.Repeat("X-A: b\r\n", 200)+"\r\nbig")
+		_, _ = io.Copy(io.Discard, c)
+		return false
+	})
+	base := face(t, u.url, "limits.body_bytes=100KiB")
+	for range 20 {
+		c := dial(t, base)
+		_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n"+part+part)
+		if s := readReply(c.Reader, "POST"); s.status != 401 && s.status != 413 {
+			t.Errorf("%+v", s)
+		}
+		_ = c.Close()
+	}
+}
