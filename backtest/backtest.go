@@ -88,7 +88,6 @@ func (s *sum) mean() *float64 {
 // count is what is known of one lesson so far.
 type count struct {
 	lesson   *lesson.Lesson // as it is
-	bare     *lesson.Lesson // as it is matched
 	fired    int
 	worth    sum
 	words    map[string]int
@@ -104,9 +103,8 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	r := &Run{tagger: tagger, counts: map[string]*count{}, sessions: map[string]int{}, told: map[string]*sum{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
-		b := stripped(l)
-		bare = append(bare, b)
-		r.counts[l.Slug] = &count{lesson: l, bare: b, words: map[string]int{}, nearWhy: map[string]int{}}
+		bare = append(bare, stripped(l))
+		r.counts[l.Slug] = &count{lesson: l, words: map[string]int{}, nearWhy: map[string]int{}}
 	}
 	r.book = lesson.NewBook(bare)
 	return r

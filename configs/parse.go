@@ -42,7 +42,6 @@ func Parse(src Sources) (*Config, error) {
 	c := &Config{}
 	d := &decoder{env: func(string) (string, bool) { return "", false }, sources: map[string]string{}}
 	d.file("default", reference, c)
-	defaults := d.sources
 	d.env, d.sources = src.Env, map[string]string{}
 	d.lines = true
 	d.file(src.FileName, string(src.File), c)
@@ -50,7 +49,7 @@ func Parse(src Sources) (*Config, error) {
 	d.variables(c, src.Env)
 	d.flags(c, src.Flags)
 	d.settle(c, src.Env)
-	v := &validator{config: c, given: d.sources, defaults: defaults, decoded: d.faults}
+	v := &validator{config: c, given: d.sources, decoded: d.faults}
 	v.run()
 	faults := append(d.faults, v.faults...)
 	if src.Offline {

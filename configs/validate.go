@@ -15,10 +15,10 @@ import (
 // validator holds a configuration against what it means, one rule a method; decoding has already
 // told values of a wrong form.
 type validator struct {
-	config          *Config
-	given, defaults map[string]string
-	decoded         Faults
-	faults          Faults
+	config  *Config
+	given   map[string]string
+	decoded Faults
+	faults  Faults
 }
 
 func (v *validator) run() {

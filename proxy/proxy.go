@@ -136,15 +136,7 @@ func (p *Proxy) configure(c *configs.Config) error {
 	if salt == "" {
 		salt, s.excluded = p.keys.salt, p.keys.unsure
 	}
-	in := inject.Config{
-		Writ:  c.Writ.Enabled && c.Writ.Advertise,
-		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,
-		Tags: lesson.NewTagger(c.Tags), System: c.Match.SystemAgents(),
-		Bandit: bandit.Config{
-			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Holdout: bandit.Holdout(c.Bandit.Holdout), Control: c.Bandit.Control,
-			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,
-		},
-	}
+	in := Injection(c, salt)
 	if err := errors.Join(in.Validate(), in.Bandit.Validate()); err != nil {
 		return err
 	}
@@ -185,6 +177,19 @@ func (p *Proxy) turnTo(roads map[roadKey]*road) {
 		if roads[key] != r {
 			r.retire()
 		}
+	}
+}
+
+// Injection is what a configuration says of choosing and presenting lessons.
+func Injection(c *configs.Config, salt string) inject.Config {
+	return inject.Config{
+		Writ:  c.Writ.Enabled && c.Writ.Advertise,
+		Style: inject.Style(c.Inject.Style), Placement: inject.Placement(c.Inject.Placement), BudgetBytes: int(c.Inject.BudgetBytes), NoLoops: !c.Detect.Loops,
+		Tags: lesson.NewTagger(c.Tags), System: c.Match.SystemAgents(),
+		Bandit: bandit.Config{
+			K: c.Inject.K, Epsilon: c.Bandit.Epsilon, Holdout: bandit.Holdout(c.Bandit.Holdout), Control: c.Bandit.Control,
+			Objective: bandit.Objective(c.Bandit.Objective), Salt: salt, TokenCost: c.Bandit.TokenCost,
+		},
 	}
 }
 

@@ -84,7 +84,7 @@ func (l *ledger) advance(p *parcel) {
 		l.drop(p.voids[i].Reason, 1)
 	}
 	if p.hasTotal {
-		l.meet(p.total + p.admitted - p.upTo)
+		l.reconcile(p.total + p.admitted - p.upTo)
 	}
 	l.At = p.end
 }
@@ -121,8 +121,8 @@ func (l *ledger) refuse() {
 	l.drop(droppedBad, 1)
 }
 
-// meet books what the spool told to have admitted up to here, and does not hold.
-func (l *ledger) meet(admitted int64) {
+// reconcile books what the spool told to have admitted up to here, and does not hold.
+func (l *ledger) reconcile(admitted int64) {
 	switch n := admitted - l.Admitted; {
 	case n > 0:
 		l.drop(droppedDamaged, n)
@@ -178,7 +178,7 @@ func readBooks(v *spool.View, running bool) (Books, error) {
 		l.advance(&p)
 	}
 	if !running {
-		l.meet(max(v.Seq, l.Admitted))
+		l.reconcile(max(v.Seq, l.Admitted))
 	}
 	maps.Copy(books.Dropped, l.Dropped)
 	books.Admitted, books.Stored, books.Spooled, books.Incomplete = l.Admitted, stored, l.Stored-stored, l.Incomplete

@@ -139,7 +139,7 @@ func (d *delivery) deliver(ctx context.Context, now time.Time) error {
 	if !due || d.tail.empty() {
 		return nil
 	}
-	if err := d.hand(ctx, &d.tail); err != nil {
+	if err := d.handOver(ctx, &d.tail); err != nil {
 		d.makeRoom(err)
 		return err
 	}
@@ -184,7 +184,7 @@ func (d *delivery) catchUp(ctx context.Context, now time.Time) (done bool, err e
 			return false, err
 		}
 		d.scrubFor(&p)
-		if err := d.hand(ctx, &p); err != nil {
+		if err := d.handOver(ctx, &p); err != nil {
 			return false, err
 		}
 	}

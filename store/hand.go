@@ -9,8 +9,8 @@ import (
 	"precept/store/guard"
 )
 
-// hand gives a parcel to the backend, and books it.
-func (d *delivery) hand(ctx context.Context, p *parcel) error {
+// handOver gives a parcel to the backend, and books it.
+func (d *delivery) handOver(ctx context.Context, p *parcel) error {
 	var stubs []sample.Exchange
 	if p.crashed {
 		stubs = d.tombs.left(session.Batch{Exchanges: d.books.stubs()}).Exchanges
@@ -38,7 +38,7 @@ func (d *delivery) hand(ctx context.Context, p *parcel) error {
 	}
 	d.tally.Incomplete.Add(int64(len(stubs)))
 	d.books.advance(p)
-	d.handed(p)
+	d.account(p)
 	return nil
 }
 
@@ -139,8 +139,8 @@ func (d *delivery) alone(ctx context.Context, of session.Ref, exchange string, b
 // refused marks an exchange that the backend can never take.
 const refused = "refused"
 
-// handed accounts for a parcel that the backend has.
-func (d *delivery) handed(p *parcel) {
+// account books a parcel that the backend has.
+func (d *delivery) account(p *parcel) {
 	for i := range p.exchanges {
 		switch p.exchanges[i].Outcome {
 		case refused:

@@ -18,7 +18,7 @@ import (
 type optouts struct {
 	kit
 	waiting *waiting
-	hushed  *hushed
+	marks   *optOutMarks
 
 	rules    atomic.Pointer[sample.OptOut] // nil: nobody opted out
 	personal atomic.Bool                   // personal data is redacted besides secrets

@@ -31,7 +31,7 @@ func (d *delivery) pass(ctx context.Context) error {
 	if !ok {
 		return nil
 	}
-	err := d.hand(ctx, &p)
+	err := d.handOver(ctx, &p)
 	d.rec.mu.Lock()
 	defer d.rec.mu.Unlock()
 	d.rec.passing = 0

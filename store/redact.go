@@ -74,7 +74,7 @@ func (o *optouts) row(r *redact.Redactor, ses *Session) (session.Row, bool) {
 	}
 	silent := ses.Silent()
 	o.optOutOf(ses.Record)
-	ses.mute.Store(silent && !(ses.Asked && o.hushed.add(ses.ID, ses.Turns, ses.Items)))
+	ses.mute.Store(silent && !(ses.Asked && o.marks.add(ses.ID, ses.Turns, ses.Items)))
 	if silent || !ses.Visible() {
 		return session.Row{}, false
 	}

@@ -54,7 +54,7 @@ func (s *Store) runDelivery(ctx context.Context) {
 		case <-tick.C:
 			s.guard.Step("deliver", func() { s.Still(func() { s.delivery.handDown(ctx, s.opts.Now()) }) })
 			s.guard.Keep(ctx, s.be)
-			s.guard.Step("opt out", func() { s.optouts.keepHushed(ctx) })
+			s.guard.Step("opt out", func() { s.optouts.keepMarks(ctx) })
 			s.guard.Step("sweep", func() { s.live.sweep(s.opts.Now(), s.state.delivered.Load()) })
 		case <-tidy.C:
 			if !s.opts.Aside {
@@ -97,7 +97,7 @@ func (s *Store) drain() error {
 		d.err = errors.Join(d.err, d.pass(ctx))
 	}
 	s.guard.Keep(ctx, s.be)
-	s.keepHushed(ctx)
+	s.keepMarks(ctx)
 	if n := d.unwritten(); n > 0 {
 		s.opts.Failed("stop", fmt.Errorf("%d exchanges could not be written and are lost: %w", n, errors.Join(r.putErr, d.err)))
 	}

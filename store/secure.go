@@ -111,7 +111,7 @@ func (d *delivery) purge(ctx context.Context) error {
 	d.tail.merge(&d.rec.ready)
 	d.rec.ready = parcel{}
 	if !d.tail.empty() {
-		if err := d.hand(ctx, &d.tail); err != nil {
+		if err := d.handOver(ctx, &d.tail); err != nil {
 			return err
 		}
 		d.tail = parcel{}

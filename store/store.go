@@ -83,7 +83,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 	s.SetOptOut(o.OptOut)
 	s.SetPersonal(o.Personal)
 	err := s.openSpool(ctx)
-	s.openHushed()
+	s.openMarks()
 	if err != nil {
 		return nil, err
 	}
@@ -115,15 +115,15 @@ func assemble(o *Options) *Store {
 	return s
 }
 
-// openHushed reads the marks of sessions that opted out. They lie beside the spool; where there is
+// openMarks reads the marks of sessions that opted out. They lie beside the spool; where there is
 // none, or nothing is kept, there are none either.
-func (s *Store) openHushed() {
+func (s *Store) openMarks() {
 	dir := s.opts.SpoolDir
 	if s.spool == nil || !s.opts.Learn {
 		dir = ""
 	}
 	var err error
-	if s.hushed, err = openHushed(dir, s.opts.Secret); err != nil {
+	if s.optouts.marks, err = openMarks(dir, s.opts.Secret); err != nil {
 		s.opts.Failed("opt out", err)
 	}
 }
@@ -214,7 +214,7 @@ func (s *Store) Resident(id session.ID) *Session { return s.live.get(id, s.opts.
 
 // Add pins a new record; when another request made it a moment ago, that one is returned.
 func (s *Store) Add(rec *session.Record) *Session {
-	s.optouts.hushed.recall(rec)
+	s.optouts.marks.recall(rec)
 	ses := s.live.put(rec, false, s.opts.Now(), s.state.delivered.Load())
 	if ses.Record == rec && rec.StandIn {
 		ses.unsure.Store(true)

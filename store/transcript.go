@@ -214,7 +214,7 @@ func (a *Archive) say(t *Transcript, rec *session.Record, ex []sample.Exchange) 
 		}
 		x := a.turnItem(e)
 		if !x.Hidden {
-			x.Entries = append(x.Entries, laid(request, rec.Blocks, e, r)...)
+			x.Entries = append(x.Entries, withInsertions(request, rec.Blocks, e, r)...)
 			x.Entries = append(x.Entries, entriesOf(reply)...)
 			if e.Reply.Error != "" {
 				x.Entries = append(x.Entries, Entry{Kind: KindError, Text: e.Reply.Error})

@@ -50,7 +50,7 @@ func New(o Options) (*Tracer, error) {
 	if o.Failed != nil {
 		otel.SetErrorHandler(otel.ErrorHandlerFunc(o.Failed)) // the SDK's own prints to standard error
 	}
-	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), client: c, failed: o.Failed}}
+	t := &Tracer{client: c, queue: &queue{inner: otlptrace.NewUnstarted(c), failed: o.Failed}}
 	t.provider = sdk.NewTracerProvider(
 		sdk.WithSampler(sdk.ParentBased(sdk.TraceIDRatioBased(o.Sample))),
 		sdk.WithResource(resource.NewSchemaless(
@@ -105,7 +105,6 @@ func (t *Tracer) Begin(ctx context.Context, h http.Header, at time.Time) *Span {
 // out is under way.
 type queue struct {
 	inner  sdk.SpanExporter
-	client *client
 	failed func(error)
 
 	batches atomic.Pointer[sdk.SpanProcessor]

@@ -3,9 +3,7 @@ package main
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"slices"
 	"strconv"
@@ -137,15 +135,6 @@ func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*le
 		return nil
 	})
 	return run, err
-}
-
-// captured says whether there is anything to test against.
-func captured(cfg *configs.Config) bool {
-	if app.IsRedis(cfg.StoreURL()) {
-		return true
-	}
-	_, err := os.Stat(cfg.StoreURL())
-	return !errors.Is(err, fs.ErrNotExist)
 }
 
 func (w *world) printBacktest(r backtest.Result) {

@@ -70,9 +70,10 @@ func (c *child) run() outcome {
 	}
 }
 
-func isTerminal(r io.Reader) bool {
-	f, ok := r.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd()))
+// isTerminal says that a person is at an input or an output.
+func isTerminal(stream any) bool {
+	f, ok := stream.(*os.File)
+	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
 }
 
 func notStarted(err error) int {

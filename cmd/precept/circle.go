@@ -11,7 +11,6 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	"precept/admin"
@@ -71,37 +70,16 @@ type circle struct {
 
 // run starts the server, plays, and keeps the dashboard up.
 func (c *circle) run(ctx context.Context) error {
-	ctx, stop := context.WithCancel(ctx)
-	defer stop()
-	addresses := make(chan [2]string, 1)
-	c.server = app.New(app.Options{
-		Tools: c.outside.Tools, Config: c.cfg, Console: c.outside.err,
-		Ready: func(data, adminURL string) { addresses <- [2]string{data, adminURL} },
-	})
-	failed := make(chan error, 1)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		failed <- stopped(c.server.Run(ctx))
-		stop()
-	})
-	defer wg.Wait()
-	defer stop()
-	select {
-	case err := <-failed:
-		return err
-	case at := <-addresses:
-		c.admin = at[1]
-		if err := c.show(ctx, at[0]+"/v1"); err != nil && ctx.Err() == nil {
-			stop()
-			return errors.Join(err, <-failed)
+	o := app.Options{Tools: c.outside.Tools, Config: c.cfg, Console: c.outside.err}
+	return onStage(ctx, o, func(ctx context.Context, s *app.Server, data, adminURL string) error {
+		c.server, c.admin = s, adminURL
+		err := c.show(ctx, data+"/v1")
+		if err == nil && !c.flags.exit {
+			fmt.Fprintf(c.outside.out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n", admin.LoginLink(c.admin, c.server.Token()))
+			<-ctx.Done()
 		}
-	}
-	if !c.flags.exit {
-		fmt.Fprintf(c.outside.out, "\nThe dashboard stays up until you stop the demo (Ctrl-C):\n%s\n", admin.LoginLink(c.admin, c.server.Token()))
-		<-ctx.Done()
-	}
-	stop()
-	return <-failed
+		return err
+	})
 }
 
 // show plays the circle, step by step.

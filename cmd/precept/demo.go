@@ -126,34 +126,40 @@ type stage struct {
 
 // run starts the server, plays the fleet, and keeps the dashboard up.
 func (d *stage) run(ctx context.Context) error {
+	o := app.Options{Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect}
+	return onStage(ctx, o, func(ctx context.Context, s *app.Server, data, adminURL string) error {
+		d.server = s
+		err := d.play(ctx, data, adminURL)
+		if err == nil && !d.flags.exit {
+			<-ctx.Done()
+		}
+		return err
+	})
+}
+
+// onStage runs a server for as long as what is played on it goes on.
+func onStage(ctx context.Context, o app.Options, play func(ctx context.Context, s *app.Server, data, adminURL string) error) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
 	addresses := make(chan [2]string, 1)
-	d.server = app.New(app.Options{
-		Tools: d.outside.Tools, Config: d.cfg, Console: d.outside.err, Truth: d.world.Effect,
-		Ready: func(data, adminURL string) { addresses <- [2]string{data, adminURL} },
-	})
+	o.Ready = func(data, adminURL string) { addresses <- [2]string{data, adminURL} }
+	server := app.New(o)
 	failed := make(chan error, 1)
-	var wg sync.WaitGroup
-	wg.Go(func() {
-		failed <- stopped(d.server.Run(ctx))
+	go func() {
+		failed <- stopped(server.Run(ctx))
 		stop()
-	})
-	defer wg.Wait()
-	defer stop()
+	}()
+	var played error
 	select {
 	case err := <-failed:
 		return err
 	case at := <-addresses:
-		if err := d.play(ctx, at[0], at[1]); err != nil && ctx.Err() == nil {
-			return err
+		if played = play(ctx, server, at[0], at[1]); ctx.Err() != nil {
+			played = nil // it was stopped
 		}
 	}
-	if !d.flags.exit {
-		<-ctx.Done()
-	}
 	stop()
-	return <-failed
+	return errors.Join(played, <-failed)
 }
 
 // play runs the fleet and shows how it goes.

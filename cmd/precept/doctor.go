@@ -2,7 +2,8 @@ package main
 
 import (
 	"context"
-	"sort"
+	"maps"
+	"slices"
 	"strconv"
 	"time"
 
@@ -122,11 +123,11 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 		{"  incomplete", n(d.Incomplete)},
 		{"  dropped", n(dropped)},
 	}
-	for _, name := range sortedKeys(d.Dropped) {
+	for _, name := range slices.Sorted(maps.Keys(d.Dropped)) {
 		rows = append(rows, []string{"    " + name, n(d.Dropped[name])})
 	}
 	rows = append(rows, []string{"exchanges without a sample", n(d.Unsampled)}, []string{"set aside after a panic", n(int64(d.SetAside.Total))})
-	for _, name := range sortedKeys(d.Store) {
+	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
 		rows = append(rows, []string{name, n(d.Store[name])})
 	}
 	if err := table(w.out, rows, columns); err != nil {
@@ -147,15 +148,6 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 		say(w.out, columns, "running: pid %d, data %s, admin %s (unless it crashed)", d.Running.PID, d.Running.Data, d.Running.Admin)
 	}
 	return nil
-}
-
-func sortedKeys(m map[string]int64) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	sort.Strings(keys)
-	return keys
 }
 
 // balance draws up the account of the data directory, and adds what the store counts where it can

@@ -5,13 +5,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"precept/app"
 	"precept/file"
@@ -64,7 +62,7 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 	if err != nil {
 		return misuse(err)
 	}
-	if out, ok := w.out.(*os.File); ok && f.format == "parquet" && !f.stats && f.output == "" && term.IsTerminal(int(out.Fd())) { //nolint:gosec // a descriptor is small
+	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(w.out) {
 		return misuse(errors.New("a Parquet file is nothing for a terminal; name a file with --output, or redirect"))
 	}
 	cfg, err := flags.load(w, true)

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
 	"strings"
 	"time"
 
@@ -167,15 +166,11 @@ func (w *world) withinRun(body map[string]any) (targets int) {
 
 // correction reads what would have been right: a JSON value as it is, anything else as text.
 func (w *world) correction(file string) (any, error) {
-	in := w.in
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, fmt.Errorf("--correct: %w", err)
-		}
-		defer f.Close() //nolint:errcheck // only read
-		in = f
+	in, err := w.open(file)
+	if err != nil {
+		return nil, fmt.Errorf("--correct: %w", err)
 	}
+	defer in.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(in, maxCorrection+1))
 	if err != nil {
 		return nil, fmt.Errorf("--correct: %w", err)

@@ -37,16 +37,20 @@ func (w *world) inspect() *cobra.Command {
 }
 
 func (w *world) inspectFile(file string, emit func(detect.Finding) error) error {
-	var in io.Reader = w.in
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return err
-		}
-		defer f.Close() //nolint:errcheck // only read
-		in = f
+	in, err := w.open(file)
+	if err != nil {
+		return err
 	}
+	defer in.Close() //nolint:errcheck // only read
 	return detect.Inspect(in, emit)
+}
+
+// open opens a file to read it; - is standard input.
+func (w *world) open(file string) (io.ReadCloser, error) {
+	if file == "-" {
+		return io.NopCloser(w.in), nil
+	}
+	return os.Open(file)
 }
 
 // printFinding prints a finding for people: where, what, and which rule said so.

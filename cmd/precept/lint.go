@@ -45,7 +45,7 @@ func (w *world) lessonsLint() *cobra.Command {
 		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return p.Quarantined }) // the findings tell why
 		checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
-		if !alone && captured(cfg) {
+		if !alone && !storeless(cfg) {
 			run, err := w.backtest(c.Context(), cfg, book.Lessons(), "", time.Time{})
 			if err != nil {
 				return fmt.Errorf("%w; --no-backtest does without the captured sessions", err)

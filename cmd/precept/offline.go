@@ -38,7 +38,7 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	var be app.Backend
 	var lock io.Closer
 	var err error
-	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDir(cfg.DataDir)
+	claimed := !app.IsRedis(cfg.StoreURL()) || !use.beside && isDirectory(cfg.DataDir)
 	if path := cfg.StoreURL(); !app.IsRedis(path) && !use.create && !exists(path) {
 		return nil, fmt.Errorf("%w: %s; name the right --data-dir", sqlite.ErrMissing, path)
 	}
@@ -70,11 +70,6 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 func exists(path string) bool {
 	_, err := os.Stat(path)
 	return err == nil
-}
-
-func isDir(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && info.IsDir()
 }
 
 // startOffline runs a store until it is stopped.

@@ -14,7 +14,7 @@ import (
 // nil when they said nothing, or when there is no store that can be read: a lesson is shown without
 // one.
 func (w *world) opinionsOf(ctx context.Context, cfg *configs.Config, l *lesson.Lesson) *report.Opinions {
-	if w.storeless(cfg) {
+	if storeless(cfg) {
 		return nil
 	}
 	db, err := w.OpenStored(ctx, cfg)

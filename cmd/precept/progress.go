@@ -3,11 +3,8 @@ package main
 import (
 	"fmt"
 	"io"
-	"os"
 	"strings"
 	"time"
-
-	"golang.org/x/term"
 )
 
 const (
@@ -28,7 +25,7 @@ type progress struct {
 
 // newProgress watches the work when standard error is a terminal.
 func (w *world) newProgress(what string, total int64) *progress {
-	if f, ok := w.err.(*os.File); !ok || !term.IsTerminal(int(f.Fd())) { //nolint:gosec // a descriptor is small
+	if !isTerminal(w.err) {
 		return nil
 	}
 	return &progress{out: w.err, now: w.Now, what: what, total: total, began: w.Now()}

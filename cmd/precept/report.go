@@ -13,11 +13,10 @@ import (
 
 	"precept/admin"
 	"precept/app"
-	"precept/bandit"
 	"precept/configs"
-	"precept/inject"
 	"precept/learn"
 	"precept/lesson"
+	"precept/proxy"
 	"precept/report"
 	"precept/store/guard"
 )
@@ -135,15 +134,10 @@ func (w *world) readReport(ctx context.Context, cfg *configs.Config, q admin.Que
 	if err != nil {
 		book = lesson.NewBook(nil) // the evidence of lessons whose files are gone is still evidence
 	}
+	in := proxy.Injection(cfg, "")
 	r, err := l.Report(ctx, learn.ReportQuery{
 		Tenant: q.Tenant, Window: q.Window, Provisional: q.Provisional, WhatIf: q.WhatIf, Explain: q.Explain, Book: book,
-		Inject: inject.Config{
-			Style: inject.Style(cfg.Inject.Style), Placement: inject.Placement(cfg.Inject.Placement), BudgetBytes: int(cfg.Inject.BudgetBytes),
-		},
-		Config: bandit.Config{
-			K: cfg.Inject.K, Epsilon: cfg.Bandit.Epsilon, Holdout: bandit.Holdout(cfg.Bandit.Holdout), Control: cfg.Bandit.Control,
-			Objective: bandit.Objective(cfg.Bandit.Objective), TokenCost: cfg.Bandit.TokenCost,
-		},
+		Inject: in, Config: in.Bandit,
 	})
 	if told := app.Annotate(ctx, &r, db, q.Tenant); told != nil && err == nil { // what was measured is told without them
 		fmt.Fprintln(w.err, "precept:", report.Printable(told.Error()))

@@ -4,11 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io/fs"
-	"os"
 
 	"github.com/spf13/cobra"
-	"golang.org/x/term"
 
 	"precept/admin"
 	"precept/app"
@@ -88,7 +85,7 @@ func (w *world) lessonsTrial() *cobra.Command {
 // planTrial tells what a planned trial costs, and begins it where it may.
 func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string, f *trialFlags) error {
 	r, err := w.findReport(ctx, cfg, &reportFlags{query: admin.Query{Tenant: f.tenant}})
-	if err != nil && w.storeless(cfg) {
+	if err != nil && storeless(cfg) {
 		if r, err = w.blankReport(ctx, cfg); err != nil {
 			return fmt.Errorf("what the trial costs cannot be told: %w", err)
 		}
@@ -119,7 +116,7 @@ func (w *world) planTrial(ctx context.Context, cfg *configs.Config, slug string,
 	if err != nil || f.dryRun {
 		return err
 	}
-	if w.atTerminal() && !f.yes {
+	if isTerminal(w.out) && !f.yes {
 		return errors.New("nothing was begun; add --yes to begin it")
 	}
 	return w.beginTrial(ctx, cfg, slug, f)
@@ -136,12 +133,8 @@ func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string
 }
 
 // storeless says that nothing was ever kept here.
-func (w *world) storeless(cfg *configs.Config) bool {
-	if app.IsRedis(cfg.StoreURL()) {
-		return false
-	}
-	_, err := os.Stat(cfg.StoreURL())
-	return errors.Is(err, fs.ErrNotExist)
+func storeless(cfg *configs.Config) bool {
+	return !app.IsRedis(cfg.StoreURL()) && !exists(cfg.StoreURL())
 }
 
 // blankReport is that of lessons which nobody has measured.
@@ -157,10 +150,4 @@ func (w *world) blankReport(ctx context.Context, cfg *configs.Config) (report.Re
 		in.Lessons = append(in.Lessons, report.Lesson{Slug: l.Slug, Arm: shown.Arm, State: string(l.State), Confidence: l.Confidence, Tokens: shown.Tokens})
 	}
 	return report.Build(in), nil
-}
-
-// atTerminal says that a person reads what is written.
-func (w *world) atTerminal() bool {
-	f, ok := w.out.(*os.File)
-	return ok && term.IsTerminal(int(f.Fd())) //nolint:gosec // a descriptor is small
 }

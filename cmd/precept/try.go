@@ -1,9 +1,9 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -98,15 +98,11 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	in := w.in
-	if f.file != "" && f.file != "-" {
-		file, err := os.Open(f.file)
-		if err != nil {
-			return "", err
-		}
-		defer file.Close() //nolint:errcheck // only read
-		in = file
+	in, err := w.open(cmp.Or(f.file, "-"))
+	if err != nil {
+		return "", err
 	}
+	defer in.Close() //nolint:errcheck // only read
 	b, err := io.ReadAll(io.LimitReader(in, maxTry+1))
 	switch {
 	case err != nil:

@@ -14,9 +14,9 @@ import (
 func TestMarksOfOptOuts(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
-	open := func(secret string) *hushed {
+	open := func(secret string) *optOutMarks {
 		t.Helper()
-		h, err := openHushed(dir, []byte(secret))
+		h, err := openMarks(dir, []byte(secret))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -30,9 +30,9 @@ func TestMarksOfOptOuts(t *testing.T) {
 	if err := h.keep(); err != nil {
 		t.Fatal(err)
 	}
-	path := filepath.Join(dir, hushedFile)
+	path := filepath.Join(dir, marksFile)
 	b, err := os.ReadFile(path)
-	if err != nil || len(b) != 3*hushedSize || strings.Contains(string(b), string(id[:8])) {
+	if err != nil || len(b) != 3*markSize || strings.Contains(string(b), string(id[:8])) {
 		t.Errorf("%d bytes, %v", len(b), err)
 	}
 	if err := os.WriteFile(path, append(b, 1, 2, 3), 0o600); err != nil {
@@ -44,14 +44,14 @@ func TestMarksOfOptOuts(t *testing.T) {
 	same(t, "items", rec.Items, 6)
 	same(t, "silent", rec.Silent(), true)
 	b, err = os.ReadFile(path)
-	if err != nil || len(b) != hushedSize {
+	if err != nil || len(b) != markSize {
 		t.Errorf("written anew: %d bytes, %v", len(b), err)
 	}
 	other := &session.Record{ID: id}
 	open("b").recall(other)
 	same(t, "by another secret", other.Turns, 0)
-	for i := range hushedMost + 10 {
-		h.set(uint64(i), hush{1, 1}) //nolint:gosec // small
+	for i := range mostMarks + 10 {
+		h.set(uint64(i), optOutMark{1, 1}) //nolint:gosec // small
 	}
-	same(t, "marks", len(h.of), hushedMost)
+	same(t, "marks", len(h.of), mostMarks)
 }

@@ -11,33 +11,33 @@ import (
 // of such a session stands in the shared backend as well, before the client has the end of its
 // answer. Only a session with a name can be found by another replica.
 
-// mostUnsaid bounds the marks that wait for the backend.
-const mostUnsaid = hushedMost
+// mostUnannounced bounds the marks that wait for the backend.
+const mostUnannounced = mostMarks
 
-// unsay puts the session's mark among those that the fleet does not know yet.
-func (h *hushed) unsay(id session.ID, m session.OptOutMark) {
+// announceLater puts the session's mark among those that the fleet does not know yet.
+func (h *optOutMarks) announceLater(id session.ID, m session.OptOutMark) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if old, ok := h.unsaid[id]; len(h.unsaid) < mostUnsaid && (!ok || old.Items < m.Items) {
-		h.unsaid[id] = m
+	if old, ok := h.unannounced[id]; len(h.unannounced) < mostUnannounced && (!ok || old.Items < m.Items) {
+		h.unannounced[id] = m
 	}
 }
 
 // announceOptOuts tells the fleet what it does not know yet. What fails is told again.
 func (o *optouts) announceOptOuts(ctx context.Context) error {
-	h := o.hushed
+	h := o.marks
 	h.mu.Lock()
-	marks := h.unsaid
+	marks := h.unannounced
 	if len(marks) == 0 || o.opts.Fleet == nil {
 		h.mu.Unlock()
 		return nil
 	}
-	h.unsaid = map[session.ID]session.OptOutMark{}
+	h.unannounced = map[session.ID]session.OptOutMark{}
 	h.mu.Unlock()
 	err := o.opts.Fleet.KeepOptOuts(ctx, marks)
 	if err != nil {
 		for id, m := range marks {
-			h.unsay(id, m)
+			h.announceLater(id, m)
 		}
 	}
 	return err
@@ -49,6 +49,6 @@ func (o *optouts) announceOptOuts(ctx context.Context) error {
 func (o *optouts) optOutOf(rec *session.Record) {
 	named := rec.Method != session.ByNew && rec.Method != session.ByEcho
 	if m, ok := rec.OptOutMark(); ok && rec.Asked && named && o.Shared() {
-		o.hushed.unsay(rec.ID, m)
+		o.marks.announceLater(rec.ID, m)
 	}
 }

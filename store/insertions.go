@@ -32,10 +32,10 @@ func entryOf(x *sample.Said) Entry {
 	return e
 }
 
-// laid puts what precept inserted in the turn, and what its coins kept back, to the place where it
-// stood or would have stood: before the user's words, at the top of a tool's answer, or behind the
-// prompt.
-func laid(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
+// withInsertions puts what precept inserted in the turn, and what its coins kept back, to the place
+// where it stood or would have stood: before the user's words, at the top of a tool's answer, or
+// behind the prompt.
+func withInsertions(request []sample.Said, blocks []session.Block, e *sample.Exchange, r *redact.Redactor) []Entry {
 	list := entriesOf(request)
 	words := -1 // the newest of the user's words
 	for i := range list {
