@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
+	"sync"
 	"sync/atomic"
 	"time"
 
@@ -78,7 +79,7 @@ type Server struct {
 	surveys  *stock[string, *report.Survey]
 	audit    *audit
 	terms    []term
-	pages    map[string]*template.Template
+	pages    func() (map[string]*template.Template, error)
 }
 
 // ErrNoToken is returned for an Access that would leave the door without a lock, or with one that
@@ -89,9 +90,7 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 func New(o Options) (*Server, error) {
 	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary(), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
 	s.keep()
-	if err := s.parse(); err != nil {
-		return nil, err
-	}
+	s.pages = sync.OnceValues(s.parse)
 	var err error
 	if s.audit, err = openAudit(o.DataDir); err != nil && o.Log != nil {
 		o.Log.Error("what was noted of earlier actions cannot be read", "file", AuditFile, "error", err)

@@ -18,27 +18,32 @@ import (
 var files embed.FS
 
 // parse reads the templates: each page for itself, with the layout and the parts, so that every
-// page can have a "main" of its own.
-func (s *Server) parse() error {
+// page can have a "main" of its own. It is done for the first page that somebody asks for: the
+// collector would mark them all the time where nobody does.
+func (s *Server) parse() (map[string]*template.Template, error) {
 	names, err := fs.Glob(files, "pages/*.html")
 	if err != nil {
-		return fmt.Errorf("list the pages: %w", err)
+		return nil, fmt.Errorf("list the pages: %w", err)
 	}
-	s.pages = make(map[string]*template.Template, len(names))
+	pages := make(map[string]*template.Template, len(names))
 	for _, name := range names {
 		t, err := template.New(path.Base(name)).Funcs(s.functions()).ParseFS(files, "pages/layout.html", "pages/parts.html", "pages/table.html", name)
 		if err != nil {
-			return fmt.Errorf("parse the page %s: %w", name, err)
+			return nil, fmt.Errorf("parse the page %s: %w", name, err)
 		}
-		s.pages[strings.TrimSuffix(path.Base(name), ".html")] = t
+		pages[strings.TrimSuffix(path.Base(name), ".html")] = t
 	}
-	return nil
+	return pages, nil
 }
 
 // render answers a page: rendered whole before the first byte goes out, so that a fault never gives
 // half a page.
 func (s *Server) render(c echo.Context, status int, page, name string, data any) error {
-	t, ok := s.pages[page]
+	pages, err := s.pages()
+	if err != nil {
+		return err
+	}
+	t, ok := pages[page]
 	if !ok {
 		return fmt.Errorf("there is no page %q", page)
 	}

@@ -28,7 +28,7 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running precept takes it into force within two seconds."
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}

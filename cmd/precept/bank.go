@@ -51,7 +51,7 @@ func (w *world) lessonsPush() *cobra.Command {
 			"Every replica has them in force within two seconds. Lessons with faults are refused, and nothing is changed then.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		place, err := w.argumentBank(flags, args)
 		if err != nil {
@@ -84,7 +84,7 @@ func (w *world) lessonsPull() *cobra.Command {
 		Long:  "Pull writes the lessons of the bank at URL (default: lessons, else store.url, where they are in Redis) into DIR. Files that the bank does not have are left alone.",
 		Args:  arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		place, err := w.argumentBank(flags, args)
 		if err != nil {

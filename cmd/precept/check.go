@@ -28,7 +28,7 @@ func (w *world) check() *cobra.Command {
 		Long:  "Check reads the configuration as serve would, with its flags and variables, and the lessons that it names. Exit code 0: serve would start and every lesson can be read; 2: the configuration has faults; 1: a lesson has.",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c)
+	flags := w.addConfigFlags(c)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&print, "print", false, "print the configuration in force, without secrets")
 	c.RunE = func(*cobra.Command, []string) error {

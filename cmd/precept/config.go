@@ -18,7 +18,7 @@ type configFlags struct {
 
 // value is one key's flag: it takes any text, the configuration judges it with everything else.
 type value struct {
-	name  configs.Name
+	name  *configs.Name
 	given map[string]string
 }
 
@@ -38,18 +38,18 @@ func (v value) Type() string {
 
 // addConfigFlags gives a verb the configuration's flags, but for those that it has of its own. Help
 // shows the ones in shown, or all of them when it is empty.
-func addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
+func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 	f := &configFlags{given: map[string]string{}}
 	c.Flags().StringVar(&f.file, "config", "", "configuration file (PRECEPT_CONFIG)")
-	for _, name := range configs.Names() {
+	if w.names == nil {
+		w.names = configNames()
+	}
+	for i := range w.names {
+		name := &w.names[i]
 		if c.Flags().Lookup(name.Flag) != nil {
 			continue
 		}
-		usage := name.Usage
-		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
-			usage += " (" + name.Default + ")"
-		}
-		flag := c.Flags().VarPF(value{name: name, given: f.given}, name.Flag, "", usage)
+		flag := c.Flags().VarPF(value{name: name, given: f.given}, name.Flag, "", name.Usage)
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
@@ -61,6 +61,18 @@ func addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 		}
 	}
 	return f
+}
+
+// configNames are the keys with what help says of them.
+func configNames() []configs.Name {
+	names := configs.Names()
+	for i := range names {
+		name := &names[i]
+		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
+			name.Usage += " (" + name.Default + ")"
+		}
+	}
+	return names
 }
 
 // storeKeys are the keys that every verb shows that reads the store.

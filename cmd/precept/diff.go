@@ -42,7 +42,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 			"It tells for each lesson its states, whether its text lost its approval, the lines that differ, and what the checks find. Exit code 1: the checks refuse something new.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w, true)

@@ -44,7 +44,7 @@ func (w *world) distill() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	shown := append(storeKeys(), "lessons", "distill.gate", "distill.parallel", "distill.max_tokens", "distill.max_cost", "distill.prompts", "distill.api_key", "distill.every")
-	flags := addConfigFlags(c, shown...)
+	flags := w.addConfigFlags(c, shown...)
 	c.Flags().BoolVar(&f.once, "once", false, "read what is new and end (the default)")
 	c.Flags().BoolVar(&f.follow, "follow", false, "do so every distill.every until stopped, for sessions that are closed")
 	c.Flags().StringVar(&f.judge, "judge", "", "rules, or the base URL of an OpenAI-compatible API (distill.judge)")

@@ -75,7 +75,7 @@ func (w *world) doctor() *cobra.Command {
 		Short: "Tell what became of every exchange, and what the store holds",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, storeKeys()...)
+	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	addWide(c, &wide)
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -43,7 +43,7 @@ func (w *world) export() *cobra.Command {
 			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were rated instead of writing them. It works beside a running server.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, storeKeys()...)
+	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(exportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "before this time")

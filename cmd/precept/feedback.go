@@ -51,7 +51,7 @@ func (w *world) feedback() *cobra.Command {
 			"--source user is a person's word and outweighs a verifier's (system), which outweighs what the traffic says.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, "data_dir")
+	flags := w.addConfigFlags(c, "data_dir")
 	f.at.add(c)
 	s := c.Flags()
 	s.StringVar(&f.session, "session", "", "the session, as its client named it or as precept did")

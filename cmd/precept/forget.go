@@ -38,7 +38,7 @@ func (w *world) forget() *cobra.Command {
 			"It asks the running server of the data directory, or works on the store when there is none. Where replicas share a Redis, do it beside each of them: each has a memory and a spool of its own.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, storeKeys()...)
+	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.session, "session", "", "the session")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "the tenant; alone: everything of it, with --session: whose session it is (default)")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")

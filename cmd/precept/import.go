@@ -39,7 +39,7 @@ func (w *world) importVerb() *cobra.Command {
 			"No server may run in the data directory meanwhile, unless the store is in Redis. Exit code 1: a transcript could not be read; the others were taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := addConfigFlags(c, storeKeys()...)
+	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")

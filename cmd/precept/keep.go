@@ -23,7 +23,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 		Short: "Put lessons away; their numbers stay",
 		Long:  "Archive moves lessons into _archive, where only --archived finds them. Their slugs stay taken, and what was measured of them stays in the store. `lessons restore` takes one back.",
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
 	c.Flags().BoolVar(&superseded, "superseded", false, "all that are superseded by a lesson in force")
 	c.RunE = func(c *cobra.Command, slugs []string) error {
@@ -69,7 +69,7 @@ func (w *world) lessonsRestore() *cobra.Command {
 		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is approved again.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w, true)
 		if err != nil {
@@ -97,7 +97,7 @@ func (w *world) lessonsLog() *cobra.Command {
 		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().IntVarP(&n, "number", "n", 1000, "at most so many of the newest events are looked at")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
 	addWide(c, &wide)
@@ -150,7 +150,7 @@ func (w *world) lessonsExport() *cobra.Command {
 			"gptme, files of that form in DIR. Lessons of one tenant or agent alone are left out.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(&states, "state", []string{"active", "caution", "trial"}, "lessons in these states")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -30,7 +30,7 @@ func (w *world) lessonsLint() *cobra.Command {
 			"Where sessions were captured, the triggers are tried on them (lessons backtest): one that fires in more than 60% of them is too broad, one that fires in none is dead. Exit code 1: there are errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -33,7 +33,7 @@ func (w *world) lessonsList() *cobra.Command {
 			"Archived lessons are listed with --archived only. The queue of those who approve is --state quarantined.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
 	addWide(c, &f.wide)
 	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
@@ -118,7 +118,7 @@ func (w *world) lessonsShow() *cobra.Command {
 			"lessons that contradict it, those that supersede it, and what a judge thought became of this text in sessions (see precept distill; the store is read for it when there is one).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
 	c.RunE = func(c *cobra.Command, args []string) error {

@@ -30,6 +30,7 @@ type world struct {
 	in       io.Reader
 	out, err io.Writer
 	env      func(string) (string, bool)
+	names    []configs.Name // of the keys, once a verb has asked for them; all verbs share them
 	app.Tools
 }
 

@@ -37,7 +37,7 @@ func (w *world) readyVerb() *cobra.Command {
 			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, "data_dir", "listen")
+	flags := w.addConfigFlags(c, "data_dir", "listen")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		cfg, err := flags.load(w, true)

@@ -48,7 +48,7 @@ func (w *world) report() *cobra.Command {
 		Long:  "Report asks the running server of the data directory, which knows the newest sessions, or reads the store when there is none.",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
 	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
 	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")

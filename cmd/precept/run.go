@@ -35,7 +35,7 @@ func (w *world) runVerb() *cobra.Command {
 			"With --verify a shell command judges the work when the agent has ended, and the verdict is the run's feedback. The exit status is the agent's.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
+	flags := w.addConfigFlags(c, "data_dir", "upstream", "lessons", "ledger.file")
 	c.Flags().SetInterspersed(false)
 	f.at.add(c)
 	c.Flags().StringVar(&f.verify, "verify", "", "a shell command that succeeds when the agent's work is good")

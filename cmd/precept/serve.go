@@ -17,7 +17,7 @@ func (w *world) serve() *cobra.Command {
 		Long:  "Serve runs the proxy until SIGTERM or SIGINT; it then lets streams end for limits.drain_timeout, a second signal cuts them. SIGHUP, or a change of the file, reads the configuration again; one with faults leaves the old one in force.",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c)
+	flags := w.addConfigFlags(c)
 	show := c.Flags().Bool("print-config", false, "print the configuration in force, without secrets, and end")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		source := flags.source(w, false)

@@ -56,7 +56,7 @@ func (w *world) top() *cobra.Command {
 			"Where standard output is no terminal, or with --once, it tells them once.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := addConfigFlags(c, "data_dir", "admin.tokens")
+	flags := w.addConfigFlags(c, "data_dir", "admin.tokens")
 	c.Flags().BoolVar(&once, "once", false, "tell it once")
 	c.Flags().BoolVar(&asJSON, "json", false, "a line of JSON each time")
 	c.Flags().StringVar(&tenant, "tenant", "default", "the tenant whose lessons are shown")

@@ -55,7 +55,7 @@ func (w *world) lessonsTrial() *cobra.Command {
 			"With --picks or --detect the trial is planned: it ends after so many told picks with one look, whose interval is about 0.65 as wide as the one " +
 			"that may be looked at always. What it costs is told first; on a terminal it then takes --yes to begin.",
 	}
-	flags := addConfigFlags(c, append(storeKeys(), "lessons")...)
+	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
 	c.Flags().Float64Var(&f.plan.Until, "until-halfwidth", 0, "end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it")
 	c.Flags().Int64Var(&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look")

@@ -63,7 +63,7 @@ func (w *world) lessonsTry() *cobra.Command {
 	c.Flags().StringVar(&f.tool, "tool", "", "a tool that the request offers; with --tool-error the one that failed")
 	c.Flags().BoolVar(&f.toolError, "tool-error", false, "the text is the result of a tool call that failed")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w, true)
 		if err != nil {

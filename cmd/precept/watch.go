@@ -42,7 +42,7 @@ func (w *world) watch() *cobra.Command {
 			return nil
 		},
 	}
-	flags := addConfigFlags(c, "data_dir", "admin.tokens")
+	flags := w.addConfigFlags(c, "data_dir", "admin.tokens")
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
 	c.Flags().BoolVar(&f.once, "once", false, "tell what there is, and end")
 	c.Flags().BoolVar(&f.full, "full", false, "every text whole, instead of its first lines")

@@ -38,7 +38,7 @@ func (w *world) lessonsNew() *cobra.Command {
 		Args:    arguments(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().StringVar(&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug")
 	c.Flags().StringVar(&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input")
 	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
@@ -136,7 +136,7 @@ func (w *world) lessonsImport() *cobra.Command {
 			"and it is in force when you have read it and approved it. --approve says that you have. Exit code 1: something was refused; the rest was taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := addConfigFlags(c, "lessons", "store.url")
+	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&approve, "approve", false, "set what the checks let pass in force at once, in your name")
 	c.RunE = func(c *cobra.Command, args []string) error {
 		cfg, err := flags.load(w, true)
