@@ -143,7 +143,7 @@ func (d *delivery) deliver(ctx context.Context, now time.Time) error {
 		d.makeRoom(err)
 		return err
 	}
-	d.tail = parcel{}
+	d.tail.reset()
 	d.deliverAt = now.Add(d.opts.DeliverEvery)
 	return nil
 }
@@ -154,7 +154,7 @@ func (d *delivery) mergeReady() {
 	defer d.rec.mu.Unlock()
 	if !d.rec.ready.empty() {
 		d.tail.merge(&d.rec.ready)
-		d.rec.ready = parcel{}
+		d.rec.ready.reset()
 	}
 }
 

@@ -165,7 +165,7 @@ func (r *recorder) put() error {
 		r.written()
 	}
 	r.ready.merge(p)
-	*p = parcel{}
+	p.reset()
 	if r.spool != nil {
 		r.state.unspooled.Store(false)
 		if r.lagging || r.ready.held >= r.opts.HoldBytes/4 || len(r.ready.rows) >= manyRows {

@@ -74,13 +74,24 @@ func (p *parcel) over(b *Begun, reason string) {
 	}
 }
 
-// merge appends what the next parcel holds. What it is appended to must not begin a run in its
-// middle.
-func (p *parcel) merge(q *parcel) {
-	if p.empty() && p.held == 0 {
-		*p = *q
+// reset empties the parcel, for what comes next. Its room is used again, where it is not of an
+// outage: what is merged and handed over many times a second would be most of the garbage.
+func (p *parcel) reset() {
+	if cap(p.exchanges) > 8*flushAt {
+		*p = parcel{}
 		return
 	}
+	clear(p.rows)
+	clear(p.echoes)
+	clear(p.exchanges)
+	clear(p.signals)
+	clear(p.begun)
+	*p = parcel{rows: p.rows[:0], echoes: p.echoes[:0], exchanges: p.exchanges[:0], signals: p.signals[:0], begun: p.begun[:0], ended: p.ended[:0]}
+}
+
+// merge appends copies of what the next parcel holds. What it is appended to must not begin a run
+// in its middle.
+func (p *parcel) merge(q *parcel) {
 	p.crashed = p.crashed || q.crashed // a run's first parcel meets none before it
 	p.rows = append(p.rows, q.rows...)
 	p.echoes = append(p.echoes, q.echoes...)
