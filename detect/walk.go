@@ -3,6 +3,7 @@ package detect
 import (
 	"bytes"
 	"slices"
+	"strings"
 
 	"precept/wire"
 )
@@ -186,15 +187,12 @@ func (w *walker) seenBefore(s *step) bool {
 		return w.indexed(s)
 	}
 	words := s.look().literals(s.args)
+	if !s.written { // else its name is ours
+		words = append(words, s.tool)
+	}
+	needles := needlesOf(words)
 	for i := w.first - 1; i >= 0; i-- {
-		if w.req.Role(i) != wire.RoleAssistant {
-			continue
-		}
-		tool := s.tool
-		if s.written { // its name is ours
-			tool = ""
-		}
-		if !holds(w.req.Raw(i), tool, words) {
+		if w.req.Role(i) != wire.RoleAssistant || !holds(w.req.Raw(i), needles) {
 			continue
 		}
 		for _, c := range w.req.Item(i).Calls {
@@ -225,12 +223,51 @@ func (w *walker) indexed(s *step) bool {
 	return w.before[roughKey(s.tool, s.args)]
 }
 
-// holds: the item's bytes hold the tool's name and the words of its arguments.
-func holds(raw []byte, tool string, words []string) bool {
+// needle is a word that is looked for by the byte of it that stands least often in what agents
+// send: by its first one the search would stop at every other word.
+type needle struct {
+	word     []byte
+	at, rare int
+}
+
+// common are the bytes of calls, the most frequent ones first. All others are rare.
+const common = `" \,:{}[]etaonirslcdupmfhg_bywkv/.-0123456789`
+
+// needlesOf makes them of words, with the one first that is likely to be missing.
+func needlesOf(words []string) []needle {
+	list := make([]needle, 0, len(words))
 	for _, word := range words {
-		if !bytes.Contains(raw, []byte(word)) {
+		n := needle{word: []byte(word), rare: -1}
+		for i, c := range n.word {
+			rare := strings.IndexByte(common, c)
+			if rare < 0 {
+				rare = len(common)
+			}
+			if rare > n.rare {
+				n.at, n.rare = i, rare
+			}
+		}
+		list = append(list, n)
+	}
+	slices.SortStableFunc(list, func(a, b needle) int { return b.rare - a.rare })
+	return list
+}
+
+// holds says that the item's bytes hold all of the words.
+func holds(raw []byte, words []needle) bool {
+	return !slices.ContainsFunc(words, func(n needle) bool { return !n.in(raw) })
+}
+
+func (n needle) in(raw []byte) bool {
+	for from := n.at; from < len(raw) && len(n.word) > 0; from++ {
+		i := bytes.IndexByte(raw[from:], n.word[n.at])
+		if i < 0 {
 			return false
 		}
+		from += i
+		if bytes.HasPrefix(raw[from-n.at:], n.word) {
+			return true
+		}
 	}
-	return bytes.Contains(raw, []byte(tool))
+	return len(n.word) == 0
 }
