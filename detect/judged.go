@@ -1,12 +1,16 @@
 package detect
 
-import "precept/wire"
+import (
+	"github.com/cespare/xxhash/v2"
+
+	"precept/wire"
+)
 
 // Results judges the tool results of one request, each at most once, for everyone who asks in the
 // course of a turn: what a lesson matches, what goes round in circles and what speaks of success
 // all begin with the same question. The zero value is ready; it belongs to one turn.
 type Results struct {
-	seen  map[result]*judged
+	seen  map[uint64]*judged // by the result's hash
 	asker person
 }
 
@@ -36,15 +40,27 @@ func (r *Results) of(tool, args, text string, flag int8) *judged {
 	if r == nil {
 		return &judged{result: key}
 	}
-	j := r.seen[key]
-	if j == nil {
-		if r.seen == nil {
-			r.seen = make(map[result]*judged)
-		}
-		j = &judged{result: key}
-		r.seen[key] = j
+	sum := key.sum()
+	j := r.seen[sum]
+	if j != nil && j.result == key {
+		return j
 	}
+	if r.seen == nil {
+		r.seen = make(map[uint64]*judged)
+	}
+	j = &judged{result: key}
+	r.seen[sum] = j
 	return j
+}
+
+func (r *result) sum() uint64 {
+	var d xxhash.Digest
+	d.Reset()
+	for _, s := range [...]string{r.tool, r.args, r.text} {
+		_, _ = d.WriteString(s)
+		_, _ = d.Write([]byte{0, byte(r.flag)})
+	}
+	return d.Sum64()
 }
 
 func (j *judged) look() *toolCall {

@@ -176,31 +176,36 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	if callID == "" {
 		return Call{}, false
 	}
-	c, ok := r.calls[callID]
-	for !ok && r.called < len(r.list) {
+	c := r.calls[callID]
+	for c == nil && r.called < len(r.list) {
 		r.called++
 		i := len(r.list) - r.called
 		if role := r.list[i].role; role == RoleAssistant || role == RoleUser && Unnamed(callID) {
-			c, ok = r.readCalls(i, callID)
+			c = r.readCalls(i, callID)
 		}
 	}
-	return c, ok
+	if c == nil {
+		return Call{}, false
+	}
+	return *c, true
 }
 
-// readCalls files the calls of item i, and says whether the wanted one is among them. Of equal ids
+// readCalls files the calls of item i, and gives the wanted one where it is among them. Of equal ids
 // the newest counts, in one answer the first.
-func (r *Request) readCalls(i int, wanted string) (found Call, ok bool) {
-	for _, c := range r.Item(i).Calls {
-		if _, taken := r.calls[c.ID]; taken {
+func (r *Request) readCalls(i int, wanted string) (found *Call) {
+	made := r.Item(i).Calls
+	for k := range made {
+		c := &made[k]
+		if r.calls[c.ID] != nil {
 			continue
 		}
 		if r.calls == nil {
-			r.calls = make(map[string]Call)
+			r.calls = make(map[string]*Call)
 		}
 		r.calls[c.ID] = c
 		if c.ID == wanted {
-			found, ok = c, true
+			found = c
 		}
 	}
-	return found, ok
+	return found
 }

@@ -138,7 +138,7 @@ func (p *parser) block(i, n int) int {
 // add files an item.
 func (p *parser) add(at span, role, kind, call []byte, blocks, before int) {
 	if p.list == nil {
-		p.list = make([]entry, 0, 64)
+		p.list = make([]entry, 0, 16)
 	}
 	e := entry{start: int32(at.start), end: int32(at.end), results: int32(before), role: roleOf(string(role))}
 	switch p.dialect {

@@ -47,7 +47,7 @@ type Request struct {
 	list    []entry
 	results []resultAt
 	items   []*Item
-	calls   map[string]Call  // of the newest items, by id: what CallOf has read so far,
+	calls   map[string]*Call // of the newest items, by id: what CallOf has read so far,
 	called  int              // and how many items that was
 	byCall  []int32          // indices of results, by call and then by place; made when first asked for
 	split   []part           // the content of the item that was split last,

@@ -68,10 +68,10 @@ func (p *packer) pack(doc []byte) ([]byte, error) {
 		return doc, nil
 	}
 	if len(doc) < packBetter {
-		out := make([]byte, 1+s2.MaxEncodedLen(len(doc)))
-		out[0] = packS2
-		if out = out[:1+len(p.small().Encode(out[1:], doc))]; len(out) < len(doc) {
-			return out, nil
+		var room [packBetter + packBetter/4]byte // a copy takes no more than what is packed
+		room[0] = packS2
+		if n := 1 + len(p.small().Encode(room[1:], doc)); n < len(doc) {
+			return bytes.Clone(room[:n]), nil
 		}
 		return doc, nil
 	}
