@@ -16,7 +16,7 @@ func Side(req *wire.Request) string {
 	first := min(req.Len(), 3)
 	for i := range first {
 		if req.Role(i) == wire.RoleSystem {
-			system = req.Item(i).Text
+			system = req.Opening(i)
 			break
 		}
 	}

@@ -221,8 +221,11 @@ func firstWords(req *wire.Request) uint64 {
 		return 0
 	}
 	for i := range min(req.Len(), maxFront) {
+		if req.Role(i) != wire.RoleUser { // the system prompt may be long
+			continue
+		}
 		it := req.Item(i)
-		if it.Role != wire.RoleUser || it.Words == "" {
+		if it.Words == "" {
 			continue
 		}
 		// The ends and the length are enough; a pasted book need not be hashed in every turn.
