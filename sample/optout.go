@@ -76,7 +76,7 @@ func matchesAny(globs []string, name string) bool {
 // (JSON inside them too), or the words of a command. Any word counts as a path; where content may
 // not be stored, one hit too many is the better fault.
 func (o *OptOut) Hits(args string) bool {
-	return o.possible(args) && o.hits(args, 0)
+	return o.possible([]byte(args)) && o.hits(args, 0)
 }
 
 // Named reports whether a call of the exchange names a path that opted out: one that the reply
@@ -91,7 +91,7 @@ func (o *OptOut) Named(x *Exchange) bool {
 		}
 	}
 	for _, item := range x.New {
-		if !mayCall(item) || !o.possible(string(item)) {
+		if !mayCall(item) || !o.possible(item) {
 			continue
 		}
 		if o.hitsItem(item) {
@@ -118,12 +118,12 @@ func mayCall(item []byte) bool {
 
 // possible dismisses most arguments without decoding them: written files are long. An escape such
 // as \u002e could hide a pattern's text, so those are always decoded.
-func (o *OptOut) possible(args string) bool {
-	if strings.Contains(args, `\u`) {
+func (o *OptOut) possible(args []byte) bool {
+	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
 	}
-	flat := ""
-	strange := strings.Contains(args, "\u212a") || strings.Contains(args, "\u0130") // which fold to the ASCII letters k and i
+	var flat []byte
+	strange := bytes.Contains(args, []byte("\u212a")) || bytes.Contains(args, []byte("\u0130")) // which fold to the ASCII letters k and i
 	for i := range o.paths {
 		p := &o.paths[i]
 		if p.mark >= 0 && !strange {
@@ -132,10 +132,10 @@ func (o *OptOut) possible(args string) bool {
 			}
 			continue
 		}
-		if flat == "" {
-			flat = strings.ToLower(args)
+		if flat == nil {
+			flat = bytes.ToLower(args)
 		}
-		if strings.Contains(flat, p.literal) {
+		if bytes.Contains(flat, []byte(p.literal)) {
 			return true
 		}
 	}

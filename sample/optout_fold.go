@@ -1,15 +1,15 @@
 package sample
 
 import (
-	"strings"
+	"bytes"
 	"unicode/utf8"
 )
 
 // foldedIn says whether the literal stands in text, in whatever case, without making a copy in
 // lower case.
-func (p *pathPattern) foldedIn(text string) bool {
+func (p *pathPattern) foldedIn(text []byte) bool {
 	for from := 0; ; {
-		i := strings.IndexByte(text[from:], p.literal[p.mark])
+		i := bytes.IndexByte(text[from:], p.literal[p.mark])
 		if i < 0 {
 			return false
 		}
@@ -22,7 +22,7 @@ func (p *pathPattern) foldedIn(text string) bool {
 }
 
 // equalLower says whether s is low but for the case of ASCII letters.
-func equalLower(s, low string) bool {
+func equalLower(s []byte, low string) bool {
 	if len(s) != len(low) {
 		return false
 	}

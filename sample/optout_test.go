@@ -186,7 +186,7 @@ func TestOptOutDismisses(t *testing.T) {
 		for _, p := range o.paths {
 			want = want || strings.Contains(strings.ToLower(args), p.literal)
 		}
-		if got := o.possible(args); got != want {
+		if got := o.possible([]byte(args)); got != want {
 			t.Errorf("%q: %v, want %v", args, got, want)
 		}
 	})

@@ -53,15 +53,24 @@ type ItemResult struct {
 // Item decodes item i once.
 func (r *Request) Item(i int) *Item {
 	if r.items == nil {
-		r.items = make([]*Item, len(r.list))
+		r.items = make([]*[fewItems]*Item, len(r.list)/fewItems+1)
 	}
-	if r.items[i] == nil {
+	few := r.items[i/fewItems]
+	if few == nil {
+		few = new([fewItems]*Item)
+		r.items[i/fewItems] = few
+	}
+	if few[i%fewItems] == nil {
 		it := &Item{Index: i, Role: r.list[i].role}
 		r.decode(it, r.at(i))
-		r.items[i] = it
+		few[i%fewItems] = it
 	}
-	return r.items[i]
+	return few[i%fewItems]
 }
+
+// fewItems is how many neighbours share a place for what is decoded of them: of a long list hardly
+// more is than the newest.
+const fewItems = 16
 
 // opening is how much of a text Opening reads at most, in bytes of the body.
 const opening = 4 << 10

@@ -92,10 +92,13 @@ func parse(d Dialect, body []byte, most int) (*Request, *parser, error) {
 func (k *known) parser(d Dialect, body []byte, most int) *parser {
 	return &parser{
 		scanner: scanner{b: body}, dialect: d, most: most, count: k.count, at: k.at, keys: slices.Clone(k.keys),
-		list: slices.Grow(slices.Clone(k.list), 8), results: slices.Clone(k.results), tools: slices.Clone(k.tools),
+		list: roomy(k.list), results: roomy(k.results), tools: slices.Clone(k.tools),
 		ahead: ahead{k.at, len(k.keys)},
 	}
 }
+
+// roomy is a copy with room for what a turn adds, which is remembered without another copy.
+func roomy[T any](s []T) []T { return append(make([]T, 0, len(s)+8), s...) }
 
 // resume scans on behind the proven part.
 func (p *parser) resume(k *known) int {

@@ -46,7 +46,7 @@ type Request struct {
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
-	items   []*Item
+	items   []*[fewItems]*Item
 	calls   map[string]*Call // of the newest items, by id: what CallOf has read so far,
 	called  int              // and how many items that was
 	byCall  []int32          // indices of results, by call and then by place; made when first asked for
