@@ -19,3 +19,6 @@ func Verification(tool, args, text string) (kind string, passed, ok bool) {
 	call := lookAt(tool, args)
 	return verification(&call, classify(&call, text, 0), text)
 }
+
+// Holds says whether all of the words stand in raw.
+func Holds(raw []byte, words []string) bool { return holds(raw, needlesOf(words)) }

@@ -471,6 +471,19 @@ func history200(b *testing.B, d wire.Dialect) []byte {
 	return raw
 }
 
+// A call's words are found wherever they stand.
+func TestHolds(t *testing.T) {
+	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
+	rapid.Check(t, func(t *rapid.T) {
+		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
+		words := []string{strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "word"), ""), piece.Draw(t, "another")}
+		want := strings.Contains(raw, words[0]) && strings.Contains(raw, words[1])
+		if got := detect.Holds([]byte(raw), words); got != want {
+			t.Errorf("%q in %q: %v", words, raw, got)
+		}
+	})
+}
+
 func BenchmarkLoops200(b *testing.B) {
 	for _, d := range []wire.Dialect{wire.Chat, wire.Messages} {
 		raw := history200(b, d)

@@ -133,16 +133,25 @@ func TestMergedParcels(t *testing.T) {
 	rapid.Check(t, func(rt *rapid.T) {
 		list := rapid.SliceOfN(rapid.Custom(drawParcel), 1, 4).Draw(rt, "parcels")
 		var single, merged ledger
-		var all parcel
+		var all, used parcel // one whose room is used again for each of them
 		for i := range list {
 			list[i].crashed = list[i].crashed && i == 0
 			list[i].end, list[i].flush, list[i].held = spool.Place{Segment: 1, Offset: int64(i + 1)}, int64(i+1), int64(i)
 			single.advance(&list[i])
-			all.merge(&list[i])
+			used.merge(&list[i])
+			all.merge(&used)
+			used.reset()
 		}
 		merged.advance(&all)
 		if have, want := fmt.Sprint(merged), fmt.Sprint(single); have != want {
 			rt.Fatalf("have %s, want %s", have, want)
+		}
+		at := 0
+		for i := range list {
+			for k := range list[i].exchanges {
+				same(t, "exchange", all.exchanges[at].ID, list[i].exchanges[k].ID)
+				at++
+			}
 		}
 		same(t, "flush", all.flush, int64(len(list)))
 		same(t, "held", all.held, int64(len(list)*(len(list)-1)/2))
