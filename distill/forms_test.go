@@ -1,0 +1,62 @@
+package distill_test
+
+import (
+	"fmt"
+	"testing"
+)
+
+// The form in which a value was accepted is what the next session needs; the value itself, and a
+// form that is only another value, are not.
+func TestFormsOfValues(t *testing.T) {
+	for _, c := range []struct{ name, from, to, form string }{
+		{"digits for words", `"four"`, `"4"`, "a-whole-number"},
+		{"a number for a text", `"four"`, `4`, "a-number"},
+		{"the same number, unquoted", `"4"`, `4`, "a-number"},
+		{"another number, unquoted", `"4"`, `5`, ""},
+		{"a list", `"red"`, `["red"]`, "a-list"},
+		{"a list of lists", `["red"]`, `[["red"]]`, "a-list-of-lists"},
+		{"another list", `["red"]`, `[["blue"]]`, ""},
+		{"an object", `"red"`, `{"colour":"red"}`, "an-object"},
+		{"a truth", `"sure"`, `true`, "true-or-false"},
+		{"a text for a list", `["red"]`, `"red"`, "a-text"},
+		{"a whole path", `"./src/a.go"`, `"/work/src/a.go"`, "an-absolute-path"},
+		{"another path", `"./src/a.go"`, `"/work/src/b.go"`, ""},
+		{"a scheme", `"example.com/x"`, `"https://example.com/x"`, "a-url-with-its-scheme"},
+		{"a day", `"1 May 2031"`, `"2031-05-01"`, "a-date-in-the-form-yyyy-mm-dd"},
+		{"another day", `"2031-05-02"`, `"2031-05-01"`, ""},
+		{"no quotes", `"'red'"`, `"red"`, "a-value-without-quotes"},
+		{"no spaces", `"DE 89 37"`, `"DE8937"`, "a-value-without-spaces"},
+		{"a small text", `"ReadMe"`, `"readme"`, "lower-case"},
+		{"capitals", `"eur"`, `"EUR"`, "upper-case"},
+		{"another word", `"eur"`, `"usd"`, ""},
+	} {
+		const tool, param = "set_shade", "shade"
+		b := newBench(t)
+		refusal := fmt.Sprintf(`{"error":"%s is not in the expected form"}`, param)
+		b.session("one", user("Set the shade as I like it."),
+			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.from), refusal),
+			call(tool, fmt.Sprintf(`{%q:%s,"room":3}`, param, c.to), `{"done":true}`))
+		b.distil()
+		want := "[]"
+		if c.form != "" {
+			want = fmt.Sprintf("[give-%s-as-%s-to-set-shade]", param, c.form)
+		}
+		if got := fmt.Sprint(b.slugs()); got != want {
+			t.Errorf("%s: %s, want %s", c.name, got, want)
+		}
+	}
+}
+
+// A sign in front is told by name.
+func TestLeadingSigns(t *testing.T) {
+	for sign, value := range map[string]string{"#": "W77812", "@": "marlo", "$": "HOME"} {
+		b := newBench(t)
+		b.session("one", user("Look for it."),
+			call("get_order", fmt.Sprintf(`{"order_id":%q}`, value), `{"error":"order_id is not in the expected form"}`),
+			call("get_order", fmt.Sprintf(`{"order_id":%q}`, sign+value), `{"total":12}`))
+		b.distil()
+		if got := fmt.Sprint(b.slugs()); got != "[give-order-id-with-its-leading-sign-to-get-order]" {
+			t.Errorf("%s: %s", sign, got)
+		}
+	}
+}
