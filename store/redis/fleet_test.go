@@ -1,0 +1,196 @@
+package redis_test
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/bank"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+)
+
+// What only a fleet needs: what one replica leaves in Redis, for another one to find. Each test has
+// two replicas over one server.
+
+func replicas(t *testing.T) (one, other *redis.Store, server *storetest.Redis) {
+	t.Helper()
+	server = storetest.StartRedis(t)
+	return open(t, server.URL()), open(t, server.URL()), server
+}
+
+func then(n int) time.Time { return time.Date(2031, 5, 6, 7, 8, 9+n, 0, time.UTC) }
+
+// Marks of sessions that opted out reach every replica; of two marks the one that hides more
+// stands, whichever came last; and a mark does not say whose it is.
+func TestOptOutMarksOfAFleet(t *testing.T) {
+	one, other, server := replicas(t)
+	ctx := t.Context()
+	if _, ok, err := other.OptOutOf(ctx, sid(1)); ok || err != nil {
+		t.Errorf("before: %v, %v", ok, err)
+	}
+	if err := one.KeepOptOuts(ctx, nil); err != nil {
+		t.Errorf("no marks: %v", err)
+	}
+	for _, m := range []session.OptOutMark{{Turns: 2, Items: 7}, {Turns: 3, Items: 9}, {Turns: 1, Items: 4}} {
+		if err := one.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(1): m, sid(2): {Turns: 1, Items: 1}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if m, ok, err := other.OptOutOf(ctx, sid(1)); !ok || err != nil || m != (session.OptOutMark{Turns: 3, Items: 9}) {
+		t.Errorf("the mark is %+v, %v, %v", m, ok, err)
+	}
+	if m, ok, err := other.OptOutOf(ctx, sid(2)); !ok || err != nil || m.Items != 1 {
+		t.Errorf("the mark of another one is %+v, %v, %v", m, ok, err)
+	}
+	keys := fmt.Sprint(server.Must(t, "KEYS", "*"))
+	for n := range 3 {
+		if id := sid(n); strings.Contains(keys, id.String()) || strings.Contains(keys, string(id[:])) {
+			t.Errorf("the keys name a session: %s", keys)
+		}
+	}
+}
+
+// What is forgotten is announced: each replica reads on from where it was, in the order of the
+// announcements, and one that cannot be read names nobody.
+func TestErasuresOfAFleet(t *testing.T) {
+	one, other, server := replicas(t)
+	ctx := t.Context()
+	if list, err := other.Erasures(ctx, ""); err != nil || len(list) != 0 {
+		t.Errorf("before: %v, %v", list, err)
+	}
+	now := time.Now().UTC().Truncate(time.Microsecond)
+	wanted := []session.Erasure{
+		{Tenant: "default", IDs: []session.ID{sid(1), sid(2)}, At: now},
+		{Tenant: "acme", At: now.Add(time.Second)},
+		{Tenant: "default", IDs: []session.ID{sid(3)}, At: now.Add(2 * time.Second)},
+	}
+	for i := range wanted {
+		place, err := one.Announce(ctx, wanted[i])
+		if err != nil || place == "" {
+			t.Fatal(place, err)
+		}
+		wanted[i].Place = place
+	}
+	same := func(what, after string, want []session.Erasure) {
+		t.Helper()
+		list, err := other.Erasures(ctx, after)
+		equal := slices.EqualFunc(list, want, func(a, b session.Erasure) bool {
+			return a.Place == b.Place && a.Tenant == b.Tenant && a.At.Equal(b.At) && slices.Equal(a.IDs, b.IDs)
+		})
+		if err != nil || !equal {
+			t.Errorf("%s: %+v, %v, want %+v", what, list, err, want)
+		}
+	}
+	same("all", "", wanted)
+	for i := range wanted {
+		same(fmt.Sprint("behind ", i), wanted[i].Place, wanted[i+1:])
+	}
+	keys, _ := server.Must(t, "KEYS", "*erasures").([]any)
+	if len(keys) != 1 {
+		t.Fatalf("the announcements lie in %v", keys)
+	}
+	server.Must(t, "XADD", fmt.Sprint(keys[0]), "*", "t", "default", "i", "torn", "at", "1")
+	list, err := other.Erasures(ctx, wanted[2].Place)
+	if err != nil || len(list) != 1 || list[0].Tenant != "" || len(list[0].IDs) != 0 {
+		t.Errorf("a torn one: %+v, %v", list, err)
+	}
+	for _, place := range []string{"1-x", "-", "7-"} {
+		if list, err := other.Erasures(ctx, place); err == nil {
+			t.Errorf("%q is no place: %v", place, list)
+		}
+	}
+}
+
+// A text that is left with a session is given once, to whichever replica asks first, and to nobody
+// where the session is not there or has been forgotten.
+func TestTextsLeftForAFleet(t *testing.T) {
+	one, other, _ := replicas(t)
+	ctx := t.Context()
+	if err := one.Write(ctx, batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	take := func(what string, n int, name, want string) {
+		t.Helper()
+		text, ok, err := other.Take(ctx, "default", sid(n), name)
+		if err != nil || ok != (want != "") || text != want {
+			t.Errorf("%s: %q, %v, %v", what, text, ok, err)
+		}
+	}
+	for _, left := range []struct{ name, text string }{{"answer", "first"}, {"answer", "OK: recorded"}, {"other", "more"}} {
+		if err := one.Leave(ctx, "default", sid(1), left.name, left.text); err != nil {
+			t.Fatal(err)
+		}
+	}
+	take("what was left last", 1, "answer", "OK: recorded")
+	take("a second time", 1, "answer", "")
+	take("another name", 1, "other", "more")
+	if err := one.Leave(ctx, "default", sid(2), "answer", "x"); err != nil {
+		t.Fatal(err)
+	}
+	take("a session that is not there", 2, "answer", "")
+	if err := one.Leave(ctx, "default", sid(1), "answer", "x"); err != nil {
+		t.Fatal(err)
+	}
+	if there, err := one.Forget(ctx, "default", sid(1)); !there || err != nil {
+		t.Fatal(there, err)
+	}
+	take("a session that was forgotten", 1, "answer", "")
+}
+
+// Consultations of all replicas add up; lessons that nobody consulted are left out.
+func TestConsultationsOfAFleet(t *testing.T) {
+	one, other, _ := replicas(t)
+	ctx := t.Context()
+	for i, s := range []*redis.Store{one, other, one} {
+		if err := s.Consult(ctx, map[string]bank.Consultation{"a": {Count: int64(i + 1), Last: then(i)}}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := other.Consult(ctx, nil); err != nil {
+		t.Errorf("nothing: %v", err)
+	}
+	got, err := other.Consultations(ctx, []string{"a", "b"})
+	want := map[string]bank.Consultation{"a": {Count: 6, Last: then(2)}}
+	if err != nil || !maps.Equal(got, want) {
+		t.Errorf("%v, %v, want %v", got, err, want)
+	}
+	if got, err := other.Consultations(ctx, nil); err != nil || len(got) != 0 {
+		t.Errorf("of no lessons: %v, %v", got, err)
+	}
+}
+
+// How far a tenant's counters and its open sessions have come changes with them, and with nothing
+// else: a replica that has read them need not read them again.
+func TestStandsOfAFleet(t *testing.T) {
+	one, other, _ := replicas(t)
+	ctx := t.Context()
+	stand := func() session.Stand {
+		t.Helper()
+		all, err := other.Moved(ctx)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return all["default"]
+	}
+	if err := one.Write(ctx, batch(1)); err != nil {
+		t.Fatal(err)
+	}
+	before := stand()
+	if again := stand(); again != before {
+		t.Errorf("nothing happened: %+v, then %+v", before, again)
+	}
+	say(t, one, 1, "f1", 1)
+	after := stand()
+	if after.Told <= before.Told {
+		t.Errorf("a session was told of: %+v, then %+v", before, after)
+	}
+	say(t, one, 1, "f1", 1) // the same again
+	if again := stand(); again != after {
+		t.Errorf("nothing is new: %+v, then %+v", after, again)
+	}
+}
