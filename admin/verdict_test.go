@@ -1,0 +1,116 @@
+package admin
+
+import (
+	"slices"
+	"strings"
+	"testing"
+
+	"precept/report"
+)
+
+// Every verdict of the report has words of what to do, and a group by which pages filter; what is
+// bad looks bad.
+func TestAdviceOnEveryVerdict(t *testing.T) {
+	weeks := 0.4
+	for verdict, c := range map[report.Verdict]struct{ next, tone, group string }{
+		report.ProvenHelps: {"Keep it.", "good", "helps"},
+		report.TrialHelps:  {"Approve it, so that it is withheld less.", "good", "helps"},
+		report.Helps:       {"Keep it; of rows called so one in ten may be wrong.", "good", "helps"},
+		report.ProvenHarms: {"Retire it, or rewrite it: a new text is measured anew.", "bad", "harms"},
+		report.TrialHarms:  {"Retire it, or rewrite it: a new text is measured anew.", "bad", "harms"},
+		report.Harms:       {"Pause it and read it; of rows called so one in ten may be wrong.", "bad", "harms"},
+		report.NoEffect:    {"Retire it to save its tokens, or sharpen its trigger.", "", "none"},
+		report.LikelyHelps: {"Wait: the model expects it, the coins do not prove it. It needs 120 more picks, within a week at this rate.", "", "open"},
+		report.LikelyHarms: {"Read it; the model expects harm, the coins do not prove it. It needs 120 more picks, within a week at this rate.", "warn", "open"},
+		report.Benched:     {"Read it: the chooser expects harm, and only probes it. Retire it, or rewrite it.", "warn", "open"},
+		report.Invalid:     {"Do not trust its numbers: the coins are off. Look at Health.", "bad", "invalid"},
+		report.Unproven:    {"Wait. It needs 120 more picks, within a week at this rate.", "", "open"},
+	} {
+		row := report.Row{State: "active", Verdict: verdict, NeedsPicks: 120, Weeks: &weeks, Note: "the coins are off"}
+		got := advise(&row)
+		if got.Next != c.next || got.Tone != c.tone || got.Group != c.group || got.Words != string(verdict) {
+			t.Errorf("%s: %+v", verdict, got)
+		}
+		if told := saysNote(verdict); told != slices.Contains([]report.Verdict{
+			report.Helps, report.Harms, report.LikelyHelps, report.LikelyHarms, report.Benched, report.Invalid,
+		}, verdict) {
+			t.Errorf("%s says its note: %v", verdict, told)
+		}
+	}
+	if got := advise(&report.Row{State: "active", Verdict: "what nobody knows"}); got.Group != "open" || got.Next != "" {
+		t.Errorf("a verdict that nobody knows: %+v", got)
+	}
+}
+
+// What state a lesson is in comes before its verdict.
+func TestAdviceOnStates(t *testing.T) {
+	for state, want := range map[string]string{
+		"candidate":       "Read it, then approve or reject it in the queue.",
+		"quarantined":     "Read it, then approve or reject it in the queue.",
+		"edited":          "Nothing: no session gets this text any more; its numbers stay.",
+		"shown otherwise": "Nothing: no session gets this text any more; its numbers stay.",
+		"removed":         "Nothing: it is out of force; its numbers stay.",
+		"archived":        "Nothing: it is out of force; its numbers stay.",
+		"rejected":        "Nothing: it is out of force; its numbers stay.",
+		"expired":         "Nothing: it is out of force; its numbers stay.",
+		"superseded":      "Nothing: it is out of force; its numbers stay.",
+		"active":          "Keep it.",
+		"trial":           "Keep it.",
+		"caution":         "Keep it.",
+	} {
+		if got := advise(&report.Row{State: state, Verdict: report.ProvenHelps}).Next; got != want {
+			t.Errorf("%s: %s", state, got)
+		}
+	}
+	running := report.Row{State: "trial", Verdict: report.Unproven, Trial: "running"}
+	if got := advise(&running).Next; !strings.HasPrefix(got, "Wait: its trial runs.") {
+		t.Errorf("a trial that runs: %s", got)
+	}
+	running.Retire = "a newer one supersedes it"
+	if got := advise(&running).Next; got != "Think of retiring it: a newer one supersedes it." {
+		t.Errorf("one that should go: %s", got)
+	}
+}
+
+// Rows are sorted by each column, either way; those without an effect stand at the end of either.
+func TestOrdersOfLessons(t *testing.T) {
+	row := func(slug string, effect *float64, told, needs, tokens int64, helps float64, v report.Verdict) *report.Row {
+		return &report.Row{Slug: slug, State: "active", Effect: effect, Told: told, NeedsPicks: needs, Tokens: tokens, PHelps: helps, Verdict: v}
+	}
+	for key, want := range map[string]string{
+		"name": "a b c d", "-name": "d c b a", "effect": "b a c d", "-effect": "c a b d", "told": "d c b a", "-told": "a b c d",
+		"needs": "c d a b", "-needs": "b a d c", "tokens": "b d a c", "-tokens": "c a d b", "helps": "d a b c", "-helps": "c b a d",
+		"verdict": "b c a d", "nonsense": "c a b d", "": "c a b d",
+	} {
+		rows := []*report.Row{
+			row("d", nil, 1, 20, 20, 0.1, report.Unproven), row("b", new(-0.2), 3, 40, 10, 0.3, report.ProvenHarms),
+			row("c", new(0.3), 2, 10, 40, 0.4, report.ProvenHelps), row("a", new(0.1), 4, 30, 30, 0.2, report.ProvenHelps),
+		}
+		slices.SortStableFunc(rows, order(key))
+		var got []string
+		for _, r := range rows {
+			got = append(got, r.Slug)
+		}
+		if s := strings.Join(got, " "); s != want {
+			t.Errorf("by %q: %s, want %s", key, s, want)
+		}
+	}
+}
+
+// Signs that cannot be seen are shown, since a lesson could hide an order in them.
+func TestVisible(t *testing.T) {
+	for in, hidden := range map[string]bool{
+		"plain text\n\twith é and 日本": false, "zero\u200bwidth": true, "right\u202eto left": true, "soft\u00adhyphen": true, "mark\ufeff": true,
+		"line\u2028end": true, "filler\u3164": true, "half\uffa0": true, "join\u034fer": true, "jamo\u115f\u1160": true, "bell\x07": true, "bad\xff": false,
+	} {
+		got := Visible(in)
+		for _, r := range []rune{'\u200b', '\u202e', '\u00ad', '\ufeff', '\u2028', '\u3164', '\uffa0', '\u034f', '\u115f', '\x07'} {
+			if strings.ContainsRune(got, r) {
+				t.Errorf("%q: %q still holds %U", in, got, r)
+			}
+		}
+		if !hidden && got != strings.ToValidUTF8(in, "\uFFFD") {
+			t.Errorf("%q becomes %q", in, got)
+		}
+	}
+}
