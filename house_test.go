@@ -27,6 +27,38 @@ func TestLocksAreTold(t *testing.T) {
 	compare(t, "is a lock", locks(t), told)
 }
 
+// The table of libraries names each, with the rooms that floors_test.go gives it.
+func TestLibrariesAreTold(t *testing.T) {
+	told := map[string]map[string]bool{} // by library: its rooms
+	for _, row := range regexp.MustCompile(`(?m)^\| ([^|`+"`"+`]+) \| (`+"`"+`[^|]+) \|`).FindAllStringSubmatch(section(t, "Libraries"), -1) {
+		for name := range strings.SplitSeq(strings.ToLower(row[1]), ", ") {
+			for library := range rooms() {
+				if strings.Contains(library, name) {
+					told[library] = rowRooms(row[2], told[library])
+				}
+			}
+		}
+	}
+	for library, where := range rooms() {
+		for _, room := range where {
+			if room != "test" && !isTestSupport(room) && !told[library][room] {
+				t.Errorf("docs/ARCHITECTURE.md does not say that %s is in %s", library, room)
+			}
+		}
+	}
+}
+
+// rowRooms adds the rooms that a cell of the table names.
+func rowRooms(cell string, to map[string]bool) map[string]bool {
+	if to == nil {
+		to = map[string]bool{}
+	}
+	for _, m := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(cell, -1) {
+		to[m[1]] = true
+	}
+	return to
+}
+
 // A package that starts goroutines has tests that fail when one is left behind. The verbs' tests
 // run the program in a process of its own, which ends with its goroutines.
 func TestLeaksAreLookedFor(t *testing.T) {

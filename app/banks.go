@@ -53,14 +53,11 @@ func (w *Tools) OpenWriter(cfg *configs.Config) (b *bank.Bank, closeBank func(),
 
 // OpenWriterWith is the same with other limits on what may be written.
 func (w *Tools) OpenWriterWith(cfg *configs.Config, limits bank.Limits) (b *bank.Bank, closeBank func(), err error) {
-	place, err := w.OpenBank(cfg, func(string) {})
+	place, closeBank, err := w.OpenPlace(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, err
 	}
-	if place == nil {
-		return w.Writer(bank.Directory(cfg.Lessons), limits), func() {}, nil
-	}
-	return w.Writer(place, limits), func() { _ = place.Close() }, nil // what was put is put
+	return w.Writer(place, limits), closeBank, nil
 }
 
 // Writer is the rules for a place, with the hooks that the checks have everywhere.
@@ -71,7 +68,7 @@ func (w *Tools) Writer(place bank.Place, limits bank.Limits) *bank.Bank {
 // openLessons takes the configured lessons into force and makes what watches them. A bank that is
 // away is no reason not to start: the lessons come when it does.
 func (p *parts) openLessons(ctx context.Context, cfg *configs.Config) error {
-	place, err := p.OpenBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
+	place, err := p.OpenBank(cfg, p.redisLine)
 	if err != nil {
 		return err
 	}

@@ -75,8 +75,8 @@ func Pause(ctx context.Context, d time.Duration) error {
 }
 
 // OpenPlace opens where the lessons lie.
-func (w *Tools) OpenPlace(cfg *configs.Config) (bank.Place, func(), error) {
-	place, err := w.OpenBank(cfg, func(string) {})
+func (w *Tools) OpenPlace(cfg *configs.Config, log func(string)) (bank.Place, func(), error) {
+	place, err := w.OpenBank(cfg, log)
 	switch {
 	case err != nil:
 		return nil, nil, err
@@ -143,24 +143,18 @@ func (w *Tools) newJudge(cfg *configs.Config, seed [8]byte) (distill.Judge, erro
 
 // distils adds the distiller to the service's owners.
 func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
-	place, err := p.OpenBank(cfg, func(line string) { p.log.Debug("redis client", "line", line) })
+	place, closePlace, err := p.OpenPlace(cfg, p.redisLine)
 	if err != nil {
 		return err
 	}
-	var where bank.Place = bank.Directory(cfg.Lessons)
-	if place != nil {
-		where = place
-	}
-	d, err := p.NewDistiller(cfg, st, where)
+	d, err := p.NewDistiller(cfg, st, place)
 	if err != nil {
 		return err
 	}
 	d.Options.Settled = true
 	d.Options.Failed = p.failed
 	p.follow = append(p.follow, func(ctx context.Context) error {
-		if place != nil {
-			defer place.Close() //nolint:errcheck // what was put is put
-		}
+		defer closePlace()
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped
 			return nil
 		}

@@ -91,11 +91,6 @@ func (w *Tools) ReachRedis(ctx context.Context, cfg *configs.Config) (*redis.Sto
 	return db, nil
 }
 
-// OpenEvidence opens the configured store for reading.
-func (w *Tools) OpenEvidence(ctx context.Context, cfg *configs.Config) (Evidence, error) {
-	return w.OpenStored(ctx, cfg)
-}
-
 // CloseEvidence ends reading; nothing was written that could be lost.
 func CloseEvidence(e Evidence) { _ = e.Close() }
 

@@ -56,7 +56,7 @@ type fleet struct {
 func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	db, err := redis.Open(redis.Options{
 		URL: cfg.StoreURL(), Now: p.Now,
-		Log: func(line string) { p.log.Debug("redis client", "line", line) },
+		Log: p.redisLine,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
@@ -66,7 +66,7 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, er
 	if err := db.Ping(ctx); err != nil {
 		p.metrics.FailedOpen("store")
 		p.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
-		p.quiet.mute("store")
+		p.quiet.allow("store") // it is told of here
 	}
 	return db, nil
 }

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -29,10 +30,7 @@ func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 		if l.State != lesson.Trial || l.Approval.By != distill.AutoGate || l.Plan.Picks == 0 {
 			continue
 		}
-		tenant := l.Scope.Tenant
-		if tenant == "" {
-			tenant = "default"
-		}
+		tenant := cmp.Or(l.Scope.Tenant, "default")
 		rep, ok := reports[tenant]
 		if !ok {
 			var err error

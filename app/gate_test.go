@@ -143,7 +143,7 @@ func (g *gate) open() (*parts, *Distiller) {
 	if !ok {
 		g.Fatalf("%T", service.report)
 	}
-	place, done, err := g.w.OpenPlace(g.cfg)
+	place, done, err := g.w.OpenPlace(g.cfg, func(string) {})
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -1,6 +1,7 @@
 package app
 
 import (
+	"cmp"
 	"context"
 	"math"
 	"time"
@@ -34,11 +35,7 @@ func (p *parts) counts(slug string) lesson.Counts {
 	if !ok || p.proxy == nil {
 		return lesson.Counts{}
 	}
-	tenant := l.Scope.Tenant
-	if tenant == "" {
-		tenant = "default"
-	}
-	text, counters := l.Text(), p.learner.Beliefs(tenant)
+	text, counters := l.Text(), p.learner.Beliefs(cmp.Or(l.Scope.Tenant, "default"))
 	arm := p.proxy.Presentation().Present(l, &text, counters).Arm
 	return rounded(counters, arm)
 }

@@ -72,9 +72,6 @@ func newLimiter(now func() time.Time) *limiter {
 
 func (l *limiter) allow(step string) bool { return l.allowEvery(step, 10*time.Second) }
 
-// mute counts a line as told that was told by other means.
-func (l *limiter) mute(step string) { l.allow(step) }
-
 func (l *limiter) allowEvery(step string, every time.Duration) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -85,3 +82,6 @@ func (l *limiter) allowEvery(step string, every time.Duration) bool {
 	l.last[step] = now
 	return true
 }
+
+// redisLine tells what the client of Redis says of itself.
+func (p *parts) redisLine(line string) { p.log.Debug("redis client", "line", line) }

@@ -108,8 +108,8 @@ func NewMetrics(reg prometheus.Registerer) *Metrics {
 	return m
 }
 
-// startAtZero makes the series that alerts look at: what grows from nothing to one has not grown for
-// increase(), so the first fault would be missed.
+// startAtZero makes the series that alerts look at: what grows from nothing to one has not grown
+// for increase(), so the first fault would be missed.
 func (m *Metrics) startAtZero() {
 	for _, reason := range [...]string{
 		"busy", "depth", "duplicate_key", "encoding", "invalid_json", "items", "list_type", "no_list", "size", "tenant_unknown",

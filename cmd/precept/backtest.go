@@ -103,7 +103,7 @@ func (w *world) named(ctx context.Context, cfg *configs.Config, args []string) (
 
 // backtest shows the captured sessions to lessons, one session at a time.
 func (w *world) backtest(ctx context.Context, cfg *configs.Config, lessons []*lesson.Lesson, tenant string, since time.Time) (*backtest.Run, error) {
-	e, err := w.OpenEvidence(ctx, cfg)
+	e, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return nil, err
 	}

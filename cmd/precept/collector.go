@@ -39,8 +39,8 @@ func tuneCollector(env func(string) (string, bool)) {
 }
 
 // heedHeap is how often the share is looked at. A collection does not tell when it ends: an object
-// whose cleanup would tell it lives on when it was made while the last one was under way, and then a
-// burst has grown by the share of a small heap before the next.
+// whose cleanup would tell it lives on when it was made while the last one was under way, and then
+// a burst has grown by the share of a small heap before the next.
 const heedHeap = 100 * time.Millisecond
 
 // followHeap sets the share for what is live now, and goes on doing so. was is the one that is set.

@@ -199,7 +199,7 @@ func (w *world) openDistiller(ctx context.Context, cfg *configs.Config, dryRun b
 		}
 		st, closer = db, db
 	}
-	place, closeBank, err := w.OpenPlace(cfg)
+	place, closeBank, err := w.OpenPlace(cfg, func(string) {})
 	if err != nil {
 		return nil, nil, errors.Join(err, closer.Close())
 	}

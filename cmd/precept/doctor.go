@@ -158,7 +158,7 @@ func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, er
 	if d.Books, err = store.ReadBooks(app.SpoolDir(cfg), app.IsLocked(cfg.DataDir)); err != nil {
 		return d, err
 	}
-	e, err := w.OpenEvidence(ctx, cfg)
+	e, err := w.OpenStored(ctx, cfg)
 	if err == nil {
 		defer app.CloseEvidence(e)
 		if d.Store, err = e.Stats(ctx); err == nil {

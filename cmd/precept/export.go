@@ -69,7 +69,7 @@ func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlag
 	if err != nil {
 		return err
 	}
-	e, err := w.OpenEvidence(ctx, cfg)
+	e, err := w.OpenStored(ctx, cfg)
 	if err != nil {
 		return err
 	}
