@@ -64,6 +64,7 @@ func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, er
 	ctx, cancel := context.WithTimeout(ctx, reachLimit)
 	defer cancel()
 	if err := db.Ping(ctx); err != nil {
+		p.absent = true
 		p.metrics.FailedOpen("store")
 		p.log.Error("the store cannot be used; precept starts without it and goes on asking", "error", err)
 		p.quiet.allow("store") // it is told of here

@@ -40,6 +40,7 @@ type parts struct {
 	lock     io.Closer
 	spool    string // where what waits for the store is written down, "" without
 	notice   string // why precept runs from memory, "" when it does not
+	absent   bool   // the store could not be used at the start
 	quiet    *limiter
 	follow   []func(context.Context) error // owners beside the recorder
 	bank     *redis.Bank                   // the fleet's lessons; nil when they lie in a directory
@@ -123,7 +124,7 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 }
 
 func (p *parts) fromMemory(err error) {
-	p.notice = err.Error()
+	p.notice, p.absent = err.Error(), true
 	p.log.Error("precept runs from memory: nothing is kept and nothing is learned until the data directory can be written", "error", err)
 	p.metrics.FailedOpen("store")
 }
@@ -139,6 +140,7 @@ func (p *parts) build(ctx context.Context, cfg *configs.Config, backend Backend)
 		return err
 	}
 	options.Failed, options.Panicked, options.Secret = p.failed, p.panicked, []byte(keys.Secret)
+	options.Absent = p.absent
 	p.spool = options.SpoolDir
 	p.store, err = store.Open(ctx, options)
 	if err != nil {

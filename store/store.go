@@ -37,6 +37,7 @@ type Options struct {
 	Sentiment    bool                         // the user's words count as an implicit signal
 	Retention    time.Duration                // how long a session is kept after it was last seen; 0: for ever
 	Aside        bool                         // a verb's: it deletes nothing for its age
+	Absent       bool                         // the backend could not be used a moment ago
 	Failed       func(step string, err error) // told of every failure; it must not block
 	Panicked     func(step string, value any)
 	// Before is called before each step that an owner takes on a session or, where it has an id, on
@@ -79,6 +80,7 @@ func Open(ctx context.Context, o Options) (*Store, error) {
 		o.Sessions = DefaultSessions
 	}
 	s := assemble(&o)
+	s.state.healthy(!o.Absent)
 	s.SetRetention(o.Retention)
 	s.SetOptOut(o.OptOut)
 	s.SetPersonal(o.Personal)

@@ -408,6 +408,9 @@ func TestStartWithoutRedis(t *testing.T) {
 	flags := append([]string{"--upstream", model.URL + "/v1", "--lessons", lessonDir(t), "--bandit-objective", "all", "--bandit-epsilon", "0", "--bandit-control", "0"}, "--store-url", server.URL())
 	dir := t.TempDir()
 	p := launch(t, dir, nil, flags...).ready(dir)
+	if _, body := get(t, p.Data+"/readyz", ""); !strings.Contains(body, "degraded") {
+		t.Errorf("ready without a store: %q", body)
+	}
 	const lesson = "List the targets first"
 	turn := func(p *process, who string, named bool) bool {
 		t.Helper()
