@@ -171,6 +171,9 @@ func TestBrowserQueue(t *testing.T) {
 	if got := b.js(t, `[...document.querySelectorAll("article")].map(a => a.id).join()`); got != "newer" {
 		t.Errorf("it asks again: %s", got)
 	}
+	if got := b.js(t, "location.hash"); got != "#newer" {
+		t.Errorf("the next to decide is %s", got)
+	}
 	b.do(t, chromedp.WaitVisible(chromedp.CSS("article[aria-current]")), chromedp.KeyEvent("a"), chromedp.WaitVisible(chromedp.CSS(".empty")))
 	if !strings.HasPrefix(keeper.asked, "newer approve 0 0 operator ") {
 		t.Errorf("asked %q", keeper.asked)
@@ -180,14 +183,14 @@ func TestBrowserQueue(t *testing.T) {
 	}
 }
 
-// No page is wider than the screen, whatever the screen.
+// No page is wider than the screen, whatever the screen, and no column of an effect table hides.
 func TestBrowserWidths(t *testing.T) {
 	b := newTab(t)
 	f, _, _ := withLessons(t, func(o *Options) { o.Now = time.Now })
 	server := httptest.NewServer(f)
 	t.Cleanup(server.Close)
 	b.do(t, chromedp.Navigate(LoginLink(server.URL, token)))
-	for _, width := range []int{360, 1280, 3840} {
+	for _, width := range []int{360, 768, 1280, 3840} {
 		size := emulation.SetDeviceMetricsOverrideParams{Width: int64(width), Height: 800, DeviceScaleFactor: 1}
 		if _, err := chromedp.Call(b.ctx, emulation.SetDeviceMetricsOverride, size); err != nil {
 			t.Fatal(err)
@@ -196,6 +199,9 @@ func TestBrowserWidths(t *testing.T) {
 			b.do(t, chromedp.Navigate(server.URL+path), chromedp.WaitVisible(chromedp.CSS("h1")))
 			if got := b.js(t, "document.documentElement.scrollWidth"); got != fmt.Sprint(width) {
 				t.Errorf("%s at %d px is %s wide", path, width, got)
+			}
+			if got := b.js(t, `[...document.querySelectorAll(".scroll:has(.effects)")].every(e => e.scrollWidth <= e.clientWidth)`); got != "true" {
+				t.Errorf("%s at %d px: a column falls out of the screen", path, width)
 			}
 		}
 	}
