@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -127,8 +128,11 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 		rows = append(rows, []string{"    " + name, n(d.Dropped[name])})
 	}
 	rows = append(rows, []string{"exchanges without a sample", n(d.Unsampled)}, []string{"set aside after a panic", n(int64(d.SetAside.Total))})
+	if len(d.Store) > 0 {
+		rows = append(rows, []string{"in the store", ""})
+	}
 	for _, name := range slices.Sorted(maps.Keys(d.Store)) {
-		rows = append(rows, []string{name, n(d.Store[name])})
+		rows = append(rows, []string{"  " + strings.ReplaceAll(name, "_", " "), n(d.Store[name])})
 	}
 	if err := table(w.out, rows, columns); err != nil {
 		return err
