@@ -148,7 +148,7 @@ func (r *Row) next() string {
 	case TrialHelps, ProvenHelps:
 		return stays
 	case TrialHarms, ProvenHarms:
-		return "consider retiring it; until then the chooser decides, and picks what it expects to harm in few sessions only"
+		return "until somebody retires it the chooser decides, and picks what it expects to harm in few sessions only"
 	case NoEffect:
 		return stays + "; it costs tokens for less than 3 points"
 	default: // it found nothing
