@@ -236,6 +236,11 @@ func textKey(text string) string {
 	if head, _, ok := strings.Cut(text, "\n"+writtenCalls); ok {
 		text = head
 	}
+	if head, _, ok := strings.Cut(text, askOpen); ok { // Qwen-Agent writes the calls anew
+		if c, ok := tagCall(text); ok {
+			text = strings.TrimSpace(head) + " " + callKey(&c)
+		}
+	}
 	text = strings.TrimSpace(strings.TrimSuffix(strings.TrimSpace(text), endOfCode))
 	if text == "" {
 		return ""
