@@ -68,17 +68,29 @@ func undoubled(p string) string {
 // other is appended as it is.
 func (t *target) place(p string) string {
 	p = undoubled(p)
-	if strings.HasPrefix(p, "/openai/deployments/") { // Azure: beside /openai/v1, not below it
+	rest, ok := cutVersion(p)
+	if ok && (t.holds(rest) || isDeployment(rest)) { // a base URL that holds too much, below a version
+		p, ok = rest, false
+	}
+	if isDeployment(p) { // Azure: beside /openai/v1, not below it
 		return strings.TrimSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai") + p
 	}
-	if t.versioned && strings.HasPrefix(p, t.path+"/") {
+	if t.holds(p) {
 		return p
 	}
-	if rest, ok := cutVersion(p); ok && t.versioned {
+	if ok && t.versioned {
 		p = rest
 	}
 	return t.path + p
 }
+
+// holds says whether a client's path begins with the upstream's own: a path of the latter may stand
+// below itself where it ends in no version and the client asks for something else than an answer.
+func (t *target) holds(p string) bool {
+	return t.path != "" && strings.HasPrefix(p, t.path+"/") && (t.versioned || wire.DialectOf(p) != wire.None)
+}
+
+func isDeployment(p string) bool { return strings.HasPrefix(p, "/openai/deployments/") }
 
 // warnUnknown tells once in the log that the upstream does not know a path, and what may be wrong.
 func (t *target) warnUnknown(log func() *slog.Logger, asked, sent string) {
