@@ -34,7 +34,7 @@ func failPrefix(t string) (string, weight) {
 		if rule := buildPrefix(t); rule != "" {
 			return rule, strong
 		}
-	case '-', 'F', 'T', 't', '=':
+	case '-', 'F', 'T', 't', '=', '1', '2', '3', '4', '5', '6', '7', '8', '9':
 		if rule := testPrefix(t); rule != "" {
 			return rule, strong
 		}
@@ -98,7 +98,7 @@ func testPrefix(t string) string {
 		return "cargo-test"
 	case strings.HasPrefix(t, "tests finished: ") && (countBefore(t, " failed") > 0 || countBefore(t, " exceptions") > 0):
 		return "test-fail"
-	case t[0] == '=' && pytestFails(t):
+	case t[0] == '=' && pytestFails(t), pytestEnds(t) && countBefore(t, " failed")+countBefore(t, " error") > 0:
 		return "pytest"
 	}
 	return ""
@@ -351,6 +351,23 @@ func (p *prose) shellComplains(t string) bool {
 // pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
 	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && (countBefore(t, " failed") > 0 || countBefore(t, " error") > 0)
+}
+
+// pytestEnds: the last line of pytest, "1 failed, 7 passed in 0.12s", which stands between bars
+// unless it was to be quiet.
+func pytestEnds(t string) bool {
+	counts, took, ok := strings.Cut(t, " in ")
+	took, _, _ = strings.Cut(took, " ")
+	if !ok || !isDigit(t[0]) || !strings.HasSuffix(took, "s") || !isDigit(took[0]) {
+		return false
+	}
+	for count := range strings.SplitSeq(counts, ", ") {
+		n, word, _ := strings.Cut(count, " ")
+		if n == "" || strings.Trim(n, "0123456789") != "" || word == "" || strings.Contains(word, " ") {
+			return false
+		}
+	}
+	return true
 }
 
 // countBefore is the number that stands right before word, 0 when there is none.

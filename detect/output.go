@@ -172,7 +172,7 @@ func looksLikeCode(lines []string) bool {
 // doneLine: a summary that says all went well.
 func doneLine(t string) bool {
 	switch {
-	case strings.HasSuffix(t, "=") && strings.Contains(t, " passed") && strings.Contains(t, " in "):
+	case strings.Contains(t, " passed") && (strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || pytestEnds(t)):
 		return countBefore(t, " failed") == 0 && countBefore(t, " error") == 0
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
