@@ -230,8 +230,8 @@ func (r *Request) CallOf(callID string) (Call, bool) {
 	return *c, true
 }
 
-// readCalls files the calls of item i, and gives the wanted one where it is among them. Of equal ids
-// the newest counts, in one answer the first.
+// readCalls files the calls of item i, and gives the wanted one where it is among them. Of equal
+// ids the newest counts, in one answer the first.
 func (r *Request) readCalls(i int, wanted string) (found *Call) {
 	made := r.Item(i).Calls
 	for k := range made {
