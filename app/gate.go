@@ -56,9 +56,9 @@ func (p *parts) endTrial(ctx context.Context, d *Distiller, slug string, v repor
 	switch v {
 	case report.TrialHelps, report.ProvenHelps, report.Helps:
 		a = lesson.Approve
-	case report.TrialHarms, report.Benched, report.Invalid:
+	case report.TrialHarms, report.Invalid:
 		return nil
-	default: // its look found nothing, or it harms
+	default: // its look found nothing, whatever the chooser expects, or it harms
 	}
 	_, err := d.Options.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
 	if errors.Is(err, bank.ErrNoLesson) {

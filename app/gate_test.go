@@ -37,6 +37,7 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 			"early harm":  {20, 150, 1000, distill.AutoGate, lesson.Archived},
 			"his harm":    {20, 150, 1000, "somebody", lesson.Trial},
 			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
+			"benched":     {92, 104, 400, distill.AutoGate, lesson.Archived}, // and nothing found
 			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
 			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
 		} {
