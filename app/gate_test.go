@@ -37,7 +37,6 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 			"early harm":  {20, 150, 1000, distill.AutoGate, lesson.Archived},
 			"his harm":    {20, 150, 1000, "somebody", lesson.Trial},
 			"neither":     {101, 100, 400, distill.AutoGate, lesson.Archived},
-			"benched":     {92, 104, 400, distill.AutoGate, lesson.Archived}, // and nothing found
 			"still going": {101, 100, 401, distill.AutoGate, lesson.Trial},
 			"a person's":  {101, 100, 400, "somebody", lesson.Trial},
 		} {
@@ -65,6 +64,24 @@ func TestTrialsOfTheAutomaticGateEnd(t *testing.T) {
 					t.Errorf("verdict: %s", row.Verdict)
 				}
 			})
+		}
+	}
+}
+
+// What the chooser expects of a lesson does not keep it in a trial that is over.
+func TestWhatFollowsFromAVerdict(t *testing.T) {
+	for verdict, want := range map[report.Verdict]lesson.State{
+		report.TrialHelps: lesson.Active, report.Benched: lesson.Archived, report.Unproven: lesson.Archived, report.NoEffect: lesson.Archived,
+		report.LikelyHarms: lesson.Archived, report.TrialHarms: lesson.Trial, report.Invalid: lesson.Trial,
+	} {
+		g := newGate(t, "advice")
+		l := g.begin(distill.AutoGate, 400)
+		p, d := g.open()
+		if err := p.endTrial(t.Context(), d, l.Slug, verdict); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.state(); got != want {
+			t.Errorf("%s: it is %s now, not %s", verdict, got, want)
 		}
 	}
 }
