@@ -229,34 +229,25 @@ func stamp(t time.Time) string {
 }
 
 func texts(list []string) *node {
+	return listNode(list, func(s string) node { return *text(s) })
+}
+
+func targetsNode(targets []Target) *node {
+	return listNode(targets, func(t Target) node { return optionalMap("operator", t.Operator, "role", t.Role, "skill", t.Skill) })
+}
+
+func evidenceNode(evidence []Evidence) *node {
+	return listNode(evidence, func(e Evidence) node { return optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note) })
+}
+
+// listNode makes a list, nil of nothing.
+func listNode[T any](list []T, entry func(T) node) *node {
 	if len(list) == 0 {
 		return nil
 	}
 	n := &node{kind: kindList}
-	for _, s := range list {
-		n.list = append(n.list, *text(s))
-	}
-	return n
-}
-
-func targetsNode(targets []Target) *node {
-	n := &node{kind: kindList}
-	for _, t := range targets {
-		n.list = append(n.list, optionalMap("operator", t.Operator, "role", t.Role, "skill", t.Skill))
-	}
-	if len(n.list) == 0 {
-		return nil
-	}
-	return n
-}
-
-func evidenceNode(evidence []Evidence) *node {
-	n := &node{kind: kindList}
-	for _, e := range evidence {
-		n.list = append(n.list, optionalMap("kind", e.Kind, "ref", e.Ref, "note", e.Note))
-	}
-	if len(n.list) == 0 {
-		return nil
+	for _, x := range list {
+		n.list = append(n.list, entry(x))
 	}
 	return n
 }

@@ -20,12 +20,28 @@ type head struct {
 // heads remembers a bounded number of sessions; the oldest is forgotten.
 type heads struct {
 	of   map[ID]*head
-	ring []ID
-	next int
-	cap  int
+	ring ring[ID]
 }
 
-func newHeads(n int) heads { return heads{of: make(map[ID]*head), cap: n} }
+func newHeads(n int) heads { return heads{of: make(map[ID]*head), ring: ring[ID]{most: n}} }
+
+// ring keeps the order of at most so many keys.
+type ring[K comparable] struct {
+	keys []K
+	next int
+	most int
+}
+
+// add notes a key, and says which one has to go for it, if one has.
+func (r *ring[K]) add(k K) (oldest K, full bool) {
+	if len(r.keys) < r.most {
+		r.keys = append(r.keys, k)
+		return oldest, false
+	}
+	oldest, r.keys[r.next] = r.keys[r.next], k
+	r.next = (r.next + 1) % r.most
+	return oldest, true
+}
 
 func (h *heads) get(id ID) *head { return h.of[id] }
 
@@ -33,12 +49,8 @@ func (h *heads) make(id ID) *head {
 	if x := h.of[id]; x != nil {
 		return x
 	}
-	if len(h.ring) < h.cap {
-		h.ring = append(h.ring, id)
-	} else {
-		delete(h.of, h.ring[h.next])
-		h.ring[h.next] = id
-		h.next = (h.next + 1) % h.cap
+	if oldest, full := h.ring.add(id); full {
+		delete(h.of, oldest)
 	}
 	x := &head{}
 	h.of[id] = x
@@ -101,12 +113,12 @@ type start struct {
 // starts remembers a bounded number of first requests.
 type starts struct {
 	of   map[startKey][]*start
-	ring []startKey
-	next int
-	cap  int
+	ring ring[startKey]
 }
 
-func newStarts(n int) starts { return starts{of: make(map[startKey][]*start), cap: n} }
+func newStarts(n int) starts {
+	return starts{of: make(map[startKey][]*start), ring: ring[startKey]{most: n}}
+}
 
 // again finds the failed first request that this one repeats, and says whether it is sure of it. A
 // library that says that it repeats is believed even while the first one seems to be under way: its
@@ -133,12 +145,8 @@ const maxTwins = maxOwners
 func (s *starts) add(k startKey, x *start) {
 	twins := s.of[k]
 	if len(twins) == 0 {
-		if len(s.ring) < s.cap {
-			s.ring = append(s.ring, k)
-		} else {
-			delete(s.of, s.ring[s.next])
-			s.ring[s.next] = k
-			s.next = (s.next + 1) % s.cap
+		if oldest, full := s.ring.add(k); full {
+			delete(s.of, oldest)
 		}
 	}
 	live := twins[:0]

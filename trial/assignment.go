@@ -96,10 +96,8 @@ func (a *Assignment) Clone() Assignment {
 // Pick finds the pick of a slug, so that a caller can ask how a coin fell that was flipped earlier
 // in the session.
 func (a *Assignment) Pick(slug string) (Pick, bool) {
-	for i := range a.Picks {
-		if a.Picks[i].Slug == slug {
-			return a.Picks[i], true
-		}
+	if i := slices.IndexFunc(a.Picks, func(p Pick) bool { return p.Slug == slug }); i >= 0 {
+		return a.Picks[i], true
 	}
 	return Pick{}, false
 }
@@ -108,10 +106,8 @@ func (a *Assignment) Pick(slug string) (Pick, bool) {
 // session: a forced one, because a loop is found after the first turn and must not reach a baseline
 // that is fixed before.
 func (a *Assignment) Match(arm Arm) (Match, bool) {
-	for i := range a.Matched {
-		if a.Matched[i].Arm == arm {
-			return a.Matched[i], true
-		}
+	if i := slices.IndexFunc(a.Matched, func(m Match) bool { return m.Arm == arm }); i >= 0 {
+		return a.Matched[i], true
 	}
 	return Match{}, false
 }
