@@ -175,6 +175,10 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) erro
 		p.Next = c.FormValue("next")
 	case r.Method == http.MethodGet:
 		p.Next, p.Again = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
+	default:
+		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
+			p.Next = from.RequestURI() // back to the form
+		}
 	}
 	return s.render(c, err.Code, "login", "login.html", p)
 }
@@ -286,7 +290,10 @@ func (s *Server) fail(err error, c echo.Context) {
 		return
 	}
 	if _, in := c.Get(holderKey).(holder); in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		v := shown{Page: "failed", Title: "there is a fault", Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
+		v := shown{Page: "failed", Title: "That did not work", Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
+		if status == http.StatusNotFound {
+			v.Title = "No such page"
+		}
 		if s.show(c, v) == nil {
 			return
 		}

@@ -91,7 +91,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		if problem != "" {
 			return s.show(c, shown{Page: "lesson", Title: slug, Problem: problem, Data: v})
 		}
-		return s.show(c, shown{Page: "failed", Title: "no such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one."})
+		return s.show(c, shown{Page: "failed", Title: "No such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one."})
 	}
 	if row := v.current(rows); row != nil {
 		v.measure(row, s.options.Truth)

@@ -142,7 +142,7 @@ type entryView struct {
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
-		return s.show(c, shown{Page: "failed", Title: "no such session", Status: statusOf(err), Problem: sentence(err)})
+		return s.show(c, shown{Page: "failed", Title: "No such session", Status: statusOf(err), Problem: sentence(err)})
 	}
 	v := sessionView{Transcript: t, Name: nameOf(&t.SessionItem), Reward: none, Tone: toneOf(t.Verdict)}
 	if t.Rewarded.Value != nil {

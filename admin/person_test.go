@@ -77,6 +77,16 @@ func TestLoginLeadsOn(t *testing.T) {
 			t.Errorf("%q leads to %d %q", next, res.StatusCode, got)
 		}
 	}
+	for from, want := range map[string]bool{"http://127.0.0.1:8081/queue?page=2": true, "http://evil.example/queue?page=2": false} {
+		page := body(t, f.do(t, "POST", "/lessons/helpful/pause", func(r *http.Request) {
+			form(nil, nil)(r)
+			r.Host = "127.0.0.1:8081"
+			r.Header.Set("Referer", from)
+		}))
+		if strings.Contains(page, `name="next" value="/queue?page=2"`) != want {
+			t.Errorf("a form of %s: %s", from, page)
+		}
+	}
 	// A link of another site: the browser keeps the strict cookie back, and is asked once more.
 	far := func(r *http.Request) { form(nil, nil)(r); r.Header.Set("Sec-Fetch-Site", "cross-site") }
 	if page := body(t, f.do(t, "GET", "/queue", far)); !strings.Contains(page, `http-equiv="refresh" content="0"`) {
