@@ -201,3 +201,34 @@ func checkPiece(t *testing.T, piece string) {
 		}
 	}
 }
+
+// What a redactor forgot it numbers anew: nothing of one sample shows in the next.
+func TestFreshRedactors(t *testing.T) {
+	r := redact.New(true)
+	for _, many := range []int{2, 300} {
+		for i := range many {
+			r.Text(strings.Repeat("a", i%50+1) + "@" + strings.Repeat("b", i/50+1) + ".io")
+		}
+		r.Fresh()
+		if left := r.Counts(); left != nil {
+			t.Errorf("counts are left: %v", left)
+		}
+		got := r.Text("aa@b.io a@b.io aa@b.io")
+		if want := "[REDACTED:email:1] [REDACTED:email:2] [REDACTED:email:1]"; got != want {
+			t.Errorf("after %d values: %s", many, got)
+		}
+		if n := r.Counts()["email"]; n != 3 {
+			t.Errorf("%d are counted", n)
+		}
+		r.Fresh()
+	}
+}
+
+// The last word of a cut text is kept where nothing secret begins so.
+func TestCutTextsThatStay(t *testing.T) {
+	for _, text := range []string{"+", "+49 ", "in 3", "page 12", "rows 1-3", "see a", "(4", "v1.2", "done.", "é"} {
+		if got := redact.New(true).CutText(text); got != text {
+			t.Errorf("%q becomes %q", text, got)
+		}
+	}
+}
