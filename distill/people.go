@@ -110,7 +110,7 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 				continue
 			}
 			switch {
-			case before.program != after.program && runsTasks(after.program) && !after.insteadOf(before, words):
+			case before.program != after.program && after.runsTask() && !after.insteadOf(before, words):
 				// which task is meant may be the project's own word
 			case before.program != after.program && slices.Contains(words, after.program) &&
 				(contrast && slices.Contains(words, before.program) || opposed && before.subcommand() != "" && before.subcommand() == after.subcommand()):
@@ -131,9 +131,10 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// runsTasks: the program does whatever a project wrote down under a name.
-func runsTasks(program string) bool {
-	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, program)
+// runsTask: the command does whatever a project wrote down under a name.
+func (c *command) runsTask() bool {
+	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, c.program) ||
+		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
 }
 
 // insteadOf says whether a person told to use the command for what the one before was to do

@@ -160,7 +160,7 @@ func plausible(c *Case, h *Helped) bool {
 // passes says whether an error may go away by itself: what was different in the next call is not
 // why it worked.
 func passes(low string) bool {
-	return slices.ContainsFunc([]string{"timeout", "timed out", "internal server error", "temporar", "unavailable", "try again", "connection refused", "connection reset", "rate limit", "too many requests", "overloaded", "502", "503", "504"},
+	return slices.ContainsFunc([]string{"timeout", "timed out", "internal server error", "temporar", "unavailable", "try again", "connection refused", "connection reset", "rate limit", "too many requests", "too many attempts", "overloaded", "502", "503", "504"},
 		func(w string) bool { return strings.Contains(low, w) })
 }
 

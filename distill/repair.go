@@ -104,10 +104,16 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	}
 	d := differ(&s.args, &t.args)
 	told := strings.ToLower(s.text)
+	if passes(told) {
+		return Fix{}, false
+	}
 	drop := func(list []string) []string {
 		return slices.DeleteFunc(list, func(k string) bool { return chatter(k) && !namesParameter(told, strings.ToLower(k)) })
 	}
 	d.added, d.removed, d.changed = drop(d.added), drop(d.removed), drop(d.changed)
+	if slices.ContainsFunc(slices.Concat(d.added, d.removed), risky) {
+		return Fix{}, false
+	}
 	switch {
 	case len(d.changed) == 1 && d.size() <= 3:
 		p := d.changed[0]

@@ -154,8 +154,8 @@ func (s *step) blamed() *command {
 }
 
 // optionOf reads the one option that made the difference; values is how many words the command that
-// worked has besides. An option of one letter with a value of its own says nothing without the
-// value, which is the session's; and what one meant that was left out, its error seldom says.
+// worked has besides. A short option with a value of its own says nothing without the value,
+// which is the session's; and what one meant that was left out, its error seldom says.
 func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	added := slices.DeleteFunc(slices.Clone(b), func(f string) bool { return slices.Contains(a, f) })
 	removed := slices.DeleteFunc(slices.Clone(a), func(f string) bool { return slices.Contains(b, f) })
@@ -164,7 +164,7 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 		return Fix{}, false
 	case interprets(to.program): // the option is the script's, and the script somebody's
 		return Fix{}, false
-	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || len(added[0]) > 2):
+	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
 	case len(removed) == 1 && len(added) == 0 && values == 0 && len(removed[0]) > 2:
 		return Fix{Kind: fixFlags, Param: from.name(), Other: removed[0], How: "without"}, true

@@ -111,6 +111,28 @@ func TestRepairs(t *testing.T) {
 				call("bash", `{"command":"make pretty"}`, "done"),
 			}, "", nil, "",
 		},
+		"what forces": {
+			[]event{
+				user("Reset it."),
+				call("reset_password", `{"user":"W77812"}`, `{"error":"password cannot be reset for this account"}`),
+				call("reset_password", `{"user":"W77812","force":true}`, `{"ok":true}`),
+			}, "", nil, "",
+		},
+		"a script that only the project knows": {
+			[]event{
+				user("Lint it."),
+				call("bash", `{"command":"npx eslint --fix ."}`, "done"),
+				user("Please use npm run pretty, not npx eslint."),
+				call("bash", `{"command":"npm run pretty"}`, "done"),
+			}, "", nil, "",
+		},
+		"a short option with a value": {
+			[]event{
+				user("Compile it."),
+				call("bash", `{"command":"javac Main.java"}`, "Main.java:3: error: cannot find symbol in this class\n[exit code: 1]"),
+				call("bash", `{"command":"javac -cp w77812.jar Main.java"}`, "done"),
+			}, "", nil, "",
+		},
 		"an option with a value": {
 			[]event{
 				user("Test it."),
