@@ -19,6 +19,9 @@ func unwrapText(text string) string {
 	if inner, ok := assigned(text); ok {
 		return strings.TrimSpace(inner)
 	}
+	if i := strings.Index(text, "}\n\n["); i > 0 && text[0] == '{' && strings.HasSuffix(text, "]") {
+		return text[:i+1] // a harness's own note behind its envelope
+	}
 	return strings.TrimSpace(escapedLines(text))
 }
 

@@ -103,6 +103,7 @@ func TestMaskedFailures(t *testing.T) {
 		{"git", "bash", mk("git push origin main"), "To example.org:shop.git\n ! [rejected]        main -> main (fetch first)\nerror: failed to push some refs to 'example.org:shop.git'", 0, detect.Error, "text:"},
 		{"jest", "bash", mk("npx jest 2>&1 | tail -5"), "Tests:       1 failed, 8 passed, 9 total\nSnapshots:   0 total\nTime:        1.2 s", 0, detect.Error, "text:jest"},
 		{"timeout after 0", "bash", mk("pip install -r requirements.txt"), "Command timed out after 120s\nCollecting flask", 0, detect.Error, "text:timeout"},
+		{"an envelope and a note", "terminal", mk("sh b.sh"), `{"output": "no rule", "exit_code": 3, "error": null}` + "\n\n[Tool loop warning: it has failed 2 times]", 0, detect.Error, ""},
 		{"lines escaped", "bash", mk("sh b.sh"), `building demo\nerror: no rule to make target demo\n\nExit code: 3`, 0, detect.Error, ""},
 		{"a text as JSON", "bash", mk("sh b.sh"), `"building demo\nno rule to make target\nExit code: 3"`, 0, detect.Error, ""},
 		{"a line as JSON", "bash", mk("sh b.sh"), `"sh: 1: cc: not found\n"`, 0, detect.Error, ""},
