@@ -13,7 +13,7 @@ import (
 
 // A conversation that begins with the words of a live session's tool call is a sub-agent's: what
 // falls for the one falls for the other. The same task once more, and what two sessions ask for in
-// the same words, is tied to none.
+// the same words, is tied to none, and nothing to a session that opts out.
 func TestSubAgentsOfAToolCall(t *testing.T) {
 	n := 0
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
@@ -71,6 +71,11 @@ func TestSubAgentsOfAToolCall(t *testing.T) {
 			t.Errorf("case %d: the unit is %q, not %s; %s and %s", i, sub.Unit, lead.ID, arm, same)
 		}
 		arms[arm]++
+		ask = fmt.Sprintf("Look who wrote the parser of case %d first", i)
+		send("You lead.", fmt.Sprintf("silent case %d, please delegate: %s", i, ask), http.Header{"Precept-Learn": {"off"}})
+		if silent, _ := send("You search.", ask, nil); silent.Unit != "" {
+			t.Error("a session is tied to one of which nothing may be kept")
+		}
 		if other, _ := send("You search.", fmt.Sprintf("Find the parser of no call, number %d", i), nil); other.Unit != "" || other.Assignment.Excluded {
 			t.Error("what nobody asked for is tied to one")
 		}

@@ -54,13 +54,29 @@ func (t *turn) caller(rec *session.Record, now time.Time) *store.Session {
 		return nil
 	}
 	if sure {
-		return t.p.opts.Store.Resident(id)
+		return t.learning(id)
 	}
 	if !rec.Assignment.Excluded {
 		rec.Assignment.Excluded, rec.Doubted = true, true
 		t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 	}
 	return nil
+}
+
+// learning pins a session of which something may be kept.
+func (t *turn) learning(id session.ID) *store.Session {
+	above := t.p.opts.Store.Resident(id)
+	if above == nil {
+		return nil
+	}
+	above.Lock()
+	silent := above.NoLearn || len(above.OptedOut) > 0
+	above.Unlock()
+	if silent {
+		t.p.opts.Store.Release(above, store.Unchanged)
+		return nil
+	}
+	return above
 }
 
 // elsewhere says that the session that was found is one of another run than the request says.
