@@ -1,6 +1,7 @@
 package main
 
 import (
+	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
 	"time"
@@ -34,25 +35,33 @@ func growth(live uint64) int {
 func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		debug.SetGCPercent(mostGrowth)
-		followHeap(mostGrowth)
+		afterCollection()
+		onTick()
 	}
 }
 
-// heedHeap is how often the share is looked at. A collection does not tell when it ends: an object
-// whose cleanup would tell it lives on when it was made while the last one was under way, and then
-// a burst has grown by the share of a small heap before the next.
+// heedHeap is how often the share is looked at beside the collections. An object whose cleanup would
+// tell that one has ended lives on when it was made while that was under way, and then a burst has
+// grown by the share of a small heap before the next.
 const heedHeap = 100 * time.Millisecond
 
-// followHeap sets the share for what is live now, and goes on doing so. was is the one that is set.
-func followHeap(was int) {
-	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}}
+func onTick() {
+	followHeap()
+	time.AfterFunc(heedHeap, onTick)
+}
+
+func afterCollection() {
+	followHeap()
+	type mark struct{ _ *int }
+	runtime.AddCleanup(&mark{}, func(struct{}) { afterCollection() }, struct{}{}) // a collection finds that nobody holds it
+}
+
+// followHeap sets the share for what is live now.
+func followHeap() {
+	sample := []metrics.Sample{{Name: "/gc/heap/live:bytes"}, {Name: "/gc/gogc:percent"}}
 	metrics.Read(sample)
-	if sample[0].Value.Kind() == metrics.KindUint64 {
-		now := growth(sample[0].Value.Uint64())
-		if now > was+was/8 || now < was-was/8 { // it stops the world, for some microseconds
-			debug.SetGCPercent(now)
-			was = now
-		}
+	now, was := growth(sample[0].Value.Uint64()), int(sample[1].Value.Uint64()) //nolint:gosec // a percentage
+	if now > was+was/8 || now < was-was/8 {                                     // it stops the world, for some microseconds
+		debug.SetGCPercent(now)
 	}
-	time.AfterFunc(heedHeap, func() { followHeap(was) })
 }
