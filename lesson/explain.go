@@ -118,8 +118,13 @@ func (b *Book) obstacles(l *Lesson, q *Query) []string {
 	if t := &l.Trigger; len(t.Targets) > 0 && !slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) }) {
 		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.Agent, q.Role, q.Skill)
 	}
-	if m, u := (&mark{}), (&unit{lesson: l}); !u.offered(m, q, "") && !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(m, q, e.Tool) }) {
-		say("none of its tools (%s) is offered", strings.Join(l.Trigger.Tools, ", "))
+	m, u, tools := &mark{}, &unit{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
+	switch {
+	case u.offered(m, q, ""):
+	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&mark{}, q, e.Tool) }):
+		say("none of its tools (%s) is offered", tools)
+	case len(out) == 0: // one of them failed, of something else
+		say("its tools (%s) are not offered where its trigger stands", tools)
 	}
 	return out
 }

@@ -76,6 +76,11 @@ func TestExplanations(t *testing.T) {
 			lesson.Query{Words: words.Words, Tools: []string{"bash"}},
 			false, "keyword mend the build words", "none of its tools (browser, page) is offered",
 		},
+		{
+			"a tool that failed of something else", []*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
+			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
+			false, "keyword mend the build words, tool bash request", "its tools (bash) are not offered where its trigger stands",
+		},
 		{"a candidate", []*lesson.Lesson{change(func(l *lesson.Lesson) { l.State = lesson.Quarantined })}, words, false, "keyword mend the build words", "it is quarantined; only lessons"},
 		{
 			"one that expired",
