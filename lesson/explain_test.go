@@ -77,7 +77,8 @@ func TestExplanations(t *testing.T) {
 			false, "keyword mend the build words", "none of its tools (browser, page) is offered",
 		},
 		{
-			"a tool that failed of something else", []*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
+			"a tool that failed of something else",
+			[]*lesson.Lesson{inForce("one", lesson.Trigger{Keywords: build.Keywords, Tools: []string{"bash"}})},
 			lesson.Query{Words: words.Words, Errors: []lesson.ErrorText{{CallID: "c1", Tool: "bash", Text: "no such stage"}}},
 			false, "keyword mend the build words, tool bash request", "its tools (bash) are not offered where its trigger stands",
 		},
