@@ -20,10 +20,12 @@ func TestIndexFollowsAnEdit(t *testing.T) {
 	if status, b := post(t, p.Data+"/v1/feedback", nil, `{"session_id":"one","source":"user","type":"score","score":1}`); status >= 300 {
 		t.Fatal(status, b)
 	}
-	n := 0
+	eventually(t, "the session's reward in the report", func() bool {
+		_, body := get(t, p.Admin+"/api/report", "e2e-token")
+		return strings.Contains(body, `"n_injected":1`)
+	})
+	banktest.WriteLesson(t, lessons, "another-a", "another thing")
 	eventually(t, "an index with both lessons, and the session's reward", func() bool {
-		banktest.WriteLesson(t, lessons, "another-"+string(rune('a'+n%26)), "another thing")
-		n++
 		b, _ := os.ReadFile(filepath.Join(lessons, "_index.md"))
 		s := string(b)
 		return strings.Contains(s, "another-a") && strings.Contains(s, "| check-the-target |") && strings.Contains(s, "| 1 | 0 |")
