@@ -15,7 +15,7 @@ import (
 
 // schemas are the published schemas of MPLP v1.0 by family, and under "precept" what is promised on
 // top of them. A family that MPLP has no schema for is held against the core alone.
-var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) {
+var schemas = sync.OnceValues(func() (map[string]*jsonschema.Schema, error) { //nolint:gochecknoglobals // compiled once for all tests
 	const base = "https://mplp.dev/schemas/v1.0/learning/"
 	files := map[string]string{
 		"":                      "mplp-learning-sample-core.schema.json",

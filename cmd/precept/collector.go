@@ -40,9 +40,9 @@ func tuneCollector(env func(string) (string, bool)) {
 	}
 }
 
-// heedHeap is how often the share is looked at beside the collections. An object that was made while
-// a collection was under way lives on past its end, so that its cleanup does not tell of it, and a
-// burst would have grown by the share of a small heap before the next.
+// heedHeap is how often the share is looked at beside the collections. An object that was made
+// while a collection was under way lives on past its end, so that its cleanup does not tell of it,
+// and a burst would have grown by the share of a small heap before the next.
 const heedHeap = 100 * time.Millisecond
 
 func onTick() {
