@@ -42,7 +42,11 @@ func (w *world) lessonsLint() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return p.Quarantined }) // the findings tell why
+		read := map[string]bool{} // of these the findings tell what is wrong
+		for _, l := range book.Lessons() {
+			read[l.Path] = true
+		}
+		problems = slices.DeleteFunc(problems, func(p lesson.Problem) bool { return read[p.Path] && !p.Kept })
 		checks := lesson.Checks{Now: w.Now(), Secrets: app.Secrets}
 		answer := linted{OK: len(problems) == 0, Lessons: book.Len(), Broken: problems}
 		if !alone && !storeless(cfg) {
