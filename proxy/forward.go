@@ -21,7 +21,6 @@ const (
 	mostHeaders  = 1 << 20  // bytes of a response's headers
 	streamWindow = 64 << 10 // bytes of one HTTP/2 stream that may wait in memory for a client that does not read
 	mostIdle     = 4096     // kept connections to one upstream
-	headRoom     = 1 << 10  // of what is written at once: a connection keeps it for as long as it lives
 )
 
 // flushWithin is how long a piece of a reply of known length may wait for the next one: most such
@@ -47,7 +46,6 @@ func newTransport(header time.Duration, r *road) *http.Transport {
 		MaxIdleConnsPerHost:    mostIdle,
 		DisableCompression:     true,
 		ForceAttemptHTTP2:      true,
-		WriteBufferSize:        headRoom,
 		HTTP2: &http.HTTP2Config{
 			MaxReceiveBufferPerStream: streamWindow,
 			SendPingTimeout:           30 * time.Second,
