@@ -137,7 +137,7 @@ func (c *toolCall) runsCode() bool {
 
 // commandText is the command in the arguments: a string, or a list of words or of commands.
 func (c *toolCall) commandText() string {
-	v, ok := c.args.get("command", "cmd", "commands", "script", "code", "shell_command", "cell", "source", "chars")
+	v, ok := c.args.get("command", "cmd", "commands", "script", "code", "shell_command", "cell", "source", "chars", "command_line", "action_input")
 	if !ok {
 		return ""
 	}

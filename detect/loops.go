@@ -281,12 +281,42 @@ func speaks(req *wire.Request, i int) (string, bool) {
 	if req.Role(i) != wire.RoleUser {
 		return "", false
 	}
-	words := req.Item(i).Words
-	if words == "" {
+	it := req.Item(i)
+	words := it.Words
+	if words == "" || it.Alike() {
 		return "", false
 	}
 	if _, synthetic := Synthetic(words); synthetic {
 		return "", false
 	}
 	return words, true
+}
+
+// Bounds of what an agent puts before a result to say that it is one.
+const (
+	maxLabel      = 80
+	maxLabelLines = 3
+)
+
+// unlabelled is the text of a result. One of an unknown form may begin with a label ("Command make
+// returned:"), behind which a failure speaks.
+func unlabelled(r wire.Result) string {
+	if !r.Alike {
+		return r.Text
+	}
+	rest := r.Text
+	for range maxLabelLines {
+		if Classify("", "", rest, 0).Outcome == Error {
+			return rest
+		}
+		line, below, _ := strings.Cut(rest, "\n")
+		if len(line) > maxLabel {
+			break
+		}
+		if _, behind, ok := strings.Cut(line, ": "); ok && Classify("", "", behind, 0).Outcome == Error {
+			return rest[len(line)-len(behind):]
+		}
+		rest = below
+	}
+	return r.Text
 }

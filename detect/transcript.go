@@ -78,8 +78,8 @@ func (t *transcript) add(i int) {
 		call := t.call(r.CallID, t.results)
 		t.results++
 		t.steps = append(t.steps, &step{
-			item: i, batch: t.batch, callID: r.CallID, text: r.Text, flag: r.IsError, tool: call.Name, args: call.Args, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
-			about: &judged{result: result{call.Name, call.Args, r.Text, r.IsError}},
+			item: i, batch: t.batch, callID: r.CallID, text: unlabelled(r), flag: r.IsError, tool: call.Name, args: call.Args, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
+			about: &judged{result: result{call.Name, call.Args, unlabelled(r), r.IsError}},
 		})
 	}
 	if words, ok := speaks(t.req, i); ok {
@@ -169,7 +169,7 @@ func (t *transcript) user(i int) error {
 		return nil
 	}
 	it := t.req.Item(i)
-	if it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
+	if it.Alike() || it.Words == "" && (it.Text == "" || len(it.Results) > 0) {
 		return nil
 	}
 	turn := ReadTurn(it.Text, it.Words, t.said)

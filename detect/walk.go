@@ -144,7 +144,7 @@ func (w *walker) readItem(i int) {
 		if r.Own { // its call was made when the results before it were known
 			w.batch++
 		}
-		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: r.Text, flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
+		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
 	}
 }
 

@@ -54,6 +54,11 @@ func textAgents() []textAgent {
 		form("Roo", "<execute_command>\n<command>%s</command>\n</execute_command>", "[execute_command for 'a command'] Result:\n\nCommand executed. Exit code: 2\nOutput:\n%s", "code: 2", "code: 0"),
 		form("AutoGen", "```sh\n%s\n```", "exitcode: 1 (execution failed)\nCode output: %s", "exitcode: 1 (execution failed)", "exitcode: 0 (execution succeeded)"),
 		form("Open Interpreter", "```shell\n%s\n```", "Code output: %s\n\nWhat does this output mean / what's next (if anything, or are we done)?", "", ""),
+		form("Langroid", "{\"request\": \"run_shell\", \"command\": %q}", "%s", "", ""),
+		form("LangChain's older agents", "```json\n{\"action\": \"run_shell\", \"action_input\": %q}\n```", "TOOL RESPONSE: \n---------------------\n%s\n\nUSER'S INPUT\n--------------------\n\nOkay, so what is the response to my last comment?", "", ""),
+		form("AutoGPT", "{\"thoughts\": {\"text\": \"I act\"}, \"command\": {\"name\": \"execute_shell\", \"args\": {\"command_line\": %q}}}", "Command execute_shell returned: %s", "", ""),
+		form("an agent of tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
+		form("an agent of shell blocks", "```\n%s\n```", "%s\n(Open file: n/a)\nbash-$", "", ""),
 		form("ReAct's first form", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
 		{
 			name: "smolagents", task: "New task:\nPlease mend the build",

@@ -71,8 +71,8 @@ func (r *Request) hash(i int) uint64 {
 		_, _ = d.WriteString(s)
 	}
 	for _, res := range it.Results {
-		if res.Own && res.Block >= 0 {
-			continue // it grows from turn to turn
+		if res.Own && res.Block >= 0 || res.Alike {
+			continue // it grows from turn to turn; it is one only since another one is alike
 		}
 		put('r', wireID(res.CallID))
 		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))

@@ -22,6 +22,7 @@ type Result struct {
 	Block   int    // index of the tool_result block in the item's content (messages); 0 elsewhere
 	Written bool   // it is the text of a user's message; Block is the number of an observation in it, or -1
 	Own     bool   // and its call stands in the same item
+	Alike   bool   // it is one because the list goes round in circles: it stands in Words as well
 	Closed  bool   // no text can be put into it (a computer's screenshot, a null content): Find does not find it
 }
 
@@ -49,6 +50,9 @@ type ItemResult struct {
 	Item int
 	Result
 }
+
+// Alike says whether the words of a user's item are taken for a tool result (see Result.Alike).
+func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike }
 
 // Item decodes item i once.
 func (r *Request) Item(i int) *Item {

@@ -55,6 +55,8 @@ type Request struct {
 	unnamed map[uint64][]int // indices of the results without a call's id, by hash; made when first asked for
 	hashes  []uint64         // of the items; valid where hashed
 	hashed  []bool
+	alike   map[uint64]int // how often a call was answered by a text, see pairAlike; made when first asked for
+	circles bool           // one that is bare was answered alike twice
 }
 
 // entry is an item's place in the body and what the scan saw of it.

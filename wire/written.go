@@ -45,8 +45,12 @@ func (r *Request) readWritten(it *Item) {
 		return
 	}
 	lead, rest := cutLead(it.Text)
-	rep, ok := readReport(strings.TrimSpace(rest))
+	rest = strings.TrimSpace(rest)
+	rep, ok := readReport(rest)
 	if !ok {
+		if c, ok := r.answeredAlike(it, rest); ok {
+			it.answers(c, it.Index-1, Result{Text: rest, Lead: lead, Block: -1, Written: true, Alike: true})
+		}
 		return
 	}
 	res := Result{Text: rep.text, Lead: lead, Block: -1, Written: true}
@@ -60,13 +64,19 @@ func (r *Request) readWritten(it *Item) {
 	case rep.asks != asksNothing:
 		c, from = r.askedBefore(it.Index, &rep)
 	}
-	res.CallID = writtenID(&c, rep.text)
+	res.Own = from == it.Index
+	it.answers(c, from, res)
+}
+
+// answers makes the user's item the one that holds the result of a call in item from, -1 for none.
+func (it *Item) answers(c Call, from int, res Result) {
+	res.CallID = writtenID(&c, res.Text)
 	if from >= 0 {
 		c.ID = res.CallID
 		it.wrote, it.wroteAt = c, from
 	}
-	if from == it.Index {
-		it.Calls, res.Own = []Call{c}, true
+	if res.Own {
+		it.Calls = []Call{c}
 	}
 	it.Results = []Result{res}
 }
@@ -100,7 +110,7 @@ func (r *Request) saidAt(i int) string {
 
 // readWrittenCalls fills the calls that stand in the model's text, where their results are known.
 func (r *Request) readWrittenCalls(it *Item) {
-	if len(it.Calls) > 0 || !asking(it.Text) {
+	if len(it.Calls) > 0 || !asking(it.Text) && !(r.withoutTools() && strings.Contains(it.Text, "{")) {
 		return
 	}
 	for i := it.Index + 1; i < min(it.Index+1+maxApart, len(r.list)); i++ {

@@ -77,7 +77,7 @@ func jsonCall(s string) (name, args string) {
 	}
 	at := span{0, len(b)}
 	args = s
-	for _, field := range [...]string{"arguments", "parameters"} {
+	for _, field := range [...]string{"arguments", "parameters", "args"} {
 		if v := member(b, at, field); !v.empty() {
 			args = string(v.of(b))
 			break

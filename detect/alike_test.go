@@ -1,0 +1,85 @@
+package detect_test
+
+import (
+	"strings"
+	"testing"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// turns writes a conversation without tools: the model's and the user's texts in turn.
+func turns(texts ...string) []any {
+	list := []any{obj{"role": "user", "content": "do the task"}}
+	for i, text := range texts {
+		list = append(list, obj{"role": [...]string{"assistant", "user"}[i%2], "content": text})
+	}
+	return list
+}
+
+// What repeats itself in a form that nobody has listed is a loop where a program can only have
+// written it, and none where a person may have.
+func TestUnlistedForms(t *testing.T) {
+	const (
+		object = `{"request": "fetch", "url": "http://a.test/x"}`
+		other  = `{"request": "fetch", "url": "http://a.test/y"}`
+		fence  = "Try this:\n```sh\nmake shop\n```"
+		failed = "Error: 404 not found"
+	)
+	repeated := func(n int, texts ...string) (out []string) {
+		for range n {
+			out = append(out, texts...)
+		}
+		return out
+	}
+	for name, tt := range map[string]struct {
+		texts []string
+		want  bool
+	}{
+		"an object that failed twice":         {repeated(2, object, failed), true},
+		"and thought aloud in other words":    {[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true},
+		"and took another time":               {[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true},
+		"with another call between":           {[]string{object, failed, other, "<html>", object, failed}, true},
+		"once":                                {[]string{object, failed, other, failed}, false},
+		"a success twice":                     {repeated(2, object, "<html>"), false},
+		"a success five times":                {repeated(5, object, "<html>"), true},
+		"failures that differ":                {[]string{object, failed, object, "Error: connection refused"}, false},
+		"a person who says go on":             {repeated(4, fence, "continue"), false},
+		"a person whose tries all fail":       {[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false},
+		"a program that shows people objects": {repeated(4, `{"reply": "What do you mean?"}`, "help"), false},
+		"answers without a call":              {repeated(4, "I cannot do that.", failed), false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})
+			loops := new(detect.Results).Loops(req, nil, nil)
+			if (len(loops) > 0) != tt.want {
+				t.Errorf("loops are %+v, want any: %t", loops, tt.want)
+			}
+			tools := []any{obj{"type": "function", "function": obj{"name": "fetch"}}}
+			req = parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...), "tools": tools})
+			if loops := new(detect.Results).Loops(req, nil, nil); len(loops) > 0 {
+				t.Errorf("with tools there are %+v", loops)
+			}
+		})
+	}
+}
+
+// What has become a result by what came later is, for all that was decided before, what it was.
+func TestUnlistedFormsStay(t *testing.T) {
+	pair := []string{`{"request": "fetch"}`, "Error: 404 not found"}
+	once := parse(t, wire.Chat, obj{"model": "m", "messages": turns(pair...)})
+	twice := parse(t, wire.Chat, obj{"model": "m", "messages": turns(append(pair, pair...)...)})
+	if len(once.Item(2).Results) > 0 || !twice.Item(2).Alike() || !twice.Item(4).Alike() {
+		t.Fatal("the second pair does not make results of both")
+	}
+	if once.Hash(2) != twice.Hash(2) || once.Hash(1) != twice.Hash(1) || twice.Item(2).Words != pair[1] || !strings.Contains(once.Item(2).Words, "404") {
+		t.Error("the first pair has become another one")
+	}
+	l := new(detect.Results).Loops(twice, nil, nil)
+	if len(l) != 1 {
+		t.Fatalf("loops are %+v", l)
+	}
+	if item, _, ok := twice.Find(twice.AnchorAt(4, l[0].CallID)); !ok || item != 4 {
+		t.Errorf("the warning's place is item %d, %t", item, ok)
+	}
+}
