@@ -34,9 +34,16 @@ type Figure struct {
 	Bad   bool   `json:"bad,omitempty"` // worth a look
 }
 
+// Prices are what a million tokens of input cost, in the operator's currency; 0: not known.
+type Prices struct {
+	Input  float64
+	Cached float64 // those that the provider's prompt cache had; 0: as the others
+}
+
 // Options is what an admin server is made of. Every function may be called concurrently.
 type Options struct {
 	Access  Access
+	Base    string                            // the path below which a proxy before it shows it, such as /precept; "": none
 	Listen  string                            // the listener's own host:port, once it is known
 	Report  Reporter                          // nil: no report yet
 	Forget  Forgetter                         // nil: nothing can be forgotten
@@ -50,6 +57,7 @@ type Options struct {
 	Archive Archive                           // sessions and samples; nil: nothing is kept
 	Rate    Rater                             // feedback from the dashboard; nil: none
 	Export  Exporter                          // nil: nothing can be exported
+	Prices  func() Prices                     // nil: none are known
 	Health  func(context.Context) Health      // nil: none
 	DataDir string                            // where actions are noted; "": in memory only
 	Mount   func(authorized *echo.Group)      // further routes behind the same door; nil: none
@@ -101,7 +109,7 @@ func New(o Options) (*Server, error) {
 	e := echo.New()
 	e.HideBanner, e.HidePort = true, true
 	e.HTTPErrorHandler = s.fail
-	e.Pre(s.recover, headers, s.checkHost)
+	e.Pre(s.recover, headers, s.unbase, s.checkHost)
 	s.open(e)
 	s.locked(e.Group("", s.authorize, s.audited, s.checkWrite, s.permit))
 	s.echo = e

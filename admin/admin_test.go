@@ -273,7 +273,7 @@ func TestOtherSites(t *testing.T) {
 	}{
 		{"no CSRF token", nil, 403},
 		{"wrong CSRF token", func(r *http.Request) { r.Header.Set(csrfHeader, "x") }, 403},
-		{"CSRF token in the query", func(r *http.Request) { r.URL.RawQuery = "x=" + csrf }, 403},
+		{"CSRF token in the query", func(r *http.Request) { r.URL.RawQuery = csrfField + "=" + csrf }, 403},
 		{"other origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://evil.example") }, 403},
 		{"other port", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "http://127.0.0.1:8080") }, 403},
 		{"null origin", func(r *http.Request) { r.Header.Set(csrfHeader, csrf); r.Header.Set("Origin", "null") }, 403},

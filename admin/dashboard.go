@@ -151,5 +151,5 @@ func (s *Server) seeOther(c echo.Context, path, notice string) error {
 	if !inside(path) {
 		path = "/"
 	}
-	return c.Redirect(http.StatusSeeOther, path)
+	return s.redirect(c, path)
 }

@@ -177,7 +177,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) erro
 		p.Next, p.Again = r.URL.RequestURI(), r.Header.Get("Sec-Fetch-Site") == "cross-site"
 	default:
 		if from, err := url.Parse(r.Referer()); err == nil && from.Host == r.Host {
-			p.Next = from.RequestURI() // back to the form
+			p.Next = s.below(from).RequestURI() // back to the form
 		}
 	}
 	return s.render(c, err.Code, "login", "login.html", p)
@@ -208,7 +208,7 @@ func (s *Server) checkWrite(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		token := r.Header.Get(csrfHeader)
 		if token == "" {
-			token = c.FormValue(csrfField)
+			token = r.PostFormValue(csrfField) // a query would end in logs and histories
 		}
 		if !one.vouches(token) {
 			return echo.NewHTTPError(http.StatusForbidden, "the CSRF token is missing or wrong; load the page again")
@@ -251,7 +251,7 @@ func (s *Server) login(c echo.Context) error {
 	if !inside(next) {
 		next = "/"
 	}
-	return c.Redirect(http.StatusSeeOther, next)
+	return s.redirect(c, next)
 }
 
 func (s *Server) logout(c echo.Context) error {
@@ -259,14 +259,14 @@ func (s *Server) logout(c echo.Context) error {
 		s.sessions.end(cookie.Value)
 	}
 	c.SetCookie(s.cookie(c, "", -1))
-	return c.Redirect(http.StatusSeeOther, "/login")
+	return s.redirect(c, "/login")
 }
 
 // cookie is secure where the browser's connection is, as a proxy before us may say: on loopback
 // there is no TLS.
 func (s *Server) cookie(c echo.Context, value string, age int) *http.Cookie {
 	return &http.Cookie{ //nolint:gosec // Secure as far as the connection is
-		Name: cookieName, Value: value, Path: "/", MaxAge: age,
+		Name: cookieName, Value: value, Path: s.options.Base + "/", MaxAge: age,
 		HttpOnly: true, SameSite: http.SameSiteStrictMode, Secure: c.Scheme() == "https",
 	}
 }

@@ -157,7 +157,7 @@ func helpOf(key string) string {
 	switch key {
 	case "effect", "interval", "injected", "withheld", "told", "truth":
 		return "EXPERIMENT#reading-the-report"
-	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "money", "over-time":
+	case "matched", "picked", "refused", "tokens", "cost", "cached", "input", "spent", "session-input", "session-cost", "over-time":
 		return "EXPERIMENT#the-other-columns"
 	case "verdict", "proven":
 		return "EXPERIMENT#the-verdicts-in-the-order-in-which-they-are-tried"

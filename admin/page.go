@@ -51,7 +51,7 @@ func (s *Server) render(c echo.Context, status int, page, name string, data any)
 	if err := t.ExecuteTemplate(&b, name, data); err != nil {
 		return fmt.Errorf("render %s: %w", page, err)
 	}
-	return c.HTMLBlob(status, b.Bytes())
+	return c.HTMLBlob(status, s.based(b.Bytes()))
 }
 
 // static answers style sheets, scripts and icons.

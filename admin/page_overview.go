@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"cmp"
 	"fmt"
 	"net/url"
 	"slices"
@@ -28,6 +29,7 @@ type overviewView struct {
 	Lessons               int // in all; the table holds the first
 	Definition            string
 	Figures               []Figure
+	Configured            Prices
 }
 
 // need is something that needs a person, with the way there.
@@ -46,6 +48,9 @@ func (s *Server) overview(c echo.Context) error {
 	}
 	f := s.frame(c, shown{})
 	v := overviewView{Tenant: q.Tenant, Window: c.QueryParam("window"), Provisional: q.Provisional, Price: c.QueryParam("price")}
+	if s.options.Prices != nil {
+		v.Configured = s.options.Prices()
+	}
 	if s.options.Figures != nil {
 		v.Figures = s.options.Figures(c.Request().Context())
 	}
@@ -53,7 +58,7 @@ func (s *Server) overview(c echo.Context) error {
 	if problem == "" {
 		v.fill(&r, s, f)
 		if len(v.Table.Rows) > 0 {
-			v.gains(&r, q.Window)
+			v.gains(&r)
 		}
 	}
 	v.attention(&r, s, f)
@@ -68,8 +73,10 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	}
 	v.Warnings = doubts(r)
 	rows := make([]*report.Row, 0, len(r.Lessons))
-	for i := range r.Lessons {
-		rows = append(rows, &r.Lessons[i])
+	for i := range r.Lessons { // what was put away before anybody got it has nothing to tell
+		if l := &r.Lessons[i]; l.Picked > 0 || lesson.State(l.State).Fires() {
+			rows = append(rows, l)
+		}
 	}
 	slices.SortStableFunc(rows, byEffect)
 	v.Lessons = len(rows)
@@ -82,53 +89,45 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	}
 }
 
-// lastWeek is how many treated sessions the last seven days had.
-func lastWeek(days []report.Day, now time.Time) (n int64) {
+// lastWeek adds up the last seven days, or the window where that is shorter.
+func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 	from := now.Add(-week).UTC().Format(time.DateOnly)
 	for _, d := range days {
-		if d.Date >= from {
-			n += d.NTreated
+		if d.Date < from {
+			continue
 		}
+		sum.NTreated += d.NTreated
+		sum.TokensAdded += d.TokensAdded
+		sum.Treated.Add(d.Treated)
+		sum.Control.Add(d.Control)
 	}
-	return n
+	return sum
 }
 
 // gains are the figures on top.
-func (v *overviewView) gains(r *report.Report, window time.Duration) {
+func (v *overviewView) gains(r *report.Report) {
 	terms := glossary()
 	of := func(key, value, note, tone string) stat {
 		return stat{Term: find(terms, key), Value: value, Note: note, Tone: tone}
 	}
-	g := r.Global
+	g, lately := r.Global, lastWeek(r.Global.Days, r.GeneratedAt)
 	if g.Verdict == report.Invalid {
 		g.Effect, g.Lo, g.Hi = nil, nil, nil
 	}
-	treated := g.NTreated
-	if window == 0 || window > week {
-		treated = lastWeek(g.Days, r.GeneratedAt)
-	}
 	gained, note := none, "not enough control sessions yet to say"
 	if g.Effect != nil && g.Lo != nil && g.Hi != nil {
-		n := float64(treated)
+		n := float64(lately.NTreated)
 		gained = signed(*g.Effect * n)
-		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(treated))
+		note = fmt.Sprintf("%s to %s, of %s treated", signed(*g.Lo*n), signed(*g.Hi*n), count(lately.NTreated))
 	}
 	helps, harms := 0, 0
-	var tokens int64
-	var cached, weight float64
 	for i := range r.Lessons {
-		l := &r.Lessons[i]
-		switch l.Verdict {
+		switch r.Lessons[i].Verdict {
 		case report.ProvenHelps, report.TrialHelps:
 			helps++
 		case report.ProvenHarms, report.TrialHarms:
 			harms++
 		default:
-		}
-		tokens += l.TokensTotal
-		if l.CachedWith != nil {
-			n := float64(l.NInjected)
-			cached, weight = cached+*l.CachedWith*n, weight+n
 		}
 	}
 	v.Stats = []stat{
@@ -137,14 +136,69 @@ func (v *overviewView) gains(r *report.Report, window time.Duration) {
 		of("treated", count(g.NTreated), "mean reward "+mean(g.MeanTreated), ""),
 		of("control", count(g.NControl), "mean reward "+mean(g.MeanControl), ""),
 		of("proven", count(helps), fmt.Sprintf("to help; %d proven to harm", harms), ""),
-		of("spent", count(tokens), "in all", ""),
 	}
-	if price, err := strconv.ParseFloat(v.Price, 64); err == nil && price > 0 && price < 1e6 {
-		v.Stats = append(v.Stats, of("money", strconv.FormatFloat(float64(tokens)/1e6*price, 'f', 2, 64), "for all tokens added", ""))
+	v.costs(&lately, of)
+}
+
+// costs are what lessons took in the week, in tokens and, where prices are known, in money; and
+// whether the provider's prompt cache was kept.
+func (v *overviewView) costs(lately *report.Day, of func(key, value, note, tone string) stat) {
+	price, priced := v.price()
+	note := "admin.price_input puts a price on them"
+	if priced {
+		note = "cost " + money(float64(lately.TokensAdded)*price.Input) + " before any cache"
 	}
-	if weight > 0 {
-		v.Stats = append(v.Stats, of("cached", percent(new(cached/weight)), "of the input of sessions with lessons", ""))
+	v.Stats = append(v.Stats, of("spent", count(lately.TokensAdded), note, ""))
+	with, without := lately.Treated, lately.Control
+	if with.Sessions == 0 {
+		return
 	}
+	session := func(s report.Spent) string {
+		switch n := float64(s.Sessions); {
+		case s.Sessions == 0:
+			return none
+		case priced:
+			return money((float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached) / n)
+		default:
+			return count(int64(float64(s.Input)/n + 0.5))
+		}
+	}
+	key := "session-input"
+	if priced {
+		key = "session-cost"
+	}
+	v.Stats = append(v.Stats,
+		of(key, session(with), "treated; control "+session(without), ""),
+		of("cached", share(with), "of the input of treated; control "+share(without), ""))
+}
+
+// price reads what a million tokens cost: what the query says goes before the configuration. ok
+// says that it is known.
+func (v *overviewView) price() (p Prices, ok bool) {
+	p = v.Configured
+	if asked, err := strconv.ParseFloat(v.Price, 64); err == nil && asked > 0 && asked < 1e6 {
+		p.Input = asked
+	}
+	p.Cached = min(cmp.Or(p.Cached, p.Input), p.Input)
+	return p, p.Input > 0
+}
+
+// share is what the provider's prompt cache had of the input.
+func share(s report.Spent) string {
+	if s.Input == 0 {
+		return none
+	}
+	return percent(new(float64(s.Cached) / float64(s.Input)))
+}
+
+// money writes a price of tokens, of which a million are the unit.
+func money(millionth float64) string {
+	x := millionth / 1e6
+	places := 2
+	if x < 1 {
+		places = 4
+	}
+	return strconv.FormatFloat(x, 'f', places, 64)
 }
 
 // signed writes a number of sessions.

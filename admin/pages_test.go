@@ -19,31 +19,47 @@ import (
 
 // The first page says what needs a person, what was gained, and how it went over time.
 func TestOverview(t *testing.T) {
+	var prices Prices
 	f, _, _ := withLessons(t, func(o *Options) {
 		o.Figures = func(context.Context) []Figure { return []Figure{{Name: "Store", Value: "down", Bad: true}} }
+		o.Prices = func() Prices { return prices }
 	})
 	g := &f.reports.report.Global
 	g.Effect, g.Lo, g.Hi, g.Verdict = new(0.1), new(0.05), new(0.15), report.Helps
-	f.reports.report.Lessons[2].TokensTotal = 2_000_000
+	rejected := report.Row{Slug: "never-seen", State: "rejected"}
+	f.reports.report.Lessons = append(f.reports.report.Lessons, rejected)
 	for i := range 3 {
 		day := time.Date(2026, 4, 23+i, 0, 0, 0, 0, time.UTC).Format(time.DateOnly) // the first is eight days ago
 		g.Bands = append(g.Bands, report.Band{Date: day, Effect: 0.1, Lo: 0, Hi: 0.2})
-		g.Days = append(g.Days, report.Day{Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7)})
+		g.Days = append(g.Days, report.Day{
+			Date: day, NTreated: 90, NControl: 0, MeanTreated: new(0.7), TokensAdded: 1_000_000,
+			Treated: report.Spent{Sessions: 50, Input: 60_000_000, Cached: 30_000_000}, Control: report.Spent{Sessions: 5, Input: 5_000_000, Cached: 3_000_000},
+		})
 	}
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
+	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</span>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated; control 1\u202f000\u202f000") {
+		t.Error("without a price there are no tokens of the week")
+	}
+	prices = Prices{Input: 2, Cached: 0.2}
+	if page := get(""); !strings.Contains(page, "cost 4.00 before any cache") {
+		t.Error("the configuration's price is not taken")
+	}
 	page := get("?price=3")
+	if strings.Contains(page, rejected.Slug) {
+		t.Error("a lesson that was rejected before anybody got it stands in the table")
+	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+18</span>", "+9 to +27, of 180 treated", "6.00</span>", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated; control 1.32", "50%</span>", "of the input of treated; control 60%", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
 		}
 	}
-	if page := get("?price=<b>"); strings.Contains(page, "Money") && strings.Contains(page, "at your price</span> <small>") {
-		t.Error("a price that is none gives money")
+	if page := get("?price=<b>"); !strings.Contains(page, "cost 4.00") {
+		t.Error("a price that is none goes before the configuration's")
 	}
 	g.Verdict, g.Bands = report.Invalid, nil
 	if page := get(""); strings.Contains(page, "+18</span>") {

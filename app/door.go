@@ -39,12 +39,18 @@ func (s *Server) openAdmin(l net.Listener) error {
 	}
 	var err error
 	s.admin, err = admin.New(admin.Options{
-		Access: s.access(s.cfg), Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
+		Access: s.access(s.cfg), Base: s.cfg.Admin.BasePath, Listen: l.Addr().String(), Report: s.service.report, Forget: s.service.forget, Keep: s.service.keep, Library: s.service.library, Survey: s.service.library, Figures: s.adminFigures,
 		Ready: s.service.ready, Truth: s.options.Truth, Metrics: s.service.metrics,
-		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export, Health: s.service.vitals.health, DataDir: notes,
+		Archive: s.service.archive, Rate: s.service.rate, Export: s.service.export, Health: s.service.vitals.health, Prices: s.prices, DataDir: notes,
 		Random: s.Random, Now: s.Now, Log: s.log.Logger,
 	})
 	return err
+}
+
+// prices are those of the configuration in force.
+func (s *Server) prices() admin.Prices {
+	c := s.shown.Load().Admin
+	return admin.Prices{Input: c.PriceInput, Cached: c.PriceCached}
 }
 
 // access is who may come in under a configuration.

@@ -44,6 +44,9 @@ type Admin struct {
 	Tokens       []Secret `yaml:"tokens"`
 	ViewerTokens []Secret `yaml:"viewer_tokens"`
 	Hosts        []string `yaml:"hosts"`
+	BasePath     string   `yaml:"base_path" restart:"yes"`
+	PriceInput   float64  `yaml:"price_input" min:"0"`
+	PriceCached  float64  `yaml:"price_cached" min:"0"`
 }
 
 // Upstream is one LLM API, given as one would set OPENAI_BASE_URL.

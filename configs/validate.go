@@ -220,6 +220,15 @@ func isTag(s string) bool {
 	return s != "" && rest == "" && s[0] >= 'a' && s[0] <= 'z'
 }
 
+// plainPath says that a path is words behind slashes, which mean the same wherever they are
+// written.
+func plainPath(path string) bool {
+	words := strings.Split(path, "/")
+	return words[0] == "" && !slices.ContainsFunc(words[1:], func(w string) bool {
+		return strings.Trim(w, ".") == "" || strings.Trim(strings.ToLower(w), "abcdefghijklmnopqrstuvwxyz0123456789-_.") != ""
+	})
+}
+
 // minToken is the least length of a token in clear where others than this machine can try: wrong
 // tokens are counted but a right one always works, so that only its length keeps it from being
 // guessed.
@@ -229,6 +238,9 @@ const minToken = 16
 func (v *validator) tokens() {
 	v.tokensOf("admin.tokens", v.config.Admin.Tokens)
 	v.tokensOf("admin.viewer_tokens", v.config.Admin.ViewerTokens)
+	if base := v.config.Admin.BasePath; base != "" && !plainPath(base) {
+		v.fault("admin.base_path", base, "is no path of plain words; write it like /precept")
+	}
 	for i, t := range v.config.Admin.ViewerTokens {
 		if slices.Contains(v.config.Admin.Tokens, t) {
 			v.fault(fmt.Sprintf("admin.viewer_tokens[%d]", i), "", "is one of admin.tokens too, which may do everything; give viewers a token of their own")
@@ -246,6 +258,8 @@ func (v *validator) tokensOf(key string, tokens []Secret) {
 		switch {
 		case strings.TrimSpace(t.Reveal()) == "":
 			v.fault(path, "", "is empty; an empty token would open the door to everyone")
+		case !hashed && strings.Contains(strings.ToLower(t.Reveal()), "sha256"):
+			v.fault(path, "", "would be a token in clear; write sha256:<hex>, viewers' under admin.viewer_tokens")
 		case !hashed && len(t) < minToken && !loopback(v.config.Admin.Listen):
 			v.fault(path, "", "is short for a listener that can be reached from outside; take at least "+strconv.Itoa(minToken)+" characters: openssl rand -hex 32")
 		}

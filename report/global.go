@@ -1,6 +1,10 @@
 package report
 
-import "precept/trial"
+import (
+	"math"
+
+	"precept/trial"
+)
 
 // anyoneTells is the logarithm of the e-value against "having lessons does not change who reports".
 // Few sessions are control, and it would take twice as many until they alone show it; so the
@@ -34,8 +38,8 @@ func global(in Input, s trial.Stats, valid bool) Global {
 			continue
 		}
 		n1, n0, y1, y0 = n1+d.N1, n0+d.N0, y1+d.S1, y0+d.S0
-		if d.N1+d.N0 > 0 {
-			days = append(days, Day{date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0)})
+		if d.N1+d.N0 > 0 || d.Added > 0 || d.Spent != [2]trial.Spending{} {
+			days = append(days, Day{date(d.Day), int64(d.N1), int64(d.N0), mean(d.S1, d.N1), mean(d.S0, d.N0), d.Added, spent(d.Spent[1]), spent(d.Spent[0])})
 		}
 	}
 	g := Global{
@@ -61,6 +65,10 @@ func global(in Input, s trial.Stats, valid bool) Global {
 		g.Verdict = causal(lo, hi)
 	}
 	return g
+}
+
+func spent(s trial.Spending) Spent {
+	return Spent{s.Sessions, int64(math.Round(s.Input)), int64(math.Round(s.Cached))}
 }
 
 // causal is what an interval alone says.

@@ -77,6 +77,21 @@ type Day struct {
 	NControl    int64    `json:"n_control"`
 	MeanTreated *float64 `json:"mean_treated"`
 	MeanControl *float64 `json:"mean_control"`
+	TokensAdded int64    `json:"tokens_added"` // by lessons, in sessions told or not
+	Treated     Spent    `json:"spent_treated,omitzero"`
+	Control     Spent    `json:"spent_control,omitzero"`
+}
+
+// Spent is what sessions cost of which the upstream told it.
+type Spent struct {
+	Sessions int64 `json:"sessions"`
+	Input    int64 `json:"input"`  // tokens, cached ones among them
+	Cached   int64 `json:"cached"` // tokens that the provider's prompt cache had
+}
+
+// Add adds what other sessions cost.
+func (s *Spent) Add(o Spent) {
+	s.Sessions, s.Input, s.Cached = s.Sessions+o.Sessions, s.Input+o.Input, s.Cached+o.Cached
 }
 
 // SRM is the check for a sample-ratio mismatch: do the coins fall as often as they were meant to.

@@ -36,6 +36,7 @@ func (a *Assignment) Closing() []Delta {
 	for i := range a.Matched {
 		d.Add(string(a.Matched[i].Arm), fMatched, 0, 1)
 	}
+	added := 0
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if _, inside := a.Match(p.Arm); !inside {
@@ -45,8 +46,10 @@ func (a *Assignment) Closing() []Delta {
 		d.Add(string(p.Arm), assigned(p.Injected, p.Eps), 0, 1)
 		if p.Injected {
 			d.Add(string(p.Arm), fTokens, 0, float64(p.Tokens))
+			added += p.Tokens
 		}
 	}
+	d.Add("", fAdded, a.Day, float64(added))
 	return d
 }
 

@@ -24,6 +24,10 @@ const (
 	fMatched   = "matched"  // closed sessions in which the lesson matched
 	fPicked    = "picked"   // and was picked
 	fTokens    = "tokens"   // tokens injected
+	fAdded     = "added"    // global, dated: the same, of all lessons together
+	fBilled    = "billed"   // global, dated, followed by 0 or 1: spent of the control and of the treated sessions
+	fRead      = "read"     // global, dated: their input
+	fKept      = "kept"     // global, dated: and those of them that it had cached
 	fSpent     = "spent"    // followed by 0 or 1: closed sessions of which the upstream told the tokens, withheld and injected
 	fInput     = "input"    // their input tokens, in thousands
 	fCached    = "cached"   // and those of them that it had cached
@@ -57,6 +61,7 @@ type kind uint8
 const (
 	daily    kind = iota // a sum for each day
 	ofTenant             // the same, in the tenant's own scope; in an arm's the name is the chooser's
+	outlay               // the same, of what sessions cost
 	overall              // one sum
 	bet                  // one sum for each size of bet
 	coins                // a sum for each propensity
@@ -97,6 +102,12 @@ const (
 )
 
 const (
+	iAdded  = iota
+	iBilled // control: sessions, input, cached; the same treated
+	outlays = iBilled + 6
+)
+
+const (
 	iAssigned = 0
 	iToldBy   = iAssigned + 2
 	iHeardBy  = iToldBy + 2*tiers
@@ -127,7 +138,7 @@ var fields = table() //nolint:gochecknoglobals // an immutable table, written on
 func table() map[string]place {
 	t := map[string]place{
 		FieldInjected: {daily, iN1}, FieldWithheld: {daily, iN0}, FieldUnpicked: {daily, iNU}, fN: {daily, iN}, fZ: {daily, iZ}, fZZ: {daily, iZZ}, FieldClosed: {daily, iClosed},
-		fS1: {ofTenant, iS1}, fS0: {ofTenant, iS0},
+		fS1: {ofTenant, iS1}, fS0: {ofTenant, iS0}, fAdded: {outlay, iAdded},
 
 		fM1: {overall, iM1}, fY1: {overall, iY1}, fM0: {overall, iM0}, fY0: {overall, iY0},
 		fMatched: {overall, iMatched}, fPicked: {overall, iPicked}, fTokens: {overall, iTokens},
@@ -141,6 +152,9 @@ func table() map[string]place {
 		b := strconv.Itoa(arm)
 		for i, name := range []string{fSpent, fInput, fCached} {
 			t[name+b] = place{overall, iSpent + 3*arm + i}
+		}
+		for i, name := range []string{fBilled, fRead, fKept} {
+			t[name+b] = place{outlay, iBilled + 3*arm + i}
 		}
 		t[fRefused+b] = place{overall, iRefused + arm}
 		t[fAssigned+b+atRate], t[fRewards+b+atRate] = place{coins, iAssigned + arm}, place{coins, iRewards + arm}

@@ -219,6 +219,39 @@ func TestTheGlobalComparisonIsThatOfTheSessions(t *testing.T) {
 	})
 }
 
+// What lessons added and what sessions cost is told day by day, of those that had a coin to get
+// lessons and of those that had one to get none.
+func TestCostsOfADay(t *testing.T) {
+	c := trial.NewCounters()
+	pick := func(tokens int, injected bool) trial.Pick {
+		return trial.Pick{Slug: "a", Arm: "a@1", Eps: holdout, Injected: injected, Tokens: tokens}
+	}
+	matched := []trial.Match{{Arm: "a@1"}}
+	for _, s := range []struct {
+		a    trial.Assignment
+		used trial.Usage
+	}{
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(30, true), pick(7, false)}}, trial.Usage{Input: 1000, Cached: 600}},
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Picks: []trial.Pick{pick(12, true)}}, trial.Usage{Input: 500, Cached: 501}},
+		{trial.Assignment{ControlP: share, Day: 100, Matched: matched, Control: true}, trial.Usage{Input: 800}},
+		{trial.Assignment{ControlP: share, Day: 100}, trial.Usage{Input: 9000}}, // nothing matched
+		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{}},
+		{trial.Assignment{ControlP: share, Day: 101, Matched: matched, Excluded: true, Picks: []trial.Pick{pick(5, true)}}, trial.Usage{Input: 1}},
+	} {
+		c.Add(append(s.a.Closing(), s.a.Spent(s.used)...))
+	}
+	days := c.Clone().Global().Days
+	if len(days) != 2 || days[0].Added != 42 || days[1].Added != 5 {
+		t.Fatalf("%+v", days)
+	}
+	if got, want := days[0].Spent, [2]trial.Spending{{Sessions: 1, Input: 800}, {Sessions: 2, Input: 1500, Cached: 1100}}; got != want {
+		t.Errorf("%+v, want %+v", got, want)
+	}
+	if days[1].Spent != [2]trial.Spending{} || len(c.Stats("a@1").Days) != 0 {
+		t.Errorf("%+v, %+v", days[1], c.Stats("a@1").Days)
+	}
+}
+
 // What is added and undone leaves the sums as they were, in whatever order it happens.
 func TestUndoingLeavesNothing(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {

@@ -14,9 +14,22 @@ type Row[K cmp.Ordered, V any] struct {
 	V   V
 }
 
+// find is the sums of a key; nil: there are none.
+func (r Rows[K, V]) find(key K) *V {
+	i, ok := r.search(key)
+	if !ok {
+		return nil
+	}
+	return &r[i].V
+}
+
+func (r Rows[K, V]) search(key K) (int, bool) {
+	return slices.BinarySearchFunc(r, key, func(x Row[K, V], key K) int { return cmp.Compare(x.Key, key) })
+}
+
 // At is the sums of a key; a new key has none yet.
 func (r *Rows[K, V]) At(key K) *V {
-	i, ok := slices.BinarySearchFunc(*r, key, func(x Row[K, V], key K) int { return cmp.Compare(x.Key, key) })
+	i, ok := r.search(key)
 	if !ok {
 		*r = slices.Insert(*r, i, Row[K, V]{Key: key})
 	}

@@ -18,15 +18,21 @@ func (a *Assignment) Spent(u Usage) []Delta {
 		return nil
 	}
 	var d Deltas
+	spend := func(scope string, day int32, sessions, input, cached string) {
+		d.Add(scope, sessions, day, 1)
+		d.Add(scope, input, day, float64(u.Input)/kilo)
+		d.Add(scope, cached, day, float64(min(u.Cached, u.Input))/kilo)
+	}
+	if b := bit(!a.Control); a.Enters() {
+		spend("", a.Day, fBilled+b, fRead+b, fKept+b)
+	}
 	for i := range a.Picks {
 		p := &a.Picks[i]
 		if !(p.Eps > 0 && p.Eps < 1) {
 			continue
 		}
-		arm, b := string(p.Arm), bit(p.Injected)
-		d.Add(arm, fSpent+b, 0, 1)
-		d.Add(arm, fInput+b, 0, float64(u.Input)/kilo)
-		d.Add(arm, fCached+b, 0, float64(min(u.Cached, u.Input))/kilo)
+		b := bit(p.Injected)
+		spend(string(p.Arm), 0, fSpent+b, fInput+b, fCached+b)
 	}
 	return d
 }
@@ -37,7 +43,7 @@ type Spending struct {
 	Input, Cached float64 // tokens
 }
 
-func (s *sums) spending(b int) Spending {
-	v := s.overall[iSpent+3*b : iSpent+3*b+3]
+// spending reads what stands together: sessions, input, cached.
+func spending(v []int64) Spending {
 	return Spending{max(0, whole(v[0])), max(0, real64(v[1])*kilo), max(0, real64(v[2])*kilo)}
 }

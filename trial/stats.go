@@ -40,6 +40,9 @@ type DayStats struct {
 	N, Z, ZZ float64
 	N1, N0   float64 // told sessions injected (treated), withheld (control)
 	S1, S0   float64 // global only: sums of rewards
+
+	Added int64       // global only: tokens that lessons added
+	Spent [2]Spending // global only: control, treated
 }
 
 // ToldOn sums a stratum's rewarded sessions of one arm.
@@ -93,14 +96,19 @@ func (s *sums) stats(day int32) Stats {
 		LogUp: most(iEmaxUp), LogDown: most(iEmaxDown), ProvenAt: s.maxima[iProvenAt],
 		OutUp: most(iOutUp), OutDown: most(iOutDown), IdleAt: s.maxima[iIdleAt],
 	}
-	out.Spent, out.Refused = [2]Spending{s.spending(0), s.spending(1)}, [2]int64{n(iRefused), n(iRefused + 1)}
+	out.Spent, out.Refused = [2]Spending{spending(s.overall[iSpent : iSpent+3]), spending(s.overall[iSpent+3 : iRefused])}, [2]int64{n(iRefused), n(iRefused + 1)}
 	out.Strata, out.Any = strata(s.strata), strata(s.any)
 	for _, b := range s.days {
 		v := b.V
-		out.Days = append(out.Days, DayStats{
+		d := DayStats{
 			Day: b.Key, N: real64(v[iN]), Z: real64(v[iZ]), ZZ: real64(v[iZZ]),
 			N1: real64(v[iN1]), N0: real64(v[iN0]), S1: real64(v[iS1]), S0: real64(v[iS0]),
-		})
+		}
+		if cost := s.outlays.find(b.Key); cost != nil { // a session that costs has closed, which its day counts, too
+			d.Added = max(0, whole(cost[iAdded]))
+			d.Spent = [2]Spending{spending(cost[iBilled : iBilled+3]), spending(cost[iBilled+3:])}
+		}
+		out.Days = append(out.Days, d)
 		if int64(b.Key) > int64(day)-rateWindow {
 			out.Recent += math.Max(0, real64(v[iN1]+v[iN0])) / rateWindow
 		}

@@ -11,6 +11,7 @@ type sums struct {
 	mu      sync.Mutex
 	days    Rows[int32, [dailies]int64]
 	total   [dailies]int64
+	outlays Rows[int32, [outlays]int64] // global
 	overall [overalls]int64
 	bets    [2 * bets]int64 // W(+,k), then W(-,k)
 	maxima  [maxima]int64
@@ -39,6 +40,10 @@ func (s *sums) add(d *Delta) (wagered bool) {
 		}
 		s.days.At(d.Day)[at.at] += d.Value
 		s.total[at.at] += d.Value
+	case outlay:
+		if d.Scope == "" {
+			s.outlays.At(d.Day)[at.at] += d.Value
+		}
 	case overall:
 		s.overall[at.at] += d.Value
 	case bet:
@@ -57,7 +62,7 @@ func (s *sums) clone() *sums {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return &sums{
-		days: slices.Clone(s.days), total: s.total, overall: s.overall, bets: s.bets, maxima: s.maxima,
+		days: slices.Clone(s.days), total: s.total, outlays: slices.Clone(s.outlays), overall: s.overall, bets: s.bets, maxima: s.maxima,
 		strata: slices.Clone(s.strata), any: slices.Clone(s.any),
 	}
 }

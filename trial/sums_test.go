@@ -51,7 +51,7 @@ func readAgain(t *rapid.T, a Assignment) (out Assignment) {
 func dump(c *Counters) string {
 	var out string
 	show := func(name string, s *sums) {
-		out += fmt.Sprintln(name, s.days, s.total, s.overall, s.bets, s.strata, s.any)
+		out += fmt.Sprintln(name, s.days, s.outlays, s.total, s.overall, s.bets, s.strata, s.any)
 	}
 	show("", c.global)
 	for _, k := range c.Arms() {
@@ -105,6 +105,7 @@ func drop(c *Counters) *Counters {
 	tidy := func(s *sums) {
 		none := func(x Row[int64, [coinSums]int64]) bool { return x.V == [coinSums]int64{} }
 		s.days = slices.DeleteFunc(s.days, func(b Row[int32, [dailies]int64]) bool { return b.V == [dailies]int64{} })
+		s.outlays = slices.DeleteFunc(s.outlays, func(b Row[int32, [outlays]int64]) bool { return b.V == [outlays]int64{} })
 		s.strata, s.any = slices.DeleteFunc(s.strata, none), slices.DeleteFunc(s.any, none)
 	}
 	tidy(c.global)
@@ -122,6 +123,10 @@ func raw(c *Counters) (out []Delta) {
 			switch at.kind {
 			case daily, ofTenant:
 				for _, b := range s.days {
+					add(name, b.Key, b.V[at.at])
+				}
+			case outlay:
+				for _, b := range s.outlays {
 					add(name, b.Key, b.V[at.at])
 				}
 			case overall:
@@ -198,8 +203,8 @@ func TestFieldNames(t *testing.T) {
 		names = append(names, name)
 	}
 	slices.Sort(names)
-	const want = "a0@ a1@ better cached0 cached1 closed emax+ emax- failure heard0.0@ heard0.1@ heard0.2@ heard0.3@ heard1.0@ heard1.1@ heard1.2@ heard1.3@ " +
-		"idle_at input0 input1 m0 m1 matched n n0 n1 nu out+ out- picked proven_at refused0 refused1 s0 s1 spent0 spent1 success sumy tokens told " +
+	const want = "a0@ a1@ added better billed0 billed1 cached0 cached1 closed emax+ emax- failure heard0.0@ heard0.1@ heard0.2@ heard0.3@ heard1.0@ heard1.1@ heard1.2@ heard1.3@ " +
+		"idle_at input0 input1 kept0 kept1 m0 m1 matched n n0 n1 nu out+ out- picked proven_at read0 read1 refused0 refused1 s0 s1 spent0 spent1 success sumy tokens told " +
 		"told0.0@ told0.1@ told0.2@ told0.3@ told1.0@ told1.1@ told1.2@ told1.3@ w+1 w+2 w+3 w+4 w+5 w+6 w-1 w-2 w-3 w-4 w-5 w-6 worse y0 y0@ y1 y1@ z zz"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("%s", got)

@@ -148,6 +148,9 @@ listen: 127.0.0.1:8080
 admin:
   # Dashboard, report and metrics. The first start prints a link with the token, which lies in <data_dir>/admin-token.
   listen: 127.0.0.1:8081
+  # What a million input tokens cost you, and those that the provider's prompt cache had: the overview tells costs in money then.
+  price_input: 0
+  price_cached: 0
 
 # Where requests go. No client can name one that is not here. Agents keep their own API keys.
 upstreams:
