@@ -33,11 +33,7 @@ type Distiller struct {
 
 // Once distils what is new.
 func (d *Distiller) Once(ctx context.Context) (distill.Summary, error) {
-	run, err := distill.New(d.Options)
-	if err != nil {
-		return distill.Summary{}, err
-	}
-	return run.Once(ctx)
+	return distill.New(d.Options).Once(ctx)
 }
 
 // Follow distils again and again until ctx is done. What goes wrong is told, and tried again next

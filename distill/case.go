@@ -35,11 +35,13 @@ type Helped struct {
 	Refs     []Ref `json:"refs,omitempty"`
 }
 
-func addRef(list []Ref, r Ref) []Ref {
-	if len(list) >= maxRefs || slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
-		return list
+func addRefs(list []Ref, more []Ref) []Ref {
+	for _, r := range more {
+		if len(list) < maxRefs && !slices.ContainsFunc(list, func(o Ref) bool { return o.Session == r.Session }) {
+			list = append(list, r)
+		}
 	}
-	return append(list, r)
+	return list
 }
 
 // met is what one session has to say of one kind of failure.
@@ -51,7 +53,7 @@ type met struct {
 }
 
 // failures reads the failed calls of a session into cases, one for each kind.
-func (r *reading) failures(list []known) []*met {
+func (r *reading) failures() []*met {
 	byKey := map[string]*met{}
 	var order []*met
 	for i := range r.steps {
@@ -59,7 +61,7 @@ func (r *reading) failures(list []known) []*met {
 		if !s.failed() {
 			continue
 		}
-		c, ok := caseOf(s, list)
+		c, ok := caseOf(s)
 		if !ok {
 			continue
 		}
@@ -103,8 +105,8 @@ func (r *reading) worksLater(i int) bool {
 
 // caseOf names the kind of a failure. ok is false where nothing about it is anybody's but the
 // session's.
-func caseOf(s *step, list []known) (c Case, ok bool) {
-	if k := recognise(list, s); k != nil {
+func caseOf(s *step) (c Case, ok bool) {
+	if k := recognise(s); k != nil {
 		return Case{Key: "known|" + k.Slug, Tool: s.tool, Shell: s.shell != nil, Known: k.Slug, Phrases: k.Fires}, true
 	}
 	m := message(s.text, publicWords(s), s.own())
@@ -142,9 +144,7 @@ func (s *step) own() map[string]bool {
 
 // isToolName refuses names that no API lets a tool have: they would be text in a lesson.
 func isToolName(name string) bool {
-	return name != "" && len(name) <= 80 && !strings.ContainsFunc(name, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && (r < '0' || r > '9') && !strings.ContainsRune("_-.:/", r)
-	})
+	return name != "" && len(name) <= 80 && only(name, letters+digits+"_-.:/")
 }
 
 // add merges what a session, or an earlier run, has to say into the case.
@@ -153,9 +153,7 @@ func (c *Case) add(o *Case) {
 	c.Mended += o.Mended
 	c.Stubborn += o.Stubborn
 	c.Most, c.Open = max(c.Most, o.Most), c.Open || o.Open
-	for _, r := range o.Refs {
-		c.Refs = addRef(c.Refs, r)
-	}
+	c.Refs = addRefs(c.Refs, o.Refs)
 	for _, h := range o.Fixes {
 		at := slices.IndexFunc(c.Fixes, func(f Helped) bool { return f.Fix == h.Fix })
 		if at < 0 {
@@ -165,9 +163,7 @@ func (c *Case) add(o *Case) {
 			continue
 		}
 		c.Fixes[at].Sessions += h.Sessions
-		for _, r := range h.Refs {
-			c.Fixes[at].Refs = addRef(c.Fixes[at].Refs, r)
-		}
+		c.Fixes[at].Refs = addRefs(c.Fixes[at].Refs, h.Refs)
 	}
 }
 

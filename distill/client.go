@@ -27,7 +27,6 @@ type ClientOptions struct {
 	Wait    func(ctx context.Context, d time.Duration) error // time.Sleep, with an end
 	Random  *rand.Rand                                       // spreads the retries of replicas; nil: they are not spread
 	Timeout time.Duration                                    // of one request; 0: two minutes
-	Tries   int                                              // 0: five
 }
 
 // client asks an OpenAI-compatible API for JSON of a schema.
@@ -42,6 +41,7 @@ const (
 	maxReply   = 1 << 20
 	maxWait    = 5 * time.Minute
 	firstPause = time.Second
+	maxTries   = 5
 )
 
 // errStatus is an answer that is no success.
@@ -63,11 +63,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 	var used Usage
 	var last error
 	pause := firstPause
-	tries := c.o.Tries
-	if tries <= 0 {
-		tries = 5
-	}
-	for try := range tries {
+	for try := range maxTries {
 		if try > 0 {
 			if err := c.o.Wait(ctx, c.spread(pause)); err != nil {
 				return used, err
@@ -76,7 +72,7 @@ func (c *client) call(ctx context.Context, system, user, name string, schema any
 		}
 		plain := c.plain.Load()
 		text, u, err := c.once(ctx, plain, system, user, name, schema)
-		used.Input, used.Output = used.Input+u.Input, used.Output+u.Output
+		used.add(u)
 		if err == nil {
 			if err = decode(text, out); err == nil {
 				return used, nil

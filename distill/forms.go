@@ -147,35 +147,14 @@ func nameTokens(tool string) []string {
 	return out
 }
 
-func hasToken(tool string, words ...string) bool {
-	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return slices.Contains(words, t) })
-}
-
-// looks: the tool only looks.
-func looks(tool string) bool {
-	return hasToken(tool, "get", "find", "list", "search", "read", "view", "show", "check", "describe", "fetch", "lookup", "query", "inspect", "status", "glob", "grep", "ls", "browse", "retrieve", "info", "details")
-}
-
-// thinks: the tool does nothing outside of the model.
-func thinks(tool string) bool {
-	return hasToken(tool, "think", "thought", "plan", "todo", "todos", "calculate", "calculator", "todowrite", "note", "memory", "sleep", "wait")
-}
-
-// gives: the tool ends the work or hands it over, which mends nothing.
-func gives(tool string) bool {
-	return hasToken(tool, "finish", "finished", "submit", "transfer", "handoff", "escalate", "answer", "respond", "reply", "message", "human", "done", "exit", "complete", "give", "stop", "end")
-}
-
-// chatter: the parameter tells people what a call is for.
-func chatter(k string) bool {
-	return slices.Contains([]string{"description", "explanation", "thought", "thoughts", "reason", "reasoning", "timeout", "timeout_ms", "justification", "summary", "title", "comment"}, strings.ToLower(k))
+// toolDoes says whether a tool's name has a word of a list: looks, thinks, gives or destroys.
+func toolDoes(tool, list string) bool {
+	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
 }
 
 // opaque: a name that may be somebody's, since it is no word of programs.
 func opaque(k string) bool {
-	return len(k) > 40 || strings.ContainsFunc(k, func(r rune) bool {
-		return (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '_' && r != '-' && (r < '0' || r > '9')
-	})
+	return len(k) > 40 || !only(k, letters+digits+"_-")
 }
 
 // stem counts the words with which both names begin.

@@ -116,11 +116,7 @@ func (b *bench) try(ctx context.Context, change ...func(*distill.Options)) (dist
 	for _, c := range change {
 		c(&o)
 	}
-	d, err := distill.New(o)
-	if err != nil {
-		return distill.Summary{}, err
-	}
-	return d.Once(ctx)
+	return distill.New(o).Once(ctx)
 }
 
 // slugs lists the lessons that are there, by slug.

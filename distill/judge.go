@@ -20,7 +20,6 @@ type Opinions map[string]string
 
 // Judgement is a judge's answer.
 type Judgement struct {
-	Outcome  string // success | failure | unresolved | impossible | skip
 	Opinions Opinions
 	Drafts   []Draft
 	Usage    Usage
@@ -28,6 +27,8 @@ type Judgement struct {
 
 // Usage is what an answer took.
 type Usage struct{ Input, Output int64 }
+
+func (u *Usage) add(o Usage) { u.Input, u.Output = u.Input+o.Input, u.Output+o.Output }
 
 // Budget bounds what one run of a judge may take; zero bounds nothing.
 type Budget struct {

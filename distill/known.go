@@ -2,11 +2,10 @@ package distill
 
 import (
 	_ "embed"
-	"encoding/json"
-	"fmt"
 	"path"
 	"slices"
 	"strings"
+	"sync"
 
 	"precept/detect"
 )
@@ -28,16 +27,12 @@ type known struct {
 
 // knownFailures lists them; the first that fits is taken, so what is special stands before what is
 // general.
-func knownFailures() ([]known, error) {
-	var list []known
-	if err := json.Unmarshal(knownText, &list); err != nil {
-		return nil, fmt.Errorf("distill: known.json: %w", err)
-	}
-	return list, nil
-}
+//
+//nolint:gochecknoglobals // immutable, read at first use
+var knownFailures = sync.OnceValue(func() []known { return embedded[[]known](knownText) })
 
 // recognise finds the known failure that a step's result tells of.
-func recognise(list []known, s *step) *known {
+func recognise(s *step) *known {
 	low, program := strings.ToLower(s.text), ""
 	if s.shell != nil {
 		if c := s.shell.main(); c != nil {
@@ -45,16 +40,16 @@ func recognise(list []known, s *step) *known {
 		}
 	}
 next:
-	for i := range list {
-		if p := list[i].Programs; len(p) > 0 && !slices.Contains(p, program) {
+	for _, k := range knownFailures() {
+		if p := k.Programs; len(p) > 0 && !slices.Contains(p, program) {
 			continue
 		}
-		for _, w := range list[i].Holds {
+		for _, w := range k.Holds {
 			if !holds(low, w) {
 				continue next
 			}
 		}
-		return &list[i]
+		return &k
 	}
 	return nil
 }
@@ -82,10 +77,10 @@ const maxSilent = 2000
 // saysSo says whether a result in which nobody saw a failure has the words of one: programs end
 // with a message, and not every harness tells how they ended. Only what a program itself says
 // counts.
-func saysSo(list []known, s *step) bool {
+func saysSo(s *step) bool {
 	if s.shell == nil || s.verdict.Outcome != detect.OK || s.verdict.Sure || len(s.text) > maxSilent {
 		return false
 	}
-	k := recognise(list, s)
+	k := recognise(s)
 	return k != nil && len(k.Programs) > 0
 }

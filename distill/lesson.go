@@ -67,12 +67,7 @@ func tokens(slug string) []string {
 // similarity of two slugs is the share of their words that they have in common (Jaccard).
 func similarity(a, b string) float64 {
 	x, y := tokens(a), tokens(b)
-	both := 0
-	for _, w := range x {
-		if slices.Contains(y, w) {
-			both++
-		}
-	}
+	both := common(x, y)
 	if both == 0 {
 		return 0
 	}
@@ -85,21 +80,13 @@ func overlap(a, b *lesson.Trigger) float64 {
 	if len(x) == 0 || len(y) == 0 {
 		return 0
 	}
-	both := 0
-	for _, p := range x {
-		if slices.Contains(y, p) {
-			both++
-		}
-	}
-	return float64(both) / float64(min(len(x), len(y)))
+	return float64(common(x, y)) / float64(min(len(x), len(y)))
 }
 
 func phrasesOf(t *lesson.Trigger) []string {
-	var out []string
-	for _, list := range [][]string{t.Keywords, t.ErrorPatterns} {
-		for _, p := range list {
-			out = append(out, strings.Join(strings.Fields(strings.ToLower(p)), " "))
-		}
+	out := slices.Concat(t.Keywords, t.ErrorPatterns)
+	for i, p := range out {
+		out[i] = strings.Join(strings.Fields(strings.ToLower(p)), " ")
 	}
 	return out
 }
@@ -140,5 +127,5 @@ func compareLessons(a, b *lesson.Lesson) match {
 }
 
 func sameTools(a, b *lesson.Lesson) bool {
-	return len(a.Trigger.Tools) > 0 && slices.ContainsFunc(a.Trigger.Tools, func(t string) bool { return slices.Contains(b.Trigger.Tools, t) })
+	return common(a.Trigger.Tools, b.Trigger.Tools) > 0
 }

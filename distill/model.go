@@ -3,6 +3,7 @@ package distill
 import (
 	"context"
 	"fmt"
+	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -42,17 +43,14 @@ func texts(limit int) object {
 }
 
 func strict(properties object) object {
-	required := make([]string, 0, len(properties))
-	for k := range properties {
-		required = append(required, k)
-	}
-	slices.Sort(required)
-	return object{"type": "object", "additionalProperties": false, "required": required, "properties": properties}
+	return object{"type": "object", "additionalProperties": false, "required": slices.Sorted(maps.Keys(properties)), "properties": properties}
 }
+
+func opinionWords() []string { return []string{"followed", "ignored", "irrelevant", "contradicted"} }
 
 func opinionSchema() object {
 	return strict(object{"lessons": object{"type": "array", "items": strict(object{
-		"slug": object{"type": "string"}, "opinion": object{"type": "string", "enum": []string{"followed", "ignored", "irrelevant", "contradicted"}},
+		"slug": object{"type": "string"}, "opinion": object{"type": "string", "enum": opinionWords()},
 	})}})
 }
 
@@ -74,7 +72,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	run := "<run>\n" + show(s) + "\n</run>"
 	ask := func(prompt, user, name string, schema, out any) error {
 		u, err := m.client.call(ctx, prompt, user, name, schema, out)
-		j.Usage.Input, j.Usage.Output = j.Usage.Input+u.Input, j.Usage.Output+u.Output
+		j.Usage.add(u)
 		return err
 	}
 	if len(inForce) > 0 {
@@ -91,7 +89,7 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 		j.Opinions = Opinions{}
 		for _, o := range got.Lessons {
 			known := slices.ContainsFunc(inForce, func(l *lesson.Lesson) bool { return l.Slug == o.Slug })
-			if known && slices.Contains([]string{"followed", "ignored", "irrelevant", "contradicted"}, o.Opinion) {
+			if known && slices.Contains(opinionWords(), o.Opinion) {
 				j.Opinions[o.Slug] = o.Opinion
 			}
 		}
@@ -100,7 +98,6 @@ func (m *model) Judge(ctx context.Context, s *Session, inForce []*lesson.Lesson)
 	if err := ask(m.prompts.Outcome, run, "outcome", outcomeSchema(), &how); err != nil {
 		return j, err
 	}
-	j.Outcome = how.Outcome
 	prompt := m.prompts.Failure
 	switch how.Outcome {
 	case "success":

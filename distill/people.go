@@ -52,8 +52,7 @@ func (r *reading) taught() []*met {
 // daring is the option for which a command was refused, most likely: one that forces.
 func (c *command) daring() string {
 	for _, f := range c.args {
-		switch f {
-		case "--force", "-f", "--hard", "--no-verify", "--all", "-A", "--prune", "--amend", "--force-with-lease", "--yes", "-y", "--auto-approve", "-auto-approve":
+		if listed("daring")[f] {
 			return f
 		}
 	}
@@ -74,18 +73,12 @@ func (r *reading) accepted(i int, refused string) string {
 	program, _, _ := strings.Cut(refused, " ")
 	for j := i + 1; j < len(r.steps) && j <= i+3; j++ {
 		if t := &r.steps[j]; t.shell != nil && t.worked() {
-			if c := t.shell.main(); c != nil && c.program == program && c.daringName() != refused && c.subcommand() != "" && !c.onlyLooks() {
+			if c := t.shell.main(); c != nil && c.program == program && c.daringName() != refused && c.subcommand() != "" && !listed("looking")[c.subcommand()] {
 				return c.daringName()
 			}
 		}
 	}
 	return ""
-}
-
-func (c *command) onlyLooks() bool {
-	return slices.Contains([]string{
-		"status", "log", "diff", "show", "get", "describe", "logs", "ps", "ls", "list", "images", "inspect", "version", "info", "top", "fetch", "blame", "view", "plan", "validate", "config", "tree", "why", "outdated",
-	}, c.subcommand())
 }
 
 // corrected compares the commands after a person's correction with those before it. One that only
@@ -214,38 +207,4 @@ func (r *reading) wordsOf(c *command) []string {
 		}
 	}
 	return []string{c.name()}
-}
-
-// peopleDraft words what people taught.
-func (g *group) peopleDraft(d Draft) (Draft, bool) {
-	p, other := code(g.fix.Param), code(g.fix.Other)
-	var slug string
-	switch g.fix.Kind {
-	case fixRefused:
-		d.Title = "Ask before you run " + p + "; people refused it when it was run unasked."
-		d.Advice = []string{"Say what you would do and why, and wait for a yes."}
-		if g.fix.Other != "" {
-			d.Advice = []string{"Say what you would do and why, and wait for a yes; " + other + " was accepted instead."}
-		}
-		slug = "ask-before-running-" + g.fix.Param
-	case fixTold:
-		d.Title = "Use " + other + " instead of " + p + " in this project."
-		d.Advice = []string{"People corrected runs that used " + p + ". Use " + other + " from the start, for every command of that kind."}
-		slug = "use-" + g.fix.Other + "-instead-of-" + g.fix.Param
-	case fixOption:
-		d.Title = "Run " + p + " with " + other + " in this project."
-		d.Advice = []string{"People corrected runs that left " + other + " out. Give it from the start."}
-		slug = "run-" + g.fix.Param + "-with-" + g.fix.Other
-	}
-	d.Outcome = "mixed"
-	d.Applies = "The task is about to use " + p + "."
-	d.Slug = slugOf(slug)
-	for _, c := range g.cases {
-		for _, k := range c.Phrases {
-			if len(k) > 2 && !slices.Contains(d.Keywords, k) {
-				d.Keywords = append(d.Keywords, k)
-			}
-		}
-	}
-	return d, d.Slug != "" && len(d.Keywords) > 0
 }

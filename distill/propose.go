@@ -218,9 +218,7 @@ func (w *work) sightings(ctx context.Context, slug string, refs []Ref) ([]Ref, e
 	}
 	_ = json.Unmarshal(data, &list) // nothing, or nothing that is understood: it begins anew
 	had := len(list)
-	for _, r := range refs {
-		list = addRef(list, r)
-	}
+	list = addRefs(list, refs)
 	if len(list) == had || w.o.DryRun {
 		return list, nil
 	}
@@ -237,7 +235,7 @@ func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error
 	if kind == unrelated || l.Slug == old.Slug {
 		return kind, nil
 	}
-	key := apartKey(l.Slug, old.Slug)
+	key := "apart|" + min(l.Slug, old.Slug) + "|" + max(l.Slug, old.Slug)
 	data, err := w.o.Notes.Note(ctx, w.tenant, key)
 	switch {
 	case err != nil:
@@ -248,11 +246,4 @@ func (w *work) related(ctx context.Context, l, old *lesson.Lesson) (match, error
 		return apart, w.o.Notes.Jot(ctx, w.tenant, nil, map[string][]byte{key: []byte("1")})
 	}
 	return kind, nil
-}
-
-func apartKey(a, b string) string {
-	if a > b {
-		a, b = b, a
-	}
-	return "apart|" + a + "|" + b
 }

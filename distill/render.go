@@ -35,7 +35,7 @@ type group struct {
 
 // drafts turns cases into lessons. Silence is fine: what cannot be said without a session's own
 // words is not said.
-func drafts(cases []*Case, list []known) []Draft {
+func drafts(cases []*Case) []Draft {
 	slices.SortFunc(cases, func(a, b *Case) int { return cmp.Or(b.Sessions-a.Sessions, cmp.Compare(a.Key, b.Key)) })
 	groups := map[string]*group{}
 	var order []string
@@ -43,7 +43,7 @@ func drafts(cases []*Case, list []known) []Draft {
 	bySlug := map[string]*Draft{}
 	for _, c := range cases {
 		if c.Known != "" {
-			if d, ok := knownDraft(c, list); ok {
+			if d, ok := knownDraft(c); ok {
 				out = append(out, d)
 			}
 			continue
@@ -53,14 +53,11 @@ func drafts(cases []*Case, list []known) []Draft {
 			continue
 		}
 		key := c.Tool + "|" + fix.Kind + "|" + fix.Param + "|" + fix.Other + "|" + fix.How
-		if fix.Kind == fixFirst {
+		switch fix.Kind { // of these one lesson speaks of several tools
+		case fixFirst, fixStop:
 			key = fix.Kind + "|" + fix.Other + "|" + strings.ToLower(c.Phrases[0])
-		}
-		if fix.Kind == fixCheck {
+		case fixCheck:
 			key = fix.Kind + "|" + fix.Other
-		}
-		if fix.Kind == fixStop {
-			key = fix.Kind + "|" + strings.ToLower(c.Phrases[0])
 		}
 		g := groups[key]
 		if g == nil {
@@ -69,9 +66,7 @@ func drafts(cases []*Case, list []known) []Draft {
 			order = append(order, key)
 		}
 		g.cases, g.seen = append(g.cases, c), g.seen+n
-		for _, r := range refs {
-			g.refs = addRef(g.refs, r)
-		}
+		g.refs = addRefs(g.refs, refs)
 	}
 	for _, key := range order {
 		if d, ok := groups[key].draft(); ok {
@@ -96,19 +91,7 @@ func (d *Draft) known() bool { return len(d.cases) > 0 && d.cases[0].Known != ""
 func (d *Draft) merge(o *Draft) {
 	d.Sightings += o.Sightings
 	d.cases = append(d.cases, o.cases...)
-	for _, r := range o.Refs {
-		d.Refs = addRef(d.Refs, r)
-	}
-	for _, e := range o.Errors {
-		if !slices.Contains(d.Errors, e) {
-			d.Errors = append(d.Errors, e)
-		}
-	}
-	for _, t := range o.Tools {
-		if !slices.Contains(d.Tools, t) {
-			d.Tools = append(d.Tools, t)
-		}
-	}
+	d.Refs, d.Errors, d.Tools = addRefs(d.Refs, o.Refs), added(d.Errors, o.Errors...), added(d.Tools, o.Tools...)
 }
 
 // suspicious says whether an error reads like orders to a model: then somebody wants it in a
@@ -121,15 +104,12 @@ func suspicious(c *Case) bool {
 // conclude decides what a case teaches, if anything.
 func conclude(c *Case) (f Fix, refs []Ref, sessions int, ok bool) {
 	best, found := c.best()
-	if vague(c.Show) {
+	switch {
+	case c.Show != "" && listed("vague").spell(c.Show): // it says no more than that there was an error
 		return f, nil, 0, false
-	}
-	// What helped once and failed to help often is chance.
-	found = found && 4*best.Sessions >= c.Sessions
-	if found {
+	case found && 4*best.Sessions >= c.Sessions: // what helped once and failed to help often is chance
 		return best.Fix, best.Refs, best.Sessions, true
-	}
-	if permanent(c.Show) && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions {
+	case c.permanent() && (c.Stubborn >= 2 || c.Stubborn >= 1 && c.Most >= 3) && 2*c.Mended <= c.Sessions:
 		return Fix{Kind: fixStop}, c.Refs, c.Sessions, true
 	}
 	return f, nil, 0, false
@@ -140,34 +120,25 @@ func plausible(c *Case, h *Helped) bool {
 	low := strings.ToLower(c.Show)
 	switch h.Kind {
 	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
-		return !passes(low)
+		return !listed("passing").within(low)
 	case fixCheck:
-		return permanent(c.Show)
+		return c.permanent()
 	case fixFewer:
-		return strings.Contains(low, "limit") || strings.Contains(low, "too many") || strings.Contains(low, "exceed") || strings.Contains(low, "at most") || strings.Contains(low, "maximum")
+		return listed("too much").within(low)
 	case fixTool:
 		// What undoes things is no way to get them done, unless that was the aim.
-		if destroys(h.Other) && !destroys(c.Tool) {
+		if toolDoes(h.Other, "destroys") && !toolDoes(c.Tool, "destroys") {
 			return false
 		}
-		return permanent(c.Show) && (h.Sessions >= 2 || c.Most >= 3 || alike(c.Tool, h.Other))
+		return c.permanent() && (h.Sessions >= 2 || c.Most >= 3 || alike(c.Tool, h.Other))
 	case fixFirst:
-		return h.Sessions >= 2 || permanent(c.Show) && h.How != unlinked
+		return h.Sessions >= 2 || c.permanent() && h.How != unlinked
 	}
 	return true
 }
 
-// passes says whether an error may go away by itself: what was different in the next call is not
-// why it worked.
-func passes(low string) bool {
-	return slices.ContainsFunc([]string{"timeout", "timed out", "internal server error", "temporar", "unavailable", "try again", "connection refused", "connection reset", "rate limit", "too many requests", "too many attempts", "overloaded", "502", "503", "504"},
-		func(w string) bool { return strings.Contains(low, w) })
-}
-
-// destroys: the tool undoes or gives away something.
-func destroys(tool string) bool {
-	return hasToken(tool, "cancel", "delete", "remove", "drop", "destroy", "refund", "terminate", "kill", "close", "revoke", "purge", "wipe", "reset", "rm", "uninstall", "send", "pay", "transfer")
-}
+// permanent says whether the error tells that the same will fail again.
+func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
 
 // alike: the names of two tools have a word in common.
 func alike(a, b string) bool {
@@ -175,54 +146,11 @@ func alike(a, b string) bool {
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })
 }
 
-// vague says whether an error says no more than that there was one.
-func vague(show string) bool {
-	if show == "" {
-		return false // people's, and known ones
-	}
-	for _, w := range strings.FieldsFunc(strings.ToLower(show), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
-		switch w {
-		case "error", "message", "request", "invalid", "bad", "internal", "server", "response", "failed", "data", "an", "a", "the", "occurred", "something", "went", "wrong", "unknown", "status", "code", "exception",
-			"unexpected", "from", "you", "must", "specify", "argument", "could", "not", "fatal", "with", "try", "again", "please", "later", "result", "process", "in", "of", "to", "or", "and", "is", "command", "call", "tool", "execution", "run", "exit":
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// bland says whether the words of a command's error stand in the errors of any other one, too.
-func bland(phrase string) bool {
-	for _, w := range strings.FieldsFunc(strings.ToLower(phrase), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
-		switch w {
-		case "could", "not", "find", "found", "no", "such", "file", "or", "directory", "is", "a", "an", "the", "does", "exist", "exists", "unable", "to", "cannot", "can't", "failed", "error", "with", "from",
-			"server", "in", "of", "for", "command", "module", "open", "read", "load", "resolve", "at", "line", "on", "by", "was", "been", "has", "have", "it", "this", "that", "you", "must", "specify", "be", "and", "your":
-		default:
-			return false
-		}
-	}
-	return true
-}
-
-// permanent says whether an error tells that the same will fail again.
-func permanent(show string) bool {
-	low := strings.ToLower(show)
-	for _, w := range []string{
-		"does not exist", "doesn't exist", "doesn't exists", "authentication", "unauthorized", "forbidden", "api key", "not supported", "unsupported", "denied", "not implemented",
-		"disabled", "cannot be", "can't be", "not available", "not found", "not allowed", "401", "403", "404", "invalid", "not permitted", "expired", "not enough", "insufficient", "already", "could not find",
-		"unknown", "not subscribed", "exceeded", "must be", "should match", "no longer",
-	} {
-		if strings.Contains(low, w) {
-			return true
-		}
-	}
-	return false
-}
-
-func knownDraft(c *Case, list []known) (Draft, bool) {
+func knownDraft(c *Case) (Draft, bool) {
 	if c.Mended == 0 && c.Sessions < 2 && c.Most < 2 {
 		return Draft{}, false
 	}
+	list := knownFailures()
 	at := slices.IndexFunc(list, func(k known) bool { return k.Slug == c.Known })
 	if at < 0 {
 		return Draft{}, false
@@ -245,7 +173,7 @@ func knownDraft(c *Case, list []known) (Draft, bool) {
 func installer(how string) string {
 	words := strings.Fields(how)
 	for i, w := range words {
-		if packages()[w] {
+		if listed("packages")[w] {
 			return strings.Join(words[:i], " ")
 		}
 	}
@@ -256,20 +184,15 @@ func installer(how string) string {
 func (g *group) sayings() string {
 	var list []string
 	for _, c := range g.cases {
-		s := "“" + shorten(c.Show, 90) + "”"
-		if !slices.Contains(list, s) && len(list) < 3 {
-			list = append(list, s)
-		}
+		list = added(list, "“"+shorten(c.Show, 90)+"”")
 	}
-	return either(list)
+	return either(list[:min(len(list), 3)])
 }
 
 func (g *group) tools() []string {
 	var list []string
 	for _, c := range g.cases {
-		if !slices.Contains(list, c.Tool) {
-			list = append(list, c.Tool)
-		}
+		list = added(list, c.Tool)
 	}
 	slices.Sort(list)
 	return list

@@ -36,6 +36,9 @@ type Fix struct {
 	How   string `json:"how,omitempty"`   // the form
 }
 
+// twoNames stands between the names of two parameters.
+const twoNames = "` and `"
+
 // unlinked: the two calls have no value in common, so that one session tells nothing.
 const unlinked = "unlinked"
 
@@ -57,19 +60,19 @@ func (r *reading) repair(i int) (Fix, bool) {
 	for j := i + 1; j < len(r.steps) && j <= i+reach; j++ {
 		t := &r.steps[j]
 		switch {
-		case !t.worked() || thinks(t.tool):
+		case !t.worked() || toolDoes(t.tool, "thinks"):
 		case t.tool == s.tool:
 			return r.changed(s, t, looked, i, j)
-		case t.shell == nil && !looks(t.tool) && (shared(&s.args, &t.args) > 0) && !gives(t.tool):
+		case t.shell == nil && !toolDoes(t.tool, "looks") && (shared(&s.args, &t.args) > 0) && !toolDoes(t.tool, "gives"):
 			return Fix{Kind: fixTool, Other: t.tool}, true
-		case looks(t.tool) && looks(s.tool) && stem(s.tool, t.tool) >= 2:
+		case toolDoes(t.tool, "looks") && toolDoes(s.tool, "looks") && stem(s.tool, t.tool) >= 2:
 			return Fix{Kind: fixTool, Other: t.tool}, true
-		case looks(t.tool):
+		case toolDoes(t.tool, "looks"):
 			looked = append(looked, j)
 		}
 	}
 	for _, j := range looked {
-		if t := &r.steps[j]; !looks(s.tool) && t.shell == nil && shared(&s.args, &t.args) > 0 {
+		if t := &r.steps[j]; !toolDoes(s.tool, "looks") && t.shell == nil && shared(&s.args, &t.args) > 0 {
 			return Fix{Kind: fixCheck, Other: t.tool}, true
 		}
 	}
@@ -81,17 +84,15 @@ func (r *reading) again(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
 		t := &r.steps[k]
-		if !t.worked() || t.shell != nil || thinks(t.tool) || t.tool == r.steps[i].tool {
+		if !t.worked() || t.shell != nil || toolDoes(t.tool, "thinks") || t.tool == r.steps[i].tool {
 			continue
 		}
 		if shared(&r.steps[i].args, &t.args) > 0 || len(r.steps[i].args.object) == 0 {
 			return Fix{Kind: fixFirst, Other: t.tool}, true
 		}
-		if !slices.Contains(between, t.tool) {
-			between = append(between, t.tool)
-		}
+		between = added(between, t.tool)
 	}
-	if len(between) != 1 || looks(between[0]) {
+	if len(between) != 1 || toolDoes(between[0], "looks") {
 		return Fix{}, false
 	}
 	return Fix{Kind: fixFirst, Other: between[0], How: unlinked}, true
@@ -104,11 +105,13 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	}
 	d := differ(&s.args, &t.args)
 	told := strings.ToLower(s.text)
-	if passes(told) {
+	if listed("passing").within(told) {
 		return Fix{}, false
 	}
 	drop := func(list []string) []string {
-		return slices.DeleteFunc(list, func(k string) bool { return chatter(k) && !namesParameter(told, strings.ToLower(k)) })
+		return slices.DeleteFunc(list, func(k string) bool {
+			return listed("chatter")[strings.ToLower(k)] && !namesParameter(told, strings.ToLower(k))
+		})
 	}
 	d.added, d.removed, d.changed = drop(d.added), drop(d.removed), drop(d.changed)
 	if slices.ContainsFunc(slices.Concat(d.added, d.removed), risky) {
@@ -121,11 +124,8 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 			f.Param = p
 			return f, true
 		}
-	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && strings.Contains(told, strings.ToLower(d.added[0])) && strings.Contains(told, strings.ToLower(d.added[1])):
-		return Fix{Kind: fixAdded, Param: d.added[0] + "` and `" + d.added[1]}, true
-	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && (strings.Contains(told, "required") || strings.Contains(told, "missing")) &&
-		(namesParameter(told, d.added[0]) || namesParameter(told, d.added[1])):
-		return Fix{Kind: fixAdded, Param: d.added[0] + "` and `" + d.added[1]}, true
+	case len(d.added) == 2 && d.size() == 2 && !opaque(d.added[0]+d.added[1]) && asksForBoth(told, d.added[0], d.added[1]):
+		return Fix{Kind: fixAdded, Param: d.added[0] + twoNames + d.added[1]}, true
 	case len(d.added) == 1 && !opaque(d.added[0]) && (d.size() == 1 || d.size() == 2 && namesParameter(told, d.added[0])):
 		if f, ok := r.found(d.added[0], nil, t.args.object[d.added[0]], looked); ok && f.How == "" {
 			return f, true
@@ -142,6 +142,13 @@ func (r *reading) changed(s, t *step, looked []int, i, j int) (Fix, bool) {
 	return Fix{}, false
 }
 
+// asksForBoth says whether an error asks for two parameters: it holds both names, or calls one of
+// them required or missing.
+func asksForBoth(told, a, b string) bool {
+	return strings.Contains(told, strings.ToLower(a)) && strings.Contains(told, strings.ToLower(b)) ||
+		(strings.Contains(told, "required") || strings.Contains(told, "missing")) && (namesParameter(told, a) || namesParameter(told, b))
+}
+
 // reshaped reads how one parameter changed.
 func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i, j int) (Fix, bool) {
 	a, b := plainText(from), plainText(to)
@@ -150,11 +157,11 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	}
 	body := strings.ToLower(s.text)
 	switch {
-	case isQuantity(from) && isQuantity(to) && bounds(body) && namesParameter(body, strings.ToLower(param)):
+	case isQuantity(from) && isQuantity(to) && listed("bounds").within(body) && namesParameter(body, strings.ToLower(param)):
 		return Fix{Kind: fixOffered}, true
 	case !isQuantity(to) && len(b) >= 3 && !strings.EqualFold(a, b) && strings.Contains(afterEcho(body, strings.ToLower(a)), strings.ToLower(b)):
 		return Fix{Kind: fixOffered}, true
-	case subset(b, a) && looks(s.tool):
+	case subset(b, a) && toolDoes(s.tool, "looks"):
 		return Fix{Kind: fixNarrow}, true
 	case fewer(from, to):
 		return Fix{Kind: fixFewer}, true
@@ -166,11 +173,6 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 		return Fix{Kind: fixAsked}, true
 	}
 	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && wants(message(s.text, publicWords(s), s.own()).show)
-}
-
-// bounds says whether an error tells how much of something is allowed.
-func bounds(low string) bool {
-	return slices.ContainsFunc([]string{"between", "at most", "at least", "maximum", "minimum", "no more than", "less than", "greater than", "up to"}, func(w string) bool { return strings.Contains(low, w) })
 }
 
 // wants says whether an error says what a value has to be, in words that a lesson may hold to their

@@ -50,44 +50,13 @@ func (c *command) runs(o *command) (by string, ok bool) {
 		return "", false
 	}
 	if at == 0 {
-		return c.program + " " + o.program, slices.Contains([]string{"npx", "bunx", "pnpx", "uvx", "pnpm", "yarn", "bun"}, c.program)
+		return c.program + " " + o.program, listed("runners")[c.program] || slices.Contains([]string{"pnpm", "yarn", "bun"}, c.program)
 	}
 	switch c.args[0] {
 	case "run", "exec", "-m", "dlx":
 		return c.program + " " + c.args[0] + " " + o.program, true
 	}
 	return "", false
-}
-
-// kin: the two programs are there for the same. Whatever else worked on the same file did
-// something else with it.
-func kin(a, b string) bool {
-	for _, family := range [][]string{
-		{"python", "python3", "python2", "py", "uv", "poetry", "pipenv", "pdm", "conda", "ipython"},
-		{"pip", "pip3", "uv", "uvx", "pipx", "conda", "poetry"},
-		{"npm", "pnpm", "yarn", "bun", "npx", "bunx", "pnpx"},
-		{"node", "tsx", "ts-node", "bun", "deno", "npx"},
-		{"docker", "docker-compose", "podman"},
-		{"grep", "egrep", "rg", "ag", "git"},
-		{"terraform", "tofu", "terragrunt"},
-		{"apt", "apt-get", "apk", "dnf", "yum", "brew"},
-		{"make", "gmake", "ninja"},
-		{"pytest", "py.test", "python", "python3", "tox", "nox", "uv", "poetry"},
-		{"gradle", "gradlew"},
-		{"mvn", "mvnw"},
-		{"vim", "vi", "nano"},
-		{"sed", "gsed", "perl"},
-		{"curl", "wget", "http"},
-		{"cc", "gcc", "clang", "g++", "clang++"},
-		{"kubectl", "oc"},
-		{"awk", "gawk"},
-		{"jest", "vitest", "mocha", "npx", "npm", "pnpm", "yarn"},
-	} {
-		if slices.Contains(family, a) && slices.Contains(family, b) {
-			return true
-		}
-	}
-	return false
 }
 
 // sameCommand reads why the very command that failed worked later: what was installed meanwhile,
@@ -99,7 +68,7 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 		return Fix{Kind: fixHint, Param: from.name(), Other: hint}, true
 	case installed != "":
 		return Fix{Kind: fixInstall, Other: installed}, true
-	case len(from.env) == 0 && len(to.env) == 1 && isVariable(to.env[0]):
+	case len(from.env) == 0 && len(to.env) == 1 && listed("variables")[to.env[0]]:
 		return Fix{Kind: fixEnv, Param: to.name(), Other: to.env[0]}, true
 	}
 	return Fix{}, false
@@ -110,7 +79,7 @@ func sameCommand(from, to *command, installed, hint string) (Fix, bool) {
 func (c *command) named(text string) string {
 	words := append([]string{c.program}, c.args[:min(len(c.args), 3)]...)
 	runner := ""
-	if slices.Contains([]string{"npx", "bunx", "pnpx", "uvx"}, c.program) && len(words) > 1 {
+	if listed("runners")[c.program] && len(words) > 1 {
 		runner, words = c.program+" ", words[1:]
 	}
 	if !isProgram(words[0]) {
@@ -125,15 +94,6 @@ func (c *command) named(text string) string {
 		}
 	}
 	return ""
-}
-
-// isVariable knows variables of the environment that are nobody's own.
-func isVariable(name string) bool {
-	return slices.Contains([]string{
-		"AWS_PROFILE", "AWS_REGION", "CGO_ENABLED", "CI", "DEBIAN_FRONTEND", "DISPLAY", "DJANGO_SETTINGS_MODULE", "DOCKER_BUILDKIT", "DOCKER_HOST", "FLASK_APP",
-		"GIT_EDITOR", "GO111MODULE", "GOARCH", "GOOS", "GOPRIVATE", "GOPROXY", "JAVA_HOME", "KUBECONFIG", "LANG", "LC_ALL", "LD_LIBRARY_PATH",
-		"MPLBACKEND", "NODE_ENV", "NODE_PATH", "PGHOST", "PGUSER", "PYTHONPATH", "RAILS_ENV", "TERM", "TMPDIR", "TZ",
-	}, name)
 }
 
 // blamed is the command of a line that the error names, or the one that the line is about.
@@ -162,7 +122,7 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	switch {
 	case slices.ContainsFunc(slices.Concat(added, removed), risky):
 		return Fix{}, false
-	case interprets(to.program): // the option is the script's, and the script somebody's
+	case listed("interpreters")[to.program]: // the option is the script's, and the script somebody's
 		return Fix{}, false
 	case len(added) == 1 && len(removed) == 0 && values <= 1 && (values == 0 || strings.HasPrefix(added[0], "--")):
 		return Fix{Kind: fixFlags, Param: to.name(), Other: added[0]}, true
@@ -172,41 +132,22 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// interprets: the program runs a script that is named to it.
-func interprets(program string) bool {
-	return slices.Contains([]string{"bash", "sh", "zsh", "python", "python3", "node", "ruby", "perl", "php", "java", "deno", "tsx", "ts-node", "julia", "Rscript", "elixir"}, program)
-}
-
 // risky: an option that turns a check off, or a check that was turned off. That a command worked
 // with it is no reason to advise it.
 func risky(f string) bool {
 	low := strings.ToLower(f)
-	switch low {
-	case "-k", "-f", "-y", "--yes", "--locked", "--frozen", "--frozen-lockfile", "--check", "--strict", "--privileged", "--hard", "--dangerously":
-		return true
-	}
-	for _, w := range []string{"force", "insecure", "no-verify", "no-check", "skip", "ignore", "disable", "unsafe", "allow-", "legacy", "break-system", "trust", "validate", "no-gpg", "bypass", "auto-approve", "no-preserve"} {
-		if strings.Contains(low, w) {
-			return true
-		}
-	}
-	return false
+	return listed("risky options")[low] || listed("risky words").within(low)
 }
 
 // compare reads what another command did differently to the same end.
 func compare(from, to *command) (Fix, bool) {
 	a, rest := from.flags()
 	b, others := to.flags()
-	common := 0
-	for _, w := range others {
-		if slices.Contains(rest, w) {
-			common++
-		}
-	}
+	both := common(others, rest)
 	switch {
-	case from.program == to.program && from.subcommand() == to.subcommand() && common == len(rest):
-		return optionOf(from, to, a, b, len(others)-common)
-	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && common > 0 && common == len(rest):
+	case from.program == to.program && from.subcommand() == to.subcommand() && both == len(rest):
+		return optionOf(from, to, a, b, len(others)-both)
+	case from.program != to.program && isProgram(from.program) && isProgram(to.program) && both > 0 && both == len(rest):
 		if from.subcommand() != "" && to.subcommand() == "" || !kin(from.program, to.program) {
 			return Fix{}, false
 		}

@@ -67,21 +67,14 @@ const (
 )
 
 // Distiller makes lessons out of sessions. It starts nothing.
-type Distiller struct {
-	o     Options
-	known []known
-}
+type Distiller struct{ o Options }
 
 // New makes a distiller.
-func New(o Options) (*Distiller, error) {
-	list, err := knownFailures()
-	if err != nil {
-		return nil, err
-	}
+func New(o Options) *Distiller {
 	if o.Failed == nil {
 		o.Failed = func(string, error) {}
 	}
-	return &Distiller{o: o, known: list}, nil
+	return &Distiller{o: o}
 }
 
 // Once reads what is new, of every tenant that is asked for, and proposes what can be learned from

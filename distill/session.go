@@ -33,11 +33,11 @@ func (r Ref) apart(o Ref) bool {
 
 // Session is one conversation, as the distiller reads it.
 type Session struct {
-	Tenant, ID, Agent string
-	At                time.Time
-	Content           sample.Session
-	InForce           []string    // slugs of the lessons that were injected
-	arms              []trial.Arm // theirs
+	ID, Agent string
+	At        time.Time
+	Content   sample.Session
+	InForce   []string    // slugs of the lessons that were injected
+	arms      []trial.Arm // theirs
 }
 
 // run is the name of the run that the session belongs to.
@@ -64,7 +64,6 @@ func (s *Session) Hash() string {
 
 // step is a tool call with its answer, judged.
 type step struct {
-	at      int // place among the events
 	tool    string
 	args    arguments
 	text    string
@@ -77,7 +76,6 @@ func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 
 // turn is a person's.
 type turn struct {
-	at     int
 	words  string
 	said   detect.Turn
 	before int // how many steps stood before it
@@ -91,22 +89,22 @@ type reading struct {
 }
 
 // read lays a session out. Calls that nobody answered are no experience.
-func read(s *Session, list []known) *reading {
+func read(s *Session) *reading {
 	r := &reading{ref: Ref{Session: s.ID, Agent: s.Agent, Run: s.run()}}
 	if !s.At.IsZero() {
 		r.ref.Day = s.At.UTC().Format(time.DateOnly)
 	}
 	previous := ""
-	for i, e := range s.Content.Events() {
+	for _, e := range s.Content.Events() {
 		switch e.Role {
 		case sample.EventCall:
 			if !e.Answered {
 				continue
 			}
 			text := withoutBlocks(e.Text)
-			st := step{at: i, tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
+			st := step{tool: e.Call.Name, args: parseArguments(e.Call.Args), text: text, verdict: detect.Classify(e.Call.Name, e.Call.Args, text, e.IsError)}
 			st.shell = shellOf(&st)
-			if saysSo(list, &st) {
+			if saysSo(&st) {
 				st.verdict = detect.Judgement{Outcome: detect.Error}
 			}
 			r.steps = append(r.steps, st)
@@ -121,7 +119,7 @@ func read(s *Session, list []known) *reading {
 				if previous == "" && len(r.steps) > 0 {
 					previous = "…" // an agent that only calls tools: they speak of what it did
 				}
-				r.turns = append(r.turns, turn{at: i, words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
+				r.turns = append(r.turns, turn{words: words, said: detect.ReadTurn(e.Text, words, previous), before: len(r.steps)})
 			}
 		}
 	}

@@ -3,15 +3,11 @@ package distill
 import (
 	"slices"
 	"strings"
-	"sync"
 )
 
 // shellCall is a command line, taken apart as far as rules need it: they compare commands, they
 // never run any.
-type shellCall struct {
-	line     string
-	commands []command
-}
+type shellCall struct{ commands []command }
 
 // command is one program with its arguments.
 type command struct {
@@ -57,7 +53,7 @@ func firstOf(m map[string]any, keys ...string) any {
 
 // parseShell takes a command line apart at &&, ||, ;, | and line feeds.
 func parseShell(line string) *shellCall {
-	c := &shellCall{line: line}
+	c := &shellCall{}
 	var words []string
 	end := func() {
 		if cmd, ok := commandOf(words); ok {
@@ -146,27 +142,7 @@ func shellWord(line string, i int) (string, int) {
 	return b.String(), i
 }
 
-// programs are commands that everybody knows; another one's name may be somebody's own script.
-//
-//nolint:gochecknoglobals // immutable, made at first use
-var programs = sync.OnceValue(func() map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(`ansible apk apt apt-get awk aws az bash bazel black brew bun bundle bunx cargo cat cc cd chmod chown clang cmake composer conda
-		cp curl cut cypress date deno df diff dig dir docker docker-compose dotnet du echo eslint export fd find firebase flake8 flutter g++ gcc gcloud gem gh git go gofmt
-		golangci-lint gradle gradlew grep gunzip gzip head helm jest jq java javac journalctl kill kubectl less ln ls lsof make mkdir mocha mv mvn mypy mysql nc next ng node
-		npm npx nvm openssl patch perl php pip pip3 pipenv pkill playwright pnpm poetry prettier printf prisma ps psql pwd py.test pylint pytest python python3 rails rake
-		redis-cli rg rm rmdir rsync ruby ruff rustc rustfmt rustup scp sed sh sleep sort source sqlite3 ssh sudo svn systemctl tail tar tee terraform test timeout touch tox
-		alembic ansible-playbook bazelisk buf buildah cabal cdk celery consul coverage createdb dropdb erl eksctl elixir esbuild ffmpeg flask flyctl flyway flux gcov
-		ghc gradle gsutil gunicorn hatch heroku hugo iex isort istioctl jekyll julia jupyter kind kotlinc kustomize lein lerna liquibase meson minikube mix mkdocs
-		mongosh mongo mvnw netlify ninja nomad nox nx packer pdm pg_dump pg_isready pg_restore pod podman pre-commit protoc pulumi Rscript rollup sam sbt scala
-		serverless skaffold sphinx-build sqlc supabase swift terragrunt tofu tsup turbo twine vagrant vault vercel wrangler xcodebuild
-		tr tree ts-node tsc tsx uniq unittest unzip uv uvicorn uvx vite vitest wc webpack wget which xargs yarn yq yt-dlp zip zsh`) {
-		m[w] = true
-	}
-	return m
-})
-
-func isProgram(w string) bool { return programs()[w] }
+func isProgram(w string) bool { return listed("programs")[w] }
 
 // publicPackages are the packages of an install, where everybody knows each of them.
 func publicPackages(args []string) string {
@@ -174,7 +150,7 @@ func publicPackages(args []string) string {
 	for _, a := range args {
 		switch {
 		case strings.HasPrefix(a, "-"):
-		case !packages()[a]:
+		case !listed("packages")[a]:
 			return ""
 		default:
 			out.WriteString(" " + a)
@@ -182,27 +158,6 @@ func publicPackages(args []string) string {
 	}
 	return out.String()
 }
-
-// packages are names that many projects install; another one may be somebody's own.
-//
-//nolint:gochecknoglobals // immutable, made at first use
-var packages = sync.OnceValue(func() map[string]bool {
-	m := map[string]bool{}
-	for w := range strings.FieldsSeq(`autoconf automake bison build-essential bzip2 ca-certificates clang cmake curl default-jdk default-libmysqlclient-dev ffmpeg flex g++ gcc
-		gettext gfortran git git-lfs gnupg graphviz imagemagick iputils-ping jq libboost-all-dev libbz2-dev libcairo2-dev libcurl4-openssl-dev libffi-dev libfreetype6-dev
-		libgl1 libglib2.0-0 libjpeg-dev liblzma-dev libmagic1 libmysqlclient-dev libncurses-dev libopenblas-dev libpango1.0-dev libpng-dev libpq-dev libreadline-dev libsasl2-dev
-		libsm6 libsndfile1 libsqlite3-dev libssl-dev libtool libudev-dev libuv1-dev libxext6 libxml2-dev libxslt1-dev libyaml-dev lld llvm lsof make musl-tools nasm netcat-openbsd
-		ninja-build openjdk-17-jdk openjdk-21-jdk openssh-client patch pkg-config poppler-utils postgresql-client procps protobuf-compiler python3-dev python3-pip python3-venv
-		redis-tools rsync ruby-dev sqlite3 swig tesseract-ocr tree tzdata unzip uuid-dev wget wkhtmltopdf xvfb xz-utils zip zlib1g-dev zstd
-		aiohttp alembic beautifulsoup4 black boto3 cffi click coverage cryptography django fastapi flask httpx hypothesis isort jinja2 jsonschema lxml markdown matplotlib mypy networkx
-		numba numpy opencv-python opencv-python-headless openpyxl packaging pandas pillow playwright poetry polars protobuf psutil psycopg psycopg2-binary pyarrow pydantic pylint
-		pymysql pytest pytest-asyncio pytest-cov pytest-mock pytest-timeout pytest-xdist python-dateutil python-dotenv pytz pyyaml redis regex requests rich ruff scikit-learn scipy
-		seaborn selenium setuptools six sqlalchemy statsmodels sympy syrupy tabulate torch tornado tox tqdm types-requests types-PyYAML tzlocal ujson urllib3 uv uvicorn virtualenv websockets
-		wheel xlrd xlsxwriter zstandard @playwright/test @types/jest @types/node @types/react axios eslint express jest jsdom playwright prettier rimraf ts-jest ts-node tsx typescript vite vitest`) {
-		m[w] = true
-	}
-	return m
-})
 
 // installs says whether the command brings in a package.
 func (c *command) installs() (string, bool) {
@@ -232,27 +187,15 @@ func (c *command) subcommand() string {
 	if len(c.args) == 0 {
 		return ""
 	}
-	switch c.program {
-	case "git", "npm", "pnpm", "yarn", "cargo", "docker", "kubectl", "go", "pip", "pip3", "poetry", "uv", "gh", "helm", "terraform", "brew", "apt", "apt-get", "conda", "bun", "dotnet", "systemctl",
-		"bundle", "composer", "rustup", "podman", "tofu", "mix", "pod", "flutter", "pdm", "pre-commit", "prisma", "playwright", "alembic", "pulumi", "vagrant", "minikube", "rails", "ng":
-		if w := c.args[0]; isSubcommand(w) {
-			return w
-		}
-	case "npx", "bunx", "pnpx", "uvx":
-		if isProgram(c.args[0]) {
-			return c.args[0]
-		}
+	w := c.args[0]
+	if listed("with subcommands")[c.program] && isSubcommand(w) || listed("runners")[c.program] && isProgram(w) {
+		return w
 	}
 	return ""
 }
 
 func isSubcommand(w string) bool {
-	for _, r := range w {
-		if (r < 'a' || r > 'z') && r != '-' {
-			return false
-		}
-	}
-	return w != "" && w[0] != '-' && len(w) < 16
+	return w != "" && w[0] != '-' && len(w) < 16 && only(w, lower+"-")
 }
 
 // name is the program with its subcommand, for people.
@@ -267,7 +210,7 @@ func (c *command) name() string {
 func (c *command) flags() (flags, rest []string) {
 	for _, a := range c.args {
 		f, _, _ := strings.Cut(a, "=")
-		if len(f) > 1 && f[0] == '-' && len(f) < 32 && isFlag(f) {
+		if len(f) > 1 && f[0] == '-' && len(f) < 32 && only(f, letters+"-") && strings.Trim(f, "-") != "" {
 			flags = append(flags, f)
 		} else {
 			rest = append(rest, a)
@@ -276,21 +219,12 @@ func (c *command) flags() (flags, rest []string) {
 	return flags, rest
 }
 
-func isFlag(f string) bool {
-	for _, r := range strings.TrimLeft(f, "-") {
-		if (r < 'a' || r > 'z') && (r < 'A' || r > 'Z') && r != '-' {
-			return false
-		}
-	}
-	return strings.Trim(f, "-") != ""
-}
-
 // main is the command that the line is about: the last one that is not only there to show or to go
 // somewhere.
 func (s *shellCall) main() *command {
 	for i := range s.commands {
 		c := &s.commands[i]
-		if !slices.Contains([]string{"cd", "echo", "export", "source", ".", "set", "sleep", "mkdir", "pwd", "test", "timeout"}, c.program) {
+		if !listed("aside")[c.program] {
 			return c
 		}
 	}

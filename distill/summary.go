@@ -23,7 +23,6 @@ type Summary struct {
 // Drafted is a draft with what became of it.
 type Drafted struct {
 	Draft
-	Tenant string `json:"tenant,omitempty"`
 	State  string `json:"state,omitempty"`
 	Reason string `json:"reason,omitempty"` // why it was refused
 }

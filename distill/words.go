@@ -1,29 +1,12 @@
 package distill
 
 import (
-	_ "embed"
+	"slices"
 	"strings"
-	"sync"
 	"unicode"
 
 	"precept/detect"
 )
-
-//go:embed vocabulary.txt
-var vocabularyText string
-
-// vocabulary are the words that error messages of programs and services are made of. They say
-// nothing of anybody: everything else in a message may be a name.
-//
-//nolint:gochecknoglobals // immutable, read at first use
-var vocabulary = sync.OnceValue(func() map[string]bool {
-	list := strings.Fields(vocabularyText)
-	m := make(map[string]bool, len(list))
-	for _, w := range list {
-		m[w] = true
-	}
-	return m
-})
 
 // said is the stable part of an error message.
 type said struct {
@@ -80,15 +63,10 @@ func stable(line string, public, own map[string]bool) (said, bool) {
 func trimTail(phrase string) string {
 	for {
 		at := strings.LastIndexAny(phrase, " \t")
-		if at < 0 {
+		if at < 0 || !listed("trailing")[strings.ToLower(phrase[at+1:])] {
 			return phrase
 		}
-		switch strings.ToLower(phrase[at+1:]) {
-		case "a", "an", "the", "got", "of", "to", "for", "in", "with", "by", "is", "and", "or", "from", "at":
-			phrase = strings.TrimRight(phrase[:at], " \t,;:")
-		default:
-			return phrase
-		}
+		phrase = strings.TrimRight(phrase[:at], " \t,;:")
 	}
 }
 
@@ -231,27 +209,25 @@ func judge(token string, public map[string]bool) wordKind {
 		return generic
 	case isErrorName(token):
 		return name
-	case public[low] || vocabulary()[low] || isStandard(low):
+	case public[low] || listed("vocabulary")[low] || isStandard(low):
 		return plain
 	case strings.ContainsAny(token, "-/") && !strings.HasPrefix(token, "-") && !strings.HasPrefix(token, "/"):
-		for _, part := range strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }) {
-			if !vocabulary()[part] {
-				return private
-			}
-		}
-		return plain
+		return ordinary(strings.FieldsFunc(low, func(r rune) bool { return r == '-' || r == '/' }))
 	case strings.Contains(low, "_"): // channel_not_found
-		for part := range strings.SplitSeq(low, "_") {
-			if !vocabulary()[part] {
-				return private
-			}
-		}
-		return plain
-	case strings.HasSuffix(low, "'s") && vocabulary()[strings.TrimSuffix(low, "'s")]:
+		return ordinary(strings.Split(low, "_"))
+	case strings.HasSuffix(low, "'s") && listed("vocabulary")[strings.TrimSuffix(low, "'s")]:
 		return plain
 	default:
 		return private
 	}
+}
+
+// ordinary judges a word by its parts.
+func ordinary(parts []string) wordKind {
+	if slices.ContainsFunc(parts, func(p string) bool { return !listed("vocabulary")[p] }) {
+		return private
+	}
+	return plain
 }
 
 // isStandard knows how standards are called: iso-639-1, rfc3339, utf-8.

@@ -129,7 +129,7 @@ func (w *work) keep(ctx context.Context, id session.ID, marks map[string]mark, l
 }
 
 func (w *work) load(ctx context.Context, r session.Row) (*Session, error) {
-	s := &Session{Tenant: w.tenant, ID: r.ID.String(), At: r.Started}
+	s := &Session{ID: r.ID.String(), At: r.Started}
 	var err error
 	if s.Content.Exchanges, err = w.o.Source.Exchanges(ctx, w.tenant, r.ID); err != nil {
 		return nil, err
@@ -163,9 +163,9 @@ func (w *work) read(s *Session, m *mark) {
 			w.o.Failed("session "+s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
 		}
 	}()
-	r := read(s, w.known)
+	r := read(s)
 	w.sum.Judged++
-	for _, c := range append(r.failures(w.known), r.taught()...) {
+	for _, c := range append(r.failures(), r.taught()...) {
 		w.note(&c.Case, m)
 		if len(w.errors[c.Key]) < 3 && len(w.errors) < 4096 {
 			w.errors[c.Key] = append(w.errors[c.Key], c.seen)
@@ -263,7 +263,7 @@ func (w *work) conclude(ctx context.Context) error {
 	for _, c := range w.cases {
 		list = append(list, c)
 	}
-	for _, d := range drafts(list, w.known) {
+	for _, d := range drafts(list) {
 		if err := ctx.Err(); err != nil {
 			return err
 		}

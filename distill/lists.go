@@ -1,0 +1,107 @@
+package distill
+
+import (
+	_ "embed"
+	"slices"
+	"strings"
+	"sync"
+)
+
+//go:embed lists.txt
+var listsText string
+
+// vocabularyText are the words that error messages of programs and services are made of. They say
+// nothing of anybody: everything else in a message may be a name.
+//
+//go:embed vocabulary.txt
+var vocabularyText string
+
+// words are one list of lists.txt.
+type words map[string]bool
+
+// lists reads the words that the rules go by.
+//
+//nolint:gochecknoglobals // immutable, read at first use
+var lists = sync.OnceValue(func() map[string]words {
+	all := map[string]words{}
+	var open words
+	for line := range strings.Lines(listsText + "[vocabulary]\n" + vocabularyText) {
+		line = strings.TrimSpace(line)
+		if name, ok := strings.CutPrefix(line, "["); ok {
+			open = words{}
+			all[strings.TrimSuffix(name, "]")] = open
+			continue
+		}
+		if strings.HasPrefix(line, "#") {
+			continue
+		}
+		for entry := range strings.SplitSeq(line, ",") {
+			if entry = strings.TrimSpace(entry); entry != "" {
+				open[entry] = true
+			}
+		}
+	}
+	return all
+})
+
+// listed gives one list by its name.
+func listed(name string) words { return lists()[name] }
+
+// within says whether one of the words is a part of a text.
+func (w words) within(text string) bool {
+	for part := range w {
+		if strings.Contains(text, part) {
+			return true
+		}
+	}
+	return false
+}
+
+// spell says whether a text is made of the words alone.
+func (w words) spell(text string) bool {
+	for word := range strings.FieldsFuncSeq(strings.ToLower(text), func(r rune) bool { return (r < 'a' || r > 'z') && r != '\'' }) {
+		if !w[word] {
+			return false
+		}
+	}
+	return true
+}
+
+// kin says whether two programs are there for the same.
+func kin(a, b string) bool {
+	for name, family := range lists() {
+		if strings.HasPrefix(name, "kin ") && family[a] && family[b] {
+			return true
+		}
+	}
+	return false
+}
+
+const (
+	lower   = "abcdefghijklmnopqrstuvwxyz"
+	letters = lower + "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+	digits  = "0123456789"
+)
+
+// only says whether a text is made of the given characters alone.
+func only(text, of string) bool { return strings.Trim(text, of) == "" }
+
+// common counts the entries of one list that stand in another.
+func common(of, in []string) (n int) {
+	for _, s := range of {
+		if slices.Contains(in, s) {
+			n++
+		}
+	}
+	return n
+}
+
+// added is a list with what it does not hold yet.
+func added(list []string, more ...string) []string {
+	for _, s := range more {
+		if !slices.Contains(list, s) {
+			list = append(list, s)
+		}
+	}
+	return list
+}

@@ -1,0 +1,65 @@
+package distill_test
+
+import (
+	"encoding/json"
+	"maps"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Every list that the rules name is there, and every one that is there is named: a name that is
+// spelled wrong would be an empty list. The same holds for the wordings and the kinds of fixes.
+func TestListsAndWordings(t *testing.T) {
+	var code strings.Builder
+	files, err := filepath.Glob("*.go")
+	if err != nil || len(files) == 0 {
+		t.Fatal(files, err)
+	}
+	for _, name := range files {
+		if !strings.HasSuffix(name, "_test.go") {
+			code.Write(read(t, name))
+		}
+	}
+	named := map[string]bool{"stop": true} // one for each reason, see below
+	for _, m := range regexp.MustCompile(`listed\("([^"]+)"\)|toolDoes\(.*?, "(\w+)"\)`).FindAllStringSubmatch(code.String(), -1) {
+		named[m[1]+m[2]] = true
+	}
+	there := map[string]bool{"vocabulary": true}
+	for _, m := range regexp.MustCompile(`(?m)^\[([^\]]+)\]$`).FindAllStringSubmatch(string(read(t, "lists.txt")), -1) {
+		kind, reason, _ := strings.Cut(m[1], ": ")
+		if there[kind] = true; reason != "" && !strings.Contains(code.String(), `"`+reason+`"`) {
+			t.Errorf("nothing asks for the list %s", m[1])
+		}
+	}
+	maps.DeleteFunc(there, func(name string, _ bool) bool { return strings.HasPrefix(name, "kin ") })
+	delete(named, "stop: ")
+	equal(t, "lists", slices.Sorted(maps.Keys(there)), slices.Sorted(maps.Keys(named)))
+
+	var wordings map[string]struct{ Title, Advice, Slug string }
+	if err := json.Unmarshal(read(t, "drafts.json"), &wordings); err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range regexp.MustCompile(`(?m)^\tfix\w+ += "(\w+)"`).FindAllStringSubmatch(code.String(), -1) {
+		if w := wordings[m[1]]; w.Title == "" || w.Advice == "" || w.Slug == "" {
+			t.Errorf("the fix %s has no wording", m[1])
+		}
+	}
+	for name := range wordings {
+		if kind, variant, ok := strings.Cut(name, ": "); ok && (wordings[kind].Title == "" || !strings.Contains(code.String(), variant)) {
+			t.Errorf("nothing says the wording %s", name)
+		}
+	}
+}
+
+func read(t *testing.T, name string) []byte {
+	t.Helper()
+	text, err := os.ReadFile(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
