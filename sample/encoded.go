@@ -1,7 +1,10 @@
 package sample
 
 import (
+	"bytes"
 	"encoding/json"
+	"fmt"
+	"math"
 )
 
 // Encoded is an exchange in the form in which it is kept.
@@ -16,12 +19,27 @@ func (e *Exchange) Encode() Encoded {
 		return *e.sealed
 	}
 	head := *e
-	head.New = nil
-	size := 768 + len(e.Reply.Text)
+	head.New = []json.RawMessage{}
+	head.LatencyMS, head.FirstMS = finite(e.LatencyMS), finite(e.FirstMS)
+	size := 1024 + len(e.Reply.Text)
 	for i := range e.Reply.Calls {
 		size += len(e.Reply.Calls[i].Args) + 96
 	}
-	return Encoded{Data: head.AppendJSON(make([]byte, 0, size)), Items: joinItems(e.New)}
+	data := bytes.NewBuffer(make([]byte, 0, size))
+	enc := json.NewEncoder(data)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(&head); err != nil {
+		panic(fmt.Sprintf("encoding exchange %s: %v", e.ID, err)) // it costs the exchange; see store
+	}
+	return Encoded{Data: bytes.TrimRight(data.Bytes(), "\n"), Items: joinItems(e.New)}
+}
+
+// finite is v, or 0 for what JSON cannot say.
+func finite(v float64) float64 {
+	if math.IsNaN(v) || math.IsInf(v, 0) {
+		return 0
+	}
+	return v
 }
 
 // Seal encodes the exchange once, for the spool and for the store behind it. It must not be changed
@@ -37,9 +55,9 @@ func (e *Exchange) Seal() Encoded {
 // Decode undoes Encode. Items that are no JSON come back as one string with all of them in it: a
 // document that does not parse shall not stand in the way of the others.
 func (enc Encoded) Decode() (Exchange, error) {
-	e, err := decodeExchange(enc.Data)
-	if err != nil {
-		return e, err
+	var e Exchange
+	if err := json.Unmarshal(enc.Data, &e); err != nil {
+		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
 	}
 	e.New = splitItems(enc.Items)
 	return e, nil

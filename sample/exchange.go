@@ -90,15 +90,6 @@ func NewID(random io.Reader) (string, error) {
 	return id.String(), nil
 }
 
-// decodeExchange reads what AppendJSON wrote, by this release or an older one.
-func decodeExchange(data []byte) (Exchange, error) {
-	var e Exchange
-	if err := json.Unmarshal(data, &e); err != nil {
-		return Exchange{}, fmt.Errorf("decoding an exchange: %w", err)
-	}
-	return e, nil
-}
-
 // Redact passes every text of the exchange through r and notes in Redacted what was replaced. Items
 // of New that are untouched keep their bytes; the others get bytes of their own.
 func (e *Exchange) Redact(r *redact.Redactor) {

@@ -1,14 +1,13 @@
 package sample
 
 // What tests of the public face need to know of the inside: the thresholds of what is slow and
-// costly, how texts are cut, and the readers of what is stored.
+// costly, and how texts are cut.
 const (
 	ManyCalls = manyCalls
 	SlowMS    = slowMS
 )
 
 var (
-	Cut            = cut
-	DecodeExchange = decodeExchange
-	OrNone         = orNone
+	Cut    = cut
+	OrNone = orNone
 )

@@ -183,7 +183,7 @@ func TestChoicesAreTold(t *testing.T) {
 		}
 	}
 	e := c.s.Exchanges[0]
-	back, err := sample.DecodeExchange(e.AppendJSON(nil))
+	back, err := e.Encode().Decode()
 	if err != nil || back.Reply.Choices != 3 {
 		t.Errorf("%+v %v", back.Reply, err)
 	}

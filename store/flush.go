@@ -140,7 +140,7 @@ func (r *recorder) stub(x *sample.Exchange) stub {
 		ID: x.ID, Tenant: x.Tenant, Agent: x.Agent, Session: x.Session, SessionName: out.Text(x.SessionName), Run: out.Text(x.Run), RequestID: x.RequestID,
 		Turn: x.Turn, At: x.At, Dialect: x.Dialect, Model: x.Model, Outcome: sample.Incomplete, Lessons: x.Lessons, Book: x.Book, Config: x.Config,
 	}
-	return stub{ID: x.ID, Doc: head.AppendJSON(nil)}
+	return stub{ID: x.ID, Doc: head.Encode().Data}
 }
 
 // put makes what is new durable, and queues it for the backend.

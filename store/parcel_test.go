@@ -21,7 +21,7 @@ import (
 func (p *parcel) text() string {
 	docs := make([]string, len(p.exchanges))
 	for i := range p.exchanges {
-		docs[i] = string(p.exchanges[i].AppendJSON(nil))
+		docs[i] = string(p.exchanges[i].Encode().Data)
 	}
 	stubs, _ := json.Marshal(p.begun)
 	rows, _ := json.Marshal(p.rows)
@@ -68,7 +68,7 @@ func drawParcel(rt *rapid.T) parcel {
 	}
 	for range few("begun") {
 		x := exchange(us, text.Draw(rt, "name"), 1, at.Draw(rt, "at"))
-		p.begun = append(p.begun, stub{ID: x.ID, Doc: x.AppendJSON(nil)})
+		p.begun = append(p.begun, stub{ID: x.ID, Doc: x.Encode().Data})
 		p.admitted++
 	}
 	for range few("voids") {
@@ -177,7 +177,7 @@ func FuzzTake(f *testing.F) {
 	x := exchange(us, "s", 1, when)
 	p := parcel{
 		exchanges: []sample.Exchange{*x}, rows: []session.Row{{Tenant: us, Data: []byte("row")}}, echoes: []session.Echo{{Tenant: us, Key: 7}},
-		begun: []stub{{ID: x.ID, Doc: x.AppendJSON(nil)}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
+		begun: []stub{{ID: x.ID, Doc: x.Encode().Data}}, voids: []void{{"id", "why"}}, dropped: map[string]int64{"why": 1},
 		signals: []signal{{session.Ref{Tenant: us, ID: session.ID{1}}, feedback.Entry{ID: "a"}}},
 	}
 	for _, rec := range recordsOf(f, &p) {
