@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"math"
 	"slices"
 	"strings"
@@ -14,6 +15,12 @@ import (
 const (
 	summaryBytes = 2000
 	textBytes    = 8000
+)
+
+// What stands where there was nothing: the schemas of samples want a text.
+const (
+	noWords = "(no words of the user)"
+	noText  = "(no text)"
 )
 
 // Build makes the learning samples of a closed session. A session that used tools gives one
@@ -53,7 +60,7 @@ func (h *history) intent() Sample {
 	f, label := h.rate(0, 0, true)
 	s := h.sample(IntentResolution, 0, h.kept, f, label)
 	s.Input["intent_id"] = deriveID(h.Tenant, h.ID, "intent", 0)
-	s.Input["raw_request_summary"] = orNone(cut(first.words, summaryBytes))
+	s.Input["raw_request_summary"] = cmp.Or(cut(first.words, summaryBytes), noWords)
 	s.Input["dialog_turns_count"] = len(h.parts)
 	s.Output["final_intent_summary"] = h.answer(h.kept)
 	s.Output["resolution_quality_label"] = resolution(f.QualityLabel)
@@ -84,7 +91,7 @@ func (h *history) dialog(n int, p *part, last bool) Sample {
 	from, to := p.turns()
 	f, label := h.rate(from, to, last && len(h.steps) == 0)
 	s := h.sample(DialogResponse, n, p.exchanges, f, label)
-	s.Input["user_text"] = orNone(cut(p.words, textBytes))
+	s.Input["user_text"] = cmp.Or(cut(p.words, textBytes), noWords)
 	s.Input["turn"] = from
 	s.Output["response_text"] = h.answer(p.exchanges)
 	return s
@@ -182,13 +189,6 @@ func resolution(label string) string {
 // outcome is that of the last exchange: a session that went on after a fault is judged by where it
 // ended.
 func outcome(of []*Exchange) string { return of[len(of)-1].Outcome }
-
-func orNone(s string) string {
-	if s == "" {
-		return "(no words of the user)"
-	}
-	return s
-}
 
 func milliseconds(ms float64) time.Duration { return time.Duration(ms * float64(time.Millisecond)) }
 

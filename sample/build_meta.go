@@ -48,15 +48,7 @@ func lessonsOf(of []*Exchange) []Lesson {
 	return out
 }
 
+// strength orders what can happen to a lesson: matched alone, -1, says the least.
 func strength(state string) int {
-	switch state {
-	case "injected":
-		return 3
-	case "withheld":
-		return 2
-	case "control":
-		return 1
-	default:
-		return 0
-	}
+	return slices.Index([]string{"control", "withheld", "injected"}, state)
 }

@@ -1,6 +1,7 @@
 package sample
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 	"unicode"
@@ -63,10 +64,10 @@ func (h *history) correction(n int, failed, worked *step, attempts int) Sample {
 	s := h.sample(ErrorCorrection, n, of, f, label)
 	s.Input["tool"] = failed.Name
 	s.Input["failed_call"] = map[string]any{"name": failed.Name, "arguments": cut(failed.Args, textBytes)}
-	s.Input["error"] = orText(cut(failed.text, summaryBytes), "(no text)")
+	s.Input["error"] = cmp.Or(cut(failed.text, summaryBytes), noText)
 	s.Input["attempts"] = attempts
 	s.Output["corrected_call"] = map[string]any{"name": worked.Name, "arguments": cut(worked.Args, textBytes)}
-	s.Output["result_summary"] = orText(cut(worked.text, summaryBytes), "(no text)")
+	s.Output["result_summary"] = cmp.Or(cut(worked.text, summaryBytes), noText)
 	return s
 }
 
@@ -115,10 +116,6 @@ func argWords(s string) map[string]bool {
 func (h *history) costly() []string {
 	var reasons []string
 	used := tokens(h.kept)
-	var ms float64
-	for _, e := range h.kept {
-		ms += e.LatencyMS
-	}
 	if len(h.steps) >= manyCalls {
 		reasons = append(reasons, "many_calls")
 	}
@@ -131,25 +128,29 @@ func (h *history) costly() []string {
 	if h.loops > 0 {
 		reasons = append(reasons, "loop")
 	}
-	if ms >= slowMS {
+	if h.modelMS() >= slowMS {
 		reasons = append(reasons, "slow")
 	}
 	return reasons
 }
 
-func (h *history) plan(reasons []string) Sample {
-	f, label := h.rate(0, 0, true)
-	s := h.sample(PlanOptimization, 0, h.kept, f, label)
-	var ms float64
+// modelMS is how long the session waited for its model.
+func (h *history) modelMS() (ms float64) {
 	for _, e := range h.kept {
 		ms += e.LatencyMS
 	}
-	s.Input["raw_request_summary"] = orNone(cut(h.parts[0].words, summaryBytes))
+	return ms
+}
+
+func (h *history) plan(reasons []string) Sample {
+	f, label := h.rate(0, 0, true)
+	s := h.sample(PlanOptimization, 0, h.kept, f, label)
+	s.Input["raw_request_summary"] = cmp.Or(cut(h.parts[0].words, summaryBytes), noWords)
 	s.Input["reasons"] = reasons
 	s.Input["tool_calls"] = len(h.steps)
 	s.Input["failed_calls"] = h.failures()
 	s.Input["loops"] = h.loops
-	s.Input["model_ms"] = int(ms)
+	s.Input["model_ms"] = int(h.modelMS())
 	s.Output["result_summary"] = h.answer(h.kept)
 	s.Output["repeated_calls"] = h.repeated()
 	return s
@@ -183,11 +184,4 @@ func (h *history) repeated() []map[string]any {
 		out = append(out, map[string]any{"name": e.call.Name, "arguments": cut(e.call.Args, summaryBytes), "count": e.count})
 	}
 	return out
-}
-
-func orText(s, none string) string {
-	if s == "" {
-		return none
-	}
-	return s
 }

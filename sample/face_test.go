@@ -1,13 +1,12 @@
 package sample
 
 // What tests of the public face need to know of the inside: the thresholds of what is slow and
-// costly, and how texts are cut.
+// costly, and what stands for words that nobody said.
 const (
 	ManyCalls = manyCalls
 	SlowMS    = slowMS
+	NoWords   = noWords
 )
 
-var (
-	Cut    = cut
-	OrNone = orNone
-)
+// Cut is how a text is shortened.
+var Cut = cut

@@ -1,6 +1,7 @@
 package sample_test
 
 import (
+	"cmp"
 	"strings"
 	"testing"
 
@@ -23,7 +24,7 @@ func TestSamplesReadWordsAsMatchingDoes(t *testing.T) {
 		}
 		c := newScript()
 		c.turn(sample.Reply{Text: "done"}, raw)
-		if got, want := sample.Build(c.s)[0].Input["user_text"], sample.OrNone(req.Item(0).Words); got != want {
+		if got, want := sample.Build(c.s)[0].Input["user_text"], cmp.Or(req.Item(0).Words, sample.NoWords); got != want {
 			t.Errorf("%s: the sample says %q, matching %q", content, got, want)
 		}
 	}

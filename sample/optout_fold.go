@@ -2,6 +2,7 @@ package sample
 
 import (
 	"bytes"
+	"strings"
 	"unicode/utf8"
 )
 
@@ -14,28 +15,12 @@ func (p *pathPattern) foldedIn(text []byte) bool {
 			return false
 		}
 		i += from
-		if start := i - p.mark; start >= 0 && equalLower(text[start:min(len(text), start+len(p.literal))], p.literal) {
+		start, end := i-p.mark, i-p.mark+len(p.literal)
+		if start >= 0 && end <= len(text) && strings.EqualFold(string(text[start:end]), p.literal) {
 			return true
 		}
 		from = i + 1
 	}
-}
-
-// equalLower says whether s is low but for the case of ASCII letters.
-func equalLower(s []byte, low string) bool {
-	if len(s) != len(low) {
-		return false
-	}
-	for i := range len(s) {
-		c := s[i]
-		if c >= 'A' && c <= 'Z' {
-			c += 'a' - 'A'
-		}
-		if c != low[i] {
-			return false
-		}
-	}
-	return true
 }
 
 // markOf is where a byte without case stands in an ASCII literal, -1 for none.
