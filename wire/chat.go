@@ -7,22 +7,9 @@ import "slices"
 func (r *Request) decodeChat(it *Item, at span) {
 	b := r.Body
 	var content, calls, legacy, callID, name, id span
-	for k, v := range members(b, at.start) {
-		switch string(k) {
-		case "content":
-			content = v
-		case "tool_calls":
-			calls = v
-		case "function_call":
-			legacy = v
-		case "tool_call_id":
-			callID = v
-		case "name":
-			name = v
-		case "id":
-			id, it.ID = v, text(b, v)
-		}
-	}
+	locate(b, at, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
+		field{"tool_call_id", &callID}, field{"name", &name}, field{"id", &id})
+	it.ID = text(b, id)
 	parts := contentParts(b, content)
 	switch it.Role {
 	case RoleUser:
@@ -61,34 +48,33 @@ func (r *Request) calledBefore(i int, id string) bool {
 // chatCalls reads tool_calls, and the function_call of older clients.
 func chatCalls(b []byte, calls, legacy span) []Call {
 	var out []Call
-	if kindAt(b, calls) == '[' {
-		for c := range elements(b, calls.start) {
-			out = append(out, chatCall(b, c))
-		}
+	for c := range elements(b, calls) {
+		out = append(out, chatCall(b, c))
 	}
 	if kindAt(b, legacy) == '{' {
-		name := text(b, member(b, legacy, "name")) // there is one call at a time, and its result names nothing else
-		out = append(out, Call{ID: name, Name: name, Args: text(b, member(b, legacy, "arguments"))})
+		c := namedCall(b, legacy, "arguments")
+		c.ID = c.Name // there is one call at a time, and its result names nothing else
+		out = append(out, c)
 	}
 	return out
 }
 
 func chatCall(b []byte, v span) Call {
-	var c Call
-	if kindAt(b, v) != '{' {
-		return c
+	var id, function, custom span
+	locate(b, v, field{"id", &id}, field{"function", &function}, field{"custom", &custom})
+	c := namedCall(b, function, "arguments")
+	if !custom.empty() {
+		c = namedCall(b, custom, "input")
 	}
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "id":
-			c.ID = text(b, m)
-		case "function":
-			c.Name, c.Args = text(b, member(b, m, "name")), text(b, member(b, m, "arguments"))
-		case "custom":
-			c.Name, c.Args = text(b, member(b, m, "name")), text(b, member(b, m, "input"))
-		}
-	}
+	c.ID = text(b, id)
 	return c
+}
+
+// namedCall reads {name, arguments} or {name, input}.
+func namedCall(b []byte, v span, with string) Call {
+	var name, args span
+	locate(b, v, field{"name", &name}, field{with, &args})
+	return Call{Name: text(b, name), Args: text(b, args)}
 }
 
 // chatPlace finds where text goes in a message.

@@ -2,49 +2,33 @@ package wire
 
 // chat reads a chunk of a chat completion, or a whole one.
 func (r *ReplyReader) chat(b []byte) {
-	for k, v := range members(b, 0) {
-		switch string(k) {
-		case "id":
-			if r.rep.ID == "" {
-				r.rep.ID = short(b, v)
-			}
-		case "model":
-			if r.rep.Model == "" {
-				r.rep.Model = short(b, v)
-			}
-		case "choices":
-			if kindAt(b, v) == '[' {
-				for c := range elements(b, v.start) {
-					r.choice(b, c)
-				}
-			}
-		case "usage":
-			r.tokens.read(b, v)
-		case "error":
-			r.fail(b, v)
-		}
+	var id, model, choices, usage, fault span
+	locate(b, span{0, len(b)}, field{"id", &id}, field{"model", &model}, field{"choices", &choices},
+		field{"usage", &usage}, field{"error", &fault})
+	if r.rep.ID == "" {
+		r.rep.ID = short(b, id)
 	}
+	if r.rep.Model == "" {
+		r.rep.Model = short(b, model)
+	}
+	for c := range elements(b, choices) {
+		r.choice(b, c)
+	}
+	r.tokens.read(b, usage)
+	r.fail(b, fault)
 }
 
 func (r *ReplyReader) choice(b []byte, v span) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	var delta, finish span
-	index, whole := 0, false
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "index":
-			index = number(b, m, 0)
-		case "delta", "message":
-			delta, whole = m, string(k) == "message"
-		case "finish_reason":
-			finish = m
-		}
+	var nth, delta, message, finish span
+	locate(b, v, field{"index", &nth}, field{"delta", &delta}, field{"message", &message}, field{"finish_reason", &finish})
+	index, whole := number(b, nth, 0), delta.empty()
+	if whole {
+		delta = message
 	}
-	if index+1 > r.rep.Choices {
-		r.rep.Choices = index + 1
-	}
+	r.rep.Choices = max(r.rep.Choices, index+1)
 	if index != 0 {
 		r.other(b, index, delta)
 		return
@@ -52,9 +36,7 @@ func (r *ReplyReader) choice(b []byte, v span) {
 	if f := short(b, finish); f != "" {
 		r.rep.Finish, r.rep.Complete = f, true
 	}
-	if kindAt(b, delta) == '{' {
-		r.delta(b, delta, whole)
-	}
+	r.delta(b, delta, whole)
 }
 
 // textSlot is the index of the text among the slots of a chat reply; calls count from zero, and the
@@ -64,24 +46,17 @@ const textSlot = -1
 // other takes a piece of a choice that is not the first. A client may go on with any of them, so it
 // must be known again.
 func (r *ReplyReader) other(b []byte, index int, v span) {
-	if index < 0 || kindAt(b, v) != '{' {
+	if index < 0 {
 		return
 	}
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "content":
-			if kindAt(b, m) == '"' && m.end-m.start > 2 {
-				r.add(r.slotAt(textSlot-index), b, m)
-			}
-		case "tool_calls":
-			if kindAt(b, m) != '[' {
-				continue
-			}
-			for c := range elements(b, m.start) {
-				if kindAt(b, c) == '{' && len(r.rep.others) < maxOthers {
-					r.rep.others = appendKey(r.rep.others, "c:", short(b, member(b, c, "id")))
-				}
-			}
+	var content, calls span
+	locate(b, v, field{"content", &content}, field{"tool_calls", &calls})
+	if kindAt(b, content) == '"' && content.end-content.start > 2 {
+		r.add(r.slotAt(textSlot-index), b, content)
+	}
+	for c := range elements(b, calls) {
+		if len(r.rep.others) < maxOthers {
+			r.rep.others = appendKey(r.rep.others, "c:", short(b, member(b, c, "id")))
 		}
 	}
 }
@@ -91,21 +66,16 @@ const maxOthers = 64
 
 // delta takes a piece of the first choice; whole says that it is all of it.
 func (r *ReplyReader) delta(b []byte, v span, whole bool) {
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "content":
-			r.content(b, m)
-		case "tool_calls":
-			if kindAt(b, m) == '[' {
-				for c := range elements(b, m.start) {
-					r.callDelta(b, c, whole)
-				}
-			}
-		case "function_call":
-			s := r.callSlot(0, "")
-			r.namedCall(s, b, m, "arguments")
-			s.id = s.name // see chatCalls
-		}
+	var content, calls, legacy span
+	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy})
+	r.content(b, content)
+	for c := range elements(b, calls) {
+		r.callDelta(b, c, whole)
+	}
+	if !legacy.empty() {
+		s := r.callSlot(0, "")
+		r.namedCall(s, b, legacy, "arguments")
+		s.id = s.name // see chatCalls
 	}
 }
 
@@ -117,7 +87,7 @@ func (r *ReplyReader) content(b []byte, v span) {
 			r.add(r.slotAt(textSlot), b, v)
 		}
 	case '[':
-		for e := range elements(b, v.start) {
+		for e := range elements(b, v) {
 			if p := partAt(b, e); p.kind == textPart {
 				r.content(b, p.text)
 			}
@@ -130,20 +100,9 @@ func (r *ReplyReader) callDelta(b []byte, v span, whole bool) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	var function, custom span
-	index, id := -1, ""
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "index":
-			index = number(b, m, -1)
-		case "id":
-			id = short(b, m)
-		case "function":
-			function = m
-		case "custom":
-			custom = m
-		}
-	}
+	var nth, own, function, custom span
+	locate(b, v, field{"index", &nth}, field{"id", &own}, field{"function", &function}, field{"custom", &custom})
+	index, id := number(b, nth, -1), short(b, own)
 	args := member(b, function, "arguments")
 	named := kindAt(b, member(b, function, "name")) == '"' && (whole || args.end-args.start > len(`""`))
 	s := r.callSlot(index, id)
@@ -182,18 +141,11 @@ func (r *ReplyReader) newCall(index int) *slot {
 }
 
 // namedCall takes {name, arguments} or {name, input}.
-func (r *ReplyReader) namedCall(s *slot, b []byte, v span, args string) {
-	if kindAt(b, v) != '{' {
-		return
+func (r *ReplyReader) namedCall(s *slot, b []byte, v span, with string) {
+	var name, args span
+	locate(b, v, field{"name", &name}, field{with, &args})
+	if s.name == "" {
+		s.name = short(b, name)
 	}
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "name":
-			if s.name == "" {
-				s.name = short(b, m)
-			}
-		case args:
-			r.add(s, b, m)
-		}
-	}
+	r.add(s, b, args)
 }

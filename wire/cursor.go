@@ -10,10 +10,14 @@ import (
 // The functions here walk bytes that the scanner has proved; on other bytes they would run out of
 // bounds.
 
-// members walks the object at offset i: each name (unescaped) and the span of its value.
-func members(b []byte, i int) iter.Seq2[[]byte, span] {
+// members walks the object at v: each name (unescaped) and the span of its value. What is no object
+// has none.
+func members(b []byte, v span) iter.Seq2[[]byte, span] {
 	return func(yield func([]byte, span) bool) {
-		i := blankEnd(b, i+1)
+		if kindAt(b, v) != '{' {
+			return
+		}
+		i := blankEnd(b, v.start+1)
 		for b[i] != '}' {
 			name := span{i + 1, quoteEnd(b, i+1) - 1}
 			i = blankEnd(b, blankEnd(b, name.end+1)+1)
@@ -28,10 +32,13 @@ func members(b []byte, i int) iter.Seq2[[]byte, span] {
 	}
 }
 
-// elements walks the array at offset i.
-func elements(b []byte, i int) iter.Seq[span] {
+// elements walks the array at v. What is no array has none.
+func elements(b []byte, v span) iter.Seq[span] {
 	return func(yield func(span) bool) {
-		i := blankEnd(b, i+1)
+		if kindAt(b, v) != '[' {
+			return
+		}
+		i := blankEnd(b, v.start+1)
 		for b[i] != ']' {
 			v := span{i, valueEnd(b, i)}
 			if !yield(v) {
@@ -44,15 +51,30 @@ func elements(b []byte, i int) iter.Seq[span] {
 	}
 }
 
-// member finds a member of the object at v, the last one of that name; an empty span when it is
-// absent or v no object.
-func member(b []byte, v span, name string) span {
-	var found span
-	if kindAt(b, v) == '{' {
-		for k, m := range members(b, v.start) {
-			if string(k) == name {
-				found = m
+// field is a member that is looked for, and where its place is noted.
+type field struct {
+	name string
+	at   *span
+}
+
+// locate finds members of the object at v, of equal names the last. Those that are absent, and all
+// of them where v is no object, stay as they are.
+func locate(b []byte, v span, wanted ...field) {
+	for name, m := range members(b, v) {
+		for _, f := range wanted {
+			if f.name == string(name) {
+				*f.at = m
+				break
 			}
+		}
+	}
+}
+
+// member is the place of one member, an empty span where it is absent.
+func member(b []byte, v span, name string) (found span) {
+	for k, m := range members(b, v) {
+		if string(k) == name {
+			found = m
 		}
 	}
 	return found

@@ -64,7 +64,7 @@ func TestEscapedRoundTrips(t *testing.T) {
 func TestMembersAgreeWithGJSON(t *testing.T) {
 	body := `{ "a" : "x\"}" , "b":[1, {"c":"]"} ,[]] ,"\u0064":{ } ,"e":-1.5e3,"f":null , "g":"\\\\","h":"\\\"" }`
 	var names, values []string
-	for k, v := range members([]byte(body), 0) {
+	for k, v := range members([]byte(body), span{0, len(body)}) {
 		names, values = append(names, string(k)), append(values, body[v.start:v.end])
 	}
 	var wantNames, wantValues []string
@@ -76,7 +76,7 @@ func TestMembersAgreeWithGJSON(t *testing.T) {
 		t.Errorf("got %q %q\nwant %q %q", names, values, wantNames, wantValues)
 	}
 	var first []string
-	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), 1) {
+	for v := range elements([]byte(` [ 1 , "a" , [ ] , {} ] `), span{1, 25}) {
 		if first = append(first, string(v.of([]byte(` [ 1 , "a" , [ ] , {} ] `)))); len(first) == 3 {
 			break
 		}

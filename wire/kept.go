@@ -85,10 +85,7 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 	if end := s.value(at, listDepth); end < 0 || s.blank(end) != len(item) {
 		return nil, false
 	}
-	if item[at] != '{' {
-		return nil, true
-	}
-	for name, v := range members(item, at) {
+	for name, v := range members(item, span{at, len(item)}) {
 		switch string(name) {
 		case "type":
 			if bytes.HasSuffix(chars(item, v), []byte("_call")) {
@@ -105,10 +102,7 @@ func CallsIn(item []byte) (calls [][]byte, ok bool) {
 
 // callParts gives what the calls in a content are made with.
 func callParts(b []byte, content span) (inputs [][]byte) {
-	if kindAt(b, content) != '[' {
-		return nil
-	}
-	for e := range elements(b, content.start) {
+	for e := range elements(b, content) {
 		if bytes.HasSuffix(chars(b, member(b, e, "type")), []byte("tool_use")) {
 			inputs = append(inputs, member(b, e, "input").of(b))
 		}

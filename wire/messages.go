@@ -27,18 +27,9 @@ func (r *Request) decodeMessages(it *Item, at span) {
 
 // blockCall reads a tool_use block.
 func blockCall(b []byte, v span) Call {
-	var c Call
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "id":
-			c.ID = text(b, m)
-		case "name":
-			c.Name = text(b, m)
-		case "input":
-			c.Args = string(m.of(b))
-		}
-	}
-	return c
+	var id, name, input span
+	locate(b, v, field{"id", &id}, field{"name", &name}, field{"input", &input})
+	return Call{ID: text(b, id), Name: text(b, name), Args: string(input.of(b))}
 }
 
 // blockResults reads the tool_result blocks.
@@ -48,18 +39,9 @@ func blockResults(b []byte, parts []part) []Result {
 		if p.kind != resultPart {
 			continue
 		}
-		res := Result{Block: i}
-		var content span
-		for k, m := range members(b, p.at.start) {
-			switch string(k) {
-			case "tool_use_id":
-				res.CallID = text(b, m)
-			case "content":
-				content = m
-			case "is_error":
-				res.IsError = errorMark(kindAt(b, m))
-			}
-		}
+		var call, content, failed span
+		locate(b, p.at, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
+		res := Result{Block: i, CallID: text(b, call), IsError: errorMark(kindAt(b, failed))}
 		res.Lead, res.Text = cutLead(joinText(b, contentParts(b, content)))
 		_, open := blockPlace(b, p.at)
 		res.Closed = !open

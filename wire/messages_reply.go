@@ -2,26 +2,10 @@ package wire
 
 // messages reads an event of the Messages API, or a whole message.
 func (r *ReplyReader) messages(name, b []byte) {
-	var kind, message, block, delta, usage, fault span
-	index := 0
-	for k, v := range members(b, 0) {
-		switch string(k) {
-		case "type":
-			kind = v
-		case "message":
-			message = v
-		case "content_block":
-			block = v
-		case "delta":
-			delta = v
-		case "usage":
-			usage = v
-		case "error":
-			fault = v
-		case "index":
-			index = number(b, v, 0)
-		}
-	}
+	var kind, nth, message, block, delta, usage, fault span
+	locate(b, span{0, len(b)}, field{"type", &kind}, field{"index", &nth}, field{"message", &message},
+		field{"content_block", &block}, field{"delta", &delta}, field{"usage", &usage}, field{"error", &fault})
+	index := number(b, nth, 0)
 	if t := chars(b, kind); len(t) > 0 {
 		name = t
 	}
@@ -51,28 +35,16 @@ func (r *ReplyReader) stop(b []byte, reason span) {
 }
 
 func (r *ReplyReader) wholeMessage(b []byte, v span) {
-	if kindAt(b, v) != '{' {
-		return
-	}
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "id":
-			r.rep.ID = short(b, m)
-		case "model":
-			r.rep.Model = short(b, m)
-		case "stop_reason":
-			r.stop(b, m)
-		case "usage":
-			r.tokens.read(b, m)
-		case "content":
-			if kindAt(b, m) == '[' {
-				i := 0
-				for e := range elements(b, m.start) {
-					r.block(b, e, i)
-					i++
-				}
-			}
-		}
+	var id, model, reason, usage, content span
+	locate(b, v, field{"id", &id}, field{"model", &model}, field{"stop_reason", &reason},
+		field{"usage", &usage}, field{"content", &content})
+	r.identify(b, id, model)
+	r.stop(b, reason)
+	r.tokens.read(b, usage)
+	i := 0
+	for e := range elements(b, content) {
+		r.block(b, e, i)
+		i++
 	}
 }
 

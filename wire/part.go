@@ -29,7 +29,7 @@ func contentParts(b []byte, v span) []part {
 		return []part{{at: v, kind: textPart, text: v, whole: true}}
 	case '[':
 		parts := make([]part, 0, 4)
-		for e := range elements(b, v.start) {
+		for e := range elements(b, v) {
 			parts = append(parts, partAt(b, e))
 		}
 		return parts
@@ -39,18 +39,8 @@ func contentParts(b []byte, v span) []part {
 
 func partAt(b []byte, e span) part {
 	p := part{at: e}
-	if kindAt(b, e) != '{' {
-		return p
-	}
 	var txt, kind span
-	for k, v := range members(b, e.start) {
-		switch string(k) {
-		case "text":
-			txt = v
-		case "type":
-			kind = v
-		}
-	}
+	locate(b, e, field{"text", &txt}, field{"type", &kind})
 	switch string(chars(b, kind)) {
 	case "tool_result":
 		p.kind = resultPart

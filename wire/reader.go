@@ -271,6 +271,16 @@ func (r *ReplyReader) object(name, b []byte) {
 	}
 }
 
+// identify notes what a reply is called, and whose it is.
+func (r *ReplyReader) identify(b []byte, id, model span) {
+	if !id.empty() {
+		r.rep.ID = short(b, id)
+	}
+	if !model.empty() {
+		r.rep.Model = short(b, model)
+	}
+}
+
 // fail notes the provider's error: {message}, a string, or whatever it is.
 func (r *ReplyReader) fail(b []byte, v span) {
 	switch kindAt(b, v) {

@@ -9,7 +9,7 @@ import (
 // Recording is a conversation as somebody wrote it down: an object with messages or input, of any
 // dialect.
 type Recording struct {
-	Source, ID []byte   // the JSON of these members, nil where absent
+	Source, ID []byte   // the JSON of these members, empty where absent
 	Request    *Request // its list, as the last request of the conversation
 }
 
@@ -26,23 +26,10 @@ func ReadRecording(raw []byte) (Recording, error) {
 	} else if end < 0 || s.blank(end) != len(raw) {
 		return rec, &Uninspected{reasonInvalid}
 	}
-	at := s.blank(0)
-	if raw[at] != '{' {
-		return rec, ErrNoRecording
-	}
-	var messages, input span
-	for k, v := range members(raw, at) {
-		switch string(k) {
-		case "source":
-			rec.Source = v.of(raw)
-		case "id":
-			rec.ID = v.of(raw)
-		case "messages":
-			messages = v
-		case "input":
-			input = v
-		}
-	}
+	var source, id, messages, input span
+	locate(raw, span{s.blank(0), len(raw)}, field{"source", &source}, field{"id", &id},
+		field{"messages", &messages}, field{"input", &input})
+	rec.Source, rec.ID = source.of(raw), id.of(raw)
 	list, d := input, Responses
 	if !messages.empty() {
 		list, d = messages, recordedDialect(raw, messages)
@@ -66,22 +53,12 @@ func recordedDialect(b []byte, list span) Dialect {
 		return Chat
 	}
 	d := Chat
-	for e := range elements(b, list.start) {
-		if kindAt(b, e) != '{' {
-			continue
-		}
-		for k, v := range members(b, e.start) {
-			switch string(k) {
-			case "type":
-				d = typedDialect(d, chars(b, v))
-			case "content":
-				if kindAt(b, v) != '[' {
-					continue
-				}
-				for p := range elements(b, v.start) {
-					d = typedDialect(d, chars(b, member(b, p, "type")))
-				}
-			}
+	for e := range elements(b, list) {
+		var kind, content span
+		locate(b, e, field{"type", &kind}, field{"content", &content})
+		d = typedDialect(d, chars(b, kind))
+		for p := range elements(b, content) {
+			d = typedDialect(d, chars(b, member(b, p, "type")))
 		}
 		if d == Messages {
 			break

@@ -28,35 +28,13 @@ func openOutput(kind string) bool {
 
 // respItem is an item of the Responses API, in requests and in replies.
 type respItem struct {
-	kind, id, callID, name, content, args, input, action, output, status span
+	kind, id, callID, name, content, args, input, action, output span
 }
 
-func respItemAt(b []byte, at span) respItem {
-	var f respItem
-	for k, v := range members(b, at.start) {
-		switch string(k) {
-		case "type":
-			f.kind = v
-		case "id":
-			f.id = v
-		case "call_id":
-			f.callID = v
-		case "name":
-			f.name = v
-		case "content":
-			f.content = v
-		case "arguments":
-			f.args = v
-		case "input":
-			f.input = v
-		case "action", "operation":
-			f.action = v
-		case "output":
-			f.output = v
-		case "status":
-			f.status = v
-		}
-	}
+func respItemAt(b []byte, at span) (f respItem) {
+	locate(b, at, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
+		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
+		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output})
 	return f
 }
 

@@ -1,68 +1,39 @@
 package wire
 
-// responseEvent is an event of the Responses API; a whole response reads as one, too.
-type responseEvent struct {
-	kind, response, item, delta, args, input, message, fault span
-	index                                                    int
-}
-
-func responseEventOf(b []byte) responseEvent {
-	var e responseEvent
-	for k, v := range members(b, 0) {
-		switch string(k) {
-		case "type":
-			e.kind = v
-		case "response":
-			e.response = v
-		case "item":
-			e.item = v
-		case "output_index":
-			e.index = number(b, v, 0)
-		case "delta":
-			e.delta = v
-		case "arguments":
-			e.args = v
-		case "input":
-			e.input = v
-		case "message":
-			e.message = v
-		case "error":
-			e.fault = v
-		}
-	}
-	return e
-}
-
 // responses reads an event of the Responses API, or a whole response.
 func (r *ReplyReader) responses(name, b []byte) {
-	e := responseEventOf(b)
-	if t := chars(b, e.kind); len(t) > 0 {
+	var kind, response, item, nth, delta, args, input, message, fault span
+	locate(b, span{0, len(b)}, field{"type", &kind}, field{"response", &response}, field{"item", &item},
+		field{"output_index", &nth}, field{"delta", &delta}, field{"arguments", &args}, field{"input", &input},
+		field{"message", &message}, field{"error", &fault})
+	index := number(b, nth, 0)
+	if t := chars(b, kind); len(t) > 0 {
 		name = t
 	}
 	switch string(name) {
 	case "":
-		if r.fail(b, e.fault); r.mode == modeJSON && r.rep.Error == "" {
+		if r.fail(b, fault); r.mode == modeJSON && r.rep.Error == "" {
 			r.wholeResponse(b, span{0, len(b)}, "completed")
 		} else if r.mode == modeJSON {
 			r.wholeResponse(b, span{0, len(b)}, "failed")
 		}
 	case "response.output_item.added":
-		r.outputItem(b, e.item, e.index, false)
+		r.outputItem(b, item, index, false)
 	case "response.output_item.done":
-		r.outputItem(b, e.item, e.index, true)
+		r.outputItem(b, item, index, true)
 	case "response.output_text.delta", "response.function_call_arguments.delta", "response.custom_tool_call_input.delta":
-		if s := r.slotAt(e.index); !s.done {
-			r.add(s, b, e.delta)
+		if s := r.slotAt(index); !s.done {
+			r.add(s, b, delta)
 		}
 	case "response.function_call_arguments.done":
-		r.setArgs(b, e.index, e.args)
+		r.setArgs(b, index, args)
 	case "response.custom_tool_call_input.done":
-		r.setArgs(b, e.index, e.input)
+		r.setArgs(b, index, input)
 	case "error":
-		r.fail(b, e.message)
-		r.fail(b, e.fault)
+		r.fail(b, message)
+		r.fail(b, fault)
 	default:
-		r.wholeResponse(b, e.response, terminal(name))
+		r.wholeResponse(b, response, terminal(name))
 	}
 }
 
@@ -94,23 +65,11 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, v) != '{' {
 		return
 	}
-	var own, output, fault span
-	for k, m := range members(b, v.start) {
-		switch string(k) {
-		case "id":
-			r.rep.ID = short(b, m)
-		case "model":
-			r.rep.Model = short(b, m)
-		case "status":
-			own = m
-		case "output":
-			output = m
-		case "usage":
-			r.tokens.read(b, m)
-		case "error":
-			fault = m
-		}
-	}
+	var id, model, own, output, usage, fault span
+	locate(b, v, field{"id", &id}, field{"model", &model}, field{"status", &own}, field{"output", &output},
+		field{"usage", &usage}, field{"error", &fault})
+	r.identify(b, id, model)
+	r.tokens.read(b, usage)
 	if status == "" {
 		return
 	}
@@ -125,7 +84,7 @@ func (r *ReplyReader) wholeResponse(b []byte, v span, status string) {
 	if kindAt(b, output) == '[' && !r.allDone() {
 		r.dropSlots()
 		i := 0
-		for e := range elements(b, output.start) {
+		for e := range elements(b, output) {
 			r.outputItem(b, e, i, true)
 			i++
 		}

@@ -57,7 +57,7 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 		return place{at: content.start + 1, form: inString}, true
 	case '[':
 		p := place{at: content.start + 1, form: firstPart, typ: d.partType(), empty: true}
-		for e := range elements(b, content.start) {
+		for e := range elements(b, content) {
 			p.empty = false
 			if t := partAt(b, e); t.kind == textPart {
 				p.typ = partType(t.typ, d)

@@ -72,7 +72,7 @@ func (r *Request) endPlace(v span) (place, bool) {
 		return place{at: v.end - 1, form: atEnd}, true
 	case '[':
 		p := place{at: v.start + 1, form: lastPart, typ: r.Dialect.partType(), empty: true}
-		for e := range elements(r.Body, v.start) {
+		for e := range elements(r.Body, v) {
 			p.at, p.empty = e.end, false
 		}
 		return p, true
