@@ -52,7 +52,7 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 		out = append(out, chatCall(b, c))
 	}
 	if kindAt(b, legacy) == '{' {
-		c := namedCall(b, legacy, "arguments")
+		c := callWith(b, legacy, "arguments")
 		c.ID = c.Name // there is one call at a time, and its result names nothing else
 		out = append(out, c)
 	}
@@ -62,16 +62,16 @@ func chatCalls(b []byte, calls, legacy span) []Call {
 func chatCall(b []byte, v span) Call {
 	var id, function, custom span
 	locate(b, v, field{"id", &id}, field{"function", &function}, field{"custom", &custom})
-	c := namedCall(b, function, "arguments")
+	c := callWith(b, function, "arguments")
 	if !custom.empty() {
-		c = namedCall(b, custom, "input")
+		c = callWith(b, custom, "input")
 	}
 	c.ID = text(b, id)
 	return c
 }
 
-// namedCall reads {name, arguments} or {name, input}.
-func namedCall(b []byte, v span, with string) Call {
+// callWith reads {name, arguments} or {name, input}.
+func callWith(b []byte, v span, with string) Call {
 	var name, args span
 	locate(b, v, field{"name", &name}, field{with, &args})
 	return Call{Name: text(b, name), Args: text(b, args)}

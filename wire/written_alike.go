@@ -110,7 +110,7 @@ func objectCall(text string) (Call, bool) {
 	}
 	c := Call{Name: "tool"}
 	args := []byte{'{'}
-	for key, v := range members(b, 0) {
+	for key, v := range members(b, span{0, len(b)}) {
 		switch name := string(key); name {
 		case "thought", "thoughts", "thinking", "reasoning", "reflection", "current_state", "observation":
 			continue
