@@ -78,11 +78,11 @@ func callWith(b []byte, v span, with string) Call {
 }
 
 // chatPlace finds where text goes in a message.
-func chatPlace(b []byte, role Role, at span, last bool) (place, bool) {
+func chatPlace(b []byte, role Role, at span) (place, bool) {
 	content := member(b, at, "content")
 	switch role {
 	case RoleUser:
-		return wordsPlace(b, contentParts(b, content), Chat, last)
+		return wordsPlace(b, contentParts(b, content), Chat)
 	case RoleTool:
 		return resultPlace(b, content, Chat)
 	case RoleSystem, RoleAssistant, RoleOther:

@@ -28,18 +28,7 @@ func DialectOf(path string) Dialect {
 }
 
 // String is the dialect's name in metrics and reports: chat, responses, messages, none.
-func (d Dialect) String() string {
-	switch d {
-	case Chat:
-		return "chat"
-	case Responses:
-		return "responses"
-	case Messages:
-		return "messages"
-	case None:
-	}
-	return "none"
-}
+func (d Dialect) String() string { return [...]string{"none", "chat", "responses", "messages"}[d] }
 
 // DialectNamed is the dialect of that name, None where there is none.
 func DialectNamed(name string) Dialect {
@@ -52,16 +41,7 @@ func DialectNamed(name string) Dialect {
 }
 
 // listKey is the name of the top-level member that holds the conversation.
-func (d Dialect) listKey() string {
-	switch d {
-	case Chat, Messages:
-		return "messages"
-	case Responses:
-		return "input"
-	case None:
-	}
-	return ""
-}
+func (d Dialect) listKey() string { return [...]string{"", "messages", "input", "messages"}[d] }
 
 // partType is the type of a text part that a client sends.
 func (d Dialect) partType() string {

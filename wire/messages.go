@@ -62,7 +62,7 @@ func errorMark(kind byte) int8 {
 
 // messagesPlace finds where text goes in message i: block < 0 the user's words, else that
 // tool_result block.
-func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
+func (r *Request) messagesPlace(i, block int) (place, bool) {
 	if role := r.list[i].role; role != RoleUser && role != RoleTool {
 		return place{}, false
 	}
@@ -72,7 +72,7 @@ func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
 	}
 	parts := r.split
 	if block < 0 {
-		return wordsPlace(b, parts, Messages, last)
+		return wordsPlace(b, parts, Messages)
 	}
 	if block >= len(parts) || parts[block].kind != resultPart {
 		return place{}, false
@@ -84,7 +84,7 @@ func (r *Request) messagesPlace(i, block int, last bool) (place, bool) {
 // its own.
 func blockPlace(b []byte, at span) (place, bool) {
 	own := place{at: at.start + 1, form: newMember, head: newContent, tail: `",`}
-	if own.taken = bytes.HasPrefix(b[own.at:], []byte(newContent)); own.taken {
+	if bytes.HasPrefix(b[own.at:], []byte(newContent)) {
 		return own, false
 	}
 	content := member(b, at, "content")

@@ -106,23 +106,3 @@ func (it *Item) userText(b []byte, parts []part) {
 	}
 	it.Text, it.Words = strings.Join(texts, "\n"), strings.Join(words, "\n")
 }
-
-// wordsPart finds the part that a block goes before: the last text part that has words of the user,
-// or, where none has or last is set, the last text part. Tool results stay in front: the Messages
-// API wants them first.
-func wordsPart(b []byte, parts []part, last bool) (part, bool) {
-	var found part
-	ok := false
-	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
-		if parts[i].kind != textPart {
-			continue
-		}
-		if !ok {
-			found, ok = parts[i], true
-		}
-		if last || ownWords(text(b, parts[i].text), nil) != "" {
-			return parts[i], true
-		}
-	}
-	return found, ok
-}

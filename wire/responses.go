@@ -107,14 +107,14 @@ func outputText(b []byte, kind string, v span) string {
 }
 
 // responsesPlace finds where text goes in an item.
-func responsesPlace(b []byte, role Role, at span, last bool) (place, bool) {
+func responsesPlace(b []byte, role Role, at span) (place, bool) {
 	if b[at.start] == '"' {
-		return wordsPlace(b, contentParts(b, at), Responses, last)
+		return wordsPlace(b, contentParts(b, at), Responses)
 	}
 	f := respItemAt(b, at)
 	switch role {
 	case RoleUser:
-		return wordsPlace(b, contentParts(b, f.content), Responses, last)
+		return wordsPlace(b, contentParts(b, f.content), Responses)
 	case RoleTool:
 		if openOutput(text(b, f.kind)) {
 			return resultPlace(b, f.output, Responses)

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"fmt"
 	"slices"
 	"sort"
@@ -33,21 +32,33 @@ type place struct {
 	form  form
 	typ   string // beforePart, firstPart, lastPart: the type of the new part
 	empty bool   // firstPart, lastPart: the array has nothing else
-	taken bool   // newMember: precept has been here
 
 	head, tail string // newMember: what stands around the text
 }
 
-// wordsPlace is the place before the user's own words.
-func wordsPlace(b []byte, parts []part, d Dialect, last bool) (place, bool) {
-	p, ok := wordsPart(b, parts, last)
-	if !ok {
+// wordsPlace is the place before the user's own words: the last text part that has some, or, where
+// none has, the last text part. Tool results stay in front: the Messages API wants them first.
+func wordsPlace(b []byte, parts []part, d Dialect) (place, bool) {
+	at := -1
+	for i := len(parts) - 1; i >= 0 && parts[i].kind != resultPart; i-- {
+		if parts[i].kind != textPart {
+			continue
+		}
+		words := ownWords(text(b, parts[i].text), nil) != ""
+		if words || at < 0 {
+			at = i
+		}
+		if words {
+			break
+		}
+	}
+	switch {
+	case at < 0:
 		return place{}, false
+	case parts[at].whole:
+		return place{at: parts[at].at.start + 1, form: inString}, true
 	}
-	if p.whole {
-		return place{at: p.at.start + 1, form: inString}, true
-	}
-	return place{at: p.at.start, form: beforePart, typ: partType(p.typ, d)}, true
+	return place{at: parts[at].at.start, form: beforePart, typ: partType(parts[at].typ, d)}, true
 }
 
 // resultPlace is the place at the top of a tool result's content or output.
@@ -77,8 +88,9 @@ func partType(typ string, d Dialect) string {
 	return d.partType()
 }
 
-// placeOf finds the place of an edit; last is passed to wordsPart.
-func (r *Request) placeOf(item, block int, last bool) (place, bool) {
+// placeOf finds the place of an edit. ok is false for a newMember, too, where precept has made one
+// before.
+func (r *Request) placeOf(item, block int) (place, bool) {
 	if item == System {
 		return r.systemPlace()
 	}
@@ -96,11 +108,11 @@ func (r *Request) placeOf(item, block int, last bool) (place, bool) {
 	}
 	switch r.Dialect {
 	case Chat:
-		return chatPlace(r.Body, role, at, last)
+		return chatPlace(r.Body, role, at)
 	case Responses:
-		return responsesPlace(r.Body, role, at, last)
+		return responsesPlace(r.Body, role, at)
 	case Messages:
-		return r.messagesPlace(item, block, last)
+		return r.messagesPlace(item, block)
 	case None:
 	}
 	return place{}, false
@@ -132,7 +144,7 @@ func grouped(edits []Edit) []group {
 
 // Splice appends the body with the edits applied to dst, which must not overlap Body. Texts for one
 // place stand in the order given. When an edit has no place, dst comes back as it was, with an
-// error. The original comes back with Strip.
+// error.
 func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	groups := grouped(edits)
 	type spot struct {
@@ -141,7 +153,7 @@ func (r *Request) Splice(dst []byte, edits []Edit) ([]byte, error) {
 	}
 	spots, size := make([]spot, 0, len(groups)), len(r.Body)
 	for _, g := range groups {
-		p, ok := r.placeOf(g.item, g.block, false)
+		p, ok := r.placeOf(g.item, g.block)
 		if !ok {
 			return dst, fmt.Errorf("splice: no place for text in item %d, block %d of %s", g.item, g.block, r.Dialect)
 		}
@@ -188,78 +200,4 @@ func appendAll(dst []byte, texts []string) []byte {
 		dst = appendEscaped(dst, t)
 	}
 	return dst
-}
-
-// Strip takes the texts that these edits put into a body out again: the inverse of Splice.
-func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	groups := grouped(edits)
-	// A system message that was made counts as an item. Without it the indices of the others are
-	// right again.
-	if i := slices.IndexFunc(groups, func(g group) bool { return g.item == System }); i >= 0 {
-		rest, err := strip(d, body, groups[i:i+1])
-		if err != nil {
-			return nil, err
-		}
-		return strip(d, rest, slices.Delete(groups, i, i+1))
-	}
-	return strip(d, body, groups)
-}
-
-func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
-	if len(groups) == 0 {
-		return bytes.Clone(body), nil
-	}
-	r, err := Parse(d, body)
-	if err != nil {
-		return nil, fmt.Errorf("strip: %w", err)
-	}
-	cuts := make([]span, 0, len(groups))
-	for _, g := range groups {
-		cut, ok := r.inserted(g)
-		if !ok {
-			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
-		}
-		cuts = append(cuts, cut)
-	}
-	slices.SortFunc(cuts, func(a, b span) int { return a.start - b.start })
-	out, from := make([]byte, 0, len(body)), 0
-	for _, c := range cuts {
-		out = append(out, body[from:c.start]...)
-		from = c.end
-	}
-	return append(out, body[from:]...), nil
-}
-
-// inserted finds the bytes that a group of edits put into the body. The words may have been looked
-// for in vain when the text was put in, and the text itself may read like words: then it stands
-// before the last text part.
-func (r *Request) inserted(g group) (span, bool) {
-	for _, last := range []bool{false, true} {
-		p, ok := r.placeOf(g.item, g.block, last)
-		if !ok && !p.taken {
-			return span{}, false
-		}
-		text := p.appendTo(nil, g.texts)
-		cut := span{p.at, p.at + len(text)}
-		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
-			cut = span{p.at - len(text), p.at}
-		}
-		if r.holds(cut, text) {
-			return cut, true
-		}
-		// Into an empty array the part went without a comma.
-		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && r.Body[blankEnd(r.Body, cut.end)] == ']' {
-			return cut, true
-		}
-		cut = span{cut.start + 1, cut.end + 1}
-		if p.form == lastPart && r.holds(cut, text[1:]) && r.Body[cut.start-1] == '[' {
-			return cut, true
-		}
-	}
-	return span{}, false
-}
-
-// holds says whether exactly this text stands at the span.
-func (r *Request) holds(at span, text []byte) bool {
-	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
 }

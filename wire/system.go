@@ -9,9 +9,9 @@ import (
 // provider's cache: the text goes to its end. Where there is no prompt, one is made.
 const System = -2
 
-// The beginnings of what is made where nothing was. The odd space makes them unmistakable: Strip
-// must tell an added member from an empty one that was there, so what already begins this way is
-// left alone.
+// The beginnings of what is made where nothing was. The odd space makes them unmistakable: an added
+// member can be told from an empty one that was there, and what already begins this way is left
+// alone.
 const (
 	newContent      = `"content" :"`
 	newSystem       = `"system" :"`
@@ -44,7 +44,7 @@ func (r *Request) systemPlace() (place, bool) {
 	}
 	if r.Dialect != Messages && len(r.list) > 0 && r.list[0].role == RoleSystem {
 		if r.begins(r.at(0).start, newMessage) {
-			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`, taken: true}, false
+			return place{at: r.at(0).start, form: newMember, head: newMessage, tail: `"},`}, false
 		}
 		return r.endPlace(member(r.Body, r.at(0), "content"))
 	}
@@ -66,7 +66,7 @@ func (r *Request) endPlace(v span) (place, bool) {
 	case '"':
 		for _, head := range []string{newSystem, newInstructions} {
 			if v.start == r.top+len(head)-1 && r.begins(r.top, head) {
-				return place{at: r.top, form: newMember, head: head, tail: `",`, taken: true}, false
+				return place{at: r.top, form: newMember, head: head, tail: `",`}, false
 			}
 		}
 		return place{at: v.end - 1, form: atEnd}, true

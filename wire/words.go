@@ -46,19 +46,19 @@ func wrapperTag(name string) bool {
 	return false
 }
 
-// bracketTail is the end of a bracketed block that begins at s, "" when none does.
-func bracketTail(s string) string {
-	switch {
-	case strings.HasPrefix(s, "[LOOP DETECTED]"):
-		return "[END LOOP DETECTED]"
-	case strings.HasPrefix(s, "[KNOWN PITFALLS"):
-		return "[END KNOWN PITFALLS]"
-	case strings.HasPrefix(s, "[/lesson "):
-		return "[END LESSON]"
-	case strings.HasPrefix(s, "[Request interrupted by user"):
-		return "]"
+// bracketed tells how a bracketed block that begins at s ends, and what it is; "" when none does.
+func bracketed(s string) (tail, kind string) {
+	for _, block := range [...]struct{ head, tail, kind string }{
+		{"[LOOP DETECTED]", "[END LOOP DETECTED]", "loop warning"},
+		{"[KNOWN PITFALLS", "[END KNOWN PITFALLS]", "lessons"},
+		{"[/lesson ", "[END LESSON]", "answer to a /lesson command"},
+		{"[Request interrupted by user", "]", "interrupt"},
+	} {
+		if strings.HasPrefix(s, block.head) {
+			return block.tail, block.kind
+		}
 	}
-	return ""
+	return "", ""
 }
 
 // Stripped is a piece of a text that is not the user's own words.
@@ -128,7 +128,7 @@ func observed(s string) bool {
 
 // withoutBlocks takes out what precept inserted.
 func withoutBlocks(s string, n noter) string {
-	return cutAll(withoutLessons(s, n), '[', bracketTail, n)
+	return cutAll(withoutLessons(s, n), '[', bracketed, n)
 }
 
 func withoutLessons(s string, note noter) string {
@@ -163,19 +163,19 @@ func withoutLessons(s string, note noter) string {
 
 // withoutWrappers takes out what agents wrap.
 func withoutWrappers(s string, n noter) string {
-	return cutAll(s, '<', func(s string) string {
+	return cutAll(s, '<', func(s string) (tail, kind string) {
 		end := strings.IndexByte(s[:min(len(s), 40)], '>')
 		if end < 0 || !wrapperTag(s[1:end]) {
-			return ""
+			return "", ""
 		}
-		return "</" + s[1:end+1]
+		return "</" + s[1:end+1], s[1:end]
 	}, n)
 }
 
-// cutAll takes out everything from a mark to the tail that tailOf names for it. A tail that was
-// once looked for in vain is not looked for again: a text full of openings must not cost the square
-// of its length.
-func cutAll(s string, mark byte, tailOf func(string) string, note noter) string {
+// cutAll takes out everything from a mark to the tail that ends tells for it. A tail that was once
+// looked for in vain is not looked for again: a text full of openings must not cost the square of
+// its length.
+func cutAll(s string, mark byte, ends func(string) (tail, kind string), note noter) string {
 	var out strings.Builder
 	var missing []string
 	kept, from := 0, 0
@@ -186,7 +186,7 @@ func cutAll(s string, mark byte, tailOf func(string) string, note noter) string 
 		}
 		i += from
 		from = i + 1
-		tail := tailOf(s[i:])
+		tail, kind := ends(s[i:])
 		if tail == "" || slices.Contains(missing, tail) {
 			continue
 		}
@@ -196,7 +196,7 @@ func cutAll(s string, mark byte, tailOf func(string) string, note noter) string 
 			continue
 		}
 		out.WriteString(s[kept:i])
-		note.note(strippedKind(tail), s[i:i+n+len(tail)])
+		note.note(kind, s[i:i+n+len(tail)])
 		kept = i + n + len(tail)
 		from = kept
 	}
@@ -205,21 +205,6 @@ func cutAll(s string, mark byte, tailOf func(string) string, note noter) string 
 	}
 	out.WriteString(s[kept:])
 	return out.String()
-}
-
-// strippedKind names what ends with a tail.
-func strippedKind(tail string) string {
-	switch tail {
-	case "[END LOOP DETECTED]":
-		return "loop warning"
-	case "[END KNOWN PITFALLS]":
-		return "lessons"
-	case "[END LESSON]":
-		return "answer to a /lesson command"
-	case "]":
-		return "interrupt"
-	}
-	return strings.Trim(tail, "</>")
 }
 
 // unquoted takes off the pair of quotes that opencode run puts around the prompt.

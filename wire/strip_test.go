@@ -1,0 +1,95 @@
+package wire
+
+import (
+	"bytes"
+	"fmt"
+	"slices"
+)
+
+// Strip takes the texts that these edits put into a body out again: the inverse of Splice.
+func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
+	groups := grouped(edits)
+	// A system message that was made counts as an item. Without it the indices of the others are
+	// right again.
+	if i := slices.IndexFunc(groups, func(g group) bool { return g.item == System }); i >= 0 {
+		rest, err := strip(d, body, groups[i:i+1])
+		if err != nil {
+			return nil, err
+		}
+		return strip(d, rest, slices.Delete(groups, i, i+1))
+	}
+	return strip(d, body, groups)
+}
+
+func strip(d Dialect, body []byte, groups []group) ([]byte, error) {
+	if len(groups) == 0 {
+		return bytes.Clone(body), nil
+	}
+	r, err := Parse(d, body)
+	if err != nil {
+		return nil, fmt.Errorf("strip: %w", err)
+	}
+	cuts := make([]span, 0, len(groups))
+	for _, g := range groups {
+		cut, ok := r.inserted(g)
+		if !ok {
+			return nil, fmt.Errorf("strip: the text is not in item %d, block %d of %s", g.item, g.block, d)
+		}
+		cuts = append(cuts, cut)
+	}
+	slices.SortFunc(cuts, func(a, b span) int { return a.start - b.start })
+	out, from := make([]byte, 0, len(body)), 0
+	for _, c := range cuts {
+		out = append(out, body[from:c.start]...)
+		from = c.end
+	}
+	return append(out, body[from:]...), nil
+}
+
+// places are where a group of edits may have put its text. The words may have been looked for in
+// vain when the text was put in, and the text itself may read like words: then it stands before
+// another text part.
+func (r *Request) places(g group) []place {
+	p, ok := r.placeOf(g.item, g.block)
+	if !ok && p.form != newMember {
+		return nil
+	}
+	out := []place{p}
+	if p.form != beforePart {
+		return out
+	}
+	for _, t := range contentParts(r.Body, member(r.Body, r.at(g.item), "content")) {
+		if t.kind == textPart {
+			out = append(out, place{at: t.at.start, form: beforePart, typ: partType(t.typ, r.Dialect)})
+		}
+	}
+	return out
+}
+
+// inserted finds the bytes that a group of edits put into the body.
+func (r *Request) inserted(g group) (span, bool) {
+	for _, p := range r.places(g) {
+		text := p.appendTo(nil, g.texts)
+		cut := span{p.at, p.at + len(text)}
+		if p.form == beforePart || p.form == atEnd || p.form == lastPart {
+			cut = span{p.at - len(text), p.at}
+		}
+		if r.holds(cut, text) {
+			return cut, true
+		}
+		// Into an empty array the part went without a comma.
+		if cut.end--; p.form == firstPart && r.holds(cut, text[:len(text)-1]) && r.Body[blankEnd(r.Body, cut.end)] == ']' {
+			return cut, true
+		}
+		cut = span{cut.start + 1, cut.end + 1}
+		if p.form == lastPart && r.holds(cut, text[1:]) && r.Body[cut.start-1] == '[' {
+			return cut, true
+		}
+	}
+	return span{}, false
+}
+
+// holds says whether exactly this text stands at the span.
+func (r *Request) holds(at span, text []byte) bool {
+	return at.start >= 0 && at.end <= len(r.Body) && bytes.Equal(at.of(r.Body), text)
+}
