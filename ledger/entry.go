@@ -2,6 +2,7 @@ package ledger
 
 import (
 	"bytes"
+	"cmp"
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
@@ -59,23 +60,25 @@ func Decode(r io.Reader) (Entry, error) {
 	if len(bytes.TrimSpace(raw)) == 0 {
 		return Entry{}, errors.New(`there is nothing on standard input; write {"intent_id": "...", "type": "test", ...} to it`)
 	}
-	fields, err := members(raw)
+	given, err := members(raw)
 	if err != nil {
 		return Entry{}, err
 	}
 	var e Entry
 	var faults []error
-	slots := e.slots()
-	for _, f := range fields {
-		slot := slots[f.key]
-		switch {
-		case slot == nil:
-			faults = append(faults, fmt.Errorf("%q is no field of an entry; remove it (the fields are %s)", f.key, strings.Join(names(), ", ")))
-		case *slot != "":
-			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", f.key))
-		case json.Unmarshal(f.value, slot) != nil || f.value[0] != '"':
-			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", f.key))
-			*slot = "?"
+	fields := e.fields()
+	for _, m := range given {
+		at := slices.IndexFunc(fields, func(f field) bool { return f.name == m.key })
+		if at < 0 {
+			faults = append(faults, fmt.Errorf("%q is no field of an entry; remove it (the fields are %s)", m.key, strings.Join(names(), ", ")))
+			continue
+		}
+		switch text := fields[at].text; {
+		case *text != "":
+			faults = append(faults, fmt.Errorf("%s stands there twice; remove one", m.key))
+		case json.Unmarshal(m.value, text) != nil || m.value[0] != '"':
+			faults = append(faults, fmt.Errorf("%s is not a string; put it in quotes", m.key))
+			*text = "?"
 		}
 	}
 	if err := e.Validate(); err != nil {
@@ -95,7 +98,7 @@ func members(raw []byte) ([]member, error) {
 	bad := func(err error) error { return fmt.Errorf("the entry is not one JSON object: %w", err) }
 	d := json.NewDecoder(bytes.NewReader(raw))
 	if t, err := d.Token(); err != nil || t != json.Delim('{') {
-		return nil, bad(cmpErr(err, errors.New("it does not begin with {")))
+		return nil, bad(cmp.Or(err, errors.New("it does not begin with {")))
 	}
 	var out []member
 	for d.More() {
@@ -119,44 +122,45 @@ func members(raw []byte) ([]member, error) {
 	return out, nil
 }
 
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return err
-	}
-	return otherwise
+// field is one field of an entry: its name in the contract, its label in the ledger, and how many
+// characters it may have.
+type field struct {
+	name, label string
+	most        int
+	text        *string
 }
 
-// names are the fields in the order of the contract.
+// fields are an entry's, in the order of the contract.
+func (e *Entry) fields() []field {
+	return []field{
+		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
+		{"type", "Failure Type", maxField, &e.Type},
+		{"file", "File", maxFile, &e.File},
+		{"error", "Error Summary", maxInput, &e.Error},
+		{"cause", "Cause", maxField, &e.Cause},
+		{"resolution", "Resolution", maxField, &e.Resolution},
+		{"rule", "Corrective Rule", maxField, &e.Rule},
+	}
+}
+
+// names are the fields' names, in their order.
 func names() []string {
-	return []string{"intent_id", "type", "file", "error", "cause", "resolution", "rule"}
-}
-
-func (e *Entry) slots() map[string]*string {
-	return map[string]*string{
-		"intent_id": &e.IntentID, "type": &e.Type, "file": &e.File, "error": &e.Error,
-		"cause": &e.Cause, "resolution": &e.Resolution, "rule": &e.Rule,
+	var out []string
+	for _, f := range new(Entry).fields() {
+		out = append(out, f.name)
 	}
+	return out
 }
 
 // Validate tells everything that keeps an entry from being recorded.
 func (e *Entry) Validate() error {
 	var faults []error
-	slots := e.slots()
-	for _, name := range names() {
-		text, limit := *slots[name], maxField
-		switch name {
-		case "file":
-			limit = maxFile
-		case "intent_id":
-			limit = maxIntent
-		case "error":
-			limit = maxInput
-		}
-		switch n := utf8.RuneCountInString(text); {
-		case line(text) == "":
-			faults = append(faults, fmt.Errorf("%s is missing; every field of an entry is needed", name))
-		case n > limit:
-			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", name, n, limit))
+	for _, f := range e.fields() {
+		switch n := utf8.RuneCountInString(*f.text); {
+		case line(*f.text) == "":
+			faults = append(faults, fmt.Errorf("%s is missing; every field of an entry is needed", f.name))
+		case n > f.most:
+			faults = append(faults, fmt.Errorf("%s has %d characters; write at most %d", f.name, n, f.most))
 		}
 	}
 	if e.Type != "" && !slices.Contains([]string{TypeLint, TypeTest, TypeAnalysis}, e.Type) {
@@ -179,12 +183,14 @@ func (e *Entry) folded() Entry {
 
 // Summary is an error as an entry shows it: one line of at most 500 characters, and three dots
 // where it was cut.
-func Summary(text string) string {
-	s := line(text)
-	if utf8.RuneCountInString(s) <= MaxSummary {
-		return s
+func Summary(text string) string { return shortened(line(text), MaxSummary) }
+
+// shortened is a text of at most n characters, and three dots where it was cut.
+func shortened(s string, n int) string {
+	if short := clip(s, n); short != s {
+		return short + "..."
 	}
-	return string([]rune(s)[:MaxSummary]) + "..."
+	return s
 }
 
 // redacted is a text without secrets and personal data.
@@ -196,34 +202,32 @@ func (e *Entry) signature() string {
 	return hex.EncodeToString(sum[:])
 }
 
-// The labels of an entry, in their order.
-const (
-	labelType       = "Failure Type"
-	labelIntent     = "Intent ID"
-	labelFile       = "File"
-	labelError      = "Error Summary"
-	labelCause      = "Cause"
-	labelResolution = "Resolution"
-	labelRule       = "Corrective Rule"
-)
+// labelType stands in an entry's first line, behind the time.
+const labelType = "Failure Type"
 
 // render writes a folded entry as one bullet. The same entry at the same time is the same bytes.
 func (e *Entry) render(at time.Time, eol string) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
-	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelIntent, e.IntentID, eol)
-	b.WriteString(e.key(eol))
-	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelCause, e.Cause, eol)
-	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelResolution, e.Resolution, eol)
-	fmt.Fprintf(&b, "%s**%s:** %s%s", inner, labelRule, e.Rule, eol)
-	return b.String()
+	text := fmt.Sprintf("- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
+	for _, f := range e.fields() {
+		if f.label != labelType {
+			text += f.bullet(eol)
+		}
+	}
+	return text
 }
 
-const inner = "    - " // before each field but the first
+func (f field) bullet(eol string) string {
+	text := *f.text
+	if f.name == "file" {
+		text = codeSpan(text)
+	}
+	return "    - **" + f.label + ":** " + text + eol
+}
 
-// key is the two lines by which an entry is found again.
+// key is the two lines by which an entry is found again: its file and its error.
 func (e *Entry) key(eol string) string {
-	return fmt.Sprintf("%s**%s:** %s%s%s**%s:** %s%s", inner, labelFile, codeSpan(e.File), eol, inner, labelError, e.Error, eol)
+	f := e.fields()
+	return f[2].bullet(eol) + f[3].bullet(eol)
 }
 
 // codeSpan quotes a path as Markdown code, whatever backticks stand in it.

@@ -107,6 +107,11 @@ func (r *reading) block(i int) []string {
 	return r.lines[i:end]
 }
 
+// failedTest is a test that failed, and what it said.
+func failedTest(tool, file, test, said string) Failure {
+	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, said)}
+}
+
 // titled puts what failed before what it said.
 func titled(subject, message string) string {
 	if subject == "" {

@@ -1,8 +1,10 @@
 package ledger
 
 import (
+	"cmp"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -41,7 +43,7 @@ func Lessons(text []byte) []*lesson.Lesson {
 func (e *Entry) lesson() *lesson.Lesson {
 	l := &lesson.Lesson{
 		Slug: slug(e.Rule, e.signature()), Title: clip(e.Rule, maxTitle), Outcome: "mixed", Confidence: 0.5, Form: lesson.FormAIP11,
-		Evidence: []lesson.Evidence{{Kind: "work-item", Ref: clip(or(e.IntentID, FileName), 256), Note: clip(FileName+": "+e.File+": "+e.Error, maxNote)}},
+		Evidence: []lesson.Evidence{{Kind: "work-item", Ref: clip(cmp.Or(e.IntentID, FileName), 256), Note: clip(FileName+": "+e.File+": "+e.Error, maxNote)}},
 	}
 	l.Trigger.Description = clip(e.File+" failed with: "+e.Error, maxDescription)
 	if p := pathPhrase(e.File); p != "" {
@@ -63,23 +65,12 @@ func (e *Entry) lesson() *lesson.Lesson {
 
 // slug is readable, and the same for the same failure.
 func slug(rule, signature string) string {
-	words := lesson.Hyphenated(rule, slugWords)
-	if words == "" {
-		words = "ledger"
-	}
-	return words + "-" + signature[:slugDigits]
+	return cmp.Or(lesson.Hyphenated(rule, slugWords), "ledger") + "-" + signature[:slugDigits]
 }
 
 func clip(s string, n int) string {
 	if r := []rune(s); len(r) > n {
 		return string(r[:n])
-	}
-	return s
-}
-
-func or(s, otherwise string) string {
-	if s == "" {
-		return otherwise
 	}
 	return s
 }
@@ -119,16 +110,16 @@ func errorPhrase(text string) string {
 		if len(strings.Join(run, " ")) > maxPattern {
 			run = run[:len(run)-1]
 		} else if len(strings.Join(run, " ")) > len(strings.Join(best, " ")) {
-			best = append([]string(nil), run...)
+			best = slices.Clone(run)
 		}
 	}
 	phrase := strings.Trim(strings.Join(best, " "), " :;,.-()[]{}=")
-	letters := strings.Count(strings.Map(func(r rune) rune {
+	letters := 0
+	for _, r := range phrase {
 		if unicode.IsLetter(r) {
-			return 'x'
+			letters++
 		}
-		return -1
-	}, phrase), "x")
+	}
 	if letters < 10 || strings.Contains(phrase, "*") {
 		return ""
 	}

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"slices"
 	"strings"
 	"time"
 )
@@ -39,23 +40,14 @@ func Entries(text []byte) []Dated {
 		if open == nil || !ok {
 			continue
 		}
-		if slot := open.labelled()[label]; slot != nil && *slot == "" {
-			*slot = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")
+		for _, f := range open.fields() {
+			if f.label == label && *f.text == "" {
+				*f.text = strings.ReplaceAll(strings.TrimSpace(value), "&lt;!--", "<!--")
+			}
 		}
 	}
-	kept := out[:0]
-	for _, d := range out {
-		d.File = strings.Trim(d.File, "` ")
-		if d.File != "" && d.Error != "" && d.Rule != "" {
-			kept = append(kept, d)
-		}
+	for i := range out {
+		out[i].File = strings.Trim(out[i].File, "` ")
 	}
-	return kept
-}
-
-func (d *Dated) labelled() map[string]*string {
-	return map[string]*string{
-		labelIntent: &d.IntentID, labelFile: &d.File, labelError: &d.Error, labelCause: &d.Cause,
-		labelResolution: &d.Resolution, labelRule: &d.Rule,
-	}
+	return slices.DeleteFunc(out, func(d Dated) bool { return d.File == "" || d.Error == "" || d.Rule == "" })
 }

@@ -1,9 +1,11 @@
 package ledger
 
 import (
+	"cmp"
 	"encoding/json"
 	"path"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -29,7 +31,7 @@ type goEvent struct {
 // read as well.
 func (r *reading) gotest() {
 	packages := map[string]*goPackage{}
-	plainOne := &goPackage{r: r}
+	plainOne := r.goPackage()
 	for i, text := range r.lines {
 		var e goEvent
 		if !strings.HasPrefix(text, `{"`) || json.Unmarshal([]byte(text), &e) != nil || e.Action == "" {
@@ -42,7 +44,7 @@ func (r *reading) gotest() {
 		}
 		p := packages[e.Package]
 		if p == nil {
-			p = &goPackage{r: r}
+			p = r.goPackage()
 			packages[e.Package] = p
 		}
 		if e.Test != "" {
@@ -73,9 +75,16 @@ type goPackage struct {
 	last   string // the last line that says anything
 }
 
+// wordless is what a test said that said nothing.
+const wordless = "the test failed without a message"
+
 // goSaid is where a test complained and of what; text is "" while the lines below its place are
 // awaited.
 type goSaid struct{ file, text string }
+
+func (r *reading) goPackage() *goPackage {
+	return &goPackage{r: r, failed: map[string]int{}, said: map[string]goSaid{}}
+}
 
 func (p *goPackage) line(at int, text string) {
 	if m := goRun.FindStringSubmatch(text); m != nil {
@@ -84,9 +93,6 @@ func (p *goPackage) line(at int, text string) {
 	}
 	if m := goFail.FindStringSubmatch(text); m != nil {
 		p.test = m[1]
-		if p.failed == nil {
-			p.failed = map[string]int{}
-		}
 		if _, twice := p.failed[m[1]]; !twice {
 			p.failed[m[1]] = at
 			p.order = append(p.order, m[1])
@@ -107,13 +113,10 @@ func (p *goPackage) line(at int, text string) {
 			p.stack = s[1]
 		}
 	case m != nil && p.test != "":
-		if p.said == nil {
-			p.said = map[string]goSaid{}
-		}
 		if _, more := p.said[p.test]; !more { // the first complaint is what the others follow from
 			p.said[p.test] = goSaid{m[1], m[2]}
 		}
-	case p.test != "" && p.said != nil:
+	case p.test != "":
 		p.below(strings.TrimSpace(text))
 	}
 	if t := strings.TrimSpace(text); t != "" && t != "FAIL" {
@@ -144,39 +147,26 @@ func (p *goPackage) end(at int, name, outcome string) {
 		if p.hasFailedPart(test) {
 			continue
 		}
-		said, ok := p.said[test]
-		ok = ok && said.text != ""
+		said := p.said[test]
 		switch {
-		case !ok && p.panics != "":
-			file := p.stack
-			if file == "" {
-				file = dir
-			}
-			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: file, Subject: test, Error: titled(test, p.panics)})
-		case !ok:
-			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: dir, Subject: test, Error: titled(test, "the test failed without a message")})
+		case said.text != "":
+			said.file = path.Join(dir, said.file)
+		case p.panics != "":
+			said = goSaid{cmp.Or(p.stack, dir), p.panics}
 		default:
-			p.r.add(p.failed[test], Failure{Tool: "go test", Type: TypeTest, File: path.Join(dir, said.file), Subject: test, Error: titled(test, said.text)})
+			said = goSaid{dir, wordless}
 		}
+		p.r.add(p.failed[test], failedTest("go test", said.file, test, said.text))
 	}
 	if len(p.order) == 0 && strings.HasPrefix(outcome, "FAIL") && !strings.Contains(outcome, "[build failed]") {
-		why := p.panics
-		if why == "" {
-			why = p.last
-		}
-		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: titled("the package failed", why)})
+		p.r.add(at, Failure{Tool: "go test", Type: TypeTest, File: dir, Error: titled("the package failed", cmp.Or(p.panics, p.last))})
 	}
-	*p = goPackage{r: p.r}
+	*p = *p.r.goPackage()
 }
 
 // hasFailedPart says whether a part of a test failed too: then the part is what failed.
 func (p *goPackage) hasFailedPart(test string) bool {
-	for _, other := range p.order {
-		if strings.HasPrefix(other, test+"/") {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.order, func(other string) bool { return strings.HasPrefix(other, test+"/") })
 }
 
 // folder is where a package lies in the module; a package of another module keeps its import path.

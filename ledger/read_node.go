@@ -21,11 +21,7 @@ var (
 // eslint reads its usual form, a file and its complaints below, and its JSON. Warnings count only
 // where there are no errors: then it was them that failed it (--max-warnings).
 func (r *reading) eslint() {
-	type complaint struct {
-		at int
-		f  Failure
-	}
-	found := map[string][]complaint{}
+	found := map[string][]located{}
 	file := ""
 	for i, text := range r.lines {
 		if strings.HasPrefix(text, `[{"filePath":`) {
@@ -44,7 +40,7 @@ func (r *reading) eslint() {
 			continue
 		}
 		if file != "" {
-			found[m[1]] = append(found[m[1]], complaint{i, lint("eslint", file, m[3], m[2])})
+			found[m[1]] = append(found[m[1]], located{lint("eslint", file, m[3], m[2]), i})
 		}
 	}
 	problems := found["error"]
@@ -52,7 +48,7 @@ func (r *reading) eslint() {
 		problems = found["warning"]
 	}
 	for _, c := range problems {
-		r.add(c.at, c.f)
+		r.add(c.at, c.Failure)
 	}
 }
 
@@ -89,7 +85,7 @@ func (r *reading) jest() {
 		if m == nil || file == "" {
 			continue
 		}
-		r.add(i, Failure{Tool: "jest", Type: TypeTest, File: file, Subject: m[1], Error: titled(m[1], r.jestMessage(i+1))})
+		r.add(i, failedTest("jest", file, m[1], r.jestMessage(i+1)))
 	}
 }
 

@@ -62,7 +62,7 @@ func (r *reading) place(i int, file, ext, message string, column bool) (Failure,
 		}
 	case "rs":
 		if m := anyError.FindStringSubmatch(message); m != nil {
-			return rustFailure(file, m[1], m[2], false), true
+			return rustPlace(file, m[1], m[2]), true
 		}
 	default:
 		if m := anyError.FindStringSubmatch(message); m != nil {
@@ -70,6 +70,15 @@ func (r *reading) place(i int, file, ext, message string, column bool) (Failure,
 		}
 	}
 	return Failure{}, false
+}
+
+// rustPlace is the compiler's complaint in the short form, or clippy's.
+func rustPlace(file, code, message string) Failure {
+	f := rustFailure(file, code, message)
+	if code == "" && strings.Contains(message, "clippy") {
+		f.Tool, f.Type = "cargo clippy", TypeLint
+	}
+	return f
 }
 
 // lint is a complaint of a linter, its rule behind it.

@@ -1,7 +1,9 @@
 package ledger
 
 import (
+	"cmp"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -34,7 +36,7 @@ func (r *reading) pytest() {
 			continue
 		}
 		found = true
-		f := Failure{Tool: "pytest", Type: TypeTest, File: m[2], Subject: m[3], Error: m[4]}
+		said := ""
 		key := strings.ReplaceAll(m[3], "::", ".")
 		if m[1] == "ERROR" && m[3] == "" {
 			key = "ERROR collecting " + m[2]
@@ -42,26 +44,23 @@ func (r *reading) pytest() {
 		for n := range sections {
 			s := &sections[n]
 			if s.name == key || strings.HasPrefix(s.name, "ERROR at ") && strings.HasSuffix(s.name, " of "+key) {
-				f.Error, s.name = s.message, "" // of two with the same name the second is another file's
+				said, s.name = s.message, "" // of two with the same name the second is another file's
 				break
 			}
 		}
-		if f.Error == "" {
-			f.Error = m[4]
-		}
-		if f.Error == "" {
-			f.Error = "it cannot be collected"
-		}
-		f.Error = titled(f.Subject, f.Error)
-		r.add(i, f)
+		r.add(i, failedTest("pytest", m[2], m[3], cmp.Or(said, m[4], "it cannot be collected")))
 	}
 	if found {
 		return
 	}
 	for _, s := range sections {
-		r.add(s.at, Failure{Tool: "pytest", Type: TypeTest, File: s.file, Subject: s.name, Error: titled(s.name, s.message)})
+		r.add(s.at, failedTest("pytest", s.file, s.name, s.message))
 	}
-	r.pyShort()
+	for i, text := range r.lines { // --tb=line
+		if m := pyLine.FindStringSubmatch(text); m != nil {
+			r.add(i, failedTest("pytest", m[1], "", m[2]))
+		}
+	}
 }
 
 // pySections reads the long form: a header, the code, what it said behind E, and where.
@@ -87,20 +86,5 @@ func (r *reading) pySections() []pySection {
 			s.file = m[1]
 		}
 	}
-	kept := out[:0]
-	for _, s := range out {
-		if s.name != "" && s.message != "" {
-			kept = append(kept, s)
-		}
-	}
-	return kept
-}
-
-// pyShort reads --tb=line.
-func (r *reading) pyShort() {
-	for i, text := range r.lines {
-		if m := pyLine.FindStringSubmatch(text); m != nil {
-			r.add(i, Failure{Tool: "pytest", Type: TypeTest, File: m[1], Error: m[2]})
-		}
-	}
+	return slices.DeleteFunc(out, func(s pySection) bool { return s.name == "" || s.message == "" })
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"cmp"
 	"regexp"
 	"strings"
 )
@@ -40,33 +41,28 @@ func (r *reading) cargo() {
 			r.add(i, lint("cargo clippy", at[1], "clippy::"+rule, m[2]))
 			continue
 		}
-		r.add(i, rustFailure(at[1], m[1], m[2], true))
+		r.add(i, rustFailure(at[1], m[1], m[2]))
 	}
 }
 
-// rustFailure is the compiler's complaint. long says that it comes from the long form; the short
-// one puts what is expected behind the message.
-func rustFailure(file, code, message string, long bool) Failure {
-	f := Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
-	if !long && code == "" && strings.Contains(message, "clippy") {
-		f.Tool, f.Type = "cargo clippy", TypeLint
-	}
-	return f
+// rustFailure is the compiler's complaint.
+func rustFailure(file, code, message string) Failure {
+	return Failure{Tool: "cargo check", Type: TypeAnalysis, File: file, Subject: code, Error: titled(code, message)}
 }
 
 // cargoTest reads what a test said before it died.
 func (r *reading) cargoTest(i int, name string) {
-	f := Failure{Tool: "cargo test", Type: TypeTest, Subject: name}
+	file, message := "", ""
 	for n, text := range r.lines[i+1:] {
 		if rustTest.MatchString(text) || strings.HasPrefix(text, "failures:") {
 			break
 		}
 		if m := rustPanic1.FindStringSubmatch(text); m != nil {
-			f.File, f.Error = m[2], titled(name, m[1])
+			file, message = m[2], m[1]
 			break
 		}
 		if m := rustPanic.FindStringSubmatch(text); m != nil {
-			f.File = m[1]
+			file = m[1]
 			var said []string
 			for _, below := range r.block(i + n + 2) {
 				if strings.HasPrefix(below, "note: ") || strings.HasPrefix(below, "stack backtrace:") {
@@ -74,12 +70,9 @@ func (r *reading) cargoTest(i int, name string) {
 				}
 				said = append(said, below)
 			}
-			f.Error = titled(name, strings.Join(said, " "))
+			message = strings.Join(said, " ")
 			break
 		}
 	}
-	if f.Error == "" {
-		f.Error = titled(name, "the test failed without a message")
-	}
-	r.add(i, f)
+	r.add(i, failedTest("cargo test", file, name, cmp.Or(message, wordless)))
 }

@@ -2,24 +2,17 @@ package ledger
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
 // Entry makes an entry of a failure that a command told. What mended it nobody knows yet; the rule
 // is the one thing that is certain: that the command finds it.
 func (f *Failure) Entry(intent string, command []string) Entry {
-	words := strings.Join(command, " ")
-	if n := []rune(words); len(n) > 200 {
-		words = string(n[:200]) + "..."
-	}
-	quoted := codeSpan(line(words))
+	quoted := codeSpan(line(shortened(strings.Join(command, " "), 200)))
 	cause := fmt.Sprintf("Found by %s (%s).", quoted, f.Tool)
 	if f.Subject != "" {
-		subject := line(f.Subject)
-		if n := []rune(subject); len(n) > 200 {
-			subject = string(n[:200]) + "..."
-		}
-		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, subject)
+		cause = fmt.Sprintf("Found by %s (%s): %s.", quoted, f.Tool, shortened(line(f.Subject), 200))
 	}
 	what := "editing " + f.File
 	if f.Type == TypeTest {
@@ -55,10 +48,11 @@ func Unread(command []string, code int, text string) Failure {
 		f.Error = fmt.Sprintf("exit status %d without a word", code)
 	}
 	words := strings.ToLower(strings.Join(command, " "))
+	has := func(part string) bool { return strings.Contains(words, part) }
 	switch {
-	case strings.Contains(words, "lint") || strings.Contains(words, "format") || strings.Contains(words, "fmt"):
+	case slices.ContainsFunc([]string{"lint", "format", "fmt"}, has):
 		f.Type = TypeLint
-	case strings.Contains(words, "check") || strings.Contains(words, "vet") || strings.Contains(words, "build") || strings.Contains(words, "tsc"):
+	case slices.ContainsFunc([]string{"check", "vet", "build", "tsc"}, has):
 		f.Type = TypeAnalysis
 	}
 	return f
