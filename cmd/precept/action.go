@@ -10,7 +10,6 @@ import (
 	"precept/bank"
 	"precept/configs"
 	"precept/lesson"
-	"precept/report"
 )
 
 // actions are the verbs of lessons that change a lesson's state.
@@ -28,22 +27,16 @@ func (w *world) action(a lesson.Action, short string) *cobra.Command {
 	var force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running precept takes it into force within two seconds."
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		l, err := w.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
 		if err == nil {
 			_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
 		}
 		return err
-	}
-	return c
+	})
 }
 
 const forceHelp = "whatever the checks say: you have read the lesson and want it in this text"
@@ -52,9 +45,7 @@ const forceHelp = "whatever the checks say: you have read the lesson and want it
 // found.
 func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
 	r, err := w.ChangeLesson(ctx, cfg, slug, lesson.Sight{}, a, plan, w.who(), force)
-	for _, f := range r.Findings {
-		fmt.Fprintln(w.err, report.Printable(f.String()))
-	}
+	printFindings(w.err, r.Findings)
 	var refused *bank.Refused
 	switch {
 	case errors.Is(err, bank.ErrNoLesson):

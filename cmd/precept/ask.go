@@ -55,13 +55,7 @@ type adminClient struct{ base, token string }
 // do sends a request, with a body where there is one, and hands on the answer. The error is
 // errNoServer where nobody answers.
 func (a adminClient) do(ctx context.Context, method, path string, body []byte, read func(io.Reader) error) error {
-	req, err := http.NewRequestWithContext(ctx, method, a.base+path, bytes.NewReader(body))
-	if err != nil {
-		return err
-	}
-	req.Header.Set("Authorization", "Bearer "+a.token)
-	req.Header.Set("Content-Type", "application/json")
-	res, err := localClient().Do(req)
+	res, err := request(ctx, method, a.base+path, a.token, body)
 	if err != nil {
 		return errNoServer // a crash leaves run.json behind
 	}
@@ -70,6 +64,20 @@ func (a adminClient) do(ctx context.Context, method, path string, body []byte, r
 		return refusal(a.base, res)
 	}
 	return read(io.LimitReader(res.Body, maxAnswer))
+}
+
+// request asks something of precept itself, past any proxy of the environment.
+func request(ctx context.Context, method, address, token string, body []byte) (*http.Response, error) {
+	req, err := http.NewRequestWithContext(ctx, method, address, bytes.NewReader(body))
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/json")
+	if token != "" {
+		req.Header.Set("Authorization", "Bearer "+token)
+	}
+	client := http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
+	return client.Do(req)
 }
 
 // refusal says what a server's answer means to the person who asked, and what to do.

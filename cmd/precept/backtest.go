@@ -37,15 +37,10 @@ func (w *world) lessonsBacktest() *cobra.Command {
 			"The mean reward is of the sessions that were told of; it is no effect of the lesson, which the holdout measures. Targets by role and skill, which a capture does not tell, are taken for met. It works beside a running server.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().StringVar(&f.tenant, "tenant", "", "sessions of this tenant only")
 	c.Flags().StringVar(&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		lessons, err := w.named(c.Context(), cfg, args)
 		if err != nil {
 			return err
@@ -65,8 +60,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 			w.printBacktest(r)
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 // named finds lessons by slug in the bank, or by file.

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"strings"
@@ -16,12 +17,7 @@ import (
 )
 
 // who is the person at the terminal, for the audit log.
-func (w *world) who() string {
-	if user, _ := w.env("USER"); user != "" {
-		return user
-	}
-	return "operator"
-}
+func (w *world) who() string { return cmp.Or(w.variable("USER"), "operator") }
 
 // readBook reads the configured lessons once, for a verb.
 func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book, []lesson.Problem, error) {
@@ -51,9 +47,8 @@ func (w *world) lessonsPush() *cobra.Command {
 			"Every replica has them in force within two seconds. Lessons with faults are refused, and nothing is changed then.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		place, err := w.argumentBank(flags, args)
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, err := w.argumentBank(cfg, args)
 		if err != nil {
 			return err
 		}
@@ -65,16 +60,13 @@ func (w *world) lessonsPush() *cobra.Command {
 		ctx, cancel := context.WithTimeout(c.Context(), app.BankLimit)
 		defer cancel()
 		changed, findings, err := w.Writer(place, bank.Limits{}).Replace(ctx, texts, w.who())
-		for _, f := range findings {
-			fmt.Fprintln(w.err, report.Printable(f.String()))
-		}
+		printFindings(w.err, findings)
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
 		}
 		fmt.Fprintf(w.out, "%d lessons pushed: %s\n", len(texts), tally(changed))
 		return nil
-	}
-	return c
+	})
 }
 
 func (w *world) lessonsPull() *cobra.Command {
@@ -84,9 +76,8 @@ func (w *world) lessonsPull() *cobra.Command {
 		Long:  "Pull writes the lessons of the bank at URL (default: lessons, else store.url, where they are in Redis) into DIR. Files that the bank does not have are left alone.",
 		Args:  arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		place, err := w.argumentBank(flags, args)
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		place, err := w.argumentBank(cfg, args)
 		if err != nil {
 			return err
 		}
@@ -103,16 +94,11 @@ func (w *world) lessonsPull() *cobra.Command {
 		}
 		fmt.Fprintf(w.out, "%d lessons pulled into %s\n", n, args[0])
 		return nil
-	}
-	return c
+	})
 }
 
 // argumentBank opens the bank that push and pull were told of.
-func (w *world) argumentBank(flags *configFlags, args []string) (*redis.Bank, error) {
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return nil, err
-	}
+func (w *world) argumentBank(cfg *configs.Config, args []string) (*redis.Bank, error) {
 	switch {
 	case len(args) == 2:
 		cfg.Lessons = args[1]

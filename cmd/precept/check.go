@@ -34,7 +34,10 @@ func (w *world) check() *cobra.Command {
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := flags.load(w, false)
 		if faults, ok := configFaults(err); ok && asJSON {
-			return w.answer(checked{Faults: faults}, exitMisuse)
+			if err := writeJSON(w.out, checked{Faults: faults}); err != nil {
+				return err
+			}
+			return &codedError{code: exitMisuse}
 		}
 		if err != nil {
 			return err
@@ -73,32 +76,28 @@ func (w *world) checkLessons(cfg *configs.Config, asJSON bool) error {
 		answer.Lessons, answer.Broken = book.Len(), problems
 	}
 	answer.OK = len(answer.Broken) == 0
-	code := exitDone
-	if !answer.OK {
-		code = exitFailed
-	}
 	if asJSON {
-		return w.answer(answer, code)
+		return w.answer(answer, answer.OK)
 	}
 	fmt.Fprintf(w.out, "configuration %s: ok\nlessons in %s: %d can be read, %d cannot\n", answer.Config, cfg.Lessons, answer.Lessons, len(answer.Broken))
 	for _, p := range answer.Broken {
 		fmt.Fprintln(w.err, p.Error())
 	}
-	return exit(code)
+	return exit(answer.OK)
 }
 
-// answer writes JSON and ends with a code.
-func (w *world) answer(v any, code int) error {
+// answer writes JSON, and ends a verb.
+func (w *world) answer(v any, ok bool) error {
 	if err := writeJSON(w.out, v); err != nil {
 		return err
 	}
-	return exit(code)
+	return exit(ok)
 }
 
-// exit ends with a code when all has been said.
-func exit(code int) error {
-	if code == exitDone {
+// exit ends a verb that has said everything: its exit code says whether all was well.
+func exit(ok bool) error {
+	if ok {
 		return nil
 	}
-	return &codedError{code: code}
+	return &codedError{code: exitFailed}
 }

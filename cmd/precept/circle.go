@@ -7,8 +7,6 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -32,30 +30,12 @@ const (
 // runCircle shows the whole way of a rule: agents fail, a lesson is distilled, approved, injected,
 // measured.
 func (w *world) runCircle(ctx context.Context, f demoFlags) error {
-	dir, err := os.MkdirTemp("", "precept-circle-")
-	if err != nil {
-		return fmt.Errorf("make the demo's directory: %w", err)
-	}
-	defer func() { _ = os.RemoveAll(dir) }()
 	play := demo.NewCircle(f.seed)
-	if err := play.WriteLessons(filepath.Join(dir, "lessons")); err != nil {
-		return err
-	}
-	stopModel, address, err := serveModel(ctx, play)
-	if err != nil {
-		return err
-	}
-	defer stopModel()
-	cfg, err := configs.Parse(configs.Sources{Flags: map[string]string{
-		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address, "data_dir": filepath.Join(dir, "data"), "lessons": filepath.Join(dir, "lessons"),
-		"reward.close_after": demoClose.String(), "log.level": "error", "limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint("circle-", f.seed),
-		"distill.enabled": "true", "distill.every": "1s", "distill.gate": cmp.Or(f.gate, "human"),
-	}})
-	if err != nil {
-		return err
-	}
-	c := &circle{flags: f, play: play, outside: w, cfg: cfg}
-	return c.run(ctx)
+	more := map[string]string{"distill.enabled": "true", "distill.every": "1s", "distill.gate": cmp.Or(f.gate, "human")}
+	return onModel(ctx, "circle", f, play, play, more, func(cfg *configs.Config) error {
+		c := &circle{flags: f, play: play, outside: w, cfg: cfg}
+		return c.run(ctx)
+	})
 }
 
 // circle is the demo at work.

@@ -1,12 +1,16 @@
 package main
 
 import (
+	"cmp"
+	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
 
 	"precept/app"
+	"precept/bank"
 	"precept/configs"
 )
 
@@ -36,6 +40,33 @@ func (v value) Type() string {
 	return "value"
 }
 
+// configured gives a verb the configuration's flags, of which help shows the ones in shown, and runs
+// it with the configuration. The verb works on what lies on disk: what only a server needs may be
+// wrong there.
+func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
+	flags := w.addConfigFlags(c, shown...)
+	c.RunE = func(c *cobra.Command, args []string) error {
+		cfg, err := flags.load(w, true)
+		if err != nil {
+			return err
+		}
+		return run(c, cfg, args)
+	}
+	return c
+}
+
+// onBank gives a verb the configuration's flags, and runs it with the configured bank.
+func (w *world) onBank(c *cobra.Command, run func(context.Context, *bank.Bank, []string) error) *cobra.Command {
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
+		b, closeBank, err := w.OpenWriter(cfg)
+		if err != nil {
+			return err
+		}
+		defer closeBank()
+		return run(c.Context(), b, args)
+	})
+}
+
 // addConfigFlags gives a verb the configuration's flags, but for those that it has of its own. Help
 // shows the ones in shown, or all of them when it is empty.
 func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
@@ -53,12 +84,7 @@ func (w *world) addConfigFlags(c *cobra.Command, shown ...string) *configFlags {
 		if name.Bool {
 			flag.NoOptDefVal = "true"
 		}
-		flag.Hidden = len(shown) > 0
-		for _, s := range shown {
-			if s == name.Path {
-				flag.Hidden = false
-			}
-		}
+		flag.Hidden = len(shown) > 0 && !slices.Contains(shown, name.Path)
 	}
 	return f
 }
@@ -75,21 +101,15 @@ func configNames() []configs.Name {
 	return names
 }
 
+// bankKeys are the keys that every verb shows that reads or writes the lessons.
+func bankKeys() []string { return []string{"lessons", "store.url"} }
+
 // storeKeys are the keys that every verb shows that reads the store.
 func storeKeys() []string { return []string{"data_dir", "store.url"} }
 
-// path is the configuration file, "" for none.
-func (f *configFlags) path(w *world) string {
-	if f.file != "" {
-		return f.file
-	}
-	path, _ := w.env("PRECEPT_CONFIG")
-	return path
-}
-
 // source is where the configuration is read from; offline lets pass what only a server needs.
 func (f *configFlags) source(w *world, offline bool) *app.Source {
-	path := f.path(w)
+	path := cmp.Or(f.file, w.variable("PRECEPT_CONFIG")) // "" is none
 	return &app.Source{File: path, Parse: func(file []byte) (*configs.Config, error) {
 		return configs.Parse(configs.Sources{FileName: path, File: file, Env: w.env, Flags: f.given, Offline: offline})
 	}}

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"net"
 	"net/http"
 	"os"
@@ -66,27 +67,42 @@ func (w *world) runDemo(ctx context.Context, f demoFlags) error {
 	if f.sessions < 1 || f.agents < 1 {
 		return misuse(errors.New("--sessions and --agents must be at least 1"))
 	}
-	dir, err := os.MkdirTemp("", "precept-demo-")
+	play := demo.NewWorld(f.seed)
+	model := demo.NewUpstream(play)
+	return onModel(ctx, "demo", f, play, model, nil, func(cfg *configs.Config) error {
+		stage := &stage{outside: w, cfg: cfg, flags: f, world: play, model: model}
+		return stage.run(ctx)
+	})
+}
+
+// onModel serves a built-in model for as long as what is played on it goes on, and gives it the
+// configuration of an ordinary server, with lessons in a directory of its own. more is what the
+// configuration says besides.
+func onModel(ctx context.Context, name string, f demoFlags, world interface{ WriteLessons(dir string) error }, model http.Handler, more map[string]string, play func(*configs.Config) error) error {
+	dir, err := os.MkdirTemp("", "precept-"+name+"-")
 	if err != nil {
 		return fmt.Errorf("make the demo's directory: %w", err)
 	}
 	defer func() { _ = os.RemoveAll(dir) }()
-	play := demo.NewWorld(f.seed)
-	if err := play.WriteLessons(filepath.Join(dir, "lessons")); err != nil {
+	lessons := filepath.Join(dir, "lessons")
+	if err := world.WriteLessons(lessons); err != nil {
 		return err
 	}
-	model := demo.NewUpstream(play)
 	stopModel, address, err := serveModel(ctx, model)
 	if err != nil {
 		return err
 	}
 	defer stopModel()
-	cfg, err := w.demoConfig(dir, address, f)
+	keys := map[string]string{
+		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": address, "data_dir": filepath.Join(dir, "data"), "lessons": lessons,
+		"reward.close_after": demoClose.String(), "log.level": "error", "limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint(name, "-", f.seed),
+	}
+	maps.Copy(keys, more)
+	cfg, err := configs.Parse(configs.Sources{Flags: keys})
 	if err != nil {
 		return err
 	}
-	stage := &stage{outside: w, cfg: cfg, flags: f, world: play, model: model}
-	return stage.run(ctx)
+	return play(cfg)
 }
 
 // serveModel serves the built-in model on a free port of loopback.
@@ -103,15 +119,6 @@ func serveModel(ctx context.Context, h http.Handler) (stop func(), address strin
 		_ = server.Close()
 		wg.Wait()
 	}, "http://" + l.Addr().String() + "/v1", nil
-}
-
-// demoConfig is the configuration of the ordinary server that the demo runs.
-func (w *world) demoConfig(dir, upstream string, f demoFlags) (*configs.Config, error) {
-	return configs.Parse(configs.Sources{Flags: map[string]string{
-		"listen": "127.0.0.1:0", "admin.listen": f.admin, "upstream": upstream, "data_dir": filepath.Join(dir, "data"),
-		"lessons": filepath.Join(dir, "lessons"), "reward.close_after": demoClose.String(), "log.level": "error",
-		"limits.drain_timeout": "2s", "bandit.salt": fmt.Sprint("demo-", f.seed),
-	}})
 }
 
 // stage is a demo at work.

@@ -42,13 +42,8 @@ func (w *world) lessonsDiff() *cobra.Command {
 			"It tells for each lesson its states, whether its text lost its approval, the lines that differ, and what the checks find. Exit code 1: the checks refuse something new.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		old, err := w.bankAt(c.Context(), cfg, args[0])
 		if err != nil {
 			return err
@@ -62,20 +57,15 @@ func (w *world) lessonsDiff() *cobra.Command {
 			return err
 		}
 		changes, ok := w.differences(old, next)
-		code := exitDone
-		if !ok {
-			code = exitFailed
-		}
 		if asJSON {
-			return w.answer(changes, code)
+			return w.answer(changes, ok)
 		}
 		for i := range changes {
 			w.printChange(&changes[i])
 		}
 		fmt.Fprintf(w.out, "%d lessons differ\n", len(changes))
-		return exit(code)
-	}
-	return c
+		return exit(ok)
+	})
 }
 
 // bankAt reads the bank that an argument names.

@@ -76,11 +76,10 @@ func (w *world) doctor() *cobra.Command {
 		Short: "Tell what became of every exchange, and what the store holds",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	addWide(c, &wide)
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		d, err := w.diagnose(c.Context(), flags)
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		d, err := w.diagnose(c.Context(), cfg)
 		if err != nil {
 			return err
 		}
@@ -88,15 +87,10 @@ func (w *world) doctor() *cobra.Command {
 			return writeJSON(w.out, d)
 		}
 		return w.printDiagnosis(d, w.columns(wide))
-	}
-	return c
+	})
 }
 
-func (w *world) diagnose(ctx context.Context, flags *configFlags) (diagnosis, error) {
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return diagnosis{}, err
-	}
+func (w *world) diagnose(ctx context.Context, cfg *configs.Config) (diagnosis, error) {
 	d, err := w.balance(ctx, cfg)
 	if err != nil {
 		return diagnosis{}, err

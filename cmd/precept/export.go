@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/app"
+	"precept/configs"
 	"precept/file"
 	"precept/sample"
 	"precept/session"
@@ -43,7 +44,6 @@ func (w *world) export() *cobra.Command {
 			"parquet is the samples as a Parquet file. --stats tells how the chosen samples were rated instead of writing them. It works beside a running server.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.format, "format", "mplp", strings.Join(exportFormats(), ", "))
 	c.Flags().StringVar(&f.since, "since", "", "from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.until, "until", "", "before this time")
@@ -53,21 +53,18 @@ func (w *world) export() *cobra.Command {
 	c.Flags().StringSliceVar(&f.quality, "quality", nil, "good, acceptable, poor or unrated only; of sessions: that gave such a sample (not experiment)")
 	c.Flags().StringVarP(&f.output, "output", "o", "", "write to this file instead of standard output")
 	c.Flags().BoolVar(&f.stats, "stats", false, "tell how many samples there are and how they were rated, as JSON")
-	c.RunE = func(c *cobra.Command, _ []string) error { return w.runExport(c.Context(), flags, &f) }
-	return c
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		return w.runExport(c.Context(), cfg, &f)
+	})
 }
 
-func (w *world) runExport(ctx context.Context, flags *configFlags, f *exportFlags) error {
+func (w *world) runExport(ctx context.Context, cfg *configs.Config, f *exportFlags) error {
 	filter, err := f.filter()
 	if err != nil {
 		return misuse(err)
 	}
 	if f.format == "parquet" && !f.stats && f.output == "" && isTerminal(w.out) {
 		return misuse(errors.New("a Parquet file is nothing for a terminal; name a file with --output, or redirect"))
-	}
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return err
 	}
 	e, err := w.OpenStored(ctx, cfg)
 	if err != nil {

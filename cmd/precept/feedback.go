@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/tidwall/gjson"
 
 	"precept/app"
 	"precept/configs"
@@ -51,7 +53,6 @@ func (w *world) feedback() *cobra.Command {
 			"--source user is a person's word and outweighs a verifier's (system), which outweighs what the traffic says.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, "data_dir")
 	f.at.add(c)
 	s := c.Flags()
 	s.StringVar(&f.session, "session", "", "the session, as its client named it or as precept did")
@@ -69,21 +70,16 @@ func (w *world) feedback() *cobra.Command {
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
 	s.StringVar(&f.id, "id", "", "a name of this feedback; the same name twice counts once")
 	s.BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return w.configured(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.scored = c.Flags().Changed("score")
-		return w.runFeedback(c.Context(), flags, &f)
-	}
-	return c
+		return w.runFeedback(c.Context(), cfg, &f)
+	})
 }
 
-func (w *world) runFeedback(ctx context.Context, flags *configFlags, f *feedbackFlags) error {
+func (w *world) runFeedback(ctx context.Context, cfg *configs.Config, f *feedbackFlags) error {
 	body, err := w.feedbackBody(f)
 	if err != nil {
 		return misuse(err)
-	}
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return err
 	}
 	base, err := w.dataListener(ctx, cfg, &f.at)
 	if err != nil {
@@ -153,11 +149,11 @@ func (w *world) feedbackBody(f *feedbackFlags) (map[string]any, error) {
 
 // withinRun names what precept run has started, where the verb runs within it.
 func (w *world) withinRun(body map[string]any) (targets int) {
-	if run, _ := w.env("PRECEPT_RUN"); run != "" {
+	if run := w.variable("PRECEPT_RUN"); run != "" {
 		body["run_id"] = run
 		return 1
 	}
-	if session, _ := w.env("PRECEPT_SESSION"); session != "" {
+	if session := w.variable("PRECEPT_SESSION"); session != "" {
 		body["session_id"] = session
 		return 1
 	}
@@ -204,15 +200,7 @@ func (w *world) postFeedback(ctx context.Context, base, key string, body map[str
 	}
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodPost, base+"/v1/feedback", bytes.NewReader(b))
-	if err != nil {
-		return answer, err
-	}
-	req.Header.Set("Content-Type", "application/json")
-	if key != "" {
-		req.Header.Set("Authorization", "Bearer "+key)
-	}
-	res, err := localClient().Do(req)
+	res, err := request(ctx, http.MethodPost, base+"/v1/feedback", key, b)
 	if err != nil {
 		return answer, fmt.Errorf("precept at %s does not answer: %w", base, err)
 	}
@@ -222,20 +210,9 @@ func (w *world) postFeedback(ctx context.Context, base, key string, body map[str
 		return answer, fmt.Errorf("precept at %s: %w", base, err)
 	}
 	if res.StatusCode != http.StatusAccepted {
-		var refused struct {
-			Error struct {
-				Message string `json:"message"`
-			} `json:"error"`
-		}
-		_ = json.Unmarshal(raw, &refused)
-		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, report.Printable(refused.Error.Message))
+		return answer, fmt.Errorf("precept at %s answers %s: %s", base, res.Status, report.Printable(gjson.GetBytes(raw, "error.message").String()))
 	}
 	return answer, json.Unmarshal(raw, &answer)
-}
-
-// localClient speaks to precept itself, past any proxy of the environment.
-func localClient() *http.Client {
-	return &http.Client{Transport: &http.Transport{DisableKeepAlives: true}}
 }
 
 // errNotRunning says that there is no precept to speak to.
@@ -244,11 +221,7 @@ var errNotRunning = errors.New("no precept runs on this data directory; start on
 // dataListener finds the data listener: the one that was named, or the running one of the data
 // directory.
 func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataFlags) (string, error) {
-	base := at.url
-	if base == "" {
-		base, _ = w.env("PRECEPT_URL")
-	}
-	if base != "" {
+	if base := cmp.Or(at.url, w.variable("PRECEPT_URL")); base != "" {
 		return strings.TrimSuffix(strings.TrimRight(base, "/"), "/v1"), nil
 	}
 	run, err := app.ReadRunFile(cfg.DataDir)
@@ -262,11 +235,7 @@ func (w *world) dataListener(ctx context.Context, cfg *configs.Config, at *dataF
 func alive(ctx context.Context, base string) bool {
 	ctx, cancel := context.WithTimeout(ctx, 2*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, base+"/healthz", nil)
-	if err != nil {
-		return false
-	}
-	res, err := localClient().Do(req)
+	res, err := request(ctx, http.MethodGet, base+"/healthz", "", nil)
 	if err != nil {
 		return false
 	}
@@ -277,17 +246,9 @@ func alive(ctx context.Context, base string) bool {
 // credential is the key of the agent, "" where tenants do not go by keys: then nobody needs to see
 // it.
 func (w *world) credential(cfg *configs.Config, at *dataFlags) string {
-	if at.key != "" {
-		return at.key
-	}
 	names := []string{"PRECEPT_KEY"}
 	if cfg.Tenancy != "single" {
 		names = append(names, "OPENAI_API_KEY", "ANTHROPIC_API_KEY")
 	}
-	for _, name := range names {
-		if key, _ := w.env(name); key != "" {
-			return key
-		}
-	}
-	return ""
+	return cmp.Or(at.key, w.variable(names...))
 }

@@ -38,22 +38,18 @@ func (w *world) forget() *cobra.Command {
 			"It asks the running server of the data directory, or works on the store when there is none. Where replicas share a Redis, do it beside each of them: each has a memory and a spool of its own.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.session, "session", "", "the session")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "the tenant; alone: everything of it, with --session: whose session it is (default)")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, _ []string) error { return w.runForget(c.Context(), flags, &f) }
-	return c
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
+		return w.runForget(c.Context(), cfg, &f)
+	})
 }
 
-func (w *world) runForget(ctx context.Context, flags *configFlags, f *forgetFlags) error {
+func (w *world) runForget(ctx context.Context, cfg *configs.Config, f *forgetFlags) error {
 	if f.session == "" && f.tenant == "" {
 		return misuse(errors.New("say what is to be forgotten: --session NAME, or --tenant NAME for everything of a tenant"))
-	}
-	cfg, err := flags.load(w, true)
-	if err != nil {
-		return err
 	}
 	what := "everything of the tenant " + f.tenant
 	if f.session != "" {

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -11,6 +12,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"precept/configs"
 	"precept/detect"
 	"precept/learn"
 	"precept/report"
@@ -39,15 +41,10 @@ func (w *world) importVerb() *cobra.Command {
 			"No server may run in the data directory meanwhile, unless the store is in Redis. Exit code 1: a transcript could not be read; the others were taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, storeKeys()...)
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, files []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
 			return fmt.Errorf("%w; import works while no server runs: stop it, import, and start it again", err)
@@ -61,8 +58,7 @@ func (w *world) importVerb() *cobra.Command {
 			return err
 		}
 		return w.printImport(&f, sum)
-	}
-	return c
+	})
 }
 
 // importAll takes files in, one transcript after the other.
@@ -72,14 +68,7 @@ func (w *world) importAll(ctx context.Context, into *learn.Importer, f *importFl
 	defer watch.end()
 	for _, file := range files {
 		fatal, err := w.importFile(file, func(t detect.Transcript, at time.Time) error {
-			agent := f.agent
-			if agent == "" {
-				agent = t.Source
-			}
-			if agent == "" {
-				agent = "import"
-			}
-			got, err := into.Import(ctx, f.tenant, agent, t, at)
+			got, err := into.Import(ctx, f.tenant, cmp.Or(f.agent, t.Source, "import"), t, at)
 			if err != nil {
 				return err
 			}
@@ -142,8 +131,5 @@ func (w *world) printImport(f *importFlags, sum imported) error {
 			fmt.Fprintln(w.err, "precept:", report.Printable(fault))
 		}
 	}
-	if len(sum.Faults) > 0 {
-		return &codedError{code: exitFailed}
-	}
-	return nil
+	return exit(len(sum.Faults) == 0)
 }

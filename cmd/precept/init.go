@@ -1,9 +1,11 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -89,24 +91,21 @@ const dataAddress = "http://127.0.0.1:8080"
 
 // config is the configuration's text.
 func (b *beginning) config() (string, error) {
-	names, lines := map[string]bool{}, ""
-	messages := ""
+	names := map[string]bool{}
+	var lines, first, messages string
 	for _, raw := range b.upstreams {
 		u, err := url.Parse(raw)
 		if err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
 			return "", fmt.Errorf("--upstream %q is no http or https URL; write it like https://api.openai.com/v1", raw)
 		}
 		name := upstreamName(u.Hostname(), names)
-		names[name] = true
+		names[name], first = true, cmp.Or(first, name)
 		lines += fmt.Sprintf("  %s: {url: %q}\n", name, raw)
 		if strings.Contains(name, "anthropic") {
 			messages = name
 		}
 	}
-	first := upstreamName(mustHost(b.upstreams[0]), nil)
-	if messages == "" {
-		messages = first
-	}
+	messages = cmp.Or(messages, first)
 	if b.full {
 		return strings.NewReplacer(
 			"  openai: {url: https://api.openai.com/v1}\n  anthropic: {url: https://api.anthropic.com}\n", lines,
@@ -115,14 +114,6 @@ func (b *beginning) config() (string, error) {
 		).Replace(configs.Reference()), nil
 	}
 	return fmt.Sprintf(shortConfig, lines, first, first, messages, first), nil
-}
-
-func mustHost(raw string) string {
-	u, err := url.Parse(raw)
-	if err != nil {
-		return "upstream"
-	}
-	return u.Hostname()
 }
 
 // upstreamName makes a name out of a host: api.openai.com is openai.
@@ -280,11 +271,4 @@ func pointingLines() map[string]string {
 }
 
 // knownAgents are their names.
-func knownAgents() []string {
-	var out []string
-	for name := range pointingLines() {
-		out = append(out, name)
-	}
-	slices.Sort(out)
-	return out
-}
+func knownAgents() []string { return slices.Sorted(maps.Keys(pointingLines())) }

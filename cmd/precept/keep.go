@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"path/filepath"
@@ -11,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/bank"
+	"precept/configs"
 	"precept/file"
 	"precept/lesson"
 	"precept/report"
@@ -23,23 +25,13 @@ func (w *world) lessonsArchive() *cobra.Command {
 		Short: "Put lessons away; their numbers stay",
 		Long:  "Archive moves lessons into _archive, where only --archived finds them. Their slugs stay taken, and what was measured of them stays in the store. `lessons restore` takes one back.",
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
 	c.Flags().BoolVar(&superseded, "superseded", false, "all that are superseded by a lesson in force")
-	c.RunE = func(c *cobra.Command, slugs []string) error {
+	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("name lessons, or say --expired or --superseded"))
 		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
-		b, closeBank, err := w.OpenWriter(cfg)
-		if err != nil {
-			return err
-		}
-		defer closeBank()
-		book, _, err := b.List(c.Context())
+		book, _, err := b.List(ctx)
 		if err != nil {
 			return err
 		}
@@ -50,7 +42,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 			}
 		}
 		for _, slug := range slugs {
-			if err := b.Archive(c.Context(), slug, w.who()); err != nil {
+			if err := b.Archive(ctx, slug, w.who()); err != nil {
 				return slugError(slug, err)
 			}
 			fmt.Fprintf(w.out, "%s is archived now\n", slug)
@@ -59,8 +51,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 			fmt.Fprintln(w.out, "there is nothing to archive")
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 func (w *world) lessonsRestore() *cobra.Command {
@@ -69,25 +60,14 @@ func (w *world) lessonsRestore() *cobra.Command {
 		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is approved again.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
-		b, closeBank, err := w.OpenWriter(cfg)
-		if err != nil {
-			return err
-		}
-		defer closeBank()
-		l, err := b.Restore(c.Context(), args[0], w.who())
+	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
+		l, err := b.Restore(ctx, args[0], w.who())
 		if err != nil {
 			return slugError(args[0], err)
 		}
 		fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
 		return nil
-	}
-	return c
+	})
 }
 
 func (w *world) lessonsLog() *cobra.Command {
@@ -97,24 +77,14 @@ func (w *world) lessonsLog() *cobra.Command {
 		Use: "log [SLUG]", Short: "Tell who did what to the lessons, oldest first",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().IntVarP(&n, "number", "n", 1000, "at most so many of the newest events are looked at")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON lines")
 	addWide(c, &wide)
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		if n <= 0 {
 			return misuse(fmt.Errorf("--number is at least 1"))
 		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
-		b, closeBank, err := w.OpenWriter(cfg)
-		if err != nil {
-			return err
-		}
-		defer closeBank()
-		events, err := b.Log(c.Context(), n)
+		events, err := b.Log(ctx, n)
 		if err != nil {
 			return err
 		}
@@ -136,8 +106,7 @@ func (w *world) lessonsLog() *cobra.Command {
 			return nil
 		}
 		return table(w.out, rows, w.columns(wide))
-	}
-	return c
+	})
 }
 
 func (w *world) lessonsExport() *cobra.Command {
@@ -150,16 +119,11 @@ func (w *world) lessonsExport() *cobra.Command {
 			"gptme, files of that form in DIR. Lessons of one tenant or agent alone are left out.",
 		Args: arguments(cobra.MaximumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().StringVar(&format, "format", "jsonl", "jsonl, aip11 or gptme")
 	c.Flags().StringSliceVar(&states, "state", []string{"active", "caution", "trial"}, "lessons in these states")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if !slices.Contains([]string{"jsonl", "aip11", "gptme"}, format) || (format == "jsonl") != (len(args) == 0) {
 			return misuse(fmt.Errorf("write --format jsonl, or --format aip11 or gptme and a directory"))
-		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
 		}
 		book, _, err := w.loadBook(c.Context(), cfg)
 		if err != nil {
@@ -180,8 +144,7 @@ func (w *world) lessonsExport() *cobra.Command {
 			fmt.Fprintf(w.out, "%d lessons written into %s\n", n, args[0])
 		}
 		return nil
-	}
-	return c
+	})
 }
 
 func (w *world) exportOne(format string, args []string, l *lesson.Lesson, row lessonRow) error {

@@ -8,6 +8,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/app"
+	"precept/configs"
 	"precept/lesson"
 	"precept/report"
 )
@@ -30,14 +31,9 @@ func (w *world) lessonsLint() *cobra.Command {
 			"Where sessions were captured, the triggers are tried on them (lessons backtest): one that fires in more than 60% of them is too broad, one that fires in none is dead. Exit code 1: there are errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		book, problems, err := w.loadBook(c.Context(), cfg)
 		if err != nil {
 			return err
@@ -60,17 +56,12 @@ func (w *world) lessonsLint() *cobra.Command {
 		for i := range answer.Findings {
 			answer.OK = answer.OK && answer.Findings[i].Severity != lesson.Error
 		}
-		code := exitDone
-		if !answer.OK {
-			code = exitFailed
-		}
 		if asJSON {
-			return w.answer(answer, code)
+			return w.answer(answer, answer.OK)
 		}
 		w.printLint(answer)
-		return exit(code)
-	}
-	return c
+		return exit(answer.OK)
+	})
 }
 
 // printLint prints findings for people, a line each.
@@ -78,9 +69,7 @@ func (w *world) printLint(l linted) {
 	for _, p := range l.Broken {
 		fmt.Fprintln(w.out, report.Printable(p.Error()))
 	}
-	for _, f := range l.Findings {
-		fmt.Fprintln(w.out, report.Printable(f.String()))
-	}
+	printFindings(w.out, l.Findings)
 	fmt.Fprintf(w.out, "%d lessons, %d files that cannot be read, %d findings", l.Lessons, len(l.Broken), len(l.Findings))
 	if l.Sessions > 0 {
 		fmt.Fprintf(w.out, ", tried on %d sessions", l.Sessions)

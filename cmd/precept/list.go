@@ -33,25 +33,19 @@ func (w *world) lessonsList() *cobra.Command {
 			"Archived lessons are listed with --archived only. The queue of those who approve is --state quarantined.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
 	addWide(c, &f.wide)
 	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
 	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
 	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons only, which nothing else lists")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
 				return misuse(fmt.Errorf("--state: %q is not a state; write quarantined, trial, active, caution, benched, superseded, expired, archived or rejected", s))
 			}
 		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
 		return w.list(c.Context(), cfg, &f)
-	}
-	return c
+	})
 }
 
 func (w *world) list(ctx context.Context, cfg *configs.Config, f *listFlags) error {
@@ -118,14 +112,9 @@ func (w *world) lessonsShow() *cobra.Command {
 			"lessons that contradict it, those that supersede it, and what a judge thought became of this text in sessions (see precept distill; the store is read for it when there is one).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
 	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		book, _, err := w.listed(c.Context(), cfg, archived)
 		if err != nil {
 			return err
@@ -157,8 +146,7 @@ func (w *world) lessonsShow() *cobra.Command {
 		}
 		_, err = w.out.Write(l.Raw)
 		return err
-	}
-	return c
+	})
 }
 
 // companionOf finds the file of a lesson that holds the long story: knowledge/lessons/SLUG.md in

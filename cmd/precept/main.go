@@ -36,6 +36,16 @@ type world struct {
 
 func main() { os.Exit(run()) }
 
+// variable is the first of the named variables of the environment that says something.
+func (w *world) variable(names ...string) string {
+	for _, name := range names {
+		if text, _ := w.env(name); text != "" {
+			return text
+		}
+	}
+	return ""
+}
+
 // run is main with an exit code, so that tests can be precept.
 func run() int {
 	tuneCollector(os.LookupEnv)

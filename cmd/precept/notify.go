@@ -9,7 +9,7 @@ import (
 // notifyManager tells a service manager what precept does: a datagram to the socket that
 // NOTIFY_SOCKET names, as sd_notify(3) has it. Without the variable nobody asks.
 func (w *world) notifyManager(ctx context.Context, state string) error {
-	name, _ := w.env("NOTIFY_SOCKET")
+	name := w.variable("NOTIFY_SOCKET")
 	if name == "" {
 		return nil
 	}

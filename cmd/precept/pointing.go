@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"io"
+	"maps"
 	"net/url"
 	"path/filepath"
 	"slices"
@@ -105,12 +106,7 @@ func (p *pointing) own(base string) (upstream string, ok bool) {
 	if p.cfg.Upstream != "" {
 		return "", same(base, p.cfg.Upstream)
 	}
-	names := make([]string, 0, len(p.cfg.Upstreams))
-	for name := range p.cfg.Upstreams {
-		names = append(names, name)
-	}
-	slices.Sort(names)
-	for _, name := range names {
+	for _, name := range slices.Sorted(maps.Keys(p.cfg.Upstreams)) {
 		if same(base, p.cfg.Upstreams[name].URL) {
 			return name, true
 		}

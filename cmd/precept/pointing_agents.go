@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -23,10 +24,7 @@ var (
 
 // codex has a flag for any setting.
 func (p *pointing) codex() error {
-	home := p.env["CODEX_HOME"]
-	if home == "" {
-		home = filepath.Join(p.home, ".codex")
-	}
+	home := cmp.Or(p.env["CODEX_HOME"], filepath.Join(p.home, ".codex"))
 	text, err := os.ReadFile(filepath.Join(home, "config.toml"))
 	if err != nil && !os.IsNotExist(err) {
 		return fmt.Errorf("read codex' settings: %w", err)
@@ -54,10 +52,7 @@ func (p *pointing) codex() error {
 
 // opencode merges what it finds in a variable over its files.
 func (p *pointing) opencode() error {
-	content := p.env["OPENCODE_CONFIG_CONTENT"]
-	if content == "" {
-		content = "{}"
-	}
+	content := cmp.Or(p.env["OPENCODE_CONFIG_CONTENT"], "{}")
 	over := map[string]string{"openai": p.base("") + "/v1", "anthropic": p.base("") + "/v1"}
 	for _, file := range p.opencodeFiles() {
 		text, err := os.ReadFile(file)
@@ -83,11 +78,7 @@ func (p *pointing) opencode() error {
 
 // opencodeFiles are the settings that opencode reads, the weakest first.
 func (p *pointing) opencodeFiles() []string {
-	config := p.env["XDG_CONFIG_HOME"]
-	if config == "" {
-		config = filepath.Join(p.home, ".config")
-	}
-	dirs := []string{filepath.Join(config, "opencode")}
+	config := cmp.Or(p.env["XDG_CONFIG_HOME"], filepath.Join(p.home, ".config"))
 	var above []string
 	for dir := p.work; ; dir = filepath.Dir(dir) {
 		above = append(above, dir)
@@ -97,7 +88,7 @@ func (p *pointing) opencodeFiles() []string {
 	}
 	slices.Reverse(above)
 	var out []string
-	for _, dir := range append(dirs, above...) {
+	for _, dir := range append([]string{filepath.Join(config, "opencode")}, above...) {
 		out = append(out, filepath.Join(dir, "opencode.json"), filepath.Join(dir, "opencode.jsonc"))
 	}
 	if file := p.env["OPENCODE_CONFIG"]; file != "" {
@@ -109,10 +100,7 @@ func (p *pointing) opencodeFiles() []string {
 // pi reads its settings in a folder that a variable names: a copy with one file edited, everything
 // else a link to the user's own.
 func (p *pointing) pi() error {
-	from := p.env["PI_CODING_AGENT_DIR"]
-	if from == "" {
-		from = filepath.Join(p.home, ".pi", "agent")
-	}
+	from := cmp.Or(p.env["PI_CODING_AGENT_DIR"], filepath.Join(p.home, ".pi", "agent"))
 	if err := os.MkdirAll(from, 0o700); err != nil {
 		return err
 	}

@@ -37,28 +37,18 @@ func (w *world) readyVerb() *cobra.Command {
 			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, "data_dir", "listen")
 	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
-	c.RunE = func(c *cobra.Command, _ []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
-		code := exitDone
-		if !r.Ready {
-			code = exitFailed
-		}
 		if asJSON {
-			return w.answer(r, code)
+			return w.answer(r, r.Ready)
 		}
 		if !r.Ready {
 			return fmt.Errorf("%s: %s", r.URL, r.Says)
 		}
-		_, err = fmt.Fprintf(w.out, "%s: %s\n", r.URL, r.Says)
+		_, err := fmt.Fprintf(w.out, "%s: %s\n", r.URL, r.Says)
 		return err
-	}
-	return c
+	})
 }
 
 // askReady asks the server of a configuration.
@@ -66,12 +56,7 @@ func askReady(ctx context.Context, cfg *configs.Config) readiness {
 	r := readiness{URL: dataURL(cfg) + "/readyz"}
 	ctx, cancel := context.WithTimeout(ctx, readyLimit)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, http.MethodGet, r.URL, nil)
-	if err != nil {
-		r.Says = err.Error()
-		return r
-	}
-	res, err := localClient().Do(req)
+	res, err := request(ctx, http.MethodGet, r.URL, "", nil)
 	if err != nil {
 		r.Says = "nobody answers: start it with precept serve, or name its --data-dir"
 		return r

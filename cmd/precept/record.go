@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -18,14 +19,7 @@ func (f *ledgerFlags) add(c *cobra.Command) {
 }
 
 func (f *ledgerFlags) open(w *world) *ledger.Ledger {
-	path := f.file
-	if path == "" {
-		path, _ = w.env("PRECEPT_LEDGER_FILE")
-	}
-	if path == "" {
-		path = ledger.FileName
-	}
-	return &ledger.Ledger{Path: path, Now: w.Now}
+	return &ledger.Ledger{Path: cmp.Or(f.file, w.variable("PRECEPT_LEDGER_FILE"), ledger.FileName), Now: w.Now}
 }
 
 func (w *world) record() *cobra.Command {
@@ -41,15 +35,13 @@ func (w *world) record() *cobra.Command {
 		Args: arguments(cobra.NoArgs),
 	}
 	at.add(c)
-	fields := map[string]*string{
-		"intent-id": &e.IntentID, "type": &e.Type, "file": &e.File, "error": &e.Error, "cause": &e.Cause, "resolution": &e.Resolution, "rule": &e.Rule,
-	}
-	for name, usage := range map[string]string{
-		"intent-id": "what you were about", "type": "lint, test or static-analysis", "file": "the file involved, relative to the project",
-		"error": "what was said; cut at 500 characters", "cause": "why it happened", "resolution": "what mended it", "rule": "what prevents it",
-	} {
-		c.Flags().StringVar(fields[name], name, "", usage)
-	}
+	c.Flags().StringVar(&e.IntentID, "intent-id", "", "what you were about")
+	c.Flags().StringVar(&e.Type, "type", "", "lint, test or static-analysis")
+	c.Flags().StringVar(&e.File, "file", "", "the file involved, relative to the project")
+	c.Flags().StringVar(&e.Error, "error", "", "what was said; cut at 500 characters")
+	c.Flags().StringVar(&e.Cause, "cause", "", "why it happened")
+	c.Flags().StringVar(&e.Resolution, "resolution", "", "what mended it")
+	c.Flags().StringVar(&e.Rule, "rule", "", "what prevents it")
 	c.Flags().BoolVar(&asJSON, "json", false, "read the entry from standard input, answer as JSON")
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		l := at.open(w)

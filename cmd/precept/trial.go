@@ -55,7 +55,6 @@ func (w *world) lessonsTrial() *cobra.Command {
 			"With --picks or --detect the trial is planned: it ends after so many told picks with one look, whose interval is about 0.65 as wide as the one " +
 			"that may be looked at always. What it costs is told first; on a terminal it then takes --yes to begin.",
 	}
-	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().Float64Var(&f.plan.Epsilon, "epsilon", 0.5, "the share of its picks that is withheld")
 	c.Flags().Float64Var(&f.plan.Until, "until-halfwidth", 0, "end the trial when the interval is that narrow: 0.03 is 3 points; 0: when another verb ends it")
 	c.Flags().Int64Var(&f.goal.Picks, "picks", 0, "end the trial after so many told picks, with one planned look")
@@ -66,20 +65,15 @@ func (w *world) lessonsTrial() *cobra.Command {
 	c.Flags().BoolVar(&f.yes, "yes", false, "begin a planned trial on a terminal, too")
 	c.Flags().BoolVar(&f.force, "force", false, forceHelp)
 	c.Flags().BoolVar(&f.asJSON, "json", false, "tell what a planned trial costs as JSON")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if err := f.check(c); err != nil {
 			return misuse(err)
-		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
 		}
 		if !f.planned() {
 			return w.beginTrial(c.Context(), cfg, args[0], &f)
 		}
 		return w.planTrial(c.Context(), cfg, args[0], &f)
-	}
-	return c
+	})
 }
 
 // planTrial tells what a planned trial costs, and begins it where it may.

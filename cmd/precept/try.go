@@ -63,12 +63,7 @@ func (w *world) lessonsTry() *cobra.Command {
 	c.Flags().StringVar(&f.tool, "tool", "", "a tool that the request offers; with --tool-error the one that failed")
 	c.Flags().BoolVar(&f.toolError, "tool-error", false, "the text is the result of a tool call that failed")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
-	flags := w.addConfigFlags(c, "lessons", "store.url")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		text, err := w.tryText(&f, args)
 		if err != nil {
 			return err
@@ -86,8 +81,7 @@ func (w *world) lessonsTry() *cobra.Command {
 		}
 		w.printTried(&answer)
 		return nil
-	}
-	return c
+	})
 }
 
 // tryText is the text that was given.

@@ -18,6 +18,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"precept/bank"
+	"precept/configs"
 	"precept/lesson"
 	"precept/report"
 )
@@ -38,7 +39,6 @@ func (w *world) lessonsNew() *cobra.Command {
 		Args:    arguments(cobra.ExactArgs(1)),
 		Example: `  precept lessons new pin-the-page --title "Pin the page before clicking" --keyword "load more" --error "stale element" --advice "Read the page id again after every navigation."`,
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().StringVar(&f.title, "title", "", "what to do or avoid, as an order; empty: made of the slug")
 	c.Flags().StringVar(&f.advice, "advice", "", "what to do (or avoid), in markdown; - reads standard input")
 	c.Flags().StringVar(&f.when, "when", "", "when it applies, in plain words")
@@ -48,7 +48,7 @@ func (w *world) lessonsNew() *cobra.Command {
 	c.Flags().StringSliceVar(&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated")
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
 	c.Flags().StringSliceVar(&f.evidence, "evidence", nil, "KIND:REF, such as run:ci/4711; may be repeated; empty: you, today")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := w.draft(&f, args[0])
 		if err != nil {
 			return misuse(err)
@@ -57,30 +57,20 @@ func (w *world) lessonsNew() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
-		b, closeBank, err := w.OpenWriter(cfg)
-		if err != nil {
-			return err
-		}
-		defer closeBank()
 		name := path.Join(f.category, l.Slug+".md")
-		if book, _, err := b.List(c.Context()); err == nil {
+		if book, _, err := b.List(ctx); err == nil {
 			if old, ok := book.Get(l.Slug); ok {
 				return fmt.Errorf("slug_collision: there is a lesson %s already, in %s; edit it, or choose another slug", l.Slug, old.Path)
 			}
 		}
-		r, err := b.Put(c.Context(), name, raw, w.who())
-		w.printFindings(r.Findings)
+		r, err := b.Put(ctx, name, raw, w.who())
+		printFindings(w.err, r.Findings)
 		if err != nil {
 			return err
 		}
 		fmt.Fprintf(w.out, "%s is %s now: %s\n", l.Slug, r.Lesson.State, r.Lesson.Path)
 		return nil
-	}
-	return c
+	})
 }
 
 // draft makes the lesson that the flags describe.
@@ -121,9 +111,10 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	return l, nil
 }
 
-func (w *world) printFindings(findings []lesson.Finding) {
+// printFindings prints what checks found, a line each.
+func printFindings(out io.Writer, findings []lesson.Finding) {
 	for _, f := range findings {
-		fmt.Fprintln(w.err, report.Printable(f.String()))
+		fmt.Fprintln(out, report.Printable(f.String()))
 	}
 }
 
@@ -136,13 +127,8 @@ func (w *world) lessonsImport() *cobra.Command {
 			"and it is in force when you have read it and approved it. --approve says that you have. Exit code 1: something was refused; the rest was taken in all the same.",
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
-	flags := w.addConfigFlags(c, "lessons", "store.url")
 	c.Flags().BoolVar(&approve, "approve", false, "set what the checks let pass in force at once, in your name")
-	c.RunE = func(c *cobra.Command, args []string) error {
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
-		}
+	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.OpenWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
 		if err != nil {
 			return err
@@ -161,12 +147,8 @@ func (w *world) lessonsImport() *cobra.Command {
 			state = "in force"
 		}
 		fmt.Fprintf(w.out, "%d lessons taken in, %s; %d refused\n", taken, state, failed)
-		if failed > 0 {
-			return exit(exitFailed)
-		}
-		return nil
-	}
-	return c
+		return exit(failed == 0)
+	})
 }
 
 // adoptAll proposes foreign texts, and approves what was taken in where that is wanted.
@@ -186,7 +168,7 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 		return taken, failed, err
 	}
 	for i, r := range results {
-		w.printFindings(r.Findings)
+		printFindings(w.err, r.Findings)
 		if r.Err == nil && approve {
 			_, r.Err = b.Act(ctx, r.Lesson.Slug, lesson.Approve, lesson.TrialPlan{}, w.who(), false)
 		}
