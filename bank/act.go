@@ -29,7 +29,7 @@ func (b *Bank) ActSeen(ctx context.Context, slug string, seen lesson.Sight, a le
 			return Change{}, err
 		}
 		if a == lesson.Approve || a == lesson.StartTrial {
-			if r.Findings, err = b.judge(s, old, false); err != nil && !force {
+			if r.Findings, err = b.judge(s, old); err != nil && !force {
 				return Change{}, err
 			}
 		}
@@ -228,7 +228,7 @@ func (b *Bank) Put(ctx context.Context, name string, text []byte, by string) (r 
 			return Change{}, refuse(lesson.CodeInvalid, "", "%q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", name)
 		}
 		rest := s.without(name)
-		if r.Findings, err = b.judge(rest, l, false); err != nil {
+		if r.Findings, err = b.judge(rest, l); err != nil {
 			return Change{}, err
 		}
 		if rest.taken(l.Slug) {

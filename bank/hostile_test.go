@@ -39,7 +39,7 @@ func TestHostileLessons(t *testing.T) {
 	}
 	all := make([]bank.Proposal, len(attacks))
 	for i, a := range attacks {
-		all[i] = bank.Proposal{Text: a.Text, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}, Trial: true}
+		all[i] = bank.Proposal{Text: a.Text, Source: "api", Scope: lesson.Scope{Tenant: "acme", Agent: "coder"}}
 	}
 	b := openDesk(t)
 	results, err := b.ProposeAll(t.Context(), all)

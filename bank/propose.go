@@ -19,16 +19,9 @@ type Proposal struct {
 	By     string         // who asked, for the audit log
 	Scope  lesson.Scope   // for whom it is to be
 
-	// Trial asks for a trial without approval (gate: auto). It is granted where nothing at all was
-	// found, two different references resolve, and nothing is superseded; otherwise the lesson is
-	// quarantined.
-	Trial bool
 	// Own sets the lesson in force at once for its own agent alone (writ.trust: own). Scope names
 	// that agent.
 	Own bool
-	// KeepSuspect quarantines what the injection scan found something in, for a person to see,
-	// instead of refusing it.
-	KeepSuspect bool
 }
 
 // Result is what became of a proposal.
@@ -41,9 +34,6 @@ type Result struct {
 // maxConfidence is how sure a program may be of its own lesson: as sure as nobody is at first
 // sight.
 const maxConfidence = 0.5
-
-// minEvidence is how many different references a trial without approval needs.
-const minEvidence = 2
 
 // Propose writes a program's lesson, or tells why not. The error is the result's, or the place's.
 func (b *Bank) Propose(ctx context.Context, p Proposal) (Result, error) {
@@ -115,12 +105,16 @@ func (b *Bank) admit(s *shelf, p *Proposal) Result {
 	if err != nil {
 		return Result{Err: err}
 	}
-	findings, err := b.judge(s, l, p.KeepSuspect)
+	findings, err := b.judge(s, l)
 	if err != nil {
 		return Result{Findings: findings, Err: err}
 	}
-	if err := b.grant(l, p, findings, s.now); err != nil {
-		return Result{Findings: findings, Err: err}
+	if p.Own {
+		if len(l.Supersedes) > 0 {
+			return Result{Findings: findings, Err: refuse(lesson.CodeInvalid, "supersedes", "a lesson of one agent for itself supersedes nothing; remove it")}
+		}
+		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
+		l.Approval.ContentHash, l.Approval.At = l.Hash(), s.now
 	}
 	l, err = s.written(l)
 	return Result{Lesson: l, Findings: findings, Err: err}
@@ -180,50 +174,16 @@ func refusal(err error) error {
 	return refuse(lesson.CodeInvalid, "", "%v", err)
 }
 
-// judge runs the checks. With keep, what the injection scan found does not refuse.
-func (b *Bank) judge(s *shelf, l *lesson.Lesson, keep bool) ([]lesson.Finding, error) {
+// judge runs the checks.
+func (b *Bank) judge(s *shelf, l *lesson.Lesson) ([]lesson.Finding, error) {
 	findings := b.checks(s).Lesson(l, s.book)
 	if l.ExpiredAt(s.now) {
 		return findings, refuse(lesson.CodeExpired, "expires_at", "the lesson expired at %s; set another date", l.ExpiresAt.Format(time.RFC3339))
 	}
-	decisive := findings
-	if keep {
-		suspect := lesson.Suspicious(l)
-		decisive = slices.DeleteFunc(slices.Clone(findings), func(f lesson.Finding) bool { return slices.Contains(suspect, f) })
-	}
-	if faults := lesson.Refusal(decisive); faults != nil {
+	if faults := lesson.Refusal(findings); faults != nil {
 		return findings, &Refused{faults}
 	}
 	return findings, nil
-}
-
-// grant sets the lesson in force where the proposal may ask for that.
-func (b *Bank) grant(l *lesson.Lesson, p *Proposal, findings []lesson.Finding, now time.Time) error {
-	clean := !slices.ContainsFunc(findings, func(f lesson.Finding) bool { return f.Severity == lesson.Error })
-	switch {
-	case p.Own && len(l.Supersedes) > 0:
-		return refuse(lesson.CodeInvalid, "supersedes", "a lesson of one agent for itself supersedes nothing; remove it")
-	case p.Own && clean:
-		l.State, l.Approval.By = lesson.Active, "writ.trust: own"
-	case p.Trial && len(findings) == 0 && len(l.Supersedes) == 0 && b.references(l) >= minEvidence:
-		l.State, l.Approval.By = lesson.Trial, "gate: auto"
-	default:
-		return nil
-	}
-	l.Approval.ContentHash, l.Approval.At = l.Hash(), now
-	return nil
-}
-
-// references counts the different references that lead to something.
-func (b *Bank) references(l *lesson.Lesson) int {
-	var refs []string
-	for _, e := range l.Evidence {
-		if b.o.Checks.Resolve == nil || b.o.Checks.Resolve(e) {
-			refs = append(refs, e.Kind+" "+e.Ref)
-		}
-	}
-	slices.Sort(refs)
-	return len(slices.Compact(refs))
 }
 
 // Slug makes a slug out of a title. The scope is in it, as a hash, so that no tenant learns from a

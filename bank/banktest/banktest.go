@@ -24,7 +24,6 @@ func Run(t *testing.T, open Open) {
 		{"a proposal is quarantined until its text is approved", proposal},
 		{"what an author claims is not believed", claims},
 		{"what is wrong is refused with a code", refusals},
-		{"a trial without approval must be earned", trials},
 		{"an action is of what was seen", sights},
 		{"an agent's own lesson is in force for it alone", own},
 		{"another scope's lesson is as if it were not there", scopes},
