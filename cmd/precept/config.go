@@ -40,9 +40,9 @@ func (v value) Type() string {
 	return "value"
 }
 
-// configured gives a verb the configuration's flags, of which help shows the ones in shown, and runs
-// it with the configuration. The verb works on what lies on disk: what only a server needs may be
-// wrong there.
+// configured gives a verb the configuration's flags, of which help shows the ones in shown, and
+// runs it with the configuration. The verb works on what lies on disk: what only a server needs may
+// be wrong there.
 func (w *world) configured(c *cobra.Command, shown []string, run func(*cobra.Command, *configs.Config, []string) error) *cobra.Command {
 	flags := w.addConfigFlags(c, shown...)
 	c.RunE = func(c *cobra.Command, args []string) error {
