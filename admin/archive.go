@@ -61,6 +61,9 @@ func (s *Server) archiveError(c echo.Context, err error) error {
 	case errors.Is(err, context.Canceled):
 		return err
 	}
+	if advice, ok := store.NoRoom(err); ok {
+		return echo.NewHTTPError(http.StatusTooManyRequests, advice)
+	}
 	if s.options.Log != nil {
 		s.log(c).Error("the store could not be read for the dashboard", "error", err)
 	}

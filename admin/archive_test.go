@@ -106,7 +106,7 @@ func (k *kept) write(t *testing.T, b names.Batch) {
 func (k *kept) rated(t *testing.T, id names.ID, score float64, comment string) {
 	t.Helper()
 	e := feedback.Entry{ID: "f-" + id.String(), At: k.now, Source: feedback.SourceUser, Type: feedback.TypeScore, Score: score, Tier: 1, Rater: "kim", Comment: comment}
-	if _, err := k.db.AddFeedback(t.Context(), "default", id, []feedback.Entry{e}); err != nil {
+	if _, err := k.db.AddFeedback(t.Context(), "default", map[names.ID][]feedback.Entry{id: {e}}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := k.db.Settle(t.Context(), []names.Settlement{{Tenant: "default", ID: id, To: names.Applied{Version: 1, Told: true, Reward: score, Tier: 1}}}); err != nil {

@@ -79,7 +79,7 @@ func (w *Tools) OpenStored(ctx context.Context, cfg *configs.Config) (storedEvid
 
 // ReachRedis opens the configured Redis for a verb, which cannot do without it.
 func (w *Tools) ReachRedis(ctx context.Context, cfg *configs.Config) (*redis.Store, error) {
-	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, Log: func(string) {}})
+	db, err := redis.Open(redis.Options{URL: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback, Log: func(string) {}})
 	if err != nil {
 		return nil, fmt.Errorf("store.url: %w", err)
 	}

@@ -55,7 +55,7 @@ type fleet struct {
 // replica starts without it.
 func (p *parts) openRedis(ctx context.Context, cfg *configs.Config) (Backend, error) {
 	db, err := redis.Open(redis.Options{
-		URL: cfg.StoreURL(), Now: p.Now,
+		URL: cfg.StoreURL(), Now: p.Now, MaxFeedback: cfg.Limits.Feedback,
 		Log: p.redisLine,
 	})
 	if err != nil {

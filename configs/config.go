@@ -177,6 +177,7 @@ type Limits struct {
 	Items                 int           `yaml:"items" min:"1"`
 	Requests              int           `yaml:"requests" min:"1"`
 	Sessions              int           `yaml:"sessions" min:"1" restart:"yes"`
+	Feedback              int           `yaml:"feedback" min:"1" restart:"yes"`
 	BodyBytes             Size          `yaml:"body_bytes" min:"1"`
 	CaptureBytes          Size          `yaml:"capture_bytes" min:"0"`
 	CaptureTotalBytes     Size          `yaml:"capture_total_bytes" min:"0" restart:"yes"`

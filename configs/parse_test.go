@@ -58,6 +58,7 @@ func TestDefaults(t *testing.T) {
 		{"limits.inspect_bytes", c.Limits.InspectBytes, Size(8 << 20)},
 		{"limits.items", c.Limits.Items, 20_000},
 		{"limits.sessions", c.Limits.Sessions, 20_000},
+		{"limits.feedback", c.Limits.Feedback, 2_000},
 		{"limits.body_bytes", c.Limits.BodyBytes, Size(64 << 20)},
 		{"limits.capture_bytes", c.Limits.CaptureBytes, Size(1 << 20)},
 		{"limits.capture_total_bytes", c.Limits.CaptureTotalBytes, Size(64 << 20)},

@@ -6,7 +6,7 @@ import "slices"
 // with its sub-agents. Its row has the draws and one reward. What is said of a member counts for
 // the unit, and what is said of the unit is said of each member:
 //
-//   - an entry of a member goes into the unit's set in the same step, without its words;
+//   - an entry of a member that its set had room for goes into the unit's set, without its words;
 //   - an entry of the unit goes to the members when they close, and to those that have closed when
 //     it is corrected.
 //

@@ -38,6 +38,8 @@ type Recorder interface {
 type Touches interface {
 	Touch(tenant string, id session.ID)
 	Touched() map[session.Ref]bool
+	// Tell adds to sessions what is said of them, and touches those that hear something new.
+	Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error
 }
 
 // The backend, in the groups in which it is used.
@@ -78,8 +80,6 @@ type (
 	tellers interface {
 		session.Finder
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
-		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
-		AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	}
 	writer interface {
 		Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)

@@ -376,7 +376,7 @@ func TestACorrectionSurvivesAKill(t *testing.T) {
 			r.be.hook = nil
 			later := e
 			later.At, later.Score = e.At.Add(time.Hour), .75
-			if _, err := r.be.backend.AddFeedback(r.ctx(), us, id, []feedback.Entry{later}); err != nil {
+			if _, err := r.be.backend.AddFeedback(r.ctx(), us, map[session.ID][]feedback.Entry{id: {later}}); err != nil {
 				t.Error(err)
 			}
 		}

@@ -220,16 +220,11 @@ func (e *explosive) Write(ctx context.Context, b session.Batch) error {
 	return e.backend.Write(ctx, b)
 }
 
-func (e *explosive) AddFeedback(ctx context.Context, tenant string, id session.ID, list []feedback.Entry) (int, error) {
-	e.at("signal", id)
-	return e.backend.AddFeedback(ctx, tenant, id, list)
-}
-
-func (e *explosive) AddFeedbackAll(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (e *explosive) AddFeedback(ctx context.Context, tenant string, m map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	for id := range m {
 		e.at("signal", id)
 	}
-	return e.backend.AddFeedbackAll(ctx, tenant, m)
+	return e.backend.AddFeedback(ctx, tenant, m)
 }
 
 func (e *explosive) Settle(ctx context.Context, steps []session.Settlement) ([]bool, error) {

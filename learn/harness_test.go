@@ -125,18 +125,11 @@ func (f *faulty) Write(ctx context.Context, b session.Batch) error {
 	return f.backend.Write(ctx, b)
 }
 
-func (f *faulty) AddFeedback(ctx context.Context, tenant string, id session.ID, e []feedback.Entry) (int, error) {
-	if err := f.call("feedback"); err != nil {
-		return 0, err
-	}
-	return f.backend.AddFeedback(ctx, tenant, id, e)
-}
-
-func (f *faulty) AddFeedbackAll(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err
 	}
-	return f.backend.AddFeedbackAll(ctx, tenant, e)
+	return f.backend.AddFeedback(ctx, tenant, e)
 }
 
 func (f *faulty) Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error) {

@@ -44,16 +44,12 @@ func (u *units) exchange(ctx context.Context, rec *session.Record) error {
 		return err
 	}
 	if list := feedback.Missing(feedback.ForUnit(of.ID.String(), of.Seat, own), said); len(list) > 0 {
-		changed, err := u.be.AddFeedback(ctx, rec.Tenant, of.Unit, list)
-		if changed > 0 {
-			u.touches.Touch(rec.Tenant, of.Unit)
-		}
-		if err != nil {
+		if err := u.touches.Tell(ctx, rec.Tenant, map[session.ID][]feedback.Entry{of.Unit: list}); err != nil {
 			return err
 		}
 	}
 	if list := feedback.Missing(feedback.ForMembers(of.Unit.String(), said), own); len(list) > 0 {
-		_, err = u.be.AddFeedback(ctx, rec.Tenant, of.ID, list)
+		err = u.touches.Tell(ctx, rec.Tenant, map[session.ID][]feedback.Entry{of.ID: list})
 	}
 	return err
 }
@@ -89,11 +85,7 @@ func (u *units) passToMembers(ctx context.Context, at session.Ref) error {
 		for _, one := range ids {
 			told[one] = list
 		}
-		changed, err := u.be.AddFeedbackAll(ctx, at.Tenant, told)
-		for one := range changed {
-			u.touches.Touch(at.Tenant, one)
-		}
-		return err
+		return u.touches.Tell(ctx, at.Tenant, told)
 	})
 	if err == nil {
 		u.passed[at] = news

@@ -114,7 +114,12 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 
 // lost answers for an entry that could not be taken in.
 func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) answer {
-	p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, "refused").Inc()
+	count := func(status string) { p.opts.Metrics.feedback.WithLabelValues(f.Source, f.Type, status).Inc() }
+	if advice, ok := store.NoRoom(err); ok {
+		count("full")
+		return answer{ID: f.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
+	}
+	count("refused")
 	if err == nil {
 		return answer{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
 	}

@@ -25,6 +25,7 @@ func WatchStore(reg prometheus.Registerer, s *store.Store) {
 		nil, &t.CopiesCut)
 	count("precept_set_aside_total", "Sessions and exchanges that a step of learning panicked at and that are left alone; precept doctor names them.", nil, &t.SetAside)
 	count("precept_store_write_errors_total", "Failed attempts to write to the store; what they held was tried again.", nil, &t.WriteErrors)
+	count("precept_feedback_left_out_total", "Feedback that was read in the traffic, passed on or parked, and found limits.feedback reached.", nil, &t.FeedbackLeft)
 	count("precept_redactions_total", "Secrets and personal data taken out of exchanges.", nil, &t.Redactions)
 	gauge := func(name, help string, f func() float64) {
 		reg.MustRegister(prometheus.NewGaugeFunc(prometheus.GaugeOpts{Name: name, Help: help}, f))

@@ -2,6 +2,7 @@ package session
 
 import (
 	"errors"
+	"fmt"
 	"time"
 
 	"precept/sample"
@@ -20,7 +21,18 @@ var (
 	ErrUnavailable = errors.New("the store is not available")
 	// ErrDiskFull means that it writes to this machine's disk, and that has no room.
 	ErrDiskFull = errors.New("the disk is full")
+	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
+	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
+
+// MostFeedback bounds a session's set of feedback where nobody says otherwise (limits.feedback).
+const MostFeedback = 2000
+
+// Crowded says how many new entries of a call found their session's set full. They are not kept;
+// all others of the call are.
+type Crowded int
+
+func (n Crowded) Error() string { return fmt.Sprintf("no room for %d feedback entries", int(n)) }
 
 // EchoKey is what a thing that went by (a call id, an item id, an assistant text, a reply id) is
 // looked up by: the first 8 bytes of SHA-256 over tenant, credential and the key's text.

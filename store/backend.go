@@ -20,8 +20,7 @@ type (
 		Sync(ctx context.Context) error
 	}
 	feedbackKeeper interface {
-		AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
-		AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
+		AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 		Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 		Park(ctx context.Context, tenant string, key session.EchoKey, e feedback.Entry) error
 		Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error)

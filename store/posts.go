@@ -130,17 +130,51 @@ func (f *poster) join(ctx context.Context, tenant string, of session.Member, e f
 		p.Status = Ignored
 		return p, nil
 	}
-	entries := map[session.ID][]feedback.Entry{of.ID: {e}}
-	if of.Unit != (session.ID{}) {
-		entries[of.Unit] = []feedback.Entry{e.OfMember(of.ID.String())}
-	}
-	if _, err := f.be.AddFeedbackAll(ctx, tenant, entries); err != nil {
+	// One after the other: what is refused here must not count for the unit.
+	if err := f.tell(ctx, tenant, map[session.ID][]feedback.Entry{of.ID: {e}}); err != nil {
 		return Posted{}, err
 	}
-	for id := range entries {
-		f.touched.Touch(tenant, id)
+	if of.Unit == (session.ID{}) {
+		return p, nil
 	}
-	return p, nil
+	return p, f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: {e.OfMember(of.ID.String())}})
+}
+
+// Tell adds to sessions what is said of them, and counts what their sets have no room for.
+func (f *poster) Tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	return f.roomy(f.tell(ctx, tenant, entries))
+}
+
+// tell is Tell for who can be told that a set is full. The rewards of the sessions that heard
+// something new are looked at again.
+func (f *poster) tell(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
+	added, err := f.be.AddFeedback(ctx, tenant, entries)
+	for id := range entries {
+		if added == nil || added[id] > 0 { // nobody knows what came of it, or it is news
+			f.touched.Touch(tenant, id)
+		}
+	}
+	return err
+}
+
+// NoRoom says what a poster can do about feedback for which there was no room.
+func NoRoom(err error) (advice string, ok bool) {
+	if _, full := errors.AsType[session.Crowded](err); full {
+		return "this session or run has as many feedback entries as are kept of one (limits.feedback); to correct one of them, post its id again", true
+	}
+	if errors.Is(err, session.ErrParkingFull) {
+		return "too much feedback waits for sessions and replies that have not gone by; post it again when they have", true
+	}
+	return "", false
+}
+
+// roomy takes a full set for no failure, and counts what it had no room for.
+func (f *poster) roomy(err error) error {
+	if n, ok := errors.AsType[session.Crowded](err); ok {
+		f.tally.FeedbackLeft.Add(int64(n))
+		return nil
+	}
+	return err
 }
 
 // unpark joins what waited for replies that have landed. It asks each time: what waits may have
@@ -168,7 +202,7 @@ func (f *poster) unpark(ctx context.Context, landed []session.Echo) error {
 // for it waits on.
 func (f *poster) joinAll(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) error {
 	var joined map[session.ID]int
-	err := f.guard.Err("unpark", func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return err })
+	err := f.guard.Err("unpark", func() (err error) { joined, err = f.be.Join(ctx, tenant, owners); return f.roomy(err) })
 	if errors.Is(err, guard.ErrPanicked) && len(owners) > 1 {
 		for key, id := range owners {
 			if err := f.joinAll(ctx, tenant, map[session.EchoKey]session.ID{key: id}); err != nil {

@@ -1,6 +1,7 @@
 package store
 
 import (
+	"errors"
 	"fmt"
 	"testing"
 	"time"
@@ -48,6 +49,26 @@ func TestEarlyFeedbackIsParked(t *testing.T) {
 	r.record()
 	same(t, "reward", r.reward(id), .7)
 	same(t, "told", r.counter("", "told"), 1)
+}
+
+// Who floods a session is told, and nothing is read again for that.
+func TestAFullSetIsNotLookedAtAgain(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	id := r.begin(us, "s", picked(true))
+	r.note(replyKey, id)
+	r.record()
+	list := make([]feedback.Entry, session.MostFeedback+2)
+	for i := range list {
+		list[i] = score(fmt.Sprint(i), 1, .7)
+	}
+	same(t, "nobody waits for an answer", r.Tell(r.ctx(), us, map[session.ID][]feedback.Entry{id: list}), nil)
+	same(t, "touched by news", len(r.Touched()), 1)
+	same(t, "left out", r.Tally.FeedbackLeft.Load(), 2)
+	if _, err := r.Post(r.ctx(), us, nil, replyKey, score("more", 1, .7)); !errors.Is(err, session.Crowded(1)) {
+		t.Errorf("a full set: %v", err)
+	}
+	same(t, "touched by what changed nothing", len(r.Touched()), 0)
 }
 
 // What went by is found at every moment of its way: held until its exchange is judged, waiting, in

@@ -369,7 +369,7 @@ func TestVolatileTakesNothing(t *testing.T) {
 	t.Parallel()
 	ctx := t.Context()
 	v := Volatile{}
-	_, feedbackErr := v.AddFeedback(ctx, us, session.ID{}, nil)
+	_, feedbackErr := v.AddFeedback(ctx, us, nil)
 	_, priorsErr := v.PutPriors(ctx, us, 0, nil)
 	for name, err := range map[string]error{
 		"write": v.Write(ctx, session.Batch{}), "feedback": feedbackErr, "priors": priorsErr,

@@ -14,6 +14,7 @@ type Tally struct {
 	DroppedReadOnly atomic.Int64 // exchanges that came while precept ran from memory
 	WriteErrors     atomic.Int64 // failed attempts to write; what they held was kept for the next one
 	Pending         atomic.Int64 // exchanges in memory, waiting
+	FeedbackLeft    atomic.Int64 // feedback entries that found a set full, where nobody waited for an answer
 	Redactions      atomic.Int64
 	Retired         atomic.Int64 // sessions deleted because they were older than the retention
 	SetAside        atomic.Int64 // sessions and exchanges at which a step of an owner panicked

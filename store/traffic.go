@@ -59,15 +59,12 @@ func (f *poster) addSignals(ctx context.Context, signals []signal) error {
 		f.passToUnits(ctx, tenant, entries)
 	}
 	for tenant, entries := range byTenant {
-		err := f.guard.Err("implicit", func() error { _, err := f.be.AddFeedbackAll(ctx, tenant, entries); return err })
+		err := f.guard.Err("implicit", func() error { return f.Tell(ctx, tenant, entries) })
 		if guard.Poisoned(err) {
 			err = f.addSignalsEach(ctx, tenant, entries)
 		}
 		if err != nil {
 			return err
-		}
-		for id := range entries {
-			f.touched.Touch(tenant, id)
 		}
 	}
 	return nil
@@ -77,7 +74,9 @@ func (f *poster) addSignals(ctx context.Context, signals []signal) error {
 func (f *poster) addSignalsEach(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) error {
 	for id, list := range entries {
 		var err error
-		f.guard.On("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() { _, err = f.be.AddFeedback(ctx, tenant, id, list) })
+		f.guard.On("implicit", session.Ref{Tenant: tenant, ID: id}, "", func() {
+			err = f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{id: list})
+		})
 		if errors.Is(err, session.ErrInvalid) {
 			f.opts.Failed("implicit", err)
 			err = nil

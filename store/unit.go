@@ -39,9 +39,5 @@ func (f *poster) passToUnit(ctx context.Context, tenant string, id session.ID) e
 	if len(list) == 0 {
 		return nil
 	}
-	changed, err := f.be.AddFeedback(ctx, tenant, of.Unit, list)
-	if changed > 0 {
-		f.touched.Touch(tenant, of.Unit)
-	}
-	return err
+	return f.Tell(ctx, tenant, map[session.ID][]feedback.Entry{of.Unit: list})
 }

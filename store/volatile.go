@@ -33,12 +33,7 @@ func (Volatile) FindEcho(context.Context, string, []session.EchoKey) (map[sessio
 func (Volatile) Write(context.Context, session.Batch) error { return ErrVolatile }
 
 // AddFeedback keeps nothing.
-func (Volatile) AddFeedback(context.Context, string, session.ID, []feedback.Entry) (int, error) {
-	return 0, ErrVolatile
-}
-
-// AddFeedbackAll keeps nothing.
-func (Volatile) AddFeedbackAll(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+func (Volatile) AddFeedback(context.Context, string, map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	return nil, ErrVolatile
 }
 

@@ -97,7 +97,7 @@ func fixture(t *testing.T) string {
 		if err := db.Write(t.Context(), b); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := db.AddFeedback(t.Context(), s.tenant, id, s.entries); err != nil {
+		if _, err := db.AddFeedback(t.Context(), s.tenant, map[session.ID][]feedback.Entry{id: s.entries}); err != nil {
 			t.Fatal(err)
 		}
 	}

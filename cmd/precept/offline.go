@@ -52,7 +52,7 @@ func (w *world) openOffline(ctx context.Context, cfg *configs.Config, use offlin
 	if app.IsRedis(cfg.StoreURL()) {
 		be, err = w.ReachRedis(ctx, cfg)
 	} else {
-		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.Now})
+		be, err = sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: w.Now, MaxFeedback: cfg.Limits.Feedback})
 	}
 	if err != nil {
 		return nil, errors.Join(err, lock.Close())

@@ -30,7 +30,7 @@ var (
 	// ErrInvalid means that the value can never be stored, however often it is tried.
 	ErrInvalid = session.ErrInvalid
 	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
-	ErrParkingFull = errors.New("too much early feedback is waiting")
+	ErrParkingFull = session.ErrParkingFull
 	// ErrCorrupt means that something in Redis is not what we wrote.
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
 	// ErrClosed means that the store was closed.

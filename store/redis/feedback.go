@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strconv"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -51,17 +52,11 @@ func sortEntries(list []feedback.Entry) {
 	slices.SortFunc(list, func(a, b feedback.Entry) int { return cmp.Or(a.At.Compare(b.At), cmp.Compare(a.ID, b.ID)) })
 }
 
-// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new
-// id, or a later version of one that is there. Every order of arrival ends in the same set.
-func (s *Store) AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error) {
-	m, err := s.AddFeedbackAll(ctx, tenant, map[session.ID][]feedback.Entry{id: entries})
-	return m[id], err
-}
-
-// AddFeedbackAll is AddFeedback for many sessions. It tells how many entries changed each session's
-// set and leaves out the sessions whose set stayed as it was. When it fails, some entries may have
-// been added; do it again.
-func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+// AddFeedback joins entries to the sets of sessions and says how many changed each set: an entry
+// with a new id, or a later version of one that is there. Sessions whose set stayed as it was are
+// left out. Every order of arrival ends in the same set. What a full set has no room for is told
+// with session.Crowded. When it fails otherwise, some entries may have been added; do it again.
+func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	p := newPlan(&s.scripts.feedback)
 	base := s.base(tenant)
 	owners := map[*call][]session.ID{}
@@ -71,7 +66,7 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 			if err != nil {
 				return nil, fmt.Errorf("redis: add feedback: %w", err)
 			}
-			c := p.add(base, string(id[:]), score(e.At), digest(e.ID), v)
+			c := p.add(base, string(id[:]), score(e.At), digest(e.ID), v, strconv.Itoa(s.opt.MaxFeedback))
 			owners[c] = append(owners[c], id)
 		}
 	}
@@ -82,8 +77,7 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 	if err := s.commit(ctx, "add feedback", p, tenant); err != nil {
 		return nil, err
 	}
-	p.tally(owners, added)
-	return added, nil
+	return added, p.tally(owners, added)
 }
 
 // Feedback lists a session's set by time, then id.

@@ -9,6 +9,8 @@ import (
 	"time"
 
 	goredis "github.com/redis/go-redis/v9"
+
+	"precept/session"
 )
 
 // The client's bounds. A request waits for none of them: its look-up has a context of
@@ -36,6 +38,9 @@ type Options struct {
 	Timeout time.Duration
 	// MaxParked bounds the early feedback that waits, in entries a tenant (100,000).
 	MaxParked int
+	// MaxFeedback bounds a session's set of feedback, and what waits for one key
+	// (session.MostFeedback).
+	MaxFeedback int
 }
 
 // Store is a store in Redis. It is safe for concurrent use, also by other processes on the same
@@ -64,6 +69,9 @@ func Open(o Options) (*Store, error) {
 	}
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
+	}
+	if o.MaxFeedback <= 0 {
+		o.MaxFeedback = session.MostFeedback
 	}
 	if o.Timeout <= 0 {
 		o.Timeout = ioTimeout

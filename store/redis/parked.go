@@ -25,15 +25,15 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	}
 	p := newPlan(&s.scripts.park)
 	k := echoBytes(key)
-	run1 := p.add(s.base(tenant), strconv.Itoa(s.opt.MaxParked), k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v)
+	run1 := p.add(s.base(tenant), strconv.Itoa(s.opt.MaxParked), strconv.Itoa(s.opt.MaxFeedback), k, hex.EncodeToString([]byte(k)), digest(e.ID), score(e.At), v)
 	if err := s.commit(ctx, "park", p, tenant); err != nil || run1.number() > 0 {
 		return err
 	}
-	return fmt.Errorf("redis: park: %w (%d entries)", ErrParkingFull, s.opt.MaxParked)
+	return fmt.Errorf("redis: park: %w", ErrParkingFull)
 }
 
 // Join moves what waits for the keys to the sessions that have them, each key in one step. It tells
-// how many entries changed each session's set, as AddFeedbackAll does.
+// how many entries changed each session's set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	if len(owners) == 0 {
@@ -49,7 +49,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		}
 		for _, k := range slices.Sorted(maps.Keys(owners)) {
 			b, id := echoBytes(k), owners[k]
-			one := p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]))
+			one := p.add(base, b, hex.EncodeToString([]byte(b)), string(id[:]), strconv.Itoa(s.opt.MaxFeedback))
 			of[one] = append(of[one], id)
 		}
 		return run(ctx, c, p.calls)
@@ -57,8 +57,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 	if err != nil {
 		return nil, err
 	}
-	p.tally(of, added)
-	return added, nil
+	return added, p.tally(of, added)
 }
 
 // PurgeParked gives up on feedback from before the given time and says on how much.

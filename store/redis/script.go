@@ -163,15 +163,23 @@ func (c *call) numbers() []int {
 	return out
 }
 
-// tally adds up the numbers that each owner's calls answered.
-func (p *plan) tally(of map[*call][]session.ID, sums map[session.ID]int) {
+// tally adds up the numbers that each owner's calls answered; a negative one counts what found no
+// room.
+func (p *plan) tally(of map[*call][]session.ID, sums map[session.ID]int) error {
+	var left session.Crowded
 	for _, c := range p.calls {
 		for i, n := range c.numbers() {
 			if n > 0 {
 				sums[of[c][i]] += n
+			} else {
+				left -= session.Crowded(n)
 			}
 		}
 	}
+	if left > 0 {
+		return left
+	}
+	return nil
 }
 
 // commit runs the calls of a plan, whose tenants are known to everybody before.

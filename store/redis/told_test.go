@@ -15,7 +15,7 @@ import (
 func say(t *testing.T, s *redis.Store, n int, name string, score float64) {
 	t.Helper()
 	e := feedback.Entry{ID: name, At: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC), Source: "user", Type: "score", Score: score, Tier: 1}
-	if _, err := s.AddFeedback(t.Context(), "default", sid(n), []feedback.Entry{e}); err != nil {
+	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{sid(n): {e}}); err != nil {
 		t.Fatal(err)
 	}
 }

@@ -33,7 +33,7 @@ func fill(t *testing.T, s *Store, tenant string, n int) {
 		}}},
 	})
 	if err == nil {
-		_, err = s.AddFeedback(t.Context(), tenant, id, []feedback.Entry{{ID: "f", At: at, Comment: canary}})
+		_, err = s.AddFeedback(t.Context(), tenant, map[session.ID][]feedback.Entry{id: {{ID: "f", At: at, Comment: canary}}})
 	}
 	if err == nil {
 		err = s.Park(t.Context(), tenant, session.EchoKey(n+100_000), feedback.Entry{ID: "p", At: at, Comment: canary})

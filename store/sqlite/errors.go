@@ -32,7 +32,7 @@ var (
 	// ErrInvalid means that the value can never be stored, however often it is tried.
 	ErrInvalid = session.ErrInvalid
 	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
-	ErrParkingFull = errors.New("too much early feedback is waiting")
+	ErrParkingFull = session.ErrParkingFull
 	// ErrLocked means that another process serves from the data directory.
 	ErrLocked = errors.New("the data directory is in use")
 	// ErrClosed means that the store was closed.

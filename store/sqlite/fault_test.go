@@ -192,7 +192,7 @@ func TestForgottenBytesAreGone(t *testing.T) {
 		b.Exchanges = []sample.Exchange{e}
 		write(t, s, b)
 	}
-	if _, err := s.AddFeedback(t.Context(), "default", benchID(17), []feedback.Entry{{ID: "a", At: benchStart(), Comment: canary}}); err != nil {
+	if _, err := s.AddFeedback(t.Context(), "default", map[session.ID][]feedback.Entry{benchID(17): {{ID: "a", At: benchStart(), Comment: canary}}}); err != nil {
 		t.Fatal(err)
 	}
 	if n := occurrences(t, path, canary); n == 0 {

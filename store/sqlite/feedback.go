@@ -7,6 +7,7 @@ import (
 	"crypto/sha256"
 	"database/sql/driver"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,30 +16,25 @@ import (
 	"precept/session"
 )
 
-// AddFeedback joins entries to a session's set and says how many changed it: an entry with a new
-// id, or a later version of one that is there. Of two versions the later At stands, of the same
-// time the one whose JSON has the greater hash, so that every order of arrival ends in the same
-// set.
-func (s *Store) AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error) {
-	m, err := s.AddFeedbackAll(ctx, tenant, map[session.ID][]feedback.Entry{id: entries})
-	return m[id], err
-}
-
-// AddFeedbackAll is AddFeedback for many sessions in one transaction. It tells how many entries
-// changed each session's set and leaves out the sessions whose set stayed as it was.
-func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
+// AddFeedback joins entries to the sets of sessions, in one transaction, and says how many changed
+// each set: an entry with a new id, or a later version of one that is there. Sessions whose set
+// stayed as it was are left out. Of two versions the later At stands, of the same time the one
+// whose JSON has the greater hash, so that every order of arrival ends in the same set. What a full
+// set has no room for is told with session.Crowded.
+func (s *Store) AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	if len(entries) == 0 {
 		return added, nil
 	}
 	ids := slices.SortedFunc(maps.Keys(entries), func(a, b session.ID) int { return bytes.Compare(a[:], b[:]) })
+	var left session.Crowded
 	err := s.update(ctx, "add feedback", func(t *tx) error {
 		n, err := t.tenant(tenant)
 		if err != nil {
 			return err
 		}
 		for _, id := range ids {
-			changed, err := t.addEntries(sessionKey{n, id}, entries[id])
+			changed, err := t.addEntries(sessionKey{n, id}, entries[id], &left)
 			if err != nil {
 				return err
 			}
@@ -48,22 +44,39 @@ func (s *Store) AddFeedbackAll(ctx context.Context, tenant string, entries map[s
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return added, nil
+	return summed(added, left, err)
 }
 
-func (t *tx) addEntries(k sessionKey, list []feedback.Entry) (changed int, err error) {
+// summed is what a call tells that has changed sets, and left something out.
+func summed(added map[session.ID]int, left session.Crowded, err error) (map[session.ID]int, error) {
+	switch {
+	case err != nil:
+		return nil, err
+	case left > 0:
+		return added, left
+	default:
+		return added, nil
+	}
+}
+
+func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowded) (changed int, err error) {
+	most, room := int64(t.s.opt.MaxFeedback), int64(-1) // room is counted when the set is known
 	for _, e := range list {
 		if err := t.alive(); err != nil {
 			return changed, err
 		}
 		sid, err := t.sid(k, e.At)
+		if err == nil && room < 0 {
+			room, err = t.number("SELECT ? - count(*) FROM (SELECT 1 FROM feedback WHERE sid = ? LIMIT ?)", most, sid, most)
+		}
 		if err != nil {
 			return changed, err
 		}
-		ok, err := t.addEntry(sid, e)
+		ok, err := t.addEntry(sid, e, &room)
+		if _, full := errors.AsType[session.Crowded](err); full {
+			*left++
+			continue
+		}
 		if err != nil {
 			return changed, err
 		}
@@ -78,29 +91,35 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry) (changed int, err e
 	return changed, nil
 }
 
-func (t *tx) addEntry(sid int64, e feedback.Entry) (bool, error) {
+func (t *tx) addEntry(sid int64, e feedback.Entry, room *int64) (bool, error) {
 	data, err := encodeEntry(e)
 	if err != nil {
 		return false, err
 	}
-	fresh, err := inserted(t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, key(e.ID), data))
-	if err != nil {
-		return false, err
+	if *room > 0 {
+		fresh, err := inserted(t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, key(e.ID), data))
+		if err != nil {
+			return false, err
+		}
+		if fresh {
+			*room--
+			t.totals[totalFeedback]++
+			return true, nil
+		}
 	}
-	if fresh {
-		t.totals[totalFeedback]++
-		return true, nil
+	found, wins, err := t.supersedes(e, data, "SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, key(e.ID))
+	if err == nil && !found {
+		return false, session.Crowded(1)
 	}
-	wins, err := t.supersedes(e, data, "SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, key(e.ID))
 	if err == nil && wins {
 		_, err = t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, key(e.ID))
 	}
 	return wins, err
 }
 
-// supersedes compares a new version of an entry with the one that query finds.
-func (t *tx) supersedes(e feedback.Entry, data []byte, query string, args ...any) (wins bool, err error) {
-	_, err = t.one(query, func(row []driver.Value) error {
+// supersedes compares a new version of an entry with the one that query finds, if it does.
+func (t *tx) supersedes(e feedback.Entry, data []byte, query string, args ...any) (found, wins bool, err error) {
+	found, err = t.one(query, func(row []driver.Value) error {
 		var old feedback.Entry
 		if err := decode(row[0], &old); err != nil {
 			return err
@@ -113,7 +132,7 @@ func (t *tx) supersedes(e feedback.Entry, data []byte, query string, args ...any
 		wins = bytes.Compare(a[:], b[:]) > 0
 		return nil
 	}, args...)
-	return wins, err
+	return found, wins, err
 }
 
 func encodeEntry(e feedback.Entry) ([]byte, error) {

@@ -50,7 +50,7 @@ func burst(dir, from string) error {
 			break
 		}
 		fmt.Println(n)
-		if _, err = s.AddFeedback(ctx, "default", benchID(n), []feedback.Entry{{ID: "a", At: benchStart()}, {ID: "b", At: benchStart()}}); err != nil {
+		if _, err = s.AddFeedback(ctx, "default", map[session.ID][]feedback.Entry{benchID(n): {{ID: "a", At: benchStart()}, {ID: "b", At: benchStart()}}}); err != nil {
 			break
 		}
 		deltas := []trial.Delta{{Key: trial.Key{Scope: "a@1", Field: "n"}, Value: 1}, {Key: trial.Key{Scope: fmt.Sprint("b@", n%50), Field: "n"}, Value: 1}}

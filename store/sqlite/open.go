@@ -12,6 +12,8 @@ import (
 	"time"
 
 	sqlite "modernc.org/sqlite"
+
+	"precept/session"
 )
 
 // Options says where the store lies and how it behaves.
@@ -33,6 +35,9 @@ type Options struct {
 	Readers int
 	// MaxParked bounds the early feedback that waits, in entries over all tenants (100,000).
 	MaxParked int
+	// MaxFeedback bounds a session's set of feedback, and what waits for one key
+	// (session.MostFeedback).
+	MaxFeedback int
 	// EchoLog is how many echoes are gathered before they are sorted, at 24 bytes of memory each
 	// (32,768).
 	EchoLog int
@@ -105,6 +110,9 @@ func defaults(o Options) Options {
 	}
 	if o.MaxParked <= 0 {
 		o.MaxParked = 100_000
+	}
+	if o.MaxFeedback <= 0 {
+		o.MaxFeedback = session.MostFeedback
 	}
 	if o.EchoLog <= 0 {
 		o.EchoLog = 32 << 10

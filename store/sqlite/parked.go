@@ -31,23 +31,27 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 
 func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 	k := key(e.ID)
-	found, err := t.number("SELECT rid FROM parked WHERE echo = ? AND k = ?", echo, k)
+	found, wins, err := t.supersedes(e, data, "SELECT data FROM parked WHERE echo = ? AND k = ?", echo, k)
 	if err != nil {
 		return err
 	}
-	if found != 0 {
-		wins, err := t.supersedes(e, data, "SELECT data FROM parked WHERE rid = ?", found)
-		if err == nil && wins {
-			_, err = t.exec("UPDATE parked SET at = ?, data = ? WHERE rid = ?", micros(e.At), data, found)
+	if found {
+		if wins {
+			_, err = t.exec("UPDATE parked SET at = ?, data = ? WHERE echo = ? AND k = ?", micros(e.At), data, echo, k)
 		}
 		return err
 	}
-	waiting, err := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
+	all, err := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
 	if err != nil {
 		return err
 	}
-	if waiting >= int64(t.s.opt.MaxParked) {
-		return fmt.Errorf("%w (%d entries)", ErrParkingFull, waiting)
+	most := int64(t.s.opt.MaxFeedback)
+	here, err := t.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
+	if err != nil {
+		return err
+	}
+	if all >= int64(t.s.opt.MaxParked) || here >= most {
+		return ErrParkingFull
 	}
 	t.totals[totalParked]++
 	_, err = t.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, micros(e.At), data, tenant)
@@ -56,13 +60,14 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 
 // Join moves what waits for the keys to the sessions that have them, in one transaction: a kill
 // between Unpark and AddFeedback would lose it. It tells how many entries changed each session's
-// set, as AddFeedbackAll does.
+// set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))
 	if err != nil || len(keys) == 0 {
 		return added, err
 	}
+	var left session.Crowded
 	err = s.update(ctx, "join feedback", func(t *tx) error {
 		n, err := t.tenant(tenant)
 		if err != nil {
@@ -73,7 +78,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 			if err != nil {
 				return err
 			}
-			changed, err := t.addEntries(sessionKey{n, owners[k]}, list)
+			changed, err := t.addEntries(sessionKey{n, owners[k]}, list, &left)
 			if err != nil {
 				return err
 			}
@@ -83,10 +88,7 @@ func (s *Store) Join(ctx context.Context, tenant string, owners map[session.Echo
 		}
 		return nil
 	})
-	if err != nil {
-		return nil, err
-	}
-	return added, nil
+	return summed(added, left, err)
 }
 
 // waiting tells for which of the keys feedback waits.

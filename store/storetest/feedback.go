@@ -2,6 +2,8 @@ package storetest
 
 import (
 	"encoding/json"
+	"errors"
+	"fmt"
 
 	"pgregory.net/rapid"
 
@@ -59,7 +61,7 @@ func feedbackCases() map[string]func(tester, Store) {
 			for n := range 200 {
 				m[id(100+n)] = []feedback.Entry{entry("a", n, 1), entry("b", n, 0)}
 			}
-			changed := got[map[session.ID]int](t)(s.AddFeedbackAll(t.Context(), us, m))
+			changed := got[map[session.ID]int](t)(s.AddFeedback(t.Context(), us, m))
 			equal(t, "changed sessions", len(changed), 200)
 			equal(t, "entries added to one", changed[id(150)], 2)
 			equal(t, "its set", entries(t, s, us, 150), []feedback.Entry{entry("a", 50, 1), entry("b", 50, 0)})
@@ -67,13 +69,31 @@ func feedbackCases() map[string]func(tester, Store) {
 		"what cannot be stored is refused, whole": func(t tester, s Store) {
 			bad := entry("b", 1, 1)
 			bad.Details = json.RawMessage(`{"x":`)
-			if n, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry("a", 1, 1), bad}); err == nil || n != 0 {
-				t.Errorf("added %d, error %v", n, err)
+			if added, err := s.AddFeedback(t.Context(), us, said(1, entry("a", 1, 1), bad)); err == nil || len(added) != 0 {
+				t.Errorf("added %v, error %v", added, err)
 			}
 			equal(t, "entries", len(entries(t, s, us, 1)), 0)
 		},
+		"a set takes so many and no more": func(t tester, s Store) {
+			list := make([]feedback.Entry, session.MostFeedback-1)
+			for i := range list {
+				list[i] = entry(fmt.Sprint("e", i), i, 1)
+			}
+			equal(t, "almost", add(t, s, us, 1, list...), len(list))
+			m := said(1, entry("new", 1, 1), entry("one more", 1, 0), entry("e5", 5, 1), entry("e7", 9000, 0))
+			m[id(2)] = []feedback.Entry{entry("b", 1, 1)}
+			added, err := s.AddFeedback(t.Context(), us, m)
+			equal(t, "what found no room", err, error(session.Crowded(1)))
+			equal(t, "the rest", added, map[session.ID]int{id(1): 2, id(2): 1})
+			equal(t, "known ids", add(t, s, us, 1, entry("e5", 5, 1)), 0)
+			equal(t, "corrected", add(t, s, us, 1, entry("e5", 9001, 0)), 1)
+			have := entries(t, s, us, 1)
+			equal(t, "entries", len(have), session.MostFeedback)
+			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
+			equal(t, "stored", stats(t, s)["feedback"], int64(session.MostFeedback+1))
+		},
 		"a context that is over": func(t tester, s Store) {
-			if _, err := s.AddFeedback(ended(t), us, id(1), []feedback.Entry{entry("a", 1, 1)}); !isEnded(err) {
+			if _, err := s.AddFeedback(ended(t), us, said(1, entry("a", 1, 1))); !isEnded(err) {
 				t.Errorf("AddFeedback: %v", err)
 			}
 			if _, err := s.Feedback(ended(t), us, id(1)); !isEnded(err) {
@@ -148,6 +168,21 @@ func parkingCases() map[string]func(tester, Store) {
 			equal(t, "still waiting", unpark(t, s, us, 7, 8, 9, 10), parked{})
 			equal(t, "theirs", unpark(t, s, them, 7), parked{7: {entry("e", 1, 1)}})
 		},
+		"what waits for one key is bounded": func(t tester, s Store) {
+			for i := range session.MostFeedback {
+				park(t, s, us, 7, entry(fmt.Sprint("e", i), i, 1))
+			}
+			if err := s.Park(t.Context(), us, 7, entry("new", 1, 1)); !errors.Is(err, session.ErrParkingFull) {
+				t.Errorf("one too many: %v", err)
+			}
+			park(t, s, us, 7, entry("e5", 9000, 0))
+			park(t, s, us, 8, entry("new", 1, 1))
+			add(t, s, us, 1, entry("own", 1, 1))
+			added, err := s.Join(t.Context(), us, map[session.EchoKey]session.ID{7: id(1), 8: id(2)})
+			equal(t, "what found no room", err, error(session.Crowded(1)))
+			equal(t, "joined", added, map[session.ID]int{id(1): session.MostFeedback - 1, id(2): 1})
+			equal(t, "still waiting", stats(t, s)["parked"], int64(0))
+		},
 		"the old are given up": func(t tester, s Store) {
 			park(t, s, us, 7, entry("a", 1, 1), entry("b", 3, 1))
 			park(t, s, them, 7, entry("c", 2, 1))
@@ -161,7 +196,12 @@ func parkingCases() map[string]func(tester, Store) {
 
 func add(t tester, s Store, tenant string, n int, list ...feedback.Entry) int {
 	t.Helper()
-	return got[int](t)(s.AddFeedback(t.Context(), tenant, id(n), list))
+	return got[map[session.ID]int](t)(s.AddFeedback(t.Context(), tenant, said(n, list...)))[id(n)]
+}
+
+// said is what is said of one session.
+func said(n int, list ...feedback.Entry) map[session.ID][]feedback.Entry {
+	return map[session.ID][]feedback.Entry{id(n): list}
 }
 
 func entries(t tester, s Store, tenant string, n int) []feedback.Entry {

@@ -20,8 +20,7 @@ type Sessions interface {
 
 // Feedbacks is the set of entries of each session.
 type Feedbacks interface {
-	AddFeedback(ctx context.Context, tenant string, id session.ID, entries []feedback.Entry) (added int, err error)
-	AddFeedbackAll(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
+	AddFeedback(ctx context.Context, tenant string, entries map[session.ID][]feedback.Entry) (added map[session.ID]int, err error)
 	Feedback(ctx context.Context, tenant string, id session.ID) ([]feedback.Entry, error)
 	Heard(ctx context.Context, tenant string, id session.ID) (entries []feedback.Entry, heard int64, err error)
 	Unsettled(ctx context.Context, limit int) ([]session.Unsettled, error)

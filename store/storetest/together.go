@@ -6,7 +6,6 @@ import (
 	"sync"
 	"sync/atomic"
 
-	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 	"precept/trial"
@@ -203,7 +202,7 @@ func manyRaise(t tester, s Store) {
 func manyAdd(t tester, s Store) {
 	together(t, func(w int) error {
 		for i := range 10 {
-			_, err := s.AddFeedback(t.Context(), us, id(1), []feedback.Entry{entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)})
+			_, err := s.AddFeedback(t.Context(), us, said(1, entry(fmt.Sprint(i), i, 1), entry(fmt.Sprint("own ", w), w, 0)))
 			if err != nil {
 				return err
 			}

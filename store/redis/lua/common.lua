@@ -76,12 +76,14 @@ local function unheard(id)
   end
 end
 
--- entry puts a feedback into a session's set and says whether that changed it.
-local function entry(id, score, k, value)
+-- entry puts a feedback into a session's set, which has most entries at most. 1: that changed it; 0: it did not; -1: the set
+-- is full.
+local function entry(id, score, k, value, most)
   mention(id, score)
   local f = key('f', id)
   local old = call('HGET', f, k)
   if old and not supersedes(value, old) then return 0 end
+  if not old and call('HLEN', f) >= tonumber(most) then return -1 end
   call('HSET', f, k, value)
   if not old then total('feedback', 1) end
   unheard(id)

@@ -1,5 +1,5 @@
 -- One entry that waits for a key that has not gone by yet. 0: too many wait.
-local most, k, name, id, score, value = tonumber(arg()), arg(), arg(), arg(), arg(), arg()
+local most, here, k, name, id, score, value = tonumber(arg()), tonumber(arg()), arg(), arg(), arg(), arg(), arg()
 local p = P .. 'p:' .. name
 local old = call('HGET', p, id)
 if old then
@@ -9,7 +9,7 @@ if old then
   end
   return 1
 end
-if call('ZCARD', P .. 'parked') >= most then return 0 end
+if call('ZCARD', P .. 'parked') >= most or call('HLEN', p) >= here then return 0 end
 call('HSET', p, id, value)
 call('ZADD', P .. 'parked', score, k .. id)
 return 1
