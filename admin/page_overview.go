@@ -140,7 +140,7 @@ func (v *overviewView) gains(r *report.Report) {
 	v.costs(&lately, of)
 }
 
-// costs are what lessons took in the week, in tokens and, where prices are known, in money; and
+// costs are what lessons took in the week, in tokens and, where prices are known, in money, and
 // whether the provider's prompt cache was kept.
 func (v *overviewView) costs(lately *report.Day, of func(key, value, note, tone string) stat) {
 	price, priced := v.price()
@@ -153,23 +153,18 @@ func (v *overviewView) costs(lately *report.Day, of func(key, value, note, tone 
 	if with.Sessions == 0 {
 		return
 	}
-	session := func(s report.Spent) string {
-		switch n := float64(s.Sessions); {
-		case s.Sessions == 0:
-			return none
-		case priced:
-			return money((float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached) / n)
-		default:
-			return count(int64(float64(s.Input)/n + 0.5))
+	key, session := "session-input", func(s report.Spent) string { return count(s.Input / s.Sessions) }
+	if priced {
+		key, session = "session-cost", func(s report.Spent) string {
+			return money((float64(s.Input-s.Cached)*price.Input + float64(s.Cached)*price.Cached) / float64(s.Sessions))
 		}
 	}
-	key := "session-input"
-	if priced {
-		key = "session-cost"
+	cached := func(s report.Spent) string { return percent(new(float64(s.Cached)/float64(s.Input))) + " cached" }
+	note = "treated, " + cached(with)
+	if without.Sessions > 0 {
+		note += "; control " + session(without) + ", " + cached(without)
 	}
-	v.Stats = append(v.Stats,
-		of(key, session(with), "treated; control "+session(without), ""),
-		of("cached", share(with), "of the input of treated; control "+share(without), ""))
+	v.Stats = append(v.Stats, of(key, session(with), note, ""))
 }
 
 // price reads what a million tokens cost: what the query says goes before the configuration. ok
@@ -181,14 +176,6 @@ func (v *overviewView) price() (p Prices, ok bool) {
 	}
 	p.Cached = min(cmp.Or(p.Cached, p.Input), p.Input)
 	return p, p.Input > 0
-}
-
-// share is what the provider's prompt cache had of the input.
-func share(s report.Spent) string {
-	if s.Input == 0 {
-		return none
-	}
-	return percent(new(float64(s.Cached) / float64(s.Input)))
 }
 
 // money writes a price of tokens, of which a million are the unit.

@@ -39,7 +39,7 @@ func TestOverview(t *testing.T) {
 	get := func(query string) string {
 		return html.UnescapeString(body(t, f.do(t, "GET", "/"+query, bearer(token))))
 	}
-	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</span>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated; control 1\u202f000\u202f000") {
+	if page := get(""); !strings.Contains(page, "2\u202f000\u202f000</span>") || !strings.Contains(page, "admin.price_input") || !strings.Contains(page, "treated, 50% cached; control 1\u202f000\u202f000, 60% cached") {
 		t.Error("without a price there are no tokens of the week")
 	}
 	prices = Prices{Input: 2, Cached: 0.2}
@@ -52,7 +52,7 @@ func TestOverview(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated; control 1.32", "50%</span>", "of the input of treated; control 60%", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
