@@ -24,6 +24,7 @@ type overviewView struct {
 	Stats                 []stat
 	Effects, Means        string // JSON for chart.js
 	Days                  []report.Day
+	Bands                 []report.Band
 	Since                 bool // the chart is of what was shown since the start
 	Table                 table
 	Lessons               int // in all; the table holds the first
@@ -81,7 +82,7 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	slices.SortStableFunc(rows, byEffect)
 	v.Lessons = len(rows)
 	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
-	v.Days = r.Global.Days
+	v.Days, v.Bands = r.Global.Days, r.Global.Bands
 	v.Means = meansChart(r.Global.Days)
 	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && v.Window == "" && !v.Provisional {
 		v.Effects = looksChart("All lessons together", s.history.of(historyKey{Tenant: v.Tenant}))

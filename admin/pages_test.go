@@ -52,7 +52,7 @@ func TestOverview(t *testing.T) {
 	}
 	for _, want := range []string{
 		`<a href="#health">Store: down</a>`, `<a href="/lessons?verdict=harms">A lesson in force harms</a>`, `<a href="/queue">2 lessons wait for approval</a>`,
-		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
+		"+18</span>", "+9 to +27, of 180 treated", "cost 6.00 before any cache", "1.92</span>", "treated, 50% cached; control 1.32, 60% cached", `data-chart="{"label":"All lessons together"`, "<th scope=\"row\">2026-04-25</th><td>+10.0</td><td>+0.0</td><td>+20.0</td>", `{"name":"Control","colour":"--quiet","values":[null,null,null]}`, `<span class="badge">2</span>`,
 	} {
 		if !strings.Contains(page, want) {
 			t.Errorf("the page has no %q", want)
