@@ -60,133 +60,63 @@ func classOfWord(w []byte) keyClass {
 	return classOfName(string(buf[i:]))
 }
 
+// ending is how the names of a class end; whole says that they are nothing else.
+type ending struct {
+	text  string
+	class keyClass
+	whole bool
+}
+
+// endings are the names that tell something of their values, by their last letter.
+type endings struct {
+	of     [256][]ending
+	secret [256]uint32 // of those that tell of a secret: a bit for each letter before the last
+}
+
+//nolint:gochecknoglobals // written once here, read only
+var telling = func() (t endings) {
+	for _, row := range []struct {
+		class keyClass
+		names string // the first that fits counts; = stands before a whole name
+	}{
+		{noClass, "=pass bypass compass"},
+		{passwordClass, "password passwd pwd pass passphrase passcode passwort"},
+		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
+		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
+		{secretClass, "credential credentials secret token authorization apikey accesskey secretkey privatekey"},
+		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey"},
+		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
+		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn"},
+	} {
+		for name := range strings.FieldsSeq(row.names) {
+			text, whole := strings.CutPrefix(name, "=")
+			last, before := text[len(text)-1], text[len(text)-2]
+			t.of[last] = append(t.of[last], ending{text, row.class, whole})
+			if row.class.isSecret() {
+				t.secret[last] |= 1 << (before - 'a')
+			}
+		}
+	}
+	return t
+}()
+
+// classOfName is the class of a name in lower case without separators.
 func classOfName(n string) keyClass {
-	switch n[len(n)-1] {
-	case 'd':
-		if ends(n, "password", "passwd", "pwd") {
-			return passwordClass
-		}
-	case 's':
-		if ends(n, "pass") && n != "pass" && !ends(n, "bypass", "compass") {
-			return passwordClass
-		}
-		if ends(n, "credentials") {
-			return secretClass
-		}
-	case 'e':
-		if ends(n, "passphrase", "passcode") {
-			return passwordClass
-		}
-		if ends(n, "phone", "mobile") {
-			return phoneClass
-		}
-	case 'y':
-		return classOfKeyName(n)
-	case 't':
-		if ends(n, "secret") {
-			return secretClass
-		}
-		if ends(n, "passwort") {
-			return passwordClass
-		}
-	case 'n':
-		return classOfTokenName(n)
-	case 'l':
-		if ends(n, "credential") {
-			return secretClass
-		}
-		if n == "tel" || n == "cell" {
-			return phoneClass
-		}
-	case 'r':
-		if ends(n, "phonenumber", "mobilenumber", "contactnumber") {
-			return phoneClass
-		}
-		if ends(n, "socialsecuritynumber") {
-			return ssnClass
-		}
-	case 'x':
-		if n == "fax" {
-			return phoneClass
-		}
-	case 'g':
-		if n == "sig" { // of a shared access signature
-			return azureClass
+	for _, e := range telling.of[n[len(n)-1]] {
+		if strings.HasSuffix(n, e.text) && (!e.whole || len(n) == len(e.text)) {
+			return e.class
 		}
 	}
 	return noClass
-}
-
-func classOfKeyName(n string) keyClass {
-	switch {
-	case ends(n, "secretaccesskey", "awssecretkey"):
-		return awsClass
-	case ends(n, "accountkey", "sharedaccesskey", "subscriptionkey", "azureapikey", "azureopenaikey", "azurekey"):
-		return azureClass
-	case ends(n, "apikey", "accesskey", "secretkey", "privatekey", "authkey", "encryptionkey", "signingkey", "masterkey", "sessionkey"):
-		return secretClass
-	case ends(n, "socialsecurity"):
-		return ssnClass
-	}
-	return noClass
-}
-
-func classOfTokenName(n string) keyClass {
-	switch {
-	case ends(n, "awssessiontoken"):
-		return awsClass
-	case ends(n, "token", "authorization"):
-		return secretClass
-	case n == "ssn" || ends(n, "userssn", "customerssn"):
-		return ssnClass
-	case n == "msisdn":
-		return phoneClass
-	}
-	return noClass
-}
-
-func ends(n string, suffixes ...string) bool {
-	for _, s := range suffixes {
-		if strings.HasSuffix(n, s) {
-			return true
-		}
-	}
-	return false
 }
 
 // secretEnd reports whether the name of a secret can end in the two letters: most names of code
 // fall here.
-func secretEnd(a, b byte) bool {
-	switch b {
-	case 'd':
-		return a == 'r' || a == 'w'
-	case 's':
-		return a == 's' || a == 'l'
-	case 'e':
-		return a == 's' || a == 'd'
-	case 'y':
-		return a == 'e'
-	case 't':
-		return a == 'e' || a == 'r'
-	case 'n':
-		return a == 'e' || a == 'o'
-	case 'l':
-		return a == 'a'
-	case 'g':
-		return a == 'i'
-	}
-	return false
-}
+func secretEnd(a, b byte) bool { return telling.secret[b|0x20]>>((a|0x20)-'a')&1 != 0 }
 
 // mayEndName reports whether a name of a class can end in b; most names cannot, and need not be
 // read.
-func mayEndName(b byte) bool {
-	switch b | 0x20 {
-	case 'd', 't', 'n', 'y', 'e', 's', 'r', 'l', 'x', 'g':
-		return true
-	}
-	return isDigit(b)
-}
+func mayEndName(b byte) bool { return telling.of[b|0x20] != nil || isDigit(b) }
 
 // assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...",
 // secret := "...".
@@ -213,7 +143,7 @@ func (m *matcher) assignment(i int) hit {
 		if !m.named(end) {
 			return hit{}
 		}
-	} else if end < 2 || !secretEnd(s[end-2]|0x20, s[end-1]|0x20) {
+	} else if end < 2 || !secretEnd(s[end-2], s[end-1]) {
 		return hit{}
 	}
 	start := end
