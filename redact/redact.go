@@ -3,7 +3,6 @@ package redact
 import (
 	"bytes"
 	"hash/maphash"
-	"maps"
 	"strconv"
 )
 
@@ -83,7 +82,7 @@ func (r *Redactor) Counts() map[string]int {
 // DrainCounts returns Counts and sets them to zero, for a redactor that serves several exchanges of
 // a session.
 func (r *Redactor) DrainCounts() map[string]int {
-	m := maps.Clone(r.Counts())
+	m := r.Counts()
 	r.counts = [kindCount]int{}
 	return m
 }
@@ -182,15 +181,5 @@ func longBase64(s []byte) bool {
 	if i := bytes.Index(s[:128], []byte(";base64,")); i >= 0 {
 		s = s[i+len(";base64,"):]
 	}
-	for _, b := range s[:probe] {
-		if classOf[b]&base64Byte == 0 {
-			return false
-		}
-	}
-	for _, b := range s[probe:] {
-		if classOf[b]&base64Byte == 0 {
-			return false
-		}
-	}
-	return true
+	return span(s, 0, base64Byte) == len(s)
 }

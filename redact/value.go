@@ -57,7 +57,7 @@ func isPassword(v []byte, sh shape) bool {
 			symbols++
 		}
 	}
-	if v[0] == '/' || v[0] == '~' || bytes.Contains(v, []byte("://")) || same(v) {
+	if v[0] == '/' || v[0] == '~' || bytes.Contains(v, []byte("://")) || bytes.Count(v, v[:1]) == len(v) {
 		return false
 	}
 	if sh.quoted && sh.keyed {
@@ -132,13 +132,4 @@ func digitRuns(v []byte) (n int) {
 		in = d
 	}
 	return n
-}
-
-func same(v []byte) bool {
-	for _, c := range v {
-		if c != v[0] {
-			return false
-		}
-	}
-	return true
 }
