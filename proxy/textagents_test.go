@@ -58,7 +58,6 @@ func textAgents() []textAgent {
 		form("LangChain's older agents", "```json\n{\"action\": \"run_shell\", \"action_input\": %q}\n```", "TOOL RESPONSE: \n---------------------\n%s\n\nUSER'S INPUT\n--------------------\n\nOkay, so what is the response to my last comment?", "", ""),
 		form("AutoGPT", "{\"thoughts\": {\"text\": \"I act\"}, \"command\": {\"name\": \"execute_shell\", \"args\": {\"command_line\": %q}}}", "Command execute_shell returned: %s", "", ""),
 		form("an agent of tags", "<think>Well.</think>\n<shell>\n%s\n</shell>", "The tool says\n%s", "", ""),
-		form("an agent of shell blocks", "```\n%s\n```", "%s\n(Open file: n/a)\nbash-$", "", ""),
 		form("ReAct's first form", "Thought 1: I act.\nAction 1: bash[%s]", "Observation 1: %s", "", ""),
 		{
 			name: "smolagents", task: "New task:\nPlease mend the build",
@@ -205,6 +204,57 @@ func TestTrajectory(t *testing.T) {
 			done += "\n\n"
 		}
 		done += fmt.Sprintf("[[ ## thought_%d ## ]]\nStep %d.\n\n[[ ## tool_name_%d ## ]]\n%s\n\n[[ ## tool_args_%d ## ]]\n%s\n\n[[ ## observation_%d ## ]]\n%s", i, i, i, tool, i, args, i, came)
+	}
+}
+
+// The oldest agents send one message that grows, by a template: each conversation is one session,
+// with its blocks where they stood, lessons on errors and warnings at the top of the observations.
+func TestScratchpads(t *testing.T) {
+	templates := map[string]func(steps []string) string{
+		"ReAct": func(steps []string) string {
+			return "Answer as best you can.\n\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n\nBegin!\n\nQuestion: Please mend the build\nThought:" + strings.Join(steps, "")
+		},
+		"objects": func(steps []string) string {
+			if len(steps) == 0 {
+				return "Please mend the build\n\n\n (reminder to respond with an object)"
+			}
+			return "Please mend the build\n\nThis was your previous work:\nThought:" + strings.Join(steps, "") + "\n (reminder to respond with an object)"
+		},
+	}
+	answers := map[string]string{
+		"ReAct": "Step %d.\nAction: run_shell\nAction Input: %s", "objects": "Thought: step %d.\nAction:\n```\n{\"action\": \"run_shell\", \"action_input\": \"%s\"}\n```",
+	}
+	for name, write := range templates {
+		t.Run(name, func(t *testing.T) {
+			p := newScene(t, []string{"one: mend the build", "two: no such module"}, nil)
+			var steps []string
+			session, before := "", ""
+			for i := range 5 {
+				command, came := "make shop", "Error: no such module: shop"
+				if i == 1 {
+					command, came = "cat Makefile", "shop: shop.c"
+				}
+				answer := fmt.Sprintf(answers[name], i, command)
+				got := p.ask(chatReply("c", answer), []obj{says("system", "S"), says("user", write(steps))})[1]
+				if session != "" && p.session != session {
+					t.Errorf("step %d is of another session", i)
+				}
+				kept, _, _ := strings.Cut(got, `\n (reminder`)
+				if i > 1 && !strings.HasPrefix(got, before) {
+					t.Errorf("step %d: what was sent is not there any more:\n%s\n%s", i, before, got)
+				}
+				session, before = p.session, strings.TrimSuffix(kept, `","role":"user"}`)
+				for what, want := range map[string]int{"[one]": 1, "[two]": min(i, 1), "[END LOOP DETECTED]": max(0, min(i-2, 1))} {
+					if n := strings.Count(got, what); n != want {
+						t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
+					}
+				}
+				if i > 0 && !strings.Contains(got, `Observation: Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation: [LOOP DETECTED]`) {
+					t.Errorf("step %d: a block is not at the top of its observation: %s", i, got)
+				}
+				steps = append(steps, answer+"\nObservation: "+came+"\nThought: ")
+			}
+		})
 	}
 }
 

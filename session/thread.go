@@ -20,9 +20,10 @@ type Options struct {
 // of its own.
 type Threader struct {
 	index   *index
+	growths *growths
 	entropy func() [16]byte
 
-	mu     sync.Mutex // guards heads and starts; the index has its own locks and is never asked under mu
+	mu     sync.Mutex // guards heads and starts; the others have their own locks and are never asked under mu
 	heads  heads
 	starts starts
 }
@@ -40,6 +41,7 @@ func NewThreader(o Options) *Threader {
 		entropy: o.Entropy,
 		heads:   newHeads(o.Sessions),
 		starts:  newStarts(min(o.Sessions, 8192)),
+		growths: newGrowths(),
 	}
 }
 
@@ -61,8 +63,9 @@ type Resolved struct {
 	list         uint64
 	items        int
 	last         uint64
-	start        bool   // the request stands in the table of first requests
-	begun        string // what the client has begun of the answer
+	start        bool    // the request stands in the table of first requests
+	grow         growKey // where the conversation stands among those that grow in one message
+	begun        string  // what the client has begun of the answer
 }
 
 // Lookup asks the store which sessions own the keys, newest first. It is called at most once a
@@ -94,8 +97,10 @@ func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, 
 	case t.follow(&r, c, newTrail(&r, c, req), look):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
+	case t.grown(&r, req):
 	default:
 		t.begin(&r, c, now)
+		t.growths.begun(&r, req)
 	}
 	r.Echoes = t.note(&r, req)
 	return r
@@ -308,6 +313,7 @@ func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
 	kind := stampRequest
 	if main && rep.Complete {
 		kind = stampReply | t.advance(r)
+		t.growths.answered(&r, rep.Text)
 	}
 	var news []EchoKey
 	named := r.Method.named()

@@ -209,11 +209,14 @@ func (r *Record) continues(req *wire.Request) bool {
 }
 
 // InPlace says whether the list of the turn before stands at its place in this one, whatever has
-// become of single items: its reply, or what was new in it, is where it was. Call it between Begin
-// and Mark. Lock the record.
+// become of single items: its reply, or what was new in it, is where it was, or the list is the one
+// message still that it was. Call it between Begin and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
 	if req.Delta || r.Turns <= 1 || r.From > req.Len() {
 		return false
+	}
+	if r.From == req.Len() && growing(req) != "" {
+		return true
 	}
 	for i := max(r.From-1, 0); i < min(r.From+replyItems, req.Len()); i++ {
 		if req.Role(i) != wire.RoleAssistant {

@@ -147,8 +147,14 @@ func (r *Request) writtenPlace(i, n int) (place, bool) {
 		at = member(r.Body, at, "content")
 	}
 	parts := contentParts(r.Body, at)
-	if len(parts) == 0 || parts[0].kind != textPart || !bytes.HasPrefix(parts[0].text.inner().of(r.Body), []byte(fieldMark)) {
+	if len(parts) == 0 || parts[0].kind != textPart {
 		return place{}, false
+	}
+	if !bytes.HasPrefix(parts[0].text.inner().of(r.Body), []byte(fieldMark)) {
+		if it := r.Item(i); len(parts) > 1 || len(it.Results) == 0 || !it.Results[0].Own {
+			return place{}, false
+		}
+		return padPlace(r.Body, parts[0].text, n)
 	}
 	return observationPlace(r.Body, parts, n)
 }

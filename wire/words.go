@@ -91,6 +91,11 @@ func ownWords(text string, n noter) string {
 		_, s, _ = strings.Cut(asked, "]]\n")
 		return strings.TrimSpace(s)
 	}
+	if asked, _, ok := scratchpad(s); ok {
+		n.note("scratchpad", s[len(asked):])
+		s = asked
+	}
+	s = withoutThought(s)
 	for _, head := range rulesHead() {
 		kept, _, found := strings.Cut(s, head)
 		if found {

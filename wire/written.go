@@ -46,6 +46,10 @@ func (r *Request) readWritten(it *Item) {
 	}
 	lead, rest := cutLead(it.Text)
 	rest = strings.TrimSpace(rest)
+	if _, steps, ok := scratchpad(rest); ok && r.withoutTools() {
+		r.readScratchpad(it, steps)
+		return
+	}
 	rep, ok := readReport(rest)
 	if !ok {
 		if c, ok := r.answeredAlike(it, rest); ok {

@@ -1,0 +1,64 @@
+package wire
+
+import (
+	"encoding/json"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// What was asked and what was done since are told apart; rules and examples in the same words are
+// part of what was asked.
+func TestScratchpad(t *testing.T) {
+	const rules = "Use this:\n\nQuestion: the question\nThought: think\nAction: the action\nAction Input: its input\nObservation: what came\n... (again)\nThought: I know\nFinal Answer: it\n\nBegin!\n\n"
+	for text, want := range map[string]string{
+		rules + "Question: x\nThought:": "",
+		rules + "Question: x\nThought: I look\nAction: ls\nAction Input: .\nObservation: a\nb\nThought: ":                                                                                     "ls|.|a\nb",
+		rules + "Question: x\nAction: ls\nAction Input: .\nObservation: a\nThought: so\nAction: cat\nAction Input: a\nObservation:\nThought:":                                                 "ls|.|a",
+		"Question: 1\nThought 1: t\nAction 1: Search[a]\nObservation 1: no\nThought 2: so\nAction 2: Finish[b]\nQuestion: 2\nThought 1: u\nAction 1: Look[c]\nObservation 1: yes\nThought 2:": `Look|{"command":"c"}|yes`,
+		"x\n\nSo far:\nThought: t\nAction:\n```\n{\"action\": \"f\", \"action_input\": {\"a\": 1}}\n```\nObservation: o\nThought: \n (reply with one object)":                                 `f|{"action":"f","action_input":{"a":1}}|o`,
+		"Why does it do this?\nThought: t\nAction: ls\nAction Input: .\nObservation: a":                                                                                                       "",
+		"Why does it do this?\nThought: t\nAction: ls\nAction Input: .\nObservation: a\nThought: I know\nFinal Answer: it":                                                                    "",
+		"Observation posts are high.\nThought: so\nThought:":                                                                                                                                  "",
+		strings.Repeat("Action: a\nAction Input: b\nObservation: c\n", maxPad+1) + "Thought:":                                                                                                 "",
+	} {
+		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
+		r := must(t, Chat, string(body))
+		it, got := r.Item(0), []string(nil)
+		for i, c := range it.Calls {
+			got = append(got, c.Name+"|"+strings.NewReplacer("\n", "", ": ", ":", ", ", ",").Replace(c.Args)+"|"+it.Results[i].Text)
+		}
+		if strings.Join(got, ";") != want {
+			t.Errorf("%.90q reads as %q, want %q", text, got, want)
+		}
+		if asked, _, ok := scratchpad(text); ok && it.Words != asked {
+			t.Errorf("the words of %.60q are %q", text, it.Words)
+		}
+	}
+}
+
+// What was asked stays the same from the first request on, and text goes to the top of each
+// observation.
+func TestScratchpadPlaces(t *testing.T) {
+	text := "Observe:\nObservation rules: none\\\\nObservation\nQuestion: \u00e9\nThought:"
+	var words string
+	for n := range 4 {
+		body, _ := json.Marshal(map[string]any{"messages": []any{map[string]any{"role": "user", "content": text}}})
+		r := must(t, Chat, string(body))
+		if n == 0 {
+			words = r.Item(0).Words
+		}
+		if r.Item(0).Words != words || len(r.Item(0).Results) != n || r.Item(0).Text != text {
+			t.Fatalf("after %d steps it reads as %+v", n, r.Item(0))
+		}
+		for i, res := range r.Item(0).Results {
+			a := r.AnchorAt(0, res.CallID)
+			item, block, ok := r.Find(a)
+			out, err := r.Splice(nil, []Edit{{Item: item, Block: block, Text: "HERE "}})
+			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation: HERE came %d", i)) {
+				t.Errorf("result %d of %d: %v %v: %s", i, n, ok, err, out)
+			}
+		}
+		text += fmt.Sprintf(" I act\nAction: f\nAction Input: %d\nObservation: came %d\nThought:", n, n)
+	}
+}
