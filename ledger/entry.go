@@ -134,7 +134,7 @@ type field struct {
 func (e *Entry) fields() []field {
 	return []field{
 		{"intent_id", "Intent ID", maxIntent, &e.IntentID},
-		{"type", "Failure Type", maxField, &e.Type},
+		{"type", labelType, maxField, &e.Type},
 		{"file", "File", maxFile, &e.File},
 		{"error", "Error Summary", maxInput, &e.Error},
 		{"cause", "Cause", maxField, &e.Cause},
@@ -207,13 +207,14 @@ const labelType = "Failure Type"
 
 // render writes a folded entry as one bullet. The same entry at the same time is the same bytes.
 func (e *Entry) render(at time.Time, eol string) string {
-	text := fmt.Sprintf("- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
+	var b strings.Builder
+	fmt.Fprintf(&b, "- [%s] **%s:** %s%s", at.UTC().Format(time.RFC3339), labelType, e.Type, eol)
 	for _, f := range e.fields() {
 		if f.label != labelType {
-			text += f.bullet(eol)
+			b.WriteString(f.bullet(eol))
 		}
 	}
-	return text
+	return b.String()
 }
 
 func (f field) bullet(eol string) string {

@@ -20,7 +20,7 @@ func (r *reader) aip11(l *Lesson, n *node) {
 		r.invalid("schema", lineIf(v), "must be the literal %s; write schema: %s", Schema, Schema)
 	}
 	l.Slug = r.text("", n, "slug", true, minSlug, maxSlug)
-	if l.Slug != "" && !isSlug(l.Slug) {
+	if l.Slug != "" && !IsSlug(l.Slug) {
 		v, _ := n.get("slug")
 		r.invalid("slug", v.line, "%q is not a slug; write lower-case letters, digits and dashes, starting with a letter", l.Slug)
 	}
@@ -154,5 +154,6 @@ func (r *reader) own(l *Lesson, n *node) {
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
 	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
-	l.Plan.Picks, l.Plan.Started = r.picks(prefix, n), r.instant(prefix, n, "trial_started")
+	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, MaxPicks), "must be a whole number from 1 to %d, such as 800", MaxPicks))
+	l.Plan.Started = r.instant(prefix, n, "trial_started")
 }

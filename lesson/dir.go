@@ -33,7 +33,7 @@ func list(dir string) (found map[string]*entry, blind []string, problems []Probl
 		full := filepath.Join(dir, filepath.FromSlash(rel))
 		if err != nil {
 			blind = append(blind, rel)
-			problems = append(problems, Problem{Path: full, Kept: true, Faults: Faults{{Code: CodeInternal, Message: err.Error()}}})
+			problems = append(problems, unread(full, CodeInternal, err))
 			return nil //nolint:nilerr // it is told as a problem; the other folders are read
 		}
 		if len(found) >= maxFiles {

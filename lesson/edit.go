@@ -1,7 +1,9 @@
 package lesson
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -27,7 +29,7 @@ func apply(head string, f field) (string, error) {
 		return "", fmt.Errorf("edit %s: the frontmatter is laid out in a way that cannot be edited by lines; write a key a line", strings.Join(f.path, "."))
 	}
 	if root.kind != kindMap || root.flow {
-		graft(&root, f.path, value(f.val))
+		graft(&root, f.path, *cmp.Or(f.val, &node{}))
 		root.flow = false
 		ed.lines = renderMap(&root, 0)
 	} else if f.val == nil {
@@ -37,13 +39,6 @@ func apply(head string, f field) (string, error) {
 	}
 	at := strings.Index(head, front)
 	return head[:at] + strings.Join(ed.lines, eol) + eol + head[at+len(front):], nil
-}
-
-func value(v *node) node {
-	if v == nil {
-		return node{}
-	}
-	return *v
 }
 
 // editor works on the lines of a frontmatter; line numbers are those of the nodes, from 1.
@@ -98,8 +93,7 @@ func (ed *editor) indent(line int) int {
 
 // replace puts new lines in the place of those from start to before end.
 func (ed *editor) replace(start, end int, with []string) {
-	tail := append([]string{}, ed.lines[end-1:]...)
-	ed.lines = append(append(ed.lines[:start-1:start-1], with...), tail...)
+	ed.lines = slices.Replace(ed.lines, start-1, end-1, with...)
 }
 
 // set gives the field at path below the block mapping m a value; stop is the line behind m.
@@ -181,7 +175,7 @@ func prune(m *node, path []string) {
 	switch {
 	case i < 0:
 	case len(path) == 1 || lonely(&m.keys[i].val, path[1:]):
-		m.keys = append(m.keys[:i:i], m.keys[i+1:]...)
+		m.keys = slices.Delete(slices.Clone(m.keys), i, i+1)
 	default:
 		prune(&m.keys[i].val, path[1:])
 	}
@@ -202,15 +196,6 @@ func graft(m *node, path []string, v node) {
 		return
 	}
 	graft(&m.keys[i].val, path[1:], v)
-}
-
-func indexKey(m *node, key string) int {
-	for i := range m.keys {
-		if m.keys[i].key == key {
-			return i
-		}
-	}
-	return -1
 }
 
 // isBlock says whether a value is a mapping written below its key, a line for each of its own keys.

@@ -47,17 +47,11 @@ func (b *Book) Explain(q *Query) []Explanation {
 // causes collects the triggers, and says whether there are any, be it in the wrong place.
 func (e *Explanation) causes(q *Query) bool {
 	t := &e.Lesson.Trigger
-	inWords := func(phrase string) bool {
-		return slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(phrase, text) })
-	}
-	inErrors := func(phrase string) bool {
-		return slices.ContainsFunc(q.Errors, func(text ErrorText) bool { return standsIn(phrase, text.Text) })
-	}
 	add := func(kind, phrase string, wordsToo bool) {
-		if wordsToo && inWords(phrase) {
+		if wordsToo && q.inWords(phrase) {
 			e.By = append(e.By, Cause{kind, phrase, "words"})
 		}
-		if inErrors(phrase) {
+		if q.inErrors(phrase) {
 			e.By = append(e.By, Cause{kind, phrase, "tool error"})
 		}
 	}
@@ -73,7 +67,7 @@ func (e *Explanation) causes(q *Query) bool {
 	}
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
-		if inWords(p) && !inErrors(p) {
+		if q.inWords(p) && !q.inErrors(p) {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q stands in the words, and fires on tool errors only", p))
 		}
 	}
@@ -86,6 +80,16 @@ func (e *Explanation) causes(q *Query) bool {
 		}
 	}
 	return true
+}
+
+// inWords says whether a phrase stands in the user's words.
+func (q *Query) inWords(phrase string) bool {
+	return slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(phrase, text) })
+}
+
+// inErrors says whether a phrase stands in an error text.
+func (q *Query) inErrors(phrase string) bool {
+	return slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return standsIn(phrase, e.Text) })
 }
 
 // obstacles says what keeps a lesson from firing although a trigger of it is there.
@@ -107,15 +111,14 @@ func (b *Book) obstacles(l *Lesson, q *Query) []string {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
-		if slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(veto, text) }) ||
-			slices.ContainsFunc(q.Errors, func(text ErrorText) bool { return standsIn(veto, text.Text) }) {
+		if q.inWords(veto) || q.inErrors(veto) {
 			say("its not_keyword %q stands in the text", veto)
 		}
 	}
-	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, []string{q.Model}) {
+	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.Model) {
 		say("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.Model)
 	}
-	if t := &l.Trigger; len(t.Targets) > 0 && !slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) }) {
+	if t := &l.Trigger; !t.targeted(q) {
 		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.Agent, q.Role, q.Skill)
 	}
 	m, u, tools := &mark{}, &unit{lesson: l}, strings.Join(l.Trigger.Tools, ", ")

@@ -1,6 +1,9 @@
 package lesson
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // glob says whether name matches pattern, letters compared without case: * stands for any run of
 // characters, ? for one. There are no other special characters, so every pattern is valid. The work
@@ -29,16 +32,9 @@ func glob(pattern, name string) bool {
 	return i == len(p)
 }
 
-// anyGlob says whether one of the patterns matches one of the names.
-func anyGlob(patterns, names []string) bool {
-	for _, p := range patterns {
-		for _, n := range names {
-			if glob(p, n) {
-				return true
-			}
-		}
-	}
-	return false
+// anyGlob says whether one of the patterns matches the name.
+func anyGlob(patterns []string, name string) bool {
+	return slices.ContainsFunc(patterns, func(p string) bool { return glob(p, name) })
 }
 
 // matches says whether every field of the target that is given matches.
@@ -50,16 +46,10 @@ func (t Target) matches(q *Query) bool {
 
 // addressed says whether the lesson is meant for this agent and this model at all.
 func (t *Trigger) addressed(q *Query) bool {
-	if len(t.Models) > 0 && !anyGlob(t.Models, []string{q.Model}) {
-		return false
-	}
-	if len(t.Targets) == 0 {
-		return true
-	}
-	for _, target := range t.Targets {
-		if target.matches(q) {
-			return true
-		}
-	}
-	return false
+	return (len(t.Models) == 0 || anyGlob(t.Models, q.Model)) && t.targeted(q)
+}
+
+// targeted says whether one of the targets matches, or there are none.
+func (t *Trigger) targeted(q *Query) bool {
+	return len(t.Targets) == 0 || slices.ContainsFunc(t.Targets, func(x Target) bool { return x.matches(q) })
 }

@@ -21,7 +21,7 @@ func isGptme(n *node) bool {
 func (r *reader) gptme(l *Lesson, n *node) {
 	l.Form = FormGptme
 	l.Slug = slugFromPath(l.Path)
-	if !isSlug(l.Slug) {
+	if !IsSlug(l.Slug) {
 		r.invalid("", 0, "the file name %q gives no slug; name the file in letters, digits and dashes", l.Path)
 	}
 	if m := r.mapping("", n, "match", false); m != nil {

@@ -1,6 +1,9 @@
 package lesson
 
-import "time"
+import (
+	"slices"
+	"time"
+)
 
 // State of a lesson: what a person, the gate or the chooser made of it.
 type State string
@@ -21,27 +24,13 @@ const (
 
 // Valid says whether s is one of the states.
 func (s State) Valid() bool {
-	switch s {
-	case Candidate, Quarantined, Trial, Active, Caution, Benched, Superseded, Expired, Archived, Rejected:
-		return true
-	default:
-		return false
-	}
+	return s.Fires() || slices.Contains([]State{Candidate, Quarantined, Superseded, Expired, Archived, Rejected}, s)
 }
 
 // Fires says whether a lesson in this state may match at all. A benched one still matches: the
 // chooser benches it, and probes it now and then, which it could not do with a lesson that it never
 // sees.
-func (s State) Fires() bool {
-	switch s {
-	case Trial, Active, Caution, Benched:
-		return true
-	case Candidate, Quarantined, Superseded, Expired, Archived, Rejected:
-		return false
-	default:
-		return false
-	}
-}
+func (s State) Fires() bool { return slices.Contains([]State{Trial, Active, Caution, Benched}, s) }
 
 // Form is the file format a lesson was read from.
 type Form string
@@ -136,10 +125,7 @@ func (l *Lesson) InForce(now time.Time) bool { return l.State.Fires() && !l.Expi
 // Arm is the first 12 hex digits of the content hash: an edited lesson is a new arm of the
 // experiment.
 func (l *Lesson) Arm() string {
-	if len(l.ContentHash) < armDigits {
-		return l.ContentHash
-	}
-	return l.ContentHash[:armDigits]
+	return l.ContentHash[:min(armDigits, len(l.ContentHash))]
 }
 
 const armDigits = 12

@@ -6,7 +6,9 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
+	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -135,7 +137,7 @@ func (b *Loader) differs(found map[string]*entry, blind []string) bool {
 // state is a hash over all that the bank holds: bytes in force and faults.
 func (b *Loader) state() string {
 	h := sha256.New()
-	for _, rel := range sortedKeys(b.files) {
+	for _, rel := range slices.Sorted(maps.Keys(b.files)) {
 		e := b.files[rel]
 		hashString(h, rel)
 		hashString(h, e.faults.Error())
@@ -144,14 +146,8 @@ func (b *Loader) state() string {
 		}
 	}
 	hashList(h, b.blind)
-	hashList(h, sortedKeys(b.put))
+	hashList(h, slices.Sorted(maps.Keys(b.put)))
 	return string(h.Sum(nil))
-}
-
-// book compiles what the bank holds without looking at the directory.
-func (b *Loader) book() *Book {
-	book, _ := b.assembled()
-	return book
 }
 
 // readAll parses the named files, a few at a time.
@@ -199,7 +195,7 @@ func (b *Loader) parse(e *entry, rel string, raw []byte) {
 	if l != nil {
 		e.held = b.hold(l)
 		l.Path = e.path
-		if dir, _, ok := cutLast(rel, "/"); ok {
+		if dir := path.Dir(rel); dir != "." {
 			l.Category = dir
 		}
 		e.lesson = l
@@ -219,13 +215,6 @@ func (b *Loader) hold(l *Lesson) (kinds []string) {
 		l.State = Quarantined
 	}
 	return kinds
-}
-
-func cutLast(s, sep string) (before, after string, found bool) {
-	if i := strings.LastIndex(s, sep); i >= 0 {
-		return s[:i], s[i+len(sep):], true
-	}
-	return "", s, false
 }
 
 // readFile reads a regular file of at most MaxFile bytes. Size and kind are looked at first: a file
@@ -255,7 +244,7 @@ func (b *Loader) assemble() ([]*Lesson, []Problem) {
 	var lessons []*Lesson
 	var problems []Problem
 	owner := map[string]string{}
-	for _, rel := range sortedKeys(b.files) {
+	for _, rel := range slices.Sorted(maps.Keys(b.files)) {
 		e := b.files[rel]
 		if len(e.faults) > 0 {
 			p := Problem{Path: e.path, Faults: e.faults, Kept: e.lesson != nil}
@@ -321,13 +310,4 @@ func links(lessons []*Lesson, archived map[string]bool) []Problem {
 
 func problem(l *Lesson, code Code, field, message string) Problem {
 	return Problem{Path: l.Path, Slug: l.Slug, Faults: Faults{{Code: code, Field: field, Message: message}}}
-}
-
-func sortedKeys[V any](m map[string]V) []string {
-	keys := make([]string, 0, len(m))
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }

@@ -84,10 +84,10 @@ func (b *Book) Match(q *Query) []Hit {
 	}()
 	s.left = mostWork
 	for _, w := range q.Words {
-		b.scanWords(s, w)
+		b.scan(s, q, w, inWords)
 	}
 	for i := range q.Errors {
-		b.scanError(s, q, i)
+		b.scan(s, q, q.Errors[i].Text, int32(i+1)) //nolint:gosec // the number of tool results of one request
 	}
 	if q.Spent = s.left < 0; q.Spent {
 		return nil
@@ -114,44 +114,27 @@ func (b *Book) tagError(s *scratch, q *Query, i int) {
 	}
 }
 
-func (b *Book) scanWords(s *scratch, text string) {
+// scan searches a text: the user's words, or the error text whose number is where.
+func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 	s.text = b.alphabet.appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
 		p := &b.patterns[id]
-		if s.left--; s.met[id] == inWords || !b.alphabet.at(p, s.text, end, &s.left) {
+		if s.left--; s.met[id] == where || !b.alphabet.at(p, s.text, end, &s.left) {
 			return s.left >= 0
 		}
-		s.meet(id, inWords)
+		s.meet(id, where)
 		for _, o := range p.owners {
-			switch o.role {
-			case roleKeyword:
-				s.touch(o.unit).words = true
-			case roleVeto:
-				s.touch(o.unit).vetoed = true
-			case roleError:
+			if where == inWords && o.role == roleError {
+				continue
 			}
-		}
-		return s.left >= 0
-	})
-}
-
-func (b *Book) scanError(s *scratch, q *Query, i int) {
-	s.text = b.alphabet.appendText(s.text[:0], q.Errors[i].Text)
-	nr := int32(i + 1) //nolint:gosec // the number of tool results of one request
-	b.machine.scan(s.text, func(id int32, end int) bool {
-		p := &b.patterns[id]
-		if s.left--; s.met[id] == nr || !b.alphabet.at(p, s.text, end, &s.left) {
-			return s.left >= 0
-		}
-		s.meet(id, nr)
-		for _, o := range p.owners {
-			m := s.touch(o.unit)
-			switch {
+			switch m := s.touch(o.unit); {
 			case o.role == roleVeto:
 				m.vetoed = true
-			case m.asked != nr:
-				if m.asked = nr; b.units[o.unit].offered(m, q, q.Errors[i].Tool) {
-					m.err = nr
+			case where == inWords:
+				m.words = true
+			case m.asked != where:
+				if m.asked = where; b.units[o.unit].offered(m, q, q.Errors[where-1].Tool) {
+					m.err = where
 				}
 			}
 		}
@@ -183,12 +166,7 @@ func (u *unit) offered(m *mark, q *Query, failing string) bool {
 }
 
 func anyTool(patterns, names []string) bool {
-	for _, n := range names {
-		if len(n) <= maxToolName && anyGlob(patterns, []string{n}) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(names, func(n string) bool { return len(n) <= maxToolName && anyGlob(patterns, n) })
 }
 
 // silenced says whether the lesson may not speak in this turn although its state would let it. A

@@ -131,22 +131,8 @@ func Hyphenated(text string, most int) string {
 	return strings.Trim(b.String()[:min(b.Len(), most)], "-")
 }
 
-// slugFromPath makes a slug out of a file name: lower case, everything else a dash.
+// slugFromPath makes a slug out of a file name.
 func slugFromPath(file string) string {
 	name := path.Base(strings.ReplaceAll(file, "\\", "/"))
-	name = strings.TrimSuffix(name, path.Ext(name))
-	var b strings.Builder
-	for _, r := range strings.ToLower(name) {
-		switch {
-		case r >= 'a' && r <= 'z', r >= '0' && r <= '9':
-			b.WriteRune(r)
-		case b.Len() > 0 && !strings.HasSuffix(b.String(), "-"):
-			b.WriteByte('-')
-		}
-	}
-	slug := strings.TrimLeft(b.String(), "0123456789-")
-	if len(slug) > maxSlug {
-		slug = slug[:maxSlug]
-	}
-	return strings.TrimRight(slug, "-")
+	return Hyphenated(strings.TrimSuffix(name, path.Ext(name)), maxSlug)
 }

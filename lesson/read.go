@@ -4,6 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 )
 
@@ -16,12 +18,10 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 		return nil, "", nil, fmt.Errorf("read the lessons: %w", err)
 	}
 	texts = make(map[string][]byte, len(found))
-	for _, rel := range sortedKeys(found) {
+	for _, rel := range slices.Sorted(maps.Keys(found)) {
 		raw, err := readFile(found[rel].path, found[rel].info)
 		if err != nil {
-			problems = append(problems, Problem{
-				Path: found[rel].path, Kept: true, Faults: Faults{{Code: CodeInvalid, Message: err.Error()}},
-			})
+			problems = append(problems, unread(found[rel].path, CodeInvalid, err))
 			continue
 		}
 		texts[rel] = raw
@@ -40,7 +40,7 @@ func DirVersion(dir string) (string, error) {
 
 func versionOf(found map[string]*entry) string {
 	h := sha256.New()
-	for _, rel := range sortedKeys(found) {
+	for _, rel := range slices.Sorted(maps.Keys(found)) {
 		info := found[rel].info
 		hashString(h, rel)
 		hashString(h, strconv.FormatInt(info.Size(), 10)+" "+strconv.FormatInt(info.ModTime().UnixNano(), 10))

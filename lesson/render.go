@@ -1,10 +1,8 @@
 package lesson
 
 import (
-	"math"
 	"strconv"
 	"strings"
-	"unicode"
 )
 
 // renderPair writes a key and its value as block YAML at an indent, one string a line.
@@ -19,7 +17,7 @@ func renderPair(key string, v *node, indent int) []string {
 	case v.kind == kindList && len(v.list) == 0:
 		return []string{head + " []"}
 	case v.kind == kindList && inline(v):
-		return []string{head + " [" + joinScalars(v.list) + "]"}
+		return []string{head + " [" + strings.Join(scalars(v.list), ", ") + "]"}
 	case v.kind == kindList:
 		return append([]string{head}, renderItems(v.list, indent+2)...)
 	default:
@@ -74,12 +72,12 @@ func inline(v *node) bool {
 	return n <= room
 }
 
-func joinScalars(items []node) string {
+func scalars(items []node) []string {
 	parts := make([]string, len(items))
 	for i := range items {
 		parts[i] = scalar(&items[i])
 	}
-	return strings.Join(parts, ", ")
+	return parts
 }
 
 func scalar(v *node) string {
@@ -90,63 +88,21 @@ func scalar(v *node) string {
 		if v.text != "" {
 			return v.text
 		}
-		return number(v.num)
+		return strconv.FormatFloat(v.num, 'f', -1, 64)
 	case kindString:
 		return quote(v.text)
-	case kindNull, kindList, kindMap:
-		return "null"
 	default:
 		return "null"
-	}
-}
-
-func number(f float64) string {
-	switch {
-	case math.IsNaN(f):
-		return ".nan"
-	case math.IsInf(f, 0):
-		return strings.Replace(strconv.FormatFloat(f, 'g', -1, 64), "+Inf", ".inf", 1)
-	case f == math.Trunc(f) && math.Abs(f) < 1<<53:
-		return strconv.FormatFloat(f, 'f', 0, 64)
-	default:
-		return strconv.FormatFloat(f, 'f', -1, 64)
 	}
 }
 
 // quote writes a string plain when no YAML reader could take it for anything else, and in double
-// quotes otherwise.
+// quotes otherwise. Go's escapes are YAML's, too.
 func quote(s string) string {
 	if isPlain(s) {
 		return s
 	}
-	var b strings.Builder
-	b.WriteByte('"')
-	for _, r := range s {
-		switch {
-		case r == '"' || r == '\\':
-			b.WriteByte('\\')
-			b.WriteRune(r)
-		case r == '\n':
-			b.WriteString(`\n`)
-		case r == '\t':
-			b.WriteString(`\t`)
-		case r < ' ' || r == 0x7F:
-			b.WriteString(`\x` + hexDigits(r, 2))
-		case r > 0xFFFF && !unicode.IsPrint(r):
-			b.WriteString(`\U` + hexDigits(r, 8))
-		case r > 0x7F && !unicode.IsPrint(r):
-			b.WriteString(`\u` + hexDigits(r, 4))
-		default:
-			b.WriteRune(r)
-		}
-	}
-	b.WriteByte('"')
-	return b.String()
-}
-
-func hexDigits(r rune, width int) string {
-	s := strconv.FormatInt(int64(r), 16)
-	return strings.Repeat("0", max(0, width-len(s))) + s
+	return strconv.Quote(strings.ToValidUTF8(s, "\ufffd"))
 }
 
 // isPlain is narrow on purpose: letters first, then nothing that means anything in YAML.

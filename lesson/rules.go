@@ -3,6 +3,7 @@ package lesson
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -38,11 +39,7 @@ func (r *reader) invalid(field string, line int, format string, args ...any) {
 func (r *reader) known(prefix string, n *node, keys ...string) {
 	for i := range n.keys {
 		p := &n.keys[i]
-		found := false
-		for _, k := range keys {
-			found = found || k == p.key
-		}
-		if !found {
+		if !slices.Contains(keys, p.key) {
 			r.invalid(join(prefix, p.key), p.line, "this key is unknown; remove it, or use one of %s", strings.Join(keys, ", "))
 		}
 	}
@@ -135,17 +132,27 @@ func (r *reader) texts(prefix string, n *node, key string, limit, hi int, ok fun
 	return out
 }
 
+// number gets a number that passes ok; 0 when it is missing or something else.
+func (r *reader) number(prefix string, n *node, key string, ok func(float64) bool, want string, args ...any) float64 {
+	v, there := n.get(key)
+	if !there {
+		return 0
+	}
+	if v.kind != kindNumber || !ok(v.num) {
+		r.invalid(join(prefix, key), v.line, want, args...)
+		return 0
+	}
+	return v.num
+}
+
+// whole passes the whole numbers from lo to hi.
+func whole(lo, hi float64) func(float64) bool {
+	return func(x float64) bool { return x == math.Trunc(x) && x >= lo && x <= hi }
+}
+
 // count gets a whole number of at least zero.
 func (r *reader) count(n *node, key string) int {
-	v, ok := n.get(key)
-	if !ok {
-		return 0
-	}
-	if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 0 || v.num > math.MaxInt32 {
-		r.invalid(key, v.line, "is not a whole number of 0 or more; write one, or remove the line")
-		return 0
-	}
-	return int(v.num)
+	return int(r.number("", n, key, whole(0, math.MaxInt32), "is not a whole number of 0 or more; write one, or remove the line"))
 }
 
 func (r *reader) confidence(n *node) float64 {
@@ -166,31 +173,10 @@ func (r *reader) confidence(n *node) float64 {
 
 const defaultConfidence = 0.5
 
-// share reads a number between 0 and 1, both excluded; 0 when it is not there.
+// share reads a number between 0 and 1, both excluded.
 func (r *reader) share(prefix string, n *node, key string) float64 {
-	v, ok := n.get(key)
-	if !ok {
-		return 0
-	}
-	if v.kind != kindNumber || !(v.num > 0 && v.num < 1) {
-		r.invalid(join(prefix, key), v.line, "must lie between 0 and 1; write a number such as 0.5")
-		return 0
-	}
-	return v.num
-}
-
-// picks reads how many a planned trial is to have.
-func (r *reader) picks(prefix string, n *node) int64 {
-	const key = "trial_picks"
-	v, ok := n.get(key)
-	if !ok {
-		return 0
-	}
-	if v.kind != kindNumber || v.num != math.Trunc(v.num) || v.num < 1 || v.num > MaxPicks {
-		r.invalid(join(prefix, key), v.line, "must be a whole number from 1 to %d, such as 800", MaxPicks)
-		return 0
-	}
-	return int64(v.num)
+	between := func(x float64) bool { return x > 0 && x < 1 }
+	return r.number(prefix, n, key, between, "must lie between 0 and 1; write a number such as 0.5")
 }
 
 func (r *reader) instant(prefix string, n *node, key string) time.Time {
@@ -210,11 +196,8 @@ func (r *reader) instant(prefix string, n *node, key string) time.Time {
 	return t
 }
 
-// IsSlug says whether s is a slug by the schema.
-func IsSlug(s string) bool { return isSlug(s) }
-
-// isSlug is the schema's ^[a-z][a-z0-9-]*[a-z0-9]$ with its length.
-func isSlug(s string) bool {
+// IsSlug says whether s is a slug by the schema: ^[a-z][a-z0-9-]*[a-z0-9]$ with its length.
+func IsSlug(s string) bool {
 	return len(s) >= minSlug && len(s) <= maxSlug && isSlugRef(s)
 }
 

@@ -5,7 +5,6 @@ import (
 	"strings"
 	"sync"
 	"unicode"
-	"unicode/utf8"
 )
 
 // clean makes lines out of a text that somebody else wrote, so that nothing in them is hidden and
@@ -32,13 +31,10 @@ func Quoted(s string, n int) string {
 	round := strings.NewReplacer("[", "(", "［", "(", "⟦", "(", "【", "(", "]", ")", "］", ")", "⟧", ")", "】", ")").Replace
 	s = round(strings.ToValidUTF8(s[:min(len(s), read*n)], ""))
 	s = round(strings.Join(clean(s), " ")) // again: an unusual form of one may have become a plain one
-	if len(s) <= n {
-		return s
+	if short := clipBytes(s, n); short != s {
+		return short + "..."
 	}
-	for n > 0 && !utf8.RuneStart(s[n]) {
-		n--
-	}
-	return s[:n] + "..."
+	return s
 }
 
 // stripANSI removes terminal escape sequences whole, so that no "[31m" stays behind.

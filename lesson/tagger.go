@@ -1,6 +1,9 @@
 package lesson
 
-import "slices"
+import (
+	"maps"
+	"slices"
+)
 
 // Tagger gives a turn the tags whose words stand in it (the configuration's tags). Its words are
 // phrases like a lesson's keywords.
@@ -9,7 +12,7 @@ type Tagger struct{ book *Book }
 // NewTagger compiles rules: words by tag.
 func NewTagger(rules map[string][]string) *Tagger {
 	lessons := make([]*Lesson, 0, len(rules))
-	for _, tag := range sortedKeys(rules) {
+	for _, tag := range slices.Sorted(maps.Keys(rules)) {
 		lessons = append(lessons, &Lesson{Slug: tag, State: Active, Trigger: Trigger{Keywords: rules[tag]}})
 	}
 	return &Tagger{NewBook(lessons)}
@@ -42,24 +45,11 @@ func (t *Tagger) tags(have []string, q *Query) []string {
 // them.
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
-	in := func(phrase string, errorsToo, wordsToo bool) bool {
-		return wordsToo && slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(phrase, text) }) ||
-			errorsToo && slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return standsIn(phrase, e.Text) })
-	}
-	for _, k := range l.Trigger.Keywords {
-		if in(k, true, true) {
-			out = append(out, k)
-		}
-	}
-	for _, k := range l.Trigger.ErrorPatterns {
-		if in(k, true, false) {
-			out = append(out, k)
-		}
-	}
-	for _, tag := range l.Trigger.Tags {
-		given := slices.Contains(q.Tags, tag) || slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return slices.Contains(e.Tags, tag) })
-		if given || in(tag, true, true) {
-			out = append(out, tag)
+	e := Explanation{Lesson: l}
+	e.causes(q)
+	for _, c := range e.By {
+		if c.Kind != "tool" && !slices.Contains(out, c.Text) {
+			out = append(out, c.Text)
 		}
 	}
 	return out

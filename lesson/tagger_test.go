@@ -75,7 +75,7 @@ func TestScopeOfALesson(t *testing.T) {
 func TestFired(t *testing.T) {
 	l := &lesson.Lesson{Trigger: lesson.Trigger{Keywords: []string{"load more", "never"}, ErrorPatterns: []string{"E42"}, Tags: []string{"web"}}}
 	q := lesson.Query{Words: []string{"LOAD  MORE of it, E42"}, Tags: []string{"web"}, Errors: []lesson.ErrorText{{Text: "fails with e42"}}}
-	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "E42", "web"}) {
+	if got := l.Fired(&q); !slices.Equal(got, []string{"load more", "web", "E42"}) {
 		t.Errorf("%q", got)
 	}
 	q.Errors = nil // an error pattern does not count in the user's words

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,7 +161,7 @@ func (w *Watcher) note(ev fsnotify.Event) bool {
 // settle waits until the directory has rested for the debounce time, so that a file is not read
 // between truncate and write. It is false when ctx is done.
 func (w *Watcher) settle(ctx context.Context, events <-chan fsnotify.Event) bool {
-	last := w.shape()
+	last, _, _, _ := list(w.dir)
 	for waited := time.Duration(0); waited < maxSettle; waited += w.Debounce {
 		timer := time.NewTimer(w.Debounce)
 		busy := false
@@ -175,36 +176,11 @@ func (w *Watcher) settle(ctx context.Context, events <-chan fsnotify.Event) bool
 				resting = false
 			}
 		}
-		now := w.shape()
-		if !busy && sameShape(last, now) {
+		now, _, _, _ := list(w.dir)
+		if !busy && maps.EqualFunc(last, now, func(x, y *entry) bool { return sameFile(x.info, y.info) }) {
 			return true
 		}
 		last = now
-	}
-	return true
-}
-
-// shape is what the directory looks like from outside.
-func (w *Watcher) shape() map[string]fs.FileInfo {
-	found, _, _, err := list(w.dir)
-	if err != nil {
-		return nil
-	}
-	shape := make(map[string]fs.FileInfo, len(found))
-	for rel, e := range found {
-		shape[rel] = e.info
-	}
-	return shape
-}
-
-func sameShape(a, b map[string]fs.FileInfo) bool {
-	if len(a) != len(b) {
-		return false
-	}
-	for rel, info := range a {
-		if other, ok := b[rel]; !ok || !sameFile(info, other) {
-			return false
-		}
 	}
 	return true
 }
@@ -244,8 +220,8 @@ func (w *Watcher) reload(dirty map[string]bool) {
 	fault := ""
 	if err != nil {
 		fault = err.Error()
-		problems = append(problems, Problem{Path: w.dir, Kept: true, Faults: Faults{{Code: CodeInternal, Message: fault}}})
-		book = w.loader.book()
+		problems = append(problems, unread(w.dir, CodeInternal, err))
+		book, _ = w.loader.assembled()
 	}
 	if first || fault != w.fault || w.loader.state() != before {
 		w.onBook(book, problems)

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -32,22 +33,9 @@ const (
 )
 
 func (k kind) String() string {
-	switch k {
-	case kindNull:
-		return "nothing"
-	case kindBool:
-		return "true or false"
-	case kindNumber:
-		return "a number"
-	case kindString:
-		return "text"
-	case kindList:
-		return "a list"
-	case kindMap:
-		return "a mapping"
-	default:
-		return "something unknown"
-	}
+	return [...]string{
+		kindNull: "nothing", kindBool: "true or false", kindNumber: "a number", kindString: "text", kindList: "a list", kindMap: "a mapping",
+	}[k]
 }
 
 // node is a YAML value with the line it stands on: the little of the YAML model that JSON has too.
@@ -71,12 +59,14 @@ type pair struct {
 
 // get finds a key of a mapping.
 func (n *node) get(key string) (*node, bool) {
-	for i := range n.keys {
-		if n.keys[i].key == key {
-			return &n.keys[i].val, true
-		}
+	if i := indexKey(n, key); i >= 0 {
+		return &n.keys[i].val, true
 	}
 	return nil, false
+}
+
+func indexKey(n *node, key string) int {
+	return slices.IndexFunc(n.keys, func(p pair) bool { return p.key == key })
 }
 
 // readYAML reads a frontmatter into a node. All errors name the line.
@@ -179,9 +169,9 @@ func (c *converter) node(n ast.Node, depth int) node {
 		out.kind, out.num = kindNumber, v.Value
 		out.text = v.Token.Value
 	case *ast.InfinityNode:
-		out.kind, out.num = kindNumber, v.Value
+		out.kind, out.num, out.text = kindNumber, v.Value, v.Token.Value
 	case *ast.NanNode:
-		out.kind, out.num = kindNumber, math.NaN()
+		out.kind, out.num, out.text = kindNumber, math.NaN(), v.Token.Value
 	case *ast.StringNode:
 		out.kind, out.text = kindString, v.Value
 	case *ast.LiteralNode:
@@ -232,8 +222,6 @@ func toFloat(v any) float64 {
 	case int64:
 		return float64(n)
 	case uint64:
-		return float64(n)
-	case int:
 		return float64(n)
 	default:
 		return math.NaN()
