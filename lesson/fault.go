@@ -68,7 +68,8 @@ type Problem struct {
 	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
 }
 
-// unread is the problem of a file or a folder that cannot be read; what was read of it before stays.
+// unread is the problem of a file or a folder that cannot be read; what was read of it before
+// stays.
 func unread(path string, code Code, err error) Problem {
 	return Problem{Path: path, Kept: true, Faults: Faults{{Code: code, Message: err.Error()}}}
 }
