@@ -180,6 +180,9 @@ func (r *Request) Echo(i int) []string {
 		keys = appendKey(keys, "c:", wireID(res.CallID))
 	}
 	keys = appendKey(keys, "i:", it.ID)
+	for _, id := range it.Served {
+		keys = appendKey(keys, "i:", id)
+	}
 	if it.Role == RoleAssistant && (len(it.Calls) == 0 || it.Calls[0].IsWritten()) {
 		keys = appendKey(keys, "t:", textKey(it.Text))
 		keys = appendWritten(keys, it.Text)

@@ -3,6 +3,7 @@ package wire
 import (
 	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -136,11 +137,33 @@ func TestEcho(t *testing.T) {
 		{"calls in a text", Chat, `{"role":"assistant","content":[{"type":"text","text":"Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"}]}`, []string{"t:" + textKey("Calling tools:\n[{'id': 'call_1', 'function': {}}, {'id': 'call_2'}]"), "c:call_1", "c:call_2"}},
 		{"empty text", Chat, `{"role":"assistant","content":" "}`, nil},
 		{"results", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"},{"type":"tool_result","tool_use_id":"b"}]}`, []string{"c:a", "c:b"}},
+		{"served", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1"},{"type":"thinking","thinking":"x"}]}`, []string{"i:srv_1"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			if got := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+c.item+`]}`).Echo(0); !reflect.DeepEqual(got, c.want) {
 				t.Errorf("got %q, want %q", got, c.want)
 			}
 		})
+	}
+}
+
+// A reply with the provider's own tools in it is known again by them and by its texts together.
+func TestEchoOfServedReply(t *testing.T) {
+	const served = `{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]}`
+	for _, content := range []string{
+		`[` + served + `]`,
+		`[{"type":"text","text":"It is "},{"type":"text","text":"found","citations":[{}]},{"type":"text","text":"."}]`,
+		`[{"type":"text","text":"I look."},` + served + `]`,
+	} {
+		rep := read(Messages, []byte(`{"type":"message","id":"msg_1","role":"assistant","content":`+content+`,"stop_reason":"pause_turn"}`), 1<<20, 7)
+		keys := EchoReply(rep, "")
+		r := must(t, Messages, `{"messages":[{"role":"user","content":"go"},{"role":"assistant","content":`+content+`}]}`)
+		echo := r.Echo(1)
+		if len(echo) == 0 || !slices.Contains(keys, echo[0]) {
+			t.Errorf("%s is known by %q, its reply by %q", content, echo, keys)
+		}
+		if begun := r.Prefilled(); strings.Contains(content, "srv_1") && begun != "" {
+			t.Errorf("%s counts as begun by the client: %q", content, begun)
+		}
 	}
 }

@@ -20,7 +20,7 @@ func (r *Request) decodeChat(it *Item, at span) {
 		} else if callID.empty() {
 			callID = name
 		}
-		res := Result{CallID: text(b, callID), Closed: content.empty() || b[content.start] == 'n'}
+		res := Result{CallID: text(b, callID), Beside: hashBeside(b, parts), Closed: !takesText(b, content)}
 		if res.CallID == "" {
 			res.CallID = unnamed(r.base + it.Index)
 		}

@@ -121,10 +121,22 @@ func (r *Request) otherParts(i int) uint64 {
 	if r.Body[at.start] != '{' {
 		return 0
 	}
-	var sum uint64
-	for _, p := range contentParts(r.Body, member(r.Body, at, "content")) {
+	return hashBeside(r.Body, contentParts(r.Body, member(r.Body, at, "content")))
+}
+
+// Beside hashes what item i holds beside text and tool results, 0 for nothing.
+func (r *Request) Beside(i int) uint64 {
+	if r.list[i].role != RoleUser {
+		return 0
+	}
+	return r.otherParts(i)
+}
+
+// hashBeside hashes the parts that are neither text nor tool results; 0 for none.
+func hashBeside(b []byte, parts []part) (sum uint64) {
+	for _, p := range parts {
 		if p.kind == otherPart {
-			sum = sum*31 + hashValue(r.Body, p.at)
+			sum = sum*31 + hashValue(b, p.at)
 		}
 	}
 	return sum

@@ -23,6 +23,7 @@ type Result struct {
 	Written bool   // it is the text of a user's message; Block is the number of an observation in it, or -1
 	Own     bool   // and its call stands in the same item
 	Alike   bool   // it is one because the list goes round in circles: it stands in Words as well
+	Beside  uint64 // a hash of what it holds beside text: images, files; 0 for nothing
 	Closed  bool   // no text can be put into it (a computer's screenshot, a null content): Find does not find it
 }
 
@@ -37,8 +38,9 @@ type Item struct {
 	Words   string // user only: the user's own words: the text parts after reminders, environment blocks and our own blocks are stripped; "" when the message has none
 	Calls   []Call
 	Results []Result
-	Lead    string // user: the blocks that another precept put before the words
-	HasText bool   // user: there is a text part that a block can be put before
+	Served  []string // messages: ids of the calls that the provider answered itself
+	Lead    string   // user: the blocks that another precept put before the words
+	HasText bool     // user: there is a text part that a block can be put before
 
 	wrote   Call   // user: the call that a written result answers,
 	wroteAt int    // and the item that holds it
@@ -149,7 +151,7 @@ func (r *Request) prefills(i int) bool {
 		return false
 	}
 	it := r.Item(i)
-	return it.Text != "" && len(it.Calls) == 0 && !it.Ref
+	return it.Text != "" && len(it.Calls) == 0 && len(it.Served) == 0 && !it.Ref
 }
 
 // End is the index behind the last item that is not the beginning of the answer.

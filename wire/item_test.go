@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"fmt"
 	"reflect"
 	"strings"
 	"testing"
@@ -50,8 +51,16 @@ func TestItems(t *testing.T) {
 		{"responses output", Responses, `{"type":"function_call_output","id":"fco_1","call_id":"call_1","output":"out"}`, Item{Kind: "function_call_output", Role: RoleTool, ID: "fco_1", Results: []Result{{CallID: "call_1", Text: "out"}}}},
 		{"responses output in parts", Responses, `{"type":"custom_tool_call_output","call_id":"call_1","output":[{"type":"input_text","text":"a"},{"type":"input_image"}]}`, Item{Kind: "custom_tool_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1", Text: "a"}}}},
 		{"responses output null", Responses, `{"type":"function_call_output","call_id":"call_1","output":null}`, Item{Kind: "function_call_output", Role: RoleTool, Results: []Result{{CallID: "call_1", Closed: true}}}},
-		{"responses shell output", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"x"}]}`, Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: `[{"stdout":"x"}]`, Closed: true}}}},
-		{"responses local shell output", Responses, `{"type":"local_shell_call_output","id":"ls_1","output":"x"}`, Item{Kind: "local_shell_call_output", Role: RoleTool, ID: "ls_1", Results: []Result{{CallID: "ls_1", Text: "x", Closed: true}}}},
+		{"responses shell output", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"x"}]}`, Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: "x"}}}},
+		{
+			"responses shell outputs", Responses, `{"type":"shell_call_output","call_id":"c","output":[{"stdout":"","stderr":"no rule","outcome":{"type":"exit","exit_code":2}},{"stdout":"y","stderr":"","outcome":{"type":"timeout"}}]}`,
+			Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: "no rule\nExit code: 2\ny\nCommand timed out"}}},
+		},
+		{"responses shell without outputs", Responses, `{"type":"shell_call_output","call_id":"c","output":[]}`, Item{Kind: "shell_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Closed: true}}}},
+		{"responses local shell output", Responses, `{"type":"local_shell_call_output","id":"ls_1","output":"x"}`, Item{Kind: "local_shell_call_output", Role: RoleTool, ID: "ls_1", Results: []Result{{CallID: "ls_1", Text: "x"}}}},
+		{"responses patch output", Responses, `{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"no context"}`, Item{Kind: "apply_patch_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: "no context", IsError: 1}}}},
+		{"responses patch without output", Responses, `{"type":"apply_patch_call_output","call_id":"c","status":"completed"}`, Item{Kind: "apply_patch_call_output", Role: RoleTool, Results: []Result{{CallID: "c", IsError: -1, Closed: true}}}},
+		{"responses screenshot", Responses, `{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}`, Item{Kind: "computer_call_output", Role: RoleTool, Results: []Result{{CallID: "c", Text: `{"type":"computer_screenshot"}`, Closed: true}}}},
 		{"responses unknown", Responses, `{"type":"mystery","id":"m_1","role":"user","content":"x"}`, Item{Kind: "mystery", ID: "m_1"}},
 		{"messages user", Messages, `{"role":"user","content":"go"}`, Item{Role: RoleUser, Text: "go", Words: "go", HasText: true}},
 		{
@@ -66,6 +75,10 @@ func TestItems(t *testing.T) {
 			"messages assistant", Messages, `{"role":"assistant","content":[{"type":"thinking","thinking":"t"},{"type":"text","text":"I will"},{"type":"tool_use","id":"toolu_1","name":"Bash","input":{ "command" : "ls" }}]}`,
 			Item{Role: RoleAssistant, Text: "I will", Calls: []Call{{"toolu_1", "Bash", `{ "command" : "ls" }`}}},
 		},
+		{
+			"messages assistant that was served", Messages, `{"role":"assistant","content":[{"type":"server_tool_use","id":"srv_1","name":"web_search","input":{}},{"type":"web_search_tool_result","tool_use_id":"srv_1","content":[]},{"type":"text","text":"so"}]}`,
+			Item{Role: RoleAssistant, Text: "so", Served: []string{"srv_1"}},
+		},
 		{"messages system inside", Messages, `{"role":"system","content":"agents"}`, Item{Role: RoleSystem, Text: "agents"}},
 		{"messages result of an assistant", Messages, `{"role":"assistant","content":[{"type":"tool_result","tool_use_id":"a"}]}`, Item{Role: RoleAssistant}},
 		{"messages content of the last name", Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a"}],"content":"b"}`, Item{Role: RoleUser, Text: "b", Words: "b", HasText: true}},
@@ -73,7 +86,11 @@ func TestItems(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"first"},`+c.item+`]}`)
 			c.want.Index = 1
-			if got := *r.Item(1); !reflect.DeepEqual(got, c.want) {
+			got := *r.Item(1)
+			for i := range got.Results {
+				got.Results[i].Beside = 0 // TestBeside
+			}
+			if !reflect.DeepEqual(got, c.want) {
 				t.Errorf("\n got %+v\nwant %+v", got, c.want)
 			}
 			if r.Role(1) != c.want.Role {
@@ -83,6 +100,28 @@ func TestItems(t *testing.T) {
 				t.Error("decoded twice")
 			}
 		})
+	}
+}
+
+// What a result holds beside text is told apart by it.
+func TestBeside(t *testing.T) {
+	for _, c := range []struct {
+		dialect Dialect
+		item    string
+	}{
+		{Chat, `{"role":"tool","tool_call_id":"a","content":[{"type":"text","text":"shown"}%s]}`},
+		{Responses, `{"type":"function_call_output","call_id":"a","output":[{"type":"input_text","text":"shown"}%s]}`},
+		{Messages, `{"role":"user","content":[{"type":"tool_result","tool_use_id":"a","content":[{"type":"text","text":"shown"}%s]}]}`},
+	} {
+		seen := map[uint64]bool{}
+		for _, more := range []string{"", `,{"type":"image","data":"AA"}`, `,{"type":"image","data":"AB"}`} {
+			r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[`+fmt.Sprintf(c.item, more)+`]}`)
+			beside := r.Item(0).Results[0].Beside
+			if (beside == 0) != (more == "") || seen[beside] {
+				t.Errorf("%s with %q: %d", c.dialect, more, beside)
+			}
+			seen[beside] = true
+		}
 	}
 }
 

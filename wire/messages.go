@@ -16,8 +16,11 @@ func (r *Request) decodeMessages(it *Item, at span) {
 	case RoleAssistant:
 		it.Text = joinText(b, parts)
 		for _, p := range parts {
-			if p.kind == callPart {
+			switch {
+			case p.kind == callPart:
 				it.Calls = append(it.Calls, blockCall(b, p.at))
+			case p.kind == otherPart && !p.id.empty():
+				it.Served = append(it.Served, text(b, p.id))
 			}
 		}
 	case RoleSystem, RoleOther:
@@ -42,7 +45,9 @@ func blockResults(b []byte, parts []part) []Result {
 		var call, content, failed span
 		locate(b, p.at, field{"tool_use_id", &call}, field{"content", &content}, field{"is_error", &failed})
 		res := Result{Block: i, CallID: text(b, call), IsError: errorMark(kindAt(b, failed))}
-		res.Lead, res.Text = cutLead(joinText(b, contentParts(b, content)))
+		inner := contentParts(b, content)
+		res.Lead, res.Text = cutLead(joinText(b, inner))
+		res.Beside = hashBeside(b, inner)
 		_, open := blockPlace(b, p.at)
 		res.Closed = !open
 		out = append(out, res)

@@ -60,7 +60,11 @@ func (r *ReplyReader) block(b []byte, v span, index int) {
 		s.isCall, s.id, s.name = true, c.ID, c.Name
 		r.set(s, c.Args)
 		s.done = true // until a delta says that the input comes in pieces
-	case otherPart, resultPart:
+	case otherPart:
+		if id := short(b, p.id); id != "" {
+			r.slotAt(index).itemID = id
+		}
+	case resultPart:
 	}
 }
 

@@ -18,6 +18,7 @@ type part struct {
 	kind partKind
 	text span   // textPart: the string literal
 	typ  string // text, input_text or output_text where the type says so
+	id   span
 	// whole: the content is this string, not an array that holds it
 	whole bool
 }
@@ -40,7 +41,7 @@ func contentParts(b []byte, v span) []part {
 func partAt(b []byte, e span) part {
 	p := part{at: e}
 	var txt, kind span
-	locate(b, e, field{"text", &txt}, field{"type", &kind})
+	locate(b, e, field{"text", &txt}, field{"type", &kind}, field{"id", &p.id})
 	switch string(chars(b, kind)) {
 	case "tool_result":
 		p.kind = resultPart

@@ -98,6 +98,9 @@ func EchoReply(rep *Reply, begun string) []string {
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", textKey(t))
 		}
+		if len(texts) > 1 { // the Messages API has them in one item
+			keys = appendKey(keys, "t:", textKey(rep.Text))
+		}
 		if key, ok := replyStep(texts[0]); ok {
 			keys = append(keys, key)
 		}

@@ -1,5 +1,7 @@
 package wire
 
+import "strings"
+
 // Responses: instructions and input, a string or items of {type, ...}; a message may leave its type
 // out.
 
@@ -20,10 +22,33 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// openOutput says whether text can be put into the output of an item of this type: the other
-// outputs are structures that a person or a screen made.
-func openOutput(kind string) bool {
-	return kind == "function_call_output" || kind == "custom_tool_call_output"
+// outputPlace is the place at the top of what a tool gave back: of a list of shell commands' outputs
+// that is what the first one printed. The outputs of other types are structures that a person or a
+// screen made.
+func outputPlace(b []byte, kind string, output span) (place, bool) {
+	switch kind {
+	case "function_call_output", "custom_tool_call_output":
+		return resultPlace(b, output, Responses)
+	case "local_shell_call_output", "apply_patch_call_output":
+	case "shell_call_output":
+		output = firstPrinted(b, output)
+	default:
+		return place{}, false
+	}
+	if kindAt(b, output) != '"' {
+		return place{}, false
+	}
+	return resultPlace(b, output, Responses)
+}
+
+// firstPrinted is what the first of a list of shell commands printed.
+func firstPrinted(b []byte, output span) span {
+	if kindAt(b, output) == '[' {
+		for e := range elements(b, output.start) {
+			return member(b, e, "stdout")
+		}
+	}
+	return span{}
 }
 
 // respItem is an item of the Responses API, in requests and in replies.
@@ -58,7 +83,14 @@ func (r *Request) decodeResponses(it *Item, at span) {
 		}
 		res := Result{CallID: text(b, id)}
 		res.Lead, res.Text = cutLead(outputText(b, kind, f.output))
-		res.Closed = !openOutput(kind) || kindAt(b, f.output) != '"' && kindAt(b, f.output) != '['
+		if kind == "apply_patch_call_output" {
+			res.IsError = patchMark(text(b, f.status))
+		}
+		if kindAt(b, f.output) == '[' && kind != "shell_call_output" {
+			res.Beside = hashBeside(b, contentParts(b, f.output))
+		}
+		_, open := outputPlace(b, kind, f.output)
+		res.Closed = !open
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
 		it.Text = joinText(b, contentParts(b, f.content))
@@ -92,18 +124,49 @@ func (f *respItem) call(b []byte, kind string) (Call, bool) {
 	return c, true
 }
 
-// outputText is the text of a tool's output: a string, text parts, or else (what a shell of the
-// provider's gave back) the JSON as it stands.
+func patchMark(status string) int8 {
+	switch status {
+	case "failed":
+		return 1
+	case "completed":
+		return -1
+	}
+	return 0
+}
+
+// outputText is the text of a tool's output: a string, text parts, what shell commands printed, or
+// else the JSON as it stands.
 func outputText(b []byte, kind string, v span) string {
 	switch k := kindAt(b, v); {
 	case k == 0 || k == 'n':
 		return ""
 	case k == '"':
 		return text(b, v)
-	case k == '[' && openOutput(kind):
+	case k == '[' && kind == "shell_call_output":
+		return shellText(b, v)
+	case k == '[':
 		return joinText(b, contentParts(b, v))
 	}
 	return string(v.of(b))
+}
+
+// shellText is what shell commands printed, and how each ended: [{stdout, stderr, outcome}].
+func shellText(b []byte, v span) string {
+	var lines []string
+	for e := range elements(b, v.start) {
+		for _, k := range []string{"stdout", "stderr"} {
+			if s := text(b, member(b, e, k)); s != "" {
+				lines = append(lines, s)
+			}
+		}
+		outcome := member(b, e, "outcome")
+		if code := member(b, outcome, "exit_code"); !code.empty() {
+			lines = append(lines, "Exit code: "+string(code.of(b)))
+		} else if text(b, member(b, outcome, "type")) == "timeout" {
+			lines = append(lines, "Command timed out")
+		}
+	}
+	return strings.Join(lines, "\n")
 }
 
 // responsesPlace finds where text goes in an item.
@@ -116,9 +179,7 @@ func responsesPlace(b []byte, role Role, at span) (place, bool) {
 	case RoleUser:
 		return wordsPlace(b, contentParts(b, f.content), Responses)
 	case RoleTool:
-		if openOutput(text(b, f.kind)) {
-			return resultPlace(b, f.output, Responses)
-		}
+		return outputPlace(b, text(b, f.kind), f.output)
 	case RoleSystem, RoleAssistant, RoleOther:
 	}
 	return place{}, false

@@ -80,6 +80,12 @@ func resultPlace(b []byte, content span, d Dialect) (place, bool) {
 	return place{}, false
 }
 
+// takesText says whether resultPlace has a place in the content.
+func takesText(b []byte, content span) bool {
+	kind := kindAt(b, content)
+	return kind == '"' || kind == '['
+}
+
 // partType is the type of a new part beside one of type typ: some servers know one spelling only.
 func partType(typ string, d Dialect) string {
 	if typ == "text" || typ == "input_text" {

@@ -107,6 +107,14 @@ func TestSplicePlaces(t *testing.T) {
 			`{"system" :"` + escaped + `","messages":[{"role":"system","content":"x"}]}`,
 		},
 		{
+			"responses shell output", Responses, `{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"","stdout":"x"},{"stdout":"y"}]}]}`, 0, 0,
+			`{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"","stdout":"` + escaped + `x"},{"stdout":"y"}]}]}`,
+		},
+		{
+			"responses patch output", Responses, `{"input":[{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"x"}]}`, 0, 0,
+			`{"input":[{"type":"apply_patch_call_output","call_id":"c","status":"failed","output":"` + escaped + `x"}]}`,
+		},
+		{
 			"messages result without content", Messages, `{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, 0,
 			`{"messages":[{"role":"user","content":[{"content" :"` + escaped + `","type":"tool_result","tool_use_id":"t"}]}]}`,
 		},
@@ -147,7 +155,9 @@ func TestSpliceRefuses(t *testing.T) {
 		{"words of a tool", Chat, `{"messages":[{"role":"tool","content":"a"}]}`, 0, -1},
 		{"result of a user", Chat, `{"messages":[{"role":"user","content":"a"}]}`, 0, 0},
 		{"null result", Chat, `{"messages":[{"role":"tool","content":null}]}`, 0, 0},
-		{"shell output", Responses, `{"input":[{"type":"local_shell_call_output","id":"c","output":"{}"}]}`, 0, 0},
+		{"screenshot", Responses, `{"input":[{"type":"computer_call_output","call_id":"c","output":{"type":"computer_screenshot"}}]}`, 0, 0},
+		{"shell output without text", Responses, `{"input":[{"type":"shell_call_output","call_id":"c","output":[{"stderr":"x"}]}]}`, 0, 0},
+		{"result that is an object", Chat, `{"messages":[{"role":"tool","tool_call_id":"c","content":{"a":"b"}}]}`, 0, 0},
 		{"unknown type", Responses, `{"input":[{"type":"mystery","role":"user","content":"a"}]}`, 0, -1},
 		{"call", Responses, `{"input":[{"type":"function_call","call_id":"c","arguments":"{}"}]}`, 0, 0},
 		{"text before the results only", Messages, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"},{"type":"tool_result","tool_use_id":"t"}]}]}`, 0, -1},
