@@ -32,6 +32,7 @@ type step struct {
 	tool   string
 	args   string
 	text   string
+	beside uint64 // a hash of what stands beside the text, in the result or behind it
 	flag   int8
 	person bool   // a person speaks
 	words  string // the person's
@@ -86,7 +87,7 @@ func (s *step) outcome() Judgement {
 
 func (s *step) result() uint64 {
 	if !s.summed {
-		s.sum, s.summed = resultSum(s.text), true
+		s.sum, s.summed = resultSum(s.text)^s.beside, true
 	}
 	return s.sum
 }

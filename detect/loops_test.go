@@ -513,3 +513,37 @@ func BenchmarkResultSum8K(b *testing.B) {
 		detect.ResultSum(text)
 	}
 }
+
+// A call that shows another picture each time goes in no circle, wherever its agent puts the
+// picture; one that shows the same one does.
+func TestLoopsSeePictures(t *testing.T) {
+	places := map[string]func(id, picture string) []any{
+		"result": func(id, picture string) []any {
+			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}
+		},
+		"message behind it": func(id, picture string) []any {
+			return []any{
+				obj{"role": "tool", "tool_call_id": id, "content": "See below."},
+				obj{"role": "user", "content": []any{obj{"type": "image_url", "image_url": obj{"url": picture}}}},
+			}
+		},
+	}
+	for name, place := range places {
+		for _, still := range []bool{false, true} {
+			msgs := []any{obj{"role": "user", "content": "go"}}
+			warnings := 0
+			for i := range 7 {
+				id, picture := fmt.Sprintf("c%d", i), "data:same"
+				if !still {
+					picture = fmt.Sprintf("data:%d", i)
+				}
+				msgs = append(msgs, obj{"role": "assistant", "tool_calls": []any{obj{"id": id, "type": "function", "function": obj{"name": "screenshot", "arguments": "{}"}}}})
+				msgs = append(msgs, place(id, picture)...)
+				warnings += len((*detect.Results)(nil).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil))
+			}
+			if (warnings > 0) != still {
+				t.Errorf("%s, the same picture %v: %d warnings", name, still, warnings)
+			}
+		}
+	}
+}

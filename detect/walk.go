@@ -106,10 +106,14 @@ func (w *walker) fill() bool {
 		return false
 	}
 	w.batch++
-	first := len(w.steps)
+	first, beside := len(w.steps), uint64(0)
 	for w.next > 0 && w.req.Role(w.next-1) != wire.RoleAssistant {
 		w.next--
 		w.readItem(w.next)
+		beside = beside*31 + w.req.Beside(w.next)
+	}
+	for _, s := range w.steps[first:] { // agents put what a result cannot hold into a message behind it
+		s.beside += beside
 	}
 	calls := map[string]wire.Call{}
 	var order []wire.Call
@@ -144,7 +148,7 @@ func (w *walker) readItem(i int) {
 		if r.Own { // its call was made when the results before it were known
 			w.batch++
 		}
-		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
+		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), beside: r.Beside, flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
 	}
 }
 
