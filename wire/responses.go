@@ -43,23 +43,22 @@ func outputPlace(b []byte, kind string, output span) (place, bool) {
 
 // firstPrinted is what the first of a list of shell commands printed.
 func firstPrinted(b []byte, output span) span {
-	if kindAt(b, output) == '[' {
-		for e := range elements(b, output.start) {
-			return member(b, e, "stdout")
-		}
+	for e := range elements(b, output) {
+		return member(b, e, "stdout")
 	}
 	return span{}
 }
 
 // respItem is an item of the Responses API, in requests and in replies.
 type respItem struct {
-	kind, id, callID, name, content, args, input, action, output span
+	kind, id, callID, name, content, args, input, action, output, status span
 }
 
 func respItemAt(b []byte, at span) (f respItem) {
 	locate(b, at, field{"type", &f.kind}, field{"id", &f.id}, field{"call_id", &f.callID}, field{"name", &f.name},
 		field{"content", &f.content}, field{"arguments", &f.args}, field{"input", &f.input},
-		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output})
+		field{"action", &f.action}, field{"operation", &f.action}, field{"output", &f.output},
+		field{"status", &f.status})
 	return f
 }
 
@@ -153,7 +152,7 @@ func outputText(b []byte, kind string, v span) string {
 // shellText is what shell commands printed, and how each ended: [{stdout, stderr, outcome}].
 func shellText(b []byte, v span) string {
 	var lines []string
-	for e := range elements(b, v.start) {
+	for e := range elements(b, v) {
 		for _, k := range []string{"stdout", "stderr"} {
 			if s := text(b, member(b, e, k)); s != "" {
 				lines = append(lines, s)
