@@ -46,6 +46,8 @@ func (d *delivery) handOver(ctx context.Context, p *parcel) error {
 // traffic said of them, then what waited for it.
 func (d *delivery) write(ctx context.Context, p *parcel) error {
 	w := d.tombs.left(session.Batch{Rows: newestRows(p.rows), Echoes: p.echoes, Exchanges: p.exchanges})
+	p.counted += int64(len(p.exchanges) - len(w.Exchanges)) // what was forgotten stays in the account
+	p.exchanges = w.Exchanges
 	err := error(nil)
 	if len(w.Rows)+len(w.Echoes)+len(w.Exchanges) > 0 {
 		if err = d.guard.Err("write", func() error { return d.be.Write(ctx, w) }); guard.Poisoned(err) {

@@ -242,6 +242,27 @@ func TestAnInvalidExchangeAndAFault(t *testing.T) {
 	r.idle()
 }
 
+// Beside one that was forgotten while it waited, too, one that is refused is not counted as stored.
+func TestAnInvalidExchangeBesideAForgottenOne(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	gone := r.begin(us, "gone", picked(true))
+	bad := exchange(us, "s", 1, r.clk.now())
+	bad.Session = "no session"
+	r.be.failNext("write", 1, errDown)
+	r.offer("gone", 1)
+	r.Offer(Turn{Exchange: bad, Size: 10})
+	r.offer("s", 2)
+	r.record()
+	r.eraser.tombs.put(&session.Erasure{Tenant: us, IDs: []session.ID{gone}, At: r.clk.now()})
+	r.clk.add(time.Second)
+	r.record()
+	same(t, "of the forgotten one", r.exchanges(gone), 0)
+	same(t, "written", r.Tally.Exchanges.Load(), 1)
+	same(t, "dropped", r.Tally.DroppedBad.Load(), 1)
+	same(t, "account", r.account(true), "3 = 2 + 0 + 0 + 1 bad")
+}
+
 func TestIncompleteIsCounted(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
