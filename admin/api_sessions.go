@@ -94,7 +94,12 @@ func (s *Server) apiFeedback(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	return c.JSON(http.StatusAccepted, map[string]string{"session_id": done.Session, "status": string(done.Status)})
+	return c.JSON(http.StatusAccepted, struct {
+		ID      string       `json:"id"`
+		Session string       `json:"session_id,omitempty"`
+		Run     string       `json:"run_id,omitempty"`
+		Status  store.Status `json:"status"`
+	}{done.ID, done.Session, done.Run, done.Status})
 }
 
 // rate takes a checked feedback in.

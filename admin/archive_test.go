@@ -173,8 +173,7 @@ type rater struct{ *kept }
 
 func (r rater) Rate(ctx context.Context, tenant string, p feedback.Post) (store.Posted, error) {
 	p = p.Received(r.now, func() string { return "fb_1" })
-	id, _ := names.ParseID(p.SessionID)
-	return r.Post(ctx, tenant, []names.ID{id}, 0, p.Entry)
+	return r.kept.Rate(ctx, tenant, p)
 }
 
 // eraser forgets in the database, as a running store would.

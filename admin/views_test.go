@@ -230,7 +230,7 @@ func TestFeedbackAPI(t *testing.T) {
 		})
 	}
 	r := post(`{"session_id":"` + id.String() + `","source":"user","type":"score","score":0.9,"rater":"ann"}`)
-	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"joined"`) {
+	if text := body(t, r); r.StatusCode != http.StatusAccepted || !strings.Contains(text, `"id":"fb_1"`) || !strings.Contains(text, `"joined"`) {
 		t.Errorf("%s %s", r.Status, text)
 	}
 	for _, bad := range []string{"", "{}", "[]", `{"session_id":"x","unknown":1}`, `[{"session_id":"x","source":"user","type":"approval"}]`} {

@@ -6,7 +6,6 @@ import (
 
 	"precept/admin"
 	"precept/feedback"
-	"precept/session"
 	"precept/store"
 )
 
@@ -21,30 +20,7 @@ func (p *parts) Rate(ctx context.Context, tenant string, f feedback.Post) (store
 	if failed != nil {
 		return store.Posted{}, failed
 	}
-	var ids []session.ID
-	var key session.EchoKey
-	switch {
-	case f.SampleID != "":
-		id, ok, err := p.store.OfSample(ctx, tenant, f.SampleID)
-		if err != nil {
-			return store.Posted{}, err
-		}
-		if !ok {
-			return store.Posted{}, store.ErrNoSession
-		}
-		ids = []session.ID{id}
-	case f.RequestID != "":
-		key = session.EchoKeyOf(tenant, 0, "q:"+f.RequestID)
-	case f.ResponseID != "":
-		key = session.EchoKeyOf(tenant, 0, "r:"+f.ResponseID)
-	default:
-		key = session.EchoKeyOf(tenant, 0, "s:"+f.SessionID)
-		ids = session.Candidates(tenant, f.SessionID)
-		if id, ok := session.ParseID(f.SessionID); ok { // the dashboard names it so
-			ids = []session.ID{id}
-		}
-	}
-	return p.store.Post(ctx, tenant, ids, key, f.Entry)
+	return p.store.Rate(ctx, tenant, f)
 }
 
 // Export implements admin.Exporter, with the store that the server has open.

@@ -1,16 +1,13 @@
 package proxy
 
 import (
-	"encoding/hex"
 	"errors"
 	"io"
 	"net/http"
-	"strings"
 
 	"github.com/labstack/echo/v4"
 
 	"precept/feedback"
-	"precept/session"
 	"precept/store"
 	"precept/wire"
 )
@@ -79,32 +76,7 @@ func (p *Proxy) post(c echo.Context, who identity, f feedback.Post) answer {
 		m.feedback.WithLabelValues(f.Source, f.Type, string(store.Ignored)).Inc()
 		return answer{ID: f.ID, Status: string(store.Ignored)}
 	}
-	var ids []session.ID
-	var key session.EchoKey
-	var otherwise []session.ID
-	switch {
-	case f.SessionID != "":
-		ids = session.Candidates(who.tenant, f.SessionID)
-		key = session.EchoKeyOf(who.tenant, 0, "s:"+f.SessionID)
-		otherwise = []session.ID{session.RunKey(who.tenant, f.SessionID)}
-	case f.RunID != "":
-		ids = []session.ID{session.RunKey(who.tenant, f.RunID)}
-		key = session.RunEcho(who.tenant, f.RunID)
-	case f.RequestID != "":
-		key = session.EchoKeyOf(who.tenant, 0, "q:"+f.RequestID)
-		if id, ok := ofRequest(f.RequestID); ok {
-			ids = []session.ID{id}
-		}
-	case f.ResponseID != "":
-		key = session.EchoKeyOf(who.tenant, 0, "r:"+f.ResponseID)
-	default:
-		id, ok, err := p.opts.Store.OfSample(c.Request().Context(), who.tenant, f.SampleID)
-		if err != nil || !ok {
-			return p.lost(c, f, err)
-		}
-		ids = []session.ID{id}
-	}
-	done, err := p.opts.Store.Post(c.Request().Context(), who.tenant, ids, key, f.Entry, otherwise...)
+	done, err := p.opts.Store.Rate(c.Request().Context(), who.tenant, f)
 	if err != nil {
 		return p.lost(c, f, err)
 	}
@@ -120,21 +92,10 @@ func (p *Proxy) lost(c echo.Context, f feedback.Post, err error) answer {
 		return answer{ID: f.ID, Status: "refused", code: http.StatusTooManyRequests, Error: advice}
 	}
 	count("refused")
-	if err == nil {
+	if errors.Is(err, store.ErrNoSession) {
 		return answer{ID: f.ID, Status: "refused", code: http.StatusNotFound, Error: "no such sample_id; samples are made when a session closes"}
 	}
 	p.opts.Metrics.FailedOpen("feedback")
 	p.log(clientOf(c.Response())).Warn("a feedback could not be stored; the client was told to try again", "error", err)
 	return answer{ID: f.ID, Status: "refused", code: http.StatusServiceUnavailable, Error: "the store cannot be written just now; post it again"}
-}
-
-// ofRequest reads the session out of a Precept-Request-Id.
-func ofRequest(id string) (session.ID, bool) {
-	var s session.ID
-	text, ok := strings.CutPrefix(id, "req_")
-	if !ok || len(text) != 2*len(s)+16 {
-		return s, false
-	}
-	_, err := hex.Decode(s[:], []byte(text[:2*len(s)]))
-	return s, err == nil
 }

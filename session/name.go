@@ -28,6 +28,16 @@ func ParseID(s string) (ID, bool) {
 	return id, true
 }
 
+// OfRequest reads the session out of a Precept-Request-Id: it holds it, so that feedback by request
+// id needs no index of its own.
+func OfRequest(name string) (ID, bool) {
+	text, ok := strings.CutPrefix(name, "req_")
+	if !ok || len(text) != 2*len(ID{})+16 {
+		return ID{}, false
+	}
+	return ParseID(text[:2*len(ID{})])
+}
+
 // MaxName is the longest name in bytes that is kept as it came.
 const MaxName = 256
 

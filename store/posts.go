@@ -37,9 +37,48 @@ const (
 
 // Posted is the answer to one feedback.
 type Posted struct {
+	ID      string // the entry's, from Rate
 	Session string // the session's name; "" while parked
 	Run     string // the same of the run, where it is one that was rated
 	Status  Status
+}
+
+// Rate takes a received post in, for whatever it names. Without the sample that it names the answer
+// is ErrNoSession.
+func (f *poster) Rate(ctx context.Context, tenant string, p feedback.Post) (Posted, error) {
+	var ids, otherwise []session.ID
+	var key session.EchoKey
+	switch {
+	case p.SessionID != "":
+		ids = session.Candidates(tenant, p.SessionID)
+		key = session.EchoKeyOf(tenant, 0, "s:"+p.SessionID)
+		otherwise = []session.ID{session.RunKey(tenant, p.SessionID)}
+		if id, ok := session.ParseID(p.SessionID); ok { // the dashboard names it so
+			otherwise = append(otherwise, id)
+		}
+	case p.RunID != "":
+		ids = []session.ID{session.RunKey(tenant, p.RunID)}
+		key = session.RunEcho(tenant, p.RunID)
+	case p.RequestID != "":
+		key = session.EchoKeyOf(tenant, 0, "q:"+p.RequestID)
+		if id, ok := session.OfRequest(p.RequestID); ok {
+			ids = []session.ID{id}
+		}
+	case p.ResponseID != "":
+		key = session.EchoKeyOf(tenant, 0, "r:"+p.ResponseID)
+	default:
+		id, ok, err := f.ofSample(ctx, tenant, p.SampleID)
+		if err == nil && !ok {
+			err = ErrNoSession
+		}
+		if err != nil {
+			return Posted{}, err
+		}
+		ids = []session.ID{id}
+	}
+	done, err := f.Post(ctx, tenant, ids, key, p.Entry, otherwise...)
+	done.ID = p.ID
+	return done, err
 }
 
 // Post takes one feedback in: joined to its session, or parked until what it speaks of lands. It is
@@ -223,8 +262,8 @@ func (f *poster) joinAll(ctx context.Context, tenant string, owners map[session.
 	return err
 }
 
-// OfSample finds the session of a sample.
-func (f *poster) OfSample(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
+// ofSample finds the session of a sample.
+func (f *poster) ofSample(ctx context.Context, tenant, sampleID string) (session.ID, bool, error) {
 	ctx, cancel := context.WithTimeout(ctx, postLimit)
 	defer cancel()
 	return f.be.SampleSession(ctx, tenant, sampleID)

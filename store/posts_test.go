@@ -213,23 +213,38 @@ func TestPostCandidates(t *testing.T) {
 	}
 }
 
-func TestOfSample(t *testing.T) {
+// Whatever a post names, it reaches the session, also when that has left memory; of another tenant
+// it names nothing.
+func TestRate(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	id := r.played("s", picked(true))
+	r.note(session.EchoKeyOf(us, 0, "r:resp_1"), id)
 	r.age()
 	list, err := r.be.NewestSamples(r.ctx(), us, session.Stretch{Most: 10})
 	if err != nil || len(list.List) != 1 {
 		t.Fatal(len(list.List), err)
 	}
-	for _, s := range list.List {
-		got, ok, err := r.OfSample(r.ctx(), us, s.Sample.ID)
-		if got != id || !ok || err != nil {
-			t.Errorf("%s: %s %v %v", s.Sample.ID, got, ok, err)
+	for range 2 {
+		for n, p := range []feedback.Post{
+			{SessionID: id.String()},
+			{RequestID: "req_" + id.String() + "0123456789abcdef"},
+			{ResponseID: "resp_1"},
+			{SampleID: list.List[0].Sample.ID},
+		} {
+			p.Entry = score(fmt.Sprint("f", n), 1, 1)
+			if got, err := r.Rate(r.ctx(), us, p); err != nil || got != (Posted{ID: p.ID, Session: "s", Status: Joined}) {
+				t.Errorf("%+v: %+v %v", p, got, err)
+			}
+			got, err := r.Rate(r.ctx(), "other", p)
+			if p.SampleID != "" && !errors.Is(err, ErrNoSession) || p.SampleID == "" && (err != nil || got.Status != Parked) {
+				t.Errorf("%+v of another tenant: %+v %v", p, got, err)
+			}
 		}
-		if _, ok, err := r.OfSample(r.ctx(), "other", s.Sample.ID); ok || err != nil {
-			t.Errorf("%s of another tenant: %v %v", s.Sample.ID, ok, err)
-		}
+		r = r.again(nil)
+	}
+	if got, err := r.Rate(r.ctx(), us, feedback.Post{RunID: "later", Entry: score("r", 1, 1)}); err != nil || got.Status != Parked {
+		t.Errorf("a run that is to come: %+v %v", got, err)
 	}
 }
 

@@ -370,7 +370,7 @@ func TestVolatile(t *testing.T) {
 	r.clk.add(closeAge + time.Second)
 	r.record()
 	same(t, "failures", len(r.failed()), 0)
-	if _, ok, err := r.OfSample(r.ctx(), us, "x"); ok || err != nil {
+	if _, ok, err := r.ofSample(r.ctx(), us, "x"); ok || err != nil {
 		t.Errorf("sample: %v %v", ok, err)
 	}
 	// Idle for long, it is found again: nobody else knows it.
