@@ -29,7 +29,6 @@ type Evidence interface {
 
 // Walker goes through what is kept, oldest first.
 type Walker interface {
-	EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }

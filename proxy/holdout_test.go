@@ -14,6 +14,7 @@ import (
 
 	"precept/sample"
 	"precept/store/sqlite"
+	"precept/store/storetest"
 )
 
 // R049: of many sessions a fifth has the lesson withheld (within three standard errors), as the
@@ -75,7 +76,7 @@ func TestWithheldShare(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	err = db.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error {
+	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error {
 		for _, l := range x.Lessons {
 			kept[x.SessionName] += l.State
 		}

@@ -18,6 +18,7 @@ import (
 	"precept/sample"
 	"precept/session"
 	"precept/store/sqlite"
+	"precept/store/storetest"
 )
 
 // canaries are one value of every kind, put together at run time, so that scanners of this
@@ -204,7 +205,7 @@ func documentsOf(t *testing.T, dir string) string {
 	defer func() { _ = db.Close() }()
 	var b strings.Builder
 	put := func(v any) error { return json.NewEncoder(&b).Encode(v) }
-	err = db.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error { return put(x) })
+	err = storetest.EachExchange(t.Context(), db, func(x sample.Exchange) error { return put(x) })
 	if err == nil {
 		err = db.EachSample(t.Context(), "", time.Time{}, time.Time{}, func(s session.StoredSample) error { return put(s) })
 	}

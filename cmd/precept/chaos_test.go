@@ -19,11 +19,12 @@ import (
 	"testing"
 	"time"
 
-	"precept/app"
 	"precept/sample"
+	"precept/session"
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
+	"precept/store/storetest"
 )
 
 // The chaos tests kill, starve and damage the whole program under load. They are short here; `make
@@ -233,20 +234,23 @@ func (p *process) drained(dir string, flags ...string) diagnosis {
 	return d
 }
 
-// exchangesIn reads the exchanges of a store: by request, with how often each is there.
-func exchangesIn(t *testing.T, w app.Walker) map[string][]sample.Exchange {
+// exchangesIn reads the exchanges of sessions: by request, with how often each is there.
+func exchangesIn(t *testing.T, s storetest.Samples, sessions []session.ID) map[string][]sample.Exchange {
 	t.Helper()
 	byRequest, ids := map[string][]sample.Exchange{}, map[string]bool{}
-	err := w.EachExchange(t.Context(), "", time.Time{}, time.Time{}, func(x sample.Exchange) error {
-		if ids[x.ID] {
-			t.Errorf("the id %s is there twice", x.ID)
+	for _, id := range sessions {
+		list, err := s.Exchanges(t.Context(), "default", id)
+		if err != nil {
+			t.Fatal(err)
 		}
-		ids[x.ID] = true
-		byRequest[x.RequestID] = append(byRequest[x.RequestID], x)
-		return nil
-	})
-	if err != nil {
-		t.Fatal(err)
+		for i := range list {
+			x := &list[i]
+			if ids[x.ID] {
+				t.Errorf("the id %s is there twice", x.ID)
+			}
+			ids[x.ID] = true
+			byRequest[x.RequestID] = append(byRequest[x.RequestID], *x)
+		}
 	}
 	return byRequest
 }
@@ -269,7 +273,29 @@ func inFile(t *testing.T, dir string) map[string][]sample.Exchange {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	return exchangesIn(t, db)
+	return exchangesIn(t, db, sessionsIn(t, raw))
+}
+
+// sessionsIn lists the sessions that something is kept of, also those that have no row yet: of a
+// stub.
+func sessionsIn(t *testing.T, raw *sql.DB) (ids []session.ID) {
+	t.Helper()
+	rows, err := raw.QueryContext(t.Context(), "SELECT id FROM sessions")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = rows.Close() }()
+	for rows.Next() {
+		var id []byte
+		if err := rows.Scan(&id); err != nil {
+			t.Fatal(err)
+		}
+		ids = append(ids, session.ID(id))
+	}
+	if rows.Err() != nil {
+		t.Fatal(rows.Err())
+	}
+	return ids
 }
 
 // inRedis reads the exchanges of a store in Redis.
@@ -280,7 +306,15 @@ func inRedis(t *testing.T, url string) map[string][]sample.Exchange {
 		t.Fatal(err)
 	}
 	defer func() { _ = db.Close() }()
-	return exchangesIn(t, db)
+	var ids []session.ID
+	err = db.EachSession(t.Context(), "", time.Time{}, time.Time{}, func(r session.Row, _ session.Applied) error {
+		ids = append(ids, r.ID)
+		return nil
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return exchangesIn(t, db, ids)
 }
 
 // once says that each of the requests has exactly one exchange, whole.

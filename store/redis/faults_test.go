@@ -330,14 +330,14 @@ func TestPasswords(t *testing.T) {
 
 func TestMissingPermission(t *testing.T) {
 	server := storetest.StartRedis(t)
-	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-xadd")
+	server.Must(t, "ACL", "SETUSER", "app", "on", ">secret", "~precept:*", "&precept:*", "+@all", "-hset")
 	s := faulty(t, "redis://app:secret@"+server.Addr)
 	err := s.Write(t.Context(), batch(1))
 	unavailable(t, "write", err, redis.ErrACL)
 	if err != nil && !strings.Contains(err.Error(), "docs/OPERATIONS.md") {
 		t.Errorf("the error does not say what to do: %v", err)
 	}
-	server.Must(t, "ACL", "SETUSER", "app", "+xadd")
+	server.Must(t, "ACL", "SETUSER", "app", "+hset")
 	if err := s.Write(t.Context(), batch(1)); err != nil {
 		t.Fatal(err)
 	}

@@ -19,10 +19,13 @@ func (s *Store) reopen(ctx context.Context, c goredis.UniversalClient) (n int, e
 	}
 	for _, name := range names {
 		base := s.base(name)
-		done, err := c.HExists(ctx, base+"t", reopenedField).Result()
-		if err != nil {
+		pipe := c.Pipeline()
+		looked := pipe.HExists(ctx, base+"t", reopenedField)
+		pipe.Del(ctx, base+"exchanges") // releases before kept the order of exchanges there, for nobody
+		if err := each(ctx, pipe); err != nil {
 			return n, err
 		}
+		done := looked.Val()
 		for from := int64(0); !done; from += callItems {
 			ids, err := c.ZRevRange(ctx, base+"order", from, from+callItems-1).Result()
 			if err != nil {

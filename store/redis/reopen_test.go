@@ -2,6 +2,7 @@ package redis_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
@@ -54,5 +55,23 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 		if have := due(); len(have) != lost+1 || have[settled.ID] || have[taken.ID] {
 			t.Errorf("%d are due", len(have))
 		}
+	}
+}
+
+// Releases before kept a stream that nobody read; it goes at the start.
+func TestTheStreamOfExchangesGoes(t *testing.T) {
+	server := storetest.StartRedis(t)
+	s := open(t, server.URL())
+	if err := s.Write(t.Context(), session.Batch{Rows: []session.Row{{Tenant: "t", ID: session.ID{1}, Data: []byte("{}")}}}); err != nil {
+		t.Fatal(err)
+	}
+	order, _ := server.Must(t, "KEYS", "*:order").([]any)
+	stream := strings.TrimSuffix(fmt.Sprint(order[0]), "order") + "exchanges"
+	server.Must(t, "XADD", stream, "*", "x", "y")
+	if _, err := s.Readmit(t.Context(), 3); err != nil {
+		t.Error(err)
+	}
+	if n := server.Must(t, "EXISTS", stream); fmt.Sprint(n) != "0" {
+		t.Errorf("%v of %s", n, stream)
 	}
 }

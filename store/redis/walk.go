@@ -11,7 +11,6 @@ import (
 
 	goredis "github.com/redis/go-redis/v9"
 
-	"precept/sample"
 	"precept/session"
 )
 
@@ -141,13 +140,13 @@ func (w *walker[T]) next(ctx context.Context, c goredis.UniversalClient, cursors
 	return r, true, nil
 }
 
-// stream lists the entries of a tenant's stream behind a place.
-func (s *Store) stream(ctx context.Context, c goredis.UniversalClient, tenant, name string, after place) ([]ref, error) {
+// stream lists the entries of a tenant's stream of samples behind a place.
+func (s *Store) stream(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
 	from := "-"
 	if after.major >= 0 {
 		from = "(" + after.String()
 	}
-	entries, err := c.XRangeN(ctx, s.base(tenant)+name, from, "+", pageRefs).Result()
+	entries, err := c.XRangeN(ctx, s.base(tenant)+"samples", from, "+", pageRefs).Result()
 	return streamRefs(tenant, entries), err
 }
 
@@ -161,44 +160,14 @@ func streamRefs(tenant string, entries []goredis.XMessage) []ref {
 	return refs
 }
 
-// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no
-// bound), in the order in which they were first written. What is written meanwhile may be seen. An
-// error of fn ends the walk and is returned.
-func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
-	w := walker[sample.Exchange]{
-		s: s, op: "walk over exchanges",
-		list: func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
-			return s.stream(ctx, c, tenant, "exchanges", after)
-		},
-		load: func(ctx context.Context, c goredis.UniversalClient, refs []ref) (list []sample.Exchange, err error) {
-			docs, err := docs(ctx, c, refs, func(r ref) (key, field string) {
-				x, _ := r.fields["x"].(string)
-				if len(x) != 24 {
-					return s.base(r.tenant) + "x:", ""
-				}
-				return s.base(r.tenant) + "x:" + toID(x).String(), x[16:]
-			})
-			for _, d := range docs {
-				if d == "" || err != nil {
-					continue
-				}
-				var e sample.Exchange
-				if e, err = toExchange(d); err == nil {
-					list = append(list, e)
-				}
-			}
-			return list, err
-		},
-	}
-	return w.walk(ctx, tenant, since, until, fn)
-}
-
-// EachSample walks over the samples likewise, by their CreatedAt.
+// EachSample walks over the samples of a tenant ("" for all) with since <= CreatedAt < until (zero:
+// no bound), in the order in which they were first written. What is written meanwhile may be seen.
+// An error of fn ends the walk and is returned.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	w := walker[session.StoredSample]{
 		s: s, op: "walk over samples",
 		list: func(ctx context.Context, c goredis.UniversalClient, tenant string, after place) ([]ref, error) {
-			return s.stream(ctx, c, tenant, "samples", after)
+			return s.stream(ctx, c, tenant, after)
 		},
 		load: s.sampleDocs,
 	}

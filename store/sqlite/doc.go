@@ -9,8 +9,7 @@
 //	counters  Applied, Settle (compare and swap a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for the program's
 //	          own values
-//	samples   Exchanges, SampleSession, EachExchange, EachSample, EachSession (walks of
-//	          bounded memory)
+//	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
 //	keeping   Forget, Retain, Stats, Sync, Close
 //
 // Beside them stand Open, which sets a garbage file aside and says so in Notice, and Lock, with

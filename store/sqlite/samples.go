@@ -48,18 +48,9 @@ func (s *Store) Exchanges(ctx context.Context, tenant string, id session.ID) ([]
 	})
 }
 
-// EachExchange walks over the exchanges of a tenant ("" for all) with since <= At < until (zero: no
-// bound), in the order in which they were first written. What is written meanwhile may be seen. An
-// error of fn ends the walk and is returned.
-func (s *Store) EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error {
-	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM exchanges"}, `SELECT rid, data, items FROM exchanges
-		WHERE rid > ? AND rid <= ? AND at >= ? AND at < ? AND (? = 0 OR tenant = ?) ORDER BY rid LIMIT ?`,
-		func(row []driver.Value) (sample.Exchange, int, error) {
-			return s.toExchange(row[1], row[2])
-		}, fn)
-}
-
-// EachSample walks over the samples likewise, by their CreatedAt.
+// EachSample walks over the samples of a tenant ("" for all) with since <= CreatedAt < until (zero:
+// no bound), in the order in which they were first written. What is written meanwhile may be seen.
+// An error of fn ends the walk and is returned.
 func (s *Store) EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error {
 	return walk(ctx, s, span{tenant, since, until, "SELECT max(rid) FROM samples"}, `SELECT m.rid, m.data, m.agent, s.id, t.name FROM samples m
 		JOIN sessions s ON s.sid = m.sid JOIN tenants t ON t.id = m.tenant

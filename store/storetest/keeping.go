@@ -105,7 +105,7 @@ func forgetOne(t tester, s Store) {
 	if _, ok, err := s.SampleSession(t.Context(), us, "sample-default-1"); ok || err != nil {
 		t.Errorf("sample: %v, %v", ok, err)
 	}
-	equal(t, "walk", exchangeIDs(walkExchanges(t, s, us, time.Time{}, time.Time{})), []string{"default-2-1", "default-2-2"})
+	equal(t, "walk", sampleIDs(walkSamples(t, s, us, time.Time{}, time.Time{})), []string{"sample-default-2"})
 
 	equal(t, "counters stay", counters(t, s, us), []trial.Delta{delta("a@1", "n", 0, 2)})
 	equal(t, "the other session", entries(t, s, us, 2), []feedback.Entry{entry("a", 2, 1)})

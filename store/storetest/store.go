@@ -59,7 +59,6 @@ type Metas interface {
 type Samples interface {
 	Exchanges(ctx context.Context, tenant string, id session.ID) ([]sample.Exchange, error)
 	SampleSession(ctx context.Context, tenant, sampleID string) (session.ID, bool, error)
-	EachExchange(ctx context.Context, tenant string, since, until time.Time, fn func(sample.Exchange) error) error
 	EachSample(ctx context.Context, tenant string, since, until time.Time, fn func(session.StoredSample) error) error
 	EachSession(ctx context.Context, tenant string, since, until time.Time, fn func(session.Row, session.Applied) error) error
 }

@@ -27,9 +27,7 @@ local function drop(id)
   end
   for p = 1, #trail, 9 do
     local kind, v = string.sub(trail, p, p), string.sub(trail, p + 1, p + 8)
-    if kind == 'x' then
-      call('XDEL', P .. 'exchanges', string.format('%.0f', struct.unpack('>d', v)) .. '-0')
-    elseif kind == 'm' then
+    if kind == 'm' then
       call('HDEL', index(v), v)
     elseif kind == 'e' then
       local hash = echoes(v)
