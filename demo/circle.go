@@ -23,7 +23,7 @@ import (
 // is learned from them is precept's alone.
 type Circle struct {
 	seed    uint64
-	started atomic.Int64
+	played  int
 	done    atomic.Int64
 	success atomic.Int64
 	ids     atomic.Uint64
@@ -89,20 +89,14 @@ func (c *Circle) Done() (done, success int64) { return c.done.Load(), c.success.
 
 // ServeHTTP is the model. It learns which lessons reached it from the text of the request alone.
 func (c *Circle) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
-	var req struct {
-		Messages []message `json:"messages"`
-	}
-	if err != nil || json.Unmarshal(body, &req) != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") || len(req.Messages) == 0 {
-		http.Error(w, `{"error":{"message":"the circle's model speaks chat completions only"}}`, http.StatusNotFound)
-		return
-	}
-	reply := c.reply(req.Messages)
-	w.Header().Set("Content-Type", "application/json")
-	_ = json.NewEncoder(w).Encode(map[string]any{
-		"id": fmt.Sprintf("chatcmpl-circle%08x", c.ids.Add(1)), "object": "chat.completion", "model": "circle",
-		"choices": []any{map[string]any{"index": 0, "finish_reason": "stop", "message": reply}},
-		"usage":   map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": 20, "total_tokens": len(body)/4 + 20},
+	serveChat(w, r, "circle", c.ids.Add(1), func(body []byte) message {
+		var req struct {
+			Messages []message `json:"messages"`
+		}
+		if json.Unmarshal(body, &req) != nil || len(req.Messages) == 0 {
+			return message{Role: "assistant", Content: "What shall I do?"}
+		}
+		return c.reply(req.Messages)
 	})
 }
 
@@ -169,27 +163,10 @@ func (c *Circle) draw(task string) float64 {
 // Play lets agents book rooms through precept at base (http://host:port/v1). They know nothing of
 // it but that address.
 func (c *Circle) Play(ctx context.Context, base string, client *http.Client, agents, sessions int) error {
-	ctx, cancel := context.WithCancelCause(ctx)
-	defer cancel(nil)
 	f := &Fleet{BaseURL: base, Client: client}
-	var wg sync.WaitGroup
-	end := c.started.Load() + int64(sessions)
-	for range max(agents, 1) {
-		wg.Go(func() {
-			for ctx.Err() == nil {
-				n := c.started.Add(1)
-				if n > end {
-					return
-				}
-				if err := c.book(ctx, f, int(n)); err != nil {
-					cancel(err)
-				}
-			}
-		})
-	}
-	wg.Wait()
-	c.started.Store(end)
-	return context.Cause(ctx)
+	from := c.played
+	c.played += sessions
+	return crowd(ctx, agents, from+1, c.played, func(ctx context.Context, n int) error { return c.book(ctx, f, n) })
 }
 
 // book is one agent's conversation, and what its user says of the result.
@@ -230,15 +207,12 @@ func tool(args string, n int) string {
 }
 
 func (c *Circle) rate(ctx context.Context, f *Fleet, n int, id string, ok bool) error {
-	score := 0.0
 	if ok {
-		score = 1
 		c.success.Add(1)
 	}
 	c.done.Add(1)
 	if n%5 == 0 { // one user in five never says how it went
 		return nil
 	}
-	_, err := f.post(ctx, "/feedback", map[string]any{"response_id": id, "source": "user", "type": "score", "score": score})
-	return err
+	return f.rate(ctx, id, ok)
 }

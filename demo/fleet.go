@@ -31,24 +31,32 @@ func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.L
 
 // Run works through the tickets. It returns the first error, or ctx's.
 func (f *Fleet) Run(ctx context.Context) error {
+	return crowd(ctx, f.Agents, 1, f.Sessions, func(ctx context.Context, n int) error {
+		err := f.work(ctx, n)
+		if n%loopEvery == loopEvery/2 {
+			err = errors.Join(err, f.insist(ctx, n))
+		}
+		return err
+	})
+}
+
+// crowd has agents do the pieces of work from one number to another, one after the other each. It
+// returns the first error, or ctx's.
+func crowd(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	next := make(chan int)
 	var wg sync.WaitGroup
-	for range max(f.Agents, 1) { // nobody at work would leave the tickets waiting for ever
+	for range max(agents, 1) { // nobody at work would leave the work waiting for ever
 		wg.Go(func() {
 			for n := range next {
-				err := f.work(ctx, n)
-				if n%loopEvery == loopEvery/2 {
-					err = errors.Join(err, f.insist(ctx, n))
-				}
-				if err != nil {
+				if err := work(ctx, n); err != nil {
 					cancel(err)
 				}
 			}
 		})
 	}
-	for n := 1; n <= f.Sessions && ctx.Err() == nil; n++ {
+	for n := from; n <= to && ctx.Err() == nil; n++ {
 		next <- n
 	}
 	close(next)

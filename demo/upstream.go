@@ -41,29 +41,32 @@ func NewUpstream(w *World) *Upstream {
 
 // ServeHTTP implements http.Handler.
 func (u *Upstream) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	n := u.n.Add(1)
+	serveChat(w, r, "demo", n*2654435761&0xffffffff, func(body []byte) message {
+		if text := string(body); strings.Contains(text, loopMark) {
+			return insists(text, n)
+		}
+		return message{Role: "assistant", Content: u.answer(string(body), n)}
+	})
+}
+
+// serveChat answers one chat completion.
+func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, reply func(body []byte) message) {
 	body, err := io.ReadAll(io.LimitReader(r.Body, 1<<20))
 	if err != nil || !strings.HasSuffix(r.URL.Path, "/chat/completions") {
 		http.Error(w, `{"error":{"message":"the demo's model speaks chat completions only"}}`, http.StatusNotFound)
 		return
 	}
-	n := u.n.Add(1)
-	reply := message{Role: "assistant"}
-	finish := "stop"
-	if text := string(body); strings.Contains(text, loopMark) {
-		if reply = insists(text, n); len(reply.ToolCalls) > 0 {
-			finish = "tool_calls"
-		}
-	} else {
-		reply.Content = u.answer(text, n)
+	m, finish := reply(body), "stop"
+	if len(m.ToolCalls) > 0 {
+		finish = "tool_calls"
 	}
-	id := fmt.Sprintf("chatcmpl-demo%08x", n*2654435761&0xffffffff)
+	asked, answered := len(body)/4, len(m.Content)/4
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(map[string]any{
-		"id": id, "object": "chat.completion", "model": "demo",
-		"choices": []any{map[string]any{
-			"index": 0, "finish_reason": finish, "message": reply,
-		}},
-		"usage": map[string]any{"prompt_tokens": len(body) / 4, "completion_tokens": len(reply.Content) / 4, "total_tokens": (len(body) + len(reply.Content)) / 4},
+		"id": fmt.Sprintf("chatcmpl-%s%08x", model, id), "object": "chat.completion", "model": model,
+		"choices": []any{map[string]any{"index": 0, "finish_reason": finish, "message": m}},
+		"usage":   map[string]any{"prompt_tokens": asked, "completion_tokens": answered, "total_tokens": asked + answered},
 	})
 }
 
