@@ -3,6 +3,8 @@ package ledger
 import (
 	"bytes"
 	"strings"
+
+	"precept/lesson"
 )
 
 // Heading is the section of AGENT.md in which entries stand.
@@ -33,7 +35,7 @@ func find(text []byte) section {
 		content := bytes.TrimRight(raw, " \t\r\n")
 		plainLine := closer == ""
 		closer = fence(content, closer)
-		switch level, title := heading(content); {
+		switch level, title := lesson.Heading(string(content)); {
 		case !plainLine || level == 0 || level > 2:
 		case s.found:
 			s.end = at
@@ -63,51 +65,17 @@ func fence(content []byte, closer string) string {
 		if bytes.Contains(text, []byte(commentEnd)) {
 			return ""
 		}
-	case closer != "":
-		if run := leading(text, closer[0]); run >= len(closer) && run == len(text) {
+		return closer
+	case closer == "" && bytes.HasPrefix(text, []byte("<!--")):
+		if bytes.Contains(text[len("<!--"):], []byte(commentEnd)) {
 			return ""
 		}
-	case bytes.HasPrefix(text, []byte("<!--")):
-		if !bytes.Contains(text[len("<!--"):], []byte(commentEnd)) {
-			return commentEnd
-		}
-	default:
-		for _, mark := range []byte("`~") {
-			run := leading(text, mark)
-			if run >= 3 && (mark == '~' || bytes.IndexByte(text[run:], '`') < 0) {
-				return strings.Repeat(string(rune(mark)), run)
-			}
-		}
+		return commentEnd
 	}
-	return closer
+	return lesson.Fence(closer, string(text))
 }
 
 const commentEnd = "-->"
-
-func leading(text []byte, mark byte) int {
-	n := 0
-	for n < len(text) && text[n] == mark {
-		n++
-	}
-	return n
-}
-
-// heading reads an ATX heading; level 0 is none.
-func heading(content []byte) (level int, title string) {
-	text := bytes.TrimLeft(content, " ")
-	if len(content)-len(text) > 3 {
-		return 0, ""
-	}
-	level = leading(text, '#')
-	if level == 0 || level > 6 || level < len(text) && text[level] != ' ' && text[level] != '\t' {
-		return 0, ""
-	}
-	title = strings.TrimSpace(string(text[level:]))
-	if bare := strings.TrimRight(title, "#"); bare != title && (bare == "" || strings.HasSuffix(bare, " ")) {
-		title = strings.TrimSpace(bare) // closing hashes
-	}
-	return level, title
-}
 
 // lineEnd is how the lines of a file end: as its first one does.
 func lineEnd(text []byte) string {

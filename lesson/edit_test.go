@@ -136,8 +136,13 @@ func TestSections(t *testing.T) {
 		}
 	}
 	for _, no := range []string{"#hash", "    # code", "####### seven", "text # x"} {
-		if level, _ := heading(no); level != 0 {
+		if level, _ := Heading(no); level != 0 {
 			t.Errorf("%q is a heading", no)
+		}
+	}
+	for line, want := range map[string]string{"# Use C#": "Use C#", "## Rule ##": "Rule", "###": ""} {
+		if _, text := Heading(line); text != want {
+			t.Errorf("the heading %q is %q", line, text)
 		}
 	}
 }

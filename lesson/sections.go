@@ -9,8 +9,8 @@ func section(body string, wanted func(string) bool) string {
 	level, fence := 0, ""
 	for line := range strings.Lines(body) {
 		line = strings.TrimRight(line, "\r\n")
-		fence = nextFence(fence, line)
-		if n, text := heading(line); n > 0 && fence == "" {
+		fence = Fence(fence, line)
+		if n, text := Heading(line); n > 0 && fence == "" {
 			if level > 0 && n <= level {
 				break
 			}
@@ -26,38 +26,43 @@ func section(body string, wanted func(string) bool) string {
 	return strings.Trim(strings.Join(out, "\n"), "\n")
 }
 
-// nextFence follows code fences: it returns the open fence's marker after this line, "" outside.
-func nextFence(open, line string) string {
-	t := strings.TrimLeft(line, " ")
-	if len(line)-len(t) > 3 {
+// Fence follows code fences: it returns the marker of the fence that is open behind a line, ""
+// where none is.
+func Fence(open, line string) string {
+	text := strings.TrimLeft(line, " ")
+	if len(line)-len(text) > 3 {
 		return open
 	}
 	marker := ""
-	if strings.HasPrefix(t, "```") || strings.HasPrefix(t, "~~~") {
-		marker = t[:len(t)-len(strings.TrimLeft(t, t[:1]))]
+	if strings.HasPrefix(text, "```") || strings.HasPrefix(text, "~~~") {
+		marker = text[:len(text)-len(strings.TrimLeft(text, text[:1]))]
 	}
+	rest := text[len(marker):]
 	switch {
+	case open == "" && strings.HasPrefix(marker, "`") && strings.Contains(rest, "`"): // code within a line
+		return ""
 	case open == "":
 		return marker
-	case marker != "" && marker[0] == open[0] && len(marker) >= len(open) && strings.TrimSpace(t[len(marker):]) == "":
+	case marker != "" && marker[0] == open[0] && len(marker) >= len(open) && strings.TrimSpace(rest) == "":
 		return ""
 	default:
 		return open
 	}
 }
 
-// heading reads an ATX heading; level 0 when the line is none.
-func heading(line string) (level int, text string) {
-	t := strings.TrimLeft(line, " ")
-	if len(line)-len(t) > 3 {
+// Heading reads an ATX heading; level 0 when the line is none.
+func Heading(line string) (level int, text string) {
+	start := strings.TrimLeft(line, " ")
+	rest := strings.TrimLeft(start, "#")
+	level = len(start) - len(rest)
+	if len(line)-len(start) > 3 || level == 0 || level > 6 || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
 		return 0, ""
 	}
-	rest := strings.TrimLeft(t, "#")
-	level = len(t) - len(rest)
-	if level == 0 || level > 6 || rest != "" && rest[0] != ' ' && rest[0] != '\t' {
-		return 0, ""
+	text = strings.TrimSpace(rest)
+	if bare := strings.TrimRight(text, "#"); bare == "" || strings.HasSuffix(bare, " ") {
+		text = strings.TrimSpace(bare) // closing hashes
 	}
-	return level, strings.TrimSpace(strings.TrimRight(strings.TrimSpace(rest), "#"))
+	return level, text
 }
 
 func isHeading(want string) func(string) bool {
@@ -82,8 +87,8 @@ func firstTitle(body string) string {
 	fence := ""
 	for line := range strings.Lines(body) {
 		line = strings.TrimRight(line, "\r\n")
-		fence = nextFence(fence, line)
-		if n, text := heading(line); n == 1 && fence == "" {
+		fence = Fence(fence, line)
+		if n, text := Heading(line); n == 1 && fence == "" {
 			return text
 		}
 	}
