@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"slices"
 	"strconv"
 
 	"github.com/tidwall/gjson"
@@ -27,6 +28,7 @@ type Reply struct {
 
 	texts  []string // the messages one by one, where a reply may have several
 	others []string // keys of the choices that are not the first
+	echoes []string // see EchoReply
 }
 
 // number is the integer at v, or other.
@@ -81,8 +83,20 @@ func (t *tokens) usage(d Dialect) Usage {
 
 // EchoReply lists the keys by which this reply will be recognised in a later request (see
 // Request.Echo), plus "r:"+reply id. begun is what the client had begun of it (Request.Prefilled):
-// it comes back with that or without.
+// it comes back with that or without. What the reply says may not change afterwards: its texts are
+// hashed once.
 func EchoReply(rep *Reply, begun string) []string {
+	if rep.echoes == nil {
+		rep.echoes = rep.keys()
+	}
+	if begun == "" || len(rep.Calls) > 0 || rep.Cut {
+		return rep.echoes
+	}
+	return appendKey(slices.Clip(rep.echoes), "t:", textKey(begun+rep.said()[0]))
+}
+
+// keys are those of the reply alone.
+func (rep *Reply) keys() []string {
 	var keys []string
 	for n := range rep.Calls {
 		keys = appendCall(keys, &rep.Calls[n])
@@ -91,10 +105,7 @@ func EchoReply(rep *Reply, begun string) []string {
 		keys = appendKey(keys, "i:", id)
 	}
 	if len(rep.Calls) == 0 && !rep.Cut {
-		texts := rep.texts
-		if texts == nil {
-			texts = []string{rep.Text}
-		}
+		texts := rep.said()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", textKey(t))
 		}
@@ -104,10 +115,15 @@ func EchoReply(rep *Reply, begun string) []string {
 		if key, ok := replyStep(texts[0]); ok {
 			keys = append(keys, key)
 		}
-		if begun != "" {
-			keys = appendKey(keys, "t:", textKey(begun+texts[0]))
-		}
 	}
 	keys = append(keys, rep.others...)
 	return appendKey(keys, "r:", rep.ID)
+}
+
+// said is the messages one by one; one at least.
+func (rep *Reply) said() []string {
+	if rep.texts == nil {
+		return []string{rep.Text}
+	}
+	return rep.texts
 }

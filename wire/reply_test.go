@@ -159,6 +159,18 @@ func TestLimit(t *testing.T) {
 	}
 }
 
+// The texts of a reply are hashed once, whoever asks for its keys.
+func TestEchoReplyIsMadeOnce(t *testing.T) {
+	rep := &Reply{ID: "chatcmpl-1", Text: "a text that is hashed"}
+	first := EchoReply(rep, "")
+	if n := testing.AllocsPerRun(10, func() { EchoReply(rep, "") }); n != 0 {
+		t.Errorf("%v allocations for keys that are known", n)
+	}
+	if begun := EchoReply(rep, "it begins: "); len(begun) != len(first)+1 || !slices.Equal(first, EchoReply(rep, "")) {
+		t.Errorf("keys %q, with what the client has begun %q", first, begun)
+	}
+}
+
 func TestEchoReplyIsWhatTheNextRequestHolds(t *testing.T) {
 	for _, c := range []struct {
 		name    string
