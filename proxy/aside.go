@@ -3,28 +3,28 @@ package proxy
 import "precept/session"
 
 // beside says whether the request is none of the conversation, and notes why.
-func (t *turn) beside(rec *session.Record) bool {
-	reason, side := rec.Side(t.req, t.claim, t.p.signs)
+func (s *sender) beside(rec *session.Record) bool {
+	reason, side := rec.Side(s.req, s.claim, s.p.signs)
 	if side {
-		t.aside(reason)
+		s.aside(reason)
 	}
 	return side
 }
 
 // nameless says that the client has given the conversation no name of its own.
-func (t *turn) nameless() bool {
-	return t.found.Loose || t.found.Method == session.ByNew || t.found.Method == session.ByEcho
+func (s *sender) nameless() bool {
+	return s.found.Loose || s.found.Method == session.ByNew || s.found.Method == session.ByEcho
 }
 
 // quotesOne says whether what would begin a conversation is about another one, and notes it.
-func (t *turn) quotesOne() bool {
-	if t.quotes {
-		t.aside(session.SideQuotes)
+func (s *sender) quotesOne() bool {
+	if s.quotes {
+		s.aside(session.SideQuotes)
 	}
-	return t.quotes
+	return s.quotes
 }
 
-func (t *turn) aside(reason string) {
-	t.side, t.skip = reason, "side:"+reason
-	t.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+func (s *sender) aside(reason string) {
+	s.side, s.skip = reason, "side:"+reason
+	s.p.opts.Metrics.side.WithLabelValues(reason).Inc()
 }

@@ -43,24 +43,25 @@ func (c *crowd) enter(most int) bool {
 
 func (c *crowd) leave() { c.requests.Add(-1) }
 
-// hold charges a turn for n more bytes of its body, where there is room for them.
-func (c *crowd) hold(t *turn, n int64) bool {
-	if c.bodies.Add(n) > int64(t.set.cfg.Limits.InspectTotalBytes) {
+// hold charges a request for n more bytes of its body, where there is room for them.
+func (c *crowd) hold(q *request, n int64) bool {
+	if c.bodies.Add(n) > int64(q.set.cfg.Limits.InspectTotalBytes) {
 		c.bodies.Add(-n)
 		return false
 	}
-	t.holds += n
+	q.holds += n
 	return true
 }
 
-// add charges a turn for n more bytes that are there already: those who come later find less room.
-func (c *crowd) add(t *turn, n int64) {
+// add charges a request for n more bytes that are there already: those who come later find less
+// room.
+func (c *crowd) add(q *request, n int64) {
 	c.bodies.Add(n)
-	t.holds += n
+	q.holds += n
 }
 
-// release takes a turn's charge back, but for that of what it still holds.
-func (c *crowd) release(t *turn, held int64) {
-	c.bodies.Add(held - t.holds)
-	t.holds = held
+// release takes a request's charge back, but for that of what it still holds.
+func (c *crowd) release(q *request, held int64) {
+	c.bodies.Add(held - q.holds)
+	q.holds = held
 }

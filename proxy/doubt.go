@@ -17,9 +17,9 @@ const (
 // get; it only counts for nothing. A session that has closed was counted with what it had until
 // then, one that has a name of its own is in no doubt, and the draws of a run's sessions are the
 // same.
-func (t *turn) doubt() {
-	for _, id := range t.found.Doubt {
-		ses := t.p.opts.Store.Resident(id)
+func (s *sender) doubt() {
+	for _, id := range s.found.Doubt {
+		ses := s.p.opts.Store.Resident(id)
 		if ses == nil {
 			continue
 		}
@@ -28,9 +28,9 @@ func (t *turn) doubt() {
 		if unnamed := ses.Method == session.ByNew || ses.Method == session.ByEcho; unnamed && ses.Unit == "" && !ses.Closed && !ses.Assignment.Excluded {
 			ses.Assignment.Excluded, ses.Doubted, ses.Dirty = true, true, true
 			changed = store.Decided
-			t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+			s.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 		}
 		ses.Unlock()
-		t.p.opts.Store.Release(ses, changed)
+		s.p.opts.Store.Release(ses, changed)
 	}
 }

@@ -47,7 +47,8 @@ func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
 		first := time.Now()
 		now := first
 		body := &toldShut{Reader: strings.NewReader("a piece")}
-		tn := &turn{p: &Proxy{opts: Options{Now: func() time.Time { return now }}}}
+		tn := &turn{}
+		tn.p = &Proxy{opts: Options{Now: func() time.Time { return now }}}
 		tn.watch.first = first
 		w := &tn.watch.body
 		w.watch(tn, body, limit)
@@ -66,7 +67,8 @@ func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
 
 // A turn that waits for no answers, as nearly all do, takes no timer.
 func TestNoAnswersNoTimer(t *testing.T) {
-	tn := &turn{p: &Proxy{scribe: newScribe()}, ses: &store.Session{Record: &session.Record{}}, r: httptest.NewRequest("POST", chatPath, nil)}
+	tn := &turn{}
+	tn.p, tn.ses, tn.r = &Proxy{scribe: newScribe()}, &store.Session{Record: &session.Record{}}, httptest.NewRequest("POST", chatPath, nil)
 	if n := testing.AllocsPerRun(100, tn.answers); n != 0 {
 		t.Errorf("%v allocations where nothing is waited for", n)
 	}

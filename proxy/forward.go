@@ -58,12 +58,11 @@ func newTransport(header time.Duration, r *road) *http.Transport {
 // RoundTripper of its own ReverseProxy.
 type forwarding struct {
 	url      *url.URL
-	body     *payload // nil: the client's body is streamed as it is
-	length   int64    // of body; -1 when the client announced trailers
-	decoded  bool     // body is no longer in the client's Content-Encoding
-	identity bool     // ask the upstream for an unencoded reply
-	original *payload // what to send again if the upstream rejects body; nil: nothing was changed
-	rejected func(status int)
+	body     *payload      // nil: the client's body is streamed as it is
+	length   int64         // of body; -1 when the client announced trailers
+	decoded  bool          // body is no longer in the client's Content-Encoding
+	identity bool          // ask the upstream for an unencoded reply
+	original *payload      // what to send again if the upstream rejects body; nil: nothing was changed
 	turn     *turn         // which is told of the response, or why there is none
 	came     *http.Request // as the server handed it out: trailers that nobody announced are put there
 
@@ -225,7 +224,7 @@ func (f *forwarding) again(r *http.Request, first *http.Response) *http.Response
 	}
 	_ = first.Body.Close()       // unread: its end may never come
 	if second.StatusCode < 300 { // the bytes were at fault, not the request
-		f.rejected(first.StatusCode)
+		f.turn.rejected()
 	}
 	return second
 }
@@ -317,11 +316,11 @@ func statusOf(err error) (int, string) {
 }
 
 // broke tells that a reply broke off. The error may quote what the upstream sent: its kind is told.
-func (t *turn) broke(err error) {
+func (q *request) broke(err error) {
 	var op *net.OpError
 	why := "what came is not HTTP as it should be"
 	switch {
-	case t.r.Context().Err() != nil:
+	case q.r.Context().Err() != nil:
 		why = "the client left"
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		why = "the upstream ended in the middle of it"
@@ -330,7 +329,7 @@ func (t *turn) broke(err error) {
 	case errors.As(err, &op) && op.Err != nil:
 		why = op.Op + ": " + op.Err.Error()
 	}
-	t.p.log(t.w).Debug("a reply broke off", "upstream", t.target.name, "why", why)
+	q.p.log(q.w).Debug("a reply broke off", "upstream", q.target.name, "why", why)
 }
 
 // gaveUp says that an HTTP/2 upstream reset the request, or ended its connection under it. net/http

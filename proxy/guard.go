@@ -35,8 +35,8 @@ func clientOf(w http.ResponseWriter) *clientWriter {
 
 // guard runs one step of learning for a turn. A panic in it is counted and logged, and the request
 // goes on without the step: no fault of ours may change what the agent sees.
-func (t *turn) guard(step string, f func()) (ok bool) {
-	return t.p.guard(step, func() *slog.Logger { return t.p.log(t.w) }, f)
+func (q *request) guard(step string, f func()) (ok bool) {
+	return q.p.guard(step, func() *slog.Logger { return q.p.log(q.w) }, f)
 }
 
 func (p *Proxy) guard(step string, log func() *slog.Logger, f func()) (ok bool) {

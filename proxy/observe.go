@@ -44,7 +44,7 @@ func (t *turn) spanFacts() trace.Turn {
 	if t.ses == nil || !t.learn {
 		return out
 	}
-	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, t.id, t.ses.ID.String(), t.claim.Agent, t.turn
+	out.Known, out.RequestID, out.Session, out.Agent, out.Number = true, t.w.id, t.ses.ID.String(), t.claim.Agent, t.turn
 	out.Injected, out.Withheld, out.Loops = t.plan.Injected, t.plan.Withheld, t.plan.Loops
 	if t.watch.reply != nil {
 		out.ReplyID = t.watch.reply.ID

@@ -11,35 +11,35 @@ import (
 
 // await notes, when a turn begins, whether anything of it may be kept: no, or not known before the
 // recorder has looked for paths that opted out. The caller has the record's lock.
-func (t *turn) await(rec *session.Record) {
-	if t.learn {
-		rec.Await(t.turn)
+func (d *decision) await(rec *session.Record) {
+	if d.learn {
+		rec.Await(d.turn)
 	} else {
-		rec.Judged(t.turn, true)
-		rec.Asked = rec.Asked || t.claim.LearnOff
+		rec.Judged(d.turn, true)
+		rec.Asked = rec.Asked || d.claim.LearnOff
 	}
 }
 
 // hold keeps the keys of the turn in memory until it is judged.
-func (t *turn) hold() {
-	if t.id == "" || len(t.early) == 0 {
+func (s *sender) hold() {
+	if s.w.id == "" || len(s.early) == 0 {
 		return
 	}
-	t.p.opts.Store.Hold(t.id, t.early...)
-	t.early = nil
+	s.p.opts.Store.Hold(s.w.id, s.early...)
+	s.early = nil
 }
 
 // notePast keeps the keys of a history that is seen for the first time; not those of a session in
 // which a turn opted out, whose keys would be among them.
-func (t *turn) notePast() {
-	if t.ses == nil {
+func (s *sender) notePast() {
+	if s.ses == nil {
 		return
 	}
-	t.ses.Lock()
-	out := len(t.ses.OptedOut) > 0
-	t.ses.Unlock()
+	s.ses.Lock()
+	out := len(s.ses.OptedOut) > 0
+	s.ses.Unlock()
 	if !out {
-		t.note(t.found.Echoes...)
+		s.note(s.found.Echoes...)
 	}
 }
 
@@ -65,7 +65,7 @@ func (t *turn) unoffered() {
 		t.ses.Judged(t.turn, !keep)
 	}
 	t.ses.Unlock()
-	t.p.opts.Store.LetGo(t.id, keep)
+	t.p.opts.Store.LetGo(t.w.id, keep)
 }
 
 // heard says whether feedback of a client may be kept: not where nothing of its traffic may.

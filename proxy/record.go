@@ -5,9 +5,7 @@ import (
 	"time"
 
 	"precept/sample"
-	"precept/session"
 	"precept/store"
-	"precept/wire"
 )
 
 // record hands what is worth keeping to the recorder, and gives the session back. It copies only
@@ -54,8 +52,8 @@ func (t *turn) record() {
 }
 
 // decided says that the turn decided something which later turns have to keep to.
-func (t *turn) decided() bool {
-	return t.isNew || len(t.plan.Picks)+len(t.plan.Matched)+t.plan.Loops > 0 || t.plan.Answered
+func (d *decision) decided() bool {
+	return d.isNew || len(d.plan.Picks)+len(d.plan.Matched)+d.plan.Loops > 0 || d.plan.Answered
 }
 
 // publish lets other replicas know what was decided, before the client has the whole answer; and
@@ -89,34 +87,10 @@ func (t *turn) begin() {
 	}
 	t.kept = &sample.Exchange{
 		ID: id, Tenant: t.who.tenant, Agent: t.claim.Agent, Session: t.ses.ID.String(), SessionName: t.ses.Name, Run: t.ses.RunName,
-		RequestID: t.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
+		RequestID: t.w.id, Turn: t.turn, At: t.started.UTC(), Dialect: t.dialect.String(), Model: t.req.Model,
 		Loops: t.plan.Loops, Book: t.book.Hash(), Config: t.set.hash, Lessons: t.plan.Lessons,
 	}
 	t.begun = t.p.opts.Store.Begin(t.kept)
-}
-
-// note keeps keys under which the session is known.
-func (t *turn) note(keys ...session.EchoKey) { t.noteOf(t.ses.ID, keys...) }
-
-// noteOf keeps keys under which another one is known because of this turn.
-func (t *turn) noteOf(id session.ID, keys ...session.EchoKey) {
-	if !t.learn || len(keys) == 0 {
-		return
-	}
-	now := t.p.opts.Now()
-	out := make([]session.Echo, len(keys))
-	for i, k := range keys {
-		out[i] = session.Echo{Tenant: t.who.tenant, Key: k, ID: id, At: now}
-	}
-	t.early = append(t.early, out...)
-	t.hold()
-}
-
-// echoed says that the session is recognised by what goes by. One with a name of its own is found
-// by it: its echoes would only cost.
-func (t *turn) echoed() bool {
-	m := t.found.Method
-	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
 }
 
 // gather takes what is kept of the request out of its buffer, which is about to be given back.
@@ -161,20 +135,20 @@ func (t *turn) complete(now time.Time) {
 }
 
 // newItems copies the items that no earlier turn has shown, up to capture_limit.
-func (t *turn) newItems(x *sample.Exchange) (size int) {
-	from := t.base
-	if t.turn <= 1 {
+func (d *decision) newItems(x *sample.Exchange) (size int) {
+	from := d.base
+	if d.turn <= 1 {
 		from = 0
-	} else if n := t.req.New(); n < from && t.req.End() == t.req.Len() { // the history was cut or rewritten: what follows the last reply is new
+	} else if n := d.req.New(); n < from && d.req.End() == d.req.Len() { // the history was cut or rewritten: what follows the last reply is new
 		from = n
 	}
-	if t.req.Delta || from > t.req.Len() {
+	if d.req.Delta || from > d.req.Len() {
 		from = 0
 	}
-	x.NewFrom, x.Given = from, max(t.req.New()-from, 0)
-	limit, end := int(t.set.cfg.Learning.CaptureLimit), from
-	for ; end < t.req.Len(); end++ {
-		n := len(t.req.Raw(end))
+	x.NewFrom, x.Given = from, max(d.req.New()-from, 0)
+	limit, end := int(d.set.cfg.Learning.CaptureLimit), from
+	for ; end < d.req.Len(); end++ {
+		n := len(d.req.Raw(end))
 		if size+n > limit {
 			x.Truncated = true
 			break
@@ -186,35 +160,11 @@ func (t *turn) newItems(x *sample.Exchange) (size int) {
 	}
 	x.New = make([]json.RawMessage, 0, end-from)
 	for room := make([]byte, 0, size); from < end; from++ {
-		b := t.req.Raw(from)
+		b := d.req.Raw(from)
 		room = append(room, b...)
 		x.New = append(x.New, json.RawMessage(room[len(room)-len(b):len(room):len(room)]))
 	}
 	return size
-}
-
-// remembered is a call that an earlier reply of the session made.
-func (t *turn) remembered(id string) (wire.Call, bool) {
-	t.ses.Lock()
-	defer t.ses.Unlock()
-	c, ok := t.ses.Calls[id]
-	return c, ok
-}
-
-// arguments lists those of the calls that the new results answer, for the opt-out by path: a result
-// is dropped when its call named the path.
-func (t *turn) arguments() []string {
-	var args []string
-	for i := max(t.req.New(), 0); i < t.req.Len(); i++ {
-		for _, res := range t.req.Item(i).Results {
-			if c, ok := t.req.CallOf(res.CallID); ok {
-				args = append(args, c.Args)
-			} else if c, ok := t.remembered(res.CallID); ok {
-				args = append(args, c.Args)
-			}
-		}
-	}
-	return args
 }
 
 func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }

@@ -120,49 +120,49 @@ func (t *turn) commanded() {
 }
 
 // owe notes that answers will come through the store, or that none will after all.
-func (t *turn) owe(some bool) {
-	if t.p.opts.Letters == nil {
+func (s *sender) owe(some bool) {
+	if s.p.opts.Letters == nil {
 		return
 	}
-	t.ses.Lock()
-	defer t.ses.Unlock()
-	t.ses.Owed = slices.DeleteFunc(t.ses.Owed, func(id string) bool { return id == t.id })
+	s.ses.Lock()
+	defer s.ses.Unlock()
+	s.ses.Owed = slices.DeleteFunc(s.ses.Owed, func(id string) bool { return id == s.w.id })
 	if some {
-		t.ses.Owed = append(t.ses.Owed, t.id)
-		t.ses.Owed = t.ses.Owed[max(0, len(t.ses.Owed)-maxOwed):]
+		s.ses.Owed = append(s.ses.Owed, s.w.id)
+		s.ses.Owed = s.ses.Owed[max(0, len(s.ses.Owed)-maxOwed):]
 	}
-	t.ses.Dirty = true
+	s.ses.Dirty = true
 }
 
 // answers waits for the answers to the reply before this turn, wherever that was given, and puts
 // them into the record. What takes longer is looked for once more in the next turn.
-func (t *turn) answers() {
-	busy := t.p.scribe.errandOf(t.ses.ID)
-	t.ses.Lock()
-	owed := slices.Clone(t.ses.Owed)
-	t.ses.Unlock()
+func (s *sender) answers() {
+	busy := s.p.scribe.errandOf(s.ses.ID)
+	s.ses.Lock()
+	owed := slices.Clone(s.ses.Owed)
+	s.ses.Unlock()
 	if busy == nil && len(owed) == 0 {
 		return
 	}
-	ctx, cancel := context.WithTimeout(t.r.Context(), writPause)
+	ctx, cancel := context.WithTimeout(s.r.Context(), writPause)
 	defer cancel()
 	busy.wait(ctx)
-	if t.p.opts.Letters == nil {
+	if s.p.opts.Letters == nil {
 		return
 	}
 	for _, request := range owed {
-		text, late := t.letter(ctx, request)
+		text, late := s.letter(ctx, request)
 		var list []string
 		_ = json.Unmarshal([]byte(text), &list) // "" where none came
-		t.ses.Lock()
-		t.ses.Owed = slices.DeleteFunc(t.ses.Owed, func(id string) bool { return id == request || id == late })
+		s.ses.Lock()
+		s.ses.Owed = slices.DeleteFunc(s.ses.Owed, func(id string) bool { return id == request || id == late })
 		if len(list) == 0 && late != "" {
-			t.ses.Owed = append(t.ses.Owed, late)
+			s.ses.Owed = append(s.ses.Owed, late)
 		}
-		t.ses.Answers = append(t.ses.Answers, list...)
-		t.ses.Answers = t.ses.Answers[max(0, len(t.ses.Answers)-maxAnswers):]
-		t.ses.Dirty = true
-		t.ses.Unlock()
+		s.ses.Answers = append(s.ses.Answers, list...)
+		s.ses.Answers = s.ses.Answers[max(0, len(s.ses.Answers)-maxAnswers):]
+		s.ses.Dirty = true
+		s.ses.Unlock()
 	}
 }
 
@@ -171,15 +171,15 @@ func (t *turn) answers() {
 const lateMark = "-"
 
 // letter takes the answers to one reply. late is what is owed then, where they have not come.
-func (t *turn) letter(ctx context.Context, request string) (text, late string) {
+func (s *sender) letter(ctx context.Context, request string) (text, late string) {
 	name, again := strings.CutPrefix(request, lateMark)
 	for {
-		text, ok, err := t.p.opts.Letters.Take(ctx, t.who.tenant, t.ses.ID, name)
+		text, ok, err := s.p.opts.Letters.Take(ctx, s.who.tenant, s.ses.ID, name)
 		switch {
 		case ok:
 			return text, ""
 		case err != nil && ctx.Err() == nil:
-			t.p.opts.Metrics.FailedOpen("writ")
+			s.p.opts.Metrics.FailedOpen("writ")
 			return "", lateMark + name
 		case again:
 			return "", ""
@@ -203,7 +203,7 @@ func (t *turn) command() {
 		t.owe(false)
 		return
 	}
-	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.id, t.writs}
+	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.w.id, t.writs}
 	select {
 	case t.p.scribe.orders <- o:
 	default:

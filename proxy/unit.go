@@ -15,57 +15,57 @@ import (
 // below finds the sub-session of a request that came under the name of a conversation and is none
 // of it, neither its turn nor a side call: a sub-agent's, with tools of its own. The session above
 // stays pinned.
-func (t *turn) below(now time.Time, look session.Lookup) bool {
-	if t.ses == nil || t.found.New || !t.claim.Named() {
+func (s *sender) below(now time.Time, look session.Lookup) bool {
+	if s.ses == nil || s.found.New || !s.claim.Named() {
 		return false
 	}
-	t.ses.Lock()
-	reason, side := t.ses.Side(t.req, t.claim, t.p.signs)
+	s.ses.Lock()
+	reason, side := s.ses.Side(s.req, s.claim, s.p.signs)
 	tools := side && reason == session.SideTools
-	first := tools && !t.req.Delta && !t.ses.Shows(t.req)
-	t.ses.Unlock()
-	if !tools || !first && !t.req.Delta { // what shows the conversation is a memory keeper's
+	first := tools && !s.req.Delta && !s.ses.Shows(s.req)
+	s.ses.Unlock()
+	if !tools || !first && !s.req.Delta { // what shows the conversation is a memory keeper's
 		return false
 	}
-	sub, ok := t.p.threads.Below(t.found, t.claim, first, now, look)
+	sub, ok := s.p.threads.Below(s.found, s.claim, first, now, look)
 	if !ok {
 		return false
 	}
-	t.above, t.ses, t.found, t.moved = t.ses, nil, sub, false
+	s.above, s.ses, s.found, s.moved = s.ses, nil, sub, false
 	return true
 }
 
 // leave gives the session above back, unless it is the unit.
-func (t *turn) leave(above *store.Session) {
-	if t.unit != above {
-		t.p.opts.Store.Release(above, store.Unchanged)
+func (s *sender) leave(above *store.Session) {
+	if s.unit != above {
+		s.p.opts.Store.Release(above, store.Unchanged)
 	}
 }
 
 // caller pins the session whose tool call started the conversation that begins: what is drawn for
 // one of them would reach the other. nil where there is none, or where it cannot be told which;
 // then the new one is no part of the experiment.
-func (t *turn) caller(rec *session.Record, now time.Time) *store.Session {
-	if t.claim.Run != "" {
+func (s *sender) caller(rec *session.Record, now time.Time) *store.Session {
+	if s.claim.Run != "" {
 		return nil
 	}
-	id, ok, sure := t.p.quotes.Caller(t.who.scope(), t.req, now)
+	id, ok, sure := s.p.quotes.Caller(s.who.scope(), s.req, now)
 	if !ok {
 		return nil
 	}
 	if sure {
-		return t.learning(id)
+		return s.learning(id)
 	}
 	if !rec.Assignment.Excluded {
 		rec.Assignment.Excluded, rec.Doubted = true, true
-		t.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+		s.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 	}
 	return nil
 }
 
 // learning pins a session of which something may be kept.
-func (t *turn) learning(id session.ID) *store.Session {
-	above := t.p.opts.Store.Resident(id)
+func (s *sender) learning(id session.ID) *store.Session {
+	above := s.p.opts.Store.Resident(id)
 	if above == nil {
 		return nil
 	}
@@ -73,102 +73,102 @@ func (t *turn) learning(id session.ID) *store.Session {
 	silent := above.NoLearn || len(above.OptedOut) > 0
 	above.Unlock()
 	if silent {
-		t.p.opts.Store.Release(above, store.Unchanged)
+		s.p.opts.Store.Release(above, store.Unchanged)
 		return nil
 	}
 	return above
 }
 
 // elsewhere says that the session that was found is one of another run than the request says.
-func (t *turn) elsewhere() bool {
-	return t.claim.Run != "" && t.ses.Unit != "" && t.ses.Unit != session.RunKey(t.who.tenant, t.claim.Run).String()
+func (s *sender) elsewhere() bool {
+	return s.claim.Run != "" && s.ses.Unit != "" && s.ses.Unit != session.RunKey(s.who.tenant, s.claim.Run).String()
 }
 
 // join pins the unit of a session that is known.
-func (t *turn) join(now time.Time) {
-	id, ok := t.ses.UnitID()
+func (s *sender) join(now time.Time) {
+	id, ok := s.ses.UnitID()
 	switch {
 	case !ok:
-	case t.above != nil && t.above.ID == id:
-		t.unit = t.above
+	case s.above != nil && s.above.ID == id:
+		s.unit = s.above
 	default:
-		t.pinUnit(id, t.ses.RunName, now)
+		s.pinUnit(id, s.ses.RunName, now)
 	}
 }
 
 // enlist makes a new session a member of what it belongs to.
-func (t *turn) enlist(rec *session.Record, now time.Time) {
-	above := t.above
+func (s *sender) enlist(rec *session.Record, now time.Time) {
+	above := s.above
 	if above == nil {
-		if above = t.caller(rec, now); above != nil {
-			defer t.leave(above)
+		if above = s.caller(rec, now); above != nil {
+			defer s.leave(above)
 		}
 	}
 	switch {
 	case above != nil && above.Unit == "":
-		t.unit = above
+		s.unit = above
 	case above != nil:
 		id, _ := above.UnitID()
-		t.pinUnit(id, above.RunName, now)
-	case t.claim.Run != "":
-		t.pinUnit(session.RunKey(t.who.tenant, t.claim.Run), t.claim.Run, now)
+		s.pinUnit(id, above.RunName, now)
+	case s.claim.Run != "":
+		s.pinUnit(session.RunKey(s.who.tenant, s.claim.Run), s.claim.Run, now)
 	default:
 		return
 	}
-	rec.Unit, rec.RunName = t.unit.ID.String(), t.unit.Name
-	t.p.opts.Store.Enlist(t.unit, rec)
+	rec.Unit, rec.RunName = s.unit.ID.String(), s.unit.Name
+	s.p.opts.Store.Enlist(s.unit, rec)
 }
 
 // pinUnit holds a unit's record. One that cannot be looked up in time is no part of the experiment;
 // one that is gone begins anew.
-func (t *turn) pinUnit(id session.ID, name string, now time.Time) {
-	st := t.p.opts.Store
-	if t.unit = st.Resident(id); t.unit != nil {
-		st.Rejoin(t.r.Context(), t.unit)
+func (s *sender) pinUnit(id session.ID, name string, now time.Time) {
+	st := s.p.opts.Store
+	if s.unit = st.Resident(id); s.unit != nil {
+		st.Rejoin(s.r.Context(), s.unit)
 		return
 	}
 	late := false
-	if t.unit, late = st.Acquire(t.r.Context(), t.who.tenant, id); t.unit != nil {
+	if s.unit, late = st.Acquire(s.r.Context(), s.who.tenant, id); s.unit != nil {
 		return
 	}
-	rec := session.NewRun(t.who.tenant, t.claim, name, id, now)
-	rec.Assignment.Excluded = late || t.set.excluded
+	rec := session.NewRun(s.who.tenant, s.claim, name, id, now)
+	rec.Assignment.Excluded = late || s.set.excluded
 	rec.StandIn = late
-	t.unit = st.Add(rec)
+	s.unit = st.Add(rec)
 }
 
 // drawsThrough is the unit's record, nil for a session of its own.
-func (t *turn) drawsThrough() *session.Record {
-	if t.unit == nil {
+func (s *sender) drawsThrough() *session.Record {
+	if s.unit == nil {
 		return nil
 	}
-	return t.unit.Record
+	return s.unit.Record
 }
 
 // ofUnit does something with the unit, where there is one.
-func (t *turn) ofUnit(do func(u *session.Record)) {
-	if t.unit == nil {
+func (s *sender) ofUnit(do func(u *session.Record)) {
+	if s.unit == nil {
 		return
 	}
-	t.unit.Lock()
-	defer t.unit.Unlock()
-	do(t.unit.Record)
+	s.unit.Lock()
+	defer s.unit.Unlock()
+	do(s.unit.Record)
 }
 
 // met counts the turn of a member.
-func (t *turn) met(now time.Time) {
-	t.ofUnit(func(u *session.Record) { u.Met(now) })
+func (s *sender) met(now time.Time) {
+	s.ofUnit(func(u *session.Record) { u.Met(now) })
 }
 
 // keysOfUnit keeps the keys under which the unit finds its members, and feedback finds the run.
-func (t *turn) keysOfUnit() {
-	if t.unit == nil {
+func (s *sender) keysOfUnit() {
+	if s.unit == nil {
 		return
 	}
-	if seat := t.ses.Seat; seat > 0 {
-		t.note(session.SeatKey(t.who.tenant, t.unit.ID, seat))
+	if seat := s.ses.Seat; seat > 0 {
+		s.note(session.SeatKey(s.who.tenant, s.unit.ID, seat))
 	}
-	if t.unit.IsRun {
-		t.noteOf(t.unit.ID, session.RunEcho(t.who.tenant, t.unit.Name))
+	if s.unit.IsRun {
+		s.noteOf(s.unit.ID, session.RunEcho(s.who.tenant, s.unit.Name))
 	}
 }

@@ -75,14 +75,14 @@ func strange(res *http.Response, r *http.Request) error {
 
 // sessionName is what feedback may call the session. One is made up for a request that is beside a
 // conversation which is not known.
-func (t *turn) sessionName() string {
+func (s *sender) sessionName() string {
 	switch {
-	case t.ses == nil:
-		return t.found.Name
-	case t.above != nil: // a sub-agent's: the client's own name is the one that it gave
-		return t.above.Name
+	case s.ses == nil:
+		return s.found.Name
+	case s.above != nil: // a sub-agent's: the client's own name is the one that it gave
+		return s.above.Name
 	}
-	return t.ses.Name
+	return s.ses.Name
 }
 
 // debug tells a session's arm, for those who asked for it.
@@ -204,17 +204,17 @@ func (t *turn) failed(w http.ResponseWriter, r *http.Request, err error) {
 // letGo gives the request's body back, once there is an answer: by now nothing of it will be sent
 // again. What is kept of it is taken out before.
 func (t *turn) letGo() {
-	if t.forward == nil || t.gone {
+	f := t.forward
+	if f == nil {
 		return
 	}
-	t.gone = true
+	t.forward = nil
 	t.guard("gather", func() {
 		defer t.found.LetGo()
 		t.gather()
 	})
-	f := t.forward
 	f.giveBack(&t.p.pool, t.body, t.unpacked, t.out)
-	t.p.crowd.release(t, 0)
+	t.p.crowd.release(&t.request, 0)
 	t.body, t.unpacked, t.out, t.plain, t.req, f.body, f.original = nil, nil, nil, nil, nil, nil, nil
 	t.plan.Edits, t.results = nil, detect.Results{}
 }

@@ -1,0 +1,91 @@
+package proxy
+
+import (
+	"encoding/hex"
+	"time"
+
+	"precept/session"
+	"precept/store"
+	"precept/wire"
+)
+
+// sender is whose turn it is: what the client claims, the session that was found, and what that
+// draws through.
+type sender struct {
+	request
+	claim  session.Claim
+	learn  bool // something of the turn may be kept
+	found  session.Resolved
+	ses    *store.Session
+	unit   *store.Session // what the session draws through; nil: itself
+	above  *store.Session // the named session whose sub-agent speaks
+	isNew  bool
+	waited time.Duration  // for the store, to learn whose turn it is
+	moved  bool           // the session was at another replica before, as far as can be told
+	side   string         // why the request is beside the conversation; "" for one of it
+	about  session.ID     // which session a side call that belongs to none is about,
+	quotes bool           // where it shows one
+	early  []session.Echo // keys that went by before the request had its id
+}
+
+// name mints the request's id. It holds the session's, so that feedback by request id needs no
+// index of its own.
+func (s *sender) name() {
+	switch {
+	case s.w.id != "": // the log has told of it already
+	case s.ses == nil:
+		s.w.id = s.p.newID("req_")
+	default:
+		random := s.p.opts.entropy()
+		s.w.id = "req_" + hex.EncodeToString(append(s.ses.ID[:], random[:8]...))
+	}
+	s.hold()
+}
+
+// note keeps keys under which the session is known.
+func (s *sender) note(keys ...session.EchoKey) { s.noteOf(s.ses.ID, keys...) }
+
+// noteOf keeps keys under which another one is known because of this turn.
+func (s *sender) noteOf(id session.ID, keys ...session.EchoKey) {
+	if !s.learn || len(keys) == 0 {
+		return
+	}
+	now := s.p.opts.Now()
+	out := make([]session.Echo, len(keys))
+	for i, k := range keys {
+		out[i] = session.Echo{Tenant: s.who.tenant, Key: k, ID: id, At: now}
+	}
+	s.early = append(s.early, out...)
+	s.hold()
+}
+
+// echoed says that the session is recognised by what goes by. One with a name of its own is found
+// by it: its echoes would only cost.
+func (s *sender) echoed() bool {
+	m := s.found.Method
+	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
+}
+
+// remembered is a call that an earlier reply of the session made.
+func (s *sender) remembered(id string) (wire.Call, bool) {
+	s.ses.Lock()
+	defer s.ses.Unlock()
+	c, ok := s.ses.Calls[id]
+	return c, ok
+}
+
+// arguments lists those of the calls that the new results answer, for the opt-out by path: a result
+// is dropped when its call named the path.
+func (s *sender) arguments() []string {
+	var args []string
+	for i := max(s.req.New(), 0); i < s.req.Len(); i++ {
+		for _, res := range s.req.Item(i).Results {
+			if c, ok := s.req.CallOf(res.CallID); ok {
+				args = append(args, c.Args)
+			} else if c, ok := s.remembered(res.CallID); ok {
+				args = append(args, c.Args)
+			}
+		}
+	}
+	return args
+}
