@@ -35,6 +35,8 @@ func newTarget(name, raw string) (*target, error) {
 	for seg := range strings.SplitSeq(t.path, "/") {
 		t.versioned = t.versioned || isVersion(seg)
 	}
+	// A gateway's own version is none of the Messages API: it stands below (/v1/ID/NAME/anthropic).
+	t.versioned = t.versioned && !strings.HasSuffix(t.path, "/anthropic")
 	return t, nil
 }
 
@@ -72,11 +74,12 @@ func (t *target) place(p string) string {
 	if ok && (t.holds(rest) || isDeployment(rest)) { // a base URL that holds too much, below a version
 		p, ok = rest, false
 	}
-	if isDeployment(p) { // Azure: beside /openai/v1, not below it
-		return strings.TrimSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai") + p
-	}
 	if t.holds(p) {
 		return p
+	}
+	above, azure := strings.CutSuffix(strings.TrimSuffix(t.path, "/v1"), "/openai")
+	if isDeployment(p) || azure && strings.HasPrefix(p, "/openai/") { // beside /openai/v1, not below it
+		return above + p
 	}
 	if ok && t.versioned {
 		p = rest
