@@ -26,8 +26,8 @@ type growth struct {
 	grown bool
 }
 
-// seam is a place in a text at which the next one may go on otherwise: behind it stands no more than
-// what a template ends with.
+// seam is a place in a text at which the next one may go on otherwise: behind it stands no more
+// than what a template ends with.
 type seam struct {
 	at             int
 	before, behind uint64 // hashes
@@ -95,8 +95,8 @@ func seamsOf(text string) (seams [growSeams]seam) {
 	return seams
 }
 
-// grown finds the conversation that the request's one message goes on with, and notes how far it is.
-// Where several fit that are equal, it may be any of them.
+// grown finds the conversation that the request's one message goes on with, and notes how far it
+// is. Where several fit that are equal, it may be any of them.
 func (t *Threader) grown(r *Resolved, req *wire.Request) bool {
 	text := growing(req)
 	if text == "" {

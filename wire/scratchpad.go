@@ -6,8 +6,8 @@ import (
 )
 
 // The oldest form of ReAct is one message that grows: the rules, the question, and behind it every
-// thought, action and observation so far, up to a thought that the model is to go on with. Rules and
-// examples are written in the same words; what has happened stands behind the question.
+// thought, action and observation so far, up to a thought that the model is to go on with. Rules
+// and examples are written in the same words; what has happened stands behind the question.
 
 const observationLabel = "Observation"
 
@@ -25,7 +25,7 @@ func scratchpad(text string) (asked string, steps []padStep, ok bool) {
 	if !strings.Contains(text, "\n"+observationLabel) {
 		return "", nil, false
 	}
-	begin, from, seen := -1, 0, 0 // where the steps begin, where the action or observation that is read does
+	begin, from, seen := -1, 0, 0 // where the steps begin, and where what is read now does
 	observing := false
 	for at := 0; at < len(text); {
 		line, _, _ := strings.Cut(text[at:], "\n")

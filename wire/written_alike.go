@@ -7,11 +7,11 @@ import (
 )
 
 // An agent whose form of calls and results nobody has listed gives itself away when it goes round
-// in circles: it offers no tools, an answer of the model makes a call (an object of JSON, tags), and
-// the same text answers the same call twice. These texts are results then, and so is what answers
-// the calls between them. A block between fences is shown to people, too, who may come back with the
-// same failure: there it takes three. The texts stay the user's words for everything but loops: what
-// an item is must not change when the next one comes.
+// in circles: it offers no tools, an answer of the model makes a call (an object of JSON, tags),
+// and the same text answers the same call twice. These texts are results then, and so is what
+// answers the calls between them. A block between fences is shown to people, too, who may come back
+// with the same failure: there it takes three. The texts stay the user's words for everything but
+// loops: what an item is must not change when the next one comes.
 
 // answeredAlike finds the call that the text of an item answers, where the list shows that it does.
 func (r *Request) answeredAlike(it *Item, text string) (Call, bool) {
