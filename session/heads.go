@@ -25,22 +25,22 @@ type heads struct {
 
 func newHeads(n int) heads { return heads{of: make(map[ID]*head), ring: ring[ID]{most: n}} }
 
-// ring keeps the order of at most so many keys.
-type ring[K comparable] struct {
+// ring holds the newest entries, so many at most.
+type ring[K any] struct {
 	keys []K
-	next int
+	next int // where the next one goes
 	most int
 }
 
-// add notes a key, and says which one has to go for it, if one has.
+// add notes an entry, and gives the one that has to go for it, if one has.
 func (r *ring[K]) add(k K) (oldest K, full bool) {
-	if len(r.keys) < r.most {
+	if full = len(r.keys) == r.most; full {
+		oldest, r.keys[r.next] = r.keys[r.next], k
+	} else {
 		r.keys = append(r.keys, k)
-		return oldest, false
 	}
-	oldest, r.keys[r.next] = r.keys[r.next], k
 	r.next = (r.next + 1) % r.most
-	return oldest, true
+	return oldest, full
 }
 
 func (h *heads) get(id ID) *head { return h.of[id] }

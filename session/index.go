@@ -114,11 +114,9 @@ type index struct {
 }
 
 type indexShard struct {
-	mu    sync.Mutex
-	last  map[EchoKey]uint32 // slot + 1 of the key's newest entry
-	ring  []indexEntry
-	next  int
-	limit int
+	mu   sync.Mutex
+	last map[EchoKey]uint32 // slot + 1 of the key's newest entry
+	ring ring[indexEntry]
 }
 
 type indexEntry struct {
@@ -134,8 +132,7 @@ func newIndex(entries int) *index {
 	x := &index{}
 	for i := range x.shards {
 		s := &x.shards[i]
-		s.last = make(map[EchoKey]uint32)
-		s.limit = max(1, entries/len(x.shards))
+		s.last, s.ring.most = make(map[EchoKey]uint32), max(1, entries/len(x.shards))
 	}
 	return x
 }
@@ -159,17 +156,12 @@ func (x *index) add(k EchoKey, o owner) bool {
 	if !news {
 		return false
 	}
-	if len(s.ring) < s.limit {
-		s.ring = append(s.ring, indexEntry{})
+	slot := uint32(s.ring.next) + 1 //nolint:gosec // there are fewer
+	oldest, full := s.ring.add(indexEntry{key: k, owner: o, older: s.last[k]})
+	if full && s.last[oldest.key] == slot {
+		delete(s.last, oldest.key)
 	}
-	slot := s.next
-	s.next = (s.next + 1) % s.limit
-	e := &s.ring[slot]
-	if s.last[e.key] == uint32(slot)+1 { //nolint:gosec // a slot is below limit
-		delete(s.last, e.key)
-	}
-	*e = indexEntry{key: k, owner: o, older: s.last[k]}
-	s.last[k] = uint32(slot) + 1 //nolint:gosec // a slot is below limit
+	s.last[k] = slot
 	return true
 }
 
@@ -195,8 +187,8 @@ func (s *indexShard) walk(k EchoKey, visit func(*indexEntry) bool) {
 		if at == 0 {
 			return
 		}
-		e := &s.ring[at-1]
-		a := (s.next - int(at) + s.limit) % s.limit
+		e := &s.ring.keys[at-1]
+		a := (s.ring.next - int(at) + s.ring.most) % s.ring.most
 		if e.key != k || a <= age || !visit(e) {
 			return
 		}
