@@ -21,8 +21,8 @@ type growth struct {
 	size  int // of the newest text, in bytes
 	seams [growSeams]seam
 	list  uint64
-	said  string // how the newest answer begins
-	open  bool   // no answer to the newest text went by
+	said  []string // lines of the newest answer, the first one first
+	open  bool     // no answer to the newest text went by
 	grown bool
 }
 
@@ -40,8 +40,9 @@ const (
 	growAlike = 64   // and how many of each
 	growSeams = 4
 	growHead  = 128 // bytes of the first line that all texts of a conversation begin with
-	growSaid  = 80
-	growLeast = 12
+	growLines = 4   // of an answer,
+	growLine  = 80
+	growLeast = 12      // and so long at least
 	growRoom  = 8 << 20 // bytes that are compared for a request, beside its own text
 )
 
@@ -151,10 +152,10 @@ func (s *growths) fitting(r *Resolved, text string) (best []*growth) {
 	return again
 }
 
-// goesOn says how much of the conversation's text the other one begins with, 0 where it is none of
-// it.
+// goesOn says how well the text goes on with the conversation's: by how much of that it begins
+// with, then by how much of the answer it shows. 0 is not at all.
 func (g *growth) goesOn(text string, sums *prefixSums) int {
-	if g.open || g.said == "" || len(text) <= g.size {
+	if g.open || len(g.said) == 0 || len(text) <= g.size {
 		return 0
 	}
 	for _, c := range g.seams {
@@ -162,8 +163,15 @@ func (g *growth) goesOn(text string, sums *prefixSums) int {
 		if c.at == 0 || end <= c.at || !sums.spend(len(text)-c.at) {
 			continue
 		}
-		if strings.Contains(text[c.at:end], g.said) && xxhash.Sum64String(text[end:]) == c.behind && sums.to(c.at) == c.before {
-			return c.at
+		added := text[c.at:end]
+		if strings.Contains(added, g.said[0]) && xxhash.Sum64String(text[end:]) == c.behind && sums.to(c.at) == c.before {
+			shown := 0
+			for _, line := range g.said {
+				if strings.Contains(added, line) {
+					shown++
+				}
+			}
+			return c.at*(growLines+1) + shown
 		}
 	}
 	return 0
@@ -235,11 +243,10 @@ func (s *growths) answered(r *Resolved, answer string) {
 		if g.id != r.ID {
 			continue
 		}
-		g.said, g.open = "", false
+		g.said, g.open = nil, false
 		for line := range strings.SplitSeq(answer[:min(len(answer), 4<<10)], "\n") {
-			if line = strings.TrimSpace(line); len(line) >= growLeast {
-				g.said = strings.Clone(line[:min(len(line), growSaid)])
-				return
+			if line = strings.TrimSpace(line); len(line) >= growLeast && len(g.said) < growLines {
+				g.said = append(g.said, strings.Clone(line[:min(len(line), growLine)]))
 			}
 		}
 	}

@@ -87,6 +87,21 @@ func TestGrowingMessageAgain(t *testing.T) {
 	}
 }
 
+// Conversations that begin alike are told apart by any line of what was answered.
+func TestGrowingAlike(t *testing.T) {
+	w, write := newWorld(t), templates()["thoughts"]
+	a, b := w.open(chat(t, user(write("build", nil)))), w.open(chat(t, user(write("build", nil))))
+	const answer = "I build what was asked\nAction: make %s"
+	w.answer(a, wire.Reply{Text: fmt.Sprintf(answer, "the shop")})
+	w.answer(b, wire.Reply{Text: fmt.Sprintf(answer, "the mill")})
+	for what, want := range map[string]Resolved{"the mill": b, "the shop": a} {
+		r := w.open(chat(t, user(write("build", []string{fmt.Sprintf(answer, what) + "\nObservation: no"}))))
+		if w.same(what, want, r); len(r.Doubt) > 0 {
+			t.Errorf("%s is in doubt of %v", what, r.Doubt)
+		}
+	}
+}
+
 // Equal conversations cannot be told apart: they are in doubt, and never more than there were.
 func TestGrowingTwins(t *testing.T) {
 	w, write := newWorld(t), templates()["thoughts"]
