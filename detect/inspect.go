@@ -59,7 +59,7 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	if err != nil {
 		return fmt.Errorf("read transcripts: %w", err)
 	}
-	i := reading{each: each, in: values{in: in}}
+	i := reading{each: each, in: json.NewDecoder(in)}
 	if first == '[' {
 		err = i.array()
 	} else {
@@ -71,15 +71,11 @@ func Read(r io.Reader, each func(Transcript) error) error {
 	return errors.Join(append(i.faults, err)...)
 }
 
+// firstByte is the first byte that is no white space, behind a byte order mark; it is not taken.
 func firstByte(in *bufio.Reader) (byte, error) {
 	if bom, err := in.Peek(3); err == nil && bytes.Equal(bom, []byte("\xef\xbb\xbf")) {
 		_, _ = in.Discard(3)
 	}
-	return nextByte(in)
-}
-
-// nextByte is the first byte that is no white space; it is not taken.
-func nextByte(in *bufio.Reader) (byte, error) {
 	for {
 		b, err := in.ReadByte()
 		if err != nil {
@@ -93,8 +89,9 @@ func nextByte(in *bufio.Reader) (byte, error) {
 
 type reading struct {
 	each   func(Transcript) error
-	in     values
-	n      int // transcripts read
+	in     *json.Decoder
+	raw    json.RawMessage // of the value that was read last
+	n      int             // transcripts read
 	faults []error
 	more   int // faults that are not among them
 }
@@ -102,16 +99,25 @@ type reading struct {
 // faultsTold is how many faults of a file are told one by one: a wrong file has one in each line.
 const faultsTold = 10
 
+// next reads the next value; io.EOF says that there is none.
+func (i *reading) next() error {
+	err := i.in.Decode(&i.raw)
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		return errors.New("it ends in the middle")
+	}
+	return err
+}
+
 func (i *reading) lines() error {
 	for {
-		raw, err := i.in.next()
+		err := i.next()
 		if errors.Is(err, io.EOF) {
 			return nil
 		}
 		if err != nil {
 			return fmt.Errorf("transcript %d is not JSON: %w", i.n+1, err)
 		}
-		if err := i.give(wire.ReadRecording(raw)); err != nil {
+		if err := i.give(wire.ReadRecording(i.raw)); err != nil {
 			return err
 		}
 	}
@@ -119,19 +125,15 @@ func (i *reading) lines() error {
 
 // array reads an array: of transcripts one by one, of messages as one transcript.
 func (i *reading) array() error {
-	_, _ = i.in.in.Discard(1)
+	_, _ = i.in.Token() // the bracket, which was seen
 	list := []byte(`{"messages":[`)
 	bare := 0 // elements that are messages
-	for n := 0; ; n++ {
-		raw, err := i.in.element(n > 0)
-		if err != nil {
+	for n := 0; i.in.More(); n++ {
+		if err := i.next(); err != nil {
 			return fmt.Errorf("element %d of the array is not JSON: %w", n, err)
 		}
-		if raw == nil {
-			break
-		}
 		if bare == 0 {
-			rec, err := wire.ReadRecording(raw)
+			rec, err := wire.ReadRecording(i.raw)
 			if !errors.Is(err, wire.ErrNoRecording) {
 				if err := i.give(rec, err); err != nil {
 					return err
@@ -142,7 +144,10 @@ func (i *reading) array() error {
 		if bare++; bare > 1 {
 			list = append(list, ',')
 		}
-		list = append(list, raw...)
+		list = append(list, i.raw...)
+	}
+	if _, err := i.in.Token(); err != nil {
+		return fmt.Errorf("the array does not end: %w", err)
 	}
 	if bare == 0 {
 		return nil

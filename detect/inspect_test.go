@@ -104,6 +104,10 @@ func TestInspectFaults(t *testing.T) {
 		"list is a word": {`{"id":"x","messages":"hi"}`, false},
 		"bad among good": {good + "\n" + `{"id":"x","messages":{}}` + "\n" + good, true},
 		"cut":            {good + "\n" + good[:len(good)/2], true},
+		"cut array":      {"[" + good + ",", true},
+		"cut bare list":  {mustJSON(t, chat(story))[:200], false},
+		"array no end":   {"[" + good, true},
+		"no comma":       {"[" + good + good + "]", true},
 	} {
 		got, err := inspect(t, c.in)
 		if err == nil || (len(got) > 0) != c.found {
