@@ -1,8 +1,8 @@
 package detect
 
 import (
-	"bytes"
 	"encoding/json"
+	"maps"
 	"slices"
 	"strings"
 
@@ -31,86 +31,44 @@ func canonicalArgs(args string) (canon string, words []string) {
 		flat := strings.Join(strings.Fields(trimmed), " ")
 		return flat, longest(nil, flat)
 	}
-	var b bytes.Buffer
-	c := canoniser{out: &b}
-	c.value(v, true)
-	return b.String(), append(c.numbers, c.words...)
+	c := canoniser{}
+	out, err := json.Marshal(c.value(v, true))
+	if err != nil { // what was decoded always encodes
+		return trimmed, nil
+	}
+	return string(out), append(c.numbers, c.words...)
 }
 
+// canoniser makes values canonical in place, and collects words on the way.
 type canoniser struct {
-	out     *bytes.Buffer
 	words   []string
-	numbers []string
+	numbers []string // kept as they are spelled: 1 and 1.0 are different calls
 }
 
-func (c *canoniser) value(v any, top bool) {
+func (c *canoniser) value(v any, top bool) any {
 	switch x := v.(type) {
 	case map[string]any:
-		c.object(x, top)
-	case []any:
-		c.out.WriteByte('[')
-		for i, e := range x {
-			if i > 0 {
-				c.out.WriteByte(',')
-			}
-			c.value(e, false)
+		if top && hasWork(x) {
+			maps.DeleteFunc(x, func(k string, _ any) bool { return describes(k) })
 		}
-		c.out.WriteByte(']')
+		for k, e := range x {
+			x[k] = c.value(e, false)
+		}
+	case []any:
+		for i := range x {
+			x[i] = c.value(x[i], false)
+		}
 	case string:
 		s := strings.TrimSpace(x)
-		c.words = longest(c.words, s)
-		c.quote(s)
+		if c.words = longest(c.words, s); len(s) < len(x) {
+			return s
+		}
 	case json.Number:
-		c.number(x.String())
-	case bool:
-		if x {
-			c.out.WriteString("true")
-		} else {
-			c.out.WriteString("false")
+		if len(c.numbers) < 3 && len(x) > 1 {
+			c.numbers = append(c.numbers, x.String())
 		}
-	default:
-		c.out.WriteString("null")
 	}
-}
-
-func (c *canoniser) object(x map[string]any, top bool) {
-	names := make([]string, 0, len(x))
-	for k := range x {
-		names = append(names, k)
-	}
-	slices.Sort(names)
-	drop := top && hasWork(x)
-	c.out.WriteByte('{')
-	n := 0
-	for _, k := range names {
-		if drop && describes(k) {
-			continue
-		}
-		if n++; n > 1 {
-			c.out.WriteByte(',')
-		}
-		c.quote(k)
-		c.out.WriteByte(':')
-		c.value(x[k], false)
-	}
-	c.out.WriteByte('}')
-}
-
-// number keeps a number as it is spelled: 1 and 1.0 are different calls, which only means that a
-// loop is seen later.
-func (c *canoniser) number(s string) {
-	c.out.WriteString(s)
-	if n := len(c.numbers); n < 3 && len(s) > 1 {
-		c.numbers = append(c.numbers, s)
-	}
-}
-
-func (c *canoniser) quote(s string) {
-	b, err := json.Marshal(s)
-	if err != nil { // a string always marshals
-		b = []byte(`""`)
-	}
-	c.out.Write(b)
+	return v
 }
 
 // describes: keys whose value tells people what the call is about. They are dropped only beside a
