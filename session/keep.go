@@ -25,8 +25,12 @@ var (
 	ErrParkingFull = errors.New("too much early feedback is waiting")
 )
 
-// MostFeedback bounds a session's set of feedback where nobody says otherwise (limits.feedback).
-const MostFeedback = 2000
+// MostFeedback bounds a session's set of feedback where nobody says otherwise (limits.feedback), in
+// entries. In bytes FeedbackBytes does: whoever looks at a reward reads all of the set.
+const (
+	MostFeedback  = 2000
+	FeedbackBytes = 16 << 20
+)
 
 // Crowded says how many new entries of a call found their session's set full. They are not kept;
 // all others of the call are.

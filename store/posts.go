@@ -199,7 +199,7 @@ func (f *poster) tell(ctx context.Context, tenant string, entries map[session.ID
 // NoRoom says what a poster can do about feedback for which there was no room.
 func NoRoom(err error) (advice string, ok bool) {
 	if _, full := errors.AsType[session.Crowded](err); full {
-		return "this session or run has as many feedback entries as are kept of one (limits.feedback); to correct one of them, post its id again", true
+		return "this session or run has as much feedback as is kept of one (limits.feedback); to correct one of them, post its id again", true
 	}
 	if errors.Is(err, session.ErrParkingFull) {
 		return "too much feedback waits for sessions and replies that have not gone by; post it again when they have", true

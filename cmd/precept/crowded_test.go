@@ -59,7 +59,7 @@ func TestFeedbackIsBounded(t *testing.T) {
 			tell(202, "joined", "alone", "b", "c")
 			tell(429, "limits.feedback", "alone", "d")
 			tell(202, "joined", "alone", "b")
-			tell(202, `{"id":"d","status":"refused","error":"this session or run has as many`, "alone", "c", "d", "a")
+			tell(202, `{"id":"d","status":"refused","error":"this session or run has as much`, "alone", "c", "d", "a")
 
 			tell(202, "parked", "later", "a", "b", "c")
 			tell(429, "post it again when they have", "later", "d")

@@ -162,7 +162,7 @@ func (c *conn) number(query string, args ...any) (n int64, err error) {
 	return n, err
 }
 
-// inserted says whether an INSERT with ON CONFLICT DO NOTHING made a row.
+// inserted says whether an INSERT with ON CONFLICT DO NOTHING made a row, or an UPDATE changed one.
 func inserted(r driver.Result, err error) (bool, error) {
 	if err != nil {
 		return false, err

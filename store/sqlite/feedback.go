@@ -60,19 +60,19 @@ func summed(added map[session.ID]int, left session.Crowded, err error) (map[sess
 }
 
 func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowded) (changed int, err error) {
-	most, room := int64(t.s.opt.MaxFeedback), int64(-1) // room is counted when the set is known
+	var has *room
 	for _, e := range list {
 		if err := t.alive(); err != nil {
 			return changed, err
 		}
 		sid, err := t.sid(k, e.At)
-		if err == nil && room < 0 {
-			room, err = t.number("SELECT ? - count(*) FROM (SELECT 1 FROM feedback WHERE sid = ? LIMIT ?)", most, sid, most)
+		if err == nil && has == nil {
+			has, err = t.room(sid)
 		}
 		if err != nil {
 			return changed, err
 		}
-		ok, err := t.addEntry(sid, e, &room)
+		ok, err := t.addEntry(sid, e, has)
 		if _, full := errors.AsType[session.Crowded](err); full {
 			*left++
 			continue
@@ -91,30 +91,47 @@ func (t *tx) addEntries(k sessionKey, list []feedback.Entry, left *session.Crowd
 	return changed, nil
 }
 
-func (t *tx) addEntry(sid int64, e feedback.Entry, room *int64) (bool, error) {
+// room is what a set may still take.
+type room struct{ entries, bytes int64 }
+
+func (t *tx) room(sid int64) (*room, error) {
+	has := &room{int64(t.s.opt.MaxFeedback), session.FeedbackBytes}
+	_, err := t.one("SELECT count(*), coalesce(sum(length(data)), 0) FROM feedback WHERE sid = ?", func(row []driver.Value) error {
+		has.entries -= integer(row[0])
+		has.bytes -= integer(row[1])
+		return nil
+	}, sid)
+	return has, err
+}
+
+func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (bool, error) {
 	data, err := encodeEntry(e)
 	if err != nil {
 		return false, err
 	}
-	if *room > 0 {
+	if has.entries > 0 && has.bytes > 0 {
 		fresh, err := inserted(t.exec("INSERT INTO feedback(sid, k, data) VALUES(?, ?, ?) ON CONFLICT DO NOTHING", sid, key(e.ID), data))
 		if err != nil {
 			return false, err
 		}
 		if fresh {
-			*room--
+			has.entries--
+			has.bytes -= int64(len(data))
 			t.totals[totalFeedback]++
 			return true, nil
 		}
 	}
 	found, wins, err := t.supersedes(e, data, "SELECT data FROM feedback WHERE sid = ? AND k = ?", sid, key(e.ID))
-	if err == nil && !found {
-		return false, session.Crowded(1)
+	if err != nil || found && !wins {
+		return false, err
 	}
-	if err == nil && wins {
-		_, err = t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ?", data, sid, key(e.ID))
+	// There is none to change where the set was full, and a full one does not grow by a longer version.
+	changed, err := inserted(t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ? AND (length(data) >= ? OR ? > 0)",
+		data, sid, key(e.ID), int64(len(data)), has.bytes))
+	if err == nil && !changed {
+		err = session.Crowded(1)
 	}
-	return wins, err
+	return changed, err
 }
 
 // supersedes compares a new version of an entry with the one that query finds, if it does.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -91,6 +92,27 @@ func feedbackCases() map[string]func(tester, Store) {
 			equal(t, "entries", len(have), session.MostFeedback)
 			equal(t, "the latest", have[len(have)-1], entry("e5", 9001, 0))
 			equal(t, "stored", stats(t, s)["feedback"], int64(session.MostFeedback+1))
+		},
+		"a set takes so many bytes and no more": func(t tester, s Store) {
+			large := func(id string, minute, size int) feedback.Entry {
+				e := entry(id, minute, 1)
+				e.Comment = strings.Repeat("x", size)
+				return e
+			}
+			const size = session.FeedbackBytes / 8
+			list := make([]feedback.Entry, 7)
+			for i := range list {
+				list[i] = large(fmt.Sprint("e", i), i, size)
+			}
+			equal(t, "almost", add(t, s, us, 1, list...), len(list))
+			equal(t, "the last one", add(t, s, us, 1, large("last", 1, size)), 1)
+			for _, e := range []feedback.Entry{entry("new", 1, 1), large("e0", 9, size+1)} {
+				if _, err := s.AddFeedback(t.Context(), us, said(1, e)); !errors.Is(err, session.Crowded(1)) {
+					t.Errorf("%s: %v", e.ID, err)
+				}
+			}
+			equal(t, "shorter", add(t, s, us, 1, entry("e0", 9, 0)), 1)
+			equal(t, "then there is room", add(t, s, us, 1, entry("new", 1, 1)), 1)
 		},
 		"a context that is over": func(t tester, s Store) {
 			if _, err := s.AddFeedback(ended(t), us, said(1, entry("a", 1, 1))); !isEnded(err) {

@@ -76,14 +76,18 @@ local function unheard(id)
   end
 end
 
--- entry puts a feedback into a session's set, which has most entries at most. 1: that changed it; 0: it did not; -1: the set
--- is full.
+-- entry puts a feedback into a session's set, which has most entries at most, and so many bytes ('b' of the session). 1: that
+-- changed it; 0: it did not; -1: the set is full.
+local bytes = 16777216
 local function entry(id, score, k, value, most)
   mention(id, score)
   local f = key('f', id)
   local old = call('HGET', f, k)
   if old and not supersedes(value, old) then return 0 end
   if not old and call('HLEN', f) >= tonumber(most) then return -1 end
+  local s, more = key('s', id), #value - #(old or '')
+  if more > 0 and tonumber(call('HGET', s, 'b') or 0) >= bytes then return -1 end
+  call('HINCRBY', s, 'b', more)
   call('HSET', f, k, value)
   if not old then total('feedback', 1) end
   unheard(id)
