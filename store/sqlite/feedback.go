@@ -125,7 +125,7 @@ func (t *tx) addEntry(sid int64, e feedback.Entry, has *room) (bool, error) {
 	if err != nil || found && !wins {
 		return false, err
 	}
-	// Where the set is full there may be none to change, and a longer version does not make it grow.
+	// Where the set is full there may be none to change, and a longer version does not fit.
 	changed, err := inserted(t.exec("UPDATE feedback SET data = ? WHERE sid = ? AND k = ? AND (length(data) >= ? OR ? > 0)",
 		data, sid, key(e.ID), int64(len(data)), has.bytes))
 	if err == nil && !changed {
