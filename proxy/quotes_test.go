@@ -245,6 +245,7 @@ func TestAgentsThatAreNoSideCalls(t *testing.T) {
 		"the task alone":                    {key: "k", list: system("You plan.", user("Plan this: "+quotedTask))},
 		"the answer alone, to an agent":     {key: "k", list: system("You write.", user("Use this for the parser test: "+quotedAnswer))},
 		"with tools, and a task of its own": {key: "k", list: append(user("Earlier:\nuser: "+quotedTask+"\nassistant: "+quotedAnswer+"\n\nNow see to it that the parser test is documented, in the style of the other tests of this package."), judge[:0]...), tools: true},
+		"with tools, and a short one":       {key: "k", list: user("The user asked: " + quotedTask + "\nThe worker said: " + quotedAnswer + "\nPlease check it by a run of your own."), tools: true},
 		"beside a chat without tools":       {chat: true, key: "k", list: user("Asked for this: " + quotedTask + " we have this answer to work on. " + quotedAnswer)},
 		"who repeats the question":          {key: "k", list: user("Plan it. I said: " + quotedTask + " Mind: " + quotedTask)},
 		"with a name of its own":            {key: "k", list: judge, head: http.Header{"Precept-Session": {"a judge that learns"}}},

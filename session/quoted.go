@@ -100,9 +100,14 @@ func apart(a, b match) bool {
 	return a.at+len(a.text) <= b.at || b.at+len(b.text) <= a.at
 }
 
-// closes says that what was answered ends the text, but for what closes a quotation.
+// closes says that what was answered ends the text, but for what closes a quotation: a few bytes,
+// and no sentence that says what to do.
 func closes(text string, b match) bool {
-	return b.rest > 0 && len(text) <= b.at+b.rest+b.rest/8+quoteBehind
+	end := b.at + b.rest + b.rest/8 // escapes make it longer
+	if b.rest == 0 || len(text) > end+quoteBehind {
+		return false
+	}
+	return len(text) <= end || len(strings.Fields(text[end:])) < quoteWords
 }
 
 // label is the form of what names a speaker before a place in a text ("user: ", "<input>\n",

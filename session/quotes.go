@@ -36,7 +36,8 @@ const (
 	quoteMost   = 80
 	quoteText   = 128 << 10 // bytes of a request that are searched
 	quoteLook   = 8         // items from the end in which the newest words and results are looked for
-	quoteBehind = 80        // bytes that close a quotation
+	quoteBehind = 80        // bytes that close a quotation,
+	quoteWords  = 4         // and fewer words
 )
 
 // talk is what is known of one credential's conversations: those that work with tools, and chats.
