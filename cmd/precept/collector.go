@@ -4,7 +4,6 @@ import (
 	"runtime"
 	"runtime/debug"
 	"runtime/metrics"
-	"time"
 )
 
 // How much may lie about before the collector runs, unless GOGC says it. A proxy's live heap is
@@ -36,24 +35,16 @@ func tuneCollector(env func(string) (string, bool)) {
 	if _, set := env("GOGC"); !set {
 		debug.SetGCPercent(mostGrowth)
 		afterCollection()
-		onTick()
 	}
 }
 
-// heedHeap is how often the share is looked at beside the collections. An object that was made
-// while a collection was under way lives on past its end, so that its cleanup does not tell of it,
-// and a burst would have grown by the share of a small heap before the next.
-const heedHeap = 100 * time.Millisecond
-
-func onTick() {
-	followHeap()
-	time.AfterFunc(heedHeap, onTick)
-}
-
+// afterCollection looks at the share now, and when a collection has found that nobody holds the
+// mark. Of a mark that was made while a collection was under way the next one tells: that may be
+// late by one, where looking by the clock as well was measured to bound a burst no better.
 func afterCollection() {
 	followHeap()
 	type mark struct{ _ *int }
-	runtime.AddCleanup(&mark{}, func(struct{}) { afterCollection() }, struct{}{}) // a collection finds that nobody holds it
+	runtime.AddCleanup(&mark{}, func(struct{}) { afterCollection() }, struct{}{})
 }
 
 // followHeap sets the share for what is live now.
