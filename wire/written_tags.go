@@ -41,22 +41,20 @@ func tagReport(s string) (report, bool) {
 // tagCall reads the calls of an answer, else the last block of code. Of several it is the first
 // one's name and everything that they ask for.
 func tagCall(text string) (Call, bool) {
-	var c Call
-	for rest := text; ; {
-		_, asked, ok := strings.Cut(rest, askOpen)
-		if !ok {
-			break
-		}
-		asked, rest, _ = strings.Cut(asked, askClose)
-		name, args := jsonCall(strings.TrimSpace(asked))
-		if c.Name == "" {
-			c.Name, c.Args = name, args
+	name, all := "", strings.Builder{} // a reply may hold them by the ten thousand
+	for _, rest, more := strings.Cut(text, askOpen); more; _, rest, more = strings.Cut(rest, askOpen) {
+		var asked string
+		asked, rest, _ = strings.Cut(rest, askClose)
+		called, args := jsonCall(strings.TrimSpace(asked))
+		if name == "" {
+			name = called
 		} else {
-			c.Args += "\n" + name + " " + args
+			all.WriteString("\n" + called + " ")
 		}
+		all.WriteString(args)
 	}
-	if c.Name != "" {
-		return c, true
+	if name != "" {
+		return Call{Name: name, Args: all.String()}, true
 	}
 	if i := strings.LastIndex(text, "<function="); i >= 0 {
 		name, args, ok := strings.Cut(text[i+len("<function="):], ">")

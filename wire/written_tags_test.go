@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"runtime"
 	"strings"
 	"testing"
 )
@@ -78,5 +79,20 @@ func TestTextOfTagsComesBack(t *testing.T) {
 		if EchoText(said) == EchoText(other) {
 			t.Errorf("%q is taken for %q", other, said)
 		}
+	}
+}
+
+// An answer of ten thousands of calls takes memory by its length.
+func TestTagCallsAreLinear(t *testing.T) {
+	text := strings.Repeat(`<tool_call>{"name":"f","arguments":{}}</tool_call>`, 20_000)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	c, _ := tagCall(text)
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 100*uint64(len(text)) {
+		t.Errorf("%d bytes allocated for a text of %d", took, len(text))
+	}
+	if want := len("{}") + 19_999*len("\nf {}"); len(c.Args) != want {
+		t.Errorf("arguments of %d bytes, want %d", len(c.Args), want)
 	}
 }
