@@ -3,8 +3,6 @@ package detect
 import (
 	"slices"
 	"strings"
-	"unicode"
-	"unicode/utf8"
 
 	"precept/wire"
 )
@@ -110,25 +108,10 @@ func (p *side) commitWords(low string) bool {
 	return hasWord(low, p.commit...) && hasWord(low, p.commitOf...)
 }
 
-// foldedPrefix says whether s in lower case begins with the ASCII text low.
+// foldedPrefix says whether s begins with the ASCII text low, in whatever case. The first byte tells
+// most of them apart.
 func foldedPrefix(s, low string) bool {
-	for i := range len(low) {
-		switch {
-		case s == "":
-			return false
-		case s[0] == low[i], s[0] >= 'A' && s[0] <= 'Z' && s[0]|0x20 == low[i]:
-			s = s[1:]
-		case s[0] < utf8.RuneSelf:
-			return false
-		default: // the Kelvin sign is a k
-			r, size := utf8.DecodeRuneInString(s)
-			if unicode.ToLower(r) != rune(low[i]) {
-				return false
-			}
-			s = s[size:]
-		}
-	}
-	return true
+	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }
 
 // firstBegun is the first of the list that stands at the start of a line of text, len(list) when

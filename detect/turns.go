@@ -1,6 +1,9 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // Feeling is what a person's turn says of the answer before it.
 type Feeling string
@@ -88,20 +91,20 @@ func (p *people) sentiment(words, previous string) (Feeling, string) {
 	switch {
 	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case p.disapproves(said):
+	case said.phrase(p.disapproval...), said.hasWord(p.disapprovalAnywhere...):
 		return Rejection, "disapproval"
 	case said.phrase(p.newGoal...):
 		return Neutral, "new-goal"
-	case p.declines(opening):
-		if p.offersAnother(said) {
+	case begins(opening, p.no, p.notANo):
+		if p.asksAnother(said) || said.phrase(p.wish...) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
-	case p.forbids(opening):
+	case begins(opening, p.orderNotTo, p.noOrder):
 		return Correction, "dont"
 	case p.praises(said) && !p.asksAnother(said):
 		return Approval, "praise"
-	case p.thankful(said):
+	case said.phrase(p.thanks...), said.hasWord(p.thanksAnywhere...):
 		if said.phrase(p.contrast...) {
 			return Correction, "thanks-but"
 		}
@@ -115,10 +118,39 @@ func (p *people) sentiment(words, previous string) (Feeling, string) {
 		return Approval, "go-on"
 	case p.asksAnother(said):
 		return Correction, "another-way"
-	case p.doubts(opening):
+	case begins(opening, p.doubt, p.noDoubt):
 		return Correction, "doubt"
 	}
 	return Neutral, ""
+}
+
+// begins: a turn begins with one of the phrases, and with none of those that only look like them.
+func begins(opening string, phrases, but []string) bool {
+	return startsWord(opening, phrases...) && !startsWord(opening, but...)
+}
+
+// asksAnother: another way is asked for.
+func (p *people) asksAnother(said *speech) bool {
+	return said.phrase(p.another...) || p.tweaks(said) || said.hasWord(p.anotherAnywhere...)
+}
+
+// tweaks: a little more of this, a little less of that.
+func (p *people) tweaks(said *speech) bool {
+	return said.phrase(p.tweak...) && !strings.HasSuffix(said.text, "thanks")
+}
+
+// praises: plain approval of what was done.
+func (p *people) praises(said *speech) bool {
+	if said.phrase(p.praise...) {
+		return !said.hasWord(p.noPraise...)
+	}
+	return said.hasWord(p.praiseAnywhere...)
+}
+
+// agrees: the turn begins with a yes.
+func (p *people) agrees(opening string) bool {
+	begun := func(words string) bool { return strings.HasPrefix(opening, words) }
+	return startsWord(opening, p.agreement...) || slices.ContainsFunc(p.agreementBegun, begun)
 }
 
 // agreed: a yes answers a question; without one, or before an order for something else, "ok" is
