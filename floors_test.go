@@ -57,7 +57,7 @@ func rooms() map[string][]string {
 		"github.com/yuin/goldmark":                 {"admin"},
 		"github.com/andybalholm/brotli":            {"wire"},
 		"github.com/klauspost/compress":            {"wire", "store/sqlite", "app"},
-		"github.com/cespare/xxhash/v2":             {"wire", "detect"},
+		"github.com/cespare/xxhash/v2":             {"wire", "detect", "session"},
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},

@@ -22,8 +22,8 @@ func itemRole(role, kind []byte) Role {
 	return RoleOther
 }
 
-// outputPlace is the place at the top of what a tool gave back: of a list of shell commands' outputs
-// that is what the first one printed. The outputs of other types are structures that a person or a
+// outputPlace is the place at the top of what a tool gave back: of a list of shell commands'
+// outputs that is what the first one printed. The outputs of other types are structures that a person or a
 // screen made.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
