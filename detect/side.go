@@ -108,8 +108,8 @@ func (p *side) commitWords(low string) bool {
 	return hasWord(low, p.commit...) && hasWord(low, p.commitOf...)
 }
 
-// foldedPrefix says whether s begins with the ASCII text low, in whatever case. The first byte tells
-// most of them apart.
+// foldedPrefix says whether s begins with the ASCII text low, in whatever case. The first byte
+// tells most of them apart.
 func foldedPrefix(s, low string) bool {
 	return len(s) >= len(low) && s[0]|0x20 == low[0]|0x20 && strings.EqualFold(s[:len(low)], low)
 }

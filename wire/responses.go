@@ -23,8 +23,8 @@ func itemRole(role, kind []byte) Role {
 }
 
 // outputPlace is the place at the top of what a tool gave back: of a list of shell commands'
-// outputs that is what the first one printed. The outputs of other types are structures that a person or a
-// screen made.
+// outputs that is what the first one printed. The outputs of other types are structures that a
+// person or a screen made.
 func outputPlace(b []byte, kind string, output span) (place, bool) {
 	switch kind {
 	case "function_call_output", "custom_tool_call_output":
