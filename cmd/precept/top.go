@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -179,24 +180,39 @@ func (r *reading) lines(width int) []string {
 		fmt.Sprintf("precept  %s  %.1f requests a second", r.At.Format(time.TimeOnly), r.PerSecond),
 		fmt.Sprintf("requests %.0f (%.0f with 5xx)  sessions %.0f  loops %.0f  feedback %.0f", r.Requests, r.Errors, r.Sessions, r.Loops, r.Feedback),
 		fmt.Sprintf("lessons injected %.0f, withheld %.0f  exchanges stored %.0f, waiting %.0f, dropped %.0f", r.Injected, r.Withheld, r.Stored, r.Pending, r.Dropped),
-		fmt.Sprintf("all lessons together: %s points, %d sessions with and %d without", points(g.Effect, g.Lo, g.Hi), g.NTreated, g.NControl),
+		fmt.Sprintf("all lessons: %s points, %d sessions with, %d without", points(g.Effect, g.Lo, g.Hi), g.NTreated, g.NControl),
 	}
 	if r.FailOpen > 0 {
-		out = append(out, fmt.Sprintf("%.0f steps of learning failed; see the log and precept doctor", r.FailOpen))
+		out = append(out, fmt.Sprintf("steps of learning that failed: %.0f; see the log and precept doctor", r.FailOpen))
 	}
-	name := max(width-22-25-2*7-8, 12)
-	out = append(out, "", fmt.Sprintf("%-*s  %-22s  %-22s  %7s  %7s", name, "LESSON", "VERDICT", "EFFECT (POINTS)", "WITH", "WITHOUT"))
-	rows := slices.Clone(r.Report.Lessons)
-	slices.SortStableFunc(rows, func(a, b report.Row) int { return cmp.Or(cmp.Compare(b.Told, a.Told), cmp.Compare(a.Slug, b.Slug)) })
-	for i := range rows {
-		x := &rows[i]
-		out = append(out, fmt.Sprintf("%-*s  %-22s  %-22s  %7d  %7d", name, fit(x.Slug, name), fit(string(x.Verdict), 22), points(x.Effect, x.Lo, x.Hi), x.NInjected, x.NWithheld))
-	}
-	if len(rows) == 0 {
-		out = append(out, "no lesson has matched yet")
-	}
+	out = append(append(out, ""), r.lessons(width)...)
 	for i := range out {
 		out[i] = fit(out[i], width)
+	}
+	return out
+}
+
+// lessons are a table of them, those first of which most is known. Names have what the other columns
+// leave, which are as wide as they must be.
+func (r *reading) lessons(width int) []string {
+	if len(r.Report.Lessons) == 0 {
+		return []string{"no lesson has matched yet"}
+	}
+	rows := slices.Clone(r.Report.Lessons)
+	slices.SortStableFunc(rows, func(a, b report.Row) int { return cmp.Or(cmp.Compare(b.Told, a.Told), cmp.Compare(a.Slug, b.Slug)) })
+	verdict, effect := len("VERDICT"), len("EFFECT (POINTS)")
+	for i := range rows {
+		x := &rows[i]
+		verdict, effect = max(verdict, len(x.Verdict)), max(effect, len(points(x.Effect, x.Lo, x.Hi)))
+	}
+	name := max(width-verdict-effect-2*7-8, 12)
+	line := func(slug, word, points, with, without string) string {
+		return fmt.Sprintf("%-*s  %-*s  %-*s  %7s  %7s", name, fit(slug, name), verdict, word, effect, points, with, without)
+	}
+	out := []string{line("LESSON", "VERDICT", "EFFECT (POINTS)", "WITH", "WITHOUT")}
+	for i := range rows {
+		x := &rows[i]
+		out = append(out, line(x.Slug, string(x.Verdict), points(x.Effect, x.Lo, x.Hi), strconv.FormatInt(x.NInjected, 10), strconv.FormatInt(x.NWithheld, 10)))
 	}
 	return out
 }

@@ -51,4 +51,8 @@ func TestTopFits(t *testing.T) {
 			}
 		}
 	}
+	r.Report.Lessons = []report.Row{{Slug: "quote-the-error-of-deploys", Verdict: report.Unproven, Effect: &e, Lo: &e, Hi: &e}}
+	if out := strings.Join(r.lines(80), "\n"); !strings.Contains(out, r.Report.Lessons[0].Slug) {
+		t.Errorf("a name is cut although there is room:\n%s", out)
+	}
 }

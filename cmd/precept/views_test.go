@@ -98,7 +98,7 @@ func lived(t *testing.T, flags []string) {
 		return tr.Closed && tr.Rewarded.Counted != nil && *tr.Rewarded.Counted == 0.8 && len(s.Samples) == 1
 	})
 	out, err := runVerb(t, "watch", one.ID, "--data-dir", dir)
-	if err != nil || !strings.Contains(out, "closed after 1 turns: reward 0.80 (good), from tier 1") {
+	if err != nil || !strings.Contains(out, "closed after turn 1: reward 0.80 (good), from tier 1") {
 		t.Errorf("%v: %s", err, out)
 	}
 	sameExports(t, p, dir, flags)

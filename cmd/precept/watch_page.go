@@ -60,9 +60,9 @@ func (p page) head(t *store.Transcript) string {
 
 // end is what a session came to.
 func (p page) end(t *store.Transcript) string {
-	text := fmt.Sprintf("closed after %d turns: nobody told what it was worth", t.SessionItem.Turns)
+	text := fmt.Sprintf("closed after turn %d: nobody told what it was worth", t.SessionItem.Turns)
 	if r := t.Rewarded; r.Value != nil {
-		text = fmt.Sprintf("closed after %d turns: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value, t.Verdict, r.Tier)
+		text = fmt.Sprintf("closed after turn %d: reward %.2f (%s), from tier %d", t.SessionItem.Turns, *r.Value, t.Verdict, r.Tier)
 	}
 	return strings.Join(p.lines(inkHead, text), "\n")
 }
