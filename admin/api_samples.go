@@ -83,10 +83,10 @@ func (s *Server) apiExport(c echo.Context) error {
 	switch {
 	case p.err != nil:
 		return p.err
-	case e.Format == "experiment" && len(q.Families)+len(q.Quality) > 0:
-		return echo.NewHTTPError(http.StatusBadRequest, "a draw has no family and no quality: leave family and quality out for format=experiment")
-	case q.Session != "" || q.Agent != "" || q.After != "":
-		return echo.NewHTTPError(http.StatusBadRequest, "an export is chosen by tenant, since, until, family, quality and lesson")
+	case e.Format == "experiment" && !ofDraws(&q):
+		return echo.NewHTTPError(http.StatusBadRequest, "draws are chosen by tenant, since, until and lesson: leave family, quality, agent and session out for format=experiment")
+	case q.After != "":
+		return echo.NewHTTPError(http.StatusBadRequest, "an export is whole: leave after out")
 	case s.options.Export == nil:
 		return noArchive()
 	}
@@ -106,6 +106,11 @@ func (s *Server) apiExport(c echo.Context) error {
 		s.log(c).Error("an export broke off", "error", err)
 	}
 	panic(http.ErrAbortHandler)
+}
+
+// ofDraws says that a selection of samples can be one of draws as well.
+func ofDraws(q *store.SampleQuery) bool {
+	return len(q.Families)+len(q.Quality) == 0 && q.Agent+q.Session == ""
 }
 
 // late sends the head of an answer with its first byte: until then a failure can still be told as

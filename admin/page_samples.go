@@ -124,23 +124,19 @@ func sortedKeys(m map[string]any) []string {
 	return keys
 }
 
-// exports are the links that write the selection. A list's agent and session choose nothing there,
-// so there is none then.
+// exports are the links that write the selection.
 func exports(q *store.SampleQuery, since, until string) []exportLink {
-	if q.Agent != "" || q.Session != "" {
-		return nil
-	}
 	about := map[string]string{
 		"mplp": "the samples, as JSON lines", "openai": "conversations, as fine-tuning files have them", "preference": "pairs of a better and a worse answer",
 		"experiment": "every coin and its outcome: anyone can compute the report again", "parquet": "the samples, as a Parquet file",
 	}
 	var out []exportLink
 	for _, format := range ExportFormats() {
-		if format == "experiment" && len(q.Families)+len(q.Quality) > 0 {
+		if format == "experiment" && !ofDraws(q) {
 			continue
 		}
 		p := url.Values{"format": {format}, "tenant": {q.Tenant}}
-		for key, value := range map[string]string{"since": since, "until": until, "lesson": q.Lesson, "family": strings.Join(q.Families, ","), "quality": strings.Join(q.Quality, ",")} {
+		for key, value := range map[string]string{"since": since, "until": until, "lesson": q.Lesson, "agent": q.Agent, "session": q.Session, "family": strings.Join(q.Families, ","), "quality": strings.Join(q.Quality, ",")} {
 			if value != "" {
 				p.Set(key, value)
 			}

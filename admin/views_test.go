@@ -37,7 +37,7 @@ func TestSessionsAPI(t *testing.T) {
 	for _, target := range []string{
 		"/api/sessions?limit=x", "/api/sessions?verdict=bad", "/api/sessions?loops=perhaps", "/api/sessions?min_reward=7", "/api/sessions?since=yesterday", "/api/sessions?after=zz!",
 		"/api/sessions?words=" + strings.Repeat("a", 300), "/api/samples?family=nonsense", "/api/samples?quality=best", "/api/samples?after=!", "/api/export?format=xml",
-		"/api/export?format=experiment&family=intent_resolution", "/api/export?agent=coder", "/api/sessions/tale?from=-1",
+		"/api/export?format=experiment&family=intent_resolution", "/api/export?format=experiment&agent=coder", "/api/export?after=x", "/api/sessions/tale?from=-1",
 	} {
 		if text := get(t, f, target, http.StatusBadRequest); !strings.Contains(text, "error") {
 			t.Errorf("%s: %s", target, text)
@@ -62,6 +62,14 @@ func TestExportAPI(t *testing.T) {
 	f := newViews(t, k, func(o *Options) { o.Export = x })
 	if text := get(t, f, "/api/export?quality=good&lesson=l&tenant=t", http.StatusOK); text != "{}\n" || x.asked.Format != "mplp" || x.asked.Tenant != "t" || x.asked.Lesson != "l" || len(x.asked.Quality) != 1 {
 		t.Errorf("%q, %+v", text, x.asked)
+	}
+	page := html.UnescapeString(get(t, f, "/samples?agent=coder&session=s-1", http.StatusOK))
+	if want := `href="/api/export?agent=coder&format=mplp&session=s-1&tenant=default"`; !strings.Contains(page, want) || strings.Contains(page, "format=experiment") {
+		t.Errorf("the page has no %s, or exports draws", want)
+	}
+	get(t, f, "/api/export?agent=coder&format=mplp&session=s-1&tenant=default", http.StatusOK)
+	if x.asked.Agent != "coder" || x.asked.Session != "s-1" {
+		t.Errorf("%+v", x.asked)
 	}
 	x.err = errors.New("down")
 	get(t, f, "/api/export", http.StatusServiceUnavailable)

@@ -15,10 +15,11 @@ import (
 // write.
 type ExportJob struct {
 	Evidence
-	Filter *sample.Filter
-	Out    io.Writer
-	Seen   func()                          // called for each sample, or session, that is looked at; nil: by nobody
-	hides  func(tenant, agent string) bool // who has opted out since; nil: a verb writes what is kept
+	Filter         *sample.Filter
+	Agent, Session string // of one agent, of the session of one id; "": of all
+	Out            io.Writer
+	Seen           func()                          // called for each sample, or session, that is looked at; nil: by nobody
+	hides          func(tenant, agent string) bool // who has opted out since; nil: a verb writes what is kept
 }
 
 // Write writes the selection in one of the formats.
@@ -55,7 +56,7 @@ func (x *ExportJob) Write(ctx context.Context, format string) error {
 func (x *ExportJob) Samples(ctx context.Context, write func(*session.StoredSample) error) error {
 	return x.EachSample(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(s session.StoredSample) error {
 		x.look()
-		if x.hidden(s.Tenant, s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
+		if !x.of(s.ID) || !x.by(s.Tenant, s.Agent) || !x.Filter.Match(s.Tenant, &s.Sample) {
 			return nil
 		}
 		return write(&s)
@@ -68,8 +69,10 @@ func (x *ExportJob) look() {
 	}
 }
 
-func (x *ExportJob) hidden(tenant, agent string) bool {
-	return x.hides != nil && x.hides(tenant, agent)
+func (x *ExportJob) of(id session.ID) bool { return x.Session == "" || x.Session == id.String() }
+
+func (x *ExportJob) by(tenant, agent string) bool {
+	return (x.Agent == "" || x.Agent == agent) && (x.hides == nil || !x.hides(tenant, agent))
 }
 
 // sessions hands over the conversations that began in time and, where a family, a quality or a
@@ -80,8 +83,11 @@ func (x *ExportJob) sessions(ctx context.Context, write func(*sample.Session) er
 	all := len(wanted.Families)+len(wanted.Quality) == 0 && wanted.Lesson == ""
 	return x.EachSession(ctx, x.Filter.Tenant, x.Filter.From, x.Filter.To, func(r session.Row, _ session.Applied) error {
 		x.look()
+		if !x.of(r.ID) {
+			return nil
+		}
 		s, err := transcript(ctx, x, r)
-		if err != nil || len(s.Exchanges) == 0 || x.hidden(r.Tenant, s.Agent) {
+		if err != nil || len(s.Exchanges) == 0 || !x.by(r.Tenant, s.Agent) {
 			return err
 		}
 		if !all && !slices.ContainsFunc(sample.Build(s), func(m sample.Sample) bool { return wanted.Match(r.Tenant, &m) }) {

@@ -192,8 +192,8 @@ func (r *reading) lines(width int) []string {
 	return out
 }
 
-// lessons are a table of them, those first of which most is known. Names have what the other columns
-// leave, which are as wide as they must be.
+// lessons are a table of them, those first of which most is known. Names have what the other
+// columns leave, which are as wide as they must be.
 func (r *reading) lessons(width int) []string {
 	if len(r.Report.Lessons) == 0 {
 		return []string{"no lesson has matched yet"}

@@ -102,6 +102,14 @@ func lived(t *testing.T, flags []string) {
 		t.Errorf("%v: %s", err, out)
 	}
 	sameExports(t, p, dir, flags)
+	for query, some := range map[string]bool{"session=" + one.ID: true, "agent=" + one.Agent: true, "agent=nobody": false, "session=other": false} {
+		for _, format := range []string{"mplp", "openai"} {
+			var text string
+			if code := p.ask(t, "/api/export?format="+format+"&"+query, &text); code != http.StatusOK || (text != "") != some {
+				t.Errorf("%s of %s: %d, %q", format, query, code, text)
+			}
+		}
+	}
 	health(t, p)
 	var page string
 	for _, path := range []string{"/sessions", "/sessions/" + one.ID, "/samples", "/health", "/api/sessions", "/api/samples", "/api/export?format=openai", "/api/health"} {
