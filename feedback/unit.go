@@ -13,8 +13,9 @@ import "slices"
 // Both may be repeated at will: the ids follow from what is copied.
 
 // mostSignals is how many of a unit's members let it know what the traffic says of them; of all,
-// what people say.
-const mostSignals = 1024
+// what people say. mostShared is how much of what is said of a unit all of its members hear, of
+// which there may be thousands.
+const mostSignals, mostShared = 1024, 32
 
 // ForUnit are a member's own entries as its unit counts them. seat is the member's number.
 func ForUnit(member string, seat int, entries []Entry) (list []Entry) {
@@ -26,10 +27,11 @@ func ForUnit(member string, seat int, entries []Entry) (list []Entry) {
 	return list
 }
 
-// ForMembers are the entries that speak of a unit as a whole, as its members have them.
+// ForMembers are the entries that speak of a unit as a whole, as its members have them: the first
+// ones in the order given.
 func ForMembers(unit string, entries []Entry) (list []Entry) {
 	for i := range entries {
-		if e := &entries[i]; e.Via == "" && e.Rule == "" {
+		if e := &entries[i]; e.Via == "" && e.Rule == "" && len(list) < mostShared {
 			list = append(list, e.OfUnit(unit))
 		}
 	}
