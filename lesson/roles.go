@@ -171,11 +171,11 @@ func drawnRune(r rune) rune {
 	case r < utf8.RuneSelf:
 		return r
 	}
-	if p := drawnPunctuation(r); p != 0 {
+	if p := drawnPunctuation()[r]; p != 0 {
 		return p
 	}
 	first, _ := utf8.DecodeRuneInString(norm.NFKD.String(string(r)))
-	if p := drawnPunctuation(first); p != 0 {
+	if p := drawnPunctuation()[first]; p != 0 {
 		return p
 	}
 	if first < utf8.RuneSelf && !unicode.IsLetter(first) {
@@ -187,28 +187,12 @@ func drawnRune(r rune) rune {
 	return first
 }
 
-// drawnPunctuation folds the characters that are drawn like those that templates are made of, 0 for
-// others.
-func drawnPunctuation(r rune) rune {
-	switch r {
-	case '｜', '│', '┃', '∣', 'ǀ', '❘', '⏐', '￨', '︱', '¦', '׀', '▏', 'ⵏ':
-		return '|'
-	case '＜', '‹', '〈', '⟨', '❮', '﹤', '˂', 'ᐸ', '❬', '⧼', '≺':
-		return '<'
-	case '＞', '›', '〉', '⟩', '❯', '﹥', '˃', 'ᐳ', '❭', '⧽', '≻':
-		return '>'
-	case '［', '【', '〔', '⟦', '〚', '❲', '⁅':
-		return '['
-	case '］', '】', '〕', '⟧', '〛', '❳', '⁆':
-		return ']'
-	case '：', '∶', '꞉', '︓', '﹕', 'ː', '˸', '։', '׃', '܃', '܄', '፡', '⁚', '᛬':
-		return ':'
-	case '＃', '﹟', '♯', '⌗':
-		return '#'
-	case '／', '⁄', '∕', '⧸', '╱':
-		return '/'
-	case '▁', '＿', '﹍', '﹎', '﹏', '‿':
-		return '_'
-	}
-	return 0
-}
+// drawnPunctuation folds the characters that are drawn like those that templates are made of.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var drawnPunctuation = sync.OnceValue(func() map[rune]rune {
+	return drawnLike(
+		"|｜│┃∣ǀ❘⏐￨︱¦׀▏ⵏ", "<＜‹〈⟨❮﹤˂ᐸ❬⧼≺", ">＞›〉⟩❯﹥˃ᐳ❭⧽≻", "[［【〔⟦〚❲⁅", "]］】〕⟧〛❳⁆", ":：∶꞉︓﹕ː˸։׃܃܄፡⁚᛬",
+		"#＃﹟♯⌗", "/／⁄∕⧸╱", "_▁＿﹍﹎﹏‿",
+	)
+})

@@ -1,6 +1,7 @@
 package lesson
 
 import (
+	"cmp"
 	"strings"
 	"sync"
 	"unicode"
@@ -51,53 +52,29 @@ func skeleton(s string) string {
 	return string(b)
 }
 
-// lookalike maps a folded rune to the Latin letter it is drawn like; i and l, which no font keeps
-// apart for certain, are one. It covers the letters of our delimiters.
-func lookalike(r rune) rune { //nolint:funlen // a table
-	switch r {
-	case 'а', 'ɑ', 'α', '∂', '@', '4', 'ᴀ', 'ꭺ':
-		return 'a'
-	case 'с', 'ϲ', 'ᴄ', '¢', 'ƈ', 'ꮯ':
-		return 'c'
-	case 'ԁ', 'ɗ', 'ɖ', 'ᴅ', 'đ', 'ժ', 'ꭰ':
-		return 'd'
-	case 'е', 'ε', 'є', 'ҽ', 'ɛ', '℮', '3', 'ᴇ', 'ə', 'ē', '€', 'ꭼ':
-		return 'e'
-	case 'ƒ', 'ϝ', 'ғ', 'ꜰ', 'ք', 'ẝ':
-		return 'f'
-	case 'ɢ', 'ց', 'ɡ':
-		return 'g'
-	case 'н', 'һ', 'ʜ', 'հ', 'ɦ':
-		return 'h'
-	case 'i', 'ӏ', 'і', 'ι', 'ɩ', '|', '!', '1', 'ɪ', 'ⅼ', 'ʟ', 'ł', 'ǀ', '∣', 'ꮮ':
-		return 'l'
-	case 'к', 'κ', 'ᴋ', 'ĸ':
-		return 'k'
-	case 'м', 'ᴍ', 'ʍ':
-		return 'm'
-	case 'п', 'ո', 'ɴ', 'ռ', 'η', 'ɳ', 'ñ', 'ṉ', 'и':
-		return 'n'
-	case 'о', 'ο', 'օ', '0', 'ᴏ', 'ø', 'σ', 'ہ', '○', '◯':
-		return 'o'
-	case 'р', 'ρ', 'ᴘ', 'ƥ':
-		return 'p'
-	case 'г', 'ʀ', 'я', 'ɾ', 'ɼ', 'ᴦ', 'ꭱ':
-		return 'r'
-	case 'ѕ', 'ꜱ', 'ʂ', '5', '$', '§', 'ƽ', 'ꮪ':
-		return 's'
-	case 'т', 'τ', 'ᴛ', '7', '+', '†', 'ꭲ':
-		return 't'
-	case 'υ', 'ս', 'ᴜ':
-		return 'u'
-	case 'ѵ', 'ν', 'ᴠ':
-		return 'v'
-	case 'х', 'χ', '×':
-		return 'x'
-	case 'у', 'ү', 'γ', 'ʏ':
-		return 'y'
-	case '【', '〔', '⟦', '〚', '❲', '⁅':
-		return '['
-	default:
-		return r
+// lookalikes are the letters of our delimiters, each followed by the folded runes that are drawn
+// like it; i and l, which no font keeps apart for certain, are one.
+//
+//nolint:gochecknoglobals // immutable, made at first use
+var lookalikes = sync.OnceValue(func() map[rune]rune {
+	return drawnLike(
+		"aаɑα∂@4ᴀꭺ", "cсϲᴄ¢ƈꮯ", "dԁɗɖᴅđժꭰ", "eеεєҽɛ℮3ᴇəē€ꭼ", "fƒϝғꜰքẝ", "gɢցɡ", "hнһʜհɦ",
+		"liӏіιɩ|!1ɪⅼʟłǀ∣ꮮ", "kкκᴋĸ", "mмᴍʍ", "nпոɴռηɳñṉи", "oоοօ0ᴏøσہ○◯", "pрρᴘƥ", "rгʀяɾɼᴦꭱ",
+		"sѕꜱʂ5$§ƽꮪ", "tтτᴛ7+†ꭲ", "uυսᴜ", "vѵνᴠ", "xхχ×", "yуүγʏ", "[【〔⟦〚❲⁅",
+	)
+})
+
+// drawnLike maps the runes of each row to the first one.
+func drawnLike(rows ...string) map[rune]rune {
+	all := map[rune]rune{}
+	for _, row := range rows {
+		runes := []rune(row)
+		for _, r := range runes[1:] {
+			all[r] = runes[0]
+		}
 	}
+	return all
 }
+
+// lookalike maps a folded rune to the Latin letter that it is drawn like.
+func lookalike(r rune) rune { return cmp.Or(lookalikes()[r], r) }
