@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -130,45 +131,9 @@ func upstreamName(host string, taken map[string]bool) string {
 }
 
 // shortConfig holds the keys that people set. The verbs are those of Printf.
-const shortConfig = `# precept.yaml: the keys that are usually set. Every other has a default: precept check --print shows them all in force,
-# precept init --full writes them with their comments. precept check tells all faults of this file at once.
-
-# Where agents send their requests.
-listen: 127.0.0.1:8080
-
-admin:
-  # Dashboard, report and metrics. The first start prints a link with the token, which lies in <data_dir>/admin-token.
-  listen: 127.0.0.1:8081
-  # What a million input tokens cost you, and those that the provider's prompt cache had: the overview tells costs in money then.
-  price_input: 0
-  price_cached: 0
-
-# Where requests go. No client can name one that is not here. Agents keep their own API keys.
-upstreams:
-%s
-# Which upstream answers which API.
-routes:
-  chat: %s
-  responses: %s
-  messages: %s
-  other: %s
-
-# The lessons: Markdown files, in force two seconds after they are saved.
-lessons: ./lessons
-
-# Samples, evidence and secrets of precept's own.
-data_dir: ./data
-
-bandit:
-  # The share of a lesson's picks that is withheld, so that its effect can be measured.
-  epsilon: 0.2
-  # prove (until a lesson's effect is known), earn (until it is believed to help) or fixed.
-  holdout: prove
-
-learning:
-  # Nothing of a turn is kept that names one of these paths.
-  opt_out_patterns: []
-`
+//
+//go:embed begin/precept.yaml
+var shortConfig string
 
 // lessons makes the directory of lessons.
 func (b *beginning) lessons(dir string, w *world) error {
@@ -228,28 +193,9 @@ func create(file, text string) error {
 }
 
 // exampleLesson shows the form.
-const exampleLesson = `---
-schema: learning/v1
-slug: example
-title: Run the tests once more after the last edit.
-trigger:
-  description: The user asks for a change that is to be verified.
-  metadata:
-    precept:
-      keywords: ["make sure it works", "make sure everything works"]
-outcome: success
-evidence:
-  - {kind: wiki-page, ref: docs/handbook.md}
-confidence: 0.5
-metadata:
-  precept:
-    state: quarantined
----
-
-## What to do (or avoid)
-
-This is an example. Write what to do here in two or three sentences, then ` + "`precept lessons approve example`" + ` takes it into force.
-`
+//
+//go:embed begin/LESSON.md
+var exampleLesson string
 
 // pointingLines tell what each agent is to be set to; {} is the data listener's address.
 func pointingLines() map[string]string {
