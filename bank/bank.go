@@ -33,7 +33,7 @@ func refuse(code lesson.Code, field, format string, args ...any) error {
 }
 
 // Limits bound what programs write, so that one credential cannot flood the queue of those who
-// approve. Zero takes the usual.
+// approve. A zero stands for the usual number.
 type Limits struct {
 	AgentHour  int // writes of one agent in an hour (60)
 	TenantHour int // writes of one tenant in an hour (300)

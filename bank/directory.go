@@ -78,8 +78,8 @@ func (d Directory) Commit(_ context.Context, c Change) error {
 	return d.beside(c)
 }
 
-// beside notes a change in the log and the index. That it could not is told; the lessons are as
-// they should be.
+// beside notes a change in the log and the index. An error says that it could not; the lessons
+// themselves are as they should be.
 func (d Directory) beside(c Change) error {
 	var err error
 	for _, e := range c.Log {

@@ -8,7 +8,7 @@ import (
 )
 
 // Config is every key of precept.yaml. The tags are the rules: yaml names the key, enum its words,
-// min and max its bounds, restart says that a running server cannot take a change over; "on" says
+// min and max its bounds, and restart says that a change needs a new start of the server; "on" says
 // so of switching on alone.
 type Config struct {
 	Listen       string              `yaml:"listen" restart:"yes"`
@@ -116,7 +116,7 @@ type Bandit struct {
 	TokenCost float64 `yaml:"token_cost" min:"0" max:"1"`
 }
 
-// Detect switches what is told to agents.
+// Detect switches the warnings that agents get.
 type Detect struct {
 	Loops bool `yaml:"loops"`
 }

@@ -15,7 +15,7 @@ type Name struct {
 	Usage   string // the comment above the key in precept.yaml
 	Default string // as precept.yaml writes it
 	Bool    bool   // the flag alone means true
-	Restart bool   // a running server cannot take a change over
+	Restart bool   // a change needs a new start of the server
 }
 
 // field is a leaf of Config: a key that holds a value, not further keys.

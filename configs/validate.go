@@ -41,7 +41,7 @@ func (v *validator) ledger() {
 	}
 }
 
-// fault notes one, unless decoding already told of that key: one mistake, one line.
+// fault notes a fault, unless decoding has reported one of that key: one mistake gives one line.
 func (v *validator) fault(path, value, problem string) {
 	for _, f := range v.decoded {
 		if f.Key == path {

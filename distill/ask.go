@@ -157,7 +157,7 @@ func (w *work) opine(s *Session, m *mark, of Opinions) {
 // be the run.
 const maxDown = 3
 
-// breakdown: the judge had no answer in time, or failed itself.
+// breakdown says whether the judge did not answer in time, or failed itself.
 func breakdown(err error) bool {
 	var status *errStatus
 	return errors.Is(err, context.DeadlineExceeded) || errors.As(err, &status) && status.code >= 500

@@ -44,8 +44,8 @@ func addRefs(list []Ref, more []Ref) []Ref {
 	return list
 }
 
-// met is what one session has to say of one kind of failure.
-type met struct {
+// sighting is one kind of failure as one session met it.
+type sighting struct {
 	Case
 	fixes []Fix
 	times int
@@ -53,9 +53,9 @@ type met struct {
 }
 
 // failures reads the failed calls of a session into cases, one for each kind.
-func (r *reading) failures() []*met {
-	byKey := map[string]*met{}
-	var order []*met
+func (r *reading) failures() []*sighting {
+	byKey := map[string]*sighting{}
+	var order []*sighting
 	for i := range r.steps {
 		s := &r.steps[i]
 		if !s.failed() {
@@ -67,7 +67,7 @@ func (r *reading) failures() []*met {
 		}
 		m := byKey[c.Key]
 		if m == nil {
-			m = &met{Case: c, seen: detect.Signature(s.text)}
+			m = &sighting{Case: c, seen: detect.Signature(s.text)}
 			byKey[c.Key] = m
 			order = append(order, m)
 		}

@@ -57,8 +57,7 @@ func (e *errStatus) again() bool {
 	return e.code == http.StatusTooManyRequests || e.code == http.StatusRequestTimeout || e.code == http.StatusConflict || e.code >= 500
 }
 
-// call asks once more and once more until there is an answer that parses, or there is none to be
-// had.
+// call asks until there is an answer that can be read, or until no further attempt makes sense.
 func (c *client) call(ctx context.Context, system, user, name string, schema any, out any) (Usage, error) {
 	var used Usage
 	var last error

@@ -152,7 +152,7 @@ func toolDoes(tool, list string) bool {
 	return slices.ContainsFunc(nameTokens(tool), func(t string) bool { return listed(list)[t] })
 }
 
-// opaque: a name that may be somebody's, since it is no word of programs.
+// opaque says whether a parameter's name may be somebody's, since no program has such names.
 func opaque(k string) bool {
 	return len(k) > 40 || !only(k, letters+digits+"_-")
 }

@@ -17,15 +17,15 @@ const (
 
 // taught reads what people refused and corrected. Only commands that everybody knows are named:
 // what a person said is theirs.
-func (r *reading) taught() []*met {
-	var out []*met
+func (r *reading) taught() []*sighting {
+	var out []*sighting
 	add := func(c Case, f Fix) {
-		if slices.ContainsFunc(out, func(m *met) bool { return m.Key == c.Key && slices.Contains(m.fixes, f) }) {
+		if slices.ContainsFunc(out, func(m *sighting) bool { return m.Key == c.Key && slices.Contains(m.fixes, f) }) {
 			return
 		}
 		c.Sessions, c.Refs, c.Most = 1, []Ref{r.ref}, 1
 		c.Fixes = []Helped{{Fix: f, Sessions: 1, Refs: []Ref{r.ref}}}
-		out = append(out, &met{Case: c, fixes: []Fix{f}, times: 1})
+		out = append(out, &sighting{Case: c, fixes: []Fix{f}, times: 1})
 	}
 	for i := range r.steps {
 		s := &r.steps[i]
@@ -124,7 +124,7 @@ func (r *reading) corrected(t turn) (c Case, f Fix, ok bool) {
 	return c, f, false
 }
 
-// runsTask: the command does whatever a project wrote down under a name.
+// runsTask says whether the command runs what a project has written down under a name.
 func (c *command) runsTask() bool {
 	return slices.Contains([]string{"make", "rake", "nox", "tox", "bash", "sh"}, c.program) ||
 		slices.Contains([]string{"npm", "pnpm", "yarn", "bun"}, c.program) && c.subcommand() == "run"
@@ -164,8 +164,8 @@ func (c *command) takesValue(flag string, before *command) bool {
 	return at >= 0 && at+1 < len(c.args) && !strings.HasPrefix(c.args[at+1], "-") && !slices.Contains(before.args, c.args[at+1])
 }
 
-// option is an option as it was given, with its value where that is a number or a yes or no, which
-// are nobody's.
+// option is an option as it was given, with its value where that is a number or a truth value,
+// which tell nothing of anybody.
 func (c *command) option(flag string) string {
 	for _, a := range c.args {
 		if v, ok := strings.CutPrefix(a, flag+"="); ok && (isNumber(v) && len(v) < 5 || v == "true" || v == "false") {

@@ -140,7 +140,7 @@ func plausible(c *Case, h *Helped) bool {
 // permanent says whether the error tells that the same will fail again.
 func (c *Case) permanent() bool { return listed("permanent").within(strings.ToLower(c.Show)) }
 
-// alike: the names of two tools have a word in common.
+// alike says whether the names of two tools have a word in common.
 func alike(a, b string) bool {
 	list := nameTokens(b)
 	return slices.ContainsFunc(nameTokens(a), func(t string) bool { return len(t) > 3 && slices.Contains(list, t) })

@@ -39,7 +39,8 @@ type Fix struct {
 // twoNames stands between the names of two parameters.
 const twoNames = "` and `"
 
-// unlinked: the two calls have no value in common, so that one session tells nothing.
+// unlinked says of a fix that the two calls have no value in common, so that one session alone does
+// not show that the first call helped.
 const unlinked = "unlinked"
 
 // reach is how many calls after a failure are looked at for what helped.
@@ -79,7 +80,8 @@ func (r *reading) repair(i int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// again: the very same call worked later. What stood between made the difference, if anything did.
+// again reads why the very same call worked later: a call between the two made the difference, if
+// anything did.
 func (r *reading) again(i, j int) (Fix, bool) {
 	var between []string
 	for k := j - 1; k > i; k-- {
@@ -175,8 +177,8 @@ func (r *reading) reshaped(s *step, param string, from, to any, looked []int, i,
 	return Fix{Kind: fixWanted}, namesParameter(body, strings.ToLower(param)) && wants(message(s.text, publicWords(s), s.own()).show)
 }
 
-// wants says whether an error says what a value has to be, in words that a lesson may hold to their
-// end: what is cut out of a demand was the demand.
+// wants says whether an error says what a value has to be, in words that a lesson may repeat to
+// their end: a demand of which a part is left out demands nothing.
 func wants(show string) bool {
 	low := strings.ToLower(show)
 	for _, w := range []string{"must be ", "must include ", "must contain ", "must start ", "must end ", "must have ", "must match ", "must use ", "should be ", "has to be ", "needs to be ", "expected ", "requires ", "use the "} {

@@ -132,8 +132,8 @@ func optionOf(from, to *command, a, b []string, values int) (Fix, bool) {
 	return Fix{}, false
 }
 
-// risky: an option that turns a check off, or a check that was turned off. That a command worked
-// with it is no reason to advise it.
+// risky says whether an option turns a check off, or is a check that was turned off. That a command
+// worked so is no reason to advise it.
 func risky(f string) bool {
 	low := strings.ToLower(f)
 	return listed("risky options")[low] || listed("risky words").within(low)

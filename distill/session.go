@@ -62,7 +62,7 @@ func (s *Session) Hash() string {
 	return hex.EncodeToString(h.Sum(nil)[:12])
 }
 
-// step is a tool call with its answer, judged.
+// step is a tool call with its result, and what the result says of it.
 type step struct {
 	tool    string
 	args    arguments
@@ -74,7 +74,7 @@ type step struct {
 func (s *step) failed() bool { return s.verdict.Outcome == detect.Error }
 func (s *step) worked() bool { return s.verdict.Outcome == detect.OK }
 
-// turn is a person's.
+// turn is what a person said.
 type turn struct {
 	words  string
 	said   detect.Turn

@@ -15,7 +15,7 @@ import (
 	"precept/trial"
 )
 
-// work is one tenant's distilling.
+// work is the distilling of one tenant: what was read before, and what has changed since.
 type work struct {
 	*Distiller
 	tenant, claim string

@@ -25,8 +25,8 @@ type Output struct {
 }
 
 // Failures reads the distinct failures out of an output, in the order in which they stand there.
-// The tools are told by the shape of what they print, not by the command: `make check` or `npm
-// test` may run any of them.
+// Which tool it was follows from the shape of what it printed, not from the command: `make check`
+// or `npm test` may run any of them.
 func Failures(o Output) []Failure {
 	r := &reading{Output: o, lines: strings.Split(strings.ReplaceAll(plain(o.Text), "\r\n", "\n"), "\n")}
 	r.gotest()
@@ -93,12 +93,12 @@ func (r *reading) relative(path string) string {
 	return path
 }
 
-// addresses are what is another number in every run.
+// addresses of memory are other numbers in every run.
 var addresses = regexp.MustCompile(`\b0x[0-9a-fA-F]{6,16}\b`) //nolint:gochecknoglobals // immutable
 
 func stable(s string) string { return addresses.ReplaceAllString(s, "0x...") }
 
-// block gives the lines from i to the next blank line.
+// block is the lines from i on, up to the next blank one.
 func (r *reading) block(i int) []string {
 	end := i
 	for end < len(r.lines) && strings.TrimSpace(r.lines[end]) != "" {

@@ -128,7 +128,7 @@ func has(there []byte, e *Entry) bool {
 	return bytes.Contains(there, []byte(e.key("\n"))) || bytes.Contains(there, []byte(e.key("\r\n")))
 }
 
-// target is the file behind links, also behind one that leads to a file that is not there yet.
+// target follows links to the file that is to be written, which need not be there yet.
 func target(path string) (string, error) {
 	for range 40 {
 		info, err := os.Lstat(path)

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// Entry makes an entry of a failure that a command told. What mended it nobody knows yet; the rule
+// Entry makes an entry of a failure that a command found. What mended it nobody knows yet; the rule
 // is the one thing that is certain: that the command finds it.
 func (f *Failure) Entry(intent string, command []string) Entry {
 	quoted := codeSpan(line(shortened(strings.Join(command, " "), 200)))

@@ -62,8 +62,8 @@ type Sight struct {
 	State State
 }
 
-// Check refuses to act on what is not as it was seen: a text that nobody has read is not approved
-// in passing, and of two people who decide at once the first one's word holds.
+// Check refuses to act on a lesson that is no longer as it was seen: nobody approves a text unread,
+// and of two people who decide at once the first one's decision holds.
 func (s Sight) Check(l *Lesson) error {
 	switch {
 	case s.State != "" && s.State != l.State:

@@ -13,13 +13,13 @@ import (
 
 // Book is the immutable set in force. It is swapped whole.
 type Book struct {
-	lessons []*Lesson
-	bySlug  map[string]*Lesson
-	above   map[string][]*Lesson // by slug: the lessons that supersede it, directly or through others
-	hash    string
-	put     map[string]bool // slugs of archived lessons, which others may refer to
+	lessons  []*Lesson
+	bySlug   map[string]*Lesson
+	above    map[string][]*Lesson // by slug: the lessons that supersede it, directly or through others
+	hash     string
+	archived map[string]bool // slugs of archived lessons, which others may refer to
 
-	units    []unit // the lessons that may fire, by slug
+	compiled []compiled // the lessons that may fire, by slug
 	tags     map[string][]int32
 	alphabet *alphabet
 	patterns []pattern
@@ -29,16 +29,16 @@ type Book struct {
 	texts    sync.Map        // by *Lesson: its *Text, made when it is first needed
 }
 
-// unit is a lesson as the matcher sees it.
-type unit struct {
+// compiled is a lesson as the matcher sees it.
+type compiled struct {
 	lesson *Lesson
 	above  []*Lesson
 }
 
-// owner says for which unit a pattern speaks, and how.
+// owner says of which lesson a pattern is, and what it does there.
 type owner struct {
-	unit int32
-	role role
+	lesson int32 // its number in Book.compiled
+	role   role
 }
 
 type role uint8
@@ -61,7 +61,7 @@ func NewBook(lessons []*Lesson) *Book {
 // With is the book with other lessons, for checking: it was not compiled and matches nothing.
 func (b *Book) With(lessons []*Lesson) *Book {
 	next := newBook(lessons)
-	next.put = b.put
+	next.archived = b.archived
 	return next
 }
 
@@ -91,8 +91,8 @@ func (b *Book) compile() {
 		if !l.State.Fires() {
 			continue
 		}
-		u := int32(len(b.units)) //nolint:gosec // a lesson count
-		b.units = append(b.units, unit{lesson: l, above: b.above[l.Slug]})
+		u := int32(len(b.compiled)) //nolint:gosec // a lesson count
+		b.compiled = append(b.compiled, compiled{lesson: l, above: b.above[l.Slug]})
 		for _, tag := range l.Trigger.Tags {
 			key := strings.ToLower(strings.TrimSpace(tag))
 			b.tags[key] = append(b.tags[key], u)
@@ -122,8 +122,8 @@ func (b *Book) compile() {
 		}
 	}
 	b.machine = newAutomaton(words, len(b.alphabet.kinds), rowBudget)
-	n := len(b.units)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{marks: make([]mark, n), met: make([]int32, len(b.patterns))} }}
+	n := len(b.compiled)
+	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), met: make([]int32, len(b.patterns))} }}
 }
 
 // phraseSet collects distinct phrases and who owns them.
@@ -159,7 +159,7 @@ func (s *phraseSet) add(phrase string, o owner) {
 func (b *Book) Lessons() []*Lesson { return slices.Clone(b.lessons) }
 
 // Archived says whether the bank of the book holds an archived lesson of that slug.
-func (b *Book) Archived(slug string) bool { return b.put[slug] }
+func (b *Book) Archived(slug string) bool { return b.archived[slug] }
 
 // Len is the number of lessons.
 func (b *Book) Len() int { return len(b.lessons) }

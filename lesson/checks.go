@@ -12,7 +12,7 @@ import (
 // Severity of a finding.
 type Severity string
 
-// The severities: an error refuses a write, a warning is told.
+// The severities: an error refuses a write, a warning is shown and refuses nothing.
 const (
 	Error   Severity = "error"
 	Warning Severity = "warning"
@@ -141,7 +141,8 @@ func (c Checks) alone(l *Lesson, b *Book) []Finding {
 	return append(out, appearance(l)...)
 }
 
-// broad tells triggers that would fire everywhere, or nowhere because they would fire everywhere.
+// broad finds triggers that would fire everywhere, and those that are not searched for because they
+// would.
 func broad(l *Lesson) []Finding {
 	if l.Trigger.Empty() {
 		return []Finding{finding(l, soft(l), CodeOverbroad, "trigger",
@@ -242,7 +243,7 @@ func ancestry(l *Lesson, b *Book) []Finding {
 	return out
 }
 
-// appearance tells what is odd in a file, though it works.
+// appearance finds what is odd in a file that works all the same.
 func appearance(l *Lesson) []Finding {
 	var out []Finding
 	base := strings.TrimSuffix(path.Base(strings.ReplaceAll(l.Path, "\\", "/")), ".md")

@@ -121,10 +121,10 @@ func (b *Book) obstacles(l *Lesson, q *Query) []string {
 	if t := &l.Trigger; !t.targeted(q) {
 		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.Agent, q.Role, q.Skill)
 	}
-	m, u, tools := &mark{}, &unit{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
+	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
 	case u.offered(m, q, ""):
-	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&mark{}, q, e.Tool) }):
+	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q, e.Tool) }):
 		say("none of its tools (%s) is offered", tools)
 	case len(out) == 0: // one of them failed, of something else
 		say("its tools (%s) are not offered where its trigger stands", tools)

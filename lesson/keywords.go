@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// dead tells phrases that can never match.
+// dead finds phrases that can never match.
 func dead(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
@@ -37,7 +37,7 @@ func hasBlob(s string) bool {
 	return false
 }
 
-// selfMatch tells keywords that the lesson's own text contains: an agent that quotes its context
+// selfMatch finds keywords that the lesson's own text contains: an agent that quotes its context
 // would fire the lesson by having been given it, and the lesson would look as if it were needed.
 func selfMatch(l *Lesson) []Finding {
 	shown := l.Text()

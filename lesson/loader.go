@@ -32,10 +32,10 @@ type Secrets = func(text string) []string
 // twice, and a file that has gone bad leaves its last good version in force. It is for one
 // goroutine.
 type Loader struct {
-	dir   string
-	files map[string]*entry // by path relative to dir, slashes
-	blind []string          // folders that could not be looked into
-	put   map[string]bool   // slugs of archived lessons
+	dir      string
+	files    map[string]*entry // by path relative to dir, slashes
+	blind    []string          // folders that could not be looked into
+	archived map[string]bool   // slugs of archived lessons
 
 	secrets []Secrets // what they find is kept from models until somebody approves that very text
 
@@ -89,7 +89,7 @@ func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 		}
 	}
 	b.readAll(next, todo)
-	b.files, b.blind, b.put = next, blind, archivedIn(b.dir)
+	b.files, b.blind, b.archived = next, blind, archivedIn(b.dir)
 	book, more := b.assembled()
 	return book, append(problems, more...), nil
 }
@@ -98,7 +98,7 @@ func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 func (b *Loader) assembled() (*Book, []Problem) {
 	lessons, problems := b.assemble()
 	book := NewBook(lessons)
-	book.put = b.put
+	book.archived = b.archived
 	return book, problems
 }
 
@@ -109,11 +109,11 @@ func archivedIn(dir string) map[string]bool {
 	if err != nil || len(found) == 0 {
 		return nil
 	}
-	put := make(map[string]bool, len(found))
+	archived := make(map[string]bool, len(found))
 	for rel := range found {
-		put[slugFromPath(rel)] = true
+		archived[slugFromPath(rel)] = true
 	}
-	return put
+	return archived
 }
 
 // differs says whether the directory is no longer what was read.
@@ -146,7 +146,7 @@ func (b *Loader) state() string {
 		}
 	}
 	hashList(h, b.blind)
-	hashList(h, slices.Sorted(maps.Keys(b.put)))
+	hashList(h, slices.Sorted(maps.Keys(b.archived)))
 	return string(h.Sum(nil))
 }
 
@@ -269,7 +269,7 @@ func (b *Loader) assemble() ([]*Lesson, []Problem) {
 		}
 		lessons = append(lessons, e.lesson)
 	}
-	return lessons, append(problems, links(lessons, b.put)...)
+	return lessons, append(problems, links(lessons, b.archived)...)
 }
 
 // waits says why a person's file is not in force, "" where it is, or where a person has decided so.

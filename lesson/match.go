@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// mark is what a scan found out about one unit.
-type mark struct {
+// signs are what a match has seen of one lesson so far.
+type signs struct {
 	touched       bool
 	words, vetoed bool
 	offers        answer // whether a tool of the lesson is among the request's
@@ -14,7 +14,7 @@ type mark struct {
 	err           int32  // 1 + index of the newest error text that triggered it
 }
 
-// answer is a question's that is asked once in a match.
+// answer is what a question gave that one match asks at most once.
 type answer uint8
 
 const (
@@ -34,12 +34,12 @@ type scratch struct {
 	left    int     // of mostWork
 	met     []int32 // where each phrase was met last: inWords, 1 + the index of an error text, 0: nowhere
 	phrases []int32 // that were met
-	marks   []mark
+	seen    []signs
 	touched []int32
 }
 
-func (s *scratch) touch(u int32) *mark {
-	m := &s.marks[u]
+func (s *scratch) touch(u int32) *signs {
+	m := &s.seen[u]
 	if !m.touched {
 		m.touched = true
 		s.touched = append(s.touched, u)
@@ -50,7 +50,7 @@ func (s *scratch) touch(u int32) *mark {
 // inWords says that a phrase was met in the user's words.
 const inWords = -1
 
-// meet notes where a phrase was met: its owners are told once.
+// meet notes where a phrase was met, so that its lessons hear of it once in a text.
 func (s *scratch) meet(id, where int32) {
 	if s.met[id] == 0 {
 		s.phrases = append(s.phrases, id)
@@ -65,7 +65,7 @@ func (s *scratch) reset() {
 	s.phrases = s.phrases[:0]
 
 	for _, u := range s.touched {
-		s.marks[u] = mark{}
+		s.seen[u] = signs{}
 	}
 	s.touched, s.text = s.touched[:0], s.text[:0]
 }
@@ -74,7 +74,7 @@ func (s *scratch) reset() {
 // all it allocates. Where the phrases met are too many it returns none and sets q.Spent: a part of
 // them might lack what forbids a lesson.
 func (b *Book) Match(q *Query) []Hit {
-	if len(b.units) == 0 {
+	if len(b.compiled) == 0 {
 		return nil
 	}
 	s, _ := b.scratch.Get().(*scratch)
@@ -107,7 +107,7 @@ func (b *Book) Match(q *Query) []Hit {
 func (b *Book) tagError(s *scratch, q *Query, i int) {
 	for _, tag := range q.Errors[i].Tags {
 		for _, u := range b.tags[tag] {
-			if m := s.touch(u); b.units[u].offered(m, q, q.Errors[i].Tool) {
+			if m := s.touch(u); b.compiled[u].offered(m, q, q.Errors[i].Tool) {
 				m.err = max(m.err, int32(i+1))
 			}
 		}
@@ -127,13 +127,13 @@ func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
 			if where == inWords && o.role == roleError {
 				continue
 			}
-			switch m := s.touch(o.unit); {
+			switch m := s.touch(o.lesson); {
 			case o.role == roleVeto:
 				m.vetoed = true
 			case where == inWords:
 				m.words = true
 			case m.asked != where:
-				if m.asked = where; b.units[o.unit].offered(m, q, q.Errors[where-1].Tool) {
+				if m.asked = where; b.compiled[o.lesson].offered(m, q, q.Errors[where-1].Tool) {
 					m.err = where
 				}
 			}
@@ -151,7 +151,7 @@ const (
 
 // offered says whether a tool that the lesson speaks of is at hand; failing is the tool of the call
 // that failed, "" for the user's words.
-func (u *unit) offered(m *mark, q *Query, failing string) bool {
+func (u *compiled) offered(m *signs, q *Query, failing string) bool {
 	tools := u.lesson.Trigger.Tools
 	if len(tools) == 0 || failing != "" && anyTool(tools, []string{failing}) {
 		return true
@@ -171,7 +171,7 @@ func anyTool(patterns, names []string) bool {
 
 // silenced says whether the lesson may not speak in this turn although its state would let it. A
 // lesson of one tenant or agent supersedes for those alone.
-func (u *unit) silenced(q *Query) bool {
+func (u *compiled) silenced(q *Query) bool {
 	return u.lesson.ExpiredAt(q.Now) ||
 		slices.ContainsFunc(u.above, func(l *Lesson) bool { return l.InForce(q.Now) && l.Scope.holds(q) })
 }
@@ -183,7 +183,7 @@ func (b *Book) hits(s *scratch, q *Query) []Hit {
 	slices.Sort(s.touched) // units are numbered by slug
 	var out []Hit
 	for _, i := range s.touched {
-		m, u := &s.marks[i], &b.units[i]
+		m, u := &s.seen[i], &b.compiled[i]
 		if m.vetoed || u.silenced(q) || !u.lesson.Scope.holds(q) || !u.lesson.Trigger.addressed(q) {
 			continue
 		}

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/text/unicode/norm"
 )
 
-// Orders that no lesson gives, in the languages that models obey. English is told apart finely, for
-// most lessons are English; elsewhere a verb and a noun in one sentence have to do. Texts are
-// compared without accents and in lower case.
+// This file knows orders that no lesson gives, in the languages that models obey. Most lessons are
+// English, so that the patterns for English are fine; in other languages a verb and a noun in one
+// sentence suffice. Texts are compared without accents and in lower case.
 
-// verdicts of the scan for orders, a sentence each.
+// What the scan for orders says, a sentence each.
 const (
 	saysIgnore = "orders to ignore instructions or to take another role; a lesson says what to do in a task"
 	saysSteal  = "orders to send secrets away; remove it"
@@ -63,7 +63,7 @@ func unaccented(s string) string {
 }
 
 // steals says whether the text orders to send secrets away. A key in a request's header is how one
-// logs in, unless an address is told.
+// logs in, unless the sentence names an address.
 func steals(plain string) bool {
 	for _, sentence := range strings.FieldsFunc(plain, func(r rune) bool { return r == ';' || r == '!' || r == '?' || r == '\n' }) {
 		header := strings.Contains(sentence, "header") && !strings.Contains(sentence, "://")

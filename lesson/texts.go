@@ -25,11 +25,11 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 	before, first := t.loader.state(), t.raw == nil
 	next := make(map[string]*entry, len(texts))
 	raw := make(map[string][]byte, len(texts))
-	put := map[string]bool{}
+	archived := map[string]bool{}
 	for name, text := range texts {
 		if !IsLessonPath(name) {
 			if old, ok := strings.CutPrefix(name, ArchiveDir+"/"); ok {
-				put[slugFromPath(old)] = true
+				archived[slugFromPath(old)] = true
 			}
 			continue
 		}
@@ -46,7 +46,7 @@ func (t *Texts) Load(texts map[string][]byte) (book *Book, problems []Problem, c
 		t.loader.parse(e, name, text)
 		next[name] = e
 	}
-	t.loader.files, t.loader.put, t.raw = next, put, raw
+	t.loader.files, t.loader.archived, t.raw = next, archived, raw
 	book, problems = t.Current()
 	return book, problems, first || t.loader.state() != before
 }

@@ -25,7 +25,7 @@ const (
 // Watcher keeps a directory of lessons in force. Constructing one starts nothing; Run does, and has
 // stopped everything when it returns. The fields may be set before Run, not after.
 //
-// Two senses work together. Notifications are quick but get lost: on network mounts, when the
+// It notices changes in two ways. Notifications are quick but get lost: on network mounts, when the
 // directory appears later, when a link is swapped (Kubernetes). The poll compares what it finds by
 // name, size, times and inode, and misses only a change within the granularity of the file system's
 // clock; so the files of a change are read again at the next polls.
