@@ -1,0 +1,35 @@
+package redact_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// Names tell of a secret by how they end, and some that end so tell of none.
+func TestNamesThatTellOfSecrets(t *testing.T) {
+	const random = "Ab1Cd2Ef3Gh4Ij5Kl6Mn7"
+	for kind, names := range map[string]string{
+		"secret": "password passwd pwd db_pass passphrase PASSCODE passwort userPassword PASSWORD2 credential credentials " +
+			"client-secret token authorization api_key x-api-key accessKey secret_key private.key authkey encryption_key " +
+			"signingkey masterKey session_key",
+		"aws_key":   "aws_secret_access_key awsSecretKey AWS_SESSION_TOKEN",
+		"azure_key": "AccountKey shared_access_key subscription-key azure_api_key azureOpenAIKey azure_key sig",
+		"":          "compass bypass pass key apikeys tokens secrets design config keyboard url",
+	} {
+		for name := range strings.FieldsSeq(names) {
+			text := name + "=<" + random + ">"
+			if kind == "" {
+				text = name + "=" + random
+			}
+			hold(t, kind, text)
+		}
+	}
+}
+
+// A vendor's key has its form to the last part; what only begins like one is text.
+func TestKeysInParts(t *testing.T) {
+	part := strings.Repeat("a1B2", 4)
+	hold(t, "sendgrid_key", "<SG."+part+"."+part+"> x", "SG."+part+".."+part, "SG."+part+"."+part[:15]+" x", "SG."+part+" x", "<SG."+part+"."+part[:3]+">")
+	hold(t, "authorization", "Basic <dXNlcjpwYXNzd29yZA==>", "Basic user_name-1", "basic dXNlcg==", "basic dXMKZXI6cGFzcw==")
+	hold(t, "card", "<4000 0000 0000 0002>", "4000 0000 0002", "4000 0000", "4000-0000-0000-00022")
+}
