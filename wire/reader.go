@@ -45,6 +45,7 @@ type slot struct {
 	full     [][]byte // pieces of the text, or of the call's arguments, that have no room left
 	taken    int      // bytes of memory that full takes
 	text     []byte   // the piece that grows
+	nest     nest     // of the text, as far as somebody has asked
 }
 
 // A text grows by doubling from textRoom, or it would be copied with nearly every event, and from
@@ -80,14 +81,6 @@ func (s *slot) said() string {
 	b.Write(s.text)
 	s.drop() // not both of them: when many streams end at once, it would be twice their bound
 	return b.String()
-}
-
-// whole says that the text is one JSON value.
-func (s *slot) whole() bool {
-	if len(s.full) == 0 {
-		return valid(s.text)
-	}
-	return valid(bytes.Join(append(slices.Clip(s.full), s.text), nil))
 }
 
 // drop lets go of the text.

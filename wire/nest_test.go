@@ -1,0 +1,47 @@
+package wire
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+)
+
+// Whether arguments are whole does not depend on where they are cut, or how often somebody asks.
+func TestWholeAsItComes(t *testing.T) {
+	for _, text := range []string{
+		`{"a":"}\"{","b":[1,{"c":2}]}`, `[1,[2],"]"]`, `"a \" b"`, `12`, `true`, `  {} `, `{"a":"\\"}`,
+		"{\"long\":\"" + strings.Repeat("x", 3*textPiece) + "\"}",
+	} {
+		s, step := &slot{}, max(len(text)/100, 1)
+		for at := 0; at < len(text); at += step {
+			piece := text[at:min(at+step, len(text))]
+			s.room(len(piece))
+			s.text = append(s.text, piece...)
+			if got, want := s.whole(), valid([]byte(text[:at+len(piece)])); got != want || s.whole() != want {
+				t.Fatalf("%.30q is whole after %d bytes: %v", text, at+len(piece), got)
+			}
+		}
+	}
+	for _, text := range []string{"", "{", "]", `{"a":1`, "{}{}", "{" + strings.Repeat("x", shortValue) + "}"} {
+		if s := (&slot{text: []byte(text)}); s.whole() || s.whole() {
+			t.Errorf("%.30q is whole", text)
+		}
+	}
+}
+
+// A server that gives no ids and names the call with each piece costs by what it sends.
+func TestNamedPiecesAreLinear(t *testing.T) {
+	piece := func(args string) string {
+		return fmt.Sprintf("data: {\"choices\":[{\"delta\":{\"tool_calls\":[{\"index\":0,\"function\":{\"name\":\"f\",\"arguments\":%q}}]}}]}\n\n", args)
+	}
+	stream := piece("[") + strings.Repeat(piece(strings.Repeat("1,", 30)), 10_000)
+	r := NewReplyReader(Chat, -1, 1<<20)
+	var before, after runtime.MemStats
+	runtime.ReadMemStats(&before)
+	_, _ = r.Write([]byte(stream))
+	runtime.ReadMemStats(&after)
+	if took := after.TotalAlloc - before.TotalAlloc; took > 20*uint64(len(stream)) {
+		t.Errorf("%d bytes allocated for a stream of %d", took, len(stream))
+	}
+}
