@@ -167,3 +167,31 @@ func TestEchoOfServedReply(t *testing.T) {
 		}
 	}
 }
+
+// An answer is known again although it is a refusal, was spoken, or comes back without its
+// thoughts.
+func TestEchoOfOtherAnswers(t *testing.T) {
+	chat := func(message string) string {
+		return `{"choices":[{"index":0,"message":{"role":"assistant",` + message + `},"finish_reason":"stop"}]}`
+	}
+	for _, c := range []struct {
+		name        string
+		dialect     Dialect
+		reply, item string
+	}{
+		{"refusal", Chat, chat(`"content":null,"refusal":"I cannot."`), `{"role":"assistant","content":null,"refusal":"I cannot."}`},
+		{"refusal as a part", Chat, chat(`"content":null,"refusal":"I cannot."`), `{"role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
+		{"streamed refusal", Chat, "data: {\"choices\":[{\"delta\":{\"refusal\":\"I can\"}}]}\n\ndata: {\"choices\":[{\"delta\":{\"refusal\":\"not.\"}}]}\n\n", `{"role":"assistant","refusal":"I cannot."}`},
+		{"refusal without its id", Responses, `{"id":"resp_1","output":[{"type":"message","id":"msg_1","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}]}`, `{"type":"message","role":"assistant","content":[{"type":"refusal","refusal":"I cannot."}]}`},
+		{"spoken", Chat, chat(`"content":null,"audio":{"id":"audio_1","data":"AA"}`), `{"role":"assistant","audio":{"id":"audio_1"}}`},
+		{"thoughts left out", Chat, chat(`"content":"<think>hm</think>\n\nIt is done."`), `{"role":"assistant","content":"It is done."}`},
+		{"thoughts kept", Chat, chat(`"content":"hm</think>It is done."`), `{"role":"assistant","content":"hm</think>It is done."}`},
+		{"thoughts alone", Chat, chat(`"content":"<think>hm</think>"`), `{"role":"assistant","content":"<think>hm</think>"}`},
+	} {
+		keys := EchoReply(read(c.dialect, []byte(c.reply), 1<<20, 5), "")
+		r := must(t, c.dialect, `{"`+c.dialect.listKey()+`":[{"role":"user","content":"go"},`+c.item+`,{"role":"user","content":"on"}]}`)
+		if echo := r.Echo(1); len(echo) == 0 || !slices.Contains(keys, echo[0]) {
+			t.Errorf("%s: known by %q, the reply by %q", c.name, echo, keys)
+		}
+	}
+}

@@ -6,9 +6,10 @@ import "slices"
 
 func (r *Request) decodeChat(it *Item, at span) {
 	b := r.Body
-	var content, calls, legacy, callID, name, id span
+	var content, calls, legacy, callID, name, id, refusal, audio span
 	locate(b, at, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
-		field{"tool_call_id", &callID}, field{"name", &name}, field{"id", &id})
+		field{"tool_call_id", &callID}, field{"name", &name}, field{"id", &id},
+		field{"refusal", &refusal}, field{"audio", &audio})
 	it.ID = text(b, id)
 	parts := contentParts(b, content)
 	switch it.Role {
@@ -27,7 +28,12 @@ func (r *Request) decodeChat(it *Item, at span) {
 		res.Lead, res.Text = cutLead(joinText(b, parts))
 		it.Results = []Result{res}
 	case RoleAssistant:
-		it.Text = joinText(b, parts)
+		if it.Text = saidText(b, parts); it.Text == "" {
+			it.Text = text(b, refusal)
+		}
+		if heard := text(b, member(b, audio, "id")); heard != "" {
+			it.Served = []string{heard}
+		}
 		it.Calls = chatCalls(b, calls, legacy)
 		nameCalls(it.Calls, r.base+it.Index)
 	case RoleSystem, RoleOther:

@@ -66,9 +66,14 @@ const maxOthers = 64
 
 // delta takes a piece of the first choice; whole says that it is all of it.
 func (r *ReplyReader) delta(b []byte, v span, whole bool) {
-	var content, calls, legacy span
-	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy})
+	var content, calls, legacy, refusal, audio span
+	locate(b, v, field{"content", &content}, field{"tool_calls", &calls}, field{"function_call", &legacy},
+		field{"refusal", &refusal}, field{"audio", &audio})
 	r.content(b, content)
+	r.content(b, refusal)
+	if id := short(b, member(b, audio, "id")); id != "" {
+		r.slotAt(textSlot).itemID = id
+	}
 	for c := range elements(b, calls) {
 		r.callDelta(b, c, whole)
 	}

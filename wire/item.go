@@ -38,7 +38,7 @@ type Item struct {
 	Words   string // user only: the user's own words: the text parts after reminders, environment blocks and our own blocks are stripped; "" when the message has none
 	Calls   []Call
 	Results []Result
-	Served  []string // messages: ids of the calls that the provider answered itself
+	Served  []string // ids of what the provider keeps of an answer: calls that it answered itself, spoken words
 	Lead    string   // user: the blocks that another precept put before the words
 	HasText bool     // user: there is a text part that a block can be put before
 

@@ -84,6 +84,15 @@ func joinText(b []byte, parts []part) string {
 	return strings.Join(many, "\n")
 }
 
+// saidText is the text of an answer, or of the refusal that stands in its place.
+func saidText(b []byte, parts []part) string {
+	said := joinText(b, parts)
+	for i := 0; said == "" && i < len(parts); i++ {
+		said = text(b, member(b, parts[i].at, "refusal"))
+	}
+	return said
+}
+
 // userText fills what a user item's parts say.
 func (it *Item) userText(b []byte, parts []part) {
 	var texts, words []string

@@ -3,6 +3,7 @@ package wire
 import (
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tidwall/gjson"
 )
@@ -81,6 +82,9 @@ func (t *tokens) usage(d Dialect) Usage {
 	return u
 }
 
+// endOfThought ends what a model writes before its answer. Its beginning may stand in the prompt.
+const endOfThought = "</think>"
+
 // EchoReply lists the keys by which this reply will be recognised in a later request (see
 // Request.Echo), plus "r:"+reply id. begun is what the client had begun of it (Request.Prefilled):
 // it comes back with that or without. What the reply says may not change afterwards: its texts are
@@ -108,6 +112,9 @@ func (rep *Reply) keys() []string {
 		texts := rep.said()
 		for _, t := range texts {
 			keys = appendKey(keys, "t:", textKey(t))
+			if at := strings.LastIndex(t, endOfThought); at >= 0 { // many clients leave the thoughts out
+				keys = appendKey(keys, "t:", textKey(t[at+len(endOfThought):]))
+			}
 		}
 		if len(texts) > 1 { // the Messages API has them in one item
 			keys = appendKey(keys, "t:", textKey(rep.Text))

@@ -92,7 +92,7 @@ func (r *Request) decodeResponses(it *Item, at span) {
 		res.Closed = !open
 		it.Results = []Result{res}
 	case RoleAssistant, RoleSystem:
-		it.Text = joinText(b, contentParts(b, f.content))
+		it.Text = saidText(b, contentParts(b, f.content))
 		if c, ok := f.call(b, kind); ok {
 			it.Calls = []Call{c}
 		}
