@@ -51,7 +51,7 @@ type Options struct {
 	Library Library                           // nil: no pages of single lessons, and no queue
 	Survey  Surveyor                          // nil: nothing of single sessions
 	Figures func(context.Context) []Figure    // health; nil: none
-	Ready   func() error                      // nil: ready as soon as it serves
+	Ready   func() (string, error)            // a line that says how it does, or why it is not ready; nil: ok as soon as it serves
 	Truth   func(slug string) (float64, bool) // demo: the true effect, in units of reward; nil: unknown
 	Metrics http.Handler                      // nil: 404
 	Archive Archive                           // sessions and samples; nil: nothing is kept
@@ -160,14 +160,16 @@ func (s *Server) locked(g *echo.Group) {
 	g.RouteNotFound("/*", func(echo.Context) error { return echo.ErrNotFound })
 }
 
-// ready does not depend on the store: precept proxies without it.
+// ready says what the data listener says.
 func (s *Server) ready(c echo.Context) error {
+	how := "ok"
 	if s.options.Ready != nil {
-		if err := s.options.Ready(); err != nil {
+		var err error
+		if how, err = s.options.Ready(); err != nil {
 			return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 		}
 	}
-	return c.String(http.StatusOK, "ready\n")
+	return c.String(http.StatusOK, how+"\n")
 }
 
 func (s *Server) metrics(c echo.Context) error {

@@ -181,14 +181,14 @@ func TestTokenOpens(t *testing.T) {
 
 func TestOpenPaths(t *testing.T) {
 	notReady := errors.New("draining")
-	f := newFixture(t, func(o *Options) { o.Ready = func() error { return notReady } })
+	f := newFixture(t, func(o *Options) { o.Ready = func() (string, error) { return "ok, degraded: no store", notReady } })
 	for path, want := range map[string]int{"/healthz": 200, "/readyz": 503, "/login": 200, "/static/style.css": 200, "/static/page.js": 200, "/static/none": 404, "/static/..%2fpages": 404} {
 		if res := f.do(t, "GET", path, nil); res.StatusCode != want {
 			t.Errorf("%s: %d, want %d", path, res.StatusCode, want)
 		}
 	}
 	notReady = nil
-	if res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" }); res.StatusCode != 200 {
+	if res := f.do(t, "GET", "/readyz", func(r *http.Request) { r.Host = "10.2.3.4:8081" }); res.StatusCode != 200 || body(t, res) != "ok, degraded: no store\n" {
 		t.Errorf("a probe by address: %d", res.StatusCode)
 	}
 }

@@ -45,7 +45,7 @@ type service struct {
 	export  admin.Exporter
 	vitals  *vitals
 	figures func(context.Context) []admin.Figure
-	ready   func() error
+	ready   func() (string, error)
 	metrics http.Handler
 }
 

@@ -261,12 +261,16 @@ var errPanicked = errors.New("panicked")
 // Drain makes /readyz say no, so that a load balancer looks elsewhere while streams end.
 func (p *Proxy) Drain() { p.draining.Store(true) }
 
-// Ready says why no more requests should come: nil while they may.
-func (p *Proxy) Ready() error {
-	if p.draining.Load() {
-		return errors.New("draining")
+// Ready says in a line how precept does while requests may come, and else why they should not. It
+// does not depend on the store: an agent can work without it.
+func (p *Proxy) Ready() (string, error) {
+	switch {
+	case p.draining.Load():
+		return "", errors.New("draining")
+	case !p.opts.Store.Healthy():
+		return "ok, degraded: the store cannot be written", nil
 	}
-	return nil
+	return "ok", nil
 }
 
 // Close ends the upstream connections, after the server has stopped.
@@ -276,15 +280,12 @@ func (p *Proxy) Close() {
 	p.turnTo(nil)
 }
 
-// ready does not depend on the store: an agent can work without it.
 func (p *Proxy) ready(c echo.Context) error {
-	if err := p.Ready(); err != nil {
+	how, err := p.Ready()
+	if err != nil {
 		return c.String(http.StatusServiceUnavailable, err.Error()+"\n")
 	}
-	if !p.opts.Store.Healthy() {
-		return c.String(http.StatusOK, "ok, degraded: the store cannot be written\n")
-	}
-	return c.String(http.StatusOK, "ok\n")
+	return c.String(http.StatusOK, how+"\n")
 }
 
 // ahead reads random bytes before they are needed: asking the system for each id costs more than
