@@ -26,8 +26,8 @@ func (s sums) shown() bool { return trial.Enough(s.n, s.n1, s.n0) }
 func (s sums) effect() float64 { return s.z / s.n }
 
 func (s sums) variance() float64 {
-	m := s.effect()
-	return math.Max(s.zz/s.n-m*m, 1e-9)
+	_, v := trial.Moments(s.n, s.z, s.zz)
+	return v
 }
 
 // interval is the effect with an asymptotic confidence sequence (Waudby-Smith, Arbour, Sinha,
@@ -35,8 +35,8 @@ func (s sums) variance() float64 {
 // it holds at all times at once, so that looking daily and stopping at a good moment costs nothing.
 // An interval for one look (Wald, Wilson), looked at daily, misses the truth in half of the runs.
 func (s sums) interval(tight float64) (effect, lo, hi float64) {
-	effect = s.effect()
-	h := halfWidth(s.n, s.variance(), tight)
+	effect, v := trial.Moments(s.n, s.z, s.zz)
+	h := trial.HalfWidth(s.n, v, tight)
 	return effect, effect - h, effect + h
 }
 
@@ -45,9 +45,6 @@ func (s sums) exclusion(tight float64) float64 {
 	return trial.Exclusion(s.effect(), s.n, s.variance(), tight)
 }
 
-// halfWidth of the sequence after n sessions whose z has the given variance.
-func halfWidth(n, variance, tight float64) float64 { return trial.HalfWidth(n, variance, tight) }
-
 // sessionsFor is after how many picks of a lesson the half-width is at most the target.
 func sessionsFor(target, variance float64) float64 {
 	const most = 1e9
@@ -55,12 +52,12 @@ func sessionsFor(target, variance float64) float64 {
 		return most
 	}
 	lo, hi := 1.0, float64(minPicks)
-	for hi < most && halfWidth(hi, variance, tightLesson) > target {
+	for hi < most && trial.HalfWidth(hi, variance, tightLesson) > target {
 		lo, hi = hi, hi*2
 	}
 	for hi-lo > 1 {
 		mid := math.Floor((lo + hi) / 2)
-		if halfWidth(mid, variance, tightLesson) > target {
+		if trial.HalfWidth(mid, variance, tightLesson) > target {
 			lo = mid
 		} else {
 			hi = mid

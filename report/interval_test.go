@@ -80,11 +80,11 @@ func TestIntervalsStandDailyLooking(t *testing.T) {
 func TestHalfWidth(t *testing.T) {
 	// By hand: n = 1000, variance 1: sqrt(2 (9.78)/(1e6 * .00878) ln(sqrt(9.78)/.05)).
 	want := math.Sqrt(2 * 9.7832 / (1e6 * 0.0087832) * math.Log(math.Sqrt(9.7832)/0.05))
-	if got := halfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
+	if got := trial.HalfWidth(1000, 1, 1000); math.Abs(got-want) > 1e-4 {
 		t.Errorf("half-width %v, want %v", got, want)
 	}
 	for n := 60.0; n < 1e6; n *= 1.3 {
-		if halfWidth(n, 1, 1000) <= halfWidth(n*1.3, 1, 1000) {
+		if trial.HalfWidth(n, 1, 1000) <= trial.HalfWidth(n*1.3, 1, 1000) {
 			t.Fatalf("more data made the interval wider at %v", n)
 		}
 	}
@@ -98,7 +98,7 @@ func TestSessionsFor(t *testing.T) {
 		if n < c.lo || n > c.hi {
 			t.Errorf("%+v: %v picks", c, n)
 		}
-		if halfWidth(n, 0.2*spread(c.eps), tightLesson) > c.target || halfWidth(n-1, 0.2*spread(c.eps), tightLesson) <= c.target {
+		if trial.HalfWidth(n, 0.2*spread(c.eps), tightLesson) > c.target || trial.HalfWidth(n-1, 0.2*spread(c.eps), tightLesson) <= c.target {
 			t.Errorf("%+v: %v is not the first", c, n)
 		}
 	}

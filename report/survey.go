@@ -20,7 +20,7 @@ type Survey struct {
 	Made     time.Time
 
 	rewards map[string]*Rewards // by slug
-	cells   map[cellKey]*cell
+	cells   map[cellKey]*sums // their mean is the effect, whatever the coins' shares were
 	seen    map[trial.Arm]Sight
 }
 
@@ -43,10 +43,6 @@ const (
 
 type cellKey struct{ of, value, slug string }
 
-// cell sums weighted rewards, as in the report: their mean is the effect, whatever the coins'
-// shares were.
-type cell struct{ n, z, zz, n1, n0 float64 }
-
 // Cell is the effect of a lesson in a part of the sessions. Slug "" is all lessons together,
 // against control.
 type Cell struct {
@@ -59,7 +55,7 @@ type Cell struct {
 
 // NewSurvey begins one.
 func NewSurvey(now time.Time) *Survey {
-	return &Survey{Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*cell{}, seen: map[trial.Arm]Sight{}}
+	return &Survey{Made: now, Since: now, rewards: map[string]*Rewards{}, cells: map[cellKey]*sums{}, seen: map[trial.Arm]Sight{}}
 }
 
 // Saw notes of each text that a session got that the session can show it; the newest one is kept.
@@ -123,7 +119,7 @@ func (s *Survey) weigh(a *trial.Assignment, slug string, r float64, injected boo
 	for _, k := range [...]cellKey{{OfAgent, agent, slug}, {OfModel, model, slug}, {OfLength, length, slug}} {
 		c := s.cells[k]
 		if c == nil {
-			c = &cell{}
+			c = &sums{}
 			s.cells[k] = c
 		}
 		c.n, c.z, c.zz = c.n+1, c.z+z, c.zz+z*z
@@ -164,8 +160,7 @@ func (s *Survey) Cells(of string) (cells []Cell, looks int) {
 			continue
 		}
 		c := s.cells[cellKey{of, x.Value, x.Slug}]
-		x.Effect = c.z / c.n
-		variances[i] = max(c.zz/c.n-x.Effect*x.Effect, 1e-9) / c.n
+		x.Effect, variances[i] = c.effect(), c.variance()/c.n
 		h := wide * math.Sqrt(variances[i])
 		x.Lo, x.Hi = x.Effect-h, x.Effect+h
 		x.ExcludesZero = x.Lo > 0 || x.Hi < 0

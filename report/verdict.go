@@ -181,7 +181,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 	if w := b.in.WhatIf; w > 0 && w < 1 {
 		r.WhatIf = &WhatIf{
 			Epsilon:      w,
-			HalfWidth:    halfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
+			HalfWidth:    trial.HalfWidth(math.Max(all.n, minPicks), sigma2*spread(w), tightLesson),
 			Needs3Points: more(sessionsFor(material, sigma2*spread(w)), all.n),
 		}
 		if open(r.Verdict) {

@@ -59,13 +59,12 @@ func (s *sums) raise(out []Delta, k Arm, field string, v int64) []Delta {
 // holdout that follows widens the interval again. They may, because the interval holds at all times
 // at once. The caller holds mu.
 func (s *sums) settle(out []Delta, k Arm, now time.Time) []Delta {
-	n, z, zz := real64(s.total[iN]), real64(s.total[iZ]), real64(s.total[iZZ])
+	n := real64(s.total[iN])
 	injected, withheld := real64(s.overall[iM1]), real64(s.overall[iM0])
 	if !Enough(n, injected, withheld) {
 		return out
 	}
-	m := z / n
-	v := math.Max(zz/n-m*m, leastVariance)
+	m, v := Moments(n, real64(s.total[iZ]), real64(s.total[iZZ]))
 	if Claimable(injected, withheld) {
 		side := fOutUp
 		if !(m > 0) {

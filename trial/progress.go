@@ -43,8 +43,8 @@ func (s *sums) reached(until float64) bool {
 	if !(until > 0) || n < MinPicks {
 		return false
 	}
-	m := real64(s.total[iZ]) / n
-	w := HalfWidth(n, math.Max(real64(s.total[iZZ])/n-m*m, leastVariance), TightLesson)
+	_, v := Moments(n, real64(s.total[iZ]), real64(s.total[iZZ]))
+	w := HalfWidth(n, v, TightLesson)
 	if s.narrowest == 0 || w < s.narrowest {
 		s.narrowest = w
 	}

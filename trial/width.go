@@ -37,6 +37,12 @@ func Claimable(injected, withheld float64) bool {
 // leastVariance keeps an interval from having no width.
 const leastVariance = 1e-9
 
+// Moments are the mean of n numbers and their variance, from their sum and that of their squares.
+func Moments(n, sum, squares float64) (mean, variance float64) {
+	mean = sum / n
+	return mean, math.Max(squares/n-mean*mean, leastVariance)
+}
+
 // HalfWidth is that of the asymptotic confidence sequence after n sessions whose z has the given
 // variance (Waudby-Smith, Arbour, Sinha, Kennedy and Ramdas, Time-uniform central limit theory and
 // asymptotic confidence sequences, 2021), made to be tightest at about tight sessions.
