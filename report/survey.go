@@ -20,7 +20,7 @@ type Survey struct {
 	Made     time.Time
 
 	rewards map[string]*Rewards // by slug
-	cells   map[cellKey]*sums // their mean is the effect, whatever the coins' shares were
+	cells   map[cellKey]*sums   // their mean is the effect, whatever the coins' shares were
 	seen    map[trial.Arm]Sight
 }
 
