@@ -98,6 +98,9 @@ func scriptVerifier(args []string) string {
 		if strings.HasPrefix(a, "-") || a == "run" || a == "run-script" || a == "exec" || a == "workspace" {
 			continue
 		}
+		if i > 0 && args[i-1] == "workspace" { // its name
+			continue
+		}
 		if k := goalKind(a); k != "" {
 			return k
 		}
