@@ -143,9 +143,9 @@ func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	if c.Upstream != "" {
 		all := make(map[string]Upstream, len(c.Upstreams)+1)
 		maps.Copy(all, c.Upstreams)
-		all[DefaultUpstream] = Upstream{URL: c.Upstream}
+		all[defaultUpstream] = Upstream{URL: c.Upstream}
 		c.Upstreams = all
-		c.Routes = Routes{Chat: DefaultUpstream, Responses: DefaultUpstream, Messages: DefaultUpstream, Other: DefaultUpstream}
+		c.Routes = Routes{Chat: defaultUpstream, Responses: defaultUpstream, Messages: defaultUpstream, Other: defaultUpstream}
 		return
 	}
 	if named && len(c.Upstreams) == 1 {
@@ -159,8 +159,8 @@ func (d *decoder) settle(c *Config, env func(string) (string, bool)) {
 	}
 }
 
-// DefaultUpstream is the name that the key upstream gets among the upstreams.
-const DefaultUpstream = "default"
+// defaultUpstream is the name that the key upstream gets among the upstreams.
+const defaultUpstream = "default"
 
 // byPath gives each route with its key.
 func (r *Routes) byPath() map[string]*string {

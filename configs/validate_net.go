@@ -53,7 +53,7 @@ func (v *validator) upstreams() {
 	}
 	for name, u := range v.config.Upstreams {
 		path := "upstreams." + name + ".url"
-		if name == DefaultUpstream && v.config.Upstream != "" {
+		if name == defaultUpstream && v.config.Upstream != "" {
 			path = "upstream"
 		}
 		if name == "" || strings.ContainsAny(name, "/,= ") {

@@ -47,29 +47,18 @@ const (
 func (w *work) fires(d *Draft, phrase string, own map[string]bool) (hit, astray bool) {
 	l := &lesson.Lesson{Slug: "tested", State: lesson.Active, Trigger: lesson.Trigger{ErrorPatterns: []string{phrase}, Tools: d.Tools}}
 	book := lesson.NewBook([]*lesson.Lesson{l})
-	hits, tried, stray, others := 0, 0, 0, 0
+	tried, fired := map[bool]int{}, map[bool]int{} // by whether the error is the draft's own
 	for key, texts := range w.errors {
+		tool := ""
+		if c := w.cases[key]; c != nil && !c.Shell {
+			tool = c.Tool
+		}
 		for _, text := range texts {
-			tool := ""
-			if c := w.cases[key]; c != nil && !c.Shell {
-				tool = c.Tool
-			}
-			fired := len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.o.Now()})) > 0
-			switch {
-			case own[key]:
-				tried++
-				if fired {
-					hits++
-				}
-			default:
-				others++
-				if fired {
-					stray++
-				}
-			}
+			tried[own[key]]++
+			fired[own[key]] += len(book.Match(&lesson.Query{Errors: []lesson.ErrorText{{Tool: tool, Text: text}}, Now: w.o.Now()}))
 		}
 	}
-	return tried == 0 || hits > 0, float64(stray) > max(strayFree, strayShare*float64(others))
+	return tried[true] == 0 || fired[true] > 0, float64(fired[false]) > max(strayFree, strayShare*float64(tried[false]))
 }
 
 // errFull says that the bank takes no more for now. What was to be proposed is proposed again.

@@ -36,14 +36,14 @@ func (p TrialPlan) Validate() error {
 	case p.Picks == 0:
 	case p.Until != 0:
 		return errors.New("a trial ends after a number of picks or at a half-width; ask for one of them")
-	case p.Picks < least || p.Picks > MaxPicks:
-		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, least, MaxPicks)
+	case p.Picks < least || p.Picks > maxPicks:
+		return fmt.Errorf("a planned trial has %d picks; it takes %d to %d at this epsilon", p.Picks, least, maxPicks)
 	}
 	return nil
 }
 
-// MaxPicks bounds a planned trial: each of its picks is kept until the last.
-const MaxPicks = 100_000
+// maxPicks bounds a planned trial: each of its picks is kept until the last.
+const maxPicks = 100_000
 
 // LeastPicks is how few picks a planned trial may have: fewer, or fewer than twenty on the rarer
 // side of the coin, and the interval of its one look would not mean what it says.

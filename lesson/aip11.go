@@ -154,6 +154,6 @@ func (r *reader) own(l *Lesson, n *node) {
 	l.Scope.Tenant, l.Scope.Agent = r.text(prefix, n, "tenant", false, 0, maxRef), r.text(prefix, n, "agent", false, 0, maxRef)
 	l.CreatedAt, l.UpdatedAt = r.instant(prefix, n, "created_at"), r.instant(prefix, n, "updated_at")
 	l.Plan.Epsilon, l.Plan.Until = r.share(prefix, n, "trial_epsilon"), r.share(prefix, n, "trial_until_halfwidth")
-	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, MaxPicks), "must be a whole number from 1 to %d, such as 800", MaxPicks))
+	l.Plan.Picks = int64(r.number(prefix, n, "trial_picks", whole(1, maxPicks), "must be a whole number from 1 to %d, such as 800", maxPicks))
 	l.Plan.Started = r.instant(prefix, n, "trial_started")
 }

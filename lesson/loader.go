@@ -22,16 +22,16 @@ const readers = 4
 // starts with a dot or an underscore. A file that cannot be used is a problem, not an error; the
 // error tells of the directory itself. A directory that does not exist is an empty book.
 func Load(dir string, secrets ...Secrets) (*Book, []Problem, error) {
-	return NewLoader(dir, secrets...).Load()
+	return newLoader(dir, secrets...).Load()
 }
 
 // Secrets names the kinds of secrets in a text.
 type Secrets = func(text string) []string
 
-// Loader reads a directory again and again, remembering what it read: an unchanged file is not read
+// loader reads a directory again and again, remembering what it read: an unchanged file is not read
 // twice, and a file that has gone bad leaves its last good version in force. It is for one
 // goroutine.
-type Loader struct {
+type loader struct {
 	dir      string
 	files    map[string]*entry // by path relative to dir, slashes
 	blind    []string          // folders that could not be looked into
@@ -52,17 +52,17 @@ type entry struct {
 	fresh  bool     // read in this load
 }
 
-// NewLoader makes a bank of a directory without touching it.
-func NewLoader(dir string, secrets ...Secrets) *Loader {
-	return &Loader{dir: dir, files: map[string]*entry{}, secrets: secrets}
+// newLoader makes a bank of a directory without touching it.
+func newLoader(dir string, secrets ...Secrets) *loader {
+	return &loader{dir: dir, files: map[string]*entry{}, secrets: secrets}
 }
 
 // Load brings the bank up to date. With an error the bank is as it was.
-func (b *Loader) Load() (*Book, []Problem, error) { return b.load(nil) }
+func (b *loader) Load() (*Book, []Problem, error) { return b.load(nil) }
 
 // load reads what has changed; dirty names files (relative) to read whatever their stat says, nil
 // means none.
-func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
+func (b *loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 	found, blind, problems, err := list(b.dir)
 	if err != nil {
 		return nil, nil, err
@@ -95,7 +95,7 @@ func (b *Loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 }
 
 // assembled is the book of what the loader holds, and what only the whole can tell.
-func (b *Loader) assembled() (*Book, []Problem) {
+func (b *loader) assembled() (*Book, []Problem) {
 	lessons, problems := b.assemble()
 	book := NewBook(lessons)
 	book.archived = b.archived
@@ -117,7 +117,7 @@ func archivedIn(dir string) map[string]bool {
 }
 
 // differs says whether the directory is no longer what was read.
-func (b *Loader) differs(found map[string]*entry, blind []string) bool {
+func (b *loader) differs(found map[string]*entry, blind []string) bool {
 	if !slices.Equal(blind, b.blind) {
 		return true
 	}
@@ -135,7 +135,7 @@ func (b *Loader) differs(found map[string]*entry, blind []string) bool {
 }
 
 // state is a hash over all that the bank holds: bytes in force and faults.
-func (b *Loader) state() string {
+func (b *loader) state() string {
 	h := sha256.New()
 	for _, rel := range slices.Sorted(maps.Keys(b.files)) {
 		e := b.files[rel]
@@ -151,7 +151,7 @@ func (b *Loader) state() string {
 }
 
 // readAll parses the named files, a few at a time.
-func (b *Loader) readAll(files map[string]*entry, names []string) {
+func (b *loader) readAll(files map[string]*entry, names []string) {
 	work := make(chan string)
 	var wg sync.WaitGroup
 	for range min(readers, len(names)) {
@@ -169,7 +169,7 @@ func (b *Loader) readAll(files map[string]*entry, names []string) {
 }
 
 // read replaces the entry's lesson by the newest version, or says why it cannot.
-func (b *Loader) read(e *entry, rel string) {
+func (b *loader) read(e *entry, rel string) {
 	e.fresh = true
 	raw, err := readFile(e.path, e.info)
 	if err != nil {
@@ -180,7 +180,7 @@ func (b *Loader) read(e *entry, rel string) {
 }
 
 // parse replaces the entry's lesson by what the text says, or says why it cannot.
-func (b *Loader) parse(e *entry, rel string, raw []byte) {
+func (b *loader) parse(e *entry, rel string, raw []byte) {
 	defer func() {
 		if v := recover(); v != nil {
 			e.faults = Faults{{Code: CodeInternal, Message: fmt.Sprintf("reading it made precept panic, please report it: %v", v)}}
@@ -204,7 +204,7 @@ func (b *Loader) parse(e *entry, rel string, raw []byte) {
 
 // hold quarantines a lesson that would show models a secret, unless somebody approved that very
 // text.
-func (b *Loader) hold(l *Lesson) (kinds []string) {
+func (b *loader) hold(l *Lesson) (kinds []string) {
 	if !l.State.Fires() || l.Approval.ContentHash == l.ContentHash {
 		return nil
 	}
@@ -240,7 +240,7 @@ func readFile(path string, info fs.FileInfo) ([]byte, error) {
 
 // assemble makes the list of lessons out of the entries, and checks what only the whole can tell:
 // two files with one slug, superseded lessons that are not there, circles.
-func (b *Loader) assemble() ([]*Lesson, []Problem) {
+func (b *loader) assemble() ([]*Lesson, []Problem) {
 	var lessons []*Lesson
 	var problems []Problem
 	owner := map[string]string{}

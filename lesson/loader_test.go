@@ -142,7 +142,7 @@ func TestLoadRefusesWhatIsNoFileOfLessonSize(t *testing.T) {
 func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 	dir := t.TempDir()
 	path := filepath.Join(dir, "one-a.md")
-	bank := NewLoader(dir)
+	bank := newLoader(dir)
 	load := func(content string) (string, []Problem) {
 		t.Helper()
 		if content != "" {
@@ -188,7 +188,7 @@ func TestBankKeepsTheLastGoodVersion(t *testing.T) {
 func TestALessonInUseOutlivesItsFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "one-a.md"), lessonFile("one-a", "One", "alpha beta"))
-	bank := NewLoader(dir)
+	bank := newLoader(dir)
 	old, _, err := bank.Load()
 	if err != nil {
 		t.Fatal(err)

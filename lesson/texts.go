@@ -7,16 +7,16 @@ import (
 )
 
 // Texts is a bank of lessons that come as texts, from a place that is no directory (the Redis of a
-// fleet). It treats them as a Loader treats files: a text that cannot be used leaves the last good
+// fleet). It treats them as a loader treats files: a text that cannot be used leaves the last good
 // version of it in force. It is for one goroutine.
 type Texts struct {
-	loader *Loader
+	loader *loader
 	raw    map[string][]byte // as last loaded
 }
 
 // NewTexts makes a bank. from stands before a text's name where people are told of it.
 func NewTexts(from string, secrets ...Secrets) *Texts {
-	return &Texts{loader: NewLoader(from, secrets...)}
+	return &Texts{loader: newLoader(from, secrets...)}
 }
 
 // Load takes a new set of texts by name (a path with slashes, ending in .md; its folders are the

@@ -38,7 +38,7 @@ type Watcher struct {
 
 	dir    string
 	onBook func(*Book, []Problem)
-	loader *Loader
+	loader *loader
 
 	noNotify bool // polls only, as where notifications do not work
 
@@ -55,7 +55,7 @@ type Watcher struct {
 func NewWatcher(dir string, onBook func(*Book, []Problem), secrets ...Secrets) *Watcher {
 	return &Watcher{
 		Poll: defaultPoll, Debounce: defaultDebounce,
-		dir: dir, onBook: onBook, loader: NewLoader(dir, secrets...), dirty: map[string]bool{}, young: map[string]int{},
+		dir: dir, onBook: onBook, loader: newLoader(dir, secrets...), dirty: map[string]bool{}, young: map[string]int{},
 	}
 }
 

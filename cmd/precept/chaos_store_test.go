@@ -247,7 +247,7 @@ func TestChaosStop(t *testing.T) {
 		ended[i] = stream(t, p.Data)
 	}
 	p.signal(syscall.SIGTERM)
-	time.Sleep(200 * time.Millisecond)
+	p.eventually("a closed door", func() bool { return !alive(t.Context(), p.Data) })
 	close(finish)
 	for _, c := range ended {
 		if err := <-c; err != nil {

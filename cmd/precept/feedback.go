@@ -162,12 +162,7 @@ func (w *world) withinRun(body map[string]any) (targets int) {
 
 // correction reads what would have been right: a JSON value as it is, anything else as text.
 func (w *world) correction(file string) (any, error) {
-	in, err := w.open(file)
-	if err != nil {
-		return nil, fmt.Errorf("--correct: %w", err)
-	}
-	defer in.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(in, maxCorrection+1))
+	b, err := w.readText(file, maxCorrection)
 	if err != nil {
 		return nil, fmt.Errorf("--correct: %w", err)
 	}

@@ -53,6 +53,17 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 	return os.Open(file)
 }
 
+// readText reads a file, of which one byte more than may be tells that it is too long; - is standard
+// input.
+func (w *world) readText(file string, most int64) ([]byte, error) {
+	in, err := w.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close() //nolint:errcheck // only read
+	return io.ReadAll(io.LimitReader(in, most+1))
+}
+
 // printFinding prints a finding for people: where, what, and which rule said so.
 func (w *world) printFinding(f detect.Finding) error {
 	text := fmt.Sprintf("%s %s [%d] %s %s", f.Source, f.ID, f.Index, f.Kind, f.Label)

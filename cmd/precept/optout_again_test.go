@@ -47,11 +47,11 @@ func TestOptOutsAreKnownAgain(t *testing.T) {
 					}
 				}
 				send("s-"+canary, first, header)
-				time.Sleep(1500 * time.Millisecond)
 				if restart {
 					p.stops()
 					p = begins(t, dir, up.URL, "--limits-sessions", "1")
 				} else {
+					p.drained(dir)
 					for i := range 5 {
 						send(fmt.Sprint("other", i), `{"role":"user","content":"`+news+` hello"}`, nil)
 						time.Sleep(100 * time.Millisecond)

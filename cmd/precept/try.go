@@ -3,7 +3,6 @@ package main
 import (
 	"cmp"
 	"fmt"
-	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -92,12 +91,7 @@ func (w *world) tryText(f *tryFlags, args []string) (string, error) {
 	if len(args) > 0 && args[0] != "-" {
 		return args[0], nil
 	}
-	in, err := w.open(cmp.Or(f.file, "-"))
-	if err != nil {
-		return "", err
-	}
-	defer in.Close() //nolint:errcheck // only read
-	b, err := io.ReadAll(io.LimitReader(in, maxTry+1))
+	b, err := w.readText(cmp.Or(f.file, "-"), maxTry)
 	switch {
 	case err != nil:
 		return "", fmt.Errorf("read the text: %w", err)

@@ -98,7 +98,7 @@ func (w *world) draft(f *draftFlags, slug string) (*lesson.Lesson, error) {
 	}
 	advice := f.advice
 	if advice == "-" {
-		raw, err := io.ReadAll(io.LimitReader(w.in, lesson.MaxFile))
+		raw, err := w.readText("-", lesson.MaxFile)
 		if err != nil {
 			return nil, err
 		}
