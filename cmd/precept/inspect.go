@@ -53,8 +53,8 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 	return os.Open(file)
 }
 
-// readText reads a file, of which one byte more than may be tells that it is too long; - is standard
-// input.
+// readText reads a file, of which one byte more than may be tells that it is too long; - is
+// standard input.
 func (w *world) readText(file string, most int64) ([]byte, error) {
 	in, err := w.open(file)
 	if err != nil {
