@@ -249,7 +249,7 @@ func TestScratchpads(t *testing.T) {
 						t.Errorf("step %d: %s stands there %d times, want %d: %s", i, what, n, want, got)
 					}
 				}
-				if i > 0 && !strings.Contains(got, `Observation: Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation: [LOOP DETECTED]`) {
+				if i > 0 && !strings.Contains(got, `Observation:Lessons from past experience`) || i > 2 && !strings.Contains(got, `Observation:[LOOP DETECTED]`) {
 					t.Errorf("step %d: a block is not at the top of its observation: %s", i, got)
 				}
 				steps = append(steps, answer+"\nObservation: "+came+"\nThought: ")

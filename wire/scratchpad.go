@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"strconv"
 	"strings"
 )
 
@@ -17,7 +18,7 @@ const maxPad = 4096
 // padStep is one action of a scratchpad and what came of it.
 type padStep struct {
 	action, observation string
-	number              int // of the line that begins the observation, among those that begin so
+	behind              int // how many lines begin as an observation does, from its own one to the end
 }
 
 // scratchpad cuts such a message: what was asked, and what has been done since.
@@ -40,7 +41,7 @@ func scratchpad(text string) (asked string, steps []padStep, ok bool) {
 		case begin < 0 && (label == "Thought" || label == "Action"):
 			begin, from = at, at
 		case begin >= 0 && label == observationLabel && !observing:
-			steps = append(steps, padStep{action: text[from:at], number: seen})
+			steps = append(steps, padStep{action: text[from:at], behind: seen})
 			observing, from = true, at+len(line)-len(said)
 		}
 		if at > 0 && strings.HasPrefix(line, observationLabel) {
@@ -53,6 +54,9 @@ func scratchpad(text string) (asked string, steps []padStep, ok bool) {
 	}
 	if begin < 0 || !ok || len(steps) > maxPad {
 		return "", nil, false
+	}
+	for i := range steps {
+		steps[i].behind = seen - steps[i].behind
 	}
 	return strings.TrimSpace(text[:begin]), steps, true
 }
@@ -81,7 +85,7 @@ func withoutThought(s string) string {
 
 // readScratchpad reads the calls and results of a scratchpad.
 func (r *Request) readScratchpad(it *Item, steps []padStep) {
-	for _, s := range steps {
+	for n, s := range steps {
 		c, ok := Call{}, false
 		if strings.Contains(s.action, "\nAction Input:") {
 			c, ok = actionCall(s.action)
@@ -92,36 +96,36 @@ func (r *Request) readScratchpad(it *Item, steps []padStep) {
 		if !ok || s.observation == "" {
 			continue
 		}
-		c.ID = writtenID(&c, s.observation) + "." + hex16(uint64(s.number)) //nolint:gosec // a count
+		c.ID = writtenID(&c, s.observation) + "." + strconv.Itoa(n)
 		it.Calls = append(it.Calls, c)
-		it.Results = append(it.Results, Result{CallID: c.ID, Text: s.observation, Block: s.number, Written: true, Own: true})
+		it.Results = append(it.Results, Result{CallID: c.ID, Text: s.observation, Block: n, Written: true, Own: true})
 	}
 }
 
-// padPlace is the place at the top of an observation, in the string that holds the scratchpad: its
-// line begins behind an escaped end of line.
-func padPlace(b []byte, text span, number int) (place, bool) {
-	raw := text.of(b)
-	for i, seen := 0, 0; i+1 < len(raw); i++ {
+// padPlace is the place at the top of the nth observation, in the string that holds the scratchpad:
+// its line begins behind an escaped end of line.
+func (r *Request) padPlace(it *Item, text span, n int) (place, bool) {
+	_, steps, ok := scratchpad(it.Text)
+	if !ok || n >= len(steps) {
+		return place{}, false
+	}
+	var lines []int
+	raw := text.of(r.Body)
+	for i := 0; i+1 < len(raw); i++ {
 		if raw[i] != '\\' {
 			continue
 		}
-		i++
-		if raw[i] != 'n' || !bytes.HasPrefix(raw[i+1:], []byte(observationLabel)) {
-			continue
+		if i++; raw[i] == 'n' && bytes.HasPrefix(raw[i+1:], []byte(observationLabel)) {
+			lines = append(lines, i)
 		}
-		if seen++; seen <= number {
-			continue
-		}
-		colon := bytes.IndexByte(raw[i:], ':')
-		if colon < 0 {
-			return place{}, false
-		}
-		at := i + colon + 1
-		for at < len(raw) && raw[at] == ' ' {
-			at++
-		}
-		return place{at: text.start + at, form: inString}, true
 	}
-	return place{}, false
+	if len(lines) < steps[n].behind {
+		return place{}, false
+	}
+	at := lines[len(lines)-steps[n].behind]
+	colon := bytes.IndexByte(raw[at:], ':')
+	if colon < 0 {
+		return place{}, false
+	}
+	return place{at: text.start + at + colon + 1, form: inString}, true
 }

@@ -55,7 +55,7 @@ func TestScratchpadPlaces(t *testing.T) {
 			a := r.AnchorAt(0, res.CallID)
 			item, block, ok := r.Find(a)
 			out, err := r.Splice(nil, []Edit{{Item: item, Block: block, Text: "HERE "}})
-			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation: HERE came %d", i)) {
+			if !ok || err != nil || !strings.Contains(string(out), fmt.Sprintf("Observation:HERE  came %d", i)) {
 				t.Errorf("result %d of %d: %v %v: %s", i, n, ok, err, out)
 			}
 		}

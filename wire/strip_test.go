@@ -8,17 +8,26 @@ import (
 
 // Strip takes the texts that these edits put into a body out again: the inverse of Splice.
 func Strip(d Dialect, body []byte, edits []Edit) ([]byte, error) {
-	groups := grouped(edits)
-	// A system message that was made counts as an item. Without it the indices of the others are
-	// right again.
-	if i := slices.IndexFunc(groups, func(g group) bool { return g.item == System }); i >= 0 {
-		rest, err := strip(d, body, groups[i:i+1])
-		if err != nil {
+	// A system message that was made counts as an item: without it the indices of the others are
+	// right again. And what stands before the words hides results that are read out of them.
+	var steps [3][]group
+	for _, g := range grouped(edits) {
+		switch {
+		case g.item == System:
+			steps[0] = append(steps[0], g)
+		case g.block < 0:
+			steps[1] = append(steps[1], g)
+		default:
+			steps[2] = append(steps[2], g)
+		}
+	}
+	for _, groups := range steps {
+		var err error
+		if body, err = strip(d, body, groups); err != nil {
 			return nil, err
 		}
-		return strip(d, rest, slices.Delete(groups, i, i+1))
 	}
-	return strip(d, body, groups)
+	return body, nil
 }
 
 func strip(d Dialect, body []byte, groups []group) ([]byte, error) {

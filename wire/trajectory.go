@@ -151,10 +151,11 @@ func (r *Request) writtenPlace(i, n int) (place, bool) {
 		return place{}, false
 	}
 	if !bytes.HasPrefix(parts[0].text.inner().of(r.Body), []byte(fieldMark)) {
-		if it := r.Item(i); len(parts) > 1 || len(it.Results) == 0 || !it.Results[0].Own {
+		it := r.Item(i)
+		if len(parts) > 1 || len(it.Results) == 0 || !it.Results[0].Own {
 			return place{}, false
 		}
-		return padPlace(r.Body, parts[0].text, n)
+		return r.padPlace(it, parts[0].text, n)
 	}
 	return observationPlace(r.Body, parts, n)
 }
