@@ -6,7 +6,8 @@ import (
 	"precept/wire"
 )
 
-// alone is the only owner whose newest reply this is and which nobody has continued.
+// alone gives the owner for a key that says little: there must be one session only whose newest
+// reply has the key and was not continued yet. It is nil where there is none, or more than one.
 func (t *Threader) alone(r *Resolved, c Claim, found []owner) []owner {
 	if len(found) == 0 {
 		return nil
@@ -64,10 +65,10 @@ func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
 // record.
 func (r *Resolved) set(id ID) { r.ID, r.Name = id, "" }
 
-// believed drops the owners that only have the key from requests, unless the request goes on where
-// the session's newest one ended. What shows a session's past and none of its replies is another
-// conversation with the same examples in front; an agent that rewrites the replies before it sends
-// them back still sends everything else.
+// believed drops the sessions in which only requests have shown the key, never a reply, unless this
+// request extends the newest request of the session. What shows a session's past and none of its
+// replies is another conversation with the same examples in front; an agent that rewrites replies
+// before it sends them back still sends everything else.
 func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 	sure := func(o owner) bool { return o.stamp&stampKind >= stampRequest }
 	if !slices.ContainsFunc(found, func(o owner) bool { return !sure(o) }) {
