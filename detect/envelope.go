@@ -211,18 +211,21 @@ func messageOnly(v laxValue) (Judgement, bool) {
 
 // wrapped looks into the places where envelopes carry the answer.
 func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
-	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
+	for _, k := range []string{"response", "result", "output", "body", "content", "data", "observation", "text"} {
 		inner, ok := v.get(k)
 		if !ok {
 			continue
 		}
 		if inner.kind == laxObject || inner.kind == laxArray {
+			if k == "data" { // its fields are data
+				continue
+			}
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true
 			}
 			continue
 		}
-		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !carries(v, k) {
+		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "data" || k == "text") && !carries(v, k) {
 			continue
 		}
 		if t := inner.text(); strings.TrimSpace(t) != "" {

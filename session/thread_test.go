@@ -268,10 +268,10 @@ func TestThreadFewShotInParallel(t *testing.T) {
 func TestThreadRewrittenReplies(t *testing.T) {
 	w := newWorld(t) // an agent that shortens what it was told before it sends it back
 	history := []obj{user("a story"), said("(earlier)"), user("go on")}
-	first := w.ask(chat(t, history...), texts("<think>hm</think> Once."))
+	first := w.ask(chat(t, history...), texts("Once upon a time."))
 	for i := range 5 {
 		history = with(history, said(fmt.Sprint("Once ", i)), user("on"))
-		w.same("a longer list", first, w.ask(chat(t, history...), texts(fmt.Sprint("<think>hm</think> Once ", i))))
+		w.same("a longer list", first, w.ask(chat(t, history...), texts(fmt.Sprint("Once upon a time ", i))))
 	}
 	w.other("another end", first, w.open(chat(t, with(history[:4], user("a poem"))...)))
 }
