@@ -30,6 +30,11 @@ func TestSplicePlaces(t *testing.T) {
 			`{"messages":[{"role":"user","content":"` + escaped + `"}]}`,
 		},
 		{
+			"of two roles and two contents the last, as upstreams read them", Chat,
+			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"go"}]}`, 0, -1,
+			`{"messages":[{"role":"assistant","content":"a","role":"user","content":"` + escaped + `go"}]}`,
+		},
+		{
 			"chat parts", Chat, `{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"b"},{"type":"image_url"}]}]}`, 0, -1,
 			`{"messages":[{"role":"user","content":[{"type":"text","text":"a"}, {"type":"text","text":"` + escaped + `"},{"type":"text","text":"b"},{"type":"image_url"}]}]}`,
 		},
