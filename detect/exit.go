@@ -9,7 +9,7 @@ import (
 type shellResult struct {
 	body  string // what the command itself printed
 	code  int
-	coded bool // the frame told an exit code
+	coded bool // the frame holds an exit code
 	empty bool // nothing was printed
 }
 

@@ -36,7 +36,7 @@ type Transcript struct {
 	Request    *wire.Request // its list, as the last request of the conversation
 }
 
-// Inspect reads transcripts, as Read does, and tells what it finds in them, in the order of the
+// Inspect reads transcripts, as Read does, and emits what it finds in them, in the order of the
 // lists.
 func Inspect(r io.Reader, emit func(Finding) error) error {
 	return Read(r, func(t Transcript) error {
@@ -96,7 +96,7 @@ type reading struct {
 	more   int // faults that are not among them
 }
 
-// faultsTold is how many faults of a file are told one by one: a wrong file has one in each line.
+// faultsTold is how many faults of a file are reported one by one: a wrong file has one a line.
 const faultsTold = 10
 
 // next reads the next value; io.EOF says that there is none.

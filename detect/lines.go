@@ -7,7 +7,7 @@ type weight uint8
 
 const (
 	nothing weight = iota
-	weak           // an error was told: proof when it is the first or among the last things said
+	weak           // an error was reported: proof when it is the first or among the last things said
 	strong         // a tool's own summary of a failure: proof wherever it stands
 )
 
@@ -175,7 +175,7 @@ func failElsewhere(t string) (string, weight) {
 	return "", nothing
 }
 
-// failOpening: failures that their first byte tells from most lines.
+// failOpening knows failures that differ from most lines in their first byte.
 func failOpening(t string) (string, weight) {
 	switch c := t[0]; {
 	case c == 'T' && strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object

@@ -6,7 +6,7 @@ import (
 	"precept/wire"
 )
 
-// Loop is a call that goes round in circles.
+// Loop is a call that keeps coming back with the same result.
 type Loop struct {
 	Index  int    // of the item that holds the result: where the warning belongs
 	CallID string // of the call whose result is to be warned of

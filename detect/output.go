@@ -69,12 +69,12 @@ func assigned(text string) (string, bool) {
 	return value, true
 }
 
-// lastWords is how many of the last lines of an output are its last words: an error told there is
-// how it ended.
+// lastWords is how many of the last lines of an output are its last words: an error that stands
+// there is how it ended.
 const lastWords = 4
 
 // outputFails reads a program's output line by line. A tool's own summary of a failure proves it
-// wherever it stands; an error that was merely told proves it in the first line, among the last
+// wherever it stands; an error that was merely reported proves it in the first line, among the last
 // words, or as a traceback that nothing follows.
 func outputFails(body string) (string, bool) {
 	var lines []string // not empty ones, plain

@@ -3,7 +3,7 @@ package detect
 import "github.com/cespare/xxhash/v2"
 
 // roughKey is equal for calls whose identity is equal (see callKey), and nearly always different
-// for others. It costs a tenth: nothing is decoded but what parseLax takes in.
+// for others. It costs a tenth: nothing is decoded but what parseLax keeps.
 func roughKey(tool, args string) uint64 {
 	v, _ := parseLax(args)
 	return roughKeyOf(tool, args, v)

@@ -5,7 +5,7 @@ import (
 	"strings"
 )
 
-// shellCommand is what can be told of a shell command without running it.
+// shellCommand is what is known of a shell command without running it.
 type shellCommand struct {
 	readOnly bool   // every part only looks
 	masked   bool   // the exit status is not that of the part that matters: a pipe, "|| true", "; echo"

@@ -74,7 +74,7 @@ type sideText struct{ kind, text string }
 const knownHead = 600
 
 // known looks for what known agents use word for word: their sentences, and what their
-// housekeepers are told to be.
+// housekeepers are asked to be.
 func (p *side) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.says, func(w sideText) bool { return foldedPrefix(head, w.text) })

@@ -93,7 +93,7 @@ func signatureText(text string) string {
 	return unframe(text).body
 }
 
-// failureTexts collects the strings in which an envelope tells what went wrong.
+// failureTexts collects the strings in which an envelope says what went wrong.
 func failureTexts(v laxValue, depth int) []string {
 	var out []string
 	if depth > 3 {

@@ -18,7 +18,7 @@ type transcript struct {
 	visits  int
 }
 
-// inspectList tells what is found in one list.
+// inspectList emits what is found in one list.
 func inspectList(req *wire.Request, emit func(Finding) error) error {
 	t := transcript{req: req, emit: emit, calls: map[string]wire.Call{}, seen: map[uint64]bool{}}
 	for from := 0; from < req.Len(); {

@@ -22,7 +22,7 @@ type Turn struct {
 	Feeling   Feeling
 	Rule      string // which rule spoke
 	Synthetic bool   // no person wrote it: an agent speaks in the user's role
-	Interrupt bool   // a person broke the answer off; a fact that the harness tells, not a reading of words
+	Interrupt bool   // a person broke the answer off; the harness says so; no words were read
 }
 
 // ReadTurn reads a user turn. text is the message as sent, words the user's own words in it,

@@ -25,7 +25,7 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	return kind, true, true
 }
 
-// verifies tells what a call verifies, "" when nothing. The last part that verifies names it: in
+// verifies is what a call verifies, "" when nothing. The last part that verifies names it: in
 // "build && test" it is the test that speaks.
 func (c *toolCall) verifies() string {
 	kind := ""

@@ -56,7 +56,7 @@ func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]boo
 
 // Bounds of the search in one request, which a client can make as large as it likes.
 const (
-	maxLoops  = 64      // loops told
+	maxLoops  = 64      // loops reported
 	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
 	maxTries  = 8       // results for which the raw bytes of the history are searched; then an index is made
 )
@@ -257,7 +257,7 @@ func needlesOf(words []string) []needle {
 	return list
 }
 
-// holds says that the item's bytes hold all of the words.
+// holds says whether the bytes of an item hold all of the words.
 func holds(raw []byte, words []needle) bool {
 	return !slices.ContainsFunc(words, func(n needle) bool { return !n.in(raw) })
 }

@@ -111,7 +111,7 @@ func (m *matcher) ipv4(i int) hit {
 	return hit{i, end, ip}
 }
 
-// isVersion tells 120.0.6.1 the version from 120.0.6.1 the address by what stands before it, and by
+// isVersion says whether 120.0.6.1 is a version and no address. What stands before it decides, and
 // its size: sections and object identifiers count from 1.
 func (m *matcher) isVersion(i int, octets [4]int) bool {
 	s := m.s

@@ -27,7 +27,7 @@ const (
 // intent_resolution and a dialog_response for every later user turn; one that did not gives a
 // dialog_response for every user turn. A session of more than one exchange gives in addition an
 // error_correction for each failed call that a different one repaired, and a plan_optimization when
-// it was slow or costly. docs/SAMPLES.md tells the reasons.
+// it was slow or costly. docs/SAMPLES.md gives the reasons.
 //
 // Build is pure: the same session gives the same samples with the same ids.
 func Build(s Session) []Sample {

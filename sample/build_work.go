@@ -112,7 +112,7 @@ func argWords(s string) map[string]bool {
 	return words
 }
 
-// costly tells why the session was slow or costly, or nothing.
+// costly lists the reasons for which the session counts as slow or costly.
 func (h *history) costly() []string {
 	var reasons []string
 	used := tokens(h.kept)

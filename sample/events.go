@@ -20,7 +20,7 @@ const (
 	EventCall      = "call"
 )
 
-// Events tells a session in the order in which it happened, each call once, whatever dialect it was
+// Events lists what happened in a session in its order, each call once, whatever dialect it was
 // spoken in. Of a user's turn it gives the person's own words, without the blocks that agents put
 // around them.
 func (s *Session) Events() []Event {

@@ -32,8 +32,8 @@ type Reading struct {
 // NewReading begins at a session's first exchange.
 func NewReading() *Reading { return &Reading{calls: map[string]Call{}} }
 
-// Request tells what the agent sent anew. What it gives back of the reply before is left out: that
-// was told with the reply. Items that carry neither words nor calls are told as they came.
+// Request lists what the agent sent anew. What it gives back of the reply before is left out,
+// because Reply has listed it. Items that carry neither words nor calls are listed as they came.
 func (r *Reading) Request(e *Exchange) []Said {
 	var out []Said
 	for i, it := range e.items(r.last) {
@@ -49,7 +49,7 @@ func (r *Reading) Request(e *Exchange) []Said {
 	return out
 }
 
-// message tells what a message says, but for its results.
+// message lists what a message says, without its results.
 func (r *Reading) message(it *wire.Item) []Said {
 	var out []Said
 	switch text := spokenText(it); {
@@ -71,7 +71,7 @@ func (r *Reading) message(it *wire.Item) []Said {
 	return out
 }
 
-// Reply tells what the model answered.
+// Reply lists what the model answered.
 func (r *Reading) Reply(e *Exchange) []Said {
 	r.last = &e.Reply
 	var out []Said

@@ -13,8 +13,8 @@ const (
 	Messages                 // .../messages
 )
 
-// DialectOf tells which API a POST to path speaks: by the ending /chat/completions, /responses,
-// /messages.
+// DialectOf is the API that a POST to the path speaks. The path ends in /chat/completions,
+// /responses or /messages.
 func DialectOf(path string) Dialect {
 	switch {
 	case strings.HasSuffix(path, "/chat/completions"):

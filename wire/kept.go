@@ -4,7 +4,7 @@ import "bytes"
 
 // Kept is a piece of a list that was kept after its request: the items of one turn.
 type Kept[T ~[]byte] struct {
-	Dialect Dialect // None: told by the items
+	Dialect Dialect // None: the items show it
 	Items   []T     // as they stood in the list
 	From    int     // the place of the first of them in the list
 	Said    string  // the model's text before them: agents that write their calls as text are understood by it

@@ -93,7 +93,7 @@ func (p *parser) item(start int) int {
 	return i
 }
 
-// blocks scans the content at i of a message, depth 4, and tells how many blocks it has.
+// blocks scans the content at i of a message, depth 4, and counts its blocks.
 func (p *parser) blocks(i int) (end, n int) {
 	i, more := p.open(i, ']', 4)
 	for ; more; n++ {

@@ -2,7 +2,7 @@ package wire
 
 import "strings"
 
-// partKind tells the pieces of a content apart.
+// partKind is what a piece of a content is.
 type partKind uint8
 
 const (

@@ -161,7 +161,7 @@ func (r *ReplyReader) Held() int {
 	return n
 }
 
-// Drop lets go of what was kept, and keeps no more but what tells how the reply ends.
+// Drop lets go of what was kept, and keeps from now on only how the reply ends.
 func (r *ReplyReader) Drop() {
 	r.rep.Cut, r.json, r.limit = true, nil, 0
 	r.sse.drop(smallEvent)

@@ -39,7 +39,7 @@ func (r *ReplyReader) readAlike(name, data []byte) bool {
 	return true
 }
 
-// casts takes the events at the start of p that fit the template, as a server of chat completions
+// casts reads the events at the start of p that fit the template, as a server of chat completions
 // sends them one behind the other, and returns how many bytes they are. p begins where an event
 // does, or its data behind its name.
 func (r *ReplyReader) casts(p []byte) (done int) {

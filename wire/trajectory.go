@@ -122,7 +122,8 @@ func observedError(s string) int8 {
 	return 0
 }
 
-// stepKey tells the newest step of a trajectory: the reply that asked for it has the same.
+// stepKey is the key of the newest step of a trajectory. The reply that asked for the step has the
+// same key.
 func stepKey(thought string, c *Call) string {
 	return "t:" + hex16(mix(xxhash.Sum64String(strings.TrimSpace(thought)), xxhash.Sum64String(callKey(c))))
 }

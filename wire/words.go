@@ -46,7 +46,7 @@ func wrapperTag(name string) bool {
 	return false
 }
 
-// bracketed tells how a bracketed block that begins at s ends, and what it is; "" when none does.
+// bracketed is the end and the kind of the bracketed block that begins at s, "" when none does.
 func bracketed(s string) (tail, kind string) {
 	for _, block := range [...]struct{ head, tail, kind string }{
 		{"[LOOP DETECTED]", "[END LOOP DETECTED]", "loop warning"},
@@ -67,14 +67,14 @@ type Stripped struct {
 	Text string `json:"text"`
 }
 
-// StripWords is what a person said in a text of the user's role, as Item.Words has it, and tells
-// what was taken out.
+// StripWords is what a person said in a text of the user's role, as Item.Words has it, and what
+// was taken out.
 func StripWords(text string) (words string, out []Stripped) {
 	words = ownWords(text, func(kind, piece string) { out = append(out, Stripped{kind, piece}) })
 	return words, out
 }
 
-// noter is told what is taken out of a text; nil is deaf.
+// noter is called with each piece that is taken out of a text. It may be nil.
 type noter func(kind, piece string)
 
 func (n noter) note(kind, piece string) {
@@ -177,9 +177,9 @@ func withoutWrappers(s string, n noter) string {
 	}, n)
 }
 
-// cutAll takes out everything from a mark to the tail that ends tells for it. A tail that was once
-// looked for in vain is not looked for again: a text full of openings must not cost the square of
-// its length.
+// cutAll takes out everything from a mark to its tail, which the function ends knows. A tail that
+// was once looked for in vain is not looked for again: a text full of openings must not cost the
+// square of its length.
 func cutAll(s string, mark byte, ends func(string) (tail, kind string), note noter) string {
 	var out strings.Builder
 	var missing []string

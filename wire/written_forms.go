@@ -4,7 +4,7 @@ import (
 	"strings"
 )
 
-// report is what the text of a user's message tells of a call.
+// report is what the text of a user's message says about a call.
 type report struct {
 	text   string
 	failed bool
@@ -83,8 +83,8 @@ func actionReport(s string) (report, bool) {
 	return report{}, false
 }
 
-// ranReport reads what aider tells of a command: a test that it ran, or one that the person let it
-// run.
+// ranReport reads what aider says about a command: a test that it ran, or a command that the person
+// let it run.
 func ranReport(s string) (report, bool) {
 	command, output, ok := strings.Cut(s[len(ranHead):], ranTail)
 	if !ok || strings.Contains(command, "\n\n") {
@@ -100,8 +100,8 @@ func withoutRules(s string) string {
 	return strings.TrimSpace(s)
 }
 
-// noted says whether an agent tells its model what it did, in the user's place: nobody asked for it
-// and no call brought it.
+// noted says whether an agent reports in the user's place what it did of its own accord: no call
+// asked for it.
 func noted(s string) bool {
 	switch {
 	case s == "" || s[0] != 'I' && s[0] != 'F' && s[0] != 'H':
