@@ -211,27 +211,28 @@ func messageOnly(v laxValue) (Judgement, bool) {
 
 // wrapped looks into the places where envelopes carry the answer.
 func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
-	for _, k := range []string{"response", "result", "output", "body", "content", "data", "observation", "text"} {
+	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
 		inner, ok := v.get(k)
 		if !ok {
 			continue
 		}
 		if inner.kind == laxObject || inner.kind == laxArray {
-			if k == "data" { // its fields are data
-				continue
-			}
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true
 			}
 			continue
 		}
-		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "data" || k == "text") && !carries(v, k) {
+		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !carries(v, k) {
 			continue
 		}
 		if t := inner.text(); strings.TrimSpace(t) != "" {
 			judgement := classifyText(t, call, depth+1)
 			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
+	}
+	if len(v.vals) == 1 && v.vals[0].kind == laxString && strings.Contains(v.vals[0].text(), "\n") { // lines under any name
+		judgement := classifyText(v.vals[0].text(), call, depth+1)
+		return judgement, judgement.Outcome != OK || judgement.Sure
 	}
 	return Judgement{}, false
 }

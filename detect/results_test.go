@@ -163,6 +163,7 @@ func TestEnvelopes(t *testing.T) {
 		{"success false", "pay", `{}`, `{"success":false}`, 0, detect.Error, "json:success"},
 		{"error object", "pay", `{}`, `{"error":{"code":7,"message":"declined"}}`, 0, detect.Error, "json:error"},
 		{"data alone", "run", `{}`, `{"data":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0, detect.Error, "exit-code"},
+		{"lines under a name", "run", `{}`, `{"func":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0, detect.Error, "exit-code"},
 		{"data with more", "get_file", `{}`, `{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json"},
 		{"mcp parts", "mcp__x__y", `{}`, `{"content":[{"type":"text","text":"all good"}],"isError":true}`, 0, detect.Error, "json:is-error"},
 		{"text parts", "mcp__x__y", `{}`, `[{"type":"text","text":"Error: no such user"}]`, 0, detect.Error, "text:"},
