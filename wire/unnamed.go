@@ -46,8 +46,8 @@ func (r *Request) isNamed(i int) bool {
 	return len(results) > 0 && (r.Dialect != Chat || results[0].call != xxhash.Sum64(nil))
 }
 
-// callKey identifies a call by what it asks for. A reply without ids has nothing else in common with
-// the request behind it. The arguments may come back with other spaces.
+// callKey identifies a call by what it asks for. A reply without ids has nothing else in common
+// with the request behind it. The arguments may come back with other spaces.
 func callKey(c *Call) string {
 	var d xxhash.Digest
 	d.Reset()
