@@ -74,8 +74,16 @@ func TestResultsThatDifferFromRunToRun(t *testing.T) {
 		}
 	}
 	other := [][2]string{
-		{"3 failed", "4 failed"}, {"line 12", "line 13"}, {"a 1234567", "a 1234568"}, {"v1.2.3", "v1.2.4"}, {"ratio 12:31", "ratio 12:32"},
-		{"deadbeef", "feedface"}, {"tmp1", "tmp2"}, {"exit 1", "exit 2"}, {"12 items", "13 items"}, {"began 2718000000", "began 2718009999"},
+		{"3 failed", "4 failed"},
+		{"line 12", "line 13"},
+		{"a 1234567", "a 1234568"},
+		{"v1.2.3", "v1.2.4"},
+		{"ratio 12:31", "ratio 12:32"},
+		{"deadbeef", "feedface"},
+		{"tmp1", "tmp2"},
+		{"exit 1", "exit 2"},
+		{"12 items", "13 items"},
+		{"began 2718000000", "began 2718009999"},
 	}
 	for _, pair := range other {
 		if detect.ResultSum(pair[0]) == detect.ResultSum(pair[1]) {
