@@ -77,9 +77,10 @@ func (t *transcript) add(i int) {
 		}
 		call := t.call(r.CallID, t.results)
 		t.results++
+		text := unlabelled(r)
 		t.steps = append(t.steps, &step{
-			item: i, batch: t.batch, callID: r.CallID, text: unlabelled(r), flag: r.IsError, tool: call.Name, args: call.Args, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
-			about: &judged{result: result{call.Name, call.Args, unlabelled(r), r.IsError}},
+			item: i, batch: t.batch, callID: r.CallID, text: text, flag: r.IsError, tool: call.Name, args: call.Args, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
+			about: &judged{result: result{call.Name, call.Args, text, r.IsError}},
 		})
 	}
 	if words, ok := speaks(t.req, i); ok {
