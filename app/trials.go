@@ -75,7 +75,7 @@ func trials(r session.Row, a session.Applied, as *trial.Assignment) []sample.Tri
 		base.Outcome = &a.Reward
 	}
 	if as.First != nil {
-		base.First = &as.First.Y
+		base.First, base.FirstTier = &as.First.Y, as.First.Tier
 	}
 	var out []sample.Trial
 	if as.Enters() {

@@ -124,7 +124,7 @@ func (b *builder) row(l Lesson) Row {
 	b.trial(&r, l)
 	r.Next = r.next()
 	r.Verdict = b.verdict(&r, s, p)
-	b.need(&r, s, all, p)
+	b.need(&r, s, all, p, r.lookIn(l))
 	b.expect(&r, s)
 	if r.Verdict == Invalid {
 		r.WorstLo, r.WorstHi = worstCase(s.Strata)

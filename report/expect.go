@@ -29,7 +29,11 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 		return
 	}
 	if all := float64(b.global.Told); r.Told > 0 && all > 0 {
-		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * all / float64(r.Told)))
+		slower := 1.0
+		if rate := b.rate(r); rate > 0 {
+			slower = r.PerWeek / rate
+		}
+		r.NeedsSessions = int64(math.Ceil(float64(r.NeedsPicks) * slower * all / float64(r.Told)))
 	}
 	if r.Weeks != nil && *r.Weeks < maxWeeks {
 		r.Expected = b.in.Now.Add(time.Duration(*r.Weeks * 7 * 24 * float64(time.Hour))).UTC().Format(time.DateOnly)
@@ -41,7 +45,7 @@ func (b *builder) expect(r *Row, s trial.Stats) {
 const maxWeeks = 520
 
 func (b *builder) sooner(r *Row, s trial.Stats) (out []string) {
-	if r.Trial != "running" {
+	if r.Trial != running {
 		if part := b.inTrial(r, s); part > 0 {
 			out = append(out, trialTakes(part, r))
 		}
@@ -76,9 +80,9 @@ func (b *builder) inTrial(r *Row, s trial.Stats) float64 {
 }
 
 // rate is at how many told picks a week the row's verdict is waited for: a benched lesson is picked
-// in few sessions from now on.
+// in few sessions from now on, unless its trial goes on, which picks it whenever it matches.
 func (b *builder) rate(r *Row) float64 {
-	if r.Verdict == Benched && r.Picked > 0 {
+	if r.Verdict == Benched && r.Trial != running && r.Picked > 0 {
 		return math.Min(r.PerWeek, b.in.Policy.ProbeShare*r.PerWeek*float64(r.Matched)/float64(r.Picked))
 	}
 	return r.PerWeek

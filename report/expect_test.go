@@ -1,6 +1,7 @@
 package report
 
 import (
+	"math"
 	"strings"
 	"testing"
 
@@ -52,5 +53,26 @@ func TestExpectOfTheBenched(t *testing.T) {
 	}
 	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
 		t.Errorf("%q", r.Sooner)
+	}
+	if rate := float64(r.NeedsPicks) / *r.Weeks; float64(r.NeedsSessions) < float64(r.NeedsPicks)*r.PerWeek/rate {
+		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)
+	}
+	// In a trial it is picked whenever it matches, so the past rate is that of its trial.
+	r = only(t, c, func(in *Input) { in.Lessons[0].Epsilon = 0.5 })
+	if r.Verdict != Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
+		t.Errorf("%s in trial: %d picks in %v weeks at %v a week; %s", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
+	}
+}
+
+// A planned trial tells its word at its look, however wide the row's own interval is by then.
+func TestExpectTheLook(t *testing.T) {
+	c := bandit.New()
+	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
+	planned := func(in *Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
+	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
+		t.Errorf("%s: %d picks until its look", r.Trial, r.NeedsPicks)
+	}
+	if r := only(t, c, func(in *Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+		t.Errorf("the row's own verdict comes after %d picks", r.NeedsPicks)
 	}
 }

@@ -163,7 +163,7 @@ func (r *Row) missing() string {
 	case past(r.State):
 		parts = append(parts, "nothing: no session gets it any more")
 	case r.NeedsPicks > 0 && r.Weeks != nil:
-		parts = append(parts, fmt.Sprintf("about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.PerWeek))
+		parts = append(parts, fmt.Sprintf("about %d more told picks, %s at %.0f a week", r.NeedsPicks, weeks(*r.Weeks), r.pace()))
 	case r.NeedsPicks > 0:
 		parts = append(parts, fmt.Sprintf("about %d more told picks; none come in", r.NeedsPicks))
 	default:

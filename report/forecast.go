@@ -88,7 +88,7 @@ func (r *Report) Forecast(slug string, g Goal) (Forecast, error) {
 	}
 	f.cost(r, row)
 	for i := range row.Looks {
-		if !row.Looks[i].Taken && row.Trial == "running" {
+		if !row.Looks[i].Taken && row.Trial == running {
 			f.Running = &row.Looks[i]
 		}
 	}

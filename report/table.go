@@ -232,7 +232,7 @@ func (t table) notes(r Row) {
 			n += " to show an effect"
 		}
 		if r.Weeks != nil {
-			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), float64(r.NeedsPicks)/max(*r.Weeks, 1e-9))
+			n += fmt.Sprintf(" (%s at %.0f a week)", weeks(*r.Weeks), r.pace())
 		}
 		if r.Expected != "" {
 			n += ", on " + r.Expected
@@ -330,6 +330,9 @@ func weeks(x float64) string {
 	}
 	return fmt.Sprintf("%.0f weeks", x)
 }
+
+// pace is at how many told picks a week the row's verdict comes, where there is a week to tell.
+func (r *Row) pace() float64 { return float64(r.NeedsPicks) / max(*r.Weeks, 1e-9) }
 
 func (t table) foot(r Report) {
 	fmt.Fprintln(t.w)

@@ -36,6 +36,7 @@ type Look struct {
 	P         *float64  `json:"p"` // two-sided; null until the look is taken
 	Verdict   Verdict   `json:"verdict,omitempty"`
 	arm       trial.Arm
+	name      string // of its trial
 }
 
 // looks are all planned trials, those of the listed lessons that nobody told of yet among them,
@@ -77,7 +78,7 @@ func (b *builder) looks(rows []Lesson) (map[trial.Arm][]Look, Looks) {
 func lookOf(l trial.Look) Look {
 	out := Look{
 		Began: time.Unix(l.Began, 0).UTC(), Planned: l.Planned, Told: l.Told, Taken: l.Taken,
-		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm,
+		NInjected: l.Injected, NWithheld: l.Withheld, arm: l.Arm, name: l.Trial,
 	}
 	if l.Told > 0 {
 		out.Last = time.Unix(l.At, 0).UTC()
@@ -113,6 +114,18 @@ func (l *Look) judge(bar float64) Verdict {
 	return Unproven
 }
 
+// running is the trial of a lesson that goes on.
+const running = "running"
+
+// lookIn is how many told picks are left until the look of the lesson's trial; 0: none is planned.
+func (r *Row) lookIn(l Lesson) int64 {
+	at := slices.IndexFunc(r.Looks, func(k Look) bool { return k.name == l.Trial })
+	if at < 0 || r.Trial != running {
+		return 0
+	}
+	return max(0, r.Looks[at].Planned-r.Looks[at].Told)
+}
+
 // trial fills in what is known of the row's trials, and returns the word of the latest that was
 // taken.
 func (b *builder) trial(r *Row, l Lesson) {
@@ -120,7 +133,7 @@ func (b *builder) trial(r *Row, l Lesson) {
 	switch {
 	case l.Epsilon <= 0:
 	case !b.in.Counters.Progress(l.Arm, l.Until, l.Trial, 0).Reached:
-		r.Trial = "running"
+		r.Trial = running
 	case l.Trial != "":
 		r.Trial = "ended"
 	default:

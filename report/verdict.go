@@ -132,8 +132,9 @@ func (r *Row) Widened() bool {
 	}
 }
 
-// need fills in how much data is missing, and what another holdout would change.
-func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
+// need fills in how much data is missing, and what another holdout would change. toLook is how many
+// told picks are left until the look of its trial, 0 if none is planned.
+func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief, toLook int64) {
 	eps := p.Epsilon
 	sigma2 := noise(all, s.Strata, b.sigma2)
 	r.Epsilon, r.Variance = eps, sigma2
@@ -143,13 +144,7 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 			r.Note = "everything is withheld: without injections no effect can be measured"
 		}
 	} else {
-		r.Needs3Points = more(sessionsFor(material, sigma2*spread(eps)), all.n)
-		if open(r.Verdict) {
-			r.NeedsPicks = verdictIn(all, sigma2, eps)
-		}
-		if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
-			r.Weeks = new(float64(r.NeedsPicks) / rate)
-		}
+		b.needPicks(r, all, toLook)
 	}
 	switch r.Verdict {
 	case Helps, Harms:
@@ -165,6 +160,9 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 		r.Note = "by the chooser's model, not by the holdout"
 	case Benched:
 		r.Note = "the chooser expects harm and only probes it"
+		if r.Trial == running {
+			r.Note = "the chooser expects harm; its trial goes on"
+		}
 	case TrialHelps, TrialHarms:
 		r.Note = "by one planned look; of such rows one in twenty may be wrong"
 	case Invalid:
@@ -187,6 +185,20 @@ func (b *builder) need(r *Row, s trial.Stats, all sums, p Belief) {
 		if open(r.Verdict) {
 			r.WhatIf.NeedsPicks = verdictIn(all, sigma2, w)
 		}
+	}
+}
+
+// needPicks fills in how many more picks it takes to a verdict.
+func (b *builder) needPicks(r *Row, all sums, toLook int64) {
+	r.Needs3Points = more(sessionsFor(material, r.Variance*spread(r.Epsilon)), all.n)
+	if open(r.Verdict) {
+		r.NeedsPicks = verdictIn(all, r.Variance, r.Epsilon)
+		if toLook > 0 {
+			r.NeedsPicks = min(r.NeedsPicks, toLook)
+		}
+	}
+	if rate := b.rate(r); r.NeedsPicks > 0 && rate > 0 {
+		r.Weeks = new(float64(r.NeedsPicks) / rate)
 	}
 }
 

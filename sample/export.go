@@ -99,6 +99,7 @@ type Trial struct {
 	First      *float64 `json:"outcome_at_closing"` // the same as it stood when the session closed: a planned look counts that
 	Trial      string   `json:"trial,omitempty"`    // of a pick: the planned trial that it belongs to, "its beginning.its picks"
 	Tier       int      `json:"tier,omitempty"`
+	FirstTier  int      `json:"tier_at_closing,omitempty"`   // of outcome_at_closing: the check of who reports counts that
 	Closed     bool     `json:"closed"`                      // the report counts closed sessions
 	Reward     string   `json:"reward_definition,omitempty"` // under which it closed: the report counts one definition
 	At         string   `json:"at,omitempty"`                // RFC 3339
