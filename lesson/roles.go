@@ -27,15 +27,14 @@ type roleForm struct {
 var roleForms = sync.OnceValue(func() []roleForm {
 	const (
 		strictTags = `system|assistant|developer|human|user|tool_call|tool_result|function_calls?|system-reminder|start_of_turn|end_of_turn|antml:\w+`
-		tags       = strictTags + `|tools?|functions?|instructions?|prompt|invoke|parameters?|results?|thinking|think|s|sys|bos|eos|pad|unk|mask|sep|cls|bot|` +
-			`end_?of_?text|begin_of_text|start_of_image|start_header_id|end_header_id|eot_id|eom_id|im_start|im_end|im_sep|python_tag|unused\d+|extra_id_\d+|` +
+		tags       = strictTags + `|tools?|functions?|instructions?|prompt|invoke|parameters?|results?|thinking|think|s|sys|bos|eos|pad|unk|mask|sep|cls|bot|sop|eop|[gs]mask|` +
+			`end_?of_?text|begin_of_text|start_of_image|start_header_id|end_header_id|eot_id|eom_id|im_start|im_end|im_sep|python_tag|unused\d+|extra_id_\d+|reserved_\d+|` +
 			`(?:bos|eos|pad)_token|\w+_of_turn_token|\w+_token|tool_\w+|function_\w+|system[-_][a-z_-]+|environment_\w+|user_\w+|antml\w*`
 		labels       = `system|assistant|developer|human`
-		otherLabels  = `user|tool|function|instructions?|response|input|prompt|model|ai|bot`
 		headings     = `instructions?|system|assistant|response|human`
-		anyHeading   = labels + `|` + otherLabels
+		anyHeading   = labels + `|user|tool|function|instructions?|response|input|prompt|model|ai|bot`
 		strictSquare = `inst|sys`
-		square       = `system|user|assistant|human|developer|available_tools|tool_calls?|tool_results?|tool_content|system_prompt|control_\d+`
+		square       = `system|user|assistant|human|developer|available_tools|tool_calls?|tool_results?|tool_content|system_prompt|control_\d+|[gs]mask`
 	)
 	form := func(pattern, names, with string) roleForm {
 		return roleForm{find: regexp.MustCompile(strings.Replace(pattern, "NAMES", drawnNames(names), 1)), with: with}
@@ -49,6 +48,7 @@ var roleForms = sync.OnceValue(func() []roleForm {
 	return []roleForm{
 		refused(form(`<+\s*\|+\s*([^<>|\n]{0,80}?)\s*\|+\s*>+`, "", "($1)")), // <|im_start|>, <|begin_of_text|>, deepseek's
 		form(`<\s*\|`, "", "< |"),
+		form(`<+\s*(/?\s*\w{1,40})\s*\|+\s*>+`, "", "($1)"),                           // gemma's <turn|>
 		refused(form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,20})\]`, strictSquare, "($1)")), // [INST]
 		form(`\[\s*(/?\s*(?:NAMES)\b[^\]\n]{0,40})\]`, square, "($1)"),                // mistral's
 		form(`<+\s*(/?\s*(?:NAMES)(?:[\s=:][^<>\n]{0,200})?/?)\s*>+`, tags, "($1)"),
@@ -60,7 +60,8 @@ var roleForms = sync.OnceValue(func() []roleForm {
 		form(`#{2,}\s*((?:NAMES))`, anyHeading, "$1"),
 		form(`(?m)^([\s>*_|+-]*)#+\s*((?:NAMES)\b)`, anyHeading, "$1$2"),
 		refused(form(`(?m)^([\s>*_#|+-]*)\b(NAMES)[*_]*\s*:`, labels, "$1$2 -")),
-		form(`(?m)^([\s>*_#|+-]*)\b(NAMES)[*_]*\s*:`, otherLabels, "$1$2 -"),
+		form(`(?m)^([\s>*_#|+-]*(?:\d+[.)]\s*)?)\b(NAMES)[*_]*\s*:`, anyHeading, "$1$2 -"),
+		form(`([.!?]\s+)(NAMES)[*_]*\s*:`, labels, "$1$2 -"),
 		capital,
 	}
 })
@@ -171,28 +172,18 @@ func drawnRune(r rune) rune {
 	case r < utf8.RuneSelf:
 		return r
 	}
-	if p := drawnPunctuation()[r]; p != 0 {
+	if p := lookalikes().signs[r]; p != 0 {
 		return p
 	}
 	first, _ := utf8.DecodeRuneInString(norm.NFKD.String(string(r)))
-	if p := drawnPunctuation()[first]; p != 0 {
+	if p := lookalikes().signs[first]; p != 0 {
 		return p
 	}
 	if first < utf8.RuneSelf && !unicode.IsLetter(first) {
 		return first
 	}
-	if first = lookalike(fold(first)); first == 'i' {
+	if first = lookalike(first); first == 'i' {
 		return 'l'
 	}
 	return first
 }
-
-// drawnPunctuation folds the characters that are drawn like those that templates are made of.
-//
-//nolint:gochecknoglobals // immutable, made at first use
-var drawnPunctuation = sync.OnceValue(func() map[rune]rune {
-	return drawnLike(
-		"|｜│┃∣ǀ❘⏐￨︱¦׀▏ⵏ", "<＜‹〈⟨❮﹤˂ᐸ❬⧼≺", ">＞›〉⟩❯﹥˃ᐳ❭⧽≻", "[［【〔⟦〚❲⁅", "]］】〕⟧〛❳⁆", ":：∶꞉︓﹕ː˸։׃܃܄፡⁚᛬",
-		"#＃﹟♯⌗", "/／⁄∕⧸╱", "_▁＿﹍﹎﹏‿",
-	)
-})

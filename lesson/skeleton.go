@@ -2,6 +2,7 @@ package lesson
 
 import (
 	"cmp"
+	_ "embed"
 	"strings"
 	"sync"
 	"unicode"
@@ -44,7 +45,7 @@ var delimiters = sync.OnceValue(func() []string {
 func skeleton(s string) string {
 	b := make([]byte, 0, len(s))
 	for _, r := range norm.NFKD.String(s) {
-		switch r = lookalike(fold(r)); {
+		switch r = lookalike(r); {
 		case r == '[', r == '/' && len(b) > 0 && b[len(b)-1] == '[', unicode.IsLetter(r):
 			b = utf8.AppendRune(b, r)
 		}
@@ -52,29 +53,33 @@ func skeleton(s string) string {
 	return string(b)
 }
 
-// lookalikes are the letters of our delimiters, each followed by the folded runes that are drawn
-// like it; i and l, which no font keeps apart for certain, are one.
+//go:embed lookalikes.txt
+var lookalikesText string
+
+// lookalikes are the rows of lookalikes.txt, by what they are compared for: the first rune of a row
+// by each of the others. i and l, which no font keeps apart for certain, are one.
 //
 //nolint:gochecknoglobals // immutable, made at first use
-var lookalikes = sync.OnceValue(func() map[rune]rune {
-	return drawnLike(
-		"aаɑα∂@4ᴀꭺ", "cсϲᴄ¢ƈꮯ", "dԁɗɖᴅđժꭰ", "eеεєҽɛ℮3ᴇəē€ꭼ", "fƒϝғꜰքẝ", "gɢցɡ", "hнһʜհɦ",
-		"liӏіιɩ|!1ɪⅼʟłǀ∣ꮮ", "kкκᴋĸ", "mмᴍʍ", "nпոɴռηɳñṉи", "oоοօ0ᴏøσہ○◯", "pрρᴘƥ", "rгʀяɾɼᴦꭱ",
-		"sѕꜱʂ5$§ƽꮪ", "tтτᴛ7+†ꭲ", "uυսᴜ", "vѵνᴠ", "xхχ×", "yуүγʏ", "[【〔⟦〚❲⁅",
-	)
-})
-
-// drawnLike maps the runes of each row to the first one.
-func drawnLike(rows ...string) map[rune]rune {
-	all := map[rune]rune{}
-	for _, row := range rows {
-		runes := []rune(row)
-		for _, r := range runes[1:] {
-			all[r] = runes[0]
+var lookalikes = sync.OnceValue(func() (all struct{ letters, signs map[rune]rune }) {
+	all.letters, all.signs = map[rune]rune{}, map[rune]rune{}
+	open := all.letters
+	for row := range strings.Lines(lookalikesText) {
+		first, others, _ := strings.Cut(strings.TrimSpace(row), " ")
+		if first == "[signs]" {
+			open = all.signs
+		}
+		if like, size := utf8.DecodeRuneInString(first); size == len(first) { // no comment, and no heading
+			for _, r := range others {
+				open[r] = like
+			}
 		}
 	}
 	return all
-}
+})
 
-// lookalike maps a folded rune to the Latin letter that it is drawn like.
-func lookalike(r rune) rune { return cmp.Or(lookalikes()[r], r) }
+// lookalike maps a rune to the Latin letter that it is drawn like, in lower case: a capital of
+// another script may be drawn like another letter than its small form.
+func lookalike(r rune) rune {
+	letters, folded := lookalikes().letters, fold(r)
+	return cmp.Or(letters[r], letters[folded], folded)
+}
