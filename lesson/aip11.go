@@ -10,6 +10,11 @@ import (
 // Schema is the specification identifier of the AIP-11 form.
 const Schema = "learning/v1"
 
+// isForeign tells the frontmatter of another kind of file: a skill's, or an editor's rule.
+func isForeign(n *node) bool {
+	return !slices.ContainsFunc([]string{"schema", "slug", "title", "trigger", "outcome", "evidence"}, func(key string) bool { return indexKey(n, key) >= 0 })
+}
+
 // aip11 reads the fields of a learning/v1 frontmatter by the rules of the published schema, which
 // it follows key by key.
 func (r *reader) aip11(l *Lesson, n *node) {

@@ -68,10 +68,10 @@ type Problem struct {
 	Quarantined bool `json:"quarantined,omitempty"` // the file can be read, and waits for approval
 }
 
-// unread is the problem of a file or a folder that cannot be read; what was read of it before
-// stays.
-func unread(path string, code Code, err error) Problem {
-	return Problem{Path: path, Kept: true, Faults: Faults{{Code: code, Message: err.Error()}}}
+// unread is the problem of a file or a folder that cannot be read; kept says whether what was read
+// of it before stays.
+func unread(path string, code Code, err error, kept bool) Problem {
+	return Problem{Path: path, Kept: kept, Faults: Faults{{Code: code, Message: err.Error()}}}
 }
 
 // Error tells the file and its faults.

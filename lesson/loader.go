@@ -83,9 +83,10 @@ func (b *loader) load(dirty map[string]bool) (*Book, []Problem, error) {
 		todo = append(todo, rel)
 	}
 	for rel, old := range b.files {
-		if next[rel] == nil && under(rel, blind) {
+		if at := folderOf(rel, blind); next[rel] == nil && at >= 0 {
 			old.fresh = false
 			next[rel] = old
+			problems[at].Kept = true
 		}
 	}
 	b.readAll(next, todo)
@@ -122,7 +123,7 @@ func (b *loader) differs(found map[string]*entry, blind []string) bool {
 		return true
 	}
 	for rel := range b.files {
-		if found[rel] == nil && !under(rel, blind) {
+		if found[rel] == nil && folderOf(rel, blind) < 0 {
 			return true
 		}
 	}

@@ -35,8 +35,11 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 		return whole("the file holds a NUL byte; remove it")
 	}
 	front, body, ok := split(raw)
-	if !ok {
-		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---")
+	switch {
+	case !ok && bytes.HasPrefix(bytes.TrimPrefix(raw, []byte("\ufeff")), []byte("---")):
+		return whole("the frontmatter has no end; write a line --- behind its fields")
+	case !ok:
+		return whole("there is no frontmatter; start the file with a line ---, the fields, and another line ---, or, if it is no lesson, rename it to start with _")
 	}
 	if len(front) > maxFrontmatter {
 		return whole("the frontmatter has %d bytes, more than the %d allowed; shorten it", len(front), maxFrontmatter)
@@ -54,9 +57,12 @@ func parse(file string, raw []byte) (*Lesson, Faults) {
 	}
 	l := &Lesson{Path: file, Body: body, Raw: bytes.Clone(raw)}
 	r := &reader{}
-	if isGptme(&root) {
+	switch {
+	case isGptme(&root):
 		r.gptme(l, &root)
-	} else {
+	case isForeign(&root):
+		return whole("this is no lesson: it has neither schema: %s nor the gptme form's match; `precept lessons new` writes one, and a file that starts with _ is left alone", Schema)
+	default:
 		r.aip11(l, &root)
 	}
 	if len(r.faults) > 0 {

@@ -21,7 +21,7 @@ func ReadDir(dir string) (texts map[string][]byte, version string, problems []Pr
 	for _, rel := range slices.Sorted(maps.Keys(found)) {
 		raw, err := readFile(found[rel].path, found[rel].info)
 		if err != nil {
-			problems = append(problems, unread(found[rel].path, CodeInvalid, err))
+			problems = append(problems, unread(found[rel].path, CodeInvalid, err, false))
 			continue
 		}
 		texts[rel] = raw

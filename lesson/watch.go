@@ -220,8 +220,8 @@ func (w *Watcher) reload(dirty map[string]bool) {
 	fault := ""
 	if err != nil {
 		fault = err.Error()
-		problems = append(problems, unread(w.dir, CodeInternal, err))
 		book, _ = w.loader.assembled()
+		problems = append(problems, unread(w.dir, CodeInternal, err, book.Len() > 0))
 	}
 	if first || fault != w.fault || w.loader.state() != before {
 		w.onBook(book, problems)

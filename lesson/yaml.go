@@ -122,13 +122,14 @@ func tangled(src string) bool {
 }
 
 func yamlFault(err error) Fault {
-	f := Fault{Code: CodeInvalid, Message: "the frontmatter is not valid YAML: " + err.Error()}
+	f := Fault{Code: CodeInvalid, Message: err.Error()}
 	if ye, ok := errors.AsType[yaml.Error](err); ok {
-		f.Message = "the frontmatter is not valid YAML: " + ye.GetMessage()
+		f.Message = ye.GetMessage()
 		if t := ye.GetToken(); t != nil && t.Position != nil {
 			f.Line = t.Position.Line + 1 // the opening --- is line 1 of the file
 		}
 	}
+	f.Message = "the frontmatter is not valid YAML: " + f.Message + "; correct it, and put text with signs in it into quotes"
 	return f
 }
 
