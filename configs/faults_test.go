@@ -216,7 +216,7 @@ func TestNearest(t *testing.T) {
 	names := []string{"epsilon", "control", "holdout", "salt"}
 	for misspelt, want := range map[string]string{
 		"epsilonn": "epsilon", "epslion": "epsilon", "cntrl": "control", "hold_out": "holdout", "slat": "salt", "salt": "salt",
-		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "xontrxl": "control", "xontrxx": "",
+		"objective": "", "": "", "salts-of-all": "", "alt": "salt", "foo": "", "sat": "salt", "xontrxl": "control", "xontrxx": "",
 	} {
 		if got := Nearest(misspelt, names); got != want {
 			t.Errorf("%q is taken for %q, want %q", misspelt, got, want)

@@ -15,9 +15,13 @@ func nearest(name string, known map[string]int) string {
 	return "; there are " + strings.Join(all, ", ")
 }
 
-// Nearest is the name that a misspelt one most likely means, "" where none is near.
+// Nearest is the name that a misspelt one most likely means, "" where none is near: two letters are
+// wrong at most, one of three.
 func Nearest(name string, names []string) string {
 	best, distance := "", 3
+	if len(name) < 4 {
+		distance = 2
+	}
 	for _, k := range names {
 		if n := editDistance(name, k); n < distance {
 			best, distance = k, n

@@ -23,19 +23,33 @@ func (w *world) actions() []*cobra.Command {
 	}
 }
 
+// standing is the answer of a verb that changes a lesson.
+type standing struct {
+	Slug        string       `json:"slug"`
+	State       lesson.State `json:"state"`
+	ContentHash string       `json:"content_hash"`
+	Path        string       `json:"path"`
+}
+
+// stands tells in which state a lesson is now.
+func (w *world) stands(l *lesson.Lesson, asJSON bool) error {
+	return w.reply(asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now", l.Slug, l.State)
+}
+
 func (w *world) action(a lesson.Action, short string) *cobra.Command {
-	var force bool
+	var asJSON, force bool
 	c := &cobra.Command{Use: string(a) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1))}
 	c.Long = short + ". A running precept takes it into force within two seconds."
+	addJSON(c, &asJSON)
 	if a == lesson.Approve {
 		c.Flags().BoolVar(&force, "force", false, forceHelp)
 	}
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		l, err := w.change(c.Context(), cfg, args[0], a, lesson.TrialPlan{}, force)
-		if err == nil {
-			_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
+		if err != nil {
+			return err
 		}
-		return err
+		return w.stands(l, asJSON)
 	})
 }
 

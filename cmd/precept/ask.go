@@ -40,13 +40,15 @@ func (w *world) askAdmin(ctx context.Context, cfg *configs.Config, path string, 
 // readAdmin is askAdmin for an answer of any form.
 func (w *world) readAdmin(ctx context.Context, cfg *configs.Config, path string, read func(io.Reader) error) error {
 	at, err := app.ReadRunFile(cfg.DataDir)
-	if err != nil {
-		return errNoServer
+	if err == nil {
+		token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
+		ctx, cancel := context.WithTimeout(ctx, askLimit)
+		defer cancel()
+		if err = (adminClient{at.Admin, token}).do(ctx, http.MethodGet, path, nil, read); !errors.Is(err, errNoServer) {
+			return err
+		}
 	}
-	token, _ := w.adminToken(cfg) // a server that is asked without one says that it wants one
-	ctx, cancel := context.WithTimeout(ctx, askLimit)
-	defer cancel()
-	return adminClient{at.Admin, token}.do(ctx, http.MethodGet, path, nil, read)
+	return fmt.Errorf("%w: %s; start it with precept serve, or name its --data-dir", errNoServer, cfg.DataDir)
 }
 
 // adminClient speaks to an admin listener.

@@ -39,7 +39,7 @@ func (w *world) lessonsBacktest() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "", "sessions of this tenant only")
 	c.Flags().StringVar(&f.since, "since", "", "sessions from this time on (2026-01-31, or RFC 3339)")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		lessons, err := w.named(c.Context(), cfg, args)
 		if err != nil {

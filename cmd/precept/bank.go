@@ -39,7 +39,14 @@ func (w *world) readBook(ctx context.Context, cfg *configs.Config) (*lesson.Book
 	return book, problems, nil
 }
 
+// pushed is the answer of lessons push --json.
+type pushed struct {
+	Lessons int            `json:"lessons"` // that the bank has now
+	Changes []lesson.Event `json:"changes"`
+}
+
 func (w *world) lessonsPush() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "push DIR [URL]",
 		Short: "Make a directory the lessons of the fleet",
@@ -47,6 +54,7 @@ func (w *world) lessonsPush() *cobra.Command {
 			"Every replica has them in force within two seconds. Lessons with faults are refused, and nothing is changed then.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
+	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, err := w.argumentBank(cfg, args)
 		if err != nil {
@@ -64,18 +72,19 @@ func (w *world) lessonsPush() *cobra.Command {
 		if err != nil {
 			return fmt.Errorf("nothing was pushed: %w", err)
 		}
-		fmt.Fprintf(w.out, "%d lessons pushed: %s\n", len(texts), tally(changed))
-		return nil
+		return w.reply(asJSON, pushed{len(texts), append([]lesson.Event{}, changed...)}, "%d lessons pushed: %s", len(texts), tally(changed))
 	})
 }
 
 func (w *world) lessonsPull() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "pull DIR [URL]",
 		Short: "Write the lessons of the fleet into a directory",
 		Long:  "Pull writes the lessons of the bank at URL (default: lessons, else store.url, where they are in Redis) into DIR. Files that the bank does not have are left alone.",
 		Args:  arguments(cobra.RangeArgs(1, 2)),
 	}
+	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		place, err := w.argumentBank(cfg, args)
 		if err != nil {
@@ -92,8 +101,7 @@ func (w *world) lessonsPull() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w.out, "%d lessons pulled into %s\n", n, args[0])
-		return nil
+		return w.reply(asJSON, map[string]int{"lessons": n}, "%d lessons pulled into %s", n, args[0])
 	})
 }
 

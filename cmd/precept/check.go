@@ -29,7 +29,7 @@ func (w *world) check() *cobra.Command {
 		Args:  arguments(cobra.NoArgs),
 	}
 	flags := w.addConfigFlags(c)
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&print, "print", false, "print the configuration in force, without secrets")
 	c.RunE = func(*cobra.Command, []string) error {
 		cfg, err := flags.load(w, false)

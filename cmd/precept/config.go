@@ -94,6 +94,7 @@ func configNames() []configs.Name {
 	names := configs.Names()
 	for i := range names {
 		name := &names[i]
+		name.Usage = strings.ReplaceAll(name.Usage, "`", "") // a flag's help takes what is quoted so for the kind of its value
 		if name.Default != "" && name.Default != "[]" && name.Default != "{}" && !strings.Contains(name.Default, "\n") {
 			name.Usage += " (" + name.Default + ")"
 		}

@@ -42,7 +42,7 @@ func (w *world) lessonsDiff() *cobra.Command {
 			"It tells for each lesson its states, whether its text lost its approval, the lines that differ, and what the checks find. Exit code 1: the checks refuse something new.",
 		Args: arguments(cobra.RangeArgs(1, 2)),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		old, err := w.bankAt(c.Context(), cfg, args[0])
 		if err != nil {

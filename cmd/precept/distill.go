@@ -52,7 +52,7 @@ func (w *world) distill() *cobra.Command {
 	c.Flags().StringVar(&f.since, "since", "", "only sessions that began from this time on (2026-01-31, or RFC 3339)")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "of this tenant only")
 	c.Flags().BoolVar(&f.dryRun, "dry-run", false, "tell what would be proposed, and write nothing")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	c.Flags().StringVar(&f.printPrompts, "print-prompts", "", "write the judge's prompts into this directory, to be read and changed (distill.prompts), and end")
 	c.MarkFlagsMutuallyExclusive("once", "follow")
 	c.RunE = func(c *cobra.Command, _ []string) error {

@@ -76,7 +76,7 @@ func (w *world) doctor() *cobra.Command {
 		Short: "Tell what became of every exchange, and what the store holds",
 		Args:  arguments(cobra.NoArgs),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	addWide(c, &wide)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		d, err := w.diagnose(c.Context(), cfg)

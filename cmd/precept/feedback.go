@@ -69,7 +69,7 @@ func (w *world) feedback() *cobra.Command {
 	s.StringVar(&f.rater, "rater", "", "the person or the program that says so")
 	s.StringVar(&f.label, "quality-label", "", "good, acceptable or poor")
 	s.StringVar(&f.id, "id", "", "a name of this feedback; the same name twice counts once")
-	s.BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	return w.configured(c, []string{"data_dir"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		f.scored = c.Flags().Changed("score")
 		return w.runFeedback(c.Context(), cfg, &f)

@@ -41,7 +41,7 @@ func (w *world) forget() *cobra.Command {
 	c.Flags().StringVar(&f.session, "session", "", "the session")
 	c.Flags().StringVar(&f.tenant, "tenant", "", "the tenant; alone: everything of it, with --session: whose session it is (default)")
 	c.Flags().BoolVar(&f.yes, "yes", false, "do not ask")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		return w.runForget(c.Context(), cfg, &f)
 	})

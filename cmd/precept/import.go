@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"strings"
 	"time"
@@ -43,7 +42,7 @@ func (w *world) importVerb() *cobra.Command {
 	}
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "the tenant that gets them")
 	c.Flags().StringVar(&f.agent, "agent", "", "the agent that spoke; empty: the transcript's source, or import")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	return w.configured(c, storeKeys(), func(c *cobra.Command, cfg *configs.Config, files []string) error {
 		s, err := w.openOffline(c.Context(), cfg, offlineUse{create: true, beside: true})
 		if errors.Is(err, errServed) {
@@ -95,19 +94,18 @@ func (w *world) importAll(ctx context.Context, into *learn.Importer, f *importFl
 // importFile reads one file. fatal is an error of each; err tells of transcripts that are not to be
 // read.
 func (w *world) importFile(file string, each func(detect.Transcript, time.Time) error) (fatal, err error) {
-	var in io.Reader = w.in
+	in, err := w.open(file)
+	if err != nil {
+		return nil, err
+	}
+	defer in.Close() //nolint:errcheck // only read
 	at := w.Now()
-	if file != "-" {
-		f, err := os.Open(file)
-		if err != nil {
-			return nil, err
-		}
-		defer f.Close() //nolint:errcheck // only read
+	if f, ok := in.(*os.File); ok {
 		info, err := f.Stat()
 		if err != nil {
 			return nil, err
 		}
-		in, at = f, info.ModTime() // the same file gives the same samples, whenever it is read
+		at = info.ModTime() // the same file gives the same samples, whenever it is read
 	}
 	err = detect.Read(in, func(t detect.Transcript) error {
 		fatal = each(t, at)

@@ -1,8 +1,10 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 
 	"github.com/spf13/cobra"
@@ -50,7 +52,11 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 	if file == "-" {
 		return io.NopCloser(w.in), nil
 	}
-	return os.Open(file)
+	in, err := os.Open(file)
+	if e, ok := errors.AsType[*fs.PathError](err); ok {
+		return nil, e.Err // who asks names the file
+	}
+	return in, err
 }
 
 // readText reads a file, of which one byte more than may be tells that it is too long; - is
@@ -58,7 +64,7 @@ func (w *world) open(file string) (io.ReadCloser, error) {
 func (w *world) readText(file string, most int64) ([]byte, error) {
 	in, err := w.open(file)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%s: %w", file, err)
 	}
 	defer in.Close() //nolint:errcheck // only read
 	return io.ReadAll(io.LimitReader(in, most+1))

@@ -19,7 +19,7 @@ import (
 )
 
 func (w *world) lessonsArchive() *cobra.Command {
-	var expired, superseded bool
+	var expired, superseded, asJSON bool
 	c := &cobra.Command{
 		Use:   "archive [SLUG...]",
 		Short: "Put lessons away; their numbers stay",
@@ -27,6 +27,7 @@ func (w *world) lessonsArchive() *cobra.Command {
 	}
 	c.Flags().BoolVar(&expired, "expired", false, "all that have expired")
 	c.Flags().BoolVar(&superseded, "superseded", false, "all that are superseded by a lesson in force")
+	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, slugs []string) error {
 		if len(slugs) == 0 && !expired && !superseded {
 			return misuse(fmt.Errorf("name lessons, or say --expired or --superseded"))
@@ -45,9 +46,14 @@ func (w *world) lessonsArchive() *cobra.Command {
 			if err := b.Archive(ctx, slug, w.who()); err != nil {
 				return slugError(slug, err)
 			}
-			fmt.Fprintf(w.out, "%s is archived now\n", slug)
+			if !asJSON {
+				fmt.Fprintf(w.out, "%s is archived now\n", slug)
+			}
 		}
-		if len(slugs) == 0 {
+		switch {
+		case asJSON:
+			return writeJSON(w.out, map[string][]string{"archived": append([]string{}, slugs...)})
+		case len(slugs) == 0:
 			fmt.Fprintln(w.out, "there is nothing to archive")
 		}
 		return nil
@@ -55,18 +61,19 @@ func (w *world) lessonsArchive() *cobra.Command {
 }
 
 func (w *world) lessonsRestore() *cobra.Command {
+	var asJSON bool
 	c := &cobra.Command{
 		Use: "restore SLUG", Short: "Take an archived lesson back",
 		Long: "Restore takes a lesson back out of _archive. It is quarantined until it is approved again.",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
+	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := b.Restore(ctx, args[0], w.who())
 		if err != nil {
 			return slugError(args[0], err)
 		}
-		fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
-		return nil
+		return w.stands(l, asJSON)
 	})
 }
 

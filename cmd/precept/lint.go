@@ -31,7 +31,7 @@ func (w *world) lessonsLint() *cobra.Command {
 			"Where sessions were captured, the triggers are tried on them (lessons backtest): one that fires in more than 60% of them is too broad, one that fires in none is dead. Exit code 1: there are errors; warnings alone give 0.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&alone, "no-backtest", false, "do not try the triggers on captured sessions")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		book, problems, err := w.loadBook(c.Context(), cfg)

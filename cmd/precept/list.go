@@ -30,14 +30,14 @@ func (w *world) lessonsList() *cobra.Command {
 		Use:   "list",
 		Short: "List the lessons by slug",
 		Long: "List tells the lessons of the bank with their states; ! marks those that contradict another one, which is listed below. " +
-			"Archived lessons are listed with --archived only. The queue of those who approve is --state quarantined.",
+			"What was put away (lessons archive) is listed with --archived only. The queue of those who approve is --state quarantined.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	addWide(c, &f.wide)
 	c.Flags().StringSliceVar(&f.states, "state", nil, "lessons in these states only: quarantined, trial, active, ...")
 	c.Flags().BoolVar(&f.expired, "expired", false, "expired lessons only")
-	c.Flags().BoolVar(&f.archived, "archived", false, "archived lessons only, which nothing else lists")
+	c.Flags().BoolVar(&f.archived, "archived", false, "what was put away, which nothing else lists")
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		for _, s := range f.states {
 			if !lesson.State(s).Valid() {
@@ -112,7 +112,7 @@ func (w *world) lessonsShow() *cobra.Command {
 			"lessons that contradict it, those that supersede it, and what a judge thought became of this text in sessions (see precept distill; the store is read for it when there is one).",
 		Args: arguments(cobra.ExactArgs(1)),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&archived, "archived", false, "an archived lesson")
 	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		book, _, err := w.listed(c.Context(), cfg, archived)

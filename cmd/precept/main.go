@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"precept/app"
 	"precept/configs"
@@ -106,8 +105,9 @@ func (w *world) root() *cobra.Command {
 	root.SetOut(w.out)
 	root.SetErr(w.err)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return misuse(fmt.Errorf("%w; %s`%s --help` lists the flags", err, meant(c, err), c.CommandPath()))
+		return misuse(fmt.Errorf("%w; %s`%s --help` lists the flags", plainer(err), meant(c, err), c.CommandPath()))
 	})
+	w.wrapHelp(root)
 	for _, g := range []struct {
 		title string
 		verbs []*cobra.Command
@@ -124,48 +124,26 @@ func (w *world) root() *cobra.Command {
 		root.AddCommand(g.verbs...)
 	}
 	root.AddCommand(w.man(), w.version())
+	checkTopics(root)
 	return root
 }
 
-// arguments makes wrong arguments a misuse.
-func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
-	return func(c *cobra.Command, args []string) error {
-		err := check(c, args)
-		if err == nil {
-			return nil
+// checkTopics makes a misspelt name behind help and completion, the verbs that cobra adds, a misuse.
+func checkTopics(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			c.Args = arguments(cobra.NoArgs)
+			c.RunE = func(c *cobra.Command, _ []string) error { return c.Help() }
+		case "help":
+			c.Args = func(_ *cobra.Command, args []string) error {
+				if at, rest, _ := root.Find(args); len(rest) > 0 {
+					return arguments(cobra.NoArgs)(at, rest)
+				}
+				return nil
+			}
 		}
-		return misuse(fmt.Errorf("%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath()))
 	}
-}
-
-// wrongArguments says what is wrong with the number of arguments, or with the name of a verb.
-func wrongArguments(c *cobra.Command, args []string) string {
-	switch {
-	case len(args) == 0:
-		return fmt.Sprintf("an argument is missing: %s;", c.UseLine())
-	case c.HasSubCommands():
-		var names []string
-		for _, verb := range c.Commands() {
-			names = append(names, verb.Name())
-		}
-		if near := configs.Nearest(args[0], names); near != "" {
-			return fmt.Sprintf("%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near)
-		}
-		return fmt.Sprintf("%q is no verb of %s;", args[0], c.CommandPath())
-	}
-	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
-}
-
-// meant names the flag that a misspelt one most likely means.
-func meant(c *cobra.Command, err error) string {
-	wrong, ok := errors.AsType[*pflag.NotExistError](err)
-	if !ok {
-		return ""
-	}
-	var names []string
-	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
-	if near := configs.Nearest(wrong.GetSpecifiedName(), names); near != "" {
-		return "did you mean --" + near + "? "
-	}
-	return ""
 }

@@ -26,6 +26,20 @@ func writeLine(w io.Writer, v any) error {
 	return e.Encode(v)
 }
 
+// reply ends a verb with its answer: as JSON, or as a sentence.
+func (w *world) reply(asJSON bool, v any, format string, args ...any) error {
+	if asJSON {
+		return writeJSON(w.out, v)
+	}
+	_, err := fmt.Fprintf(w.out, format+"\n", args...)
+	return err
+}
+
+// addJSON adds --json.
+func addJSON(c *cobra.Command, asJSON *bool) {
+	c.Flags().BoolVar(asJSON, "json", false, "answer as JSON")
+}
+
 // unbounded is the width of output that --wide asks for.
 const unbounded = 1 << 20
 
@@ -44,6 +58,33 @@ func (w *world) columns(wide bool) int {
 	}
 	width, _, _ := w.screen()
 	return width
+}
+
+// wrapHelp makes help fit the terminal, or 100 columns where there is none.
+func (w *world) wrapHelp(root *cobra.Command) {
+	columns, _, live := w.screen()
+	if !live {
+		columns = 100
+	}
+	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", columns)))
+	help := root.HelpFunc()
+	root.SetHelpFunc(func(c *cobra.Command, args []string) {
+		c.Long = wrapped(c.Long, columns)
+		help(c, args)
+	})
+}
+
+// wrapped breaks the paragraphs of a text; lines that are indented are examples, and stay.
+func wrapped(text string, columns int) string {
+	var out []string
+	for line := range strings.SplitSeq(text, "\n") {
+		if strings.HasPrefix(line, " ") || strings.HasPrefix(line, "\t") {
+			out = append(out, line)
+			continue
+		}
+		out = append(out, broken([]rune(line), columns)...)
+	}
+	return strings.Join(out, "\n")
 }
 
 // table writes rows in columns; the first row is the heading. The columns that find no room stand

@@ -32,12 +32,12 @@ func (w *world) readyVerb() *cobra.Command {
 	var asJSON bool
 	c := &cobra.Command{
 		Use:   "ready",
-		Short: "Ask whether the running precept takes requests, for container health checks and scripts",
+		Short: "Ask whether the running precept takes requests, for health checks and scripts",
 		Long: "Ready asks /readyz of the precept that runs on the data directory, or, where nothing is written there, at the address of listen. " +
 			"Exit code 0: it takes requests; 1: it does not, or nobody answers within two seconds.",
 		Args: arguments(cobra.NoArgs),
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	return w.configured(c, []string{"data_dir", "listen"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		r := askReady(c.Context(), cfg)
 		if asJSON {

@@ -86,6 +86,9 @@ func TestLessonsInRedis(t *testing.T) {
 	if out := mustVerb(t, "lessons", "push", dir, server.URL()); !strings.Contains(out, "1 lessons pushed: 1 new") {
 		t.Error(out)
 	}
+	if out := mustVerb(t, "lessons", "push", dir, server.URL(), "--json"); !strings.Contains(out, `"lessons": 1`) || !strings.Contains(out, `"changes": []`) {
+		t.Errorf("push again, for a program: %s", out)
+	}
 	if out := mustVerb(t, "lessons", "push", dir, "--store-url", server.URL()); !strings.Contains(out, "nothing is new") {
 		t.Error(out)
 	}

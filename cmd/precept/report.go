@@ -48,22 +48,17 @@ func (w *world) report() *cobra.Command {
 		Long:  "Report asks the running server of the data directory, which knows the newest sessions, or reads the store when there is none.",
 		Args:  arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, append(storeKeys(), "lessons")...)
 	c.Flags().StringVar(&f.query.Tenant, "tenant", "default", "the tenant")
 	c.Flags().StringVar(&f.window, "window", "", "only sessions begun within this time (24h, 30d); empty: all")
 	c.Flags().BoolVar(&f.query.Provisional, "provisional", false, "count sessions that have not closed yet")
 	c.Flags().Func("what-if", "project for another holdout: epsilon=0.1", f.whatIf)
 	c.Flags().StringVar(&f.query.Explain, "explain", "", "tell how the row of this lesson came about")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	addWide(c, &f.wide)
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return w.configured(c, append(storeKeys(), "lessons"), func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		var err error
 		if f.query.Window, err = admin.ParseWindow(f.window); err != nil {
 			return misuse(fmt.Errorf("--window: %w", err))
-		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
 		}
 		r, err := w.findReport(c.Context(), cfg, &f)
 		if err != nil {
@@ -76,8 +71,7 @@ func (w *world) report() *cobra.Command {
 			return writeJSON(w.out, r)
 		}
 		return r.Table(w.out, w.columns(f.wide))
-	}
-	return c
+	})
 }
 
 // explain tells how the rows of one lesson came about.

@@ -57,25 +57,19 @@ func (w *world) top() *cobra.Command {
 			"Where standard output is no terminal, or with --once, it tells them once.",
 		Args: arguments(cobra.NoArgs),
 	}
-	flags := w.addConfigFlags(c, "data_dir", "admin.tokens")
 	c.Flags().BoolVar(&once, "once", false, "tell it once")
 	c.Flags().BoolVar(&asJSON, "json", false, "a line of JSON each time")
 	c.Flags().StringVar(&tenant, "tenant", "default", "the tenant whose lessons are shown")
 	c.Flags().DurationVar(&every, "every", 2*time.Second, "how often")
-	c.RunE = func(c *cobra.Command, _ []string) error {
+	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, _ []string) error {
 		if every < 100*time.Millisecond {
 			return misuse(errors.New("--every is at least 100ms; 2s is usual"))
-		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
 		defer stop()
 		_, _, live := w.screen()
 		return w.watchServer(ctx, cfg, tenant, every, asJSON, once || !live && !asJSON)
-	}
-	return c
+	})
 }
 
 // watchServer tells a reading after the other.
@@ -86,8 +80,6 @@ func (w *world) watchServer(ctx context.Context, cfg *configs.Config, tenant str
 		switch {
 		case ctx.Err() != nil:
 			return nil //nolint:nilerr // somebody has seen enough
-		case errors.Is(err, errNoServer):
-			return fmt.Errorf("%w: %s; start it with precept serve, or name its --data-dir", err, cfg.DataDir)
 		case err != nil:
 			return err
 		}

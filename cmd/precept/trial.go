@@ -48,7 +48,7 @@ func (f *trialFlags) check(c *cobra.Command) error {
 
 func (w *world) lessonsTrial() *cobra.Command {
 	var f trialFlags
-	const short = "Measure a lesson as fast as may be: more of its picks are withheld, and it is picked whenever it matches"
+	const short = "Measure a lesson fast: it is picked whenever it matches, and withheld more often"
 	c := &cobra.Command{
 		Use: string(lesson.StartTrial) + " SLUG", Short: short, Args: arguments(cobra.ExactArgs(1)),
 		Long: short + ". A running precept takes it into force within two seconds.\n\n" +
@@ -122,8 +122,7 @@ func (w *world) beginTrial(ctx context.Context, cfg *configs.Config, slug string
 	if err != nil || f.asJSON {
 		return err
 	}
-	_, err = fmt.Fprintf(w.out, "%s is %s now\n", l.Slug, l.State)
-	return err
+	return w.stands(l, false)
 }
 
 // storeless says that nothing was ever kept here.

@@ -61,7 +61,7 @@ func (w *world) lessonsTry() *cobra.Command {
 	c.Flags().StringSliceVar(&f.tags, "tags", nil, "tags of the request, as in the header Precept-Tags")
 	c.Flags().StringVar(&f.tool, "tool", "", "a tool that the request offers; with --tool-error the one that failed")
 	c.Flags().BoolVar(&f.toolError, "tool-error", false, "the text is the result of a tool call that failed")
-	c.Flags().BoolVar(&f.asJSON, "json", false, "answer as JSON")
+	addJSON(c, &f.asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		text, err := w.tryText(&f, args)
 		if err != nil {

@@ -47,7 +47,7 @@ func (w *world) verify() *cobra.Command {
 	at.add(c)
 	c.Flags().StringVar(&intent, "intent-id", "verify", "what the work is about, for the entries")
 	c.Flags().BoolVar(&dry, "dry-run", false, "tell the failures and record nothing")
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	c.RunE = func(c *cobra.Command, args []string) error {
 		v, err := w.verifyCommand(args, asJSON)
 		if err != nil {

@@ -36,7 +36,7 @@ func (w *world) version() *cobra.Command {
 			return err
 		},
 	}
-	c.Flags().BoolVar(&asJSON, "json", false, "answer as JSON")
+	addJSON(c, &asJSON)
 	c.Flags().BoolVar(&bill, "sbom", false, "the bill of materials of this binary, or of the one that is named")
 	return c
 }

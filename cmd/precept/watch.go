@@ -42,20 +42,15 @@ func (w *world) watch() *cobra.Command {
 			return nil
 		},
 	}
-	flags := w.addConfigFlags(c, "data_dir", "admin.tokens")
 	c.Flags().BoolVar(&f.latest, "latest", false, "the session that began last")
 	c.Flags().BoolVar(&f.once, "once", false, "tell what there is, and end")
 	c.Flags().BoolVar(&f.full, "full", false, "every text whole, instead of its first lines")
 	c.Flags().BoolVar(&f.asJSON, "json", false, "a line of JSON for each turn")
 	c.Flags().StringVar(&f.tenant, "tenant", "default", "whose session it is")
 	c.Flags().DurationVar(&f.every, "every", time.Second, "how often to ask")
-	c.RunE = func(c *cobra.Command, args []string) error {
+	return w.configured(c, []string{"data_dir", "admin.tokens"}, func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		if f.every < 100*time.Millisecond {
 			return misuse(errors.New("--every is at least 100ms; 1s is usual"))
-		}
-		cfg, err := flags.load(w, true)
-		if err != nil {
-			return err
 		}
 		ctx, stop := signal.NotifyContext(c.Context(), os.Interrupt)
 		defer stop()
@@ -63,13 +58,12 @@ func (w *world) watch() *cobra.Command {
 		if len(args) == 1 {
 			x.name = args[0]
 		}
-		err = x.run(ctx)
+		err := x.run(ctx)
 		if ctx.Err() != nil {
 			return nil //nolint:nilerr // somebody has seen enough
 		}
 		return err
-	}
-	return c
+	})
 }
 
 // watching is a session that is followed.
@@ -151,7 +145,7 @@ func (x *watching) newest(ctx context.Context) error {
 	if len(l.Sessions) > 0 {
 		x.name = l.Sessions[0].ID
 	}
-	return x.serverless(err)
+	return err
 }
 
 // ask reads the session from where the last answer ended, and some turns before: a retry stands
@@ -164,15 +158,7 @@ func (x *watching) ask(ctx context.Context) (t store.Transcript, found bool, err
 	if errors.As(err, &refused) && refused.status == http.StatusNotFound {
 		return t, false, nil
 	}
-	return t, err == nil, x.serverless(err)
-}
-
-// serverless says what to do where no server answers.
-func (x *watching) serverless(err error) error {
-	if errors.Is(err, errNoServer) {
-		return fmt.Errorf("%w: %s; start it with precept serve, or name its --data-dir", err, x.cfg.DataDir)
-	}
-	return err
+	return t, err == nil, err
 }
 
 // print writes what of the transcript was not printed yet.

@@ -31,6 +31,7 @@ type draftFlags struct {
 
 func (w *world) lessonsNew() *cobra.Command {
 	var f draftFlags
+	var asJSON bool
 	c := &cobra.Command{
 		Use:   "new SLUG",
 		Short: "Write a new lesson into the bank",
@@ -48,6 +49,7 @@ func (w *world) lessonsNew() *cobra.Command {
 	c.Flags().StringSliceVar(&f.errors, "error", nil, "a phrase of a tool's error that fires it; may be repeated")
 	c.Flags().StringSliceVar(&f.tags, "tag", nil, "a tag that fires it; may be repeated")
 	c.Flags().StringSliceVar(&f.evidence, "evidence", nil, "KIND:REF, such as run:ci/4711; may be repeated; empty: you, today")
+	addJSON(c, &asJSON)
 	return w.onBank(c, func(ctx context.Context, b *bank.Bank, args []string) error {
 		l, err := w.draft(&f, args[0])
 		if err != nil {
@@ -68,8 +70,8 @@ func (w *world) lessonsNew() *cobra.Command {
 		if err != nil {
 			return err
 		}
-		fmt.Fprintf(w.out, "%s is %s now: %s\n", l.Slug, r.Lesson.State, r.Lesson.Path)
-		return nil
+		l = r.Lesson
+		return w.reply(asJSON, standing{l.Slug, l.State, l.ContentHash, l.Path}, "%s is %s now: %s", l.Slug, l.State, l.Path)
 	})
 }
 
@@ -119,7 +121,7 @@ func printFindings(out io.Writer, findings []lesson.Finding) {
 }
 
 func (w *world) lessonsImport() *cobra.Command {
-	var approve bool
+	var approve, asJSON bool
 	c := &cobra.Command{
 		Use:   "import FILE|DIR...",
 		Short: "Take lessons of others into the bank",
@@ -128,6 +130,7 @@ func (w *world) lessonsImport() *cobra.Command {
 		Args: arguments(cobra.MinimumNArgs(1)),
 	}
 	c.Flags().BoolVar(&approve, "approve", false, "set what the checks let pass in force at once, in your name")
+	addJSON(c, &asJSON)
 	return w.configured(c, bankKeys(), func(c *cobra.Command, cfg *configs.Config, args []string) error {
 		b, closeBank, err := w.OpenWriterWith(cfg, bank.Limits{AgentHour: math.MaxInt, TenantHour: math.MaxInt, Waiting: math.MaxInt}) // a person's doing
 		if err != nil {
@@ -146,7 +149,10 @@ func (w *world) lessonsImport() *cobra.Command {
 		if approve {
 			state = "in force"
 		}
-		fmt.Fprintf(w.out, "%d lessons taken in, %s; %d refused\n", taken, state, failed)
+		counts := map[string]int{"taken": taken, "refused": failed}
+		if err := w.reply(asJSON, counts, "%d lessons taken in, %s; %d refused", taken, state, failed); err != nil {
+			return err
+		}
 		return exit(failed == 0)
 	})
 }

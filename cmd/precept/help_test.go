@@ -1,0 +1,50 @@
+package main
+
+import (
+	"bytes"
+	"strings"
+	"testing"
+	"unicode/utf8"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+)
+
+// Help names the kind of a flag's value, never a word of its description, and fits 100 columns
+// where no terminal says how many there are.
+func TestHelp(t *testing.T) {
+	kinds := map[string]bool{"": true, "value": true, "string": true, "strings": true, "stringArray": true, "int": true, "uint": true, "float": true, "duration": true}
+	root := new(world).root()
+	each(root, func(c *cobra.Command) {
+		c.LocalFlags().VisitAll(func(f *pflag.Flag) {
+			if kind, _ := pflag.UnquoteUsage(f); !kinds[kind] {
+				t.Errorf("%s --%s takes a %q", c.CommandPath(), f.Name, kind)
+			}
+		})
+		if strings.HasPrefix(c.CommandPath(), "precept completion") {
+			return // its words are cobra's
+		}
+		var b bytes.Buffer
+		c.SetOut(&b)
+		if err := c.Help(); err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(b.String(), c.Short) && !strings.Contains(b.String(), c.Long) {
+			t.Errorf("%s: %s", c.CommandPath(), b.String())
+		}
+		for line := range strings.Lines(b.String()) {
+			first, _, _ := strings.Cut(strings.TrimSpace(line), " ")
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > 100 && first != "precept" && !strings.HasPrefix(first, "http") {
+				t.Errorf("%s: a line of %d columns: %s", c.CommandPath(), n, line)
+			}
+		}
+	})
+}
+
+// each goes through a command and all below it.
+func each(c *cobra.Command, do func(*cobra.Command)) {
+	do(c)
+	for _, sub := range c.Commands() {
+		each(sub, do)
+	}
+}

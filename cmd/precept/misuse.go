@@ -1,0 +1,76 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"precept/configs"
+)
+
+// arguments makes wrong arguments a misuse.
+func arguments(check cobra.PositionalArgs) cobra.PositionalArgs {
+	return func(c *cobra.Command, args []string) error {
+		err := check(c, args)
+		if err == nil {
+			return nil
+		}
+		return misuse(fmt.Errorf("%s `%s --help` tells how it is used", wrongArguments(c, args), c.CommandPath()))
+	}
+}
+
+// wrongArguments says what is wrong with the number of arguments, or with the name of a verb.
+func wrongArguments(c *cobra.Command, args []string) string {
+	switch {
+	case len(args) == 0:
+		return fmt.Sprintf("an argument is missing: %s;", c.UseLine())
+	case c.HasSubCommands():
+		var names []string
+		for _, verb := range c.Commands() {
+			names = append(names, verb.Name())
+		}
+		if near := configs.Nearest(args[0], names); near != "" {
+			return fmt.Sprintf("%q is no verb of %s; did you mean %s?", args[0], c.CommandPath(), near)
+		}
+		return fmt.Sprintf("%q is no verb of %s;", args[0], c.CommandPath())
+	}
+	return fmt.Sprintf("too many arguments, %q is one: %s;", args[len(args)-1], c.UseLine())
+}
+
+// meant names the flag that a misspelt one most likely means.
+func meant(c *cobra.Command, err error) string {
+	wrong, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	var names []string
+	c.Flags().VisitAll(func(f *pflag.Flag) { names = append(names, f.Name) })
+	if near := configs.Nearest(wrong.GetSpecifiedName(), names); near != "" {
+		return "did you mean --" + near + "? "
+	}
+	return ""
+}
+
+// plainer says of a flag's value what it should have been, where the error names a function of Go.
+func plainer(err error) error {
+	wrong, ok := errors.AsType[*pflag.InvalidValueError](err)
+	if !ok {
+		return err
+	}
+	flag := wrong.GetFlag()
+	_, number := errors.AsType[*strconv.NumError](err)
+	switch kind := flag.Value.Type(); {
+	case kind == "bool":
+		return fmt.Errorf("--%s: %q is neither true nor false", flag.Name, wrong.GetValue())
+	case kind == "duration":
+		return fmt.Errorf("--%s: %q is no time; write one such as 2s", flag.Name, wrong.GetValue())
+	case kind == "float64" && number:
+		return fmt.Errorf("--%s: %q is no number", flag.Name, wrong.GetValue())
+	case number:
+		return fmt.Errorf("--%s: %q is no whole number, or too large", flag.Name, wrong.GetValue())
+	}
+	return err
+}
