@@ -278,7 +278,6 @@ func BenchmarkTemplate(b *testing.B) {
 			for b.Loop() {
 				r := NewReplyReader(Chat, -1, 1<<20)
 				if name == "without" {
-					r.sse.casts = nil
 					r.sse.event = func(name, data []byte, lost bool) {
 						r.template.set = false
 						r.event(name, data, lost)

@@ -1,9 +1,6 @@
 package wire
 
-import (
-	"math/bits"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // AppendString appends s as a JSON string. Bytes that are no UTF-8 become U+FFFD each, as
 // encoding/json has it.
@@ -19,15 +16,7 @@ func AppendString(dst []byte, s string) []byte {
 func appendEscaped(dst []byte, s string) []byte {
 	const digit = "0123456789abcdef"
 	from := 0
-	for i := 0; i < len(s); i++ {
-		if i+8 <= len(s) {
-			m := special(wordOf(s[i : i+8]))
-			if m == 0 {
-				i += 7
-				continue
-			}
-			i += bits.TrailingZeros64(m) >> 3 // the lowest mark is exact
-		}
+	for i := range len(s) {
 		c := s[i]
 		if c >= ' ' && c != '"' && c != '\\' {
 			continue
@@ -48,10 +37,4 @@ func appendEscaped(dst []byte, s string) []byte {
 		}
 	}
 	return append(dst, s[from:]...)
-}
-
-// wordOf is eight bytes of a string as a word, the first of them lowest.
-func wordOf(s string) uint64 {
-	_ = s[7]
-	return uint64(s[0]) | uint64(s[1])<<8 | uint64(s[2])<<16 | uint64(s[3])<<24 | uint64(s[4])<<32 | uint64(s[5])<<40 | uint64(s[6])<<48 | uint64(s[7])<<56
 }

@@ -101,7 +101,7 @@ func (s *slot) len() int {
 func NewReplyReader(d Dialect, size int64, limit int) *ReplyReader {
 	r := &ReplyReader{dialect: d, size: size, limit: max(limit, 0)}
 	r.sse.max = r.limit + smallEvent // an event is more than the text it carries
-	r.sse.event, r.sse.casts = r.event, r.casts
+	r.sse.event = r.event
 	r.tokens = tokens{-1, -1, -1, -1}
 	return r
 }

@@ -8,7 +8,6 @@ import "bytes"
 type sseReader struct {
 	max   int
 	event func(name, data []byte, lost bool)
-	casts func(p []byte) int // takes whole events at the start of p the short way, and says how many bytes; may be nil
 
 	line    []byte // of the line that has not ended
 	data    []byte // of the event that has not ended
@@ -31,11 +30,6 @@ func (s *sseReader) write(p []byte) {
 			if p[0] == '\n' {
 				p = p[1:]
 				continue
-			}
-		}
-		if s.casts != nil && len(s.line) == 0 && !s.over && !s.some {
-			if p = p[s.casts(p):]; len(p) == 0 {
-				return
 			}
 		}
 		n := bytes.IndexByte(p, '\n')

@@ -9,8 +9,9 @@ import (
 	"pgregory.net/rapid"
 )
 
-// Strings long enough for the blocks, made of what makes blocks difficult: runs of backslashes over
-// their borders, escapes that end in the next one, quotes and controls before and behind the end.
+// Long strings, made of what makes their end difficult to find: runs of backslashes over the
+// borders of words, escapes that end in the next one, quotes and controls before and behind the
+// end.
 func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	piece := rapid.SampledFrom([]string{
 		"a", "bcdefgh", strings.Repeat("x", 61), strings.Repeat("y", 64), "\u00e9", "\U0001F600", "\x7f", "\xff", "!", "#", "[", "]",
@@ -41,7 +42,7 @@ func TestLongStringsAgreeWithEncodingJSON(t *testing.T) {
 	})
 }
 
-// Every byte at the borders of words and blocks, the telling ones at every offset, alone and
+// Every byte at the borders of words, the telling ones at every offset, alone and
 // escaped.
 func TestEveryByteAtEveryOffset(t *testing.T) {
 	for _, before := range []string{"", `\`, `\\`, `\\\`, `\u00`} {
@@ -55,44 +56,6 @@ func TestEveryByteAtEveryOffset(t *testing.T) {
 					t.Fatalf("%q and %#x at %d: valid says %v, encoding/json %v", before, c, offset, got, want)
 				}
 			}
-		}
-	}
-}
-
-func TestEscapedBits(t *testing.T) {
-	rapid.Check(t, func(t *rapid.T) {
-		slant := rapid.Uint64().Draw(t, "slant")&rapid.Uint64().Draw(t, "thin") | rapid.SampledFrom([]uint64{0, 1, 3, 1 << 63, 3 << 62, 0xff, ^uint64(0)}).Draw(t, "run")
-		carry := rapid.Uint64Range(0, 1).Draw(t, "carry")
-		var want uint64
-		next := carry == 1
-		for i := range 64 {
-			if next {
-				want |= 1 << i
-				next = false
-			} else {
-				next = slant>>i&1 == 1
-			}
-		}
-		wantNext := uint64(0)
-		if next {
-			wantNext = 1
-		}
-		if escaped, out := escapedBits(slant, carry); escaped != want || out != wantNext {
-			t.Fatalf("escapedBits(%#x, %d) = %#x, %d; want %#x, %d", slant, carry, escaped, out, want, wantNext)
-		}
-	})
-}
-
-func TestZeros(t *testing.T) {
-	for mask := range 256 {
-		var w uint64
-		for i := range 8 {
-			if mask>>i&1 == 0 {
-				w |= 0x80 >> (i % 8) << (8 * i) // some bit or other
-			}
-		}
-		if got := zeros(w); got != uint64(mask) {
-			t.Fatalf("zeros(%#x) = %#b, want %#b", w, got, mask)
 		}
 	}
 }

@@ -4,7 +4,7 @@ import "bytes"
 
 // template is the form of an event that did nothing but add a piece of text. Streams consist of
 // such events, hundreds of them equal but for the piece: one that fits the template of the last one
-// is proved and read by comparing.
+// is proved and read by comparing, which costs a tenth.
 type template struct {
 	name, before, behind []byte
 	slot                 *slot
@@ -37,27 +37,4 @@ func (r *ReplyReader) readAlike(name, data []byte) bool {
 	}
 	r.append(m.slot, data[len(m.before):end-1])
 	return true
-}
-
-// casts reads the events at the start of p that fit the template, as a server of chat completions
-// sends them one behind the other, and returns how many bytes they are. p begins where an event
-// does, or its data behind its name.
-func (r *ReplyReader) casts(p []byte) (done int) {
-	const field = "data: "
-	for m := &r.template; m.set && !r.ended && bytes.Equal(r.sse.name, m.name); {
-		line := p[done:]
-		if len(line) < len(field) || string(line[:len(field)]) != field || !bytes.HasPrefix(line[len(field):], m.before) {
-			break
-		}
-		piece := len(field) + len(m.before)
-		end := stringEnd(line, piece)
-		stop := end - 1 + len(m.behind)
-		if end < 0 || stop > r.sse.max || len(line) < stop+2 || line[stop] != '\n' || line[stop+1] != '\n' || !bytes.Equal(line[end-1:stop], m.behind) {
-			break
-		}
-		r.append(m.slot, line[piece:end-1])
-		r.sse.name = r.sse.name[:0]
-		done += stop + 2
-	}
-	return done
 }
