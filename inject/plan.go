@@ -34,12 +34,14 @@ func (in *Injector) Config() Config { return in.cfg }
 
 // Why a plan inserts nothing.
 const (
-	SkipOff      = "off"      // Precept-Inject: off
-	SkipRefused  = "refused"  // the upstream refused a changed request of this session
-	SkipExcluded = "excluded" // the session's record could not be read in time
-	SkipControl  = "control"  // the session gets nothing
-	SkipNoMatch  = "no_match" // nothing has fired in this session so far
-	SkipHeld     = "withheld" // the coin, or the chooser, kept back what fired
+	SkipOff       = "off"        // Precept-Inject: off
+	SkipRefused   = "refused"    // the upstream refused a changed request of this session
+	SkipExcluded  = "excluded"   // the session is no part of the experiment
+	SkipControl   = "control"    // the session gets nothing
+	SkipNoMatch   = "no_match"   // nothing has matched in this session so far
+	SkipWithheld  = "withheld"   // a coin withheld what was picked
+	SkipNotPicked = "not_picked" // of what matched nothing was picked: it would not help, or the session's budget is used up
+	SkipEarlier   = "earlier"    // what the session got stands with the provider, or went with its message
 )
 
 // Plan is what to do with a request. It refers to nothing of the request.
@@ -194,15 +196,32 @@ func (w *work) finish() {
 	if len(p.Edits) > 0 {
 		return
 	}
-	p.Skip = SkipHeld
-	w.drawn(func(u *session.Record) {
-		a := &u.Assignment
-		own := u == w.rec && len(a.Picks) > 0 || w.rec.Loops.Count > 0
-		switch {
-		case a.Control && a.Decided:
-			p.Skip = SkipControl
-		case len(w.rec.Matched) == 0 && !own:
-			p.Skip = SkipNoMatch
+	w.drawn(func(u *session.Record) { p.Skip = w.absence(u) })
+}
+
+// absence says why nothing stands in the request, of a session that draws through u.
+func (w *work) absence(u *session.Record) string {
+	a := &u.Assignment
+	if a.Control && a.Decided {
+		return SkipControl
+	}
+	slugs := w.rec.Matched
+	if w.rec.Loops.Count > 0 || u == w.rec {
+		slugs = append(slices.Clone(slugs), trial.LoopArm.Slug())
+	}
+	injected, withheld := false, false
+	for _, slug := range slugs {
+		if pick, ok := a.Pick(slug); ok {
+			injected, withheld = injected || pick.Injected, withheld || !pick.Injected
 		}
-	})
+	}
+	switch {
+	case withheld:
+		return SkipWithheld
+	case injected:
+		return SkipEarlier
+	case len(w.rec.Matched) == 0:
+		return SkipNoMatch
+	}
+	return SkipNotPicked
 }

@@ -167,13 +167,53 @@ func TestLaterLessonsTakeWhatIsLeft(t *testing.T) {
 	}
 }
 
+func TestWhyNothingIsInserted(t *testing.T) {
+	withheld, control, tight := certain(), certain(), certain()
+	withheld.Bandit.Epsilon, control.Bandit.Control, tight.BudgetBytes = 1, 1, 100
+	for _, c := range []struct {
+		name, said, want string
+		cfg              Config
+	}{
+		{"nothing matches", "hello", SkipNoMatch, certain()},
+		{"a coin withheld it", "deploy", SkipWithheld, withheld},
+		{"the session is control", "deploy", SkipControl, control},
+		{"it matched and does not fit", "deploy", SkipNotPicked, tight},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := newRun(t, plainChat, c.cfg, book(teach("a", "deploy", "x")), "s")
+			for range 2 { // what is said of the first turn holds in the next one
+				r.a.user(c.said, false)
+				if p := r.send(); p.Skip != c.want {
+					t.Errorf("%q, want %q", p.Skip, c.want)
+				}
+				r.replied()
+				r.a.says("ok")
+				c.said = "go on"
+			}
+		})
+	}
+	t.Run("the provider has it", func(t *testing.T) {
+		r := newRun(t, responses, certain(), book(teach("a", "deploy", "x")), "s")
+		said := func(words string) []byte {
+			return []byte(`{"model":"m","previous_response_id":"resp_1","input":[{"role":"user","content":"` + words + `"}]}`)
+		}
+		if p := r.plan(said("deploy")); p.Skip != "" {
+			t.Fatalf("it is not inserted: %q", p.Skip)
+		}
+		r.replied()
+		if p := r.plan(said("go on")); p.Skip != SkipEarlier {
+			t.Errorf("%q, want %q", p.Skip, SkipEarlier)
+		}
+	})
+}
+
 func TestWithheldKeepsItsSlot(t *testing.T) {
 	cfg := certain()
 	cfg.Bandit.Epsilon = 1
 	r := newRun(t, plainChat, cfg, book(teach("a", "deploy", "x"), teach("b", "deploy", "y")), "s")
 	r.a.user("deploy", false)
 	p := r.send()
-	if p.Skip != SkipHeld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.BlockBytes == 0 {
+	if p.Skip != SkipWithheld || len(p.Edits) != 0 || !slices.Equal(p.Withheld, []string{"a", "b"}) || r.rec.BlockBytes == 0 {
 		t.Errorf("%+v, %d bytes charged", p, r.rec.BlockBytes)
 	}
 	if p.Lessons[0].State != "withheld" || p.Lessons[0].Propensity != 0 {
