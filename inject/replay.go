@@ -85,7 +85,7 @@ func (w *work) rewritten(b *session.Block) (item, block int, ok bool) {
 	if b.Gone || b.Anchor.CallID != "" || b.Anchor.Role != wire.RoleUser || w.plan.Kind != session.NewTurn {
 		return 0, 0, false
 	}
-	if i < 0 || i >= min(w.rec.From, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
+	if i < 0 || i >= min(w.rec.ItemsBefore, req.Len()) || req.Role(i) != wire.RoleUser || req.Item(i).Words == "" {
 		return 0, 0, false
 	}
 	if w.moved == nil {

@@ -66,7 +66,7 @@ func (d *decision) decide() {
 	})
 	d.met(now)
 	d.p.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
-	d.turn, d.base = rec.Turns, rec.From
+	d.turn, d.base = rec.Turns, rec.ItemsBefore
 	d.await(rec)
 	d.skip = d.plan.Skip
 	d.p.opts.Consulted.note(d.plan.Matched)

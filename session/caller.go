@@ -1,7 +1,6 @@
 package session
 
 import (
-	"slices"
 	"time"
 
 	"precept/wire"
@@ -14,46 +13,37 @@ const callerText = 4 << 10
 // for something in words that are the first ones here, as a tool does that is an agent. sure is
 // false where several ask for the same.
 func (q *Quotes) Caller(sc Scope, req *wire.Request, now time.Time) (id ID, ok, sure bool) {
-	words := opening(req)
+	words := task(req)
 	if len(words) < quoteAlone {
 		return id, false, false
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t := q.of[sc.whose()]
-	if t == nil {
-		return id, false, false
-	}
-	for _, list := range [...][]*quoted{t.tooled, t.chats} {
-		for _, x := range slices.Backward(list) {
-			if now.Sub(x.at) >= quoteLife || !shows(words, x.asks) {
-				continue
-			}
-			if x.system == req.SystemHash && shows(words, x.asked[:]) {
-				continue // the same agent was given the same task once more
-			}
-			if ok {
-				return id, true, false
-			}
-			id, ok = x.id, true
+	for x := range q.of[sc.whose()].all {
+		if now.Sub(x.at) >= quoteLife || !shows(words, x.asks) {
+			continue
 		}
+		if x.system == req.SystemHash && shows(words, x.asked[:]) {
+			continue // the same agent was given the same task once more
+		}
+		if ok {
+			return id, true, false
+		}
+		id, ok = x.id, true
 	}
 	return id, ok, ok
 }
 
-// opening are the words with which a conversation begins, "" where something was answered already.
-func opening(req *wire.Request) string {
-	if req.Delta {
-		return ""
-	}
-	words := ""
+// task are the words with which a conversation begins, "" where something was answered already.
+func task(req *wire.Request) string {
 	for i := range min(req.Len(), maxFront) {
-		switch it := req.Item(i); {
-		case it.Role == wire.RoleAssistant || it.Role == wire.RoleTool:
+		if role := req.Role(i); role == wire.RoleAssistant || role == wire.RoleTool {
 			return ""
-		case it.Role == wire.RoleUser && words == "":
-			words = it.Words[:min(len(it.Words), callerText)]
 		}
 	}
-	return words
+	it, ok := opening(req)
+	if !ok {
+		return ""
+	}
+	return it.Words[:min(len(it.Words), callerText)]
 }

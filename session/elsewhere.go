@@ -14,7 +14,7 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 	if r.Turns == 0 || req.Delta || r.ListHash == req.ListHash {
 		return false
 	}
-	if req.Len() < r.Items || len(r.Tail.Keys) > 0 && !r.continues(req) {
+	if req.Len() < r.Items || len(r.LastTurn.Items) > 0 && !r.continues(req) {
 		return true
 	}
 	answers := 0
@@ -28,11 +28,11 @@ func (r *Record) Elsewhere(req *wire.Request) bool {
 
 // Shares says whether the request goes on with what the record holds. Lock the record.
 func (r *Record) Shares(req *wire.Request) bool {
-	if r.Turns == 0 || req.Delta || len(r.Tail.Keys) == 0 || r.ListHash == req.ListHash {
+	if r.Turns == 0 || req.Delta || len(r.LastTurn.Items) == 0 || r.ListHash == req.ListHash {
 		return true
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
-		if slices.Contains(r.Tail.Keys, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
+		if slices.Contains(r.LastTurn.Items, itemKey(req, i)) && req.Role(i) != wire.RoleSystem {
 			return true
 		}
 	}
@@ -52,7 +52,7 @@ func (r *Record) Shows(req *wire.Request) bool {
 	if r.Shares(req) {
 		return true
 	}
-	if r.First == 0 || firstWords(req) != r.First {
+	if r.FirstWords == 0 || firstWords(req) != r.FirstWords {
 		return false
 	}
 	for i := range min(req.Len(), maxLook) {
@@ -73,11 +73,11 @@ func (r *Record) Adopt(n *Record) {
 	}
 	r.Tenant, r.Agent, r.Name, r.Method = n.Tenant, n.Agent, n.Name, n.Method
 	r.Started, r.Seen, r.Model, r.Dialect = n.Started, n.Seen, n.Model, n.Dialect
-	r.Turns, r.ListHash, r.Items, r.From, r.Tail, r.Replied = n.Turns, n.ListHash, n.Items, n.From, n.Tail, n.Replied
+	r.Turns, r.ListHash, r.Items, r.ItemsBefore, r.LastTurn, r.Replied = n.Turns, n.ListHash, n.Items, n.ItemsBefore, n.LastTurn, n.Replied
 	r.HasTools, r.SystemHash, r.ToolsHash, r.ToolNames = n.HasTools, n.SystemHash, n.ToolsHash, n.ToolNames
-	r.Hands, r.Leads = n.Hands, n.Leads
+	r.ToollessAgents, r.FormerAgents = n.ToollessAgents, n.FormerAgents
 	r.Matched, r.Blocks, r.BlockBytes = n.Matched, n.Blocks, n.BlockBytes
-	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.First = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.First
+	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.FirstWords = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.FirstWords
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
 	r.Answers, r.Owed, r.WritTold = n.Answers, n.Owed, n.WritTold

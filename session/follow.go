@@ -6,85 +6,92 @@ import (
 	"precept/wire"
 )
 
-// alone gives the owner for a key that says little: there must be one session only whose newest
-// reply has the key and was not continued yet. It is nil where there is none, or more than one.
-func (t *Threader) alone(r *Resolved, c Claim, found []owner) []owner {
-	if len(found) == 0 {
-		return nil
+// follow finds the session that owns the newest known key of the trail.
+func (t *Threader) follow(r *Resolved, tr *trail, look Lookup) bool {
+	var unknown []trailKey
+	for k := range tr.keys {
+		if found := t.candidates(tr, k); len(found) > 0 {
+			r.Method, r.weak = k.method, k.weak
+			return t.choose(r, tr, k, found)
+		}
+		unknown = append(unknown, k)
 	}
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	if rank, tied := t.best(found, r.list, c.Retry); rank >= rankOpen && len(tied) == 1 {
-		return tied
-	}
-	return nil
+	return look != nil && len(unknown) > 0 && t.lookUp(r, tr, unknown, look)
 }
 
-// follow finds the session that owns the newest known key of the trail.
-func (t *Threader) follow(r *Resolved, c Claim, tr *trail, look Lookup) bool {
-	var buf [maxOwners]owner
-	var unknown []EchoKey
-	for k, ok := tr.next(); ok; k, ok = tr.next() {
-		found := t.believed(t.index.owners(buf[:0], k.EchoKey), tr.req)
-		if tr.lone {
-			found = t.alone(r, c, found)
-		}
-		if tr.except != (ID{}) {
-			found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
-		}
-		if len(found) == 0 {
-			unknown = append(unknown, k.EchoKey)
-			continue
-		}
-		r.Method, r.weak = tr.method(len(unknown)), k.weak
-		return t.choose(r, c, k.EchoKey, found, tr)
-	}
-	if look == nil || len(unknown) == 0 {
-		return false
-	}
-	stored := look(unknown)
+// lookUp asks the store for the session, where memory knows none of the keys. Of several that own
+// the newest stored one it is one that shares more of the past.
+func (t *Threader) lookUp(r *Resolved, tr *trail, unknown []trailKey, look Lookup) bool {
+	keys := make([]EchoKey, len(unknown))
 	for i, k := range unknown {
-		ids := slices.DeleteFunc(stored[k], func(id ID) bool { return id == tr.except })
+		keys[i] = k.EchoKey
+	}
+	stored := look(keys)
+	for i, k := range unknown {
+		ids := slices.DeleteFunc(stored[k.EchoKey], func(id ID) bool { return id == tr.except })
 		if len(ids) == 0 {
 			continue
 		}
-		for _, older := range unknown[i+1:] { // several: the one that shares more of the past
-			if both := shared(ids, stored[older]); len(ids) > 1 && len(both) > 0 {
+		for _, older := range keys[i+1:] {
+			both := slices.DeleteFunc(slices.Clone(ids), func(id ID) bool { return !slices.Contains(stored[older], id) })
+			if len(both) > 0 {
 				ids = both
 			}
 		}
-		r.set(ids[0])
-		r.Method = tr.method(i)
-		t.markTaken(r)
+		r.Method = k.method
+		t.join(r, ids[0])
 		return true
 	}
 	return false
 }
 
-// set names the session by its key; the caller puts the stored name in its place when it has the
-// record.
-func (r *Resolved) set(id ID) { r.ID, r.Name = id, "" }
+// join takes the request for one of a session that is known. The caller of Resolve puts the stored
+// name in its place when it has the record.
+func (t *Threader) join(r *Resolved, id ID) {
+	r.ID, r.Name = id, ""
+	t.goOn(r)
+}
 
-// believed drops the sessions in which only requests have shown the key, never a reply, unless this
-// request extends the newest request of the session. What shows a session's past and none of its
-// replies is another conversation with the same examples in front; an agent that rewrites replies
-// before it sends them back still sends everything else.
-func (t *Threader) believed(found []owner, req *wire.Request) []owner {
-	sure := func(o owner) bool { return o.stamp&stampKind >= stampRequest }
-	if !slices.ContainsFunc(found, func(o owner) bool { return !sure(o) }) {
-		return found
+func (t *Threader) goOn(r *Resolved) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	t.heads.goOn(r)
+}
+
+// candidates are the sessions that own a key and that the request may go on with. Of a key that
+// says little it must be one alone, whose newest reply nobody has continued yet.
+func (t *Threader) candidates(tr *trail, k trailKey) []owner {
+	found := t.index.owners(k.EchoKey)
+	found = slices.DeleteFunc(found, func(o owner) bool { return o.id == tr.except })
+	if len(found) == 0 {
+		return nil
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	kept := found[:0]
-	for _, o := range found {
-		h := t.heads.get(o.id)
-		unanswered := o.stamp&stampKind == stampPast && (h == nil || h.replies == 0)
-		if sure(o) || unanswered || h != nil && h.extended(req) {
-			kept = append(kept, o)
+	found = slices.DeleteFunc(found, func(o owner) bool { return !t.believed(o, tr.req) })
+	if k.unique {
+		rank, best := t.best(found, tr)
+		if rank < rankFailed || len(best) > 1 {
+			return nil
 		}
+		return best
 	}
-	return kept
+	return found
+}
+
+// believed says whether the session is one that the key was seen in for sure. One in which only
+// requests have shown it, never a reply, is none, unless this request extends its newest request.
+// What shows a session's past and none of its replies is another conversation with the same
+// examples in front; an agent that rewrites replies before it sends them back still sends
+// everything else.
+func (t *Threader) believed(o owner, req *wire.Request) bool {
+	kind := o.stamp & stampKind
+	if kind >= stampRequest {
+		return true
+	}
+	h := t.heads.get(o.id)
+	unanswered := kind == stampPast && (h == nil || h.replies == 0)
+	return unanswered || h != nil && h.extended(req)
 }
 
 // choose decides among the owners of the newest known key. Several own it when two runs began
@@ -92,18 +99,16 @@ func (t *Threader) believed(found []owner, req *wire.Request) []owner {
 // continued yet; where none is, it is a branch of a shared past, and gets a session of its own. An
 // equal request may have taken the one that was left for this one, and left its own, which was
 // answered meanwhile: so who owns the key is asked again as long as that changes.
-func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *trail) bool {
+func (t *Threader) choose(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	for range maxOwners {
 		if len(found) == 1 {
-			r.set(found[0].id)
-			t.markTaken(r)
+			t.join(r, found[0].id)
 			return true
 		}
-		if t.pick(r, c, found, tr) {
+		if t.pick(r, tr, k, found) {
 			return true
 		}
-		again := t.believed(t.index.owners(nil, k), tr.req)
-		again = slices.DeleteFunc(again, func(o owner) bool { return o.id == tr.except })
+		again := t.candidates(tr, k)
 		if len(again) == 0 || slices.Equal(again, found) {
 			break
 		}
@@ -113,18 +118,18 @@ func (t *Threader) choose(r *Resolved, c Claim, k EchoKey, found []owner, tr *tr
 }
 
 // pick takes the one of several owners that the request belongs to, if there is one.
-func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
+func (t *Threader) pick(r *Resolved, tr *trail, k trailKey, found []owner) bool {
 	if r.weak { // first of all those that did what the request shows: another one may be free, and is none of it
 		keys := tr.details()
 		found = t.narrow(found, keys[:min(len(keys), maxTelling)])
 	}
 	t.mu.Lock()
-	best, tied := t.best(found, r.list, c.Retry)
-	if len(tied) > 1 {
-		// The older keys are asked without the lock; what was best may be taken meanwhile, so it is
-		// judged again.
+	rank, best := t.best(found, tr)
+	if len(best) > 1 {
+		// The older keys are asked without the lock; what was best may be continued meanwhile, so
+		// it is judged again.
 		t.mu.Unlock()
-		alike := t.narrow(t.narrow(tied, tr.rest()), tr.details())
+		alike := t.narrow(t.narrow(best, tr.behind(k.EchoKey)), tr.details())
 		r.Doubt = nil
 		for _, o := range alike {
 			if len(alike) > 1 {
@@ -132,15 +137,15 @@ func (t *Threader) pick(r *Resolved, c Claim, found []owner, tr *trail) bool {
 			}
 		}
 		t.mu.Lock()
-		best, tied = t.best(alike, r.list, c.Retry)
+		rank, best = t.best(alike, tr)
 	}
 	defer t.mu.Unlock()
-	if best == rankNone {
+	if rank == rankNone {
 		r.Doubt = nil
 		return false
 	}
-	r.set(t.likeliest(tied).id)
-	t.heads.markTaken(r)
+	r.ID, r.Name = t.likeliest(best).id, ""
+	t.heads.goOn(r)
 	return true
 }
 
@@ -164,39 +169,39 @@ func (t *Threader) likeliest(tied []owner) owner {
 
 // Ranks of a candidate.
 const (
-	rankNone  = iota // it has gone on from here
-	rankBusy         // its newest reply is being continued right now, differently
-	rankOpen         // its newest reply was continued, and that failed
-	rankFree         // nobody has continued its newest reply
-	rankHeld         // exactly this request is under way in it, and is said to be sent again
-	rankAgain        // exactly this request failed in it
+	rankNone   = iota // it has gone on from here
+	rankBusy          // its newest reply is being continued right now, differently
+	rankFailed        // its newest reply was continued, and that failed
+	rankFree          // nobody has continued its newest reply
+	rankHeld          // exactly this request is under way in it, and is said to be sent again
+	rankAgain         // exactly this request failed in it
 )
 
-// best returns the highest rank and the owners that have it.
-func (t *Threader) best(found []owner, list uint64, retry bool) (rank int, tied []owner) {
+// best returns the highest rank and the owners that have it. The caller has the lock.
+func (t *Threader) best(found []owner, tr *trail) (rank int, best []owner) {
 	for _, o := range found {
 		r := rankNone
 		switch h := t.heads.get(o.id); {
 		case h == nil, !o.current(h):
-		case !h.taken:
+		case !h.continued:
 			r = rankFree
-		case h.list == list && h.flying == 0:
+		case h.list == tr.r.list && h.inFlight == 0:
 			r = rankAgain
-		case h.list == list && retry:
+		case h.list == tr.r.list && tr.claim.Retry:
 			r = rankHeld
-		case h.flying == 0:
-			r = rankOpen
-		case h.list != list:
+		case h.inFlight == 0:
+			r = rankFailed
+		case h.list != tr.r.list:
 			r = rankBusy
 		}
 		if r > rank {
-			rank, tied = r, tied[:0]
+			rank, best = r, best[:0]
 		}
 		if r == rank {
-			tied = append(tied, o)
+			best = append(best, o)
 		}
 	}
-	return rank, tied
+	return rank, best
 }
 
 // current says whether the key is of the session's newest reply. Weak owners are here because the
@@ -214,41 +219,17 @@ func (o owner) current(h *head) bool {
 
 // narrow keeps the owners that also own older parts of the conversation, as long as some do.
 func (t *Threader) narrow(found []owner, older []EchoKey) []owner {
-	var buf [maxOwners]owner
 	for _, k := range older {
 		if len(found) == 1 {
 			break
 		}
-		also := t.index.owners(buf[:0], k)
-		kept := make([]owner, 0, len(found))
-		for _, o := range found {
-			for _, a := range also {
-				if a.id == o.id {
-					kept = append(kept, o)
-				}
-			}
-		}
+		also := t.index.owners(k)
+		kept := slices.DeleteFunc(slices.Clone(found), func(o owner) bool {
+			return !slices.ContainsFunc(also, func(a owner) bool { return a.id == o.id })
+		})
 		if len(kept) > 0 {
 			found = kept
 		}
 	}
 	return found
-}
-
-func (t *Threader) markTaken(r *Resolved) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	t.heads.markTaken(r)
-}
-
-func shared(a, b []ID) []ID {
-	var both []ID
-	for _, x := range a {
-		for _, y := range b {
-			if x == y {
-				both = append(both, x)
-			}
-		}
-	}
-	return both
 }

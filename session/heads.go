@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"time"
 
 	"precept/wire"
@@ -8,22 +9,31 @@ import (
 
 // head is how far a session is: which of two that began alike a request continues.
 type head struct {
-	list    uint64    // of the newest request that continued the newest reply
-	items   int       // how many items that had,
-	last    uint64    // and what the last one was
-	at      time.Time // when a request of it ended last
-	replies stamp     // completed, as a number
-	flying  int32     // how many requests with that list are under way
-	taken   bool      // a request has continued the newest reply
+	list      uint64    // of the newest request that continued the newest reply
+	items     int       // how many items that had,
+	last      uint64    // and what the last one was
+	at        time.Time // when a request of it began or ended last
+	replies   stamp     // complete ones to main requests, as a number
+	inFlight  int32     // how many requests with that list are under way
+	continued bool      // a request has continued the newest reply
+	answered  bool      // some request of it had a complete reply
 }
 
-// heads remembers a bounded number of sessions; the oldest is forgotten.
+// heads remembers a bounded number of sessions, and of those without a name how they began; the
+// oldest is forgotten.
 type heads struct {
-	of   map[ID]*head
-	ring ring[ID]
+	of     map[ID]*head
+	ring   ring[ID]
+	starts map[startKey][]start
+	began  ring[startKey]
 }
 
-func newHeads(n int) heads { return heads{of: make(map[ID]*head), ring: ring[ID]{most: n}} }
+func newHeads(n int) heads {
+	return heads{
+		of: make(map[ID]*head), ring: ring[ID]{most: n},
+		starts: make(map[startKey][]start), began: ring[startKey]{most: min(n, 8192)},
+	}
+}
 
 // ring holds the newest entries, so many at most.
 type ring[K any] struct {
@@ -57,15 +67,15 @@ func (h *heads) make(id ID) *head {
 	return x
 }
 
-// markTaken marks the session's newest reply as continued by the request.
-func (h *heads) markTaken(r *Resolved) {
+// goOn notes that the request continues the session's newest reply.
+func (h *heads) goOn(r *Resolved) {
 	x := h.make(r.ID)
 	if x.list != r.list {
-		x.list, x.flying = r.list, 0
+		x.list, x.inFlight = r.list, 0
 	}
-	x.items, x.last = r.items, r.last
-	x.taken = true
-	x.flying++
+	x.items, x.last, x.at = r.items, r.last, r.at
+	x.continued = true
+	x.inFlight++
 }
 
 // extended says whether the request goes on where the session's newest one ended.
@@ -73,15 +83,15 @@ func (x *head) extended(req *wire.Request) bool {
 	return x.items > 0 && req.Len() > x.items && itemKey(req, x.items-1) == x.last
 }
 
-// continued says whether the request goes on with what the session's newest one showed, or is that
+// accepts says whether the request goes on with what the session's newest one showed, or is that
 // one again, which failed: what was answered and comes again is another conversation that begins
 // with the same words. A window over the history may have moved.
-func (x *head) continued(req *wire.Request, retry bool) bool {
+func (x *head) accepts(req *wire.Request, retry bool) bool {
 	if x.items == 0 || req.Delta {
 		return true
 	}
 	if x.list == req.ListHash {
-		return retry || x.flying == 0 && x.taken
+		return retry || x.inFlight == 0 && x.continued
 	}
 	for i := req.Len() - 1; i >= max(0, req.Len()-maxLook); i-- {
 		if itemKey(req, i) == x.last {
@@ -100,88 +110,61 @@ type startKey struct {
 	list  uint64
 }
 
-// start is a first request without any id. While it is under way an equal one is a second session,
-// since agents are started in parallel; when it ended without a reply, an equal one is its retry.
+// start is a session that began with a request without any id. While that is under way an equal one
+// is a second session, since agents are started in parallel; when it ended without a reply, an
+// equal one is its retry.
 type start struct {
-	id      ID
-	name    string
-	at      time.Time // of the newest event
-	flying  int
-	replied bool
+	id   ID
+	name string
 }
 
-// starts remembers a bounded number of first requests.
-type starts struct {
-	of   map[startKey][]*start
-	ring ring[startKey]
-}
-
-func newStarts(n int) starts {
-	return starts{of: make(map[startKey][]*start), ring: ring[startKey]{most: n}}
-}
-
-// again finds the failed first request that this one repeats, and says whether it is sure of it. A
-// library that says that it repeats is believed even while the first one seems to be under way: its
-// end may not have been noticed yet.
-func (s *starts) again(k startKey, retry bool, now time.Time) (found *start, sure bool) {
-	waiting := 0
-	for _, x := range s.of[k] {
-		switch {
-		case x.replied || now.Sub(x.at) > againWithin:
-		case x.flying == 0:
-			return x, true
-		case retry:
-			if waiting++; found == nil {
-				found = x
-			}
-		}
-	}
-	return found, waiting == 1
-}
-
-// maxTwins is how many first requests that are equal are told apart at a time.
-const maxTwins = maxOwners
-
-func (s *starts) add(k startKey, x *start) {
-	twins := s.of[k]
-	if len(twins) == 0 {
-		if oldest, full := s.ring.add(k); full {
-			delete(s.of, oldest)
-		}
-	}
-	live := twins[:0]
-	for _, t := range twins { // finished ones make room
-		if !t.replied && (t.flying > 0 || x.at.Sub(t.at) <= againWithin) {
-			live = append(live, t)
-		}
-	}
-	if len(live) >= maxTwins {
-		live = live[1:]
-	}
-	s.of[k] = append(live, x)
-}
-
-func (s *starts) find(k startKey, id ID) *start {
-	for _, x := range s.of[k] {
-		if x.id == id {
-			return x
-		}
+// first is the head of a session that nothing but its first request is known of; nil for another.
+func (h *heads) first(k startKey, s start) *head {
+	if x := h.get(s.id); x != nil && !x.answered && x.list == k.list {
+		return x
 	}
 	return nil
 }
 
-func (s *starts) replied(k startKey, id ID) {
-	if x := s.find(k, id); x != nil {
-		x.replied = true
+// again finds the session whose failed first request this one repeats, and says whether it is sure
+// of it. A library that says that it repeats is believed even while the first one seems to be under
+// way: its end may not have been noticed yet.
+func (h *heads) again(k startKey, retry bool, now time.Time) (found start, known, sure bool) {
+	waiting := 0
+	for _, s := range h.starts[k] {
+		x := h.first(k, s)
+		switch {
+		case x == nil || now.Sub(x.at) > againWithin:
+		case x.inFlight == 0:
+			return s, true, true
+		case retry:
+			if waiting++; waiting == 1 {
+				found = s
+			}
+		}
 	}
+	return found, waiting > 0, waiting == 1
 }
 
-func (s *starts) ended(k startKey, id ID, complete bool, now time.Time) {
-	x := s.find(k, id)
-	if x == nil {
-		return
+// begin notes a session that began with such a request. Those that are past it make room.
+func (h *heads) begin(k startKey, s start, now time.Time) {
+	twins := h.starts[k]
+	if len(twins) == 0 {
+		if oldest, full := h.began.add(k); full {
+			delete(h.starts, oldest)
+		}
 	}
-	x.replied = x.replied || complete
-	x.flying--
-	x.at = now
+	twins = slices.DeleteFunc(twins, func(t start) bool {
+		x := h.first(k, t)
+		return x == nil || x.inFlight == 0 && now.Sub(x.at) > againWithin
+	})
+	h.starts[k] = push(twins, s, maxOwners)
+}
+
+// push appends to a list of so many entries; the oldest one makes room.
+func push[T any](list []T, x T, most int) []T {
+	if len(list) >= most {
+		list = append(list[:0], list[len(list)-most+1:]...)
+	}
+	return append(list, x)
 }

@@ -34,18 +34,8 @@ func echoKey(sc Scope, key string, context uint64) EchoKey {
 	return EchoKey(binary.LittleEndian.Uint64(sum[:8]))
 }
 
-// keyIn is the key of one thing in a conversation that began with the words of context. Reply ids
-// stand alone, since a request that names one shows nothing else. Call and item ids stand alone
-// when they look random; "call_1" and "functions.bash:0" come again in every run, as does a text
-// like "Done.": these count together with the context only.
-func keyIn(sc Scope, key string, context uint64) EchoKey {
-	if !repeats(key) {
-		context = 0
-	}
-	return echoKey(sc, key, context)
-}
-
-// repeats says whether the thing may come again in another run.
+// repeats says whether the thing may come again in another run: "call_1" and "functions.bash:0" do,
+// and so does a text like "Done."; ids that look random do not, nor do those of replies.
 func repeats(key string) bool {
 	return !strings.HasPrefix(key, "r:") && (strings.HasPrefix(key, "t:") || !random(key))
 }
@@ -139,6 +129,16 @@ func newIndex(entries int) *index {
 
 func (x *index) shard(k EchoKey) *indexShard { return &x.shards[k>>58] }
 
+// addAll notes keys, and returns those that were news.
+func (x *index) addAll(keys []EchoKey, o owner) (news []EchoKey) {
+	for _, k := range keys {
+		if x.add(k, o) {
+			news = append(news, k)
+		}
+	}
+	return news
+}
+
 // add notes that the key went by in the session. It says whether that was news.
 func (x *index) add(k EchoKey, o owner) bool {
 	s := x.shard(k)
@@ -165,16 +165,16 @@ func (x *index) add(k EchoKey, o owner) bool {
 	return true
 }
 
-// owners appends the sessions of a key, newest first.
-func (x *index) owners(dst []owner, k EchoKey) []owner {
+// owners are the sessions of a key, newest first.
+func (x *index) owners(k EchoKey) (list []owner) {
 	s := x.shard(k)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.walk(k, func(e *indexEntry) bool {
-		dst = append(dst, e.owner)
+		list = append(list, e.owner)
 		return true
 	})
-	return dst
+	return list
 }
 
 // walk visits the entries of a key, newest first, until visit says no. A link that leads to a slot

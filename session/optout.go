@@ -49,13 +49,13 @@ func (r *Record) Visible() bool {
 // was drawn.
 func (r *Record) veil(row *storedRecord) {
 	if r.Hidden(r.Turns) {
-		row.Tail = Tail{}
+		row.LastTurn = LastTurn{}
 	}
 	if r.Hidden(r.Turns) || len(r.OptedOut) > 0 {
 		row.ListHash, row.Loops, row.Calls, row.CallOrder = 0, LoopState{}, nil, nil
 	}
 	if r.Hidden(1) {
-		row.First = 0
+		row.FirstWords = 0
 	}
 	if len(r.OptedOut)+len(r.Unjudged) > 0 {
 		row.Blocks = slices.DeleteFunc(slices.Clone(row.Blocks), func(b Block) bool { return r.Hidden(b.Turn) })

@@ -40,18 +40,18 @@ func (w *look) read(req *wire.Request) {
 // and what was answered there; of a conversation without tools, and in a request that has tools of
 // its own, it must show them as a dialogue. What wants JSON and has no tools judges or sorts by one
 // of the two.
-func (w *look) about(x *quoted, tooled bool) bool {
+func (w *look) about(x *quoted) bool {
 	asked, said := false, false
 	for _, s := range w.texts {
 		a, inA := earliest(x.asked[:], s.text, 0)
 		b, inB := latest(x.said, s.text)
 		if inA && inB && apart(a, b) {
 			dialogue := label(s.text, a.at) != "" && label(s.text, a.at) == label(s.text, b.at)
-			if w.bare && (tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
+			if w.bare && (x.tooled || dialogue) || !w.bare && dialogue && (w.forced || closes(s.text, b)) {
 				return true
 			}
 		}
-		if tooled && w.shaped && (shows(s.text, x.asked[:]) || shows(s.text, x.said)) {
+		if x.tooled && w.shaped && (shows(s.text, x.asked[:]) || shows(s.text, x.said)) {
 			return true
 		}
 		if (w.shaped || w.forced) && w.now.Sub(x.soon) < quoteSoon && shows(s.text, x.beside) {
@@ -60,7 +60,7 @@ func (w *look) about(x *quoted, tooled bool) bool {
 		asked = asked || inA && s.role == wire.RoleUser
 		said = said || inB && s.role == wire.RoleAssistant
 	}
-	return w.bare && tooled && asked && said
+	return w.bare && x.tooled && asked && said
 }
 
 // match is where a part of a conversation stands in a text.
@@ -133,17 +133,12 @@ func label(text string, at int) string {
 	return b.String()
 }
 
-// overlap says whether two sorted lists of names share one.
-func overlap(a, b []uint32) bool {
-	for i, j := 0, 0; i < len(a) && j < len(b); {
-		switch {
-		case a[i] == b[j]:
-			return true
-		case a[i] < b[j]:
-			i++
-		default:
-			j++
-		}
-	}
-	return false
+// share says whether two sorted lists of names share one.
+func share(a, b []uint32) bool {
+	return slices.ContainsFunc(a, func(n uint32) bool { return among(b, n) })
+}
+
+func among(sorted []uint32, n uint32) bool {
+	_, ok := slices.BinarySearch(sorted, n)
+	return ok
 }

@@ -17,9 +17,9 @@ import (
 // (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
 // concurrent use.
 type Quotes struct {
-	mu    sync.Mutex
-	of    map[Scope]*talk
-	order []Scope // in which they came; the oldest is forgotten
+	mu   sync.Mutex
+	of   map[Scope]*talk
+	ring ring[Scope]
 }
 
 // The bounds of Quotes: conversations are remembered by scope, for as long as a pause may last.
@@ -41,11 +41,27 @@ const (
 )
 
 // talk is what is known of one credential's conversations: those that work with tools, and chats.
+// The one that was used last stands last.
 type talk struct{ tooled, chats []*quoted }
+
+// all are the conversations, those that work with tools first, the newest first among them.
+func (t *talk) all(yield func(x *quoted) bool) {
+	if t == nil {
+		return
+	}
+	for _, list := range [...][]*quoted{t.tooled, t.chats} {
+		for _, x := range slices.Backward(list) {
+			if !yield(x) {
+				return
+			}
+		}
+	}
+}
 
 // quoted is what one conversation can be known by.
 type quoted struct {
 	id     ID
+	tooled bool // it began with tools
 	system uint64
 	tools  []uint32
 	hash   uint64    // of their names
@@ -64,7 +80,9 @@ type part struct {
 }
 
 // NewQuotes makes an empty one.
-func NewQuotes() *Quotes { return &Quotes{of: map[Scope]*talk{}} }
+func NewQuotes() *Quotes {
+	return &Quotes{of: map[Scope]*talk{}, ring: ring[Scope]{most: quoteScopes}}
+}
 
 // Asked takes note of a turn of a session. Of a conversation that is known only the items are
 // looked at that are new; of another one (precept was started anew, or another replica served it)
@@ -97,11 +115,8 @@ func (q *Quotes) Asked(sc Scope, id ID, req *wire.Request, now time.Time) {
 
 // recall takes what was said before out of a history.
 func (x *quoted) recall(req *wire.Request) {
-	for i := range min(req.Len(), maxFront) {
-		if it := req.Item(i); it.Role == wire.RoleUser && it.Words != "" {
-			x.asked[0] = distinctive(it.Words)
-			break
-		}
+	if it, ok := opening(req); ok {
+		x.asked[0] = distinctive(it.Words)
 	}
 	for i := max(0, req.Len()-maxLook); i < req.Len(); i++ {
 		if req.Role(i) == wire.RoleAssistant {
@@ -149,19 +164,13 @@ func (q *Quotes) About(sc Scope, req *wire.Request, now time.Time) (about ID, ok
 	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	t := q.of[sc.whose()]
-	if t == nil {
-		return about, false
-	}
 	w := look{names: shortNames(req.Tools), bare: len(req.Tools) == 0, now: now}
 	w.forced = len(req.Tools) > 0 && req.Forced()
 	w.shaped = w.bare && req.Shaped()
 	w.read(req)
-	for n, list := range [...][]*quoted{t.tooled, t.chats} {
-		for _, x := range slices.Backward(list) {
-			if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && !overlap(w.names, x.tools) && w.about(x, n == 0) {
-				return x.id, true
-			}
+	for x := range q.of[sc.whose()].all {
+		if x.system != req.SystemHash && now.Sub(x.at) < quoteLife && !share(w.names, x.tools) && w.about(x) {
+			return x.id, true
 		}
 	}
 	return about, false
@@ -172,43 +181,29 @@ func (q *Quotes) find(sc Scope, id ID, tooled bool) *quoted {
 	sc = sc.whose()
 	t := q.of[sc]
 	if t == nil {
-		if len(q.order) == quoteScopes {
-			delete(q.of, q.order[0])
-			q.order = append(q.order[:0], q.order[1:]...)
+		if oldest, full := q.ring.add(sc); full {
+			delete(q.of, oldest)
 		}
 		t = &talk{}
-		q.of[sc], q.order = t, append(q.order, sc)
+		q.of[sc] = t
 	}
-	for _, list := range [...]*[]*quoted{&t.tooled, &t.chats} {
-		for i, x := range *list {
-			if x.id == id {
-				*list = append(append((*list)[:i], (*list)[i+1:]...), x)
-				return x
-			}
-		}
+	x := t.get(id)
+	if x == nil {
+		x = &quoted{id: id, tooled: tooled}
 	}
 	list := &t.chats
-	if tooled {
+	if x.tooled {
 		list = &t.tooled
 	}
-	if len(*list) == quoteTalks {
-		*list = append((*list)[:0], (*list)[1:]...)
-	}
-	x := &quoted{id: id}
-	*list = append(*list, x)
+	*list = push(slices.DeleteFunc(*list, func(y *quoted) bool { return y == x }), x, quoteTalks)
 	return x
 }
 
 // get is the conversation of that name, nil where it is not known.
 func (t *talk) get(id ID) *quoted {
-	if t == nil {
-		return nil
-	}
-	for _, list := range [...][]*quoted{t.tooled, t.chats} {
-		for _, x := range slices.Backward(list) {
-			if x.id == id {
-				return x
-			}
+	for x := range t.all {
+		if x.id == id {
+			return x
 		}
 	}
 	return nil
@@ -242,10 +237,7 @@ func (x *quoted) say(text string) {
 	if w.text == "" {
 		return
 	}
-	if len(x.said) == quoteSaid {
-		x.said = append(x.said[:0], x.said[1:]...)
-	}
-	x.said = append(x.said, w)
+	x.said = push(x.said, w, quoteSaid)
 }
 
 // distinctive is the first long piece of a text that stands in a quotation of it as it is: of a

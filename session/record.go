@@ -37,18 +37,18 @@ type Record struct {
 	Model   string       `json:"model,omitempty"`
 	Dialect wire.Dialect `json:"dialect"`
 
-	Turns      int      `json:"turns"`             // main turns with a distinct list
-	ListHash   uint64   `json:"list,omitempty"`    // of the newest main request
-	Items      int      `json:"items,omitempty"`   // its number of items
-	From       int      `json:"from,omitempty"`    // how many of them the turn before it had: the same on a retry
-	Tail       Tail     `json:"tail,omitzero"`     // what its new part was
-	Replied    bool     `json:"replied,omitempty"` // a completed reply to it went by
-	HasTools   bool     `json:"tools,omitempty"`   // the session has had a tool-carrying request
-	SystemHash uint64   `json:"sys,omitempty"`     // of the first tool-carrying request
-	ToolsHash  uint64   `json:"th,omitempty"`
-	ToolNames  []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
-	Hands      []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have answered its calls
-	Leads      []uint64 `json:"ld,omitempty"` // system texts of agents with tools that have handed it over
+	Turns          int      `json:"turns"`           // main turns with a distinct list
+	ListHash       uint64   `json:"list,omitempty"`  // of the newest main request
+	Items          int      `json:"items,omitempty"` // its number of items
+	ItemsBefore    int      `json:"from,omitempty"`  // how many of them the turn before it had: the same on a retry
+	LastTurn       LastTurn `json:"tail,omitzero"`
+	Replied        bool     `json:"replied,omitempty"` // a completed reply to it went by
+	HasTools       bool     `json:"tools,omitempty"`   // the session has had a tool-carrying request
+	SystemHash     uint64   `json:"sys,omitempty"`     // of the first tool-carrying request
+	ToolsHash      uint64   `json:"th,omitempty"`
+	ToolNames      []uint32 `json:"tn,omitempty"` // short hashes of the names, sorted
+	ToollessAgents []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have taken the conversation over
+	FormerAgents   []uint64 `json:"ld,omitempty"` // system texts of agents with tools that have handed it over
 
 	Assignment trial.Assignment     `json:"asg"`
 	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order
@@ -70,13 +70,13 @@ type Record struct {
 
 	// A session may draw through another record, its unit: a run's, or that of the named session
 	// whose sub-agent it is. Its own Assignment then stays empty, and counts nothing.
-	Unit    string `json:"unit,omitempty"` // the unit's ID, as text
-	RunName string `json:"rn,omitempty"`   // the unit's name
-	Seat    int    `json:"seat,omitempty"` // its number among the unit's members, from 1
-	Members int    `json:"mem,omitempty"`  // of a unit: how many sessions draw through it
-	IsRun   bool   `json:"isrun,omitempty"`
-	Spent   int    `json:"sp,omitempty"` // picks that this session has had, withheld ones among them
-	First   uint64 `json:"fw,omitempty"` // what the conversation is about: a hash of its first words
+	Unit       string `json:"unit,omitempty"` // the unit's ID, as text
+	RunName    string `json:"rn,omitempty"`   // the unit's name
+	Seat       int    `json:"seat,omitempty"` // its number among the unit's members, from 1
+	Members    int    `json:"mem,omitempty"`  // of a unit: how many sessions draw through it
+	IsRun      bool   `json:"isrun,omitempty"`
+	Spent      int    `json:"sp,omitempty"` // picks that this session has had, withheld ones among them
+	FirstWords uint64 `json:"fw,omitempty"` // what the conversation is about: a hash of its first words
 
 	Asked    bool  `json:"-"` // somebody asked that nothing of it be kept: the client, or a path; not the configuration alone
 	Unjudged []int `json:"-"` // turns of which it is not known yet
@@ -85,14 +85,13 @@ type Record struct {
 	Dirty bool `json:"-"` // changed since it was last handed to the store
 }
 
-// Tail is the new part of the newest main request: where it began, and what stood there. What was
-// sent once without a block never gets one later, also when the same new part is sent again with
-// more behind it.
-type Tail struct {
-	From  int      `json:"f"`
-	Keys  []uint64 `json:"k,omitempty"` // of the items
-	Calls []uint64 `json:"c,omitempty"` // of the ids of the calls that were answered in it
-	Reply []uint64 `json:"r,omitempty"` // of what the reply to it is known by, when it comes back
+// LastTurn is what the newest main request brought, and what its reply is known by. What was sent
+// once without a block never gets one later, also when it is sent again with more behind it.
+type LastTurn struct {
+	From     int      `json:"f"`           // the first item that was new
+	Items    []uint64 `json:"k,omitempty"` // hashes of the new items
+	Answered []uint64 `json:"c,omitempty"` // hashes of the ids of the calls that they answer
+	Reply    []uint64 `json:"r,omitempty"` // hashes of what the reply echoes as, when it comes back
 }
 
 // LoopState is what the loop detector carries from turn to turn where the history is not in the
@@ -140,21 +139,21 @@ func Decode(id ID, data []byte) (*Record, error) {
 // storedRecord is a record on its way to a row. Fields of the same name hide the record's own.
 type storedRecord struct {
 	*Record
-	Name      string               `json:"name"`
-	RunName   string               `json:"rn,omitempty"`
-	First     uint64               `json:"fw,omitempty"`
-	ListHash  uint64               `json:"list,omitempty"`
-	Tail      Tail                 `json:"tail,omitzero"`
-	Blocks    []Block              `json:"blocks,omitempty"`
-	Loops     LoopState            `json:"loops,omitzero"`
-	Calls     map[string]wire.Call `json:"calls,omitempty"`
-	CallOrder []string             `json:"co,omitempty"`
+	Name       string               `json:"name"`
+	RunName    string               `json:"rn,omitempty"`
+	FirstWords uint64               `json:"fw,omitempty"`
+	ListHash   uint64               `json:"list,omitempty"`
+	LastTurn   LastTurn             `json:"tail,omitzero"`
+	Blocks     []Block              `json:"blocks,omitempty"`
+	Loops      LoopState            `json:"loops,omitzero"`
+	Calls      map[string]wire.Call `json:"calls,omitempty"`
+	CallOrder  []string             `json:"co,omitempty"`
 }
 
 // Row is the record as the stores keep it: clean takes out of the client's own texts what must not
 // reach a disk, and says which of the remembered calls may not reach it at all. Lock the record.
 func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error) {
-	stored := storedRecord{Record: r, First: r.First, ListHash: r.ListHash, Tail: r.Tail, Blocks: r.Blocks, Loops: r.Loops}
+	stored := storedRecord{Record: r, FirstWords: r.FirstWords, ListHash: r.ListHash, LastTurn: r.LastTurn, Blocks: r.Blocks, Loops: r.Loops}
 	stored.Name, _ = clean(r.Name)
 	stored.RunName, _ = clean(r.RunName)
 	for _, id := range r.CallOrder {

@@ -272,18 +272,18 @@ func TestFreshResult(t *testing.T) {
 func TestFreshOfALongFirstRequest(t *testing.T) {
 	r := newRecord()
 	var list []obj
-	for i := range 3 * maxTail {
+	for i := range 3 * maxNew {
 		list = append(list, user(fmt.Sprint(i)))
 	}
 	req := chat(t, list...)
 	r.Begin(req, noon)
 	r.Mark(req)
-	if len(r.Tail.Keys) != maxTail {
-		t.Fatalf("%d keys", len(r.Tail.Keys))
+	if len(r.LastTurn.Items) != maxNew {
+		t.Fatalf("%d keys", len(r.LastTurn.Items))
 	}
 	longer := chat(t, with(list, user("new"))...)
 	r.Begin(longer, noon)
-	if !r.Fresh(longer, 3*maxTail) || r.Fresh(longer, 3*maxTail-1) {
+	if !r.Fresh(longer, 3*maxNew) || r.Fresh(longer, 3*maxNew-1) {
 		t.Error("the newest item alone is fresh")
 	}
 }

@@ -1,6 +1,7 @@
 package session
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,38 +51,30 @@ func summaryKeys(sc Scope, text string, most int) []EchoKey {
 	return keys
 }
 
-// begunBy are the keys under which a side request's reply may stand in a request as the first words
-// of the user.
-func begunBy(sc Scope, req *wire.Request) []EchoKey {
-	if req.Delta {
+// summaryShown are the keys under which a side request's reply may stand in a request as the first
+// words of the user.
+func summaryShown(sc Scope, req *wire.Request) []EchoKey {
+	it, ok := opening(req)
+	if !ok {
 		return nil
 	}
-	for i := range min(req.Len(), maxFront) {
-		if it := req.Item(i); it.Role == wire.RoleUser && it.Words != "" {
-			return summaryKeys(sc, it.Words, summaryAsked)
-		}
-	}
-	return nil
+	return summaryKeys(sc, it.Words, summaryAsked)
 }
 
 // noticed says whether the first words of the user carry an agent's own note that the history
 // behind them was cut: cline cuts it without asking any model, and leaves nothing else of it.
 func noticed(req *wire.Request) bool {
-	if req.Delta {
+	it, ok := opening(req)
+	if !ok {
 		return false
 	}
-	for i := range min(req.Len(), maxFront) {
-		if it := req.Item(i); it.Role == wire.RoleUser && it.Words != "" {
-			_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
-			return ok && strings.Contains(note, "context was compacted")
-		}
-	}
-	return false
+	_, note, ok := strings.Cut(it.Text, "<SYSTEM_NOTICE>")
+	return ok && strings.Contains(note, "context was compacted")
 }
 
-// beginning is the key under which a session is known by its first words, 0 where they are not
-// shown.
-func beginning(sc Scope, req *wire.Request) (EchoKey, bool) {
+// beginning is the key under which a session is known by its first words; ok is false where they
+// are not shown.
+func beginning(sc Scope, req *wire.Request) (key EchoKey, ok bool) {
 	words := firstWords(req)
 	return echoKey(sc, "w:"+strconv.FormatUint(words, 16)+sc.Run, 0), words != 0
 }
@@ -98,33 +91,27 @@ func (t *Threader) shortened(r *Resolved, req *wire.Request, look Lookup) bool {
 		return false
 	}
 	var ids []ID
-	for _, o := range t.index.owners(nil, key) {
+	for _, o := range t.index.owners(key) {
 		ids = append(ids, o.id)
 	}
 	if len(ids) == 0 && look != nil {
 		ids = look([]EchoKey{key})[key]
 	}
 	if len(ids) > 1 {
-		ids = t.unanswered(ids)
+		ids = slices.DeleteFunc(ids, func(id ID) bool { return !t.failed(id) })
 	}
 	if len(ids) != 1 {
 		return false
 	}
-	r.set(ids[0])
 	r.Method = ByEcho
-	t.markTaken(r)
+	t.join(r, ids[0])
 	return true
 }
 
-// unanswered keeps the sessions whose newest request is over without a reply.
-func (t *Threader) unanswered(ids []ID) []ID {
+// failed says whether the session's newest request is over without a reply.
+func (t *Threader) failed(id ID) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var open []ID
-	for _, id := range ids {
-		if h := t.heads.get(id); h != nil && h.taken && h.flying == 0 {
-			open = append(open, id)
-		}
-	}
-	return open
+	h := t.heads.get(id)
+	return h != nil && h.continued && h.inFlight == 0
 }

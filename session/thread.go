@@ -2,7 +2,6 @@ package session
 
 import (
 	"encoding/hex"
-	"strconv"
 	"sync"
 	"time"
 
@@ -19,13 +18,12 @@ type Options struct {
 // Threader finds the session of a request. It is bounded, safe for concurrent use, and does no I/O
 // of its own.
 type Threader struct {
-	index   *index
-	growths *growths
-	entropy func() [16]byte
+	index       *index
+	transcripts *transcripts
+	entropy     func() [16]byte
 
-	mu     sync.Mutex // guards heads and starts; the others have their own locks and are never asked under mu
-	heads  heads
-	starts starts
+	mu    sync.Mutex // guards heads; the others have their own locks and are never asked under mu
+	heads heads
 }
 
 // NewThreader makes an empty one.
@@ -37,11 +35,10 @@ func NewThreader(o Options) *Threader {
 		o.Sessions = 65_536
 	}
 	return &Threader{
-		index:   newIndex(o.Echoes),
-		entropy: o.Entropy,
-		heads:   newHeads(o.Sessions),
-		starts:  newStarts(min(o.Sessions, 8192)),
-		growths: newGrowths(),
+		index:       newIndex(o.Echoes),
+		entropy:     o.Entropy,
+		heads:       newHeads(o.Sessions),
+		transcripts: newTranscripts(),
 	}
 }
 
@@ -56,16 +53,16 @@ type Resolved struct {
 	Doubt  []ID      // sessions of which this may be any, itself among them: their histories are equal byte for byte
 
 	scope        Scope
+	at           time.Time
 	req          *wire.Request // until LetGo
 	context      uint64        // what the conversation is about, once known
 	knowsContext bool          // context is known
 	weak         bool          // it was found by what comes again in every run
-	list         uint64
-	items        int
-	last         uint64
-	start        bool    // the request stands in the table of first requests
-	grow         growKey // where the conversation stands among those that grow in one message
-	begun        string  // what the client has begun of the answer
+	list         uint64        // hash of the request's list,
+	items        int           // how many items that has,
+	last         uint64        // and what the last one is
+	transcript   transcriptKey // where it stands, when the request is one message that grows
+	prefill      string        // what the client has begun of the answer
 }
 
 // Lookup asks the store which sessions own the keys, newest first. It is called at most once a
@@ -75,32 +72,31 @@ type Lookup func(keys []EchoKey) map[EchoKey][]ID
 // Resolve finds the session of a request, in the order: the name it claims, the reply that it
 // continues, what it echoes, a first request that is being sent again; else the session is new.
 func (t *Threader) Resolve(sc Scope, c Claim, req *wire.Request, now time.Time, look Lookup) Resolved {
-	r := Resolved{scope: sc}
+	r := Resolved{scope: sc, at: now}
 	if req == nil {
 		if c.Session != "" {
-			r.named(sc, c)
+			r.named(c)
 		} else {
-			t.begin(&r, c, now)
+			t.begin(&r, c)
 		}
 		return r
 	}
-	r.list, r.req = req.ListHash, req
+	r.list, r.req, r.prefill = req.ListHash, req, req.Prefilled()
 	if r.items = req.End(); r.items > 0 {
 		r.last = itemKey(req, r.items-1)
 	}
-	r.begun = req.Prefilled()
 	loose := c.loose()
 	switch {
 	case c.Session != "" && !loose:
-		r.named(sc, c)
-		t.markTaken(&r)
-	case t.follow(&r, c, newTrail(&r, c, req), look):
+		r.named(c)
+		t.goOn(&r)
+	case t.follow(&r, &trail{r: &r, claim: c, req: req}, look):
 	case loose && t.fits(&r, c, req):
 	case t.shortened(&r, req, look):
 	case t.grown(&r, req):
 	default:
-		t.begin(&r, c, now)
-		t.growths.begun(&r, req)
+		t.begin(&r, c)
+		t.transcripts.begin(&r, req)
 	}
 	r.Echoes = t.note(&r, req)
 	return r
@@ -129,8 +125,8 @@ func (r *Resolved) LetGo() {
 	r.req = nil
 }
 
-func (r *Resolved) named(sc Scope, c Claim) {
-	r.ID, r.Name, r.Method = sc.idOf(c.Space, c.Session), c.Session, c.Method
+func (r *Resolved) named(c Claim) {
+	r.ID, r.Name, r.Method = r.scope.idOf(c.Space, c.Session), c.Session, c.Method
 }
 
 // fits names the session by a name that may stand for a whole application, where the request goes
@@ -140,12 +136,12 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 	id := r.scope.idOf(c.Space, c.Session)
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.heads.get(id); h != nil && !h.continued(req, c.Retry) {
+	if h := t.heads.get(id); h != nil && !h.accepts(req, c.Retry) {
 		return false
 	}
-	r.named(r.scope, c)
+	r.named(c)
 	r.Loose = true
-	t.heads.markTaken(r)
+	t.heads.goOn(r)
 	return true
 }
 
@@ -154,36 +150,32 @@ func (t *Threader) fits(r *Resolved, c Claim, req *wire.Request) bool {
 func (t *Threader) Apart(r Resolved, c Claim, now time.Time) Resolved {
 	t.Ended(r, false, now)
 	r.Loose = false
-	t.begin(&r, c, now)
+	t.begin(&r, c)
 	r.Echoes = t.note(&r, r.req)
 	return r
 }
 
 // begin opens a session, or finds the one that the same first request opened when it failed a
 // moment ago.
-func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
+func (t *Threader) begin(r *Resolved, c Claim) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
+	r.Method = ByNew
 	key := startKey{r.scope, r.list}
-	r.start = r.list != 0
-	if r.start {
-		if s, sure := t.starts.again(key, c.Retry, now); s != nil {
-			if !sure {
-				r.Doubt = []ID{s.id}
-			}
-			s.flying++
-			s.at = now
-			r.ID, r.Name, r.Method = s.id, s.name, ByNew
-			t.heads.markTaken(r)
-			return
+	if s, known, sure := t.heads.again(key, c.Retry, r.at); known {
+		if !sure {
+			r.Doubt = []ID{s.id}
 		}
+		r.ID, r.Name = s.id, s.name
+		t.heads.goOn(r)
+		return
 	}
 	random := t.entropy()
 	r.Name = "s_" + hex.EncodeToString(random[:])
-	r.ID, r.Method, r.New = r.scope.idOf(SpaceName, r.Name), ByNew, true
-	t.heads.markTaken(r)
-	if r.start {
-		t.starts.add(key, &start{id: r.ID, name: r.Name, at: now, flying: 1})
+	r.ID, r.New = r.scope.idOf(SpaceName, r.Name), true
+	t.heads.goOn(r)
+	if r.list != 0 {
+		t.heads.begin(key, start{r.ID, r.Name}, r.at)
 	}
 }
 
@@ -194,14 +186,12 @@ func (t *Threader) begin(r *Resolved, c Claim, now time.Time) {
 func (t *Threader) Below(parent Resolved, c Claim, first bool, now time.Time, look Lookup) (r Resolved, ok bool) {
 	req := parent.req
 	c.Session, c.Space, c.Method = "", "", ""
-	r = Resolved{scope: parent.scope, req: req, list: parent.list, items: parent.items, last: parent.last}
+	r = Resolved{scope: parent.scope, at: now, req: req, list: parent.list, items: parent.items, last: parent.last}
 	r.scope.Run = parent.ID.String()
-	tr := newTrail(&r, c, req)
-	tr.except = parent.ID
 	switch {
-	case t.follow(&r, c, tr, look):
+	case t.follow(&r, &trail{r: &r, claim: c, req: req, except: parent.ID}, look):
 	case first:
-		t.begin(&r, c, now)
+		t.begin(&r, c)
 	default:
 		return r, false
 	}
@@ -219,26 +209,32 @@ const (
 	maxWords = 512
 )
 
-// firstWords is a hash of the first thing that the user said: what a conversation is about. It is 0
-// in a request that does not show its beginning.
-func firstWords(req *wire.Request) uint64 {
+// opening is the first thing that the user says in a request that shows its beginning.
+func opening(req *wire.Request) (it *wire.Item, ok bool) {
 	if req.Delta {
-		return 0
+		return it, false
 	}
 	for i := range min(req.Len(), maxFront) {
 		if req.Role(i) != wire.RoleUser { // the system prompt may be long
 			continue
 		}
-		it := req.Item(i)
-		if it.Words == "" {
-			continue
+		if it = req.Item(i); it.Words != "" {
+			return it, true
 		}
-		// The ends and the length are enough; a pasted book need not be hashed in every turn.
-		w := it.Words
-		h := addText(noText, w[:min(len(w), maxWords)])
-		return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 	}
-	return 0
+	return it, false
+}
+
+// firstWords is a hash of it: what a conversation is about. It is 0 where there is none.
+func firstWords(req *wire.Request) uint64 {
+	it, ok := opening(req)
+	if !ok {
+		return 0
+	}
+	// The ends and the length are enough; a pasted book need not be hashed in every turn.
+	w := it.Words
+	h := addText(noText, w[:min(len(w), maxWords)])
+	return addText(h, w[max(0, len(w)-maxWords):]) + uint64(len(w))
 }
 
 // about is what a conversation is about, in whose run.
@@ -250,140 +246,27 @@ func (sc Scope) about(req *wire.Request) uint64 {
 	return addText(words^noText, sc.Run)
 }
 
-// note indexes what the request shows of the session, newest first, up to what is known already. It
-// returns what looks random: a text or a "call_1" counts for this process only, and little.
-func (t *Threader) note(r *Resolved, req *wire.Request) []EchoKey {
-	if r.Method.named() && t.spoke(r.ID) {
-		return nil // it comes back with its name, and its replies are known
-	}
-	kind, oldest := stampRequest, max(0, req.Len()-maxLook)
-	var news []EchoKey
-	if r.New {
-		kind = stampPast
-		if key, ok := beginning(r.scope, req); ok && t.index.add(key, owner{r.ID, kind}) {
-			news = append(news, key)
-		}
-	} else {
-		oldest = max(oldest, req.New()-maxBack)
-	}
-	seen := 0
-	for i := req.Len() - 1; i >= oldest && seen < maxTrail; i-- {
-		echoes := req.Echo(i)
-		for _, k := range echoes[:min(len(echoes), maxTrail)] {
-			seen++
-			key := r.key(k)
-			if k[0] == 't' || !random(k) {
-				t.index.add(key, owner{r.ID, stampWeak})
-				continue
-			}
-			if !t.index.add(key, owner{r.ID, kind}) {
-				return news
-			}
-			news = append(news, key)
-		}
-	}
-	if r.weak {
-		t.noteDetails(r, req)
-	}
-	return news
-}
-
-// noteDetails indexes what is new in a request and tells its run from others whose ids are counted
-// as well.
-func (t *Threader) noteDetails(r *Resolved, req *wire.Request) {
-	for i := max(req.New(), req.Len()-maxBack); i < req.Len(); i++ {
-		if it := req.Item(i); it.Role == wire.RoleUser || it.Role == wire.RoleTool {
-			t.index.add(r.detail("h:"+strconv.FormatUint(req.Hash(i), 16)), owner{r.ID, stampRequest})
-		}
-	}
-}
-
-// spoke says whether a reply of the session went by here.
-func (t *Threader) spoke(id ID) bool {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	h := t.heads.get(id)
-	return h != nil && h.replies > 0
-}
-
-// Replied notes a reply, and returns the keys to be stored. Call it before the last byte of the
-// reply goes to the client: the next request may be here before this one has returned. main is
-// false for a side request's reply, which says nothing of how far the session is.
-func (t *Threader) Replied(r Resolved, rep *wire.Reply, main bool) []EchoKey {
-	kind := stampRequest
-	if main && rep.Complete {
-		kind = stampReply | t.advance(r)
-		t.growths.answered(&r, rep.Text)
-	}
-	var news []EchoKey
-	named := r.Method.named()
-	// These first: whoever finds the call's id finds them as well.
-	for i := range rep.Calls[:min(len(rep.Calls), maxTrail)] {
-		if c := &rep.Calls[i]; !named && c.ID != "" && !random("c:"+c.ID) {
-			t.index.add(r.detail("d:"+wire.EchoCall(c)), owner{r.ID, kind})
-		}
-	}
-	for _, k := range wire.EchoReply(rep, r.begun) {
-		if named && k[0] == 't' {
-			continue // it comes back with its name; a text alone is the weakest of echoes
-		}
-		key := r.key(k)
-		if t.index.add(key, owner{r.ID, kind}) {
-			news = append(news, key)
-		}
-	}
-	if main && !named && rep.Complete && !rep.Cut {
-		for _, key := range answerKeys(r.scope, r.begun+rep.Text, rep.Calls) {
-			if t.index.add(key, owner{r.ID, kind}) {
-				news = append(news, key)
-			}
-		}
-	}
-	if !main && !named && rep.Complete {
-		for _, key := range summaryKeys(r.scope, rep.Text, summaryGiven) {
-			if t.index.add(key, owner{r.ID, stampRequest}) {
-				news = append(news, key)
-			}
-		}
-	}
-	return news
-}
-
-// Summed notes the reply to a side call about a session that was found by nothing but what it
-// shows: the session may go on from a summary.
-func (t *Threader) Summed(r Resolved, id ID, rep *wire.Reply) {
-	if !rep.Complete {
-		return
-	}
-	for _, key := range summaryKeys(r.scope, rep.Text, summaryGiven) {
-		t.index.add(key, owner{id, stampRequest})
-	}
-}
-
 // Ended says that the request is over, with a complete reply or without. Call it once for every
 // Resolve.
 func (t *Threader) Ended(r Resolved, complete bool, now time.Time) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if h := t.heads.get(r.ID); h != nil {
-		if h.at = now; h.list == r.list && h.flying > 0 {
-			h.flying--
-		}
+	h := t.heads.get(r.ID)
+	if h == nil {
+		return
 	}
-	if r.start {
-		t.starts.ended(startKey{r.scope, r.list}, r.ID, complete, now)
+	h.at, h.answered = now, h.answered || complete
+	if h.list == r.list && h.inFlight > 0 {
+		h.inFlight--
 	}
 }
 
-// advance counts a completed reply.
-func (t *Threader) advance(r Resolved) stamp {
+// advance counts a complete reply.
+func (t *Threader) advance(r *Resolved) stamp {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	h := t.heads.make(r.ID)
 	h.replies++
-	h.taken = false
-	if r.start {
-		t.starts.replied(startKey{r.scope, r.list}, r.ID)
-	}
+	h.continued, h.answered = false, true
 	return h.replies &^ stampKind
 }

@@ -6,74 +6,66 @@ import (
 	"precept/wire"
 )
 
-// trail walks the keys under which a request may be known: the reply that it names, then what it
-// echoes, newest first, then the summary that it may begin with. It is lazy, because the first key
-// is nearly always the one.
+// trail is what a request may be known by: the reply that it names, then what it echoes, newest
+// first, then the summary that it may begin with, then its newest answer.
 type trail struct {
-	r       *Resolved
-	req     *wire.Request
-	pending []trailKey
-	named   bool // the first key is that of previous_response_id
-	item    int  // the next to be looked at
-	oldest  int
-	given   int
-	begun   bool // the summary's keys were given,
-	lone    bool // and now come those that must be one session's alone
-	older   []EchoKey
-	except  ID // whose request it is not: what a request shows is noted under its name before this is known
-	telling []EchoKey
+	r      *Resolved
+	claim  Claim
+	req    *wire.Request
+	except ID // whose request it is not: what a request shows is noted under its name before this is known
 }
 
-// trailKey is one of them.
+// trailKey is one key of a trail.
 type trailKey struct {
 	EchoKey
-	weak bool // the thing comes again in every run
+	method Method // what it proves
+	weak   bool   // the thing comes again in every run
+	unique bool   // it says little: it counts where one session alone has it, and waits for a request
 }
 
-func strong(keys ...EchoKey) []trailKey {
-	var out []trailKey
-	for _, k := range keys {
-		out = append(out, trailKey{EchoKey: k})
+// keys yields them. It is lazy, because the first key is nearly always the one.
+func (t *trail) keys(yield func(trailKey) bool) {
+	sc := t.r.scope
+	if t.claim.Previous != "" && !yield(trailKey{EchoKey: echoKey(sc, "r:"+t.claim.Previous, 0), method: ByBody}) {
+		return
 	}
-	return out
-}
-
-func newTrail(r *Resolved, c Claim, req *wire.Request) *trail {
-	t := &trail{r: r, req: req, item: req.Len() - 1, oldest: max(0, req.Len()-maxLook)}
-	if c.Previous != "" {
-		t.pending, t.named = strong(keyIn(r.scope, "r:"+c.Previous, 0)), true
-	}
-	if c.Space == SpaceConversation { // the provider keeps the history: only a reply id is stronger
-		t.item, t.begun = -1, true
-	}
-	return t
-}
-
-func (t *trail) next() (trailKey, bool) {
-	for len(t.pending) == 0 {
-		if t.item < t.oldest || t.given >= maxTrail {
-			switch {
-			case t.lone:
-				return trailKey{}, false
-			case t.begun:
-				t.lone = true
-				t.pending = strong(t.answer()...)
-			default:
-				t.begun = true
-				t.pending = strong(begunBy(t.r.scope, t.req)...)
+	if t.claim.Space != SpaceConversation { // else the provider keeps the history: only a reply id is stronger
+		given := 0
+		for i := t.req.Len() - 1; i >= t.oldest() && given < maxTrail; i-- {
+			echoes := t.req.Echo(i)
+			for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
+				given++
+				if !yield(trailKey{EchoKey: t.r.key(k), method: ByEcho, weak: repeats(k)}) {
+					return
+				}
 			}
-			continue
 		}
-		echoes := t.req.Echo(t.item)
-		for _, k := range echoes[:min(len(echoes), maxTrail)] { // one answer may hold thousands of calls
-			t.pending = append(t.pending, trailKey{t.r.key(k), repeats(k)})
+		for _, k := range summaryShown(sc, t.req) {
+			if !yield(trailKey{EchoKey: k, method: ByEcho}) {
+				return
+			}
 		}
-		t.item--
 	}
-	k := t.pending[0]
-	t.pending = t.pending[1:]
-	t.given++
-	return k, true
+	for _, k := range t.answer() {
+		if !yield(trailKey{EchoKey: k, method: ByEcho, unique: true}) {
+			return
+		}
+	}
+}
+
+// oldest is the first item that is looked at.
+func (t *trail) oldest() int { return max(0, t.req.Len()-maxLook) }
+
+// behind gives the keys that stand behind one of them.
+func (t *trail) behind(k EchoKey) (older []EchoKey) {
+	passed := false
+	for x := range t.keys {
+		if passed {
+			older = append(older, x.EchoKey)
+		}
+		passed = passed || x.EchoKey == k
+	}
+	return older
 }
 
 // longAnswer is how many bytes of text, or of a call's arguments, are taken for one conversation's
@@ -87,7 +79,7 @@ func (t *trail) answer() []EchoKey {
 	if t.req.Delta {
 		return nil
 	}
-	for i := t.req.End() - 1; i >= max(t.oldest, t.req.New()-maxBack); i-- {
+	for i := t.req.End() - 1; i >= max(t.oldest(), t.req.New()-maxBack); i-- {
 		if t.req.Role(i) != wire.RoleAssistant {
 			continue
 		}
@@ -114,41 +106,22 @@ func answerKeys(sc Scope, text string, calls []wire.Call) []EchoKey {
 	return keys
 }
 
-// rest gives what had not been walked when it was asked for first.
-func (t *trail) rest() []EchoKey {
-	for k, ok := t.next(); ok; k, ok = t.next() {
-		t.older = append(t.older, k.EchoKey)
-	}
-	return t.older
-}
-
 // details are the keys of what tells runs apart whose ids are counted, newest first: what was
 // called, what came back, what the user said. What is new in the request went by in no session that
 // it could belong to. An agent may word them anew, so they are asked only where several sessions
 // are left.
-func (t *trail) details() []EchoKey {
-	if t.telling != nil {
-		return t.telling
-	}
-	for i := t.req.Len() - 1; i >= t.oldest && len(t.telling) < maxTrail; i-- {
+func (t *trail) details() (keys []EchoKey) {
+	for i := t.req.Len() - 1; i >= t.oldest() && len(keys) < maxTrail; i-- {
 		it := t.req.Item(i)
 		for c := range it.Calls[:min(len(it.Calls), maxTrail)] {
-			t.telling = append(t.telling, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
+			keys = append(keys, t.r.detail("d:"+wire.EchoCall(&it.Calls[c])))
 		}
 		if i < t.req.New() && (it.Role == wire.RoleUser || it.Role == wire.RoleTool) {
-			t.telling = append(t.telling, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
+			keys = append(keys, t.r.detail("h:"+strconv.FormatUint(t.req.Hash(i), 16)))
 		}
 	}
-	return t.telling
+	return keys
 }
 
 // detail is the key of such a thing.
 func (r *Resolved) detail(what string) EchoKey { return echoKey(r.scope, what, r.about()) }
-
-// method says what the key at that place of the trail proves.
-func (t *trail) method(place int) Method {
-	if place == 0 && t.named {
-		return ByBody
-	}
-	return ByEcho
-}

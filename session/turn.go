@@ -35,203 +35,41 @@ func (r *Record) Begin(req *wire.Request, now time.Time) TurnKind {
 		r.Replied = false
 		return Repeat
 	}
-	if len(req.Tools) > 0 {
-		r.meetTools(req)
-	} else if r.HasTools && req.SystemHash != r.SystemHash && len(r.Hands) < maxHands && !slices.Contains(r.Hands, req.SystemHash) {
-		r.Hands = append(r.Hands, req.SystemHash)
-	}
+	r.meetAgent(req)
 	if !req.Delta {
 		r.Calls, r.CallOrder = nil, nil // the history holds them
 	}
 	if r.Turns == 0 {
-		r.First = firstWords(req)
+		r.FirstWords = firstWords(req)
 	}
 	r.Turns++
-	r.From = r.Items
+	r.ItemsBefore = r.Items
 	r.ListHash, r.Items, r.Replied = req.ListHash, req.Len(), false
 	return NewTurn
-}
-
-func (r *Record) meetTools(req *wire.Request) {
-	if r.HasTools && r.ToolsHash == req.ToolsHash {
-		return
-	}
-	names := shortNames(req.Tools)
-	if !r.HasTools || r.answers(req) || r.returns(req) { // the first, or another agent that has taken the conversation over
-		r.leads(req.SystemHash)
-	} else if len(names) < len(r.ToolNames) {
-		return // a mode with fewer tools: it will end
-	}
-	r.HasTools, r.ToolsHash, r.ToolNames = true, req.ToolsHash, names
-}
-
-// leads makes the agent of that system text the one that the conversation goes on with; the one
-// before may come back to it.
-func (r *Record) leads(system uint64) {
-	if r.HasTools && system != r.SystemHash && len(r.Leads) < maxHands && !slices.Contains(r.Leads, r.SystemHash) {
-		r.Leads = append(r.Leads, r.SystemHash)
-	}
-	r.SystemHash = system
-}
-
-// returns says that an agent that has handed the conversation over goes on with it.
-func (r *Record) returns(req *wire.Request) bool {
-	return req.SystemHash != r.SystemHash && slices.Contains(r.Leads, req.SystemHash) && r.continues(req)
-}
-
-// maxHands is how many agents may have taken a conversation over, of those without tools and of
-// those with tools.
-const maxHands = 8
-
-// maxToolNames bounds what is kept of a tool list.
-const maxToolNames = 256
-
-func shortNames(names []string) []uint32 {
-	out := make([]uint32, 0, min(len(names), maxToolNames))
-	for _, n := range names[:min(len(names), maxToolNames)] {
-		out = append(out, hashName(n))
-	}
-	slices.Sort(out)
-	return slices.Compact(out)
-}
-
-// hashName is hash/fnv's New32a without its copy of the name.
-func hashName(name string) uint32 {
-	h := uint32(2166136261)
-	for i := range len(name) {
-		h = (h ^ uint32(name[i])) * 16777619
-	}
-	return h
-}
-
-// Signs are what is known of agents and of the words of their side requests; the room of detection
-// holds the lists.
-type Signs struct {
-	// Side says whether the request's words are those of a title, a summary, a compaction ("": no).
-	Side func(req *wire.Request) string
-	// Tooled says whether agents of that User-Agent product work with tools, so that a request of
-	// theirs without any is a side request even when it comes first.
-	Tooled func(product string) bool
-}
-
-// Reasons why a request is a side request.
-const (
-	SideWarmUp  = "warm_up"
-	SideCompact = "compaction"
-	SideNoTools = "no_tools"
-	SideTools   = "other_tools"
-	SideQuotes  = "quotes" // it shows a conversation that goes on, in one text (Quotes)
-)
-
-// Side says whether the request is beside the main conversation, and why. Side requests are
-// forwarded as they came: no lesson, no replay, no trial, no loop state. Lock the record.
-func (r *Record) Side(req *wire.Request, c Claim, s Signs) (reason string, side bool) {
-	if req.NoRun {
-		return SideWarmUp, true
-	}
-	if req.Compact {
-		return SideCompact, true
-	}
-	if s.Side != nil {
-		if reason = s.Side(req); reason != "" {
-			return reason, true
-		}
-	}
-	if r.answers(req) {
-		return "", false
-	}
-	if len(req.Tools) == 0 {
-		if r.HasTools && slices.Contains(r.Hands, req.SystemHash) && r.continues(req) {
-			return "", false // it has taken the conversation over
-		}
-		if r.HasTools || s.Tooled != nil && s.Tooled(c.Product) {
-			return SideNoTools, true
-		}
-		return "", false
-	}
-	if r.HasTools && req.ToolsHash != r.ToolsHash && !r.sameAgent(req) && !r.returns(req) {
-		return SideTools, true
-	}
-	return "", false
-}
-
-// answers says whether something new in the request is the result of a call that the session's
-// newest reply made: then it goes on with the session, whatever its tools and its system text are
-// now. A memory keeper answers calls of its own alone.
-func (r *Record) answers(req *wire.Request) bool {
-	if len(r.Calls) == 0 {
-		return false
-	}
-	for i := max(req.New(), 0); i < req.Len(); i++ {
-		for _, res := range req.Item(i).Results {
-			if _, ok := r.Calls[res.CallID]; ok {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// GoesOn says whether a request beside the conversation shows it, under the system text of an agent
-// that worked on it: what was inserted in it stands in such a request as well. Lock the record.
-func (r *Record) GoesOn(req *wire.Request) bool {
-	known := req.SystemHash == r.SystemHash || slices.Contains(r.Leads, req.SystemHash)
-	return known && !req.Delta && r.continues(req)
-}
-
-// sameAgent says that other tools are offered and yet the agent is the same one: the conversation
-// goes on under the same system text, with the tools of this step; or a server of tools came up
-// late, and there are more of them. A memory keeper or a sub-agent has its own system text.
-func (r *Record) sameAgent(req *wire.Request) bool {
-	system, goesOn := req.SystemHash == r.SystemHash, r.continues(req)
-	more := len(r.ToolNames) > 0 && holds(shortNames(req.Tools), r.ToolNames)
-	return system && goesOn || more && (system || goesOn)
-}
-
-// holds says whether all of few are in many; both are sorted.
-func holds(many, few []uint32) bool {
-	for _, n := range few {
-		if _, ok := slices.BinarySearch(many, n); !ok {
-			return false
-		}
-	}
-	return true
-}
-
-// continues says whether the new part of the request before stands in this one.
-func (r *Record) continues(req *wire.Request) bool {
-	for i, k := range r.Tail.Keys {
-		if at := r.Tail.From + i; at >= req.Len() || itemKey(req, at) != k {
-			return false
-		}
-	}
-	return len(r.Tail.Keys) > 0
 }
 
 // InPlace says whether the list of the turn before stands at its place in this one, whatever has
 // become of single items: its reply, or what was new in it, is where it was, or the list is the one
 // message still that it was. Call it between Begin and Mark. Lock the record.
 func (r *Record) InPlace(req *wire.Request) bool {
-	if req.Delta || r.Turns <= 1 || r.From > req.Len() {
+	if req.Delta || r.Turns <= 1 || r.ItemsBefore > req.Len() {
 		return false
 	}
-	if r.From == req.Len() && growing(req) != "" {
+	if r.ItemsBefore == req.Len() && onlyText(req) != "" {
 		return true
 	}
-	for i := max(r.From-1, 0); i < min(r.From+replyItems, req.Len()); i++ {
+	for i := max(r.ItemsBefore-1, 0); i < min(r.ItemsBefore+replyItems, req.Len()); i++ {
 		if req.Role(i) != wire.RoleAssistant {
 			continue
 		}
 		for _, k := range req.Echo(i) {
-			if slices.Contains(r.Tail.Reply, hashText(k)) {
+			if slices.Contains(r.LastTurn.Reply, hashText(k)) {
 				return true
 			}
 		}
 	}
 	return r.continues(req)
 }
-
-func upTo(keys []string, most int) []string { return keys[:min(len(keys), most)] }
 
 // Bounds of what is kept of a reply to know it by.
 const (
@@ -251,9 +89,10 @@ const (
 func (r *Record) Done(rep *wire.Reply) {
 	r.Dirty = true
 	r.Replied = r.Replied || rep.Complete
-	r.Tail.Reply = r.Tail.Reply[:0]
-	for _, k := range upTo(wire.EchoReply(rep, ""), maxReplyKeys) {
-		r.Tail.Reply = append(r.Tail.Reply, hashText(k))
+	r.LastTurn.Reply = r.LastTurn.Reply[:0]
+	echoes := wire.EchoReply(rep, "")
+	for _, k := range echoes[:min(len(echoes), maxReplyKeys)] {
+		r.LastTurn.Reply = append(r.LastTurn.Reply, hashText(k))
 	}
 	r.Used.Input += int64(max(rep.Usage.Input, 0))
 	r.Used.Cached += int64(max(rep.Usage.Cached, 0))
@@ -300,11 +139,11 @@ func (r *Record) Fresh(req *wire.Request, i int) bool {
 	if i < req.New() {
 		return false
 	}
-	at := i - r.Tail.From
-	if r.Turns <= 1 || at < 0 || at >= len(r.Tail.Keys) {
+	at := i - r.LastTurn.From
+	if r.Turns <= 1 || at < 0 || at >= len(r.LastTurn.Items) {
 		return true
 	}
-	return r.Tail.Keys[at] != itemKey(req, i)
+	return r.LastTurn.Items[at] != itemKey(req, i)
 }
 
 // FreshResult says the same of one tool result in item i: words that were added behind it make the
@@ -314,26 +153,26 @@ func (r *Record) FreshResult(req *wire.Request, i int, callID string) bool {
 	if i < from {
 		return false
 	}
-	if r.Turns <= 1 || from >= r.Tail.From+len(r.Tail.Keys) {
+	if r.Turns <= 1 || from >= r.LastTurn.From+len(r.LastTurn.Items) {
 		return true // answered in between; a server that counts its calls from one may have used the id before
 	}
-	return len(r.Tail.Calls) < maxTail && !slices.Contains(r.Tail.Calls, hashText(callID)) // of more it is not known
+	return len(r.LastTurn.Answered) < maxNew && !slices.Contains(r.LastTurn.Answered, hashText(callID)) // of more it is not known
 }
 
-// maxTail bounds the remembered new part; a first request may carry a long history without any
+// maxNew bounds the remembered new part; a first request may carry a long history without any
 // reply in it.
-const maxTail = 64
+const maxNew = 64
 
 // Mark remembers the new part of the request as sent. Lock the record.
 func (r *Record) Mark(req *wire.Request) {
 	end := req.End()
-	from := max(min(req.New(), end), end-maxTail)
-	r.Tail = Tail{From: from, Keys: make([]uint64, 0, end-from)}
+	from := max(min(req.New(), end), end-maxNew)
+	r.LastTurn = LastTurn{From: from, Items: make([]uint64, 0, end-from)}
 	for i := from; i < end; i++ {
-		r.Tail.Keys = append(r.Tail.Keys, itemKey(req, i))
+		r.LastTurn.Items = append(r.LastTurn.Items, itemKey(req, i))
 		for _, res := range req.Item(i).Results {
-			if len(r.Tail.Calls) < maxTail {
-				r.Tail.Calls = append(r.Tail.Calls, hashText(res.CallID))
+			if len(r.LastTurn.Answered) < maxNew {
+				r.LastTurn.Answered = append(r.LastTurn.Answered, hashText(res.CallID))
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func (c *conversation) turn(n int, prepare func(x *sample.Exchange)) {
 	ses := c.Resident(c.id)
 	ses.Lock()
 	ses.Turns, ses.ListHash, ses.Items = n, uint64(1000+n), 2*n
-	ses.Tail = session.Tail{From: 2*n - 1, Keys: []uint64{uint64(2000 + n)}}
+	ses.LastTurn = session.LastTurn{From: 2*n - 1, Items: []uint64{uint64(2000 + n)}}
 	ses.Blocks = append(ses.Blocks, session.Block{Anchor: wire.Anchor{Role: wire.RoleUser, Hash: uint64(3000 + n)}, Text: "x", Turn: n})
 	ses.Loops.Warned = map[string]bool{fmt.Sprint("call-", n): true}
 	ses.Await(n)

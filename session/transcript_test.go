@@ -144,19 +144,19 @@ func TestNoGrowth(t *testing.T) {
 }
 
 // What is known of such texts is bounded.
-func TestGrowthsAreBounded(t *testing.T) {
+func TestTranscriptsAreBounded(t *testing.T) {
 	w := newWorld(t)
-	for i := range growHeads + 10 {
+	for i := range transcriptKeys + 10 {
 		w.open(chat(t, user(fmt.Sprintf("Task %d", i))))
 	}
-	for i := range growAlike + 10 {
+	for i := range transcriptAlike + 10 {
 		w.open(chat(t, user(fmt.Sprintf("Task\nnumber %d", i))))
 	}
 	most := 0
-	for _, list := range w.th.growths.of {
+	for _, list := range w.th.transcripts.of {
 		most = max(most, len(list))
 	}
-	if len(w.th.growths.of) != growHeads || most != growAlike {
-		t.Errorf("%d heads, %d of one", len(w.th.growths.of), most)
+	if len(w.th.transcripts.of) != transcriptKeys || most != transcriptAlike {
+		t.Errorf("%d heads, %d of one", len(w.th.transcripts.of), most)
 	}
 }
