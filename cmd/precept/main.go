@@ -128,7 +128,7 @@ func (w *world) root() *cobra.Command {
 	return root
 }
 
-// checkTopics makes a misspelt name behind help and completion, the verbs that cobra adds, a misuse.
+// checkTopics makes a misspelt name behind help and completion, which cobra adds, a misuse.
 func checkTopics(root *cobra.Command) {
 	root.InitDefaultHelpCmd()
 	root.InitDefaultCompletionCmd()
