@@ -151,14 +151,31 @@ func (g *Guard) Keep(ctx context.Context, in Marks) {
 	if len(list) == 0 {
 		return
 	}
-	err := g.Err("set aside", func() error { return in.SetAside(ctx, list) })
-	if err == nil || Poisoned(err) {
-		return
-	}
-	g.o.Failed("set aside", err)
+	left := g.keep(ctx, in, list)
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	g.waiting = append(list, g.waiting[:min(len(g.waiting), max(most-len(list), 0))]...)
+	g.waiting = append(left, g.waiting[:min(len(g.waiting), max(most-len(left), 0))]...)
+}
+
+// keep returns the marks that are to be tried again. Where one of them can never be written, each
+// is written by itself, and the one to blame is told and let go of.
+func (g *Guard) keep(ctx context.Context, in Marks, list []session.Aside) (left []session.Aside) {
+	err := g.Err("set aside", func() error { return in.SetAside(ctx, list) })
+	if err == nil {
+		return nil
+	}
+	if !Poisoned(err) || len(list) == 1 {
+		g.o.Failed("set aside", err)
+	}
+	switch {
+	case !Poisoned(err):
+		return list
+	case len(list) > 1:
+		for i := range list {
+			left = append(left, g.keep(ctx, in, list[i:i+1])...)
+		}
+	}
+	return left
 }
 
 // Readmit lets what earlier runs set aside be tried again, a bounded number of times.
