@@ -36,7 +36,7 @@ type Options struct {
 	Log func(line string)
 	// Timeout bounds one exchange of a command and its answer with the server (3 s).
 	Timeout time.Duration
-	// MaxParked bounds the early feedback that waits, in entries a tenant (100,000).
+	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000).
 	MaxParked int
 	// MaxFeedback bounds a session's set of feedback, and what waits for one key
 	// (session.MostFeedback).

@@ -237,21 +237,7 @@ func TestParkedBeforeTenantsWereNoted(t *testing.T) {
 	if err := s.Park(t.Context(), "t", 7, feedback.Entry{ID: "p", Comment: canary}); err != nil {
 		t.Fatal(err)
 	}
-	err := s.update(t.Context(), "test", func(x *tx) error {
-		_, err := x.exec("ALTER TABLE parked DROP COLUMN tenant")
-		for _, undo := range []string{"ALTER TABLE sessions DROP COLUMN standin", "DROP TABLE unsettled", "DROP TABLE aside", "DROP TABLE marks", "DROP TABLE notes", "DROP INDEX sessions_newest", "DROP INDEX samples_newest", "PRAGMA user_version = 1"} {
-			if err == nil {
-				_, err = x.exec(undo)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		err = s.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	older(t, s, 1)
 	s = openTest(t, path)
 	if _, err := s.ForgetTenant(t.Context(), "t"); err != nil {
 		t.Fatal(err)

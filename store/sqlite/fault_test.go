@@ -5,6 +5,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"fmt"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -222,26 +223,51 @@ func occurrences(t *testing.T, path, text string) (n int) {
 	return n
 }
 
-func TestParkingIsBounded(t *testing.T) {
-	s := open(t, sqlite.Options{MaxParked: 3})
-	e := func(id string) feedback.Entry { return feedback.Entry{ID: id, At: benchStart()} }
-	for _, id := range []string{"a", "b", "c"} {
-		if err := s.Park(t.Context(), "default", 1, e(id)); err != nil {
-			t.Fatal(err)
+// A tenant may hold as many places as it leaves free: however much of it waits, there is one for
+// another tenant, and what is given up, joined or forgotten is free again.
+func TestParkingIsShared(t *testing.T) {
+	t.Parallel()
+	path := dbPath(t)
+	s := open(t, sqlite.Options{Path: path, MaxParked: 3})
+	n := 0
+	fill := func(tenant string, want int) {
+		t.Helper()
+		for have := 0; ; have++ {
+			n++
+			err := s.Park(t.Context(), tenant, 1, feedback.Entry{ID: fmt.Sprint(tenant, n), At: benchStart().Add(time.Duration(n) * time.Second)})
+			if err == nil {
+				continue
+			}
+			if !errors.Is(err, sqlite.ErrParkingFull) || have != want {
+				t.Errorf("%s: %d were taken, not %d: %v", tenant, have, want, err)
+			}
+			return
 		}
 	}
-	if err := s.Park(t.Context(), "other", 1, e("d")); !errors.Is(err, sqlite.ErrParkingFull) {
-		t.Errorf("the fourth: %v", err)
-	}
-	if err := s.Park(t.Context(), "default", 1, e("a")); err != nil {
+	fill("greedy", 3)
+	fill("other", 2)
+	fill("late", 1)
+	fill("too late", 0)
+	if err := s.Park(t.Context(), "greedy", 1, feedback.Entry{ID: "greedy1", At: benchStart()}); err != nil {
 		t.Errorf("one that waits already: %v", err)
 	}
-	if out, err := s.Join(t.Context(), "default", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 3 {
+	if out, err := s.Join(t.Context(), "other", map[session.EchoKey]session.ID{1: benchID(1)}); err != nil || out[benchID(1)] != 2 {
 		t.Errorf("out: %v, %v", out, err)
 	}
-	if err := s.Park(t.Context(), "other", 1, e("d")); err != nil {
-		t.Errorf("with room again: %v", err)
+	fill("greedy", 0)
+	fill("too late", 1)
+	if gone, err := s.PurgeParked(t.Context(), benchStart().Add(2500*time.Millisecond)); err != nil || gone != 2 {
+		t.Errorf("%d given up, %v", gone, err)
 	}
+	if _, err := s.ForgetTenant(t.Context(), "late"); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Close(); err != nil { // what each holds is known after a restart
+		t.Fatal(err)
+	}
+	s = open(t, sqlite.Options{Path: path, MaxParked: 3})
+	fill("greedy", 2)
+	fill("too late", 1)
 }
 
 func TestReopened(t *testing.T) {

@@ -102,20 +102,7 @@ func TestListsOfAnOlderStore(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "precept.db")
 	s := openTest(t, path)
 	crowd(t, s, 300)
-	err := s.update(t.Context(), "test", func(x *tx) (err error) {
-		for _, undo := range []string{"DROP INDEX sessions_newest", "DROP INDEX samples_newest", "PRAGMA user_version = 5"} {
-			if err == nil {
-				_, err = x.exec(undo)
-			}
-		}
-		return err
-	})
-	if err == nil {
-		err = s.Close()
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	older(t, s, 5)
 	s = openTest(t, path)
 	total, of := 0, session.Stretch{Most: 100}
 	for more := true; more; {

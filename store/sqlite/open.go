@@ -33,7 +33,8 @@ type Options struct {
 	// Readers is the number of connections that read beside the writer (4). They are opened when
 	// first needed.
 	Readers int
-	// MaxParked bounds the early feedback that waits, in entries over all tenants (100,000).
+	// MaxParked bounds the early feedback of one tenant that waits, in entries (100,000). For all
+	// tenants together there are twice as many places.
 	MaxParked int
 	// MaxFeedback bounds a session's set of feedback, and what waits for one key
 	// (session.MostFeedback).

@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
 	"fmt"
@@ -41,21 +42,28 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 		}
 		return err
 	}
-	all, err := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
-	if err != nil {
-		return err
-	}
-	most := int64(t.s.opt.MaxFeedback)
-	here, err := t.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
-	if err != nil {
-		return err
-	}
-	if all >= int64(t.s.opt.MaxParked) || here >= most {
-		return ErrParkingFull
+	if full, err := t.parkingFull(tenant, echo); full || err != nil {
+		return cmp.Or(err, ErrParkingFull)
 	}
 	t.totals[totalParked]++
 	_, err = t.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, micros(e.At), data, tenant)
 	return err
+}
+
+// parkingFull says whether no more can wait, of the tenant or for the key. A tenant may hold as
+// many places as it leaves free: it never takes those that others need.
+func (t *tx) parkingFull(tenant, echo int64) (bool, error) {
+	all, err := t.number("SELECT n FROM totals WHERE name = ?", totalParked)
+	if err != nil {
+		return false, err
+	}
+	own, err := t.number("SELECT n FROM parked_of WHERE tenant = ?", tenant)
+	if err != nil {
+		return false, err
+	}
+	most := int64(t.s.opt.MaxFeedback)
+	here, err := t.number("SELECT count(*) FROM (SELECT 1 FROM parked WHERE echo = ? LIMIT ?)", echo, most)
+	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most, err
 }
 
 // Join moves what waits for the keys to the sessions that have them, in one transaction: a kill

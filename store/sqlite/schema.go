@@ -7,7 +7,7 @@ const (
 	// another's database.
 	applicationID = 0x70726370
 	// schemaVersion is what this release writes; see migrations.
-	schemaVersion = 7
+	schemaVersion = 8
 	// lateVersion is the first schema that notes which exchanges came after their session was
 	// settled; reopenVersion the first that has looked for those.
 	lateVersion, reopenVersion = 4, 6
@@ -90,7 +90,7 @@ CREATE INDEX aside_sid ON aside(sid);
 -- What the distiller has made of a session, and what it keeps of a tenant.
 CREATE TABLE marks(sid INTEGER PRIMARY KEY, data BLOB NOT NULL);
 CREATE TABLE notes(tenant INTEGER NOT NULL, key TEXT NOT NULL, data BLOB NOT NULL, PRIMARY KEY(tenant, key)) WITHOUT ROWID;
-`, reopen, newest}
+`, reopen, newest, parkedOf}
 }
 
 // reopen makes those sessions due again, with their exchanges, that a release before called closed
@@ -116,6 +116,19 @@ INSERT INTO unsettled(sid, n, x)
 const newest = `
 CREATE INDEX IF NOT EXISTS sessions_newest ON sessions(tenant, started);
 CREATE INDEX IF NOT EXISTS samples_newest ON samples(tenant, at);
+`
+
+// parkedOf counts what waits, by tenant: whatever puts it there or takes it out.
+const parkedOf = `
+CREATE TABLE parked_of(tenant INTEGER PRIMARY KEY, n INTEGER NOT NULL);
+INSERT INTO parked_of SELECT tenant, count(*) FROM parked GROUP BY tenant;
+CREATE TRIGGER parked_in AFTER INSERT ON parked BEGIN
+  INSERT INTO parked_of VALUES(new.tenant, 1) ON CONFLICT DO UPDATE SET n = n + 1;
+END;
+CREATE TRIGGER parked_out AFTER DELETE ON parked BEGIN
+  UPDATE parked_of SET n = n - 1 WHERE tenant = old.tenant;
+  DELETE FROM parked_of WHERE tenant = old.tenant AND n = 0;
+END;
 `
 
 // version reads whose file it is and what schema it has. A fresh file has neither.

@@ -1,23 +1,42 @@
 package sqlite
 
 import (
+	"errors"
+	"fmt"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
+	"precept/feedback"
 	"precept/sample"
 	"precept/session"
 )
 
-// older takes a store back to an earlier schema.
-func older(t *testing.T, s *Store, undo ...string) {
+// undo is what takes a store from each schema back to the one before it.
+func undo() map[int][]string {
+	return map[int][]string{
+		8: {"DROP TRIGGER parked_in", "DROP TRIGGER parked_out", "DROP TABLE parked_of"},
+		7: {"DROP INDEX sessions_newest", "DROP INDEX samples_newest"},
+		5: {"DROP TABLE marks", "DROP TABLE notes"},
+		4: {"DROP TABLE aside", "ALTER TABLE unsettled DROP COLUMN x"},
+		3: {"DROP TABLE unsettled", "ALTER TABLE sessions DROP COLUMN standin"},
+		2: {"ALTER TABLE parked DROP COLUMN tenant"},
+	}
+}
+
+// older takes a store back to an earlier schema, and closes it.
+func older(t *testing.T, s *Store, schema int) {
 	t.Helper()
-	err := s.update(t.Context(), "test", func(x *tx) (err error) {
-		for _, stmt := range undo {
-			if err == nil {
-				_, err = x.exec(stmt)
+	err := s.update(t.Context(), "test", func(x *tx) error {
+		for v := schemaVersion; v > schema; v-- {
+			for _, stmt := range undo()[v] {
+				if _, err := x.exec(stmt); err != nil {
+					return err
+				}
 			}
 		}
+		_, err := x.exec(fmt.Sprint("PRAGMA user_version = ", schema))
 		return err
 	})
 	if err == nil {
@@ -25,6 +44,79 @@ func older(t *testing.T, s *Store, undo ...string) {
 	}
 	if err != nil {
 		t.Fatal(err)
+	}
+}
+
+// at makes a database of an earlier schema, with one of everything in it that it has.
+func at(t *testing.T, path string, schema int) {
+	t.Helper()
+	c, err := connect(t.Context(), writerDSN(path))
+	if err != nil {
+		t.Fatal(err)
+	}
+	script := strings.Join(migrations()[:schema], "\n") + fmt.Sprintf(`
+		PRAGMA application_id = %d; PRAGMA user_version = %d;
+		INSERT INTO tenants VALUES(1, 't');
+		INSERT INTO sessions(sid, tenant, started, seen, state, id, data)
+		  VALUES(1, 1, 1000, 2000, 2, x'01000000000000000000000000000000', CAST('{"turns":3}' AS BLOB));
+		INSERT INTO exchanges 
+		  VALUES(1, 1, %d, 1, 1500, CAST('{"id":"x","tenant":"t","session":"01000000000000000000000000000000","turn":1}' AS BLOB), NULL);
+		INSERT INTO samples VALUES(1, 1, %d, 1, 1500, 'coder', CAST('{"sample_id":"m"}' AS BLOB));
+		INSERT INTO feedback VALUES(1, 1, %d, CAST('{"id":"f","score":0.5}' AS BLOB));
+		INSERT INTO parked(rid, echo, k, at, data) VALUES(1, %d, %d, 1500, CAST('{"id":"p","score":1}' AS BLOB));
+		INSERT INTO settled VALUES(1, 2, 1, 0, 1, CAST('{}' AS BLOB));
+		INSERT INTO counters VALUES(1, 'arm', 7, x'016e04');
+		INSERT INTO maxima VALUES(1, 'arm', 'max', 7, 5);
+		INSERT INTO priors VALUES(1, 4, CAST('{}' AS BLOB));
+		INSERT INTO meta VALUES('salt', x'0102');
+		INSERT INTO totals VALUES('sessions', 1), ('exchanges', 1), ('samples', 1), ('feedback', 1), ('parked', 1);`,
+		applicationID, schema, key("x"), key("m"), key("f"), echoKey(1, 9), key("p"))
+	if err := errors.Join(c.script(script), c.close()); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// A store of any earlier schema keeps all that is in it, and takes what is new.
+func TestMigrationsKeepWhatIsThere(t *testing.T) {
+	t.Parallel()
+	id, later := session.ID{1}, time.UnixMicro(3000)
+	for schema := 1; schema < schemaVersion; schema++ {
+		path := filepath.Join(t.TempDir(), "precept.db")
+		at(t, path, schema)
+		s := openTest(t, path)
+		report := func(what string, ok bool, v any, err error) {
+			if !ok || err != nil {
+				t.Errorf("schema %d, %s: %+v, %v", schema, what, v, err)
+			}
+		}
+		ctx := t.Context()
+		row, ok, err := s.Session(ctx, "t", id)
+		report("session", ok && string(row.Data) == `{"turns":3}` && !row.StandIn && row.Seen.UnixMicro() == 2000, row, err)
+		ex, err := s.Exchanges(ctx, "t", id)
+		report("exchanges", len(ex) == 1 && ex[0].ID == "x", ex, err)
+		of, ok, err := s.SampleSession(ctx, "t", "m")
+		report("sample", ok && of == id, of, err)
+		a, err := s.Applied(ctx, "t", id)
+		report("applied", a.Version == 2 && a.Told, a, err)
+		counters, err := s.Counters(ctx, "t")
+		report("counters", len(counters) == 1 && counters[0].Value == 2 && counters[0].Field == "n", counters, err)
+		maxima, err := s.Maxima(ctx, "t")
+		report("maxima", len(maxima) == 1 && maxima[0].Value == 5, maxima, err)
+		version, _, err := s.Priors(ctx, "t")
+		report("priors", version == 4, version, err)
+		salt, ok, err := s.Meta(ctx, "salt")
+		report("meta", ok && string(salt) == "\x01\x02", salt, err)
+		joined, err := s.Join(ctx, "t", map[session.EchoKey]session.ID{9: id})
+		report("parked", joined[id] == 1, joined, err)
+		said, heard, err := s.Heard(ctx, "t", id)
+		report("feedback", len(said) == 2 && heard == 1, said, err)
+		err = s.Write(ctx, session.Batch{Exchanges: []sample.Exchange{{ID: "y", Tenant: "t", Session: id.String(), At: later, Turn: 2}}})
+		report("a write", true, nil, err)
+		n, err := s.Unsampled(ctx)
+		report("an exchange behind the closing", n == 1, n, err)
+		report("a park", true, nil, s.Park(ctx, "t", 10, feedback.Entry{ID: "q", At: later}))
+		stats, err := s.Stats(ctx)
+		report("stats", stats["parked"] == 1 && stats["feedback"] == 2 && stats["exchanges"] == 2 && stats["sessions"] == 1, stats, err)
 	}
 }
 
@@ -65,7 +157,7 @@ func TestClosedWithoutASettlementIsDueAgain(t *testing.T) {
 	if due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10); err != nil || len(due) != 0 {
 		t.Fatalf("due before: %v %v", due, err)
 	}
-	older(t, s, "PRAGMA user_version = 5")
+	older(t, s, 5)
 	s = openTest(t, path)
 	due, err := s.Due(t.Context(), noon.Add(time.Hour), session.Row{}, 10)
 	if err != nil || len(due) != 1 || due[0].ID != lost {
@@ -87,8 +179,7 @@ func TestLateExchangesOfAnOlderStore(t *testing.T) {
 	if err := s.Write(t.Context(), session.Batch{Exchanges: []sample.Exchange{late}}); err != nil {
 		t.Fatal(err)
 	}
-	older(t, s, "DELETE FROM unsettled", "ALTER TABLE unsettled DROP COLUMN x", "DROP TABLE aside", "DROP TABLE marks", "DROP TABLE notes",
-		"PRAGMA user_version = 3")
+	older(t, s, 3)
 	s = openTest(t, path)
 	if n, err := s.Unsampled(t.Context()); err != nil || n != 1 {
 		t.Errorf("%d unsampled, %v", n, err)
