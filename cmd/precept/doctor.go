@@ -26,13 +26,20 @@ type diagnosis struct {
 	SetAside  setAside         `json:"set_aside"`
 	Store     map[string]int64 `json:"store"`                 // what the store counts: sessions, samples, feedback, bytes
 	Trouble   string           `json:"store_error,omitempty"` // why it does not
-	Running   *app.RunFile     `json:"running,omitempty"`
-	Note      string           `json:"note,omitempty"` // what no figure tells
+	// Missing is how many exchanges fewer the store counts over its life than it was given.
+	Missing int64        `json:"missing,omitempty"`
+	Running *app.RunFile `json:"running,omitempty"`
+	Note    string       `json:"note,omitempty"` // what no figure tells
 }
 
 // ownMarks is what an operator of a fleet has to know of opt-outs (decision 14).
 const ownMarks = "each replica knows the opt-outs of headers and paths that went by it; keep a session on one " +
 	"replica by its name, or opt out by key, tenant or agent, which all of them know"
+
+// missing tells an operator of exchanges that the store has lost.
+const missing = "%d exchanges that the store had taken are not there any more, nor in the spool: it was emptied, it lost them " +
+	"in a crash (a Redis that does not write to its disk), or store.url names another one than before; what was forgotten " +
+	"on its way there counts as well"
 
 // setAside is what a step of learning panicked at.
 type setAside struct {
@@ -139,6 +146,9 @@ func (w *world) printDiagnosis(d diagnosis, columns int) error {
 	if d.Trouble != "" {
 		say(w.out, columns, "the store cannot be read: %s", report.Printable(d.Trouble))
 	}
+	if d.Missing > 0 {
+		say(w.out, columns, missing, d.Missing)
+	}
 	if d.Note != "" {
 		say(w.out, columns, "note: %s", d.Note)
 	}
@@ -160,6 +170,7 @@ func (w *world) balance(ctx context.Context, cfg *configs.Config) (diagnosis, er
 	if err == nil {
 		defer app.CloseEvidence(e)
 		if d.Store, err = e.Stats(ctx); err == nil {
+			d.Missing = max(0, d.Stored-d.Store["exchanges_ever"])
 			err = d.losses(ctx, e)
 		}
 	}
