@@ -33,7 +33,7 @@ func readReport(s string) (report, bool) {
 		return tagReport(s)
 	case s[0] == 'O' || s[0] == 'E' || s[0] == 'C' || s[0] == 'e':
 		return actionReport(s)
-	case strings.HasPrefix(s, "# ") && strings.Contains(s[:min(len(s), 80)], " SEARCH/REPLACE block"):
+	case missedEdits(s):
 		return report{text: withoutRules(s), failed: true, asks: asksEdit, apart: true}, true
 	case strings.HasPrefix(s, lintHead):
 		return report{text: withoutRules(s), failed: true}, true
@@ -41,6 +41,12 @@ func readReport(s string) (report, bool) {
 		return ranReport(s)
 	}
 	return report{}, false
+}
+
+// missedEdits says whether aider tells that edits did not fit the files.
+func missedEdits(s string) bool {
+	head, _, _ := strings.Cut(s, "\n")
+	return strings.HasPrefix(head, "# ") && strings.Contains(head, " SEARCH/REPLACE block") && strings.HasSuffix(head, " failed to match!")
 }
 
 const (
