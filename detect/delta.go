@@ -32,39 +32,21 @@ const (
 // mem knows the calls of the replies.
 func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) (loops []Loop, next []byte) {
 	old := readDelta(state)
-	w := &walker{req: req, next: req.Len(), warned: warned, mem: mem}
+	w := &walker{req: req, next: req.Len(), visits: maxVisits, warned: warned, mem: mem}
 	for w.fill() {
 	}
 	batch := uint16(1)
 	if len(old) > 0 {
 		batch = uint16(old[0].batch) + 1 //nolint:gosec // wraps around, and only neighbours are compared
 	}
-	fresh := w.steps[:0:0]
+	w.steps = slices.DeleteFunc(w.steps, func(s *step) bool { return !s.person && s.tool == "" })
 	for _, s := range w.steps {
-		if s.person || s.tool != "" {
-			s.batch = int(batch)
-			fresh = append(fresh, s)
-		}
+		s.batch = int(batch)
 	}
-	all := append(slices.Clip(fresh), old...)
-	seen := map[string]bool{}
-	visits := 0
-	for i, s := range slices.Backward(fresh) {
-		if s.person || warned[s.callID] {
-			continue
-		}
-		loop, ok := judge(func(back int) *step {
-			if visits++; i+back >= len(all) || visits > maxVisits || len(loops) == maxLoops {
-				return nil
-			}
-			return all[i+back]
-		})
-		if id := loop.Tool + "\x00" + loop.Args; ok && !seen[id] {
-			seen[id], s.warned = true, true
-			loops = append(loops, loop)
-		}
-	}
-	return loops, writeDelta(all)
+	fresh := len(w.steps)
+	w.steps = append(w.steps, old...)
+	loops = w.judgeNew(fresh, maxLoops, func(s *step) bool { return !warned[s.callID] })
+	return loops, writeDelta(w.steps)
 }
 
 // writeDelta keeps the newest steps, newest first.

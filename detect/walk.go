@@ -16,40 +16,42 @@ import (
 // It is cheap for the many turns that repeat nothing: the history is searched for the call's own
 // words in the raw bytes, and only what holds them is decoded.
 func (r *Results) Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
-	return r.loopsIn(req, req.New(), req.End(), warned, mem)
-}
-
-// loopsIn judges the results of items [from, to).
-func (r *Results) loopsIn(req *wire.Request, from, to int, warned map[string]bool, mem func(string) (wire.Call, bool)) []Loop {
+	from, to := req.New(), req.End()
 	if from >= to || !holdsResults(req, from, to) {
 		return nil
 	}
-	w := &walker{req: req, res: r, fresh: from, next: to, warned: warned, mem: mem}
+	w := &walker{req: req, res: r, fresh: from, next: to, visits: maxVisits, warned: warned, mem: mem}
 	w.fill()
 	w.first = w.next
-	fresh := len(w.steps)
+	return w.judgeNew(len(w.steps), maxLoops, func(s *step) bool {
+		return s.item >= from && !warned[s.callID] && w.seenBefore(s)
+	})
+}
+
+// judgeNew judges the first n of the steps, the oldest of them first, and says which of them are
+// loops, at most so many. Only a call that may have been made before is held against all others.
+func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
+	type answered struct {
+		batch      int
+		tool, args string
+	}
 	var loops []Loop
-	var found map[string]bool
-	for i := fresh - 1; i >= 0; i-- { // oldest first
+	var found map[answered]bool // the same call twice in one answer is one loop
+	for i := n - 1; i >= 0 && len(loops) < most; i-- {
 		s := w.steps[i]
-		if s.person || s.unasked || s.item < from || s.tool == "" || warned[s.callID] || !w.seenBefore(s) {
+		if s.person || s.unasked || s.tool == "" || !madeBefore(s) {
 			continue
 		}
 		loop, ok := judge(func(back int) *step { return w.at(i + back) })
-		if !ok {
+		call := answered{s.batch, s.tool, s.args}
+		if !ok || found[call] {
 			continue
 		}
-		if found[loop.Tool+"\x00"+loop.Args] {
-			continue // the same call twice in one answer
-		}
 		if found == nil {
-			found = map[string]bool{}
+			found = map[answered]bool{}
 		}
-		found[loop.Tool+"\x00"+loop.Args] = true
-		s.warned = true
-		if loops = append(loops, loop); len(loops) == maxLoops {
-			break
-		}
+		found[call], s.warned = true, true
+		loops = append(loops, loop)
 	}
 	return loops
 }
@@ -79,7 +81,7 @@ type walker struct {
 	next   int     // items before it are not read yet
 	steps  []*step // newest first
 	batch  int
-	visits int
+	visits int             // that are left, over all steps that are judged
 	tries  int             // of seenBefore
 	before map[uint64]bool // rough keys of the calls before first, once there were too many tries
 	warned map[string]bool
@@ -88,7 +90,7 @@ type walker struct {
 
 // at is the i-th step back, nil before the first, and when enough of them were looked at.
 func (w *walker) at(i int) *step {
-	if w.visits++; w.visits > maxVisits {
+	if w.visits--; w.visits < 0 {
 		return nil
 	}
 	for i >= len(w.steps) {
