@@ -2,6 +2,7 @@ package detect
 
 import (
 	"encoding/json"
+	"iter"
 	"maps"
 	"slices"
 	"strings"
@@ -17,6 +18,10 @@ const maxCanon = 256 << 10
 // space gone, descriptions that the model writes anew each time dropped. words are values that
 // every spelling of these arguments holds literally: what does not contain them is another call.
 func canonicalArgs(args string) (canon string, words []string) {
+	return wording().canonicalArgs(args)
+}
+
+func (p *phrases) canonicalArgs(args string) (canon string, words []string) {
 	trimmed := strings.TrimSpace(args)
 	if trimmed == "" {
 		return "{}", nil
@@ -31,7 +36,7 @@ func canonicalArgs(args string) (canon string, words []string) {
 		flat := strings.Join(strings.Fields(trimmed), " ")
 		return flat, longest(nil, flat)
 	}
-	c := canoniser{}
+	c := canoniser{known: p}
 	out, err := json.Marshal(c.value(v, true))
 	if err != nil { // what was decoded always encodes
 		return trimmed, nil
@@ -41,6 +46,7 @@ func canonicalArgs(args string) (canon string, words []string) {
 
 // canoniser makes values canonical in place, and collects words on the way.
 type canoniser struct {
+	known   *phrases
 	words   []string
 	numbers []string // kept as they are spelled: 1 and 1.0 are different calls
 }
@@ -48,8 +54,8 @@ type canoniser struct {
 func (c *canoniser) value(v any, top bool) any {
 	switch x := v.(type) {
 	case map[string]any:
-		if top && hasWork(x) {
-			maps.DeleteFunc(x, func(k string, _ any) bool { return describes(k) })
+		if top && c.known.hasWork(maps.Keys(x)) {
+			maps.DeleteFunc(x, func(k string, _ any) bool { return c.known.describes(k) })
 		}
 		for k, e := range x {
 			x[k] = c.value(e, false)
@@ -73,27 +79,13 @@ func (c *canoniser) value(v any, top bool) any {
 
 // describes: keys whose value tells people what the call is about. They are dropped only beside a
 // key that does the work: the description of an issue that is to be created is the work itself.
-func describes(key string) bool {
-	switch strings.ToLower(key) {
-	case "description", "explanation", "thought", "thoughts", "rationale", "justification", "_description", "toolsummary", "toolaction", "security_risk", "sandbox_permissions", "task_progress", "requires_approval":
-		return true
-	}
-	return false
-}
+func (p *phrases) describes(key string) bool { return p.isKey("describes", key) }
 
-func hasWork(x map[string]any) bool {
-	for k := range x {
-		if doesWork(k) {
+func (p *phrases) hasWork(keys iter.Seq[string]) bool {
+	for k := range keys {
+		if p.isKey("works", k) {
 			return true
 		}
-	}
-	return false
-}
-
-func doesWork(key string) bool {
-	switch strings.ToLower(key) {
-	case "command", "cmd", "commands", "script", "code", "path", "file_path", "filepath", "absolute_path", "pattern", "query", "url", "prompt", "target_file":
-		return true
 	}
 	return false
 }
@@ -143,9 +135,9 @@ func (c *toolCall) literals(args string) []string {
 		_, words := canonicalArgs(args)
 		return words
 	}
-	drop, words := c.args.hasWork(), make([]string, 0, 3)
+	drop, words := c.known.hasWork(slices.Values(c.args.keys)), make([]string, 0, 3)
 	for i, k := range c.args.keys {
-		if !drop || !describes(k) {
+		if !drop || !c.known.describes(k) {
 			words = c.args.vals[i].literals(words)
 		}
 	}
@@ -166,10 +158,6 @@ func (v laxValue) literals(have []string) []string {
 		have = v.vals[i].literals(have)
 	}
 	return have
-}
-
-func (v laxValue) hasWork() bool {
-	return slices.ContainsFunc(v.keys, doesWork)
 }
 
 // callKey is the identity of a call: its tool and canonical arguments.

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -49,16 +50,19 @@ func arrayJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 }
 
 func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
+	known := call.known
 	if depth > 3 {
 		return Judgement{}, false
 	}
-	if by, rule, ok := refusedInside(v); ok {
+	if by, rule, ok := known.refusedInside(v); ok {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}, true
 	}
 	if judgement, ok := exitField(v, call); ok {
 		return judgement, true
 	}
-	for _, rule := range []func(laxValue) (Judgement, bool){errorField, statusField, pendingField, messageOnly} {
+	for _, rule := range [...]func(laxValue) (Judgement, bool){
+		known.errorField, known.statusField, known.pendingField, known.messageOnly,
+	} {
 		if judgement, ok := rule(v); ok {
 			return judgement, true
 		}
@@ -73,10 +77,10 @@ func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 }
 
 // refusedInside: a harness's refusal as the error of an envelope.
-func refusedInside(v laxValue) (Refuser, string, bool) {
+func (p *phrases) refusedInside(v laxValue) (Refuser, string, bool) {
 	for _, k := range []string{"error", "message", "result", "output"} {
 		if e, ok := v.get(k); ok && e.kind == laxString {
-			if by, rule, ok := readRefusal(e.text()); ok {
+			if by, rule, ok := p.readRefusal(e.text()); ok {
 				return by, rule, true
 			}
 		}
@@ -114,16 +118,15 @@ func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 }
 
 // errorField: success:false, isError, a filled error field.
-func errorField(v laxValue) (Judgement, bool) {
+func (p *phrases) errorField(v laxValue) (Judgement, bool) {
 	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
 		return Judgement{Outcome: Error, Rule: "json:is-error"}, true
 	}
 	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false") || s.kind == laxNumber && s.num == 0 && len(v.keys) <= 4) {
 		return Judgement{Outcome: Error, Rule: "json:success"}, true
 	}
-	if e, ok := v.get("error", "err", "error_message", "errorMessage", "error_msg", "errmsg", "Error Message", "fault", "exception"); ok && !e.empty() {
-		low := strings.ToLower(e.raw)
-		if e.kind != laxString || low != "none" && low != "null" && low != "no" && low != "false" && low != "0" && low != "ok" && low != "no error" {
+	if e, ok := v.get(p.lists["key error"]...); ok && !e.empty() {
+		if e.kind != laxString || !p.is("no-error", strings.ToLower(e.raw)) {
 			return Judgement{Outcome: Error, Rule: "json:error"}, true
 		}
 	}
@@ -144,7 +147,7 @@ func errorField(v laxValue) (Judgement, bool) {
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
-func statusField(v laxValue) (Judgement, bool) {
+func (p *phrases) statusField(v laxValue) (Judgement, bool) {
 	if s, ok := v.get("status", "result"); ok && s.kind == laxString {
 		switch strings.ToLower(s.raw) {
 		case "error":
@@ -157,8 +160,8 @@ func statusField(v laxValue) (Judgement, bool) {
 			}
 		}
 	}
-	_, reasoned := v.get("message", "msg", "title", "detail", "details", "error", "errors", "error_description", "description", "reason", "info")
-	for _, k := range []string{"status", "statusCode", "status_code", "http_status", "httpStatus", "code", "cod"} {
+	_, reasoned := v.get(p.lists["key reason"]...)
+	for _, k := range p.lists["key status"] {
 		s, ok := v.get(k)
 		if !ok || !reasoned || s.kind != laxNumber && s.kind != laxString || len(s.raw) != 3 || !failStatus(s.raw) {
 			continue
@@ -171,39 +174,35 @@ func statusField(v laxValue) (Judgement, bool) {
 
 // pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes
 // it a task.
-func pendingField(v laxValue) (Judgement, bool) {
+func (p *phrases) pendingField(v laxValue) (Judgement, bool) {
 	s, ok := v.get("status", "state")
 	if !ok || s.kind != laxString || len(v.keys) > 8 {
 		return Judgement{}, false
 	}
-	switch strings.ToLower(s.raw) {
-	case "running", "in_progress", "in-progress", "queued", "processing", "started", "pending", "still_running":
-		if _, task := v.get("task_id", "job_id", "run_id", "pid", "process_id", "session_id", "taskId", "jobId", "runId", "shell_id", "operation_id"); task {
-			return Judgement{Outcome: Pending, Rule: "json:status"}, true
-		}
+	if _, task := v.get(p.lists["key task"]...); task && p.is("runs-on", strings.ToLower(s.raw)) {
+		return Judgement{Outcome: Pending, Rule: "json:status"}, true
 	}
 	return Judgement{}, false
 }
 
 // messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"},
 // {"detail":"..."}.
-func messageOnly(v laxValue) (Judgement, bool) {
+func (p *phrases) messageOnly(v laxValue) (Judgement, bool) {
 	if done, ok := v.get("success", "ok"); len(v.keys) == 0 || len(v.keys) > 5 || ok && done.kind == laxBool {
 		return Judgement{}, false
 	}
 	said := ""
 	for i, k := range v.keys {
-		switch strings.ToLower(k) {
-		case "message", "messages", "msg", "detail", "title", "reason", "error_description", "information", "note":
+		switch {
+		case p.isKey("message", k):
 			if v.vals[i].kind == laxString && len(v.vals[i].raw) > len(said) {
 				said = v.vals[i].text()
 			}
-		case "code", "type", "documentation_url", "status", "statuscode", "traceid", "request_id", "requestid", "error", "errors", "instance", "info", "ok", "success":
-		default:
+		case !p.isKey("beside-message", k):
 			return Judgement{}, false
 		}
 	}
-	if said != "" && complaint(said) {
+	if said != "" && p.complains(said) {
 		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
 	return Judgement{}, false
@@ -222,7 +221,7 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 			}
 			continue
 		}
-		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !carries(v, k) {
+		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !call.known.carries(v, k) {
 			continue
 		}
 		if t := inner.text(); strings.TrimSpace(t) != "" {
@@ -239,13 +238,8 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 
 // carries: what the field holds is the answer, and no part of a thing that was asked for, such as
 // the body of an issue or the content of a file: nothing stands beside it but how it went.
-func carries(v laxValue, field string) bool {
-	for _, k := range v.keys {
-		switch strings.ToLower(k) {
-		case field, "type", "iserror", "is_error", "role", "status", "statuscode", "status_code", "code", "headers", "success", "ok", "error", "tool", "tool_name", "tool_call_id", "metadata", "meta", "_meta":
-		default:
-			return false
-		}
-	}
-	return true
+func (p *phrases) carries(v laxValue, field string) bool {
+	return !slices.ContainsFunc(v.keys, func(k string) bool {
+		return !strings.EqualFold(k, field) && !p.isKey("beside-text", k)
+	})
 }

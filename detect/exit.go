@@ -1,12 +1,14 @@
 package detect
 
 import (
+	"slices"
 	"strconv"
 	"strings"
 )
 
 // shellResult is the result of a command, its harness's frame taken off.
 type shellResult struct {
+	known *phrases
 	body  string // what the command itself printed
 	code  int
 	coded bool // the frame holds an exit code
@@ -22,8 +24,8 @@ const frameLines = 12
 // unframe takes the harness's frame off: exit codes, chunk ids, wall times, shell numbers, the
 // prompt at the end. The forms are those of the agents that are known; a number inside the
 // command's own output is not an exit code.
-func unframe(text string) shellResult {
-	r := shellResult{body: text}
+func (p *phrases) unframe(text string) shellResult {
+	r := shellResult{known: p, body: text}
 	if r.tags(text) {
 		// mini-SWE-agent and others
 	} else {
@@ -51,13 +53,10 @@ func (r *shellResult) head() {
 		line, after, more := strings.Cut(rest, "\n")
 		t := strings.TrimSpace(line)
 		switch {
-		case t == "OBSERVATION:" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") ||
-			strings.HasPrefix(t, "Total output lines:") || strings.HasPrefix(t, "Command: ") || strings.HasPrefix(t, "Directory: ") ||
-			strings.HasPrefix(t, "Ran command: `"): // gptme
-		case t == "Script completed" || strings.HasPrefix(t, "Wall time "): // codex, a program
+		case hasPrefixOf(t, r.known.lists["frame-head"]):
 		case t == "Script failed":
 			r.set("1")
-		case framedCode(t, r):
+		case r.known.framedCode(t, r):
 		case strings.HasPrefix(t, "Output:") || strings.HasPrefix(t, "Code output:"):
 			_, out, _ := strings.Cut(line, "utput:")
 			r.body = out
@@ -106,8 +105,8 @@ func (r *shellResult) tags(text string) bool {
 }
 
 // framedCode reads a line that is nothing but an exit code.
-func framedCode(t string, r *shellResult) bool {
-	code, ok := codeLine(t)
+func (p *phrases) framedCode(t string, r *shellResult) bool {
+	code, ok := p.codeLine(t)
 	if ok {
 		r.code, r.coded = code, true
 	}
@@ -116,7 +115,7 @@ func framedCode(t string, r *shellResult) bool {
 
 // codeLine reads the code of a line that is nothing but that: "Exit code: 1", "[EXIT_CODE=2]",
 // "Process exited with code 3 (killed)".
-func codeLine(t string) (code int, ok bool) {
+func (p *phrases) codeLine(t string) (code int, ok bool) {
 	if len(t) < 4 || len(t) > 80 {
 		return 0, false
 	}
@@ -149,7 +148,7 @@ func codeLine(t string) (code int, ok bool) {
 		key[n] = c
 		n++
 	}
-	if !saysCode(string(key[:n]), strings.IndexByte("[<(", t[0]) >= 0) {
+	if !p.saysCode(string(key[:n]), strings.IndexByte("[<(", t[0]) >= 0) {
 		return 0, false
 	}
 	code, err := strconv.Atoi(bare[at:])
@@ -158,23 +157,14 @@ func codeLine(t string) (code int, ok bool) {
 
 // saysCode: the letters before a number say that it is how a command ended. Scripts say "exit 1"
 // and go run "exit status 1": between brackets they are a harness's.
-func saysCode(key string, marked bool) bool {
-	switch key {
-	case "exitcode", "exitvalue", "returncode", "exitedwithcode", "exitedwithstatus", "exitedwithexitcode":
+func (p *phrases) saysCode(key string, marked bool) bool {
+	if p.is("code", key) || marked && p.is("code-marked", key) {
 		return true
-	case "exit", "exitstatus", "exited", "rc":
-		return marked
 	}
-	for _, who := range []string{"thecommand", "command", "process", "script", "program", "shell", "execution"} {
-		if rest, ok := strings.CutPrefix(key, who); ok {
-			switch rest {
-			case "exitcode", "exitstatus", "returncode", "exitedwithcode", "exitedwithstatus", "exitedwithexitcode", "exitedwithexitstatus", "finishedwithcode", "finishedwithexitcode", "completedwithexitcode",
-				"completedwithcode", "failedwithcode", "failedwithexitcode", "failedwithexitstatus", "returnedexitcode", "returnedcode", "returnedwithcode", "endedwithcode", "endedwithexitcode":
-				return true
-			}
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.lists["code-of"], func(who string) bool {
+		rest, ok := strings.CutPrefix(key, who)
+		return ok && p.is("code-behind", rest)
+	})
 }
 
 // tail takes the frame's lines off the end.
@@ -196,16 +186,7 @@ func (r *shellResult) tail() {
 // tailLine reads one line of a frame's end.
 func (r *shellResult) tailLine(t string) bool {
 	switch {
-	case t == "":
-		return true
-	case strings.HasPrefix(t, "Signal: ") || strings.HasPrefix(t, "Process Group PGID:") || strings.HasPrefix(t, "Background PIDs:") || t == "Error: (none)": // qwen, gemini
-		return true
-	case strings.HasPrefix(t, "Shell cwd was reset to "): // claude
-		return true
-	case strings.HasPrefix(t, "[Current working directory:") || strings.HasPrefix(t, "[Python interpreter:"): // OpenHands
-		return true
-	}
-	if framedCode(t, r) {
+	case t == "", hasPrefixOf(t, r.known.lists["frame-tail"]), r.known.framedCode(t, r):
 		return true
 	}
 	bare := strings.Trim(t, "[]<>.")
@@ -230,8 +211,8 @@ func (r *shellResult) setIf(num string) bool {
 
 // leadingCode reads the forms in which a failed call's first line tells the code in the middle of a
 // sentence.
-func leadingCode(first string) (int, bool) {
-	for _, form := range []string{"(exit code ", "(exit code: ", "with exit code ", "exited with code ", "returned exit code ", "exit status "} {
+func (p *phrases) leadingCode(first string) (int, bool) {
+	for _, form := range p.lists["code-in-line"] {
 		_, rest, ok := strings.Cut(first, form)
 		if !ok {
 			continue

@@ -16,8 +16,9 @@ var (
 
 // Verification reads the outcome of a run as Signals does.
 func Verification(tool, args, text string) (kind string, passed, ok bool) {
-	call := lookAt(tool, args)
-	return verification(&call, classify(&call, text, 0), text)
+	p := wording()
+	call := p.lookAt(tool, args)
+	return verification(&call, p.classify(&call, text, 0), text)
 }
 
 // Holds says whether all of the words stand in raw.

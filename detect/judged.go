@@ -65,14 +65,14 @@ func (r *result) sum() uint64 {
 
 func (j *judged) look() *toolCall {
 	if !j.looked {
-		j.looked, j.call = true, lookAt(j.tool, j.args)
+		j.looked, j.call = true, wording().lookAt(j.tool, j.args)
 	}
 	return &j.call
 }
 
 func (j *judged) outcome() Judgement {
 	if !j.ruled {
-		j.ruled, j.judgement = true, classify(j.look(), j.text, j.flag)
+		j.ruled, j.judgement = true, wording().classify(j.look(), j.text, j.flag)
 	}
 	return j.judgement
 }

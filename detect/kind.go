@@ -2,6 +2,7 @@ package detect
 
 import (
 	"path"
+	"slices"
 	"strings"
 	"unicode"
 )
@@ -23,6 +24,7 @@ const (
 
 // toolCall is a call, looked at once.
 type toolCall struct {
+	known   *phrases
 	kind    kind
 	name    string
 	words   []string // of the name
@@ -35,8 +37,8 @@ type toolCall struct {
 const maxCommand = 4096
 
 // lookAt finds out what a call is for.
-func lookAt(name, args string) toolCall {
-	c := toolCall{name: name, words: nameWords(name)}
+func (p *phrases) lookAt(name, args string) toolCall {
+	c := toolCall{known: p, shell: shellCommand{known: p}, name: name, words: nameWords(name)}
 	c.args, _ = parseLax(args)
 	if c.args.kind == laxNone && args != "" && !strings.HasPrefix(args, "{") {
 		c.command = args // a custom tool's input
@@ -55,7 +57,7 @@ func lookAt(name, args string) toolCall {
 		c.command = c.command[:maxCommand]
 	}
 	if !c.runsCode() {
-		c.shell = analyseShell(c.command)
+		c.shell = p.analyseShell(c.command)
 	}
 	if c.shell.waits && c.shell.readOnly {
 		c.kind = kindWait
@@ -71,46 +73,32 @@ func (c *toolCall) kindOf() kind {
 			return kindRead
 		}
 		return kindEdit
-	case c.has("todo", "todos", "todowrite", "todoread", "think", "thinking", "sequentialthinking", "plan") && !c.has("run", "exec"):
+	case c.named("plan") && !c.has("run", "exec"):
 		return kindPlan
-	case c.has("wait", "sleep", "poll", "bashoutput", "taskoutput") || c.has("stdin") || c.has("output") && c.has("get", "read", "check", "bash", "task", "command") && !c.has("file"):
+	case c.named("wait") || c.has("output") && c.named("waits-for") && !c.has("file"):
 		return kindWait
 	case c.execName():
 		return kindExec
-	case c.editName():
+	case c.named("edit") || c.named("writes") && (c.fileArg() || c.named("file")):
 		return kindEdit
-	case c.has("browser", "browse", "web", "websurfer", "webfetch", "websearch", "url", "http", "navigate", "screenshot", "surfer", "filesurfer", "page"):
+	case c.named("web"):
 		return kindWeb
-	case c.fileArg() && c.has("read", "view", "cat", "open", "file", "ls", "list", "dir", "directory", "tree", "outline", "symbols", "get"):
+	case c.fileArg() && c.named("read") || len(c.words) == 1 && c.named("read-alone"):
 		return kindRead
-	case c.has("grep", "glob", "ripgrep", "rg", "codesearch") || c.fileArg() && c.has("search", "find"):
+	case c.named("search") || c.fileArg() && c.named("looks-for"):
 		return kindSearch
-	case len(c.words) == 1 && c.has("read", "view", "cat", "ls", "readfile", "listfiles"):
-		return kindRead
 	}
 	return kindOther
 }
 
 func (c *toolCall) execName() bool {
-	switch {
-	case c.has("bash", "shell", "sh", "terminal", "powershell", "pwsh", "exec", "console", "zsh", "ipython", "jupyter", "repl"):
-		return true
-	case c.has("run", "execute", "executes", "running") && c.has("command", "commands", "cmd", "code", "script", "python", "test", "tests", "cell", "shell", "program"):
-		return true
-	case c.has("python", "interpreter"):
-		return true
-	}
-	return len(c.words) == 1 && c.has("execute", "run", "cmd", "command") && c.commandText() != ""
+	return c.named("exec") || c.named("runs") && c.named("run") ||
+		len(c.words) == 1 && c.named("exec-alone") && c.commandText() != ""
 }
 
-func (c *toolCall) editName() bool {
-	switch {
-	case c.has("edit", "multiedit", "notebookedit", "patch", "applypatch", "replace", "writefile", "searchreplace"):
-		return true
-	case c.has("write", "insert", "append", "create", "delete", "remove", "move", "rename", "save", "undo", "update", "apply", "mkdir", "copy"):
-		return c.fileArg() || c.has("file", "files", "diff", "folder", "directory")
-	}
-	return false
+// named: one of the words of the tool's name is in that list.
+func (c *toolCall) named(list string) bool {
+	return slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("tool "+list, w) })
 }
 
 // has: one of the words of the tool's name is one of these. A method, and no function value, so
@@ -119,25 +107,18 @@ func (c *toolCall) has(ws ...string) bool { return hasAny(c.words, ws...) }
 
 // fileArg: the arguments name a file or folder.
 func (c *toolCall) fileArg() bool {
-	for _, k := range c.args.keys {
-		switch strings.ToLower(k) {
-		case "path", "file_path", "filepath", "absolute_path", "absolutepath", "file", "filename", "target_file", "targetfile", "dir", "directory", "dir_path",
-			"notebook_path", "relative_workspace_path", "paths", "files", "files_to_read", "file_name", "filesystem_path":
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(c.args.keys, func(k string) bool { return c.known.isKey("file", k) })
 }
 
 // runsCode: the tool runs a program text, not a shell line.
 func (c *toolCall) runsCode() bool {
 	_, code := c.args.get("code", "cell", "source")
-	return code || c.has("python", "ipython", "jupyter", "code", "repl", "interpreter")
+	return code || c.named("code")
 }
 
 // commandText is the command in the arguments: a string, or a list of words or of commands.
 func (c *toolCall) commandText() string {
-	v, ok := c.args.get("command", "cmd", "commands", "script", "code", "shell_command", "cell", "source", "chars", "command_line", "action_input")
+	v, ok := c.args.get(c.known.lists["key command"]...)
 	if !ok {
 		return ""
 	}
@@ -151,21 +132,13 @@ func (c *toolCall) commandText() string {
 		}
 		parts = append(parts, e.text())
 	}
-	if len(parts) > 1 && isShell(parts[0]) { // ["bash","-lc","make"]
+	if len(parts) > 1 && c.known.is("program shell", path.Base(parts[0])) { // ["bash","-lc","make"]
 		return parts[len(parts)-1]
 	}
 	if strings.EqualFold(c.args.keys[0], "commands") {
 		return strings.Join(parts, "\n")
 	}
 	return strings.Join(parts, " ")
-}
-
-func isShell(prog string) bool {
-	switch path.Base(prog) {
-	case "bash", "sh", "zsh", "dash", "pwsh", "powershell", "cmd":
-		return true
-	}
-	return false
 }
 
 // nameWords cuts a tool's name into lower-case words: at what is no letter or digit, and at humps.

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 
 	"precept/wire"
@@ -57,7 +58,7 @@ func (s *step) look() *toolCall {
 	call := s.about.look()
 	if !s.looked {
 		s.looked = true
-		s.changing = mayChange(call)
+		s.changing = call.mayChange()
 		s.repeats = call.kind == kindPlan || call.kind == kindWait
 	}
 	return call
@@ -79,7 +80,7 @@ func (s *step) outcome() Judgement {
 		if s.judgement.Outcome == OK && !s.judgement.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
 			// A test, lint or build that prints something says how it went, even where its exit
 			// code is lost.
-			s.silent = call.verifies() == "" || unframe(s.text).empty
+			s.silent = call.verifies() == "" || wording().unframe(s.text).empty
 		}
 	}
 	return s.judgement
@@ -191,36 +192,32 @@ func cycle(steps func(int) *step) bool {
 // again, whatever was said in between.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !passing(v, now.text)
+	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !wording().passing(v, now.text)
 }
 
 // opens: the person says that something is different now.
 func (s *step) opens() bool {
 	if !s.heard {
-		s.heard, s.reopens = true, reopening(s.words)
+		s.heard, s.reopens = true, wording().reopening(s.words)
 	}
 	return s.reopens
 }
 
 // passing: a failure that may pass by itself.
-func passing(v Judgement, text string) bool {
+func (p *phrases) passing(v Judgement, text string) bool {
 	if v.Code == 408 || v.Code == 425 || v.Code == 429 || v.Code >= 500 {
 		return true
 	}
-	low := strings.ToLower(cutText(text, 400))
-	return hasWord(low, "timeout", "timed out", "time-out", "rate limit", "too many requests", "temporar", "unavailable", "try again", "connection", "overloaded", "busy", "locked", "network")
+	return hasWord(strings.ToLower(cutText(text, 400)), p.lists["passing"]...)
 }
 
 // reopening: the person says that something has changed, or wants it tried again.
-func reopening(words string) bool {
-	low := fold(cutText(words, 1000))
-	return phrase(low, "try again", "try it again", "try that again", "retry", "run it again", "run again", "do it again", "check again", "once more", "one more time", "rerun", "re-run", "now it", "works now", "should work", "should be fixed",
-		"i fixed", "i've fixed", "i have fixed", "fixed it", "i changed", "i've changed", "i updated", "i've updated", "i have updated", "i added", "i've added", "i installed", "i've installed", "i restarted", "i've restarted", "i created", "i've created",
-		"i enabled", "i've enabled", "it is back", "it's back", "is up again", "de novo", "otra vez", "nochmal", "noch einmal", "encore une fois")
+func (p *phrases) reopening(words string) bool {
+	return phrase(fold(cutText(words, 1000)), p.lists["reopens"]...)
 }
 
 // mayChange: the call, if it went well, may have changed what other calls see.
-func mayChange(c *toolCall) bool {
+func (c *toolCall) mayChange() bool {
 	switch c.kind {
 	case kindEdit:
 		return true
@@ -229,47 +226,37 @@ func mayChange(c *toolCall) bool {
 			return false
 		}
 		if k := c.verifies(); k == "test" || k == "lint" {
-			return writesFixes(c)
+			return c.writesFixes()
 		}
 		return true
 	case kindRead, kindSearch, kindPlan, kindWait:
 		return false
 	case kindWeb:
-		return c.has("click", "type", "press", "fill", "navigate", "goto", "scroll", "select", "submit", "drag", "upload", "login")
+		return c.named("gesture")
 	case kindOther:
-		return changingName(c.words)
+		// What gets, lists or searches changes nothing, what updates, books or sends does. Of a
+		// name that says neither it is assumed that nothing changed: a call that fails in the same
+		// way again after it shows that nothing did.
+		return len(c.words) > 0 && !c.known.is("verb looks", c.words[0]) &&
+			slices.ContainsFunc(c.words, func(w string) bool { return c.known.is("verb changes", w) })
 	}
 	return false
 }
 
 // writesFixes: a test or lint command with something beside it that writes: "eslint --fix", "gofmt
 // -w . && go test".
-func writesFixes(c *toolCall) bool {
-	for _, p := range c.shell.parts {
-		if hasPrefix(p.args, "--fix") || hasPrefix(p.args, "--write") || hasAny(p.args, "-w", "-u", "--update", "--updateSnapshot") {
+func (c *toolCall) writesFixes() bool {
+	for _, part := range c.shell.parts {
+		if hasPrefix(part.args, "--fix") || hasPrefix(part.args, "--write") ||
+			hasAny(part.args, "-w", "-u", "--update", "--updateSnapshot") {
 			return true
 		}
-		if k := verifier(p.prog, p.args); k == "" && !looksOnly(p.prog, p.args) || k == "build" {
+		k := c.known.verifier(part.prog, part.args)
+		if k == "" && !c.known.looksOnly(part.prog, part.args) || k == "build" {
 			return true
 		}
 	}
 	return false
-}
-
-// changingName reads a domain tool's name: what gets, lists or searches changes nothing, what
-// updates, books or sends does. Of a name that says neither it is assumed that nothing changed: a
-// call that fails in the same way again after it shows that nothing did.
-func changingName(words []string) bool {
-	if len(words) == 0 {
-		return false
-	}
-	switch words[0] {
-	case "get", "list", "search", "find", "fetch", "read", "show", "query", "lookup", "check", "calculate", "count", "describe", "view", "retrieve", "is", "has", "describes", "browse", "analyze", "summarize", "compare", "validate":
-		return false
-	}
-	return hasAny(words, "update", "cancel", "book", "create", "modify", "exchange", "return", "delete", "send", "set", "add", "remove", "post", "put", "write", "insert", "transfer", "submit", "apply", "move", "rename", "pay", "start", "stop", "restart",
-		"enable", "disable", "install", "deploy", "run", "execute", "upload", "save", "reset", "approve", "assign", "merge", "push", "commit", "schedule", "register", "buy", "purchase", "upgrade", "edit", "login", "authenticate", "logout", "task", "agent",
-		"subagent", "spawn", "delegate", "grant", "revoke", "change", "patch", "import", "publish", "unlock", "lock", "refund", "charge")
 }
 
 // personStep makes the step of a person's turn.

@@ -76,7 +76,7 @@ const lastWords = 4
 // outputFails reads a program's output line by line. A tool's own summary of a failure proves it
 // wherever it stands; an error that was merely reported proves it in the first line, among the last
 // words, or as a traceback that nothing follows.
-func outputFails(body string) (string, bool) {
+func (p *phrases) outputFails(body string) (string, bool) {
 	var lines []string // not empty ones, plain
 	for line := range strings.SplitSeq(body, "\n") {
 		if t := plain(line); t != "" {
@@ -91,9 +91,9 @@ func outputFails(body string) (string, bool) {
 	}
 	done := false
 	for _, t := range lines[max(len(lines)-lastWords, 0):] {
-		done = done || doneLine(t)
+		done = done || p.doneLine(t)
 	}
-	if rule, bad := statement(lines[0]); bad && !done && rule != "no-such" {
+	if rule, bad := p.statement(lines[0]); bad && !done && rule != "no-such" {
 		return rule, true
 	}
 	if rule, bad := nodeDied(lines); bad {
@@ -107,7 +107,7 @@ func outputFails(body string) (string, bool) {
 		if t == "╷" && i+1 < len(lines) && strings.HasPrefix(lines[i+1], "Error: ") {
 			return "terraform", true // it draws a box around each
 		}
-		rule, w := failLine(t)
+		rule, w := p.failLine(t)
 		switch {
 		case w == strong && (!done || i >= len(lines)-lastWords):
 			return rule, true
@@ -173,16 +173,13 @@ func looksLikeCode(lines []string) bool {
 }
 
 // doneLine: a summary that says all went well.
-func doneLine(t string) bool {
+func (p *phrases) doneLine(t string) bool {
 	switch {
 	case strings.Contains(t, " passed") && (strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || pytestEnds(t)):
 		return countBefore(t, " failed") == 0 && countBefore(t, " error") == 0
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
-	case strings.HasPrefix(t, "test result: ok"), strings.HasPrefix(t, "All checks passed"), strings.HasPrefix(t, "Success: no issues found"), strings.HasPrefix(t, "build succeeded"),
-		strings.HasPrefix(t, "BUILD SUCCESS"), strings.HasPrefix(t, "Build succeeded"), strings.HasPrefix(t, "All tests passed"), strings.HasPrefix(t, "Found 0 errors"), strings.HasPrefix(t, "Successfully "):
-		return true
-	case strings.HasPrefix(t, "ok  \t") || t == "PASS" || t == "OK":
+	case t == "PASS" || t == "OK" || hasPrefixOf(t, p.lists["done"]):
 		return true
 	case strings.HasSuffix(t, " passing") && countBefore(t, " passing") > 0, strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
 		return true
@@ -191,11 +188,11 @@ func doneLine(t string) bool {
 }
 
 // soundsDone: the output's last words say that all went well.
-func soundsDone(body string) bool {
+func (p *phrases) soundsDone(body string) bool {
 	body = strings.TrimRight(body, " \r\n\t")
 	for range lastWords {
 		start := strings.LastIndexByte(body, '\n') + 1
-		if t := plain(body[start:]); len(t) > 1 && doneLine(t) {
+		if t := plain(body[start:]); len(t) > 1 && p.doneLine(t) {
 			return true
 		}
 		if start == 0 {
@@ -207,8 +204,8 @@ func soundsDone(body string) bool {
 }
 
 // allComplain: every line is a shell's, a utility's or a command's complaint.
-func allComplain(body string) bool {
-	return all(body, func(t string) bool { return shellComplaint(t) || wording().command.opens(t) })
+func (p *phrases) allComplain(body string) bool {
+	return all(body, func(t string) bool { return p.shellComplains(t) || p.command.opens(t) })
 }
 
 // complains: every line is a complaint of the shell's, or of a program that was called. What
@@ -216,11 +213,11 @@ func allComplain(body string) bool {
 // say then what to do.
 func (c *shellCommand) complains(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	if strings.Count(body, "\n") < 12 && (c.last == "yq" && strings.HasPrefix(first, "Error: ") || c.last == "npm" && buildPrefix(first) == "npm" || c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && ownComplaint(first)) {
+	if strings.Count(body, "\n") < 12 && (c.last == "yq" && strings.HasPrefix(first, "Error: ") || c.last == "npm" && c.known.strong.of(first) == "npm" || c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && c.known.ownComplaint(first)) {
 		return true
 	}
 	return all(body, func(t string) bool {
-		return shellComplaint(t) && c.calls(t) || !isFilter(c.last) && wording().command.opens(t)
+		return c.known.shellComplains(t) && c.calls(t) || !c.known.is("program filters", c.last) && c.known.command.opens(t)
 	})
 }
 
@@ -243,10 +240,10 @@ func all(body string, so func(line string) bool) bool {
 // ownError: a program that was called says, among the first or the last words, that it could not.
 // git says so wherever it does.
 func (c *shellCommand) ownError(body string) bool {
-	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || soundsDone(body) {
+	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.known.soundsDone(body) {
 		return false
 	}
-	git := !isFilter(c.last) && slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
+	git := !c.known.is("program filters", c.last) && slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
 		n++
@@ -256,7 +253,7 @@ func (c *shellCommand) ownError(body string) bool {
 		if n > 2 && n <= count-lastWords {
 			continue
 		}
-		if t := plain(line); ownComplaint(t) && c.calls(t) {
+		if t := plain(line); c.known.ownComplaint(t) && c.calls(t) {
 			return true
 		}
 	}
@@ -264,35 +261,27 @@ func (c *shellCommand) ownError(body string) bool {
 }
 
 // ownComplaint: "name: " and words that tell a failure.
-func ownComplaint(t string) bool {
+func (p *phrases) ownComplaint(t string) bool {
 	name, rest, ok := strings.Cut(cutText(t, 300), ": ")
 	if !ok || len(name) > 24 || strings.ContainsAny(name, " \t") {
 		return false
 	}
-	switch name {
-	case "bash", "sh", "zsh", "dash", "ash", "ksh", "fish":
+	if p.is("program shell", name) {
 		return false // it goes on with the next line
 	}
 	words := strings.Fields(strings.ToLower(rest))
 	for i, w := range words {
 		words[i] = strings.TrimRight(w, ":;,.!)")
 	}
-	if len(words) == 0 || slices.Contains([]string{"warn", "warning", "note", "notice", "downloading", "finding", "found", "added", "entering", "leaving"}, words[0]) {
+	if len(words) == 0 || p.is("own-note", words[0]) {
 		return false
 	}
 	for i, w := range words {
-		switch w {
-		case "error", "fatal", "cannot", "can't", "couldn't", "failed", "invalid", "unknown", "unrecognized", "requires", "inconsistent", "unable", "refused", "denied",
-			"attempt", "missing", "bad", "illegal", "wrong", "already":
+		switch {
+		case p.is("own-failure", w),
+			w == "not" && name != "cp" && name != "mv", // "not replacing" is what it was told
+			w == "no" && (name != "go" || i+1 < len(words) && words[i+1] == "such"):
 			return true
-		case "not":
-			if name != "cp" && name != "mv" { // "not replacing" is what it was told
-				return true
-			}
-		case "no":
-			if name != "go" || i+1 < len(words) && words[i+1] == "such" {
-				return true
-			}
 		}
 	}
 	return false
@@ -302,8 +291,7 @@ func ownComplaint(t string) bool {
 func (c *shellCommand) calls(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
 	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")
-	switch name {
-	case "bash", "sh", "zsh", "dash", "ash", "ksh", "fish", "(eval)":
+	if name == "(eval)" || c.known.is("program shell", name) {
 		return true
 	}
 	return slices.ContainsFunc(c.parts, func(p shellPart) bool {
@@ -332,7 +320,7 @@ func errorTitle(head string) bool {
 
 // pageFails: an error page; on a page, also an error told on a line of its own. A report in prose
 // may quote such lines.
-func pageFails(text string, page bool) (string, bool) {
+func (p *phrases) pageFails(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
 	case strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror"), strings.Contains(text, "DNS_PROBE_FINISHED") || strings.Contains(text, "\nERR_CONNECTION_") || strings.Contains(text, "\nERR_NAME_NOT_RESOLVED"):
@@ -352,7 +340,7 @@ func pageFails(text string, page bool) (string, bool) {
 		case n <= 12 && (strings.HasPrefix(low, "title: error 4") || strings.HasPrefix(low, "title: error 5") || strings.HasPrefix(low, "title: 404") || strings.HasPrefix(low, "## error 4") || strings.HasPrefix(low, "# error 4")):
 			return "http", true
 		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
-			if rule, bad := statement(strings.TrimLeft(low[6:], " ")); bad {
+			if rule, bad := p.statement(strings.TrimLeft(low[6:], " ")); bad {
 				return rule, true
 			}
 		}

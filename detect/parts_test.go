@@ -42,7 +42,7 @@ func TestShell(t *testing.T) {
 		{"node app.js", false, false, false},
 		{"", false, false, false},
 	} {
-		got := analyseShell(c.cmd)
+		got := wording().analyseShell(c.cmd)
 		if got.readOnly != c.readOnly || got.masked != c.masked || got.waits != c.waits {
 			t.Errorf("%q: readOnly %v masked %v waits %v, want %v %v %v", c.cmd, got.readOnly, got.masked, got.waits, c.readOnly, c.masked, c.waits)
 		}
@@ -88,7 +88,7 @@ func TestKinds(t *testing.T) {
 		{"update_order", `{"order_id":"1"}`, kindOther},
 		{"", ``, kindOther},
 	} {
-		if got := lookAt(c.tool, c.args); got.kind != c.want {
+		if got := wording().lookAt(c.tool, c.args); got.kind != c.want {
 			t.Errorf("%s %s: kind %d, want %d", c.tool, c.args, got.kind, c.want)
 		}
 	}

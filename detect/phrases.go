@@ -9,74 +9,52 @@ import (
 	"sync"
 )
 
-// phrasesText is a phrase a line: its class, its language, the phrase and the text that needs it,
+// The lists are a phrase a line: its class, its language, the phrase and the text that needs it,
 // between tabs. A phrase with a blank at an end stands in quotes.
-//
-//go:embed phrases.tsv
-var phrasesText string
+var (
+	//go:embed phrases.tsv
+	phrasesText string // what people, programs and agents say
+	//go:embed calls.tsv
+	callsText string // what tools, arguments, programs and fields are called
+)
 
 // wording are the phrases that detect listens for.
 //
 //nolint:gochecknoglobals // immutable, read at first use
 var wording = sync.OnceValue(func() *phrases {
-	list, err := readPhrases(phrasesText)
+	list, err := readLists()
 	if err != nil {
-		panic(err) // the file is a part of the program, and a test reads it
+		panic(err) // the files are a part of the program, and a test reads them
 	}
-	p, err := compile(list)
-	if err != nil {
-		panic(err)
-	}
-	return p
+	return compile(list)
 })
 
-// phrases are wordings by what they mean, compiled to what is searched fastest. Where the order
-// counts, it is that of the file.
+// phrases are wordings by what they mean. Where the order counts, it is that of the file.
 type phrases struct {
-	people
-	prose
-	refusals  []refusalWording
-	synthetic []syntheticWording
-	side
-}
+	lists map[string][]string        // by class
+	sets  map[string]map[string]bool // the same, to be looked up
 
-// people are the wordings of people: English first; of other languages the few words that need no
-// grammar.
-type people struct {
-	disapproval, disapprovalAnywhere []string // plain disapproval, wherever it stands
-	no, notANo                       []string // the turn begins with a no, or so it seems
-	orderNotTo, noOrder              []string // "don't do x" sets the last answer right
-	wish                             []string // behind the no stands what is wanted
-	another, anotherAnywhere         []string // another way is asked for
-	tweak                            []string // a little more of this, a little less of that
-	doubt, noDoubt                   []string // the turn begins by questioning what was done
-	praise, praiseAnywhere, noPraise []string // plain approval of what was done
-	thanks, thanksAnywhere           []string
-	contrast                         []string // what follows takes back what went before
-	agreement, agreementBegun        []string // the turn begins with a yes
-	yes                              []string // that is one without a question, too
-	goOn                             []string // as proposed; a bare "continue" resumes, and praises nothing
-	newGoal                          []string // nobody wants the old one any more
-	fact                             []string // a person answers a question with something about them
-	question                         []string // the agent asks whether to go on
-	sound                            []string // with which people begin
-}
-
-// prose are the wordings of messages that say what went wrong.
-type prose struct {
+	// Those that nearly every line is held against, by their first byte.
 	errors, errorEnds, errorAlone prefixes
-	unable, invalid               prefixes
-	command                       prefixes
+	unable, invalid, command      prefixes
+	errorLine, shell              prefixes
 	missing                       prefixes // without the blank that all of them begin with
-	complaint, noComplaint        []string
-	shell                         []string
+	strong, weak                  ruled
+
+	refusals    []refusalWording
+	synthetic   []syntheticWording
+	says, roles []sideText // of agents' housekeeping
 }
 
-// side are the wordings of agents' housekeeping.
-type side struct {
-	says, is                []sideText
-	title, titleOf, summary []string
-	commit, commitOf        []string
+// is says whether the word stands in a list.
+func (p *phrases) is(list, word string) bool { return p.sets[list][word] }
+
+// isKey says whether the name of an argument or a field stands in a list of keys.
+func (p *phrases) isKey(list, key string) bool { return p.is("key "+list, strings.ToLower(key)) }
+
+// areKeys says whether all names stand in a list of keys.
+func (p *phrases) areKeys(list string, keys []string) bool {
+	return !slices.ContainsFunc(keys, func(k string) bool { return !p.isKey(list, k) })
 }
 
 // syntheticWording begins a text in the user's role that an agent wrote.
@@ -100,17 +78,49 @@ func (p *prefixes) opens(s string) bool {
 	return false
 }
 
+// ruled are prefixes by their first byte, each with the rule that it speaks for.
+type ruled [256][]ruledPrefix
+
+type ruledPrefix struct{ rule, text string }
+
+// of is the rule of the first prefix that s begins with, "" when there is none.
+func (r *ruled) of(s string) string {
+	if s == "" {
+		return ""
+	}
+	for _, p := range r[s[0]] {
+		if strings.HasPrefix(s, p.text) {
+			return p.rule
+		}
+	}
+	return ""
+}
+
+func (r *ruled) add(phrase, rule string) {
+	r[phrase[0]] = append(r[phrase[0]], ruledPrefix{rule, phrase})
+}
+
 // listed is a line of a list.
 type listed struct {
 	class  string // the first word of it says where the phrase goes
 	phrase string
 	text   string // the text that needs it
-	line   int
+	line   string // where it stands
 }
 
-// readPhrases reads a list.
-func readPhrases(text string) ([]listed, error) {
+// readLists reads both lists.
+func readLists() ([]listed, error) {
+	said, err := readList("phrases.tsv", phrasesText)
+	if err != nil {
+		return nil, err
+	}
+	called, err := readList("calls.tsv", callsText)
+	return append(said, called...), err
+}
+
+func readList(file, text string) ([]listed, error) {
 	var out []listed
+	unescape := strings.NewReplacer(`\n`, "\n", `\t`, "\t")
 	n := 0
 	for line := range strings.Lines(text) {
 		n++
@@ -118,32 +128,56 @@ func readPhrases(text string) ([]listed, error) {
 		if line == "" || line[0] == '#' {
 			continue
 		}
+		at := fmt.Sprintf("%s:%d", file, n)
 		fields := strings.Split(line, "\t")
 		if len(fields) != 4 || slices.Contains(fields, "") {
-			return nil, fmt.Errorf("phrases.tsv:%d: want class, language, phrase and case, between tabs", n)
+			return nil, fmt.Errorf("%s: want class, language, phrase and case, between tabs", at)
 		}
 		phrase, err := phraseOf(fields[2])
 		if err != nil {
-			return nil, fmt.Errorf("phrases.tsv:%d: the phrase: %w", n, err)
+			return nil, fmt.Errorf("%s: the phrase: %w", at, err)
 		}
-		out = append(out, listed{fields[0], phrase, strings.ReplaceAll(fields[3], `\n`, "\n"), n})
+		out = append(out, listed{fields[0], phrase, unescape.Replace(fields[3]), at})
 	}
 	return out, nil
 }
 
 // compile makes of a list what is searched.
-func compile(list []listed) (*phrases, error) {
-	p := &phrases{}
-	classes := p.classes()
-	for i := range list {
-		class, more, _ := strings.Cut(list[i].class, " ")
-		add := classes[class]
-		if add == nil {
-			return nil, fmt.Errorf("phrases.tsv:%d: there is no class %q", list[i].line, class)
-		}
-		add(list[i].phrase, more)
+func compile(list []listed) *phrases {
+	p := &phrases{lists: map[string][]string{}, sets: map[string]map[string]bool{}}
+	prefixed := map[string]*prefixes{
+		"error": &p.errors, "error-ends": &p.errorEnds, "error-alone": &p.errorAlone,
+		"unable": &p.unable, "invalid": &p.invalid, "command": &p.command, "missing": &p.missing, "error-line": &p.errorLine, "shell": &p.shell,
 	}
-	return p, nil
+	for _, l := range list {
+		class, more, _ := strings.Cut(l.class, " ")
+		switch class {
+		case "refusal":
+			by, rule, _ := strings.Cut(more, " ")
+			p.refusals = append(p.refusals, refusalWording{l.phrase, Refuser(by), rule})
+		case "synthetic":
+			p.synthetic = append(p.synthetic, syntheticWording{more, l.phrase})
+		case "side-says":
+			p.says = append(p.says, sideText{more, l.phrase})
+		case "side-is":
+			p.roles = append(p.roles, sideText{more, l.phrase})
+		case "fails":
+			p.strong.add(l.phrase, more)
+		case "reports":
+			p.weak.add(l.phrase, more)
+		default:
+			if to := prefixed[class]; to != nil {
+				to.add(strings.TrimPrefix(l.phrase, " "))
+				continue
+			}
+			p.lists[l.class] = append(p.lists[l.class], l.phrase)
+			if p.sets[l.class] == nil {
+				p.sets[l.class] = map[string]bool{}
+			}
+			p.sets[l.class][l.phrase] = true
+		}
+	}
+	return p
 }
 
 // phraseOf undoes the quotes of a phrase.
@@ -152,37 +186,4 @@ func phraseOf(field string) (string, error) {
 		return strconv.Unquote(field)
 	}
 	return field, nil
-}
-
-// classes says where the phrases of a class go; more is what the class says of them beside.
-func (p *phrases) classes() map[string]func(phrase, more string) {
-	words := func(to *[]string) func(string, string) {
-		return func(phrase, _ string) { *to = append(*to, phrase) }
-	}
-	begins := func(to *prefixes) func(string, string) {
-		return func(phrase, _ string) { to.add(phrase) }
-	}
-	return map[string]func(phrase, more string){
-		"disapproval": words(&p.disapproval), "disapproval-anywhere": words(&p.disapprovalAnywhere),
-		"no": words(&p.no), "not-a-no": words(&p.notANo), "order-not-to": words(&p.orderNotTo), "no-order": words(&p.noOrder),
-		"wish": words(&p.wish), "another-way": words(&p.another), "another-way-anywhere": words(&p.anotherAnywhere),
-		"tweak": words(&p.tweak), "doubt": words(&p.doubt), "no-doubt": words(&p.noDoubt),
-		"praise": words(&p.praise), "praise-anywhere": words(&p.praiseAnywhere), "no-praise": words(&p.noPraise),
-		"thanks": words(&p.thanks), "thanks-anywhere": words(&p.thanksAnywhere), "contrast": words(&p.contrast),
-		"agreement": words(&p.agreement), "agreement-begun": words(&p.agreementBegun), "yes": words(&p.yes), "go-on": words(&p.goOn),
-		"new-goal": words(&p.newGoal), "fact": words(&p.fact), "question": words(&p.question), "sound": words(&p.sound),
-		"error": begins(&p.errors), "error-ends": begins(&p.errorEnds), "error-alone": begins(&p.errorAlone),
-		"unable": begins(&p.unable), "invalid": begins(&p.invalid), "command": begins(&p.command),
-		"missing":   func(phrase, _ string) { p.missing.add(phrase[1:]) },
-		"complaint": words(&p.complaint), "no-complaint": words(&p.noComplaint), "shell": words(&p.shell),
-		"synthetic": func(phrase, rule string) { p.synthetic = append(p.synthetic, syntheticWording{rule, phrase}) },
-		"refusal": func(phrase, more string) {
-			by, rule, _ := strings.Cut(more, " ")
-			p.refusals = append(p.refusals, refusalWording{phrase, Refuser(by), rule})
-		},
-		"side-says":  func(phrase, kind string) { p.says = append(p.says, sideText{kind, phrase}) },
-		"side-is":    func(phrase, kind string) { p.is = append(p.is, sideText{kind, phrase}) },
-		"side-title": words(&p.title), "side-title-of": words(&p.titleOf), "side-summary": words(&p.summary),
-		"side-commit": words(&p.commit), "side-commit-of": words(&p.commitOf),
-	}
 }

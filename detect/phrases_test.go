@@ -1,7 +1,9 @@
 package detect
 
 import (
+	"encoding/json"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +15,7 @@ const (
 	offered  = "The cart now sums the items. Would you like me to book it?"
 )
 
-// hears is how the phrases read the case of a class.
+// hears is how the lists read the case of a class.
 func hears(p *phrases, class, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
@@ -25,10 +27,29 @@ func hears(p *phrases, class, text string) string {
 		return rule
 	case "complaint", "no-complaint":
 		return fmt.Sprint(p.complains(text))
-	case "command":
-		return fmt.Sprint(p.command.opens(text))
-	case "shell":
-		return fmt.Sprint(p.shellComplains(text))
+	case "command", "shell", "shell-anywhere", "fails", "reports", "error-line":
+		rule, weight := p.failLine(text)
+		return fmt.Sprint(rule, weight, p.command.opens(text), p.shellComplains(text))
+	case "done":
+		return fmt.Sprint(p.doneLine(text))
+	case "own-failure", "own-note":
+		return fmt.Sprint(p.ownComplaint(text))
+	case "time-of", "time-up":
+		return fmt.Sprint(p.timedOut(text))
+	case "edited", "not-edited", "edit-shown", "edit-failed":
+		return fmt.Sprint(p.editJudgement(text))
+	case "passing":
+		return fmt.Sprint(p.passing(Judgement{}, text))
+	case "reopens":
+		return fmt.Sprint(p.reopening(text))
+	case "unit", "numbered":
+		return string(p.steady(nil, text))
+	case "background", "still-running":
+		rule, _ := p.readPending(text)
+		return rule
+	case "frame-head", "frame-tail", "code", "code-marked", "code-of", "code-behind", "code-in-line":
+		call := p.lookAt("bash", `{"command":"make"}`)
+		return fmt.Sprint(p.classify(&call, text, 0))
 	case "side-says":
 		return p.sideWording(text, "", 1)
 	case "side-is":
@@ -40,15 +61,41 @@ func hears(p *phrases, class, text string) string {
 		return fmt.Sprint(p.readTurn(words, words, text))
 	case "fact":
 		return fmt.Sprint(p.readTurn(text, text, offered))
+	case "agent":
+		return fmt.Sprint(p.is(class, text))
+	case "tool", "verb", "key", "runs-on", "no-error", "program", "goal":
+		return knows(p, class, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
+}
+
+// knows is what the lists tell of the call, the command, the fields or the arguments of a case.
+func knows(p *phrases, class, text string) string {
+	tell := func(name, args, result string) string {
+		c := p.lookAt(name, args)
+		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.verifies(),
+			c.mayChange(), p.classify(&c, result, 0))
+	}
+	switch kind, _, _ := strings.Cut(class, " "); {
+	case class == "program shell":
+		return tell("run_command", `{"command":`+text+`}`, "")
+	case kind == "program" || kind == "goal":
+		args, _ := json.Marshal(map[string]string{"command": text})
+		return tell("bash", string(args), "Exit code: 1")
+	case kind == "key" || kind == "runs-on" || kind == "no-error":
+		canon, words := p.canonicalArgs(text)
+		return fmt.Sprint(canon, words, tell("read_it", text, text), tell("run_command", text, text),
+			tell("read_it", `{"path":"a.go"}`, text))
+	}
+	name, args, _ := strings.Cut(text, " ")
+	return tell(name, args, "")
 }
 
 // A phrase is in the list because a case needs it: without its line its case is read in another
 // way.
 func TestEachPhraseIsNeeded(t *testing.T) {
-	list, err := readPhrases(phrasesText)
-	if err != nil || len(list) < 900 {
+	list, err := readLists()
+	if err != nil || len(list) < 2000 {
 		t.Fatalf("%d phrases, %v", len(list), err)
 	}
 	for _, fault := range needless(t, list) {
@@ -59,27 +106,39 @@ func TestEachPhraseIsNeeded(t *testing.T) {
 // needless tells the phrases that no case needs.
 func needless(t *testing.T, list []listed) (faults []string) {
 	t.Helper()
-	all, err := compile(list)
-	if err != nil {
-		t.Fatal(err)
-	}
+	all := compile(list)
 	for i, l := range list {
-		less, err := compile(slices.Delete(slices.Clone(list), i, i+1))
-		if err != nil {
-			t.Fatal(err)
-		}
+		less := without(all, list, i)
 		if got := hears(all, l.class, l.text); got == hears(less, l.class, l.text) {
-			faults = append(faults, fmt.Sprintf("phrases.tsv:%d: without %s %q its case %q is read as before (%s): "+
+			faults = append(faults, fmt.Sprintf("%s: without %s %q its case %q is read as before (%s): "+
 				"give it a case that needs it, or delete it", l.line, l.class, l.phrase, l.text, got))
 		}
 	}
 	return faults
 }
 
+// without is what is known when the ith line is not in the lists.
+func without(all *phrases, list []listed, i int) *phrases {
+	class, phrase := list[i].class, list[i].phrase
+	if len(all.lists[class]) == 0 { // it is compiled in a way of its own
+		less := compile(slices.DeleteFunc(slices.Clone(list), func(l listed) bool {
+			return l == list[i] || len(all.lists[l.class]) > 0
+		}))
+		less.lists, less.sets = all.lists, all.sets
+		return less
+	}
+	less := *all
+	less.lists, less.sets = maps.Clone(all.lists), maps.Clone(all.sets)
+	less.lists[class] = slices.DeleteFunc(slices.Clone(less.lists[class]), func(p string) bool { return p == phrase })
+	less.sets[class] = maps.Clone(less.sets[class])
+	delete(less.sets[class], phrase)
+	return &less
+}
+
 // The test above finds a phrase that another one makes needless, and one that is never reached.
 func TestNeedlessPhrasesAreFound(t *testing.T) {
-	list, err := readPhrases("praise\ten\tworks now\tit works now\n" + "praise\ten\tit works now\tit works now\n" +
-		"thanks\ten\tthanks\tthanks, it works now\n" + "# a note\n\n" + "shell\ten\t\": is a \"\tcat: x: is a y\n")
+	list, err := readList("a.tsv", "praise\ten\tworks now\tit works now\n"+"praise\ten\tit works now\tit works now\n"+
+		"thanks\ten\tthanks\tthanks, it works now\n"+"# a note\n\n"+"shell\ten\t\"is a \"\tcat: x: is a y\n")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -91,14 +150,11 @@ func TestNeedlessPhrasesAreFound(t *testing.T) {
 
 func TestAListOfPhrasesIsRead(t *testing.T) {
 	for _, text := range []string{"praise\ten\tgood", "praise\ten\t\tgood", "praise\ten\t\"good\tgood"} {
-		if _, err := readPhrases(text); err == nil {
+		if _, err := readList("a.tsv", text); err == nil {
 			t.Errorf("%q was taken", text)
 		}
 	}
-	if _, err := compile([]listed{{class: "prase", phrase: "good", line: 7}}); err == nil || !strings.Contains(err.Error(), "tsv:7") {
-		t.Errorf("an unknown class: %v", err)
-	}
-	list, err := readPhrases("missing\ten\t\" not found\"\tx\n")
+	list, err := readList("a.tsv", "missing\ten\t\" not found\"\tx\n")
 	if err != nil || list[0].phrase != " not found" {
 		t.Errorf("%+v, %v", list, err)
 	}

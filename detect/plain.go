@@ -1,9 +1,19 @@
 package detect
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 func isDigit(c byte) bool  { return c >= '0' && c <= '9' }
 func isLetter(c byte) bool { return c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+
+func isNumber(s string) bool { return s != "" && strings.Trim(s, "0123456789") == "" }
+
+// hasPrefixOf: s begins with one of the list.
+func hasPrefixOf(s string, list []string) bool {
+	return slices.ContainsFunc(list, func(p string) bool { return strings.HasPrefix(s, p) })
+}
 
 // plain is a line without colours and surrounding white space.
 func plain(line string) string {

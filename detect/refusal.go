@@ -31,7 +31,7 @@ type refusalWording struct {
 const refusalLead = 400
 
 // readRefusal recognises the known wordings in the first lines of a result.
-func readRefusal(text string) (Refuser, string, bool) {
+func (p *phrases) readRefusal(text string) (Refuser, string, bool) {
 	head := strings.ToLower(cutText(text, refusalLead))
 	n := 0
 	for line := range strings.SplitSeq(head, "\n") {
@@ -42,7 +42,7 @@ func readRefusal(text string) (Refuser, string, bool) {
 		if n++; n > 4 {
 			break
 		}
-		if by, rule, ok := refusalLine(line); ok {
+		if by, rule, ok := p.refusalLine(line); ok {
 			return by, rule, true
 		}
 	}
@@ -86,17 +86,15 @@ func (p *person) quoted(req *wire.Request, item int) bool {
 
 // brokenOff recognises the marks that harnesses put behind the output of a command that a person
 // broke off.
-func brokenOff(text string) (Refuser, string, bool) {
+func (p *phrases) brokenOff(text string) (Refuser, string, bool) {
 	text = strings.TrimRight(text, " \t\r\n")
 	last := strings.TrimSpace(text[strings.LastIndexByte(text, '\n')+1:])
 	if len(last) > 120 {
 		return NoRefuser, "", false
 	}
-	by, rule, ok := refusalLine(strings.ToLower(last))
+	by, rule, ok := p.refusalLine(strings.ToLower(last))
 	return by, rule, ok && strings.HasSuffix(rule, "interrupt")
 }
-
-func refusalLine(line string) (Refuser, string, bool) { return wording().refusalLine(line) }
 
 func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 	for _, lead := range []string{"<tool_use_error>", "error: ", "error executing tool: ", "tool error: "} {
@@ -127,7 +125,7 @@ func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 
 // readPending recognises results that say "not finished yet": a command that was moved to the
 // background, a session that is still running.
-func readPending(text string) (string, bool) {
+func (p *phrases) readPending(text string) (string, bool) {
 	n := 0
 	for line := range strings.SplitSeq(cutText(text, 600), "\n") {
 		line = strings.ToLower(strings.TrimSpace(line))
@@ -140,13 +138,11 @@ func readPending(text string) (string, bool) {
 		switch {
 		case strings.HasPrefix(line, "process running with session id"):
 			return "codex-session", true
-		case n <= 2 && (strings.HasPrefix(line, "command running in background") || strings.HasPrefix(line, "command was moved to") ||
-			strings.HasPrefix(line, "running in background") || strings.HasPrefix(line, "command started in") || strings.HasPrefix(line, "background command started")):
+		case n <= 2 && hasPrefixOf(line, p.lists["background"]):
 			return "background", true
 		case n <= 2 && strings.HasPrefix(line, "command") && (strings.Contains(line, "in the background") || strings.Contains(line, "in background")):
 			return "background", true
-		case strings.Contains(line, " is still running") && (strings.HasPrefix(line, "<") || strings.HasPrefix(line, "command") || strings.HasPrefix(line, "the command") ||
-			strings.HasPrefix(line, "process") || strings.HasPrefix(line, "[")):
+		case strings.Contains(line, " is still running") && hasPrefixOf(line, p.lists["still-running"]):
 			return "still-running", true
 		}
 	}

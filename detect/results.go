@@ -29,16 +29,17 @@ const maxText = 48 << 10
 // says error, -1 it says no error, 0 it does not say. Structure goes first (refusals, the flag,
 // exit codes, fields), then text at anchored places.
 func Classify(toolName, args, text string, isError int8) Judgement {
-	call := lookAt(toolName, args)
-	return classify(&call, text, isError)
+	p := wording()
+	call := p.lookAt(toolName, args)
+	return p.classify(&call, text, isError)
 }
 
-func classify(call *toolCall, text string, isError int8) Judgement {
+func (p *phrases) classify(call *toolCall, text string, isError int8) Judgement {
 	text = clip(strings.TrimSpace(text))
 	if by, rule := refused(call, text); by != NoRefuser {
 		return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 	}
-	if rule, ok := readPending(text); ok && !call.readsFile() {
+	if rule, ok := call.known.readPending(text); ok && !call.readsFile() {
 		return Judgement{Outcome: Pending, Rule: "pending:" + rule}
 	}
 	switch {
@@ -52,11 +53,11 @@ func classify(call *toolCall, text string, isError int8) Judgement {
 
 // refused says who did not let the call happen, NoRefuser when nobody did.
 func refused(call *toolCall, text string) (Refuser, string) {
-	if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
+	if by, rule, ok := call.known.readRefusal(text); ok && !call.readsFile() {
 		return by, rule
 	}
 	if call.kind == kindExec {
-		if by, rule, ok := brokenOff(text); ok {
+		if by, rule, ok := call.known.brokenOff(text); ok {
 			return by, rule
 		}
 	}
@@ -70,7 +71,7 @@ func (c *toolCall) readsFile() bool { return c.kind == kindRead || c.kind == kin
 // "nothing found" by their exit code.
 func flagged(call *toolCall, text string) Judgement {
 	if call.kind == kindExec {
-		if r := unframe(text); r.coded && r.code != 0 {
+		if r := call.known.unframe(text); r.coded && r.code != 0 {
 			return exitJudgement(r, call)
 		}
 	}
@@ -89,7 +90,7 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return Judgement{Outcome: OK}
 	}
 	if depth > 0 {
-		if by, rule, ok := readRefusal(text); ok && !call.readsFile() {
+		if by, rule, ok := call.known.readRefusal(text); ok && !call.readsFile() {
 			return Judgement{Outcome: Refusal, Rule: "refusal:" + rule, By: by}
 		}
 	}
@@ -108,15 +109,15 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		if call.quotes(text) {
 			return Judgement{Outcome: OK, Rule: "matches"}
 		}
-		return readJudgement(text)
+		return call.known.readJudgement(text)
 	case kindRead:
-		return readJudgement(text)
+		return call.known.readJudgement(text)
 	case kindEdit:
-		return editJudgement(text)
+		return call.known.editJudgement(text)
 	case kindPlan:
-		return readJudgement(text)
+		return call.known.readJudgement(text)
 	case kindWeb, kindOther:
-		return otherJudgement(text, call.kind == kindWeb)
+		return call.known.otherJudgement(text, call.kind == kindWeb)
 	}
 	return Judgement{Outcome: OK}
 }
@@ -148,24 +149,16 @@ func (c *toolCall) structured(v laxValue) bool {
 	if !c.readsFile() && (c.kind != kindExec || !c.shell.readOnly) {
 		return true
 	}
-	for _, k := range v.keys {
-		switch strings.ToLower(k) {
-		case "error", "message", "success", "ok", "code", "status", "type", "iserror", "is_error", "stdout", "stderr", "output", "result", "content",
-			"exit_code", "exitcode", "returncode", "metadata", "command", "duration", "interrupted", "isimage", "response":
-		default:
-			return false
-		}
-	}
-	return len(v.keys) > 0
+	return len(v.keys) > 0 && c.known.areKeys("result", v.keys)
 }
 
 // execJudgement judges what a command or program printed.
 func execJudgement(text string, call *toolCall) Judgement {
-	r := unframe(text)
+	r := call.known.unframe(text)
 	if !r.coded {
 		first, _, _ := strings.Cut(r.body, "\n")
-		if code, ok := leadingCode(first); ok && len(first) < 300 && code != 0 {
-			if _, bad := statement(first); bad {
+		if code, ok := call.known.leadingCode(first); ok && len(first) < 300 && code != 0 {
+			if _, bad := call.known.statement(first); bad {
 				return Judgement{Outcome: Error, Rule: "exit-code", Code: code}
 			}
 		}
@@ -177,7 +170,7 @@ func execJudgement(text string, call *toolCall) Judgement {
 // one, the output does.
 func exitJudgement(r shellResult, call *toolCall) Judgement {
 	switch {
-	case r.coded && r.code == 1 && r.empty && quietOne(call.shell.last):
+	case r.coded && r.code == 1 && r.empty && call.known.is("program quiet", call.shell.last):
 		return Judgement{Outcome: OK, Rule: "nothing-found", Code: 1, Sure: true}
 	case r.coded && r.code != 0:
 		return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
@@ -191,32 +184,31 @@ func exitJudgement(r shellResult, call *toolCall) Judgement {
 	case r.coded && !call.shell.masked:
 		// Exit code 0, but the program's first words are that it could not: a script that prints
 		// its error and ends well.
-		if rule, bad := statement(r.body); bad && rule != "no-such" && rule != "invalid" {
+		if rule, bad := call.known.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 			return Judgement{Outcome: Error, Rule: "soft:" + rule}
 		}
 		return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 	}
-	if timedOut(r.body) {
+	if call.known.timedOut(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:timeout"}
 	}
-	if rule, bad := outputFails(r.body); bad {
+	if rule, bad := call.known.outputFails(r.body); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if call.kind == kindExec && call.shell.ownError(r.body) {
 		return Judgement{Outcome: Error, Rule: "text:command"}
 	}
-	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || soundsDone(r.body)}
+	return Judgement{Outcome: OK, Rule: codeRule(r), Sure: r.coded || call.known.soundsDone(r.body)}
 }
 
 // timedOut: the harness's own words at either end of what the command printed before its time was
 // up.
-func timedOut(body string) bool {
+func (p *phrases) timedOut(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
 	last := body[strings.LastIndexByte(strings.TrimRight(body, "\r\n "), '\n')+1:]
 	for _, l := range []string{first, last} {
 		l = strings.ToLower(cutText(strings.TrimLeft(strings.TrimSpace(l), "[<("), 160))
-		if (strings.HasPrefix(l, "command") || strings.HasPrefix(l, "the command") || strings.HasPrefix(l, "execution") || strings.HasPrefix(l, "tool execution") || strings.HasPrefix(l, "process") || strings.HasPrefix(l, "shell tool terminated")) &&
-			hasWord(l, "timed out", "because it took more than", "exceeded the time", "exceeding timeout", "time limit exceeded") {
+		if hasPrefixOf(l, p.lists["time-of"]) && hasWord(l, p.lists["time-up"]...) {
 			return true
 		}
 	}
@@ -231,38 +223,36 @@ func codeRule(r shellResult) string {
 }
 
 // readJudgement: content is content; only a result that is nothing but a message failed.
-func readJudgement(text string) Judgement {
+func (p *phrases) readJudgement(text string) Judgement {
 	if len(text) > 600 || strings.Count(text, "\n") > 5 {
 		if len(text) < 4000 && strings.HasPrefix(text, "<tool_use_error>") {
 			return Judgement{Outcome: Error, Rule: "text:error-first"}
 		}
 		return Judgement{Outcome: OK}
 	}
-	if rule, bad := statement(text); bad {
+	if rule, bad := p.statement(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if allComplain(text) {
+	if p.allComplain(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}
 }
 
 // editJudgement: tools that change files speak in few, known sentences.
-func editJudgement(text string) Judgement {
+func (p *phrases) editJudgement(text string) Judgement {
 	first, _, _ := strings.Cut(text, "\n")
 	low := strings.ToLower(cutText(first, 300))
-	if hasWord(low, "success", "has been updated", "has been edited", "file created", "has been created", "updated file", "wrote ", "edit applied", "applied edit", "has been deleted", "created file", "edited ") &&
-		!hasWord(low, "unsuccess", "not ", "failed") {
+	if hasWord(low, p.lists["edited"]...) && !hasWord(low, p.lists["not-edited"]...) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
-	if rule, bad := statement(text); bad {
+	if rule, bad := p.statement(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
-	if strings.HasPrefix(low, "diff --git") || strings.HasPrefix(low, "--- ") || strings.HasPrefix(low, "here's the result") || strings.HasPrefix(low, "@@") {
+	if hasPrefixOf(low, p.lists["edit-shown"]) {
 		return Judgement{Outcome: OK, Rule: "edited", Sure: true}
 	}
-	if len(first) < 300 && hasWord(low, "not found", "no match", "does not match", "did not match", "multiple occurrences", "multiple matches", "not unique", "must be unique", "is not an absolute", "does not exist",
-		"must be read", "read it first", "exactly the same", "identical", "verification failed", "is required", "already exists", "failed to", "could not", "cannot ", "matches of the string", "out of range", "out of bounds") {
+	if len(first) < 300 && hasWord(low, p.lists["edit-failed"]...) {
 		return Judgement{Outcome: Error, Rule: "text:edit"}
 	}
 	return Judgement{Outcome: OK}
@@ -270,28 +260,28 @@ func editJudgement(text string) Judgement {
 
 // otherJudgement judges a domain's own tool, an API, a page: its first words, a page's title, an
 // error told on a line of its own.
-func otherJudgement(text string, page bool) Judgement {
-	if r := unframe(text); r.coded {
+func (p *phrases) otherJudgement(text string, page bool) Judgement {
+	if r := p.unframe(text); r.coded {
 		switch {
 		case r.code != 0:
 			return Judgement{Outcome: Error, Rule: "exit-code", Code: r.code}
 		default:
-			if rule, bad := statement(r.body); bad && rule != "no-such" && rule != "invalid" {
+			if rule, bad := p.statement(r.body); bad && rule != "no-such" && rule != "invalid" {
 				return Judgement{Outcome: Error, Rule: "soft:" + rule}
 			}
 			return Judgement{Outcome: OK, Rule: "exit-code", Sure: true}
 		}
 	}
-	if rule, bad := statement(text); bad {
+	if rule, bad := p.statement(text); bad {
 		return Judgement{Outcome: Error, Rule: "text:" + rule}
 	}
 	if strings.HasPrefix(text, "Traceback (most recent call last)") {
 		return Judgement{Outcome: Error, Rule: "text:traceback"}
 	}
-	if rule, bad := pageFails(text, page || strings.HasPrefix(text, "Address: ")); bad {
+	if rule, bad := p.pageFails(text, page || strings.HasPrefix(text, "Address: ")); bad {
 		return Judgement{Outcome: Error, Rule: "page:" + rule}
 	}
-	if allComplain(text) {
+	if p.allComplain(text) {
 		return Judgement{Outcome: Error, Rule: "text:shell"}
 	}
 	return Judgement{Outcome: OK}

@@ -1,6 +1,10 @@
 package detect
 
-import "github.com/cespare/xxhash/v2"
+import (
+	"slices"
+
+	"github.com/cespare/xxhash/v2"
+)
 
 // roughKey is equal for calls whose identity is equal (see callKey), and nearly always different
 // for others. It costs a tenth: nothing is decoded but what parseLax keeps.
@@ -14,9 +18,10 @@ func roughKeyOf(tool, args string, v laxValue) uint64 {
 	if v.kind != laxObject || len(args) > maxCanon {
 		return roughText(h, args)
 	}
-	drop := v.hasWork()
+	known := wording()
+	drop := known.hasWork(slices.Values(v.keys))
 	for i, k := range v.keys {
-		if !drop || !describes(k) {
+		if !drop || !known.describes(k) {
 			h += roughValue(xxhash.Sum64String(k), v.vals[i]) // members may stand in any order
 		}
 	}

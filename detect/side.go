@@ -46,7 +46,7 @@ const sideHead = 4096
 // sideWording recognises the wordings of titles, summaries, compaction and memory keeping. With
 // tools on offer only the sentences that agents use word for word count, and only where they begin
 // a paragraph; without tools the same ideas in other words do too: such a request does no work.
-func (p *side) sideWording(lastUserText, systemText string, tools int) string {
+func (p *phrases) sideWording(lastUserText, systemText string, tools int) string {
 	user := ends(lastUserText)
 	if kind, ok := p.known(user, systemText); ok {
 		return kind
@@ -75,7 +75,7 @@ const knownHead = 600
 
 // known looks for what known agents use word for word: their sentences, and what their
 // housekeepers are asked to be.
-func (p *side) known(user, system string) (string, bool) {
+func (p *phrases) known(user, system string) (string, bool) {
 	head := strings.TrimSpace(cutText(system, knownHead))
 	first := slices.IndexFunc(p.says, func(w sideText) bool { return foldedPrefix(head, w.text) })
 	if first < 0 {
@@ -84,28 +84,28 @@ func (p *side) known(user, system string) (string, bool) {
 	if first = firstBegun(user, p.says[:first]); first < len(p.says) {
 		return p.says[first].kind, true
 	}
-	for i := range p.is {
-		if foldedPrefix(head, p.is[i].text) {
-			return p.is[i].kind, true
+	for i := range p.roles {
+		if foldedPrefix(head, p.roles[i].text) {
+			return p.roles[i].kind, true
 		}
 	}
 	return "", false
 }
 
 // titleWords: the text asks for a title, in whatever words.
-func (p *side) titleWords(low string) bool {
-	return hasWord(low, "title") && hasWord(low, p.title...) && hasWord(low, p.titleOf...)
+func (p *phrases) titleWords(low string) bool {
+	return hasWord(low, "title") && hasWord(low, p.lists["side-title"]...) && hasWord(low, p.lists["side-title-of"]...)
 }
 
 // summaryWords: the text asks for a summary of the conversation, in whatever words.
-func (p *side) summaryWords(low string) bool {
-	return hasWord(low, "summar", "compact", "condens", "context extraction") && hasWord(low, p.summary...)
+func (p *phrases) summaryWords(low string) bool {
+	return hasWord(low, "summar", "compact", "condens", "context extraction") && hasWord(low, p.lists["side-summary"]...)
 }
 
 // commitWords: the whole task is the message of a commit. A person who asks for one speaks in the
 // user's place.
-func (p *side) commitWords(low string) bool {
-	return hasWord(low, p.commit...) && hasWord(low, p.commitOf...)
+func (p *phrases) commitWords(low string) bool {
+	return hasWord(low, p.lists["side-commit"]...) && hasWord(low, p.lists["side-commit-of"]...)
 }
 
 // foldedPrefix says whether s begins with the ASCII text low, in whatever case. The first byte
@@ -146,11 +146,5 @@ func ends(text string) string {
 // request of theirs without any is housekeeping. Products of SDKs (OpenAI, Anthropic, langchain)
 // say nothing: what an app builds on them may be a plain chat.
 func WorksWithTools(product string) bool {
-	switch strings.ToLower(product) {
-	case "codex", "codex_exec", "codex_cli_rs", "codex_cli", "codex-tui", "codex_vscode", "codex_mcp_server", "codex_sdk_ts",
-		"claude-cli", "claude-code", "opencode", "qwencode", "geminicli", "gemini-cli", "cline", "roocode", "roo-code", "kilocode", "kilo-code",
-		"githubcopilotchat", "copilot", "copilot-cli", "pi", "pi-coding-agent", "goose", "crush", "openhands", "amp", "droid", "factory-cli", "kimicli", "iflow-cli":
-		return true
-	}
-	return false
+	return wording().is("agent", strings.ToLower(product))
 }

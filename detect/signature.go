@@ -49,8 +49,8 @@ func headline(text string) (all, picked []string) {
 			picked = append(picked, t)
 			continue
 		}
-		_, w := failLine(t)
-		_, said := statement(t)
+		_, w := wording().failLine(t)
+		_, said := wording().statement(t)
 		switch {
 		case t == "* What went wrong:":
 			cause = true
@@ -90,7 +90,7 @@ func signatureText(text string) string {
 		}
 		return text
 	}
-	return unframe(text).body
+	return wording().unframe(text).body
 }
 
 // failureTexts collects the strings in which an envelope says what went wrong.

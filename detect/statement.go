@@ -5,9 +5,7 @@ import "strings"
 // statement says whether a text, taken as a whole, is the message of something that went wrong: it
 // begins as such messages begin, or it is one short sentence that ends as they end. The first line
 // decides; what follows it may be anything.
-func statement(text string) (string, bool) { return wording().statement(text) }
-
-func (p *prose) statement(text string) (string, bool) {
+func (p *phrases) statement(text string) (string, bool) {
 	text = strings.TrimSpace(text)
 	first, rest, _ := strings.Cut(text, "\n")
 	first = plain(first)
@@ -43,7 +41,7 @@ func opens(s, p string) bool {
 
 // startsError: words that no content begins with. Where content may ("Forbidden Planet is a film"),
 // the text must be short, or the words must end there.
-func (p *prose) startsError(low string, short bool) bool {
+func (p *phrases) startsError(low string, short bool) bool {
 	if p.errors.opens(low) {
 		return true
 	}
@@ -84,7 +82,7 @@ func endsThere(rest string) bool { return rest == "" || strings.IndexByte(":.!([
 
 // startsUnable: "Could not find [x]", "Failed to open y": a verb follows in lower case. Titles that
 // begin alike are written with a capital ("Failed States").
-func (p *prose) startsUnable(low, first string) bool {
+func (p *phrases) startsUnable(low, first string) bool {
 	for _, w := range p.unable.of(low) {
 		if strings.HasPrefix(low, w) && len(first) > len(w) {
 			c := first[len(w)]
@@ -102,7 +100,7 @@ func firstSentence(low string) string {
 }
 
 // endsUnable: one short sentence that says what is missing or forbidden.
-func (p *prose) endsUnable(low string) bool {
+func (p *phrases) endsUnable(low string) bool {
 	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
 		return false // "No matches found" is an answer
 	}
@@ -115,7 +113,7 @@ func (p *prose) endsUnable(low string) bool {
 }
 
 // missingAt: the text goes on with words that say so. A sentence may end in place of a full stop.
-func (p *prose) missingAt(text string) bool {
+func (p *phrases) missingAt(text string) bool {
 	for _, w := range p.missing.of(text) {
 		if strings.HasPrefix(text, w) || w[len(w)-1] == '.' && text == w[:len(w)-1] {
 			return true
@@ -162,15 +160,13 @@ func hasWord(s string, words ...string) bool {
 
 // complaint says whether the message field of an API's answer complains. Such an answer holds
 // nothing but the message, so weaker words suffice than in free text.
-func complaint(message string) bool { return wording().complains(message) }
-
-func (p *prose) complains(message string) bool {
+func (p *phrases) complains(message string) bool {
 	low := strings.ToLower(cutText(strings.TrimSpace(message), 300))
-	if low == "" || hasWord(low, p.noComplaint...) {
+	if low == "" || hasWord(low, p.lists["no-complaint"]...) {
 		return false
 	}
 	if _, ok := p.statement(message); ok {
 		return true
 	}
-	return hasWord(low, p.complaint...)
+	return hasWord(low, p.lists["complaint"]...)
 }

@@ -1,6 +1,7 @@
 package detect
 
 import (
+	"slices"
 	"strings"
 
 	"github.com/cespare/xxhash/v2"
@@ -12,8 +13,9 @@ const maxSum = 32 << 10
 // resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall
 // times, shell and process numbers, clock times, durations, addresses, random names.
 func resultSum(text string) uint64 {
+	known := wording()
 	if strings.HasPrefix(text, scriptFrame) { // its results are JSON, with what changes in the same line
-		text = unframe(text).body
+		text = known.unframe(text).body
 	}
 	if len(text) > 2*maxSum {
 		text = text[:maxSum] + text[len(text)-maxSum:]
@@ -26,14 +28,14 @@ func resultSum(text string) uint64 {
 		if t == "" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") {
 			continue
 		}
-		buf = append(steady(buf[:0], t), '\n')
+		buf = append(known.steady(buf[:0], t), '\n')
 		_, _ = d.Write(buf)
 	}
 	return d.Sum64()
 }
 
 // steady appends the line with its volatile words replaced by #.
-func steady(dst []byte, t string) []byte {
+func (p *phrases) steady(dst []byte, t string) []byte {
 	for i := 0; i < len(t); {
 		if !isWordByte(t[i]) {
 			dst = append(dst, t[i])
@@ -53,7 +55,7 @@ func steady(dst []byte, t string) []byte {
 			}
 			j++
 		}
-		if word := t[i:j]; digits > 0 && volatile(word, digits, t[:i], t[j:]) {
+		if word := t[i:j]; digits > 0 && p.volatile(word, digits, t[:i], t[j:]) {
 			dst = append(dst, '#')
 		} else {
 			dst = append(dst, word...)
@@ -76,7 +78,7 @@ func isUUID(s string) bool {
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 
 // volatile says whether a word with digits in it is one of those that change from run to run.
-func volatile(w string, digits int, before, after string) bool {
+func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	switch {
 	case strings.HasPrefix(w, "0x"):
 		return true
@@ -90,7 +92,7 @@ func volatile(w string, digits int, before, after string) bool {
 		return true
 	case durationWord(w):
 		return true
-	case strings.Trim(w, "0123456789.") == "" && (unitFollows(after) || numberOf(before)):
+	case strings.Trim(w, "0123456789.") == "" && (p.unitFollows(after) || p.numberOf(before)):
 		return true
 	}
 	return false
@@ -119,23 +121,15 @@ func durationWord(w string) bool {
 	return strings.Trim(w, "0123456789.hms") == "" || strings.Trim(rest, "0123456789.") == "" && (strings.HasSuffix(w, "ms") || strings.HasSuffix(w, "us") || strings.HasSuffix(w, "ns"))
 }
 
-func unitFollows(after string) bool {
+func (p *phrases) unitFollows(after string) bool {
 	after = strings.TrimLeft(after, " ")
-	for _, u := range []string{"seconds", "second", "secs", "sec", "milliseconds", "ms", "minutes", "minute", "min ", "hours", "hour", "s ago", "days ago", "s)"} {
-		if strings.HasPrefix(after, u) {
-			return true
-		}
-	}
-	return after == "s"
+	return after == "s" || hasPrefixOf(after, p.lists["unit"])
 }
 
 // numberOf: the number of a shell, a process, a session, a thread.
-func numberOf(before string) bool {
+func (p *phrases) numberOf(before string) bool {
 	low := strings.ToLower(before[max(len(before)-16, 0):])
-	for _, w := range []string{"shellid: ", "pid ", "pid: ", "pid=", "pid:", "session id ", "(node:", "process ", "thread ", "job ", "task ", "port "} {
-		if strings.HasSuffix(low, w) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(p.lists["numbered"], func(w string) bool {
+		return strings.HasSuffix(low, w)
+	})
 }

@@ -78,8 +78,8 @@ func (p *phrases) begunByAgent(words string) (rule string, ok bool) {
 
 // sentiment reads the words. The order is that of certainty: a failure that was pasted, then plain
 // disapproval, thanks and approval at the start, and what asks for another way.
-func (p *people) sentiment(words, previous string) (Feeling, string) {
-	own, pasted := ownWords(words)
+func (p *phrases) sentiment(words, previous string) (Feeling, string) {
+	own, pasted := p.ownWords(words)
 	low := fold(own)
 	if low == "" {
 		if pasted {
@@ -91,21 +91,21 @@ func (p *people) sentiment(words, previous string) (Feeling, string) {
 	switch {
 	case pasted && len(low) < 400 && !said.hasWord("example", "add a test"):
 		return Rejection, "pasted-failure"
-	case said.phrase(p.disapproval...), said.hasWord(p.disapprovalAnywhere...):
+	case said.phrase(p.lists["disapproval"]...), said.hasWord(p.lists["disapproval-anywhere"]...):
 		return Rejection, "disapproval"
-	case said.phrase(p.newGoal...):
+	case said.phrase(p.lists["new-goal"]...):
 		return Neutral, "new-goal"
-	case begins(opening, p.no, p.notANo):
-		if p.asksAnother(said) || said.phrase(p.wish...) {
+	case begins(opening, p.lists["no"], p.lists["not-a-no"]):
+		if p.asksAnother(said) || said.phrase(p.lists["wish"]...) {
 			return Correction, "no-but"
 		}
 		return Rejection, "no"
-	case begins(opening, p.orderNotTo, p.noOrder):
+	case begins(opening, p.lists["order-not-to"], p.lists["no-order"]):
 		return Correction, "dont"
 	case p.praises(said) && !p.asksAnother(said):
 		return Approval, "praise"
-	case said.phrase(p.thanks...), said.hasWord(p.thanksAnywhere...):
-		if said.phrase(p.contrast...) {
+	case said.phrase(p.lists["thanks"]...), said.hasWord(p.lists["thanks-anywhere"]...):
+		if said.phrase(p.lists["contrast"]...) {
 			return Correction, "thanks-but"
 		}
 		if p.agrees(opening) && p.asks(previous) {
@@ -114,11 +114,11 @@ func (p *people) sentiment(words, previous string) (Feeling, string) {
 		return Thanks, "thanks"
 	case p.agrees(opening):
 		return p.agreed(opening, said, previous)
-	case startsWord(opening, p.goOn...):
+	case startsWord(opening, p.lists["go-on"]...):
 		return Approval, "go-on"
 	case p.asksAnother(said):
 		return Correction, "another-way"
-	case begins(opening, p.doubt, p.noDoubt):
+	case begins(opening, p.lists["doubt"], p.lists["no-doubt"]):
 		return Correction, "doubt"
 	}
 	return Neutral, ""
@@ -130,42 +130,42 @@ func begins(opening string, phrases, but []string) bool {
 }
 
 // asksAnother: another way is asked for.
-func (p *people) asksAnother(said *speech) bool {
-	return said.phrase(p.another...) || p.tweaks(said) || said.hasWord(p.anotherAnywhere...)
+func (p *phrases) asksAnother(said *speech) bool {
+	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) || said.hasWord(p.lists["another-way-anywhere"]...)
 }
 
 // tweaks: a little more of this, a little less of that.
-func (p *people) tweaks(said *speech) bool {
-	return said.phrase(p.tweak...) && !strings.HasSuffix(said.text, "thanks")
+func (p *phrases) tweaks(said *speech) bool {
+	return said.phrase(p.lists["tweak"]...) && !strings.HasSuffix(said.text, "thanks")
 }
 
 // praises: plain approval of what was done.
-func (p *people) praises(said *speech) bool {
-	if said.phrase(p.praise...) {
-		return !said.hasWord(p.noPraise...)
+func (p *phrases) praises(said *speech) bool {
+	if said.phrase(p.lists["praise"]...) {
+		return !said.hasWord(p.lists["no-praise"]...)
 	}
-	return said.hasWord(p.praiseAnywhere...)
+	return said.hasWord(p.lists["praise-anywhere"]...)
 }
 
 // agrees: the turn begins with a yes.
-func (p *people) agrees(opening string) bool {
+func (p *phrases) agrees(opening string) bool {
 	begun := func(words string) bool { return strings.HasPrefix(opening, words) }
-	return startsWord(opening, p.agreement...) || slices.ContainsFunc(p.agreementBegun, begun)
+	return startsWord(opening, p.lists["agreement"]...) || slices.ContainsFunc(p.lists["agreement-begun"], begun)
 }
 
 // agreed: a yes answers a question; without one, or before an order for something else, "ok" is
 // a breath.
-func (p *people) agreed(opening string, said *speech, previous string) (Feeling, string) {
-	yes := startsWord(opening, p.yes...)
+func (p *phrases) agreed(opening string, said *speech, previous string) (Feeling, string) {
+	yes := startsWord(opening, p.lists["yes"]...)
 	rest := len(strings.Fields(said.text))
 	switch {
-	case said.phrase(p.contrast...) && p.asksAnother(said), p.tweaks(said):
+	case said.phrase(p.lists["contrast"]...) && p.asksAnother(said), p.tweaks(said):
 		return Correction, "yes-but"
 	case yes && (p.asks(previous) || rest <= 8):
 		return Approval, "yes"
 	case yes && rest <= 40 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "yes"
-	case p.asks(previous) && rest <= 12 && !said.hasWord(p.fact...) && !strings.HasSuffix(said.text, "?"):
+	case p.asks(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...) && !strings.HasSuffix(said.text, "?"):
 		return Approval, "ok"
 	case rest <= 3 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "ok"
@@ -180,7 +180,7 @@ const maxOwn = 4000
 
 // ownWords drops pasted lines: quoted output, code, paths of screenshots. pasted says that what was
 // pasted is a failure.
-func ownWords(words string) (own string, pasted bool) {
+func (p *phrases) ownWords(words string) (own string, pasted bool) {
 	var b strings.Builder
 	fence := false
 	for line := range strings.SplitSeq(cutText(words, maxOwn), "\n") {
@@ -189,7 +189,7 @@ func ownWords(words string) (own string, pasted bool) {
 			fence = !fence
 			continue
 		}
-		rule, w := failLine(t)
+		rule, w := p.failLine(t)
 		if w != nothing && rule != "shell" || strings.HasPrefix(t, "Traceback (most recent call last)") || strings.HasPrefix(t, "E   ") || strings.HasPrefix(t, "AssertionError") || strings.HasPrefix(t, ">       ") {
 			pasted = true
 			continue
@@ -213,10 +213,10 @@ func fold(s string) string {
 }
 
 // opener is the text without the sounds that people begin with.
-func (p *people) opener(low string) string {
+func (p *phrases) opener(low string) string {
 	for {
 		trimmed := strings.TrimLeft(low, " .,!-–—…'\"")
-		for _, f := range p.sound {
+		for _, f := range p.lists["sound"] {
 			if rest, ok := strings.CutPrefix(trimmed, f); ok {
 				trimmed = strings.TrimLeft(rest, " .,!")
 			}
@@ -263,7 +263,7 @@ func phrase(s string, phrases ...string) bool {
 	return false
 }
 
-func (p *people) asks(previous string) bool {
+func (p *phrases) asks(previous string) bool {
 	const end = 600 // bytes: the question stands at the end
-	return phrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.question...)
+	return phrase(strings.ToLower(previous[max(0, len(previous)-end):]), p.lists["question"]...)
 }
