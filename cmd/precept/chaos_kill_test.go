@@ -26,7 +26,8 @@ func TestChaosKill(t *testing.T) {
 		p := begins(t, dir, model.URL)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.start(ctx, p.Data, 8)
-		time.Sleep(longer[time.Duration](900, 1500)*time.Millisecond + time.Duration(round*37)*time.Millisecond)
+		eventually(t, "answers that are old enough", func() bool { return len(l.endedBefore(time.Now().Add(-sureAfter()))) > 20 })
+		l.more(int64(7 * round))
 		stop() // what fails from now on is the kill
 		killed := p.kills()
 		wait()

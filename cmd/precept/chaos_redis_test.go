@@ -12,13 +12,13 @@ import (
 
 // played runs a load at about 100 requests a second against a fleet's replica, and does something
 // to its store meanwhile.
-func played(t *testing.T, p *process, harm func()) *load {
+func played(t *testing.T, p *process, harm func(l *load)) *load {
 	t.Helper()
 	l := newLoad(t, 40*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 4)
 	l.more(40)
-	harm()
+	harm(l)
 	l.more(40)
 	stop()
 	wait()
@@ -50,9 +50,10 @@ func TestChaosRedisFrozen(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
-	l := played(t, p, func() {
+	l := played(t, p, func(l *load) {
 		server.Freeze(t)
-		time.Sleep(longer[time.Duration](3, 20) * time.Second)
+		p.notices(true)
+		l.more(longer[int64](100, 2000))
 		server.Thaw(t)
 	})
 	whole(t, p, dir, server.URL(), l)
@@ -63,14 +64,14 @@ func TestChaosRedisKilled(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t, "--appendonly", "yes", "--appendfsync", "everysec"), t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
-	l := played(t, p, func() {
+	l := played(t, p, func(l *load) {
 		for range longer(1, 9) {
 			server.Kill()
-			time.Sleep(300 * time.Millisecond)
+			l.more(30)
 			if err := server.Start(); err != nil {
 				t.Fatal(err)
 			}
-			time.Sleep(longer[time.Duration](500, 3000) * time.Millisecond)
+			l.more(longer[int64](50, 300))
 		}
 	})
 	whole(t, p, dir, server.URL(), l)
@@ -85,7 +86,7 @@ func TestChaosRedisEmptied(t *testing.T) {
 			t.Parallel()
 			server, dir, model := storetest.StartRedis(t), t.TempDir(), brief(t)
 			p := begins(t, dir, model.URL, "--store-url", server.URL())
-			empty := func() {
+			empty := func(*load) {
 				server.Kill()
 				if err := server.Start(); err != nil {
 					t.Fatal(err)
@@ -95,11 +96,11 @@ func TestChaosRedisEmptied(t *testing.T) {
 				whole(t, p, dir, server.URL(), played(t, p, empty))
 				return
 			}
-			l := played(t, p, func() {})
+			l := played(t, p, func(*load) {})
 			p.eventually("everything in the books", func() bool { return doctor(t, dir).Admitted == int64(l.all()) })
 			p.drained(dir)
 			p.kills()
-			empty()
+			empty(l)
 			p = begins(t, dir, model.URL, "--store-url", server.URL())
 			p.eventually("all of it", func() bool { return len(inRedis(t, server.URL())) == l.all() })
 			whole(t, p, dir, server.URL(), l)
@@ -112,12 +113,11 @@ func TestChaosRedisFull(t *testing.T) {
 	t.Parallel()
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
-	l := played(t, p, func() {
+	l := played(t, p, func(l *load) {
 		server.Must(t, "CONFIG", "SET", "maxmemory", "1mb")
-		time.Sleep(longer[time.Duration](2, 15) * time.Second)
-		if d := doctor(t, dir, "--store-url", server.URL()); d.Spooled == 0 {
-			t.Errorf("nothing waits: %+v", d.Books)
-		}
+		p.notices(true)
+		l.more(longer[int64](100, 1500))
+		p.eventually("something that waits", func() bool { return doctor(t, dir, "--store-url", server.URL()).Spooled > 0 })
 		server.Must(t, "CONFIG", "SET", "maxmemory", "0")
 	})
 	whole(t, p, dir, server.URL(), l)
@@ -133,7 +133,7 @@ func TestChaosRedisBlackhole(t *testing.T) {
 	defer func() { _ = hole.Close() }()
 	dir, model := t.TempDir(), brief(t)
 	p := begins(t, dir, model.URL, "--store-url", "redis://"+hole.Addr().String())
-	l := played(t, p, func() { time.Sleep(longer[time.Duration](2, 15) * time.Second) })
+	l := played(t, p, func(l *load) { l.more(longer[int64](200, 1500)) })
 	p.eventually("all of it in the spool", func() bool { return ended(dir) == int64(l.all()) })
 	if p.loud() > 10 {
 		t.Errorf("%d lines:\n%s", p.loud(), p.log.String())
@@ -149,10 +149,10 @@ func TestChaosFullDiskBesideRedis(t *testing.T) {
 	server, disk := storetest.StartRedis(t), storetest.SmallDisk(t, 8<<20)
 	dir := filepath.Join(disk.Dir, "data")
 	p := begins(t, dir, brief(t).URL, "--store-url", server.URL())
-	l := played(t, p, func() {
+	l := played(t, p, func(l *load) {
 		for range longer(3, 15) {
 			disk.Fill(t, 0) // somebody takes whatever is given back
-			time.Sleep(time.Second)
+			l.more(100)
 		}
 		stored := len(inRedis(t, server.URL()))
 		p.eventually("capture on a full disk", func() bool { return len(inRedis(t, server.URL())) > stored+10 })

@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
@@ -70,16 +71,28 @@ func learned(t *testing.T, p *process, dir string, have func() map[string][]samp
 	}
 }
 
-// hurt runs a load whose sessions close while it goes on, and does something to its store
-// meanwhile.
-func hurt(t *testing.T, p *process, harm func()) {
+// closes waits until so many more sessions have closed.
+func (p *process) closes(n int64) {
+	p.t.Helper()
+	until := p.health().Since.Closed + n
+	p.eventually(fmt.Sprint(n, " further sessions to close"), func() bool { return p.health().Since.Closed >= until })
+}
+
+// hurt runs a load whose sessions close while it goes on, and breaks and mends its store meanwhile.
+func hurt(t *testing.T, p *process, breaks func() (mends func())) {
 	t.Helper()
 	l := newLoad(t, 10*time.Millisecond)
 	ctx, stop := context.WithCancel(t.Context())
 	wait := l.start(ctx, p.Data, 4)
-	time.Sleep(1500 * time.Millisecond)
-	harm()
-	time.Sleep(1500 * time.Millisecond)
+	for range longer(1, 5) {
+		p.closes(1)
+		mends := breaks()
+		p.notices(true)
+		l.more(100)
+		mends()
+		p.notices(false)
+	}
+	p.closes(1)
 	stop()
 	wait()
 	t.Logf("%d answered", l.all())
@@ -90,14 +103,7 @@ func TestChaosLockedWhileSessionsClose(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--reward-close-after", "1s")
-	hurt(t, p, func() {
-		for range longer(1, 5) {
-			unlock := lockFile(t, dir)
-			time.Sleep(4 * time.Second)
-			unlock()
-			time.Sleep(500 * time.Millisecond)
-		}
-	})
+	hurt(t, p, func() func() { return lockFile(t, dir) })
 	learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
 	p.stops()
 }
@@ -108,13 +114,9 @@ func TestChaosFrozenWhileSessionsClose(t *testing.T) {
 	server, dir := storetest.StartRedis(t), t.TempDir()
 	url := server.URL()
 	p := begins(t, dir, brief(t).URL, "--store-url", url, "--reward-close-after", "1s")
-	hurt(t, p, func() {
-		for range longer(1, 5) {
-			server.Freeze(t)
-			time.Sleep(4 * time.Second)
-			server.Thaw(t)
-			time.Sleep(500 * time.Millisecond)
-		}
+	hurt(t, p, func() func() {
+		server.Freeze(t)
+		return func() { server.Thaw(t) }
 	})
 	learned(t, p, dir, func() map[string][]sample.Exchange { return inRedis(t, url) }, "--store-url", url)
 	p.stops()
@@ -130,7 +132,7 @@ func TestChaosKilledWhileSessionsClose(t *testing.T) {
 		l := newLoad(t, 5*time.Millisecond)
 		ctx, stop := context.WithCancel(t.Context())
 		wait := l.start(ctx, p.Data, 4)
-		time.Sleep(1200 * time.Millisecond)
+		p.closes(1)
 		stop()
 		p.kills()
 		wait()
@@ -148,13 +150,12 @@ func TestTurnsAfterTheClosing(t *testing.T) {
 	for range 3 {
 		p := begins(t, dir, model.URL, "--reward-close-after", "1s")
 		for range 2 {
-			for range 20 { // the same twenty sessions in each round and run
-				l := newLoad(t, 0)
-				l.next.Store(0)
+			l := newLoad(t, 0) // the same twenty sessions in each round and run
+			for range 20 {
 				l.one(t.Context(), p.Data)
-				l.all()
 			}
-			time.Sleep(1500 * time.Millisecond)
+			l.all()
+			learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
 		}
 		learned(t, p, dir, func() map[string][]sample.Exchange { return inFile(t, dir) })
 		p.stops()

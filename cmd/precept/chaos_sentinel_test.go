@@ -12,7 +12,7 @@ func TestChaosSentinelFailover(t *testing.T) {
 	t.Parallel()
 	g, dir := storetest.StartSentinel(t), t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--store-url", g.URL())
-	l := played(t, p, func() {
+	l := played(t, p, func(*load) {
 		for n := range longer(1, 3) {
 			if n > 0 {
 				g.Joined(t)
@@ -36,5 +36,5 @@ func TestServeWithTLS(t *testing.T) {
 	url := "rediss://" + addr + "?ca_file=" + secrets.CA + "&cert_file=" + secrets.Cert + "&key_file=" + secrets.Key
 	dir := t.TempDir()
 	p := begins(t, dir, brief(t).URL, "--store-url", url)
-	whole(t, p, dir, url, played(t, p, func() {}))
+	whole(t, p, dir, url, played(t, p, func(*load) {}))
 }

@@ -52,16 +52,14 @@ func TestChaosLocked(t *testing.T) {
 	wait := l.start(ctx, p.Data, 4)
 	l.more(40)
 	unlock := lockFile(t, dir)
-	time.Sleep(longer[time.Duration](3, 10) * time.Second)
-	behind := doctor(t, dir)
+	p.notices(true)
+	l.more(longer[int64](40, 1000))
+	p.eventually("something that waits", func() bool { return doctor(t, dir).Spooled > 0 })
 	unlock()
 	l.more(40)
 	stop()
 	wait()
 	n := l.all()
-	if behind.Spooled == 0 {
-		t.Errorf("nothing waited: %+v", behind.Books)
-	}
 	d := p.drained(dir)
 	p.stops()
 	once(t, "locked", l.endedBefore(time.Now()), inFile(t, dir))
@@ -167,7 +165,7 @@ func TestChaosFullDisk(t *testing.T) {
 	l.more(200)
 	for range longer(3, 15) {
 		disk.Fill(t, 0)
-		time.Sleep(time.Second)
+		l.more(200)
 	}
 	full := l.next.Load()
 	disk.Free(t)

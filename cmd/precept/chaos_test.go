@@ -19,6 +19,7 @@ import (
 	"testing"
 	"time"
 
+	"precept/admin"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -221,6 +222,25 @@ func doctor(t *testing.T, dir string, flags ...string) diagnosis {
 		t.Errorf("the books do not balance: %s", out)
 	}
 	return d
+}
+
+// notices waits until precept knows that its store cannot be written, or that it can be again.
+func (p *process) notices(broken bool) {
+	p.t.Helper()
+	p.eventually(fmt.Sprint("/readyz that says degraded: ", broken), func() bool {
+		_, says := get(p.t, p.Data+"/readyz", "")
+		return strings.Contains(says, "degraded") == broken
+	})
+}
+
+// health is what the running server says of itself.
+func (p *process) health() (h admin.Health) {
+	p.t.Helper()
+	status, body := get(p.t, p.Admin+"/api/health", "token")
+	if err := json.Unmarshal([]byte(body), &h); err != nil || status != http.StatusOK {
+		p.t.Fatalf("%d, %v\n%s", status, err, body)
+	}
+	return h
 }
 
 // drained waits until everything that was admitted is in the store.

@@ -7,7 +7,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	"precept/session"
 )
@@ -54,9 +53,8 @@ func TestOptOutsAreKnownAgain(t *testing.T) {
 					p.drained(dir)
 					for i := range 5 {
 						send(fmt.Sprint("other", i), `{"role":"user","content":"`+news+` hello"}`, nil)
-						time.Sleep(100 * time.Millisecond)
 					}
-					time.Sleep(2500 * time.Millisecond)
+					p.eventually("the others alone in memory", func() bool { return p.health().Since.InMemory == 1 })
 				}
 				// The reply said what the session is about, and is given back.
 				send("s-"+canary, first+`,{"role":"assistant","content":"I found `+canary+`."},{"role":"user","content":"And `+news+`?"}`, nil)

@@ -54,7 +54,10 @@ func (b *balancer) ask(ctx context.Context, every time.Duration) {
 		b.mu.Lock()
 		b.ready = ready
 		b.mu.Unlock()
-		time.Sleep(every)
+		select {
+		case <-ctx.Done():
+		case <-time.After(every):
+		}
 	}
 }
 
