@@ -135,8 +135,8 @@ func (p *phrases) program(seg string) (string, []string) {
 	return "", nil
 }
 
-// looksOnly: the program, called like this, changes nothing. The list tells it by the program's name
-// and, where that does not say it, by the arguments that come first.
+// looksOnly: the program, called like this, changes nothing. The list tells it by the program's
+// name and, where that does not say it, by the arguments that come first.
 func (p *phrases) looksOnly(prog string, args []string) bool {
 	if prog == "git" {
 		args = gitArgs(args)
