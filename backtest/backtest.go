@@ -65,11 +65,12 @@ const maxExamples = 10
 
 // Run goes through sessions. It is for one goroutine.
 type Run struct {
-	book     *lesson.Book
-	tagger   *lesson.Tagger
-	counts   map[string]*count
-	sessions map[string]int // by tenant; all of them under ""
-	told     map[string]*sum
+	book      *lesson.Book
+	tagger    *lesson.Tagger
+	counts    map[string]*count
+	scattered []scattered
+	sessions  map[string]int // by tenant; all of them under ""
+	told      map[string]*sum
 }
 
 type sum struct {
@@ -104,6 +105,7 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	bare := make([]*lesson.Lesson, 0, len(lessons))
 	for _, l := range lessons {
 		bare = append(bare, stripped(l))
+		r.scattered = append(r.scattered, scatteredOf(l)...)
 		r.counts[l.Slug] = &count{lesson: l, words: map[string]int{}, nearWhy: map[string]int{}}
 	}
 	r.book = lesson.NewBook(bare)

@@ -12,6 +12,22 @@ import (
 // nearMost is how many different reasons of near misses are kept for a lesson.
 const nearMost = 20
 
+// scattered is a keyword of several words, which may stand in a text apart.
+type scattered struct {
+	slug, phrase string
+	words        []string
+}
+
+// scatteredOf lists those of a lesson.
+func scatteredOf(l *lesson.Lesson) (out []scattered) {
+	for _, phrase := range l.Trigger.Keywords {
+		if words := wordsOf(phrase); len(words) > 1 {
+			out = append(out, scattered{l.Slug, phrase, words})
+		}
+	}
+	return out
+}
+
 // missed notes of a session's queries where lessons that fired in none of them came near: a trigger
 // stands there and something keeps it from firing, or all words of a phrase stand there, and not as
 // the phrase.
@@ -31,19 +47,17 @@ func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, n
 			}
 		}
 		said := wordsOf(strings.Join(q.Words, " "))
-		for slug, c := range r.counts {
-			for _, phrase := range c.lesson.Trigger.Keywords {
-				if parts := wordsOf(phrase); len(parts) > 1 && fired[slug] == nil && holdsAll(said, parts) {
-					note(slug, fmt.Sprintf("all words of %q stand there, and not as this phrase", phrase))
-				}
+		for _, k := range r.scattered {
+			if fired[k.slug] == nil && holdsAll(said, k.words) {
+				note(k.slug, fmt.Sprintf("all words of %q stand there, and not as this phrase", k.phrase))
 			}
 		}
 	}
 	for slug, whys := range near {
-		c := r.counts[slug]
-		if fired[slug] != nil || c == nil {
+		if fired[slug] != nil {
 			continue
 		}
+		c := r.counts[slug]
 		c.near++
 		for why := range whys {
 			if _, known := c.nearWhy[why]; known || len(c.nearWhy) < nearMost {
