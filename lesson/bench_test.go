@@ -104,12 +104,10 @@ func BenchmarkParse(b *testing.B) {
 
 func BenchmarkFold(b *testing.B) {
 	rnd := rand.New(rand.NewPCG(1, 2))
-	words := vocabulary(rnd, 3000)
-	book := NewBook(benchLessons(rnd, words, 1000))
-	text := benchText(rnd, words, 8<<10)
-	var dst []class
+	text := benchText(rnd, vocabulary(rnd, 3000), 8<<10)
+	var dst []byte
 	b.SetBytes(8 << 10)
 	for b.Loop() {
-		dst = book.alphabet.appendText(dst[:0], text)
+		dst = appendText(dst[:0], text)
 	}
 }

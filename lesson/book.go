@@ -21,8 +21,7 @@ type Book struct {
 
 	compiled []compiled // the lessons that may fire, by slug
 	tags     map[string][]int32
-	alphabet *alphabet
-	patterns []pattern
+	phrases  []ownedPhrase
 	machine  *automaton
 	scratch  *sync.Pool      // of *scratch; measured: without it a match allocates 40 KB
 	overlaps func() overlaps // made when it is first needed
@@ -35,7 +34,13 @@ type compiled struct {
 	above  []*Lesson
 }
 
-// owner says of which lesson a pattern is, and what it does there.
+// ownedPhrase is a phrase with the lessons that have it.
+type ownedPhrase struct {
+	phrase
+	owners []owner
+}
+
+// owner says of which lesson a phrase is, and what it does there.
 type owner struct {
 	lesson int32 // its number in Book.compiled
 	role   role
@@ -86,7 +91,7 @@ func newBook(lessons []*Lesson) *Book {
 
 // compile builds the automaton over all phrases of the lessons that may fire.
 func (b *Book) compile() {
-	set := phraseSet{index: map[string]int{}}
+	numbers := map[string]int{} // of the phrases, by key
 	for _, l := range b.lessons {
 		if !l.State.Fires() {
 			continue
@@ -96,63 +101,37 @@ func (b *Book) compile() {
 		for _, tag := range l.Trigger.Tags {
 			key := strings.ToLower(strings.TrimSpace(tag))
 			b.tags[key] = append(b.tags[key], u)
-			set.add(tag, owner{u, roleKeyword})
 		}
-		set.addAll(l.Trigger.Keywords, owner{u, roleKeyword})
-		set.addAll(l.Trigger.ErrorPatterns, owner{u, roleError})
-		set.addAll(l.Trigger.NotKeywords, owner{u, roleVeto})
+		b.own(numbers, l.Trigger.Tags, owner{u, roleKeyword})
+		b.own(numbers, l.Trigger.Keywords, owner{u, roleKeyword})
+		b.own(numbers, l.Trigger.ErrorPatterns, owner{u, roleError})
+		b.own(numbers, l.Trigger.NotKeywords, owner{u, roleVeto})
 	}
-	b.alphabet = newAlphabet()
-	for _, folded := range set.phrases {
-		for _, r := range folded {
-			if r != star && r != ' ' {
-				b.alphabet.add(r)
-			}
-		}
+	words := make([]word, len(b.phrases))
+	for i := range b.phrases {
+		p := &b.phrases[i]
+		words[i] = word{text: p.pieces[p.longest], id: int32(i)} //nolint:gosec // a phrase count
 	}
-	b.alphabet.seal()
-	words := make([]word, 0, len(set.phrases))
-	b.patterns = make([]pattern, len(set.phrases))
-	for i, folded := range set.phrases {
-		p := b.alphabet.compile(folded)
-		p.owners = set.owners[i]
-		b.patterns[i] = p
-		for _, key := range b.alphabet.keys(&p) {
-			words = append(words, word{text: key, id: int32(i)}) //nolint:gosec // a phrase count
-		}
-	}
-	b.machine = newAutomaton(words, len(b.alphabet.kinds), rowBudget)
+	b.machine = newAutomaton(words, maxRows)
 	n := len(b.compiled)
-	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), met: make([]int32, len(b.patterns))} }}
+	b.scratch = &sync.Pool{New: func() any { return &scratch{seen: make([]signs, n), met: make([]int32, len(b.phrases))} }}
 }
 
-// phraseSet collects distinct phrases and who owns them.
-type phraseSet struct {
-	index   map[string]int
-	phrases [][]rune
-	owners  [][]owner
-}
-
-func (s *phraseSet) addAll(phrases []string, o owner) {
-	for _, p := range phrases {
-		s.add(p, o)
+// own notes whose the phrases are.
+func (b *Book) own(numbers map[string]int, phrases []string, o owner) {
+	for _, s := range phrases {
+		p := readPhrase(s)
+		if !p.fires() {
+			continue
+		}
+		i, ok := numbers[p.key]
+		if !ok {
+			i = len(b.phrases)
+			numbers[p.key] = i
+			b.phrases = append(b.phrases, ownedPhrase{phrase: p})
+		}
+		b.phrases[i].owners = append(b.phrases[i].owners, o)
 	}
-}
-
-func (s *phraseSet) add(phrase string, o owner) {
-	folded := foldPhrase(phrase)
-	if !phraseFires(folded) {
-		return
-	}
-	key := string(starsBack(slices.Clone(folded)))
-	i, ok := s.index[key]
-	if !ok {
-		i = len(s.phrases)
-		s.index[key] = i
-		s.phrases = append(s.phrases, folded)
-		s.owners = append(s.owners, nil)
-	}
-	s.owners[i] = append(s.owners[i], o)
 }
 
 // Lessons lists all, by slug. The slice is the caller's.

@@ -150,12 +150,12 @@ func broad(l *Lesson) []Finding {
 	}
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		folded := foldPhrase(p.text)
-		switch key := phraseKey(p.text); {
-		case isStopWord(key):
+		read := readPhrase(p.text)
+		switch {
+		case isStopWord(read.key):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q stands in almost every text, so it is not searched for; write a phrase of two or three words", p.text))
-		case phraseFires(folded) && utf8.RuneCountInString(strings.Trim(key, "*")) <= 2 && !strings.ContainsFunc(key, isolated):
+		case read.fires() && utf8.RuneCountInString(strings.Trim(read.key, "*")) <= 2 && !strings.ContainsFunc(read.key, isLone):
 			out = append(out, finding(l, soft(l), CodeOverbroad, p.field,
 				"%q is too short to mean one thing; write a phrase of two or three words", p.text))
 		}
@@ -163,7 +163,7 @@ func broad(l *Lesson) []Finding {
 	return out
 }
 
-func isolated(r rune) bool { return baseClass(r) == classIsolated }
+func isLone(r rune) bool { return kindOf(r) == loneKind }
 
 // fieldPhrase is a phrase with the field that it stands in.
 type fieldPhrase struct{ field, text string }

@@ -30,14 +30,15 @@ func (b *Book) Explain(q *Query) []Explanation {
 		fires[h.Lesson] = true
 	}
 	var out []Explanation
+	texts := q.folded()
 	for _, l := range b.lessons {
 		e := Explanation{Lesson: l, Fires: fires[l]}
-		near := e.causes(q)
+		near := e.causes(texts)
 		if !e.Fires && !near {
 			continue
 		}
 		if !e.Fires {
-			e.Not = append(e.Not, b.obstacles(l, q)...)
+			e.Not = append(e.Not, b.obstacles(l, texts)...)
 		}
 		out = append(out, e)
 	}
@@ -45,13 +46,13 @@ func (b *Book) Explain(q *Query) []Explanation {
 }
 
 // causes collects the triggers, and says whether there are any, be it in the wrong place.
-func (e *Explanation) causes(q *Query) bool {
+func (e *Explanation) causes(q *foldedQuery) bool {
 	t := &e.Lesson.Trigger
 	add := func(kind, phrase string, wordsToo bool) {
-		if wordsToo && q.inWords(phrase) {
+		if wordsToo && standsInAny(phrase, q.words) {
 			e.By = append(e.By, Cause{kind, phrase, "words"})
 		}
-		if q.inErrors(phrase) {
+		if standsInAny(phrase, q.errors) {
 			e.By = append(e.By, Cause{kind, phrase, "tool error"})
 		}
 	}
@@ -67,7 +68,7 @@ func (e *Explanation) causes(q *Query) bool {
 	}
 	for _, p := range t.ErrorPatterns {
 		add("error_pattern", p, false)
-		if q.inWords(p) && !q.inErrors(p) {
+		if standsInAny(p, q.words) && !standsInAny(p, q.errors) {
 			e.Not = append(e.Not, fmt.Sprintf("its error pattern %q stands in the words, and fires on tool errors only", p))
 		}
 	}
@@ -82,18 +83,31 @@ func (e *Explanation) causes(q *Query) bool {
 	return true
 }
 
-// inWords says whether a phrase stands in the user's words.
-func (q *Query) inWords(phrase string) bool {
-	return slices.ContainsFunc(q.Words, func(text string) bool { return standsIn(phrase, text) })
+// foldedQuery is a query with its texts as phrases are looked for in them.
+type foldedQuery struct {
+	*Query
+	words, errors [][]byte
 }
 
-// inErrors says whether a phrase stands in an error text.
-func (q *Query) inErrors(phrase string) bool {
-	return slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return standsIn(phrase, e.Text) })
+func (q *Query) folded() *foldedQuery {
+	out := &foldedQuery{Query: q}
+	for _, text := range q.Words {
+		out.words = append(out.words, appendText(nil, text))
+	}
+	for i := range q.Errors {
+		out.errors = append(out.errors, appendText(nil, q.Errors[i].Text))
+	}
+	return out
+}
+
+// standsInAny says whether a phrase stands in one of some folded texts.
+func standsInAny(phrase string, texts [][]byte) bool {
+	p := readPhrase(phrase)
+	return p.fires() && slices.ContainsFunc(texts, p.in)
 }
 
 // obstacles says what keeps a lesson from firing although a trigger of it is there.
-func (b *Book) obstacles(l *Lesson, q *Query) []string {
+func (b *Book) obstacles(l *Lesson, q *foldedQuery) []string {
 	var out []string
 	say := func(format string, args ...any) { out = append(out, fmt.Sprintf(format, args...)) }
 	if !l.State.Fires() {
@@ -103,28 +117,28 @@ func (b *Book) obstacles(l *Lesson, q *Query) []string {
 		say("it expired at %s", l.ExpiresAt.UTC().Format(time.RFC3339))
 	}
 	for _, heir := range b.above[l.Slug] {
-		if heir.InForce(q.Now) && heir.Scope.holds(q) {
+		if heir.InForce(q.Now) && heir.Scope.holds(q.Query) {
 			say("%s supersedes it", heir.Slug)
 		}
 	}
-	if !l.Scope.holds(q) {
+	if !l.Scope.holds(q.Query) {
 		say("it is of tenant %q, agent %q alone", l.Scope.Tenant, l.Scope.Agent)
 	}
 	for _, veto := range l.Trigger.NotKeywords {
-		if q.inWords(veto) || q.inErrors(veto) {
+		if standsInAny(veto, q.words) || standsInAny(veto, q.errors) {
 			say("its not_keyword %q stands in the text", veto)
 		}
 	}
 	if t := &l.Trigger; len(t.Models) > 0 && !anyGlob(t.Models, q.Model) {
 		say("it is for the models %s, not for %q", strings.Join(t.Models, ", "), q.Model)
 	}
-	if t := &l.Trigger; !t.targeted(q) {
+	if t := &l.Trigger; !t.targeted(q.Query) {
 		say("its targets are %s; this is agent %q, role %q, skill %q", targetsText(t.Targets), q.Agent, q.Role, q.Skill)
 	}
 	m, u, tools := &signs{}, &compiled{lesson: l}, strings.Join(l.Trigger.Tools, ", ")
 	switch {
-	case u.offered(m, q, ""):
-	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q, e.Tool) }):
+	case u.offered(m, q.Query, ""):
+	case !slices.ContainsFunc(q.Errors, func(e ErrorText) bool { return u.offered(&signs{}, q.Query, e.Tool) }):
 		say("none of its tools (%s) is offered", tools)
 	case len(out) == 0: // one of them failed, of something else
 		say("its tools (%s) are not offered where its trigger stands", tools)

@@ -1,20 +1,22 @@
 package lesson
 
 import (
+	"bytes"
 	"slices"
 	"strings"
+	"unicode/utf8"
 )
 
 // dead finds phrases that can never match.
 func dead(l *Lesson) []Finding {
 	var out []Finding
 	for _, p := range phrases(&l.Trigger) {
-		folded := foldPhrase(p.text)
+		read := readPhrase(p.text)
 		why := ""
 		switch {
-		case !slices.ContainsFunc(folded, func(r rune) bool { return r != star && baseClass(r) != classOther && r != ' ' }):
+		case !strings.ContainsFunc(read.key, func(r rune) bool { return kindOf(r) != signKind }):
 			why = "holds no letter or digit"
-		case !phraseFires(folded) && !isStopWord(phraseKey(p.text)):
+		case !read.fires() && !isStopWord(read.key):
 			why = "is a single letter"
 		case hasBlob(p.text):
 			why = "looks like encoded data, which is not searched"
@@ -29,12 +31,8 @@ func dead(l *Lesson) []Finding {
 }
 
 func hasBlob(s string) bool {
-	for run := range strings.FieldsFuncSeq(s, func(r rune) bool { return r > 0x7F || !isBlobByte(byte(r)) }) {
-		if len(run) >= blobMixed && isBlob(run) {
-			return true
-		}
-	}
-	return false
+	runs := strings.FieldsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf || !isBlobByte(byte(r)) })
+	return slices.ContainsFunc(runs, isBlob)
 }
 
 // selfMatch finds keywords that the lesson's own text contains: an agent that quotes its context
@@ -53,28 +51,20 @@ func selfMatch(l *Lesson) []Finding {
 }
 
 // standsIn says whether a phrase matches a text, as a book with this one phrase would.
-func standsIn(phrase, text string) bool {
-	folded := foldPhrase(phrase)
-	if !phraseFires(folded) {
-		return false
-	}
-	a := newAlphabet()
-	for _, r := range folded {
-		if r != star && r != ' ' {
-			a.add(r)
+func standsIn(phrase, text string) bool { return standsInAny(phrase, [][]byte{appendText(nil, text)}) }
+
+// in says whether a phrase stands in a folded text.
+func (p *phrase) in(text []byte) bool {
+	longest, tries := p.pieces[p.longest], 0
+	for from := 0; ; from++ {
+		at := bytes.Index(text[from:], longest)
+		if at < 0 {
+			return false
 		}
-	}
-	a.seal()
-	p := a.compile(folded)
-	key := p.pieces[p.key]
-	classes := a.appendText(nil, text)
-	tries := 0
-	for end := len(key); end <= len(classes); end++ {
-		if a.prefix(classes[end-len(key):], key) && a.at(&p, classes, end, &tries) {
+		if from += at; p.at(text, from+len(longest), &tries) {
 			return true
 		}
 	}
-	return false
 }
 
 // overlaps finds lessons by what fires them.

@@ -30,7 +30,7 @@ const mostWork = 1 << 18
 
 // scratch is what one match works with; it never outlives the call.
 type scratch struct {
-	text    []class
+	text    []byte
 	left    int     // of mostWork
 	met     []int32 // where each phrase was met last: inWords, 1 + the index of an error text, 0: nowhere
 	phrases []int32 // that were met
@@ -116,10 +116,10 @@ func (b *Book) tagError(s *scratch, q *Query, i int) {
 
 // scan searches a text: the user's words, or the error text whose number is where.
 func (b *Book) scan(s *scratch, q *Query, text string, where int32) {
-	s.text = b.alphabet.appendText(s.text[:0], text)
+	s.text = appendText(s.text[:0], text)
 	b.machine.scan(s.text, func(id int32, end int) bool {
-		p := &b.patterns[id]
-		if s.left--; s.met[id] == where || !b.alphabet.at(p, s.text, end, &s.left) {
+		p := &b.phrases[id]
+		if s.left--; s.met[id] == where || !p.at(s.text, end, &s.left) {
 			return s.left >= 0
 		}
 		s.meet(id, where)

@@ -46,7 +46,7 @@ func (t *Tagger) tags(have []string, q *Query) []string {
 func (l *Lesson) Fired(q *Query) []string {
 	var out []string
 	e := Explanation{Lesson: l}
-	e.causes(q)
+	e.causes(q.folded())
 	for _, c := range e.By {
 		if c.Kind != "tool" && !slices.Contains(out, c.Text) {
 			out = append(out, c.Text)

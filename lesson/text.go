@@ -1,9 +1,6 @@
 package lesson
 
-import (
-	"slices"
-	"unicode/utf8"
-)
+import "unicode/utf8"
 
 // What is searched of one text: its head and its tail. People paste logs of megabytes; the words
 // stand at the ends.
@@ -24,8 +21,11 @@ func isBlobByte(b byte) bool {
 	return b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= '0' && b <= '9' || b == '+' || b == '/' || b == '=' || b == '-' || b == '_'
 }
 
-// isBlob judges a run of base64 characters of at least blobMixed bytes.
+// isBlob judges a run of base64 characters.
 func isBlob(run string) bool {
+	if len(run) < blobMixed {
+		return false
+	}
 	var upper, lower, digit, sep int
 	for i := range len(run) {
 		switch b := run[i]; {
@@ -45,82 +45,37 @@ func isBlob(run string) bool {
 	return upper > 0 && lower > 0 && digit > 0 && sep <= len(run)/16
 }
 
-// appendText folds a text into classes: case and white space folded, invisible runes dropped, blobs
-// cut out.
-func (a *alphabet) appendText(dst []class, s string) []class {
+// cutOut stands in a folded text for what was left out: nothing matches across it, and it bounds
+// words. No UTF-8 holds it.
+const cutOut = 0xFF
+
+// appendText folds a text: see appendFolded. Blobs are cut out, and the middle of a very long text.
+func appendText(dst []byte, s string) []byte {
 	if len(s) > maxText {
-		dst = a.appendPart(dst, s[:halfText])
-		dst = append(dst, classBreak)
+		dst = append(appendPart(dst, s[:halfText]), cutOut)
 		s = s[len(s)-halfText:]
 	}
-	return a.appendPart(dst, s)
+	return appendPart(dst, s)
 }
 
-func (a *alphabet) appendPart(dst []class, s string) []class {
-	n := len(dst)
-	dst = slices.Grow(dst, len(s)+1)[:n+len(s)+1] // a rune gives at most one class
-	space := true                                 // leading white space is dropped
-	joined := class(0)                            // 1 when the last class joins the next one to its word
-	run, out := 0, n                              // where the current run of base64 characters starts in s and in dst
-	for i := 0; i < len(s); i++ {
-		b := s[i]
-		if b >= utf8.RuneSelf {
-			if i-run >= blobMixed && isBlob(s[run:i]) {
-				dst[out], n, joined, space = classBreak, out+1, 0, false
-			}
-			r, size := utf8.DecodeRuneInString(s[i:])
-			n, joined, space = a.putRune(dst, n, r, joined, space)
-			i += size - 1
-			run, out = i+1, n
+func appendPart(dst []byte, s string) []byte {
+	run, at := 0, len(dst) // where the run of base64 characters that goes on begins, in s and in dst
+	for i := 0; i < len(s); {
+		if isBlobByte(s[i]) {
+			dst = append(dst, lowerASCII(s[i]))
+			i++
 			continue
 		}
-		c := a.ascii[b]
-		j := c >> shiftJoins & 1
-		if c&bitBlob != 0 {
-			dst[n], space = c&(bitJoins-1)+j&^joined, false
-			joined = j
-			n++
-			continue
+		if isBlob(s[run:i]) {
+			dst = append(dst[:at], cutOut)
 		}
-		joined = j // no letter is beyond base64, so there is no beginning of a word here
-		if i-run >= blobMixed && isBlob(s[run:i]) {
-			dst[out], n, space = classBreak, out+1, false
-		}
-		if c != classSpace {
-			dst[n], space = c&(bitJoins-1), false
-			n++
-		} else if !space {
-			dst[n], space = classSpace, true
-			n++
-		}
-		run, out = i+1, n
+		r, size := utf8.DecodeRuneInString(s[i:])
+		dst = appendFolded(dst, r)
+		i += size
+		run, at = i, len(dst)
 	}
-	if len(s)-run >= blobMixed && isBlob(s[run:]) {
-		dst[out], n = classBreak, out+1
+	if isBlob(s[run:]) {
+		dst = append(dst[:at], cutOut)
 	}
-	return dst[:n]
-}
-
-// putRune is the slow path of appendPart, for a rune beyond ASCII.
-func (a *alphabet) putRune(dst []class, n int, r rune, joined class, space bool) (int, class, bool) {
-	const dotAbove = 0x0307
-	c := a.class(r)
-	switch {
-	case c == classDrop:
-		return n, joined, space
-	case r == dotAbove && n > 0 && a.base[dst[n-1]] == a.class('i'):
-		return n, joined, space // the lower case of İ is i with a dot above it
-	case c == classSpace:
-		if !space {
-			dst[n] = classSpace
-			n++
-		}
-		return n, 0, true
-	}
-	if !a.joins(c) {
-		dst[n] = c
-		return n + 1, 0, false
-	}
-	dst[n] = c + 1 - joined
-	return n + 1, 1, false
+	return dst
 }
