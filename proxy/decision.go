@@ -49,22 +49,22 @@ func (d *decision) prepare(f *forwarding) {
 // decide asks the rooms below what to insert. It needs no clock to stay within its budget: the text
 // that is matched is bounded, and so is the history that is looked at.
 func (d *decision) decide() {
-	d.answers()
+	d.mailbox().collect(d.r.Context())
 	now := d.p.opts.Now()
 	rec := d.ses.Record
 	rec.Lock()
 	defer rec.Unlock()
 	if d.beside(rec) {
 		if (d.side == session.SideNoTools || d.side == session.SideTools) && rec.GoesOn(d.req) {
-			d.plan = d.set.injector.Replay(rec, inject.Turn{Request: d.req, Claim: d.claim, Now: now, Unit: d.drawsThrough()})
+			d.plan = d.set.injector.Replay(rec, inject.Turn{Request: d.req, Claim: d.claim, Now: now, Unit: d.unit.record()})
 		}
 		return
 	}
 	d.plan = d.set.injector.Plan(rec, inject.Turn{
 		Request: d.req, Claim: d.claim, Book: d.book, Beliefs: d.p.opts.Beliefs(d.who.tenant), Results: &d.results, Now: now,
-		Unit: d.drawsThrough(),
+		Unit: d.unit.record(),
 	})
-	d.met(now)
+	d.unit.change(func(u *session.Record) { u.Met(now) })
 	d.p.quotes.Asked(d.who.scope(), rec.ID, d.req, now)
 	d.turn, d.base = rec.Turns, rec.ItemsBefore
 	d.await(rec)
@@ -115,5 +115,5 @@ func (d *decision) rejected() {
 	d.ses.Lock()
 	defer d.ses.Unlock()
 	d.set.injector.Refused(d.ses.Record)
-	d.ofUnit(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
+	d.unit.change(func(u *session.Record) { u.Assignment.Refused, u.Dirty = true, true })
 }

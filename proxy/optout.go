@@ -20,27 +20,11 @@ func (d *decision) await(rec *session.Record) {
 	}
 }
 
-// hold keeps the keys of the turn in memory until it is judged.
-func (s *sender) hold() {
-	if s.w.id == "" || len(s.early) == 0 {
-		return
-	}
-	s.p.opts.Store.Hold(s.w.id, s.early...)
-	s.early = nil
-}
-
-// notePast keeps the keys of a history that is seen for the first time; not those of a session in
-// which a turn opted out, whose keys would be among them.
-func (s *sender) notePast() {
-	if s.ses == nil {
-		return
-	}
-	s.ses.Lock()
-	out := len(s.ses.OptedOut) > 0
-	s.ses.Unlock()
-	if !out {
-		s.note(s.found.Echoes...)
-	}
+// optedOut says that a turn of the session did: its past has keys of that, which nobody keeps.
+func (f *finder) optedOut() bool {
+	f.ses.Lock()
+	defer f.ses.Unlock()
+	return len(f.ses.OptedOut) > 0
 }
 
 // offer hands the turn to the recorder. One for which there is no room is judged all the same: the

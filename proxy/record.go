@@ -12,8 +12,8 @@ import (
 // what is new in the turn.
 func (t *turn) record() {
 	if t.ses == nil {
-		if t.unit != nil {
-			t.p.opts.Store.Release(t.unit, store.Unchanged)
+		if t.unit.Session != nil {
+			t.p.opts.Store.Release(t.unit.Session, store.Unchanged)
 		}
 		return
 	}
@@ -25,8 +25,8 @@ func (t *turn) record() {
 	defer func() { // also when what follows panics
 		t.unoffered()
 		t.p.opts.Store.Release(t.ses, changed)
-		if t.unit != nil {
-			t.p.opts.Store.Release(t.unit, changed)
+		if t.unit.Session != nil {
+			t.p.opts.Store.Release(t.unit.Session, changed)
 		}
 	}()
 	if !t.learn {
@@ -72,7 +72,7 @@ func (t *turn) publish() {
 	}
 	t.guard("publish", func() {
 		t.complete(t.p.opts.Now())
-		t.p.opts.Store.Publish(t.ses, t.unit, t.kept, t.answered, t.waited)
+		t.p.opts.Store.Publish(t.ses, t.unit.Session, t.kept, t.answered, t.waited)
 	})
 }
 

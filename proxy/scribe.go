@@ -5,8 +5,6 @@ import (
 	"encoding/json"
 	"errors"
 	"log/slog"
-	"slices"
-	"strings"
 	"sync"
 	"time"
 
@@ -18,12 +16,8 @@ import (
 
 // The bounds of carrying out what agents write in their replies.
 const (
-	maxWrits   = 256                   // replies that wait
-	writLimit  = 10 * time.Second      // for one command
-	writPause  = 40 * time.Millisecond // a turn may wait for the answers to the reply before it
-	maxAnswers = 8                     // that wait in a session for its next turn
-	maxOwed    = 4                     // replies whose answers are awaited from another replica
-	lookAgain  = 8 * time.Millisecond  // how soon one that has not come is looked for again
+	maxWrits  = 256              // replies that wait
+	writLimit = 10 * time.Second // for one command
 )
 
 // order is a reply with commands.
@@ -43,13 +37,6 @@ type scribe struct {
 
 	mu   sync.Mutex
 	busy map[session.ID]*errand
-}
-
-// Letters keeps texts with a session for whichever replica takes its next turn.
-type Letters interface {
-	Leave(ctx context.Context, tenant string, id session.ID, name, text string) error
-	// Take gives what was left under a name, once.
-	Take(ctx context.Context, tenant string, id session.ID, name string) (text string, ok bool, err error)
 }
 
 // errand is what is under way of one session.
@@ -115,80 +102,7 @@ func (t *turn) commanded() {
 	}
 	if t.writs = writ.Parse(rep.Text, rep.Cut); len(t.writs) > 0 {
 		t.p.scribe.begin(t.ses.ID)
-		t.owe(true)
-	}
-}
-
-// owe notes that answers will come through the store, or that none will after all.
-func (s *sender) owe(some bool) {
-	if s.p.opts.Letters == nil {
-		return
-	}
-	s.ses.Lock()
-	defer s.ses.Unlock()
-	s.ses.Owed = slices.DeleteFunc(s.ses.Owed, func(id string) bool { return id == s.w.id })
-	if some {
-		s.ses.Owed = append(s.ses.Owed, s.w.id)
-		s.ses.Owed = s.ses.Owed[max(0, len(s.ses.Owed)-maxOwed):]
-	}
-	s.ses.Dirty = true
-}
-
-// answers waits for the answers to the reply before this turn, wherever that was given, and puts
-// them into the record. What takes longer is looked for once more in the next turn.
-func (s *sender) answers() {
-	busy := s.p.scribe.errandOf(s.ses.ID)
-	s.ses.Lock()
-	owed := slices.Clone(s.ses.Owed)
-	s.ses.Unlock()
-	if busy == nil && len(owed) == 0 {
-		return
-	}
-	ctx, cancel := context.WithTimeout(s.r.Context(), writPause)
-	defer cancel()
-	busy.wait(ctx)
-	if s.p.opts.Letters == nil {
-		return
-	}
-	for _, request := range owed {
-		text, late := s.letter(ctx, request)
-		var list []string
-		_ = json.Unmarshal([]byte(text), &list) // "" where none came
-		s.ses.Lock()
-		s.ses.Owed = slices.DeleteFunc(s.ses.Owed, func(id string) bool { return id == request || id == late })
-		if len(list) == 0 && late != "" {
-			s.ses.Owed = append(s.ses.Owed, late)
-		}
-		s.ses.Answers = append(s.ses.Answers, list...)
-		s.ses.Answers = s.ses.Answers[max(0, len(s.ses.Answers)-maxAnswers):]
-		s.ses.Dirty = true
-		s.ses.Unlock()
-	}
-}
-
-// lateMark stands before a request whose answer was waited for once: it is looked for once more,
-// without a wait.
-const lateMark = "-"
-
-// letter takes the answers to one reply. late is what is owed then, where they have not come.
-func (s *sender) letter(ctx context.Context, request string) (text, late string) {
-	name, again := strings.CutPrefix(request, lateMark)
-	for {
-		text, ok, err := s.p.opts.Letters.Take(ctx, s.who.tenant, s.ses.ID, name)
-		switch {
-		case ok:
-			return text, ""
-		case err != nil && ctx.Err() == nil:
-			s.p.opts.Metrics.FailedOpen("writ")
-			return "", lateMark + name
-		case again:
-			return "", ""
-		}
-		select {
-		case <-ctx.Done():
-			return "", lateMark + name
-		case <-time.After(lookAgain):
-		}
+		t.mailbox().owe(t.w.id, true)
 	}
 }
 
@@ -200,7 +114,7 @@ func (t *turn) command() {
 	t.complete(t.p.opts.Now())
 	if t.p.opts.Store.OptedOut(t.kept, t.answered) {
 		t.p.scribe.end(t.ses.ID)
-		t.owe(false)
+		t.mailbox().owe(t.w.id, false)
 		return
 	}
 	o := order{t.set, lesson.Scope{Tenant: t.who.tenant, Agent: t.claim.Agent}, t.who.tenant, t.ses.ID, t.w.id, t.writs}
@@ -208,7 +122,7 @@ func (t *turn) command() {
 	case t.p.scribe.orders <- o:
 	default:
 		t.p.scribe.end(t.ses.ID)
-		t.owe(false)
+		t.mailbox().owe(t.w.id, false)
 		for _, c := range t.writs {
 			t.p.opts.Metrics.writs.WithLabelValues(string(c.Verb), "dropped").Inc()
 		}
@@ -258,9 +172,7 @@ func (p *Proxy) carryOut(o order) {
 		return // nobody is there to be told
 	}
 	ses.Lock()
-	ses.Answers = append(ses.Answers, answers...)
-	ses.Answers = ses.Answers[max(0, len(ses.Answers)-maxAnswers):]
-	ses.Dirty = true
+	deliver(ses.Record, answers)
 	ses.Unlock()
 	p.opts.Store.Release(ses, store.Decided)
 }

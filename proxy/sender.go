@@ -9,15 +9,15 @@ import (
 	"precept/wire"
 )
 
-// sender is whose turn it is: what the client claims, the session that was found, and what that
-// draws through.
+// sender is whose turn it is: what the client claims, the session that was found (by finder), and
+// what that draws through.
 type sender struct {
 	request
 	claim  session.Claim
 	learn  bool // something of the turn may be kept
 	found  session.Resolved
 	ses    *store.Session
-	unit   *store.Session // what the session draws through; nil: itself
+	unit   unit
 	above  *store.Session // the named session whose sub-agent speaks
 	isNew  bool
 	waited time.Duration  // for the store, to learn whose turn it is
@@ -42,21 +42,26 @@ func (s *sender) name() {
 	s.hold()
 }
 
-// note keeps keys under which the session is known.
-func (s *sender) note(keys ...session.EchoKey) { s.noteOf(s.ses.ID, keys...) }
-
-// noteOf keeps keys under which another one is known because of this turn.
-func (s *sender) noteOf(id session.ID, keys ...session.EchoKey) {
+// note keeps keys under which a session is known because of this turn. They stay in memory until
+// the turn is judged.
+func (s *sender) note(id session.ID, keys ...session.EchoKey) {
 	if !s.learn || len(keys) == 0 {
 		return
 	}
 	now := s.p.opts.Now()
-	out := make([]session.Echo, len(keys))
-	for i, k := range keys {
-		out[i] = session.Echo{Tenant: s.who.tenant, Key: k, ID: id, At: now}
+	for _, k := range keys {
+		s.early = append(s.early, session.Echo{Tenant: s.who.tenant, Key: k, ID: id, At: now})
 	}
-	s.early = append(s.early, out...)
 	s.hold()
+}
+
+// hold hands the keys to the store, under the request's id once it has one.
+func (s *sender) hold() {
+	if s.w.id == "" || len(s.early) == 0 {
+		return
+	}
+	s.p.opts.Store.Hold(s.w.id, s.early...)
+	s.early = nil
 }
 
 // echoed says that the session is recognised by what goes by. One with a name of its own is found
@@ -64,6 +69,32 @@ func (s *sender) noteOf(id session.ID, keys ...session.EchoKey) {
 func (s *sender) echoed() bool {
 	m := s.found.Method
 	return m == session.ByNew || m == session.ByEcho || m == session.ByBody
+}
+
+// beside says whether the request is none of the conversation, and notes why.
+func (s *sender) beside(rec *session.Record) bool {
+	reason, side := rec.Side(s.req, s.claim, s.p.signs)
+	if side {
+		s.aside(reason)
+	}
+	return side
+}
+
+func (s *sender) aside(reason string) {
+	s.side, s.skip = reason, "side:"+reason
+	s.p.opts.Metrics.side.WithLabelValues(reason).Inc()
+}
+
+// sessionName is what feedback may call the session. One is made up for a request that is beside a
+// conversation which is not known.
+func (s *sender) sessionName() string {
+	switch {
+	case s.ses == nil:
+		return s.found.Name
+	case s.above != nil: // a sub-agent's: the client's own name is the one that it gave
+		return s.above.Name
+	}
+	return s.ses.Name
 }
 
 // remembered is a call that an earlier reply of the session made.

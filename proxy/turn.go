@@ -13,9 +13,10 @@ import (
 )
 
 // turn is one request on a rewritten path and its reply. It belongs to the goroutine that serves
-// the request. Its parts stand on each other, and none knows of those above: what was asked
-// (request), whose turn it is (sender), what is inserted (decision). The turn itself follows the
-// reply, and keeps what is worth keeping.
+// the request. Its parts stand on each other, and none knows of those above: request reads what was
+// asked, sender says whose turn it is (a finder has found that), decision says what is inserted.
+// The turn itself watches the reply, and keeps what is worth keeping. A forwarding sends the
+// request.
 type turn struct {
 	decision
 	forward *forwarding // nil for what is passed on, and when the request's body was given back

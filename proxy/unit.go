@@ -1,71 +1,99 @@
 package proxy
 
 import (
-	"time"
-
 	"precept/session"
 	"precept/store"
 )
 
-// A session may draw through another record, its unit: that of the run that it belongs to, or that
-// of the session whose sub-agent it is, which has the same name or was started by a tool call. The
-// unit stays pinned as long as the request holds the session; it is locked inside of the session's
-// lock.
+// unit is the record that a session draws through, where it is not its own: that of the run that it
+// belongs to, or that of the session whose sub-agent it is, which has the same name or was started
+// by a tool call. It stays pinned as long as the request holds the session, and is locked inside of
+// the session's lock.
+type unit struct{ *store.Session }
 
-// below finds the sub-session of a request that came under the name of a conversation and is none
-// of it, neither its turn nor a side call: a sub-agent's, with tools of its own. The session above
-// stays pinned.
-func (s *sender) below(now time.Time, look session.Lookup) bool {
-	if s.ses == nil || s.found.New || !s.claim.Named() {
-		return false
+// record is nil where there is no unit.
+func (u unit) record() *session.Record {
+	if u.Session == nil {
+		return nil
 	}
-	s.ses.Lock()
-	reason, side := s.ses.Side(s.req, s.claim, s.p.signs)
-	tools := side && reason == session.SideTools
-	first := tools && !s.req.Delta && !s.ses.Shows(s.req)
-	s.ses.Unlock()
-	if !tools || !first && !s.req.Delta { // what shows the conversation is a memory keeper's
-		return false
-	}
-	sub, ok := s.p.threads.Below(s.found, s.claim, first, now, look)
-	if !ok {
-		return false
-	}
-	s.above, s.ses, s.found, s.moved = s.ses, nil, sub, false
-	return true
+	return u.Record
 }
 
-// leave gives the session above back, unless it is the unit.
-func (s *sender) leave(above *store.Session) {
-	if s.unit != above {
-		s.p.opts.Store.Release(above, store.Unchanged)
+// change does something with the unit, where there is one.
+func (u unit) change(do func(u *session.Record)) {
+	if u.Session == nil {
+		return
+	}
+	u.Lock()
+	defer u.Unlock()
+	do(u.Record)
+}
+
+// join pins the unit of a session that is known.
+func (f *finder) join() {
+	id, ok := f.ses.UnitID()
+	switch {
+	case !ok:
+	case f.above != nil && f.above.ID == id:
+		f.unit = unit{f.above}
+	default:
+		f.pinUnit(id, f.ses.RunName)
+	}
+}
+
+// enlist makes a new session a member of what it belongs to.
+func (f *finder) enlist(rec *session.Record) {
+	above := f.above
+	if above == nil {
+		above = f.caller(rec)
+		defer func() { f.leave(above) }()
+	}
+	switch {
+	case above != nil && above.Unit == "":
+		f.unit = unit{above}
+	case above != nil:
+		id, _ := above.UnitID()
+		f.pinUnit(id, above.RunName)
+	case f.claim.Run != "":
+		f.pinUnit(session.RunKey(f.who.tenant, f.claim.Run), f.claim.Run)
+	default:
+		return
+	}
+	rec.Unit, rec.RunName = f.unit.ID.String(), f.unit.Name
+	f.p.opts.Store.Enlist(f.unit.Session, rec)
+}
+
+// leave gives a session back that is pinned to find another one's unit, unless it is that.
+func (f *finder) leave(above *store.Session) {
+	if above != nil && above != f.unit.Session {
+		f.p.opts.Store.Release(above, store.Unchanged)
 	}
 }
 
 // caller pins the session whose tool call started the conversation that begins: what is drawn for
 // one of them would reach the other. nil where there is none, or where it cannot be told which;
 // then the new one is no part of the experiment.
-func (s *sender) caller(rec *session.Record, now time.Time) *store.Session {
-	if s.claim.Run != "" {
+func (f *finder) caller(rec *session.Record) *store.Session {
+	if f.claim.Run != "" {
 		return nil
 	}
-	id, ok, sure := s.p.quotes.Caller(s.who.scope(), s.req, now)
+	id, ok, sure := f.p.quotes.Caller(f.who.scope(), f.req, f.now)
 	if !ok {
 		return nil
 	}
 	if sure {
-		return s.learning(id)
+		return f.learning(id)
 	}
 	if !rec.Assignment.Excluded {
 		rec.Assignment.Excluded, rec.Doubted = true, true
-		s.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
+		f.p.opts.Metrics.excluded.WithLabelValues(excludedTwin).Inc()
 	}
 	return nil
 }
 
 // learning pins a session of which something may be kept.
-func (s *sender) learning(id session.ID) *store.Session {
-	above := s.p.opts.Store.Resident(id)
+func (f *finder) learning(id session.ID) *store.Session {
+	above := f.p.opts.Store.Resident(id)
 	if above == nil {
 		return nil
 	}
@@ -73,102 +101,39 @@ func (s *sender) learning(id session.ID) *store.Session {
 	silent := above.NoLearn || len(above.OptedOut) > 0
 	above.Unlock()
 	if silent {
-		s.p.opts.Store.Release(above, store.Unchanged)
+		f.p.opts.Store.Release(above, store.Unchanged)
 		return nil
 	}
 	return above
 }
 
-// elsewhere says that the session that was found is one of another run than the request says.
-func (s *sender) elsewhere() bool {
-	return s.claim.Run != "" && s.ses.Unit != "" && s.ses.Unit != session.RunKey(s.who.tenant, s.claim.Run).String()
-}
-
-// join pins the unit of a session that is known.
-func (s *sender) join(now time.Time) {
-	id, ok := s.ses.UnitID()
-	switch {
-	case !ok:
-	case s.above != nil && s.above.ID == id:
-		s.unit = s.above
-	default:
-		s.pinUnit(id, s.ses.RunName, now)
-	}
-}
-
-// enlist makes a new session a member of what it belongs to.
-func (s *sender) enlist(rec *session.Record, now time.Time) {
-	above := s.above
-	if above == nil {
-		if above = s.caller(rec, now); above != nil {
-			defer s.leave(above)
-		}
-	}
-	switch {
-	case above != nil && above.Unit == "":
-		s.unit = above
-	case above != nil:
-		id, _ := above.UnitID()
-		s.pinUnit(id, above.RunName, now)
-	case s.claim.Run != "":
-		s.pinUnit(session.RunKey(s.who.tenant, s.claim.Run), s.claim.Run, now)
-	default:
-		return
-	}
-	rec.Unit, rec.RunName = s.unit.ID.String(), s.unit.Name
-	s.p.opts.Store.Enlist(s.unit, rec)
-}
-
 // pinUnit holds a unit's record. One that cannot be looked up in time is no part of the experiment;
 // one that is gone begins anew.
-func (s *sender) pinUnit(id session.ID, name string, now time.Time) {
-	st := s.p.opts.Store
-	if s.unit = st.Resident(id); s.unit != nil {
-		st.Rejoin(s.r.Context(), s.unit)
+func (f *finder) pinUnit(id session.ID, name string) {
+	st := f.p.opts.Store
+	if f.unit.Session = st.Resident(id); f.unit.Session != nil {
+		st.Rejoin(f.r.Context(), f.unit.Session)
 		return
 	}
 	late := false
-	if s.unit, late = st.Acquire(s.r.Context(), s.who.tenant, id); s.unit != nil {
+	if f.unit.Session, late = st.Acquire(f.r.Context(), f.who.tenant, id); f.unit.Session != nil {
 		return
 	}
-	rec := session.NewRun(s.who.tenant, s.claim, name, id, now)
-	rec.Assignment.Excluded = late || s.set.excluded
+	rec := session.NewRun(f.who.tenant, f.claim, name, id, f.now)
+	rec.Assignment.Excluded = late || f.set.excluded
 	rec.StandIn = late
-	s.unit = st.Add(rec)
+	f.unit.Session = st.Add(rec)
 }
 
-// drawsThrough is the unit's record, nil for a session of its own.
-func (s *sender) drawsThrough() *session.Record {
-	if s.unit == nil {
-		return nil
-	}
-	return s.unit.Record
-}
-
-// ofUnit does something with the unit, where there is one.
-func (s *sender) ofUnit(do func(u *session.Record)) {
-	if s.unit == nil {
+// noteMember keeps the keys under which the unit finds its members, and feedback finds the run.
+func (f *finder) noteMember() {
+	if f.unit.Session == nil {
 		return
 	}
-	s.unit.Lock()
-	defer s.unit.Unlock()
-	do(s.unit.Record)
-}
-
-// met counts the turn of a member.
-func (s *sender) met(now time.Time) {
-	s.ofUnit(func(u *session.Record) { u.Met(now) })
-}
-
-// keysOfUnit keeps the keys under which the unit finds its members, and feedback finds the run.
-func (s *sender) keysOfUnit() {
-	if s.unit == nil {
-		return
+	if seat := f.ses.Seat; seat > 0 {
+		f.note(f.ses.ID, session.SeatKey(f.who.tenant, f.unit.ID, seat))
 	}
-	if seat := s.ses.Seat; seat > 0 {
-		s.note(session.SeatKey(s.who.tenant, s.unit.ID, seat))
-	}
-	if s.unit.IsRun {
-		s.noteOf(s.unit.ID, session.RunEcho(s.who.tenant, s.unit.Name))
+	if f.unit.IsRun {
+		f.note(f.unit.ID, session.RunEcho(f.who.tenant, f.unit.Name))
 	}
 }

@@ -73,18 +73,6 @@ func strange(res *http.Response, r *http.Request) error {
 	return nil
 }
 
-// sessionName is what feedback may call the session. One is made up for a request that is beside a
-// conversation which is not known.
-func (s *sender) sessionName() string {
-	switch {
-	case s.ses == nil:
-		return s.found.Name
-	case s.above != nil: // a sub-agent's: the client's own name is the one that it gave
-		return s.above.Name
-	}
-	return s.ses.Name
-}
-
 // debug tells a session's arm, for those who asked for it.
 func (t *turn) debug(h http.Header) {
 	h.Set("Precept-Lessons", strings.Join(t.plan.Injected, ","))
@@ -149,17 +137,17 @@ func (t *turn) settle() {
 		}
 		keys := t.p.threads.Replied(t.found, w.reply, t.side == "")
 		if t.echoed() {
-			t.note(keys...)
+			t.note(t.ses.ID, keys...)
 		}
 		if t.side == "" && w.reply.ID != "" {
-			t.note(session.EchoKeyOf(t.who.tenant, 0, "r:"+w.reply.ID))
+			t.note(t.ses.ID, session.EchoKeyOf(t.who.tenant, 0, "r:"+w.reply.ID))
 		}
 		if t.side == "" && w.status < 300 {
 			t.ses.Lock()
 			t.ses.Done(w.reply)
 			t.ses.Unlock()
 			t.p.quotes.Answered(t.who.scope(), t.ses.ID, w.reply)
-			t.ofUnit(func(u *session.Record) { u.Spend(w.reply.Usage) })
+			t.unit.change(func(u *session.Record) { u.Spend(w.reply.Usage) })
 			t.commanded()
 		}
 	})
