@@ -139,6 +139,43 @@ func TestForgetWhileARequestIsUnderWay(t *testing.T) {
 	}
 }
 
+// While something is forgotten and the backend is slow, what ends is put down as ever, and kept.
+func TestForgettingHoldsNothingUp(t *testing.T) {
+	t.Parallel()
+	r := newRig(t, nil)
+	r.spoken(us, secretWord)
+	for turn := range 2 { // the second write is that of the purge
+		r.offer("s", turn+1)
+	}
+	r.be.hook = func(op string) {
+		if op != "write" && op != "sync" {
+			return
+		}
+		if !r.recorder.mu.TryLock() {
+			t.Errorf("the recorder waits for the backend's %s", op)
+			return
+		}
+		r.recorder.mu.Unlock()
+		r.offer("s", 3+len(r.be.asked()))
+		r.admitQueued()
+		r.spoolUp(r.clk.now(), false)
+	}
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, secretWord) }); n != 1 || err != nil {
+		t.Fatalf("forgot %d, %v", n, err)
+	}
+	r.be.hook = nil
+	if bytes.Contains(onDisk(t, r.dir), []byte(secretWord)) {
+		t.Error("the word is still in the files")
+	}
+	admitted := r.books(true).Admitted
+	r = r.again(nil)
+	r.record()
+	if n := r.exchanges(sessionOf("s")); n < 4 || int64(n)+1 != admitted {
+		t.Errorf("%d are stored, %d were admitted", n, admitted)
+	}
+	same(t, "stored", r.books(true).Stored, admitted)
+}
+
 // What the backend could not take yet would come back after it was forgotten: it is refused
 // instead.
 func TestForgetWaitsForTheStore(t *testing.T) {

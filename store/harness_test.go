@@ -132,6 +132,13 @@ func (f *faulty) Write(ctx context.Context, b session.Batch) error {
 	return f.backend.Write(ctx, b)
 }
 
+func (f *faulty) Sync(ctx context.Context) error {
+	if err := f.call("sync"); err != nil {
+		return err
+	}
+	return f.backend.Sync(ctx)
+}
+
 func (f *faulty) AddFeedback(ctx context.Context, tenant string, e map[session.ID][]feedback.Entry) (map[session.ID]int, error) {
 	if err := f.call("feedback"); err != nil {
 		return nil, err

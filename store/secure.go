@@ -98,18 +98,15 @@ func (d *delivery) checkpoint() (c spool.Checkpoint, err error) {
 }
 
 // purge empties the spool's files: what was forgotten shall not stand there either. What was put
-// down meanwhile is delivered first, while nothing else is put down.
+// down so far is delivered first; what comes meanwhile stands in files of its own.
 func (d *delivery) purge(ctx context.Context) error {
 	if d.rec.spool == nil {
 		return nil
 	}
-	d.rec.mu.Lock()
-	defer d.rec.mu.Unlock()
-	if d.rec.lagging {
-		return errBacklog
+	at, err := d.turnOver()
+	if err != nil {
+		return err
 	}
-	d.tail.merge(&d.rec.ready)
-	d.rec.ready = parcel{}
 	if !d.tail.empty() {
 		if err := d.handOver(ctx, &d.tail); err != nil {
 			return err
@@ -119,14 +116,12 @@ func (d *delivery) purge(ctx context.Context) error {
 	if err := d.be.Sync(ctx); err != nil {
 		return err
 	}
-	at, err := d.rec.spool.Leave()
-	if err != nil {
-		return err
-	}
+	d.rec.mu.Lock()
 	d.books.At, d.rec.scrub = at, false
 	d.books.Open = forgetStubs(d.books.Open, d.tombs.cover)
 	d.safe, d.marks = d.books.clone(), nil
 	c, err := d.checkpoint()
+	d.rec.mu.Unlock()
 	if err == nil {
 		err = d.rec.spool.Keep(c)
 	}
@@ -134,6 +129,19 @@ func (d *delivery) purge(ctx context.Context) error {
 		err = d.rec.spool.DropAside()
 	}
 	return err
+}
+
+// turnOver takes up all that is put down, and leaves the spool's files behind. It returns where what
+// comes now will stand.
+func (d *delivery) turnOver() (at spool.Place, err error) {
+	d.rec.mu.Lock()
+	defer d.rec.mu.Unlock()
+	if d.rec.lagging {
+		return at, errBacklog
+	}
+	d.tail.merge(&d.rec.ready)
+	d.rec.ready = parcel{}
+	return d.rec.spool.Leave()
 }
 
 // purgeForgotten empties the spool's files of what was forgotten elsewhere, as soon as what stands
