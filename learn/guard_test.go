@@ -7,6 +7,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"precept/detect"
@@ -116,38 +117,40 @@ func TestAPanicCostsItsItem(t *testing.T) {
 	} {
 		t.Run(c.step, func(t *testing.T) {
 			t.Parallel()
-			p := &poison{step: c.step, id: bad, exchange: c.of}
-			r := newRig(t, func(o *options) { o.Before = p.before; o.Reward.CloseAfter = time.Second })
-			stop := r.running()
-			for _, name := range []string{"bad", "good"} {
-				id := r.begin(us, name, picked(true))
-				for turn := 1; turn <= 2; turn++ {
-					x := exchange(us, name, turn, r.clk.now())
-					begun := r.Begin(x)
-					time.Sleep(2 * correctEvery) // it is under way at a flush
-					r.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
+			synctest.Test(t, func(t *testing.T) {
+				p := &poison{step: c.step, id: bad, exchange: c.of}
+				r := newRig(t, func(o *options) { o.Before = p.before; o.Reward.CloseAfter = time.Second })
+				stop := r.running()
+				for _, name := range []string{"bad", "good"} {
+					id := r.begin(us, name, picked(true))
+					for turn := 1; turn <= 2; turn++ {
+						x := exchange(us, name, turn, r.clk.now())
+						begun := r.Begin(x)
+						time.Sleep(2 * correctEvery) // it is under way at a flush
+						r.Offer(store.Turn{Exchange: x, Begun: begun, Size: 10})
+					}
+					eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
+					r.tell(us, id, score("f"+name, 1, 1))
 				}
-				eventually(t, "stored "+name, func() bool { return r.exchanges(id) >= 1 })
-				r.tell(us, id, score("f"+name, 1, 1))
-			}
-			r.clk.add(2 * time.Second)
-			eventually(t, "the good one is closed", func() bool { return r.applied(good).Told && len(r.samplesOf(good)) > 0 })
-			eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
-			time.Sleep(3 * correctEvery)
-			stop()
-			same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
-			same(t, "tried", p.met.Load(), 1)
-			m := r.marks()
-			if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != c.step || m[0].Why != "poison [REDACTED:email:1]" {
-				t.Errorf("marks: %+v", m)
-			}
-			same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
-			if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
-				t.Errorf("the bad one is closed: %v", !c.closed)
-			}
-			if !slices.Contains(r.failed(), "panic "+c.step) {
-				t.Error("nobody was told")
-			}
+				r.clk.add(2 * time.Second)
+				eventually(t, "the good one is closed", func() bool { return r.applied(good).Told && len(r.samplesOf(good)) > 0 })
+				eventually(t, "the step was taken", func() bool { return p.met.Load() > 0 && len(r.marks()) > 0 })
+				time.Sleep(3 * correctEvery)
+				stop()
+				same(t, "exchanges of the bad one", r.exchanges(bad), c.stored)
+				same(t, "tried", p.met.Load(), 1)
+				m := r.marks()
+				if len(m) != 1 || m[0].ID != bad || m[0].Exchange != c.of || m[0].Step != c.step || m[0].Why != "poison [REDACTED:email:1]" {
+					t.Errorf("marks: %+v", m)
+				}
+				same(t, "counted", r.Store.Tally.SetAside.Load(), 1)
+				if c.closed != (r.applied(bad).Version > 0) && c.step != "encode" {
+					t.Errorf("the bad one is closed: %v", !c.closed)
+				}
+				if !slices.Contains(r.failed(), "panic "+c.step) {
+					t.Error("nobody was told")
+				}
+			})
 		})
 	}
 }

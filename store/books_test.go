@@ -13,6 +13,7 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"pgregory.net/rapid"
@@ -247,47 +248,49 @@ func TestTheBeginningOfWhatOptedOutGoesAtTheNextStart(t *testing.T) {
 // counted twice.
 func TestManyTurnsAtOnce(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.HoldBytes = 1 << 30; o.Now = time.Now })
-	ctx, stop := context.WithCancel(r.ctx())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	const workers, turns = 16, 150
-	var kept, bad atomic.Int64
-	var all sync.WaitGroup
-	for w := range workers {
-		all.Go(func() {
-			rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test's order of events
-			for i := range turns {
-				x := exchange(us, fmt.Sprint("s", w), i+1, when)
-				b := r.Begin(x)
-				for range rnd.IntN(3) {
-					runtime.Gosched()
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.HoldBytes = 1 << 30; o.Now = time.Now })
+		ctx, stop := context.WithCancel(r.ctx())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		const workers, turns = 16, 150
+		var kept, bad atomic.Int64
+		var all sync.WaitGroup
+		for w := range workers {
+			all.Go(func() {
+				rnd := rand.New(rand.NewPCG(uint64(w), 1)) //nolint:gosec // a test's order of events
+				for i := range turns {
+					x := exchange(us, fmt.Sprint("s", w), i+1, when)
+					b := r.Begin(x)
+					for range rnd.IntN(3) {
+						runtime.Gosched()
+					}
+					if i%50 == 49 {
+						time.Sleep(60 * time.Millisecond) // it is seen by the recorder
+					}
+					if rnd.IntN(4) == 0 {
+						r.Abandon(b)
+						bad.Add(1)
+					} else {
+						r.Offer(Turn{Exchange: x, Begun: b, Size: 10})
+						r.Abandon(b)
+						kept.Add(1)
+					}
 				}
-				if i%50 == 49 {
-					time.Sleep(60 * time.Millisecond) // it is seen by the recorder
-				}
-				if rnd.IntN(4) == 0 {
-					r.Abandon(b)
-					bad.Add(1)
-				} else {
-					r.Offer(Turn{Exchange: x, Begun: b, Size: 10})
-					r.Abandon(b)
-					kept.Add(1)
-				}
-			}
-		})
-	}
-	all.Wait()
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	b := r.books(false)
-	same(t, "admitted", b.Admitted, workers*turns)
-	same(t, "stored", b.Stored, kept.Load())
-	same(t, "dropped", b.Dropped[droppedBad], bad.Load())
-	same(t, "written", r.Tally.Exchanges.Load(), kept.Load())
-	r.idle()
+			})
+		}
+		all.Wait()
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		b := r.books(false)
+		same(t, "admitted", b.Admitted, workers*turns)
+		same(t, "stored", b.Stored, kept.Load())
+		same(t, "dropped", b.Dropped[droppedBad], bad.Load())
+		same(t, "written", r.Tally.Exchanges.Load(), kept.Load())
+		r.idle()
+	})
 }
 
 // sum is what an account must come to.

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"sync/atomic"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"precept/session"
@@ -130,23 +131,25 @@ func (a *ageless) PurgeParked(ctx context.Context, before time.Time) (int, error
 // what else is due at that time is done.
 func TestRetentionPanics(t *testing.T) {
 	t.Parallel()
-	var be *ageless
-	r := newRig(t, func(o *Options) {
-		be = &ageless{Backend: o.Backend}
-		o.Backend, o.Retention = be, 10*time.Hour
+	synctest.Test(t, func(t *testing.T) {
+		var be *ageless
+		r := newRig(t, func(o *Options) {
+			be = &ageless{Backend: o.Backend}
+			o.Backend, o.Retention = be, 10*time.Hour
+		})
+		stop := r.running()
+		defer stop()
+		for n := range int64(3) {
+			eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
+			r.clk.add(retainMost)
+		}
+		id := r.begin(us, "late", picked(true))
+		x := exchange(us, "late", 1, r.clk.now())
+		r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: 10})
+		r.clk.add(2 * time.Second)
+		eventually(t, "exchanges come as ever", func() bool { return r.exchanges(id) == 1 })
+		if got := r.failed(); !slices.Contains(got, "panic retain") {
+			t.Errorf("told: %v", got)
+		}
 	})
-	stop := r.running()
-	defer stop()
-	for n := range int64(3) {
-		eventually(t, "a try", func() bool { return be.retain.Load() == n+1 && be.purge.Load() == n+1 })
-		r.clk.add(retainMost)
-	}
-	id := r.begin(us, "late", picked(true))
-	x := exchange(us, "late", 1, r.clk.now())
-	r.Offer(Turn{Exchange: x, Begun: r.Begin(x), Size: 10})
-	r.clk.add(2 * time.Second)
-	eventually(t, "exchanges come as ever", func() bool { return r.exchanges(id) == 1 })
-	if got := r.failed(); !slices.Contains(got, "panic retain") {
-		t.Errorf("told: %v", got)
-	}
 }

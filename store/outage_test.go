@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"testing"
+	"testing/synctest"
 	"time"
 
 	"precept/session"
@@ -17,34 +18,36 @@ import (
 // A backend that hangs holds nothing up: what ends meanwhile is in the spool at once.
 func TestASlowBackendDoesNotHoldUpTheSpool(t *testing.T) {
 	t.Parallel()
-	r := newRig(t, func(o *Options) { o.Now = time.Now })
-	hang, hung := make(chan struct{}), make(chan struct{}, 1)
-	r.be.hook = func(op string) {
-		if op == "write" {
-			select {
-			case hung <- struct{}{}:
-			default:
+	synctest.Test(t, func(t *testing.T) {
+		r := newRig(t, func(o *Options) { o.Now = time.Now })
+		hang, hung := make(chan struct{}), make(chan struct{}, 1)
+		r.be.hook = func(op string) {
+			if op == "write" {
+				select {
+				case hung <- struct{}{}:
+				default:
+				}
+				<-hang
 			}
-			<-hang
 		}
-	}
-	ctx, stop := context.WithCancel(r.ctx())
-	ended := make(chan error, 1)
-	go func() { ended <- r.Run(ctx) }()
-	r.offer("first", 1)
-	<-hung
-	for i := range 3 {
-		name := fmt.Sprint("meanwhile-", i)
-		r.offer(name, 1)
-		eventually(t, "spooled while the backend hangs", func() bool { return len(r.spooled(name)) > 0 })
-	}
-	same(t, "in the books", r.account(true), "4 = 0 + 4 + 0")
-	close(hang)
-	stop()
-	if err := <-ended; err != nil {
-		t.Fatal(err)
-	}
-	same(t, "then", r.account(false), "4 = 4 + 0 + 0")
+		ctx, stop := context.WithCancel(r.ctx())
+		ended := make(chan error, 1)
+		go func() { ended <- r.Run(ctx) }()
+		r.offer("first", 1)
+		<-hung
+		for i := range 3 {
+			name := fmt.Sprint("meanwhile-", i)
+			r.offer(name, 1)
+			eventually(t, "spooled while the backend hangs", func() bool { return len(r.spooled(name)) > 0 })
+		}
+		same(t, "in the books", r.account(true), "4 = 0 + 4 + 0")
+		close(hang)
+		stop()
+		if err := <-ended; err != nil {
+			t.Fatal(err)
+		}
+		same(t, "then", r.account(false), "4 = 4 + 0 + 0")
+	})
 }
 
 // A long outage goes through the spool, not through memory, and everything is stored once, in
