@@ -60,7 +60,7 @@ func (p *parts) endTrial(ctx context.Context, d *Distiller, slug string, v repor
 		return nil
 	default: // its look found nothing, whatever the chooser expects, or it harms
 	}
-	_, err := d.Options.Bank.Act(ctx, slug, a, lesson.TrialPlan{}, distill.AutoGate, false)
+	_, err := d.Options.Bank.Act(ctx, slug, bank.Decision{Action: a, By: distill.AutoGate})
 	if errors.Is(err, bank.ErrNoLesson) {
 		return nil // a person was faster
 	}

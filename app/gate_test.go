@@ -9,6 +9,7 @@ import (
 
 	"precept/admin"
 	"precept/bandit"
+	"precept/bank"
 	"precept/bank/banktest"
 	"precept/configs"
 	"precept/distill"
@@ -111,7 +112,7 @@ func (g *gate) begin(by string, picks int64) *lesson.Lesson {
 		g.Fatal(err)
 	}
 	defer done()
-	r, err := b.Act(g.Context(), "on-trial", lesson.StartTrial, lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, by, false)
+	r, err := b.Act(g.Context(), "on-trial", bank.Decision{Action: lesson.StartTrial, Plan: lesson.TrialPlan{Epsilon: 0.5, Picks: picks}, By: by})
 	if err != nil {
 		g.Fatal(err)
 	}

@@ -23,7 +23,7 @@ func (k keeper) Act(ctx context.Context, slug string, seen lesson.Sight, a lesso
 	if strings.ContainsAny(slug, "/\\") {
 		return nil, admin.ErrNoLesson
 	}
-	r, err := k.ChangeLesson(ctx, k.cfg, slug, seen, a, plan, by, false)
+	r, err := k.ChangeLesson(ctx, k.cfg, slug, bank.Decision{Action: a, Plan: plan, By: by, Seen: seen})
 	if errors.Is(err, bank.ErrNoLesson) {
 		err = admin.ErrNoLesson
 	}
@@ -31,7 +31,7 @@ func (k keeper) Act(ctx context.Context, slug string, seen lesson.Sight, a lesso
 }
 
 // ChangeLesson changes a lesson where it is kept: in a directory, or in the Redis of a fleet.
-func (w *Tools) ChangeLesson(ctx context.Context, cfg *configs.Config, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error) {
+func (w *Tools) ChangeLesson(ctx context.Context, cfg *configs.Config, slug string, d bank.Decision) (bank.Result, error) {
 	b, closeBank, err := w.OpenWriter(cfg)
 	if err != nil {
 		return bank.Result{}, err
@@ -39,5 +39,5 @@ func (w *Tools) ChangeLesson(ctx context.Context, cfg *configs.Config, slug stri
 	defer closeBank()
 	ctx, cancel := context.WithTimeout(ctx, BankLimit)
 	defer cancel()
-	return b.ActSeen(ctx, slug, seen, a, plan, by, force)
+	return b.Act(ctx, slug, d)
 }

@@ -11,37 +11,42 @@ import (
 	"precept/lesson"
 )
 
-// Act does to a lesson what an operator wants. Setting it in force runs the checks once more: what
-// they refuse stays out, unless force says that a person has read it and wants it in that very
-// text.
-func (b *Bank) Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (Result, error) {
-	return b.ActSeen(ctx, slug, lesson.Sight{}, a, plan, by, force)
+// Decision is what an operator wants of a lesson.
+type Decision struct {
+	Action lesson.Action
+	Plan   lesson.TrialPlan // of StartTrial
+	By     string           // who decided, for the audit log
+	Seen   lesson.Sight     // of whoever has looked at it: nothing is done where it is another by now
+	// Force sets it in force although the checks refuse it: a person has read it, and wants it in
+	// that very text.
+	Force bool
 }
 
-// ActSeen is Act for whoever has looked at the lesson: nothing is done where it is another by now.
-func (b *Bank) ActSeen(ctx context.Context, slug string, seen lesson.Sight, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (r Result, err error) {
+// Act does to a lesson what was decided. Setting it in force runs the checks once more, and what
+// they refuse stays out.
+func (b *Bank) Act(ctx context.Context, slug string, d Decision) (r Result, err error) {
 	err = b.change(ctx, func(s *shelf) (Change, error) {
 		old, _, err := s.get(slug)
 		if err == nil {
-			err = seen.Check(old)
+			err = d.Seen.Check(old)
 		}
 		if err != nil {
 			return Change{}, err
 		}
-		if a == lesson.Approve || a == lesson.StartTrial {
-			if r.Findings, err = b.judge(s, old); err != nil && !force {
+		if d.Action == lesson.Approve || d.Action == lesson.StartTrial {
+			if r.Findings, err = b.judge(s, old); err != nil && !d.Force {
 				return Change{}, err
 			}
 		}
-		if r.Lesson, err = lesson.Act(old, a, plan, by, s.now); err != nil {
+		if r.Lesson, err = lesson.Act(old, d.Action, d.Plan, d.By, s.now); err != nil {
 			return Change{}, err
 		}
-		e := lesson.Event{Action: string(a), By: by}
-		if plan != (lesson.TrialPlan{}) {
-			e.Detail = map[string]any{"epsilon": plan.Epsilon, "until_halfwidth": plan.Until, "picks": plan.Picks}
+		e := lesson.Event{Action: string(d.Action), By: d.By}
+		if p := d.Plan; p != (lesson.TrialPlan{}) {
+			e.Detail = map[string]any{"epsilon": p.Epsilon, "until_halfwidth": p.Until, "picks": p.Picks}
 		}
 		c := s.replace(old, r.Lesson, e)
-		c.Log = append(c.Log, s.superseded(r.Lesson, by)...)
+		c.Log = append(c.Log, s.superseded(r.Lesson, d.By)...)
 		return c, nil
 	})
 	r.Err = err

@@ -178,7 +178,7 @@ func (w *work) admit(ctx context.Context, l *lesson.Lesson, refs []Ref) (*lesson
 	if len(lesson.Checks{Now: w.o.Now()}.Lesson(l, w.book)) > 0 {
 		return l, nil
 	}
-	res, err := w.o.Bank.Act(ctx, l.Slug, lesson.StartTrial, autoPlan(), AutoGate, false)
+	res, err := w.o.Bank.Act(ctx, l.Slug, bank.Decision{Action: lesson.StartTrial, Plan: autoPlan(), By: AutoGate})
 	var refused *bank.Refused
 	switch {
 	case errors.As(err, &refused) || errors.Is(err, bank.ErrNoLesson):

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"precept/bank"
 	"precept/distill"
 	"precept/lesson"
 )
@@ -326,7 +327,7 @@ func TestDryRunAndRejected(t *testing.T) {
 	}
 	b.distil()
 	slug := b.slugs()[0]
-	if _, err := b.bank.Act(t.Context(), slug, lesson.Reject, lesson.TrialPlan{}, "me", false); err != nil {
+	if _, err := b.bank.Act(t.Context(), slug, bank.Decision{Action: lesson.Reject, By: "me"}); err != nil {
 		t.Fatal(err)
 	}
 	b.session("two", append([]event{user("Something else entirely, in other words")}, stars[1:]...)...)

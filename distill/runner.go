@@ -37,7 +37,7 @@ type Bank interface {
 	List(ctx context.Context) (*lesson.Book, []lesson.Problem, error)
 	Archived(ctx context.Context) ([]*lesson.Lesson, []lesson.Problem, error)
 	Propose(ctx context.Context, p bank.Proposal) (bank.Result, error)
-	Act(ctx context.Context, slug string, a lesson.Action, plan lesson.TrialPlan, by string, force bool) (bank.Result, error)
+	Act(ctx context.Context, slug string, d bank.Decision) (bank.Result, error)
 	Cite(ctx context.Context, slug string, evidence []lesson.Evidence, by string) (*lesson.Lesson, error)
 }
 

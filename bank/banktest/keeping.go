@@ -73,10 +73,10 @@ func archive(t *testing.T, d *desk) {
 		}
 	}
 	// Setting the heir in force tells what it takes out of force.
-	if _, err := d.Act(t.Context(), "one", lesson.Approve, lesson.TrialPlan{}, "ann", false); err != nil {
+	if _, err := d.Act(t.Context(), "one", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := d.Act(t.Context(), "heir", lesson.Approve, lesson.TrialPlan{}, "ann", false); err != nil {
+	if _, err := d.Act(t.Context(), "heir", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	if got := d.events(t); got[len(got)-1] != "supersede one active>superseded" || d.state(t, "one") != lesson.Superseded {

@@ -28,7 +28,7 @@ func proposal(t *testing.T, d *desk) {
 	if !r.Lesson.CreatedAt.Equal(d.now) || r.Lesson.Approval.Source != "distill" || r.Lesson.Category != "distill" {
 		t.Errorf("%+v", r.Lesson)
 	}
-	acted, err := d.Act(t.Context(), "aaa", lesson.Approve, lesson.TrialPlan{}, "ann", false)
+	acted, err := d.Act(t.Context(), "aaa", bank.Decision{Action: lesson.Approve, By: "ann"})
 	if err != nil || d.state(t, "aaa") != lesson.Active || acted.Lesson.Approval.ContentHash != r.Lesson.ContentHash {
 		t.Fatalf("%v, %s", err, d.state(t, "aaa"))
 	}
@@ -129,12 +129,12 @@ func refusals(t *testing.T, d *desk) {
 	if err := d.place.Commit(t.Context(), bank.Change{Version: r.Version, Edits: []bank.Edit{{Name: "distill/suspect.md", New: raw}}}); err != nil {
 		t.Fatal(err)
 	}
-	_, err = d.Act(t.Context(), "suspect", lesson.Approve, lesson.TrialPlan{}, "ann", false)
+	_, err = d.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann"})
 	d.expect(t, err, lesson.CodeInvalid)
 	if d.state(t, "suspect") != lesson.Quarantined {
 		t.Error("it is in force")
 	}
-	if _, err := d.Act(t.Context(), "suspect", lesson.Approve, lesson.TrialPlan{}, "ann", true); err != nil || d.state(t, "suspect") != lesson.Active {
+	if _, err := d.Act(t.Context(), "suspect", bank.Decision{Action: lesson.Approve, By: "ann", Force: true}); err != nil || d.state(t, "suspect") != lesson.Active {
 		t.Errorf("a person's word does not count: %v", err)
 	}
 }
@@ -146,7 +146,7 @@ func sights(t *testing.T, d *desk) {
 	l := d.propose(t, bank.Proposal{Lesson: draft("both"), Source: "api"}).Lesson
 	seen := lesson.Sight{Hash: l.ContentHash, State: l.State}
 	act := func(seen lesson.Sight, a lesson.Action) error {
-		_, err := d.ActSeen(t.Context(), "both", seen, a, lesson.TrialPlan{}, "ann", false)
+		_, err := d.Act(t.Context(), "both", bank.Decision{Action: a, Seen: seen, By: "ann"})
 		return err
 	}
 	if err := act(lesson.Sight{Hash: "another", State: l.State}, lesson.Approve); err == nil || !strings.Contains(err.Error(), "text has changed") {
@@ -226,7 +226,7 @@ func revisions(t *testing.T, d *desk) {
 	t.Helper()
 	scope := lesson.Scope{Tenant: "acme", Agent: "coder"}
 	d.propose(t, bank.Proposal{Lesson: draft("mine"), Source: "api", Scope: scope})
-	if _, err := d.Act(t.Context(), "mine", lesson.Approve, lesson.TrialPlan{}, "ann", false); err != nil {
+	if _, err := d.Act(t.Context(), "mine", bank.Decision{Action: lesson.Approve, By: "ann"}); err != nil {
 		t.Fatal(err)
 	}
 	made := d.now

@@ -58,7 +58,7 @@ const forceHelp = "whatever the checks say: you have read the lesson and want it
 // change does something to a lesson for whoever is at the command line, and tells what the checks
 // found.
 func (w *world) change(ctx context.Context, cfg *configs.Config, slug string, a lesson.Action, plan lesson.TrialPlan, force bool) (*lesson.Lesson, error) {
-	r, err := w.ChangeLesson(ctx, cfg, slug, lesson.Sight{}, a, plan, w.who(), force)
+	r, err := w.ChangeLesson(ctx, cfg, slug, bank.Decision{Action: a, Plan: plan, By: w.who(), Force: force})
 	printFindings(w.err, r.Findings)
 	var refused *bank.Refused
 	switch {

@@ -176,7 +176,7 @@ func (w *world) adoptAll(ctx context.Context, b *bank.Bank, texts map[string][]b
 	for i, r := range results {
 		printFindings(w.err, r.Findings)
 		if r.Err == nil && approve {
-			_, r.Err = b.Act(ctx, r.Lesson.Slug, lesson.Approve, lesson.TrialPlan{}, w.who(), false)
+			_, r.Err = b.Act(ctx, r.Lesson.Slug, bank.Decision{Action: lesson.Approve, By: w.who()})
 		}
 		if r.Err != nil {
 			fmt.Fprintln(w.err, report.Printable(fmt.Sprintf("%s: %v", proposals[i].Lesson.Path, r.Err)))
