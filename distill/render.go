@@ -118,6 +118,9 @@ func conclude(c *Case) (f Fix, refs []Ref, sessions int, ok bool) {
 // plausible says whether a fix may be the reason why things went well afterwards.
 func plausible(c *Case, h *Helped) bool {
 	low := strings.ToLower(c.Show)
+	if listed("no access").within(low) && getsRound(low, h) {
+		return false
+	}
 	switch h.Kind {
 	case fixForm, fixOffered, fixNarrow, fixWanted, fixAdded, fixRemoved, fixFlags:
 		return !listed("passing").within(low)
@@ -135,6 +138,17 @@ func plausible(c *Case, h *Helped) bool {
 		return h.Sessions >= 2 || c.permanent() && h.How != unlinked
 	}
 	return true
+}
+
+// getsRound says whether a fix gets round an error instead of doing what it asks for.
+func getsRound(low string, h *Helped) bool {
+	switch h.Kind {
+	case fixTool, fixProgram:
+		return !strings.Contains(low, strings.ToLower(h.Other))
+	case fixAdded, fixRemoved:
+		return !namesParameter(low, h.Param)
+	}
+	return false
 }
 
 // permanent says whether the error tells that the same will fail again.
