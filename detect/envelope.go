@@ -130,6 +130,9 @@ func (p *phrases) errorField(v laxValue) (Judgement, bool) {
 			return Judgement{Outcome: Error, Rule: "json:error"}, true
 		}
 	}
+	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == laxNumber && e.num != 0 {
+		return Judgement{Outcome: Error, Rule: "json:error"}, true
+	}
 	if e, ok := v.get("errorMessages", "error_messages"); ok && e.kind == laxArray && !e.empty() { // Jira
 		return Judgement{Outcome: Error, Rule: "json:errors"}, true
 	}
@@ -138,7 +141,8 @@ func (p *phrases) errorField(v laxValue) (Judgement, bool) {
 			return Judgement{Outcome: Error, Rule: "json:errors"}, true
 		}
 	}
-	if e, ok := v.get("errors"); ok && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
+	_, verdict := v.get("valid", "is_valid", "isvalid") // what was validated has them, not the call
+	if e, ok := v.get("errors"); ok && !verdict && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
 		if data, has := v.get("data", "result"); !has || data.empty() { // GraphQL answers in part
 			return Judgement{Outcome: Error, Rule: "json:errors"}, true
 		}

@@ -55,11 +55,14 @@ func testsFailed(t string) string {
 
 // buildFailed: a compiler, a linter or a build tool says so.
 func buildFailed(t string) string {
+	if strings.HasPrefix(t, "TS") && strings.Contains(t, " [ERROR]: ") { // deno
+		return "tsc"
+	}
 	if strings.Contains(t, "rror") {
 		switch {
 		case located(t, "error TS"):
 			return "tsc"
-		case located(t, "error:") || located(t, "fatal error:") || located(t, "error "):
+		case codedError(t), located(t, "error:") || located(t, "fatal error:") || located(t, "error "):
 			return "compiler"
 		case strings.HasPrefix(t, "Found ") && countBefore(t, " error") > 0:
 			return "linter"
@@ -72,6 +75,8 @@ func buildFailed(t string) string {
 		}
 	}
 	switch {
+	case strings.HasPrefix(t, "> Task :") && strings.HasSuffix(t, " FAILED"): // gradle
+		return "build"
 	case strings.HasPrefix(t, "^") && strings.Contains(t, "^ SC"): // shellcheck, below the line
 		return "linter"
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
@@ -106,11 +111,13 @@ func (p *phrases) errorReported(t string) string {
 	switch {
 	case p.errorLine.opens(strings.ToLower(cutText(t, 24))):
 		return "error-line"
-	case exceptionLine(t), strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
+	case exceptionLine(t), t[0] == '[' && strings.HasSuffix(t, "]") && exceptionLine(t[1:len(t)-1]), // Symfony
+		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
+		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
 	case p.shellComplains(t):
 		return "shell"
-	case p.command.opens(t),
+	case p.command.opens(t), hasWord(t, p.lists["command-anywhere"]...),
 		strings.HasPrefix(t, "The ") && strings.Contains(t, "\" is invalid: "): // kubectl, of an object
 		return "command"
 	case isDigit(t[0]) && strings.Contains(t, " ERROR 4"): // wget
@@ -193,6 +200,16 @@ func mysqlError(t string) bool {
 	return ok && len(code) == 4 && isDigit(code[0]) && isDigit(code[3]) && len(state) > 6 && state[5] == ')'
 }
 
+// codedError: "error NU1101: ...", "MSBUILD : error MSB1003: ...": a code of letters and a number
+// stands behind the word, and before it nothing or a program.
+func codedError(t string) bool {
+	before, rest, ok := strings.Cut(t, "error ")
+	code, _, coded := strings.Cut(rest, ": ")
+	digits := strings.TrimLeft(code, "ABCDEFGHIJKLMNOPQRSTUVWXYZ")
+	return ok && coded && len(code)-len(digits) >= 2 && len(digits) >= 3 && isNumber(digits) &&
+		(before == "" || strings.HasSuffix(before, ": ") || strings.HasSuffix(before, ": fatal "))
+}
+
 // located: "path:12:5: error:", "path(12,5): error", "prog: error:": mark stands behind a position,
 // not inside prose.
 func located(t, mark string) bool {
@@ -213,7 +230,8 @@ func located(t, mark string) bool {
 	if strings.ContainsAny(before, " \t") && !strings.Contains(before, "(") {
 		return false
 	}
-	return before != "" && isDigit(before[len(before)-1]) && strings.ContainsAny(before, "./")
+	return before != "" && isDigit(before[len(before)-1]) && strings.ContainsAny(before, "./") &&
+		!strings.Contains(before, "_test.go:") // what a test of Go's logs
 }
 
 // exceptionLine: "ValueError: ...", "pkg.mod.NoSuchThingError: ...",

@@ -213,7 +213,8 @@ func (p *phrases) allComplain(body string) bool {
 // say then what to do.
 func (c *shellCommand) complains(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	if strings.Count(body, "\n") < 12 && (c.last == "yq" && strings.HasPrefix(first, "Error: ") || c.last == "npm" && c.known.strong.of(first) == "npm" || c.last == "git" && strings.HasPrefix(first, "fatal: ") || strings.HasPrefix(first, c.last+": ") && c.known.ownComplaint(first)) {
+	if strings.Count(body, "\n") < 12 && (hasPrefixOf(strings.ToLower(c.last+" "+first), c.known.lists["program errs"]) ||
+		c.calls(first) && c.known.ownComplaint(first)) {
 		return true
 	}
 	return all(body, func(t string) bool {
@@ -263,6 +264,7 @@ func (c *shellCommand) ownError(body string) bool {
 // ownComplaint: "name: " and words that tell a failure.
 func (p *phrases) ownComplaint(t string) bool {
 	name, rest, ok := strings.Cut(cutText(t, 300), ": ")
+	name = strings.TrimSuffix(name, " ") // PowerShell
 	if !ok || len(name) > 24 || strings.ContainsAny(name, " \t") {
 		return false
 	}
@@ -290,6 +292,7 @@ func (p *phrases) ownComplaint(t string) bool {
 // calls: the line begins with the name of a shell or of a program that the command calls.
 func (c *shellCommand) calls(line string) bool {
 	name, _, _ := strings.Cut(line, ":")
+	name = strings.TrimSuffix(name, " ")
 	name = strings.TrimLeft(name[strings.LastIndexByte(name, '/')+1:], "-")
 	if name == "(eval)" || c.known.is("program shell", name) {
 		return true

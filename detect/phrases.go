@@ -165,6 +165,9 @@ func compile(list []listed) *phrases {
 			p.strong.add(l.phrase, more)
 		case "reports":
 			p.weak.add(l.phrase, more)
+		case "error-word":
+			p.errors.add(l.phrase)
+			p.errorLine.add(l.phrase)
 		default:
 			if to := prefixed[class]; to != nil {
 				to.add(strings.TrimPrefix(l.phrase, " "))

@@ -16,18 +16,18 @@ const (
 )
 
 // hears is how the lists read the case of a class.
-func hears(p *phrases, class, text string) string {
+func hears(p *phrases, class, phrase, text string) string {
 	kind, _, _ := strings.Cut(class, " ")
 	switch kind {
 	case "refusal":
 		by, rule, _ := p.refusalLine(strings.ToLower(text))
 		return fmt.Sprint(by, " ", rule)
-	case "error", "error-ends", "error-alone", "unable", "invalid", "missing":
+	case "error", "error-word", "error-ends", "error-alone", "unable", "invalid", "missing":
 		rule, _ := p.statement(text)
 		return rule
 	case "complaint", "no-complaint":
 		return fmt.Sprint(p.complains(text))
-	case "command", "shell", "shell-anywhere", "fails", "reports", "error-line":
+	case "command", "shell", "shell-anywhere", "command-anywhere", "fails", "reports", "error-line":
 		rule, weight := p.failLine(text)
 		return fmt.Sprint(rule, weight, p.command.opens(text), p.shellComplains(text))
 	case "done":
@@ -64,13 +64,13 @@ func hears(p *phrases, class, text string) string {
 	case "agent":
 		return fmt.Sprint(p.is(class, text))
 	case "tool", "verb", "key", "runs-on", "no-error", "program", "goal":
-		return knows(p, class, text)
+		return knows(p, class, phrase, text)
 	}
 	return fmt.Sprint(p.readTurn(text, text, answered))
 }
 
 // knows is what the lists tell of the call, the command, the fields or the arguments of a case.
-func knows(p *phrases, class, text string) string {
+func knows(p *phrases, class, phrase, text string) string {
 	tell := func(name, args, result string) string {
 		c := p.lookAt(name, args)
 		return fmt.Sprint(c.kind, c.runsCode(), c.command, c.shell.readOnly, c.shell.masked, c.verifies(),
@@ -80,8 +80,12 @@ func knows(p *phrases, class, text string) string {
 	case class == "program shell":
 		return tell("run_command", `{"command":`+text+`}`, "")
 	case kind == "program" || kind == "goal":
+		result := "Exit code: 1"
+		if class == "program errs" {
+			_, result, _ = strings.Cut(phrase+"boom", " ")
+		}
 		args, _ := json.Marshal(map[string]string{"command": text})
-		return tell("bash", string(args), "Exit code: 1")
+		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "no-error":
 		canon, words := p.canonicalArgs(text)
 		return fmt.Sprint(canon, words, tell("read_it", text, text), tell("run_command", text, text),
@@ -109,7 +113,7 @@ func needless(t *testing.T, list []listed) (faults []string) {
 	all := compile(list)
 	for i, l := range list {
 		less := without(all, list, i)
-		if got := hears(all, l.class, l.text); got == hears(less, l.class, l.text) {
+		if got := hears(all, l.class, l.phrase, l.text); got == hears(less, l.class, l.phrase, l.text) {
 			faults = append(faults, fmt.Sprintf("%s: without %s %q its case %q is read as before (%s): "+
 				"give it a case that needs it, or delete it", l.line, l.class, l.phrase, l.text, got))
 		}

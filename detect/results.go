@@ -114,8 +114,12 @@ func classifyText(text string, call *toolCall, depth int) Judgement {
 		return call.known.readJudgement(text)
 	case kindEdit:
 		return call.known.editJudgement(text)
-	case kindPlan:
-		return call.known.readJudgement(text)
+	case kindPlan: // the agent's own words may tell of any error
+		j := call.known.readJudgement(text)
+		if j.Rule == "text:error-first" || j.Rule == "text:exception-first" {
+			return j
+		}
+		return Judgement{Outcome: OK}
 	case kindWeb, kindOther:
 		return call.known.otherJudgement(text, call.kind == kindWeb)
 	}

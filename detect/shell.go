@@ -138,6 +138,7 @@ func (p *phrases) program(seg string) (string, []string) {
 // looksOnly: the program, called like this, changes nothing. The list tells it by the program's
 // name and, where that does not say it, by the arguments that come first.
 func (p *phrases) looksOnly(prog string, args []string) bool {
+	prog = strings.ToLower(prog) // PowerShell
 	if prog == "git" {
 		args = gitArgs(args)
 	}

@@ -21,6 +21,8 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "error-first", true
 	case exceptionLine(first):
 		return "exception-first", true
+	case mysqlError(first):
+		return "error-first", true
 	case p.startsUnable(low, first):
 		return "unable", true
 	case short && p.invalid.opens(low):
@@ -74,7 +76,8 @@ func none(low string) bool {
 // validationErrors: "2 validation errors for Query".
 func validationErrors(low string) bool {
 	_, rest, _ := strings.Cut(low, " ")
-	return strings.HasPrefix(rest, "validation error for ") || strings.HasPrefix(rest, "validation errors for ")
+	return strings.HasPrefix(rest, "validation error for ") || strings.HasPrefix(rest, "validation errors for ") ||
+		strings.HasPrefix(rest, "validation error detected") || strings.HasPrefix(rest, "validation errors detected")
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
@@ -128,6 +131,9 @@ func httpLine(low string, short bool) bool {
 		if rest, ok := strings.CutPrefix(low, p); ok && failStatus(rest) {
 			return true
 		}
+	}
+	if rest, ok := strings.CutPrefix(low, "error "); ok && failStatus(rest) && endsThere(rest[3:]) {
+		return true
 	}
 	if failStatus(low) && (strings.HasPrefix(low[3:], " client error: ") || strings.HasPrefix(low[3:], " server error: ")) { // of Python's requests
 		return true
