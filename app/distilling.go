@@ -148,7 +148,7 @@ func (p *parts) distils(cfg *configs.Config, st DistillStore) error {
 		return err
 	}
 	d.Options.Settled = true
-	d.Options.Failed = p.failed
+	d.Options.Failed = func(session string, err error) { p.failed("distill", fmt.Errorf("session %s: %w", session, err)) }
 	p.follow = append(p.follow, func(ctx context.Context) error {
 		defer closePlace()
 		if Pause(ctx, min(cfg.Distill.Every, 10*time.Second)) != nil { // it was stopped

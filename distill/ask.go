@@ -134,7 +134,7 @@ func (w *work) answered(ctx context.Context, q *question) (err error) {
 
 func (w *work) unread(q *question, err error) error {
 	w.sum.Failed++
-	w.o.Failed("session "+q.session.ID, err)
+	w.o.Failed(q.session.ID, err)
 	return nil
 }
 

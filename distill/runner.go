@@ -57,7 +57,7 @@ type Options struct {
 	Budget   Budget
 	Parallel int // sessions that a judge reads at a time; 0: one
 	Progress func(read int)
-	Failed   func(step string, err error) // told of what went wrong with one session; nil: nobody
+	Failed   func(session string, err error) // told of what went wrong with one session; nil: nobody
 }
 
 // How long a tenant is claimed, and how often what was read is written down.

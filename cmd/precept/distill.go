@@ -107,7 +107,9 @@ func (w *world) runDistill(ctx context.Context, cfg *configs.Config, f *distillF
 	}
 	defer closeStore()
 	d.Options.Tenant, d.Options.Since, d.Options.DryRun, d.Options.Settled = f.tenant, since, f.dryRun, f.follow
-	d.Options.Failed = func(step string, err error) { fmt.Fprintln(w.err, "precept:", report.Printable(step+": "+err.Error())) }
+	d.Options.Failed = func(session string, err error) {
+		fmt.Fprintln(w.err, "precept:", report.Printable("session "+session+": "+err.Error()))
+	}
 	if f.follow {
 		ctx, stop := stoppable(ctx)
 		defer stop()
