@@ -43,17 +43,29 @@ func (c *console) says(text string) bool {
 	return strings.Contains(c.b.String(), text)
 }
 
+// times is how often it says a text.
+func (c *console) times(text string) int {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return strings.Count(c.b.String(), text)
+}
+
 // life is a server that runs.
 type life struct {
 	t           *testing.T
+	server      *app.Server
 	data, admin string
 	stop        context.CancelFunc
 	over        chan error
 	console     console
 }
 
-// starts runs a server in this process, on ports and in directories of its own.
-func starts(t *testing.T, source *app.Source) *life {
+// outside is what a server takes of the world.
+func outside() app.Tools { return app.Tools{Now: time.Now, Random: rand.Reader} }
+
+// starts runs a server in this process, on ports and in directories of its own. It hears no signals
+// unless a change of its options says so.
+func starts(t *testing.T, source *app.Source, change ...func(*app.Options)) *life {
 	t.Helper()
 	cfg, err := source.Load()
 	if err != nil {
@@ -61,13 +73,17 @@ func starts(t *testing.T, source *app.Source) *life {
 	}
 	l := &life{t: t, over: make(chan error, 1)}
 	ready := make(chan [2]string, 1)
-	s := app.New(app.Options{
-		Tools: app.Tools{Now: time.Now, Random: rand.Reader}, Config: cfg, Source: source, Console: &l.console, Within: true,
+	o := app.Options{
+		Tools: outside(), Config: cfg, Source: source, Console: &l.console, Within: true,
 		Ready: func(data, admin string) { ready <- [2]string{data, admin} },
-	})
+	}
+	for _, c := range change {
+		c(&o)
+	}
+	l.server = app.New(o)
 	var ctx context.Context
 	ctx, l.stop = context.WithCancel(context.Background())
-	go func() { l.over <- s.Run(ctx) }()
+	go func() { l.over <- l.server.Run(ctx) }()
 	select {
 	case at := <-ready:
 		l.data, l.admin = at[0], at[1]
@@ -132,7 +148,7 @@ func TestTwoServersInOneProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	third := app.New(app.Options{Tools: app.Tools{Now: time.Now, Random: rand.Reader}, Config: cfg, Console: io.Discard, Within: true})
+	third := app.New(app.Options{Tools: outside(), Config: cfg, Console: io.Discard, Within: true})
 	if err := third.Run(t.Context()); err == nil || !strings.Contains(err.Error(), cfg.DataDir) {
 		t.Errorf("a third on the directory of the first: %v", err)
 	}
@@ -222,7 +238,7 @@ func TestFirstStartTellsAddresses(t *testing.T) {
 	for n, want := range []bool{true, false} {
 		var said console
 		s := app.New(app.Options{
-			Tools: app.Tools{Now: time.Now, Random: rand.Reader}, Config: cfg, Source: source, Console: &said,
+			Tools: outside(), Config: cfg, Source: source, Console: &said,
 		})
 		ctx, stop := context.WithCancel(t.Context())
 		over := make(chan error, 1)
