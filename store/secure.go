@@ -131,8 +131,8 @@ func (d *delivery) purge(ctx context.Context) error {
 	return err
 }
 
-// turnOver takes up all that is put down, and leaves the files of the spool behind. It returns where
-// that will stand which comes now.
+// turnOver takes up all that is put down, and leaves the files of the spool behind. It returns the
+// place of what comes now.
 func (d *delivery) turnOver() (at spool.Place, err error) {
 	d.rec.mu.Lock()
 	defer d.rec.mu.Unlock()
