@@ -1,12 +1,12 @@
-// Package backtest tells in which captured sessions a lesson would have fired, by which words, and
-// what those sessions were worth. It sees what the matcher would have seen: the user's new words
-// and the new tool errors of each exchange.
+// Package backtest tells in which captured sessions a lesson would have matched, by which words,
+// and which reward those sessions had. It searches what the matcher would have searched: the user's
+// new words and the new tool errors of each exchange.
 //
-// Contract: it holds counts, never a session: a Run may be shown a million of them. It is pure.
+// Contract: a Run keeps counts and a few names, never a session, so it may be shown a million of
+// them. The result depends on the lessons and the sessions alone.
 //
-// Hazard: what the sessions were worth that a lesson would have fired in is no effect of the
-// lesson. A lesson about failing builds fires where builds fail; only the holdout tells what it
-// does.
+// Hazard: the mean reward of the sessions in which a lesson matches is no effect of the lesson. A
+// lesson about failing builds matches where builds fail; only the holdout tells what it does.
 package backtest
 
 import (
@@ -22,8 +22,8 @@ import (
 type Session struct {
 	Tenant, Name string
 	Exchanges    []sample.Exchange // in order
-	Told         bool              // somebody said what it was worth
-	Reward       float64           // when Told
+	Told         bool              // the session has a reward
+	Reward       float64           // 0 to 1, when Told
 }
 
 // Word is a phrase or tag of a lesson, with the sessions in which it stands.
@@ -32,27 +32,28 @@ type Word struct {
 	Sessions int    `json:"sessions"`
 }
 
-// Result is what became of one lesson.
+// Result is how one lesson would have matched.
 type Result struct {
 	Slug     string   `json:"slug"`
-	Sessions int      `json:"sessions"` // that were looked at
-	Fired    int      `json:"fired"`    // in which the lesson would have fired
+	Sessions int      `json:"sessions"` // of the lesson's tenant, or of all
+	Fired    int      `json:"fired"`    // sessions in which the lesson would have matched
 	Words    []Word   `json:"words"`
-	Silent   []string `json:"silent"` // phrases and tags that stood in no session
+	Silent   []string `json:"silent"` // phrases and tags that no session holds
 	Worth    Worth    `json:"worth"`
-	Examples []string `json:"examples"` // names of some sessions in which it would have fired
+	Examples []string `json:"examples"` // names of some sessions in which it would have matched
 	Near     Near     `json:"near_misses"`
 }
 
-// Near are the sessions in which a lesson came near and would not have fired.
+// Near are the sessions in which a trigger of a lesson stands, and the lesson would not have
+// matched.
 type Near struct {
 	Sessions int      `json:"sessions"`
 	Why      []Word   `json:"why"`      // what was missing, the most frequent first
 	Examples []string `json:"examples"` // names of some of them
 }
 
-// Worth is the mean reward of the sessions that were told of: where the lesson would have fired,
-// and elsewhere; null where there are none.
+// Worth is the mean reward of the sessions that have one: of those in which the lesson would have
+// matched, and of the others; null where there are none.
 type Worth struct {
 	Fired     *float64 `json:"mean_fired"`
 	ToldFired int      `json:"told_fired"`
@@ -63,7 +64,7 @@ type Worth struct {
 // maxExamples is how many sessions are named.
 const maxExamples = 10
 
-// Run goes through sessions. It is for one goroutine.
+// Run counts the matches of some lessons over sessions. It is for one goroutine.
 type Run struct {
 	book      *lesson.Book
 	tagger    *lesson.Tagger
@@ -86,9 +87,9 @@ func (s *sum) mean() *float64 {
 	return &m
 }
 
-// count is what is known of one lesson so far.
+// count is what a run has counted for one lesson.
 type count struct {
-	lesson   *lesson.Lesson // as it is
+	lesson   *lesson.Lesson // with all its targets, in its own state
 	fired    int
 	worth    sum
 	words    map[string]int
@@ -99,7 +100,7 @@ type count struct {
 	nearExamples []string
 }
 
-// New makes a run over lessons, whatever state they are in. tagger may be nil.
+// New makes a run over lessons, in whatever state they are. A nil tagger gives no tags.
 func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	r := &Run{tagger: tagger, counts: map[string]*count{}, sessions: map[string]int{}, told: map[string]*sum{}}
 	bare := make([]*lesson.Lesson, 0, len(lessons))
@@ -112,13 +113,13 @@ func New(lessons []*lesson.Lesson, tagger *lesson.Tagger) *Run {
 	return r
 }
 
-// stripped is a lesson with its trigger alone: in force, and without the targets that a capture
-// does not tell, the role and the skill.
+// stripped is a lesson with its trigger alone: in force, and without the fields of its targets that
+// are not kept of a session, the role and the skill.
 func stripped(l *lesson.Lesson) *lesson.Lesson {
 	c := &lesson.Lesson{Slug: l.Slug, State: lesson.Active, Trigger: l.Trigger, Scope: l.Scope}
 	c.Trigger.Targets = nil
 	for _, t := range l.Trigger.Targets {
-		if t.Operator == "" { // anyone, as far as can be told
+		if t.Operator == "" { // any agent, as far as is known
 			c.Trigger.Targets = nil
 			break
 		}
@@ -127,7 +128,7 @@ func stripped(l *lesson.Lesson) *lesson.Lesson {
 	return c
 }
 
-// Add shows the run a session.
+// Add counts a session.
 func (r *Run) Add(s *Session) {
 	fired := map[string]map[string]bool{}
 	queries := Queries(s.Exchanges)
@@ -174,7 +175,7 @@ func (s *sum) add(x *Session) {
 	}
 }
 
-// Of tells what became of a lesson so far.
+// Of gives the result of one lesson.
 func (r *Run) Of(slug string) Result {
 	c := r.counts[slug]
 	if c == nil {
@@ -199,7 +200,7 @@ func (r *Run) Of(slug string) Result {
 	return out
 }
 
-// byNumber lists what was counted, the most frequent first.
+// byNumber lists words with their counts, the most frequent first.
 func byNumber(counts map[string]int) []Word {
 	out := []Word{}
 	for _, w := range slices.Sorted(maps.Keys(counts)) {
@@ -209,7 +210,7 @@ func byNumber(counts map[string]int) []Word {
 	return out
 }
 
-// Results tells what became of every lesson, by slug.
+// Results gives the results of all lessons, by slug.
 func (r *Run) Results() []Result {
 	out := make([]Result, 0, len(r.counts))
 	for _, slug := range slices.Sorted(maps.Keys(r.counts)) {
@@ -218,10 +219,10 @@ func (r *Run) Results() []Result {
 	return out
 }
 
-// Sessions is how many were looked at.
+// Sessions is how many sessions were added.
 func (r *Run) Sessions() int { return r.sessions[""] }
 
-// Checks is the hook of lesson.Checks: how often a lesson fired, in how many sessions.
+// Checks is a hook for lesson.Checks: in how many sessions a lesson matched, and of how many.
 func (r *Run) Checks(l *lesson.Lesson) (fired, sessions int) {
 	o := r.Of(l.Slug)
 	return o.Fired, o.Sessions

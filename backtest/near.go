@@ -9,16 +9,16 @@ import (
 	"precept/lesson"
 )
 
-// nearMost is how many different reasons of near misses are kept for a lesson.
+// nearMost is how many different reasons of near misses are counted for a lesson.
 const nearMost = 20
 
-// scattered is a keyword of several words, which may stand in a text apart.
+// scattered is a keyword of several words. A text may hold all of them, and not as this phrase.
 type scattered struct {
 	slug, phrase string
 	words        []string
 }
 
-// scatteredOf lists those of a lesson.
+// scatteredOf lists such keywords of a lesson.
 func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	for _, phrase := range l.Trigger.Keywords {
 		if words := wordsOf(phrase); len(words) > 1 {
@@ -28,9 +28,8 @@ func scatteredOf(l *lesson.Lesson) (out []scattered) {
 	return out
 }
 
-// missed notes of a session's queries where lessons that fired in none of them came near: a trigger
-// stands there and something keeps it from firing, or all words of a phrase stand there, and not as
-// the phrase.
+// missed counts a session for the lessons that match none of its queries although a trigger stands
+// there that something keeps from firing, or all words of a keyword do, and not as this phrase.
 func (r *Run) missed(queries []lesson.Query, fired map[string]map[string]bool, name string) {
 	near := map[string]map[string]bool{}
 	note := func(slug, why string) {

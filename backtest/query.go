@@ -10,11 +10,12 @@ import (
 	"precept/wire"
 )
 
-// maxWords is how much of one message's words is searched, as in a live turn.
+// maxWords is how many bytes of one message's words are searched, as in a live turn: half of them
+// at its beginning, half at its end.
 const maxWords = 64 << 10
 
-// Queries are what the turns of a session showed to the matcher, in order. Tenant and role are not
-// in them.
+// Queries are what the matcher was asked in the turns of a session, in order, without tenant, role
+// and skill.
 func Queries(exchanges []sample.Exchange) []lesson.Query {
 	var out []lesson.Query
 	calls := map[string]wire.Call{}
@@ -30,13 +31,14 @@ func Queries(exchanges []sample.Exchange) []lesson.Query {
 			tools = append(tools, c.Name)
 		}
 	}
-	for i := range out { // which tools were offered is not kept; those that were called were
+	for i := range out { // which tools were offered is not kept, but those that were called were
 		out[i].Tools = tools
 	}
 	return out
 }
 
-// query reads one exchange; false where nothing new can be read in it.
+// query reads the new words and tool errors of one exchange; false where it has none that can be
+// read.
 func query(x *sample.Exchange, calls map[string]wire.Call) (lesson.Query, bool) {
 	q := lesson.Query{Agent: x.Agent, Model: x.Model}
 	req, err := wire.Parse(dialect(x.Dialect), body(x))
@@ -74,7 +76,7 @@ func dialect(name string) wire.Dialect {
 	return wire.None
 }
 
-// body is a request whose list is what was new.
+// body makes a request out of the messages that were new in an exchange.
 func body(x *sample.Exchange) []byte {
 	key := "messages"
 	if dialect(x.Dialect) == wire.Responses {
