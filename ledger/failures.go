@@ -112,10 +112,10 @@ func failedTest(tool, file, test, said string) Failure {
 	return Failure{Tool: tool, Type: TypeTest, File: file, Subject: test, Error: titled(test, said)}
 }
 
-// titled puts what failed before what it said.
+// titled puts what failed before what it said, if anything.
 func titled(subject, message string) string {
-	if subject == "" {
-		return message
+	if subject == "" || message == "" {
+		return subject + message
 	}
 	return subject + ": " + message
 }
