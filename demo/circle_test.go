@@ -84,8 +84,8 @@ func (b *between) play(t *testing.T) (rate float64) {
 	return float64(success) / float64(done)
 }
 
-// The world's truth: alone the agents get a third of their rooms, with the lesson most of them, with
-// the bad one hardly any; and the model counts which lesson reached it in how many sessions.
+// The world's truth: alone the agents get a third of their rooms, with the lesson most of them,
+// with the bad one hardly any; and the model counts which lesson reached it in how many sessions.
 func TestCircleOfKnownTruth(t *testing.T) {
 	block := func(slugs ...string) string {
 		return "Lessons from past experience:\n- [" + strings.Join(slugs, "] x\n- [") + "] x\nEnd of lessons.\n\n"

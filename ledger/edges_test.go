@@ -138,7 +138,8 @@ func TestLedgersByHand(t *testing.T) {
 	}
 }
 
-// What a lesson of the ledger fires on: a path that says something, and words of an error that stay.
+// What a lesson of the ledger fires on: a path that says something, and the words of an error that
+// stay.
 func TestWhatALedgersLessonFiresOn(t *testing.T) {
 	for _, c := range []struct{ file, err, keyword, pattern string }{
 		{"src/a*b.go", "cannot resolve the address of it", "", "cannot resolve the address of it"},
