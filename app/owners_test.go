@@ -31,6 +31,7 @@ func TestOwnersOutliveTheirPanics(t *testing.T) {
 			})
 		}()
 		time.Sleep(time.Minute)
+		synctest.Wait()
 		if attempts != 3 || strings.Count(said.String(), "thrown by the test") != 2 {
 			t.Errorf("%d attempts, and the log says\n%s", attempts, said.String())
 		}
