@@ -11,8 +11,8 @@ type anchor struct {
 	vendors    bool // it knows a key wherever it stands, also as the value of a telling name
 }
 
-// prefix is how a vendor marks its keys: a text that ends in a dash or an underscore, at least so
-// many bytes of a class behind it.
+// prefix is how a vendor marks its keys: a text, at least so many bytes of a class behind it. The
+// scan stops at its last two bytes, so they should be rare in other texts.
 type prefix struct {
 	text, then string // then is more that must follow, and counts among the least bytes
 	class      uint8
@@ -69,11 +69,11 @@ func compile(kinds [kindCount]rule) *table {
 		}
 		for _, p := range row.prefixes {
 			before, sign := p.text[len(p.text)-2], p.text[len(p.text)-1]
-			next := isAlnum
-			if sign == '-' {
-				next = isKeyByte
+			next := isKeyByte
+			if sign == '_' {
+				next = isAlnum
 			}
-			add(anchor{name: "a prefix with " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
+			add(anchor{name: "a prefix up to " + string(sign), bytes: string(sign), prev: in(string(before)), next: next, check: (*matcher).prefixed, vendors: true}, false)
 			p.kind = kind(k)
 			t.prefixes[before] = append(t.prefixes[before], p)
 		}

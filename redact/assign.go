@@ -14,11 +14,13 @@ const (
 	secretClass            // values must look random
 	awsClass
 	azureClass
+	basicClass  // user:password in base64
+	headerClass // some of its words may be credentials
 	phoneClass
 	ssnClass
 )
 
-func (c keyClass) isSecret() bool { return c >= passwordClass && c <= azureClass }
+func (c keyClass) isSecret() bool { return c >= passwordClass && c <= headerClass }
 
 func (c keyClass) kind() kind {
 	switch c { //nolint:exhaustive // the rest are plain secrets
@@ -26,6 +28,8 @@ func (c keyClass) kind() kind {
 		return awsKey
 	case azureClass:
 		return azureKey
+	case basicClass:
+		return authorization
 	default:
 		return secret
 	}
@@ -83,8 +87,10 @@ var telling = func() (t endings) {
 		{passwordClass, "password passwd pwd pass passphrase passcode passwort"},
 		{awsClass, "secretaccesskey awssecretkey awssessiontoken"},
 		{azureClass, "accountkey sharedaccesskey subscriptionkey azureapikey azureopenaikey azurekey =sig"},
-		{secretClass, "credential credentials secret token authorization apikey accesskey secretkey privatekey"},
-		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey"},
+		{basicClass, "=auth basicauth"},
+		{headerClass, "authorization cookie"},
+		{secretClass, "credential credentials secret token apikey accesskey secretkey privatekey"},
+		{secretClass, "authkey encryptionkey signingkey masterkey sessionkey secretkeybase amzsignature googsignature"},
 		{ssnClass, "socialsecurity socialsecuritynumber =ssn userssn customerssn"},
 		{phoneClass, "phone mobile phonenumber mobilenumber contactnumber =tel =cell =fax =msisdn"},
 	} {
@@ -119,7 +125,7 @@ func secretEnd(a, b byte) bool { return telling.secret[b|0x20]>>((a|0x20)-'a')&1
 func mayEndName(b byte) bool { return telling.of[b|0x20] != nil || isDigit(b) }
 
 // assignment looks at a : or = with a telling name to its left: password=..., "api_key": "...",
-// secret := "...".
+// secret := "..."; or at the > of <password>.
 func (m *matcher) assignment(i int) hit {
 	s := m.s
 	p := i + 1
@@ -154,11 +160,14 @@ func (m *matcher) assignment(i int) hit {
 	if keyed {
 		class = classOfKey(s[start:end])
 	}
-	if !class.isSecret() {
+	if !class.isSecret() || s[i] == '>' && (start == 0 || s[start-1] != '<') {
 		return hit{}
 	}
 	for p < len(s) && p-i < 6 && (s[p] == ' ' || s[p] == '\t') {
 		p++
+	}
+	if class == headerClass {
+		return m.header(p, keyed)
 	}
 	return m.value(p, class, keyed)
 }

@@ -16,17 +16,41 @@ func (m *matcher) jwt(i int) hit {
 	if end-start < least || at(m.s, end) != '.' {
 		return hit{}
 	}
-	for at(m.s, end) == '.' {
-		next := span(m.s, end+1, tokenByte)
-		if next == end+1 {
+	for dots := 0; ; {
+		next := end
+		if at(m.s, end) == '.' {
+			dots++
+			next++
+		}
+		if dots < 2 || next > end {
+			next = lineBreak(m.s, next)
+		}
+		stop := span(m.s, next, tokenByte)
+		if stop == next || next > end+1 && stop-next < least {
 			break
 		}
-		end = next
+		end = stop
 	}
 	if end-start < 4*least {
 		return hit{}
 	}
 	return hit{start, end, jwt}
+}
+
+// lineBreak steps over the end of a line at i and the indentation behind it: what is long is
+// wrapped.
+func lineBreak(s []byte, i int) int {
+	j := i
+	if at(s, j) == '\r' {
+		j++
+	}
+	if at(s, j) != '\n' {
+		return i
+	}
+	for j < len(s) && s[j] <= ' ' && j-i < 24 {
+		j++
+	}
+	return j
 }
 
 // dashes handles what begins with dashes: PEM private keys and flags such as --password.
@@ -41,6 +65,9 @@ func (m *matcher) dashes(i int) hit {
 	end := span(m.s, word, tokenByte)
 	if end == word || at(m.s, end) != ' ' || m.s[word] == '-' {
 		return hit{}
+	}
+	if string(m.s[word:end]) == "user" {
+		return m.userPassword(end + 1)
 	}
 	class := classOfWord(m.s[word:end])
 	if !class.isSecret() {
@@ -80,6 +107,26 @@ func (m *matcher) pem(start int) hit {
 	return hit{start, end, privateKey}
 }
 
+// wrappedHeader is how the base64 of a PEM block begins.
+const wrappedHeader = "LS0tLS1CRUdJTi"
+
+// wrappedPEM matches the base64 of a PEM private key.
+func (m *matcher) wrappedPEM(i int) hit {
+	const header = 48 // bytes of base64 that tell what it is
+	if !startsWith(m.s, i, wrappedHeader) {
+		return hit{}
+	}
+	end := span(m.s, i, base64Byte)
+	if end-i < header {
+		return hit{}
+	}
+	text, err := base64.StdEncoding.DecodeString(string(m.s[i : i+header]))
+	if err != nil || !bytes.Contains(text, []byte("PRIVATE KEY")) {
+		return hit{}
+	}
+	return hit{i, end, privateKey}
+}
+
 // scheme matches the credentials behind Bearer and Basic.
 func (m *matcher) scheme(i int) hit {
 	var p int
@@ -114,6 +161,42 @@ func (m *matcher) scheme(i int) hit {
 	return hit{p, end, m.vendorOf(p, end, authorization)}
 }
 
+// header matches the credentials in the header whose value begins at p: the first word that looks
+// random, and in a list of cookies all that follows it.
+func (m *matcher) header(p int, keyed bool) hit {
+	const longest = 512
+	s := m.s
+	if p < len(s) && isQuote(s[p]) {
+		p++
+	}
+	end := p
+	for end < len(s) && end-p < longest && s[end] >= ' ' && !isQuote(s[end]) {
+		end++
+	}
+	for first := true; p < end; first = false {
+		word, stop := p, p
+		for stop < end && s[stop] != ' ' && s[stop] != ';' {
+			if stop++; s[stop-1] == '=' && stop-word < 64 && stop < end && isAlnum(s[stop]) { // a cookie's name
+				word = stop
+			}
+		}
+		if stop > word && (s[stop-1] == '.' || s[stop-1] == ',') { // the sentence's
+			stop--
+		}
+		if h := m.judge(word, stop, secretClass, shape{keyed: keyed}); h.kind != none {
+			if word > p {
+				h.end = end
+			}
+			if h.kind == secret && !(first && word == p) {
+				h.kind = authorization
+			}
+			return h
+		}
+		p = stop + 1
+	}
+	return hit{}
+}
+
 // basicCredentials reports whether v is base64 of user:password; "basic authentication" is not.
 func basicCredentials(v []byte) bool {
 	const longest = 256
@@ -133,57 +216,4 @@ func basicCredentials(v []byte) bool {
 		}
 	}
 	return colon >= 0
-}
-
-// url matches user:password in the authority of a URL, and Slack's webhooks, whose path is the
-// secret. i is at "://".
-func (m *matcher) url(i int) hit {
-	const longest = 512
-	s := m.s
-	if !startsWith(s, i, "://") {
-		return hit{}
-	}
-	start := i + len("://")
-	if startsWith(s, start, "hooks.slack.com/services/") {
-		p := start + len("hooks.slack.com/services/")
-		end := p
-		for end < len(s) && (isAlnum(s[end]) || s[end] == '/') {
-			end++
-		}
-		if end-p >= 20 {
-			return hit{p, end, slackToken}
-		}
-		return hit{}
-	}
-	colon, sign, end := -1, -1, start
-scan:
-	for ; end < len(s) && end < start+longest; end++ {
-		switch c := s[end]; {
-		case c == ':' && colon < 0:
-			colon = end
-		case c == '@':
-			sign = end
-		case c <= ' ', c == '/', c == '?', c == '#', c == '<', c == '>', c == '[', c == ',', isQuote(c), c == '\\', c == ')':
-			break scan
-		}
-	}
-	if colon < 0 && sign > start && isRandom(s[start:sign]) { // a token without a user
-		return hit{start, sign, m.vendorOf(start, sign, urlCredentials)}
-	}
-	if colon < 0 || sign <= colon+1 || !bareword(s[colon+1:sign]) {
-		return hit{}
-	}
-	return hit{start, sign, urlCredentials}
-}
-
-// bareword reports whether a password is meant as one, not as a variable to be filled in.
-func bareword(v []byte) bool {
-	if len(v) == 0 {
-		return false
-	}
-	switch v[0] {
-	case '$', '{', '%', '<', '*':
-		return v[0] == '%' && len(v) > 2 && classOf[v[1]]&hexByte != 0 && classOf[v[2]]&hexByte != 0
-	}
-	return true
 }

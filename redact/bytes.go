@@ -45,6 +45,13 @@ func lower(b byte) byte {
 	return b
 }
 
+func upper(b byte) byte {
+	if isLower(b) {
+		return b + 'A' - 'a'
+	}
+	return b
+}
+
 // span returns the end of the run of bytes of the class that starts at i.
 func span(s []byte, i int, class uint8) int {
 	for i < len(s) && classOf[s[i]]&class != 0 {

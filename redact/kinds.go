@@ -1,5 +1,7 @@
 package redact
 
+import "strings"
+
 // Placeholder opens every placeholder; text that holds it is never matched across.
 const Placeholder = "[REDACTED:"
 
@@ -78,7 +80,7 @@ func kindTable() [kindCount]rule {
 // personalData stands first: the colon of an address is asked before that of an assignment.
 func personalData(t *[kindCount]rule) {
 	// Four kinds hang on a run of digits, which is read once.
-	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".- "), check: (*matcher).digits}
+	run := anchor{name: "digits", bytes: digits, prev: edge, next: in(digits + ".-/ "), check: (*matcher).digits}
 	local := func(b byte) bool { return classOf[b]&localByte != 0 }
 	isHex := func(b byte) bool { return classOf[b]&hexByte != 0 }
 	t[email] = rule{name: "email", what: "an address with a domain", personal: true, anchors: []anchor{
@@ -96,7 +98,7 @@ func personalData(t *[kindCount]rule) {
 		{"x := -4576982950128230565", ""},
 	}}
 	t[iban] = rule{name: "iban", what: "a country and its length; check digits (mod 97)", personal: true, anchors: []anchor{
-		{name: "a country's digits", bytes: digits, prev: isUpper, next: isDigit, check: (*matcher).iban},
+		{name: "a country's digits", bytes: digits, prev: func(b byte) bool { return isUpper(b) || isLower(b) }, next: isDigit, check: (*matcher).iban},
 	}, examples: []example{
 		{"to DE89 3704 0044 0532 0130 00 now", "to [REDACTED:iban:1] now"},
 		{"DE88370400440532013000", ""}, // one digit is wrong
@@ -175,21 +177,20 @@ func vendors(t *[kindCount]rule) {
 		prefix{text: "github_pat_", class: tokenByte, least: 20})}
 	t[gitlabToken] = rule{name: "gitlab_token", what: "`glpat-` and its sisters", examples: []example{
 		{"PRIVATE-TOKEN: " + "glpat" + "-" + alnum36[:20], "PRIVATE-TOKEN: [REDACTED:gitlab_token:1]"},
-	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-")}
+	}, prefixes: allOf(prefix{class: tokenByte, least: 16}, "glpat-", "glcbt-", "glptt-", "gldt-", "glrt-", "glft-", "glsoat-", "glimt-", "glagent-", "glffct-")}
 	t[slackToken] = rule{name: "slack_token", what: "`xoxb-` and its sisters, `xapp-`; the path of a webhook", examples: []example{
 		{"xox" + "b-123456789012-" + alnum36, "[REDACTED:slack_token:1]"},
 		{"https://hooks.slack.com/services/" + "T0A1B2C3D/B4E5F6G7H/" + alnum36[:24], "https://hooks.slack.com/services/[REDACTED:slack_token:1]"},
-	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
+	}, anchors: []anchor{authority()}, prefixes: append(allOf(prefix{class: tokenByte, least: 12}, "xoxa-", "xoxb-", "xoxc-", "xoxd-", "xoxe-", "xoxo-", "xoxp-", "xoxr-", "xoxs-", "xoxx-"),
 		prefix{text: "xapp-", class: tokenByte, least: 16})}
 	t[stripeKey] = rule{name: "stripe_key", what: "`sk_live_`, `rk_live_`, `sk_test_`, `rk_test_`, `whsec_`", examples: []example{
 		{"sk" + "_live_" + alnum36, "[REDACTED:stripe_key:1]"},
 	}, prefixes: append(allOf(prefix{class: alnumByte, least: 16}, "sk_test_", "rk_test_", "sk_live_", "rk_live_"),
 		prefix{text: "whsec_", class: base64Byte, least: 20})}
 	t[googleKey] = rule{
-		name: "google_key", what: "`AIza` and 30 bytes, `GOCSPX-` and 20", examples: []example{
+		name: "google_key", what: "`AIza` and 30 bytes, `GOCSPX-` or `ya29.` and 20", examples: []example{
 			{"key=" + "AI" + "za" + alnum36[:35], "key=[REDACTED:google_key:1]"},
-		}, anchors: []anchor{{name: "AIza", bytes: "A", prev: edge, next: in("I"), check: (*matcher).googleID, vendors: true}},
-		prefixes: []prefix{{text: "GOCSPX-", class: tokenByte, least: 20}},
+		}, prefixes: []prefix{{text: "AIza", class: tokenByte, least: 30}, {text: "GOCSPX-", class: tokenByte, least: 20}, {text: "ya29.", class: tokenByte, least: 20}},
 	}
 }
 
@@ -206,9 +207,9 @@ func moreVendors(t *[kindCount]rule) {
 		{"pypi" + "-AgEIcHlwaS5vcmc" + alnum36, "[REDACTED:pypi_token:1]"},
 		{"pypi-attestations-and-publishers is a package", ""},
 	}, prefixes: []prefix{{text: "pypi-", then: "AgE", class: tokenByte, least: 16}, {text: "pypi-", class: tokenByte, least: 50}}}
-	t[huggingFaceToken] = rule{name: "huggingface_token", what: "`hf_` and 20 bytes", examples: []example{
+	t[huggingFaceToken] = rule{name: "huggingface_token", what: "`hf_` or `api_org_` and 20 bytes", examples: []example{
 		{"hf" + "_" + alnum36, "[REDACTED:huggingface_token:1]"},
-	}, prefixes: []prefix{{text: "hf_", class: alnumByte, least: 20}}}
+	}, prefixes: allOf(prefix{class: alnumByte, least: 20}, "hf_", "api_org_")}
 	t[sendgridKey] = rule{name: "sendgrid_key", what: "`SG.` and two parts of 16 bytes", examples: []example{
 		{"SG" + "." + alnum36[:22] + "." + alnum36, "[REDACTED:sendgrid_key:1]"},
 	}, anchors: []anchor{{name: "SG.", bytes: "S", prev: edge, next: in("G"), check: (*matcher).sendgrid, vendors: true}}}
@@ -230,31 +231,54 @@ func others(t *[kindCount]rule) {
 	t[jwt] = rule{name: "jwt", what: "`eyJ` and three or five dotted parts", examples: []example{
 		{"eyJ" + "hbGciOiJIUzI1NiJ9" + ".eyJ" + "zdWIiOiIxMjM0NTY3ODkwIn0." + alnum36, "[REDACTED:jwt:1]"},
 	}, anchors: []anchor{{name: "eyJ", bytes: "J", prev: in("y"), next: isKeyByte, check: (*matcher).jwt, vendors: true}}}
-	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body", examples: []example{
+	t[privateKey] = rule{name: "private_key", what: "a PEM block with a body; the base64 of one", examples: []example{
 		{"-----BEGIN PRIVATE KEY-----\nMIIEvQIBADANBgkqhkiG9w0BAQEFAASC\nabc=\n-----END PRIVATE KEY-----\n", "[REDACTED:private_key:1]\n"},
+		{"client-key-data: LS0tLS1CRUdJTiBQUklWQVRFIEtFWS0tLS0tCk1JSUV2UUlCQURBTg==", "client-key-data: [REDACTED:private_key:1]"},
+		{"certificate: LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUV2UUlCQURBTg==", ""},
 		{`strings.Contains(s, "-----BEGIN PRIVATE KEY-----")`, ""},
-	}, anchors: []anchor{flag}}
-	t[authorization] = rule{name: "authorization", what: "what stands behind Bearer, or behind Basic if it decodes to `user:password`", examples: []example{
+	}, anchors: []anchor{flag, {name: "LS0t", bytes: "L", prev: edge, next: in("S"), check: (*matcher).wrappedPEM}}}
+	t[authorization] = rule{name: "authorization", what: "what stands behind Bearer, or behind Basic or `auth` if it decodes to `user:password`; other random words of an Authorization or Cookie header", examples: []example{
 		{"Authorization: Bearer abcdef0123456789", "Authorization: Bearer [REDACTED:authorization:1]"},
 		{"authorization: basic dXNlcjpwYXNzd29yZA==", "authorization: basic [REDACTED:authorization:1]"},
+		{"Cookie: theme=dark; sid=" + alnum36 + "; a=b", "Cookie: theme=dark; sid=[REDACTED:authorization:1]"},
+		{`{"auth":"dXNlcjpwYXNzd29yZA=="}`, `{"auth":"[REDACTED:authorization:1]"}`},
 		{"Authorization: Bearer $TOKEN", ""},
 		{"Basic authentication is", ""},
 	}, anchors: []anchor{{name: "Bearer", bytes: "Bb", prev: edge, next: in("eEaA"), check: (*matcher).scheme}}}
-	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host", examples: []example{
+	t[urlCredentials] = rule{name: "url_credentials", what: "`user:password`, or a random user, before the host; `user:password` behind `-u` or `--user`", examples: []example{
 		{"postgres://app:s3cr3t@db:5432/x", "postgres://[REDACTED:url_credentials:1]@db:5432/x"},
 		{"https://a1B2c3D4e5F6g7H8@host/x https://bob@host/x", "https://[REDACTED:url_credentials:1]@host/x https://bob@host/x"},
+		{"curl -u admin:hunter22 https://host", "curl -u [REDACTED:url_credentials:1] https://host"},
+		{"app:hunter22@tcp(db:3306)/x", "[REDACTED:url_credentials:1]@tcp(db:3306)/x"},
 		{"postgres://app:${PW}@db/x", ""},
-	}, anchors: []anchor{authority()}}
+		{"docker run -u 1000:1000 x", ""},
+	}, anchors: []anchor{
+		authority(), flag,
+		{name: "-u", bytes: "-", prev: edge, next: in("u"), check: (*matcher).userFlag},
+		{name: "@tcp", bytes: "@", prev: func(b byte) bool { return b > ' ' }, next: in("tu"), check: (*matcher).dataSource},
+	}}
 	t[secret] = rule{
-		name: "secret", what: "the value of a telling name, and the keys of Docker Hub, Groq, Perplexity, Shopify and xAI", examples: secretExamples(),
+		name: "secret", what: "the value of a telling name, and the keys of some forty other vendors, by their prefixes", examples: secretExamples(),
 		anchors: []anchor{
 			{name: "name:", bytes: ":", prev: named, next: func(b byte) bool { return b != ':' && b != '=' && b != '/' }, check: (*matcher).assignment},
+			{name: "<name>", bytes: ">", prev: mayEndName, next: isKeyByte, check: (*matcher).assignment},
 			{name: "name=", bytes: "=", prev: named, next: func(b byte) bool { return b != '=' }, check: (*matcher).assignment},
 			flag,
 		},
-		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"),
-			prefix{text: "shpat_", class: alnumByte, least: 20}, prefix{text: "dckr_pat_", class: tokenByte, least: 20}),
+		prefixes: append(allOf(prefix{class: alnumByte, least: 32}, "xai-", "pplx-", "gsk_"), furtherPrefixes()...),
 	}
+}
+
+// furtherPrefixes are those of vendors whose keys are no kinds of their own. Each is followed by
+// letters and digits, some by dashes and underscores as well.
+func furtherPrefixes() []prefix {
+	const plain = "shpat_ shpca_ shppa_ shpss_ dop_v1_ doo_v1_ dor_v1_ lin_api_ ntn_ figd_ NRAK- sntryu_ rubygems_ pul- " +
+		"r8_ fw_ tvly- csk- tgp_v1_ sbp_ vcp_ nfp_ phx_ cfut_ jina_ AGE-SECRET-KEY-"
+	const dashed = "dckr_pat_ dckr_oat_ PMAK- glc_ glsa_ sntrys_ sq0atp- sq0csp- nvapi- lsv2_pt_ lsv2_sk_ pcsk_ sb_secret_ " +
+		"tskey-auth- tskey-api- CFPAT- hvs. hvb. dp.pt. dp.st. ATATT3 ATCTT3"
+	return append(append(allOf(prefix{class: alnumByte, least: 20, digit: true}, strings.Fields(plain)...),
+		allOf(prefix{class: tokenByte, least: 20, digit: true}, strings.Fields(dashed)...)...),
+		prefix{text: "dapi", class: alnumByte, least: 32, digit: true})
 }
 
 func secretExamples() []example {
@@ -262,6 +286,7 @@ func secretExamples() []example {
 		{`password = "hunter2"`, `password = "[REDACTED:secret:1]"`},
 		{"DB_PASSWORD=hunter2 run", "DB_PASSWORD=[REDACTED:secret:1] run"},
 		{"  password: hunter2\n", "  password: [REDACTED:secret:1]\n"},
+		{"<password>hunter22</password>", "<password>[REDACTED:secret:1]</password>"},
 		{"mysql --password hunter2 -u x", "mysql --password [REDACTED:secret:1] -u x"},
 		{`{"password":"hun\"ter2","x":1}`, `{"password":"[REDACTED:secret:1]","x":1}`},
 		{

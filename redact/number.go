@@ -8,7 +8,7 @@ func (m *matcher) digits(i int) hit {
 	end := span(s, i, digitByte)
 	run := end - i
 	c := at(s, end)
-	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
+	if isAlnum(c) || (run < 7 && (c != '.' && c != '-' && c != '/' && c != ' ' || at(s, end+1) > '9' || at(s, end+1) < '(')) {
 		return hit{end: end} // most numbers: nothing goes on behind them
 	}
 	if i > 0 && (s[i-1] == '.' || s[i-1] == '-') && i > 1 && isDigit(s[i-2]) {
@@ -19,7 +19,7 @@ func (m *matcher) digits(i int) hit {
 			return h
 		}
 	}
-	if c == '.' && run < 3 {
+	if c == '.' && (run == 1 || run == 2 && at(s, end+3) != '.') {
 		return hit{end: end} // a fraction
 	}
 	if (c == '-' || c == ' ' || run == 9) && (run == 3 || run == 9) {
@@ -94,7 +94,7 @@ func readGroups(s []byte, i int) (g groups) {
 		case sep == ' ' && at(s, i) == '(':
 			sep = '('
 			i++
-		case sep != ' ' && sep != '-' && sep != '.':
+		case sep != ' ' && sep != '-' && sep != '.' && sep != '/':
 			return g
 		}
 	}
@@ -144,9 +144,6 @@ func cardShape(size []int) bool {
 
 func isCard(d []byte) bool {
 	n := len(d)
-	if n < 13 {
-		return false
-	}
 	two, three, four := number(d[:2]), number(d[:3]), number(d[:4])
 	ok := false
 	switch {
@@ -226,13 +223,14 @@ func (m *matcher) ssn(i, end int) hit {
 func (m *matcher) iban(i int) hit {
 	s := m.s
 	after := hit{end: span(s, i, digitByte)} // digits behind a letter are nothing else
-	if i -= 2; i < 0 || !isUpper(s[i]) {
+	if i -= 2; i < 0 || isUpper(s[i]) != isUpper(s[i+1]) {
 		return after
 	}
 	if i < m.last || !bounded(s, i) || !isDigit(at(s, i+3)) {
 		return after
 	}
-	want := ibanLength(string(s[i : i+2]))
+	small := !isUpper(s[i]) // all of it, then
+	want := ibanLength(strings.ToUpper(string(s[i : i+2])))
 	if want == 0 {
 		return after
 	}
@@ -244,7 +242,9 @@ func (m *matcher) iban(i int) hit {
 			end++
 			c = s[end]
 		}
-		if !isUpper(c) && !isDigit(c) {
+		if isLower(c) && small {
+			c = upper(c)
+		} else if !isDigit(c) && (small || !isUpper(c)) {
 			return after
 		}
 		d[n] = c

@@ -1,9 +1,11 @@
 package redact
 
+import "slices"
+
 // Words that tell what the number behind them is, separated by spaces; the first byte of each is
 // looked at first.
 const (
-	wordsOfPhone = "phone tel mobile cell fax call sms whatsapp dial contact"
+	wordsOfPhone = "phone tel telefon telefono telefone mobile mobil handy rufnummer cell fax call sms whatsapp dial contact"
 	wordsOfCard  = "card visa mastercard maestro amex pan"
 	wordsOfSSN   = "ssn social"
 	wordsOfIP    = "ip addr host server client peer from remote address node ping ssh"
@@ -63,6 +65,9 @@ func (m *matcher) national(start int, g groups, k, n int) bool {
 	if m.class == phoneClass {
 		return true
 	}
+	if slices.Contains(g.sep[1:k], '/') && g.digits[0] != '0' { // a date, a fraction, a path
+		return false
+	}
 	return (n >= 9 || k > 1) && n >= 2*k && !dateShape(g, k) && !callID(m.s, start) && m.near(start, wordsOfPhone)
 }
 
@@ -84,7 +89,7 @@ func northAmerican(g groups, k, n int) bool {
 		return false
 	}
 	sep := g.uniform(k)
-	return sep == '(' || sep == '-' || (d[0] >= '2' && d[3] >= '2')
+	return sep == '(' || sep == '-' || sep != '/' && (d[0] >= '2' && d[3] >= '2')
 }
 
 // alone reports whether no other number stands next to s[start:end]: 200 300 4000 in a row of

@@ -152,7 +152,7 @@ func (r *Redactor) number(k kind, value []byte) int {
 			}
 		case k == iban && (b == ' ' || b == '-'):
 			continue
-		case k == email:
+		case k == email || k == iban:
 			b = lower(b)
 		}
 		_ = h.WriteByte(b)
@@ -180,6 +180,9 @@ func longBase64(s []byte) bool {
 	}
 	if i := bytes.Index(s[:128], []byte(";base64,")); i >= 0 {
 		s = s[i+len(";base64,"):]
+	}
+	if startsWith(s, 0, wrappedHeader) {
+		return false
 	}
 	return span(s, 0, base64Byte) == len(s)
 }

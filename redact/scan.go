@@ -27,7 +27,11 @@ type matcher struct {
 func (m *matcher) run(s []byte, class keyClass) []hit {
 	m.s, m.last, m.class, m.hits = s, 0, class, m.hits[:0]
 	if class.isSecret() {
-		if h := m.judge(0, len(s), class, shape{quoted: true, keyed: true}); h.kind != none {
+		h := m.judge(0, len(s), class, shape{quoted: true, keyed: true})
+		if class == headerClass {
+			h = m.header(0, true)
+		}
+		if h.kind != none {
 			m.hits = append(m.hits, h)
 			return m.hits
 		}

@@ -19,8 +19,9 @@ func (m *matcher) token(start, prefix int, class uint8, least int, k kind) hit {
 	return hit{start, end, k}
 }
 
-// prefixed matches the vendors' prefixes that end in the dash or the underscore at i.
+// prefixed matches the vendors' prefixes that end at i.
 func (m *matcher) prefixed(i int) hit {
+	const farthest = 64 // a digit comes sooner
 	if i == 0 {
 		return hit{}
 	}
@@ -29,19 +30,17 @@ func (m *matcher) prefixed(i int) hit {
 		if !startsWith(m.s, start, p.text) || !startsWith(m.s, i+1, p.then) {
 			continue
 		}
-		h := m.token(start, len(p.text), p.class, p.least, p.kind)
-		if h.kind != none && (!p.digit || slices.ContainsFunc(m.s[h.start:h.end], isDigit)) {
+		if p.digit {
+			near := m.s[:min(len(m.s), i+farthest)]
+			if !slices.ContainsFunc(near[start:span(near, i+1, p.class)], isDigit) {
+				continue
+			}
+		}
+		if h := m.token(start, len(p.text), p.class, p.least, p.kind); h.kind != none {
 			return h
 		}
 	}
 	return hit{}
-}
-
-func (m *matcher) googleID(i int) hit {
-	if !startsWith(m.s, i, "AIza") {
-		return hit{}
-	}
-	return m.token(i, 4, tokenByte, 30, googleKey)
 }
 
 func (m *matcher) awsID(i int) hit {

@@ -15,9 +15,12 @@ func (m *matcher) judge(start, end int, class keyClass, sh shape) hit {
 		return hit{}
 	}
 	ok := false
-	if class == passwordClass {
+	switch class { //nolint:exhaustive // the rest must look random
+	case passwordClass:
 		ok = isPassword(v, sh)
-	} else {
+	case basicClass:
+		ok = basicCredentials(v)
+	default:
 		ok = isRandom(v)
 	}
 	if !ok {

@@ -1,0 +1,48 @@
+//go:build !race
+
+package redact_test
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"precept/redact"
+)
+
+// What others choose must not cost the square of its length: beginnings of everything that is
+// looked for, over and over, in text and in JSON.
+func TestRedactingIsLinear(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it measures times")
+	}
+	const n, times, allowed = 4 << 10, 16, 100
+	took := func(piece string, n int) time.Duration {
+		text := strings.Repeat(piece, n/len(piece)+1)
+		least := time.Duration(1 << 62)
+		for range 3 {
+			begin := time.Now() //nolint:forbidigo // the ratio of two times is what is measured
+			redact.New(true).CutText(text)
+			redact.New(true).JSON(nil, []byte(`{"password":"`+text+`"}`))
+			least = min(least, time.Since(begin)) //nolint:forbidigo // as above
+		}
+		return least
+	}
+	for _, piece := range []string{
+		"sk-", "sk-ant-", "ghp_", "xoxb-", "xapp-", "hvs.", "dp.pt.", "AIza", "dapi", "SG.", "AKIA", "AC", "Q~", "a1Q~", "eyJ", "eyJa.", "eyJhbGciOi.", "eyJhbGciO.\\n", "eyJ.\n  ",
+		"LS0t", "LS0tLS1CRUdJTi", "-----BEGIN ", "-----BEGIN PRIVATE KEY-----", "-----END ", "--", "--password ", "--user a:b ", "-u a:", "-u ", "Bearer ", "basic ", "authorization: a ",
+		"cookie: a=b;", "cookie:a=", "auth=a", "password:", "password=\\\"", "token", "<token>", "pwd1=", "=", ":", "a:b@", "x@tcp(", "a:@unix(", "://", "http://a:", "https://hooks.slack.com/services/",
+		"a@", "a@b.", "%40", "a%40b", "@", "1:", "::", "a::b", "f:", "1.", "12.34.", "1.2.3.4.", "0/", "tel 0/", "+1 ", "(", "(415) ", "phone ", "4111 ", "4111", "078-05-", "de89", "DE89 ", "GB82 WEST ",
+		"[REDACTED:", "[REDACTED:a:1", "\\", "\\\\", "\\u0040", "\\\"", "\\n", "_-.", " ", "\n", "é", "\xff", "7", "A1", "a1B2-",
+	} {
+		var small, large time.Duration
+		for range 6 {
+			if small, large = took(piece, n), took(piece, times*n); large <= allowed*small+5*time.Millisecond {
+				break
+			}
+		}
+		if large > allowed*small+5*time.Millisecond {
+			t.Errorf("%q: %d bytes take %v, %d take %v", piece, n, small, times*n, large)
+		}
+	}
+}
