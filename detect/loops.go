@@ -82,6 +82,7 @@ func (s *step) outcome() Judgement {
 			// code is lost.
 			s.silent = call.verifies() == "" || wording().unframe(s.text).empty
 		}
+		s.repeats = s.repeats || s.judgement.Outcome == OK && wording().goesOn(s.text)
 	}
 	return s.judgement
 }
@@ -167,23 +168,31 @@ func alike(now, s *step, adjacent bool) bool {
 	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code && (a.Rule == b.Rule || b.Rule == "")
 }
 
-// cycle: the last four steps are A B A B, each with the result it had before, and neither changes
-// the world.
-func cycle(steps func(int) *step) bool {
-	var last [4]*step
+// cycle: the last steps are a few and the same again, A B A B or A B C A B C, each with the result
+// that it had before, and none changes the world.
+func cycle(steps func(int) *step) bool { return goesRound(steps, 2) || goesRound(steps, 3) }
+
+// goesRound: the last n steps are the n steps before them, again.
+func goesRound(steps func(int) *step, n int) bool {
+	last := make([]*step, 2*n)
 	for i := range last {
 		s := steps(i)
-		if s == nil || s.person || s.warned {
-			return false
-		}
-		s.look()
-		if s.repeats || s.changing || s.outcome().Outcome == Pending || s.outcome().Outcome == Refusal {
+		if s == nil || s.person || s.warned || s.goesNowhere() || i > 0 && s.batch == last[i-1].batch {
 			return false
 		}
 		last[i] = s
+		if i >= n && (s.identity() != last[i-n].identity() || s.result() != last[i-n].result()) {
+			return false
+		}
 	}
-	return last[0].identity() == last[2].identity() && last[1].identity() == last[3].identity() && last[0].identity() != last[1].identity() &&
-		last[0].result() == last[2].result() && last[1].result() == last[3].result() && last[0].batch != last[1].batch && last[1].batch != last[2].batch
+	return last[0].identity() != last[1].identity()
+}
+
+// goesNowhere: the step is no part of a circle: it may have changed the world, or is made to be
+// repeated, or was not carried out.
+func (s *step) goesNowhere() bool {
+	v := s.outcome()
+	return s.repeats || s.changing || v.Outcome == Pending || v.Outcome == Refusal
 }
 
 // staysClosed: a person's turn between two failures does not reopen the case. It does for
@@ -209,6 +218,14 @@ func (p *phrases) passing(v Judgement, text string) bool {
 		return true
 	}
 	return hasWord(strings.ToLower(cutText(text, 400)), p.lists["passing"]...)
+}
+
+// goesOn: a short result tells of something that is not done yet, and is asked for again until it
+// is.
+func (p *phrases) goesOn(text string) bool {
+	const short, lines = 200, 3
+	text = strings.TrimSpace(text)
+	return len(text) <= short && strings.Count(text, "\n") < lines && phrase(strings.ToLower(text), p.lists["goes-on"]...)
 }
 
 // reopening: the person says that something has changed, or wants it tried again.

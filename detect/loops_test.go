@@ -32,6 +32,12 @@ func jsonArgs(key, value string) string {
 	return string(b)
 }
 func fails(cmd string) did { return bash(cmd, "boom\n\nCommand exited with code 2") }
+func rounds(n int, story ...did) (all []did) {
+	for range n {
+		all = append(all, story...)
+	}
+	return all
+}
 func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	tb.Helper()
 	b, err := json.Marshal(body)
@@ -188,6 +194,21 @@ func TestLoops(t *testing.T) {
 		{"an interrupt of the harness is no person", []did{fails("make"), say("Continue from where you left off."), fails("make")}, []int{2}},
 		{"A B A B", []did{fails("make"), fails("make -k"), fails("make"), fails("make -k")}, []int{2, 3}},
 		{"A B A B, all well", []did{read("a"), read("b"), read("a"), read("b"), read("a"), read("b")}, []int{3}},
+		{"A B C A B C, all well", rounds(2, read("a"), read("b"), read("c")), []int{5}},
+		{"A B C and another", append(rounds(1, read("a"), read("b"), read("c")), rounds(1, read("a"), read("b"), read("d"))...), nil},
+		{"A B C A B C with a change", append(rounds(1, read("a"), edit(true), read("c")), rounds(1, read("a"), edit(true), read("c"))...), nil},
+		{"A B C D A B C D", rounds(2, read("a"), read("b"), read("c"), read("d")), nil},
+		{"A A A A in pairs", rounds(2, read("a"), with(read("b"))), nil},
+		{"a job that goes on", rounds(7, call("get_job", `{"n":3}`, `{"status":"running"}`)), nil},
+		{"a deployment that goes on", rounds(7, call("get_deployment", `{"n":3}`, "The rollout is still in progress.")), nil},
+		{"a state that goes on", rounds(7, bash("cat state", "waiting")), nil},
+		{"a job that is done", rounds(5, call("get_job", `{"n":3}`, `{"status":"done"}`)), []int{4}},
+		{"a report that speaks of waiting", rounds(5, call("get_report", `{"n":3}`, strings.Repeat("Nobody is waiting for the rows. ", 9))), []int{4}},
+		{"pages", []did{call("next_page", `{}`, "page 2"), call("next_page", `{}`, "page 3"), call("next_page", `{}`, "page 4")}, nil},
+		{"blanks in a command", []did{fails("make  test"), fails("make test")}, []int{1}},
+		{"blanks that may matter", []did{fails("grep 'a  b' c"), fails("grep 'a b' c")}, nil},
+		{"another port each time", []did{bash("./t", "error: localhost:40123 is closed\n\nCommand exited with code 2"), read("a"), bash("./t", "error: localhost:51877 is closed\n\nCommand exited with code 2")}, []int{2}},
+		{"in another language", rounds(2, call("stadt_suchen", `{"name":"Ulm"}`, "Fehler: Die Stadt wurde nicht gefunden.")), []int{1}},
 		{"reading twice is harmless", []did{read("a"), read("a"), read("a")}, nil},
 		{"reading for ever is not", []did{read("a"), read("a"), read("a"), read("a"), read("a"), read("a")}, []int{4}},
 		{"a silent command", []did{bash("sh check.sh", "(no output)"), bash("sh check.sh", "(no output)")}, []int{1}},
@@ -541,8 +562,13 @@ func TestLoopsSeePictures(t *testing.T) {
 				msgs = append(msgs, place(id, picture)...)
 				warnings += len((*detect.Results)(nil).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil))
 			}
-			if (warnings > 0) != still {
-				t.Errorf("%s, the same picture %v: %d warnings", name, still, warnings)
+			found, err := inspect(t, mustJSON(t, obj{"messages": msgs}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
+			if (warnings > 0) != still || read != still {
+				t.Errorf("%s, the same picture %v: %d warnings, in the transcript %v", name, still, warnings, read)
 			}
 		}
 	}

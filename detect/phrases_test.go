@@ -40,6 +40,8 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.editJudgement(text))
 	case "passing":
 		return fmt.Sprint(p.passing(Judgement{}, text))
+	case "goes-on":
+		return fmt.Sprint(p.goesOn(text))
 	case "reopens":
 		return fmt.Sprint(p.reopening(text))
 	case "unit", "numbered":

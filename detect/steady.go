@@ -80,7 +80,7 @@ func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
 // volatile says whether a word with digits in it is one of those that change from run to run.
 func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	switch {
-	case strings.HasPrefix(w, "0x"):
+	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
 	case strings.Count(w, ":") >= 1 && digits >= 4 && strings.Trim(w, "0123456789:.TZ") == "" && (strings.Count(w, ":") >= 2 || digits == len(w)-1 && clockBefore(before)): // 12:31:07.250
 		return true
