@@ -38,6 +38,7 @@ func rounds(n int, story ...did) (all []did) {
 	}
 	return all
 }
+
 func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
 	tb.Helper()
 	b, err := json.Marshal(body)
