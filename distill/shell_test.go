@@ -1,0 +1,104 @@
+package distill_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"precept/lesson"
+)
+
+// listed is a command that a harness gives as a list of words.
+func listed(output string, code int, words ...string) event {
+	args, _ := json.Marshal(map[string]any{"command": words})
+	return call("exec_command", string(args), fmt.Sprintf("%s\n\nExit code: %d", output, code))
+}
+
+// What is read of command lines, however they are written: the command that they are about, without
+// what only runs it, shows something or goes somewhere.
+func TestCommandLines(t *testing.T) {
+	learned(t, []taught{
+		{"an option more", "run-cargo-build-with-offline", []event{ran("cargo build", "error: network access failed for the registry index", 101), ran("cargo build --offline", "ok", 0)}},
+		{"an option less", "leave-porcelain-out-of-git-fetch", []event{ran("git fetch --porcelain", "error: this option is not supported by this version", 129), ran("git fetch", "ok", 0)}},
+		{"a folder before it", "run-go-test-with-race", []event{ran("cd W77812 && go test ./...", "error: the race detector must be enabled for this package", 1), ran("cd W77812 && go test -race ./...", "ok", 0)}},
+		{"as another user", "run-docker-build-with-pull", []event{ran("sudo -u ada docker build .", "error: the base image is outdated, pull it first", 1), ran("sudo -u ada docker build --pull .", "ok", 0)}},
+		{"a variable set", "set-cgo-enabled-for-go-build", []event{ran("go build ./...", "error: the compiler for this package was not found", 1), ran("CGO_ENABLED=0 go build ./...", "ok", 0)}},
+		{"a variable that is somebody's", "", []event{ran("helm lint", "error: the chart version is not a valid version", 1), ran("W77812_TOKEN=1 helm lint", "ok", 0)}},
+		{"a runner in front", "use-poetry-run-mypy-instead-of-mypy", []event{ran("mypy .", "error: no module with that name was found in this environment", 1), ran("poetry run mypy .", "ok", 0)}},
+		{"a list of words", "run-npm-view-with-prefer-offline", []event{
+			listed("error: the registry cannot be reached from this network", 1, "npm", "view"), listed("ok", 0, "npm", "view", "--prefer-offline"),
+		}},
+		{"a shell in a list of words", "use-tsx-instead-of-ts-node", []event{
+			listed("error: cannot use import statement outside of a module", 1, "bash", "-lc", "ts-node W77812.ts"), listed("ok", 0, "bash", "-lc", "tsx W77812.ts"),
+		}},
+		{"quotes and a pipe", "run-gh-pr-with-json", []event{
+			ran(`gh pr "view" 12 | head -n 3`, "error: the output is not machine readable without a format option", 1), ran(`gh pr 'view' 12 --json | head -n 3`, "ok", 0),
+		}},
+		{"another option with a value of the session's", "", []event{ran("kubectl apply", "error: the namespace is missing in this request", 1), ran("kubectl apply -n W77812", "ok", 0)}},
+		{"a script's option", "", []event{ran("python3 W77812.py", "error: the output format is missing in this request", 1), ran("python3 W77812.py --json", "ok", 0)}},
+		{"somebody's own program", "", []event{ran("w77812-deploy", "error: the region is missing in this request", 1), ran("w77812-deploy --europe", "ok", 0)}},
+		{"two options at once", "", []event{ran("terraform plan", "error: the state is locked by another process", 1), ran("terraform plan --refresh --compact", "ok", 0)}},
+		{"a file behind it", "", []event{ran("psql <<EOF\nselect 1\nEOF", "error: the connection needs a database name", 1), ran("psql <<EOF\nselect 2\nEOF", "ok", 0)}},
+	})
+}
+
+// Whatever stands in sessions, a lesson holds no word of theirs that is not public: no value, no
+// name, no path, no word of an error that is in no vocabulary. And whatever its parts, it is a
+// lesson: it has a title, an advice and a trigger, and passes the checks.
+func TestLessonsHoldNothingOfASession(t *testing.T) {
+	rnd := rand.New(rand.NewPCG(1, 2)) //nolint:gosec // a test that can be repeated
+	pick := func(list ...string) string { return list[rnd.IntN(len(list))] }
+	private := func() string { // no word of any vocabulary
+		return pick("Zq", "Xv", "Wk") + pick("ulon", "arbek", "ostrin", "imvael") + pick("", "7", "-Q3", "_x9") + pick("", ".corp", "/etc", "@qzxv")
+	}
+	message := func(param string) string {
+		return pick(
+			param+" must be an integer", "missing required parameter "+param, "unknown value "+private()+" for "+param, param+" not found: "+private(),
+			private()+" is not a valid "+param, "cannot open "+private()+": "+param+" is required", private(), "the "+param+" of "+private()+" does not exist", "expected a date for "+param+", got "+private(),
+		)
+	}
+	b := newBench(t)
+	for i := range 400 {
+		tool := pick("find", "create", "list", "update", "book") + "_" + pick("order", "room", "ticket", "note") + fmt.Sprint("_", 'a'+rune(i%20))
+		param := pick("order_id", "floor", "due_date", "query", "limit")
+		args := func() string {
+			object := map[string]any{param: pick(private(), "17", "2031-05-06", private()+" "+private())}
+			if rnd.IntN(3) == 0 {
+				object[pick("verbose", "region", "owner")] = private()
+			}
+			text, _ := json.Marshal(object)
+			return string(text)
+		}
+		events := []event{user("Please look after " + private() + " for " + private())}
+		for range 1 + rnd.IntN(3) {
+			events = append(events, refused(tool, args(), message(param)))
+		}
+		if rnd.IntN(3) == 0 {
+			events = append(events, call("lookup_"+tool, `{"name":"`+private()+`"}`, `{"found":["`+private()+`","17"]}`))
+		}
+		b.session(fmt.Sprint("s", i), append(events, took(tool, args()))...)
+	}
+	b.distil()
+	list := b.lessons()
+	if len(list) < 10 {
+		t.Fatalf("only %d lessons came of it: %v", len(list), b.slugs())
+	}
+	for _, l := range list {
+		text := strings.ToLower(l.Slug + l.Title + l.Body + l.Trigger.Description + fmt.Sprint(l.Trigger))
+		for _, secret := range []string{"ulon", "arbek", "ostrin", "imvael", "qzxv", "2031-05-06", ".corp"} {
+			if strings.Contains(text, secret) {
+				t.Errorf("%s holds %q of a session:\n%s", l.Slug, secret, l.Raw)
+			}
+		}
+		if l.Title == "" || l.Advice == "" || l.Trigger.Empty() || len(l.Evidence) == 0 {
+			t.Errorf("%s lacks something:\n%s", l.Slug, l.Raw)
+		}
+	}
+	for _, f := range (lesson.Checks{}).Book(lesson.NewBook(list)) {
+		if f.Severity == lesson.Error {
+			t.Errorf("the checks refuse: %s", f)
+		}
+	}
+}
