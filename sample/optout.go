@@ -25,7 +25,6 @@ type OptOut struct {
 type pathPattern struct {
 	glob    string
 	literal string
-	mark    int // where in literal a byte stands that has no case, -1: nowhere, or literal is not ASCII
 }
 
 // NewOptOut checks the globs (doublestar syntax) of paths, agents and tenants. All are matched
@@ -37,8 +36,7 @@ func NewOptOut(paths, agents, tenants []string) (*OptOut, error) {
 		if g == "" || !doublestar.ValidatePattern(g) {
 			return nil, fmt.Errorf("opt_out_patterns: %q is no glob; write for instance *.env or secrets/**", p)
 		}
-		literal := literalOf(g)
-		o.paths = append(o.paths, pathPattern{glob: g, literal: literal, mark: markOf(literal)})
+		o.paths = append(o.paths, pathPattern{glob: g, literal: literalOf(g)})
 	}
 	for _, list := range []struct {
 		key  string
@@ -122,24 +120,8 @@ func (o *OptOut) possible(args []byte) bool {
 	if bytes.Contains(args, []byte(`\u`)) {
 		return len(o.paths) > 0
 	}
-	var flat []byte
-	strange := bytes.Contains(args, []byte("\u212a")) || bytes.Contains(args, []byte("\u0130")) // which fold to the ASCII letters k and i
-	for i := range o.paths {
-		p := &o.paths[i]
-		if p.mark >= 0 && !strange {
-			if p.foldedIn(args) {
-				return true
-			}
-			continue
-		}
-		if flat == nil {
-			flat = bytes.ToLower(args)
-		}
-		if bytes.Contains(flat, []byte(p.literal)) {
-			return true
-		}
-	}
-	return false
+	flat := bytes.ToLower(args)
+	return slices.ContainsFunc(o.paths, func(p pathPattern) bool { return bytes.Contains(flat, []byte(p.literal)) })
 }
 
 func (o *OptOut) hits(text string, depth int) bool {
