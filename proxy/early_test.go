@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 )
 
@@ -146,36 +147,68 @@ func TestExpectIsTheUpstreamsToAnswer(t *testing.T) {
 	}
 }
 
-// A body that stands still ends its request, and no other.
+// A body that stands still ends its request, and no other. Slow is not still, and neither is who
+// waits between two requests.
 func TestSlowBodyEnds(t *testing.T) {
-	up := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
-	defer up.Close()
-	base := face(t, up.URL, "limits.client_write_timeout=300ms")
-	own := dial(t, base)
-	_, _ = io.WriteString(own, "POST /v1/feedback HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\n{")
-	if s := readReply(own.Reader, "POST"); s.status != http.StatusRequestTimeout {
-		t.Errorf("feedback: %+v", s)
-	}
-	for _, path := range []string{"/v1/chat/completions", "/v1/files"} {
-		c := dial(t, base)
-		_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
-		for range 5 { // slow, and going on
-			time.Sleep(100 * time.Millisecond)
-			_, _ = io.WriteString(c, "x")
-		}
-		if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
-			t.Errorf("%s: %+v", path, s)
-		}
-		c = dial(t, base) // one that waits between two requests is not slow
-		for range 2 {
-			_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
-			if s := readReply(c.Reader, "POST"); s.status != http.StatusOK {
-				t.Errorf("%s: %+v", path, s)
+	for path, status := range map[string]int{"/v1/feedback": http.StatusBadRequest, "/v1/chat/completions": http.StatusBadGateway} {
+		synctest.Test(t, func(t *testing.T) {
+			const limit = time.Minute
+			l := &pipes{dialled: make(chan net.Conn)}
+			srv := &http.Server{Handler: handler(t, "http://127.0.0.1:1", "limits.client_write_timeout=1m"), ReadHeaderTimeout: limit}
+			go func() { _ = srv.Serve(l) }()
+			defer func() { _ = srv.Close() }()
+			c := l.dial()
+			br := bufio.NewReader(c)
+			_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
+			for range 5 {
+				time.Sleep(limit - time.Second)
+				_, _ = io.WriteString(c, "x")
 			}
-			time.Sleep(500 * time.Millisecond)
-		}
+			still := time.Now()
+			if s := readReply(br, "POST"); s.status != http.StatusRequestTimeout || time.Since(still) != limit {
+				t.Errorf("%s: after %v %+v", path, time.Since(still), s)
+			}
+			c = l.dial()
+			br = bufio.NewReader(c)
+			for range 3 {
+				_, _ = io.WriteString(c, "POST "+path+" HTTP/1.1\r\nHost: x\r\nContent-Length: 5\r\n\r\nhello")
+				if s := readReply(br, "POST"); s.status != status {
+					t.Errorf("%s: %+v", path, s)
+				}
+				time.Sleep(10 * limit)
+			}
+			_ = c.Close()
+		})
+	}
+	// One that is passed on while it comes.
+	up := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) { _, _ = io.Copy(io.Discard, r.Body) }))
+	defer up.Close()
+	c := dial(t, face(t, up.URL, "limits.client_write_timeout=300ms"))
+	_, _ = io.WriteString(c, "POST /v1/files HTTP/1.1\r\nHost: x\r\nContent-Length: 500\r\n\r\nx")
+	if s := readReply(c.Reader, "POST"); s.status != http.StatusRequestTimeout {
+		t.Errorf("%+v", s)
 	}
 }
+
+// pipes is a listener whose connections stay in the process.
+type pipes struct{ dialled chan net.Conn }
+
+func (p *pipes) dial() net.Conn {
+	ours, theirs := net.Pipe()
+	p.dialled <- theirs
+	return ours
+}
+
+func (p *pipes) Accept() (net.Conn, error) {
+	c, ok := <-p.dialled
+	if !ok {
+		return nil, net.ErrClosed
+	}
+	return c, nil
+}
+
+func (p *pipes) Close() error   { close(p.dialled); return nil }
+func (p *pipes) Addr() net.Addr { return &net.TCPAddr{} }
 
 // A body becomes too long while the upstream's answer, which has not waited for it, is passed on:
 // two goroutines, of which only one may touch the answer's headers. The race detector sees it.

@@ -2,9 +2,11 @@ package proxy
 
 import (
 	"io"
+	"log/slog"
 	"net/http/httptest"
 	"strings"
 	"testing"
+	"testing/synctest"
 	"time"
 	"unsafe"
 
@@ -63,6 +65,33 @@ func TestIdleLimitWhileTheClockIsSet(t *testing.T) {
 		}
 		_ = w.Close()
 	}
+}
+
+// What comes, be it a comment, keeps a stream open; when nothing has come for the limit it is cut.
+func TestIdleLimit(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		const limit, pieces = time.Minute, 6
+		from, to := io.Pipe()
+		tn := &turn{}
+		tn.p = &Proxy{opts: Options{Now: time.Now, Log: slog.New(slog.DiscardHandler)}}
+		tn.w, tn.target, tn.r = &clientWriter{id: "req_1"}, &target{}, httptest.NewRequest("POST", chatPath, nil)
+		tn.watch.first = time.Now()
+		w := &tn.watch.body
+		w.watch(tn, from, limit)
+		go func() {
+			for range pieces {
+				time.Sleep(limit - time.Second)
+				_, _ = io.WriteString(to, ": keep-alive\n\n")
+			}
+		}()
+		got, err := io.ReadAll(w)
+		if err == nil || strings.Count(string(got), ": keep-alive") != pieces {
+			t.Errorf("ended with %v after %q", err, got)
+		}
+		if cut, want := time.Since(tn.watch.first), pieces*(limit-time.Second)+limit; cut != want {
+			t.Errorf("cut after %v, want %v", cut, want)
+		}
+	})
 }
 
 // A turn that waits for no answers, as nearly all do, takes no timer.

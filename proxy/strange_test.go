@@ -1,227 +1,19 @@
 package proxy_test
 
 import (
-	"bufio"
-	"crypto/rand"
-	"crypto/tls"
 	"fmt"
 	"io"
 	"log"
-	"log/slog"
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/textproto"
-	"net/url"
-	"sort"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
-
-	"github.com/prometheus/client_golang/prometheus"
-
-	"precept/bandit"
-	"precept/configs"
-	"precept/lesson"
-	"precept/proxy"
-	"precept/store"
 )
 
-// conversation is a turn that precept looks at.
-const conversation = `{"model":"m","messages":[{"role":"user","content":"number %d"}]}`
-
-// face starts precept before an upstream.
-func face(t *testing.T, upstream string, flags ...string) string {
-	t.Helper()
-	all := map[string]string{"upstream": upstream + "/v1"}
-	for _, f := range flags {
-		k, v, _ := strings.Cut(f, "=")
-		all[k] = v
-	}
-	cfg, err := configs.Parse(configs.Sources{Flags: all})
-	if err != nil {
-		t.Fatal(err)
-	}
-	st, err := store.Open(t.Context(), store.Options{
-		Now: time.Now, Backend: store.Volatile{}, Lookup: time.Second, HoldBytes: 64 << 20, Learn: true,
-		Failed: func(string, error) {}, Panicked: func(step string, v any) { t.Errorf("step %s panicked: %v", step, v) },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	book, beliefs := lesson.NewBook(nil), bandit.New()
-	p, err := proxy.New(proxy.Options{
-		Config: cfg, Store: st, Beliefs: func(string) *bandit.Chooser { return beliefs }, Book: func() *lesson.Book { return book }, Now: time.Now, Rand: rand.Reader, Salt: "test",
-		Secret: []byte("secret"), Log: slog.New(slog.DiscardHandler), Metrics: proxy.NewMetrics(prometheus.NewRegistry()),
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv := httptest.NewUnstartedServer(p.Handler())
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-	srv.Start()
-	t.Cleanup(func() {
-		srv.Close()
-		p.Close()
-		if err := st.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	return srv.URL
-}
-
-// plain starts Go's own reverse proxy before an upstream, as precept is measured by it.
-func plain(t *testing.T, upstream string) string {
-	t.Helper()
-	u, err := url.Parse(upstream)
-	if err != nil {
-		t.Fatal(err)
-	}
-	tr := &http.Transport{DisableCompression: true, ForceAttemptHTTP2: true, DisableKeepAlives: true, MaxResponseHeaderBytes: 1 << 20}
-	srv := httptest.NewUnstartedServer(&httputil.ReverseProxy{
-		Rewrite:   func(pr *httputil.ProxyRequest) { pr.SetURL(u) },
-		Transport: tr, FlushInterval: -1, ErrorLog: log.New(io.Discard, "", 0),
-	})
-	srv.Config.ErrorLog = log.New(io.Discard, "", 0)
-	srv.Start()
-	t.Cleanup(func() { srv.Close(); tr.CloseIdleConnections() })
-	return srv.URL
-}
-
-// rawUpstream speaks for itself: serve is called for each request, behind its headers, and says
-// whether to go on with the connection. n counts the requests from 1.
-type rawUpstream struct {
-	url   string
-	asked atomic.Int64
-}
-
-func newRaw(t *testing.T, secure bool, serve func(n int, c net.Conn, r *http.Request) (more bool)) *rawUpstream {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	u := &rawUpstream{url: "http://" + l.Addr().String()}
-	if secure {
-		u.url = "https://" + l.Addr().String()
-		l = tls.NewListener(l, &tls.Config{Certificates: certificates(t)})
-	}
-	var all sync.WaitGroup
-	var mu sync.Mutex
-	var open []net.Conn
-	all.Go(func() {
-		for {
-			c, err := l.Accept()
-			if err != nil {
-				return
-			}
-			mu.Lock()
-			open = append(open, c)
-			mu.Unlock()
-			all.Go(func() {
-				defer func() { _ = c.Close() }()
-				br := bufio.NewReader(c)
-				for {
-					r, err := http.ReadRequest(br)
-					if err != nil || !serve(int(u.asked.Add(1)), c, r) {
-						return
-					}
-				}
-			})
-		}
-	})
-	t.Cleanup(func() {
-		_ = l.Close()
-		mu.Lock()
-		for _, c := range open {
-			_ = c.Close()
-		}
-		mu.Unlock()
-		all.Wait()
-	})
-	return u
-}
-
-// certificates are those of httptest's servers.
-func certificates(t *testing.T) []tls.Certificate {
-	t.Helper()
-	srv := httptest.NewTLSServer(nil)
-	defer srv.Close()
-	return srv.TLS.Certificates
-}
-
-// seen is a reply as a client sees it.
-type seen struct {
-	interim []string
-	status  int
-	header  string
-	body    string
-	trailer string
-	end     string // whole, cut, none
-}
-
-// ask sends one request on a connection of its own and reads all that comes.
-func ask(t *testing.T, base, head, body string) seen {
-	t.Helper()
-	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = c.Close() }()
-	_ = c.SetDeadline(time.Now().Add(10 * time.Second))
-	go func() {
-		_, _ = io.WriteString(c, head+"\r\nHost: x\r\nContent-Length: "+fmt.Sprint(len(body))+"\r\n\r\n"+body)
-	}()
-	return readReply(bufio.NewReader(c), strings.Fields(head)[0])
-}
-
-func readReply(br *bufio.Reader, method string) (s seen) {
-	for {
-		res, err := http.ReadResponse(br, &http.Request{Method: method})
-		if err != nil {
-			s.end = "none"
-			return s
-		}
-		if res.StatusCode < 200 && res.StatusCode != 101 {
-			s.interim = append(s.interim, fmt.Sprint(res.StatusCode, lines(res.Header)))
-			continue
-		}
-		b, err := io.ReadAll(res.Body)
-		_ = res.Body.Close()
-		s.status, s.header, s.body, s.trailer, s.end = res.StatusCode, lines(res.Header), string(b), lines(res.Trailer), "whole"
-		if err != nil {
-			s.end = "cut"
-		}
-		return s
-	}
-}
-
-// lines are headers in one order, without those that precept adds and the clock's.
-func lines(h http.Header) string {
-	var out []string
-	for k, vv := range h {
-		if strings.HasPrefix(k, "Precept-") || k == "Date" {
-			continue
-		}
-		for _, v := range vv {
-			out = append(out, k+": "+textproto.TrimString(v))
-		}
-	}
-	sort.Strings(out)
-	return strings.Join(out, "\n")
-}
-
-// reply is an upstream that reads the whole request and answers with these bytes.
-func reply(wire string, more bool) func(int, net.Conn, *http.Request) bool {
-	return func(_ int, c net.Conn, r *http.Request) bool {
-		_, _ = io.Copy(io.Discard, r.Body)
-		_, _ = io.WriteString(c, wire)
-		return more
-	}
-}
+const events = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
 
 // strangeWires are answers as an upstream may write them. Where want is empty precept does what
 // Go's ReverseProxy does; elsewhere that one is no measure, and want is the status and the body.
@@ -276,6 +68,14 @@ var strangeWires = map[string]struct{ wire, want string }{ //nolint:gochecknoglo
 	"headers of one hop":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nConnection: X-Hop, close\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\n\r\nhello"},
 	"encoded unasked":       {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Encoding: gzip\r\nContent-Length: 5\r\n\r\n\x1f\x8b\x08xx"},
 	"headers of precept":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\nPrecept-Session: evil\r\n\r\nhello"},
+	"events, CRLF":          {wire: events + "data: {}\r\n\r\ndata: [DONE]\r\n\r\n"},
+	"events, lone CR":       {wire: events + "data: {}\r\rdata: [DONE]\r\r"},
+	"events, BOM, comments": {wire: events + "\xef\xbb\xbf: hello\n\n:\nid: 1\nretry: 5\nevent: x\ndata\n\ndata: [DONE]\n\n"},
+	"events, cut in a line": {wire: events + "data: {}\n\ndata: {\"choi"},
+	"events, a huge one":    {wire: events + "data: {\"choices\":[{\"delta\":{\"content\":\"" + strings.Repeat("x", 3<<20) + "\"}}]}\n\n"},
+	"events, no UTF-8":      {wire: events + "data: \xff\xfe\x00\n\ndata: {\"choices\":1}\n\ndata: [\n\n"},
+	"events in zstd":        {wire: "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Encoding: zstd\r\n\r\n\x28\xb5\x2f\xfdxxxx"},
+	"encoded in br, cut":    {wire: "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\nContent-Encoding: br\r\nContent-Length: 9\r\n\r\n\x0b\x02\x80"},
 	"surplus":               {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: 5\r\n\r\nhelloHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 	"surplus behind chunks": {wire: "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nTransfer-Encoding: chunked\r\n\r\n5\r\nhello\r\n0\r\n\r\nHTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\nstolen"},
 }
@@ -288,7 +88,8 @@ func TestStrangeUpstreams(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			for _, secure := range []bool{false, true} {
-				ours := face(t, newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus"))).url)
+				up := newRaw(t, secure, reply(k.wire, strings.HasPrefix(name, "surplus")))
+				ours := face(t, up.url)
 				theirs := plain(t, newRaw(t, secure, reply(k.wire, false)).url)
 				for what, head := range heads {
 					body := ""
@@ -296,7 +97,7 @@ func TestStrangeUpstreams(t *testing.T) {
 						body = fmt.Sprintf(conversation, 1)
 					}
 					for range 2 {
-						time.Sleep(20 * time.Millisecond) // until the upstream has hung up
+						up.settled(t)
 						compare(t, fmt.Sprint(what, " secure=", secure), k.want, ask(t, ours, head, body), func() seen { return ask(t, theirs, head, body) })
 					}
 				}

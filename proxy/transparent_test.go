@@ -337,14 +337,12 @@ func TestClientLeaves(t *testing.T) {
 	}
 }
 
-func TestIdleStreamEndsAndCommentsKeepItAlive(t *testing.T) {
+// A stream in which nothing comes any more is cut for the client as well.
+func TestIdleStreamEnds(t *testing.T) {
 	up := newUpstream(t, func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		for range 6 {
-			_, _ = io.WriteString(w, ": keep-alive\n\n")
-			w.(http.Flusher).Flush()
-			time.Sleep(100 * time.Millisecond)
-		}
+		_, _ = io.WriteString(w, ": keep-alive\n\n")
+		w.(http.Flusher).Flush()
 		<-r.Context().Done()
 	})
 	r := newRig(t, up, "", nil, map[string]string{"limits.stream_idle_timeout": "300ms"})
@@ -354,8 +352,7 @@ func TestIdleStreamEndsAndCommentsKeepItAlive(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer res.Body.Close()
-	got, err := io.ReadAll(res.Body)
-	if err == nil || strings.Count(string(got), ": keep-alive") != 6 {
+	if got, err := io.ReadAll(res.Body); err == nil || string(got) != ": keep-alive\n\n" {
 		t.Errorf("ended with %v after %q", err, got)
 	}
 }

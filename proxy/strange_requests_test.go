@@ -1,0 +1,124 @@
+package proxy_test
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"strings"
+	"testing"
+	"time"
+)
+
+// told is an upstream that answers with what reached it: the request's line, its headers, its body
+// and its trailers.
+func told(_ int, c net.Conn, r *http.Request) bool {
+	b, err := io.ReadAll(r.Body)
+	if err != nil {
+		return false
+	}
+	r.Header.Del("Accept-Encoding") // precept asks for none on the paths that it reads
+	if r.Header.Get("Connection") == "close" {
+		r.Header.Del("Connection") // the plain proxy's own
+	}
+	said := fmt.Sprintf("%s %s %s\n%s\nlength %d %q\n%s\n%s", r.Method, r.RequestURI, r.Proto, lines(r.Header), r.ContentLength, r.TransferEncoding, b, lines(r.Trailer))
+	if r.Method == http.MethodHead {
+		said = ""
+	}
+	_, err = fmt.Fprintf(c, "HTTP/1.1 200 OK\r\nContent-Type: a/b\r\nContent-Length: %d\r\n\r\n%s", len(said), said)
+	return err == nil
+}
+
+// exchange writes bytes on a connection of its own, and reads one answer.
+func exchange(t *testing.T, base, method, bytes string) seen {
+	t.Helper()
+	c, err := net.Dial("tcp", strings.TrimPrefix(base, "http://"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = c.Close() }()
+	_ = c.SetDeadline(time.Now().Add(time.Minute))
+	go func() { _, _ = io.WriteString(c, bytes) }()
+	return readReply(bufio.NewReader(c), method)
+}
+
+// However a client asks, the upstream gets what it would get of Go's own reverse proxy, or what the
+// client sent where that one changes it.
+func TestStrangeRequests(t *testing.T) {
+	up := newRaw(t, false, told)
+	ours, theirs := face(t, up.url), plain(t, up.url)
+	hi := fmt.Sprintf(conversation, 1)
+	chunks := fmt.Sprintf("%x;a=b\r\n%s\r\n%x\r\n%s\r\n0\r\n", 10, hi[:10], len(hi)-10, hi[10:])
+	for name, k := range map[string]struct {
+		head string // the line without HTTP/1.1, and headers
+		body string
+		want string // the line that the upstream gets, where it is not the plain proxy's
+		more string // what the answer holds where precept does better than the plain one
+	}{
+		"two slashes":             {head: "GET /v1//models///x/"},
+		"a slash encoded":         {head: "GET /v1/files/a%2fb%2F..%2Fc"},
+		"dots":                    {head: "GET /v1/files/../models/./x", want: "GET /v1/files/../models/./x HTTP/1.1"},
+		"odd escapes":             {head: "GET /v1/files/%41%7e~%20+%C3%BC%ff"},
+		"semicolons":              {head: "GET /v1/files?a=1;b=2&c=%3B;", want: "GET /v1/files?a=1;b=2&c=%3B; HTTP/1.1"},
+		"a lone question mark":    {head: "GET /v1/files?"},
+		"a broken query":          {head: "GET /v1/files?%zz&=&a==b&&", want: "GET /v1/files?%zz&=&a==b&& HTTP/1.1"},
+		"an absolute URL":         {head: "GET http://elsewhere.example/v1/models"},
+		"HEAD":                    {head: "HEAD /v1/models"},
+		"OPTIONS":                 {head: "OPTIONS /v1/chat/completions\r\nOrigin: http://a.example\r\nAccess-Control-Request-Method: POST"},
+		"GET of a rewritten path": {head: "GET /v1/chat/completions?limit=2"},
+		"a method of its own":     {head: "BREW /v1/models"},
+		"GET with a body":         {head: "GET /v1/models", body: "hello"},
+		"DELETE with a body":      {head: "DELETE /v1/files/x", body: "hello"},
+		"headers of one hop": {
+			head: "POST /v1/files\r\nConnection: X-Hop, keep-alive\r\nX-Hop: 1\r\nKeep-Alive: timeout=5\r\nTe: trailers, deflate\r\nProxy-Connection: close\r\nProxy-Authorization: Basic eA==",
+			body: "hello",
+		},
+		"an upgrade to something":  {head: "GET /v1/models\r\nConnection: Upgrade\r\nUpgrade: h2c"},
+		"headers twice":            {head: "GET /v1/models\r\nX-A: 1\r\nX-A: 2\r\nx-a: \t3 \r\nCookie: a=1\r\nCookie: b=2"},
+		"an empty header":          {head: "GET /v1/models\r\nX-Empty:\r\nAuthorization: "},
+		"bytes in a header":        {head: "GET /v1/models\r\nX-Bytes: \xff\xc3\xbc"},
+		"a body that is no JSON":   {head: "POST /v1/chat/completions\r\nContent-Type: application/json", body: "{\"messages\":[" + strings.Repeat("[", 300)},
+		"an empty body":            {head: "POST /v1/chat/completions"},
+		"asking before it sends":   {head: "POST /v1/files\r\nExpect: 100-continue", body: "hello"},
+		"a length with a plus":     {head: "POST /v1/files\r\nContent-Length: +5\r\nX-Body: hello"},
+		"chunks with extensions":   {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
+		"chunks and a trailer":     {head: "POST /v1/files\r\nTransfer-Encoding: chunked\r\nTrailer: X-Sum", body: chunks + "X-Sum: 4\r\n\r\n", more: "\nX-Sum: 4"},
+		"a length and chunks":      {head: "POST /v1/files\r\nContent-Length: 3\r\nTransfer-Encoding: chunked", body: chunks + "\r\n"},
+		"two lengths":              {head: "POST /v1/files\r\nContent-Length: 3\r\nContent-Length: 5", body: "hello"},
+		"a name with a room":       {head: "GET /v1/models\r\nX A: 1"},
+		"chunks that are not":      {head: "POST /v1/files\r\nTransfer-Encoding: chunked", body: "zz\r\nhello\r\n", more: "400 "},
+		"another coding of chunks": {head: "POST /v1/files\r\nTransfer-Encoding: gzip, chunked", body: chunks + "\r\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			method, _, _ := strings.Cut(k.head, " ")
+			line, headers, _ := strings.Cut(k.head, "\r\n")
+			if headers != "" {
+				headers += "\r\n"
+			}
+			if k.body != "" && !strings.Contains(headers, "chunked") && !strings.Contains(headers, "Content-Length") {
+				headers += fmt.Sprintf("Content-Length: %d\r\n", len(k.body))
+			}
+			bytes := line + " HTTP/1.1\r\nHost: x.example\r\n" + headers + "\r\n" + k.body
+			got := exchange(t, ours, method, bytes)
+			if k.more != "" {
+				if !strings.Contains(fmt.Sprint(got.status, " ", got.body), k.more) {
+					t.Errorf("%+v", got)
+				}
+				return
+			}
+			ref := exchange(t, theirs, method, bytes)
+			if k.want != "" {
+				_, rest, _ := strings.Cut(ref.body, "\n")
+				ref.body = k.want + "\n" + rest
+			}
+			if got.status >= 400 && got.status == ref.status { // the page is our own
+				got.body, got.end = ref.body, ref.end
+			}
+			got.header = ref.header // says how long the body is
+			if fmt.Sprint(got) != fmt.Sprint(ref) {
+				t.Errorf("%+v\nplain: %+v", got, ref)
+			}
+		})
+	}
+}
