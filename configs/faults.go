@@ -3,7 +3,7 @@ package configs
 import (
 	"errors"
 	"fmt"
-	"sort"
+	"slices"
 	"strings"
 )
 
@@ -62,6 +62,6 @@ func (f Faults) orNil() error {
 	if len(f) == 0 {
 		return nil
 	}
-	sort.SliceStable(f, func(i, j int) bool { return f[i].Key < f[j].Key })
+	slices.SortStableFunc(f, func(a, b Fault) int { return strings.Compare(a.Key, b.Key) })
 	return f
 }

@@ -8,11 +8,18 @@ import (
 
 // nearest names the known key that a misspelt one most likely means, or lists them.
 func nearest(name string, known map[string]int) string {
-	all := slices.Sorted(maps.Keys(known))
-	if best := Nearest(name, all); best != "" {
+	if best := Nearest(name, slices.Sorted(maps.Keys(known))); best != "" {
 		return "; did you mean " + best + "?"
 	}
-	return "; there are " + strings.Join(all, ", ")
+	return "; " + listed(known)
+}
+
+// listed says which names there are.
+func listed[V any](known map[string]V) string {
+	if len(known) == 1 {
+		return "there is only " + slices.Sorted(maps.Keys(known))[0]
+	}
+	return "there are " + strings.Join(slices.Sorted(maps.Keys(known)), ", ")
 }
 
 // Nearest is the name that a misspelt one most likely means, "" where none is near: two letters are

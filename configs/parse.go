@@ -7,7 +7,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"sort"
 	"strings"
 
 	"github.com/goccy/go-yaml"
@@ -209,14 +208,4 @@ func (c *Config) Hash() string {
 	}
 	sum := sha256.Sum256([]byte(text))
 	return hex.EncodeToString(sum[:6])
-}
-
-// sortedNames lists the upstreams for a fault.
-func sortedNames(m map[string]Upstream) string {
-	names := make([]string, 0, len(m))
-	for name := range m {
-		names = append(names, name)
-	}
-	sort.Strings(names)
-	return strings.Join(names, ", ")
 }

@@ -127,7 +127,7 @@ func portOf(u *url.URL) string {
 func (v *validator) routes() {
 	for path, name := range v.config.Routes.byPath() {
 		if _, ok := v.config.Upstreams[*name]; !ok && len(v.config.Upstreams) > 0 {
-			v.fault(path, *name, "names no upstream; there are "+sortedNames(v.config.Upstreams))
+			v.fault(path, *name, "names no upstream; "+listed(v.config.Upstreams))
 		}
 	}
 }

@@ -1,0 +1,113 @@
+package configs_test
+
+import (
+	"fmt"
+	"regexp"
+	"strings"
+	"testing"
+
+	"precept/configs"
+)
+
+// Every wrong line of a file is told at once, with its key, its line and what to do.
+func TestThirtyFaultsAtOnce(t *testing.T) {
+	lines := []struct{ line, key, says string }{
+		{"listen: 8080", "listen", "write host:port"},
+		{"admin: {base_path: /a/../b, bogus: 1}", "admin.base_path", "write it like /precept"},
+		{"routes: {chat: nowhere, foo: b}", "routes.chat", "names no upstream; there are b, c, d"},
+		{"upstreams: {b: {url: ftp://x}, c: {}, d: {url: 'https://user:pw@x/v1'}}", "upstreams.b.url", "must begin with http:// or https://"},
+		{"tenancy: many", "tenancy", "is none of single, by-credential, keys"},
+		{"store: {url: 'mysql://x'}", "store.url", "write a path or redis://host:6379/0"},
+		{"data_dir: ''", "data_dir", "name a directory"},
+		{"lessons: 'redis://user:pw@h/0'", "lessons", "write redis:// alone"},
+		{"match: {system: ['[a'], user: 1}", "match.system[0]", "an agent's name such as crew-*"},
+		{"tags: {Deploy: [kubectl], empty: []}", "tags.Deploy", "write lower-case letters"},
+		{"inject: {k: 21, style: shiny, placement: sideways, budget_bytes: -1}", "inject.k", "it must be from 0 to 20"},
+		{"bandit: {epsilon: 1.5, control: abc, holdout: never, objective: best}", "bandit.epsilon", "it must be from 0 to 1"},
+		{"detect: {loops: perhaps}", "detect.loops", "is neither true nor false"},
+		{"learning: {enabled: maybe, opt_out_patterns: ['[a'], capture_limit: 3MX, retention: 36501d}", "learning.retention", "such as 300ms, 10s, 24h or 30d"},
+		{"reward: {close_after: 0s, sentiment: 2, tiers: [nobody]}", "reward.close_after", "it must be more than 0s"},
+		{"distill: {every: 1, gate: robot, judge: 'ftp://x'}", "distill.every", "write a number with its unit"},
+		{"writ: {enabled: x, trust: all}", "writ.trust", "is none of quarantined, own"},
+		{"ledger: {trust: own}", "ledger.agent", "name it, or set ledger.trust to quarantined"},
+		{"limits: {body_bytes: 0, drain_timeout: -5s, upstream_header_timeout: soon, sessions: 0, spool_bytes: 1}", "limits.spool_bytes", "at least 1MiB"},
+		{"log: {level: loud, format: xml}", "log.level", "is none of debug, info, warn, error"},
+		{"metrics: {pubic: true}", "metrics.pubic", "did you mean public?"},
+		{"otel: {endpoint: nowhere, headers: [x], sample: 2}", "otel.endpoint", "must begin with http:// or https://"},
+		{"debug_headers: perhaps", "debug_headers", "is neither true nor false"},
+		{"epsilonn: 3", "epsilonn", "there are admin, bandit,"},
+		{"keys: [{name: a}, {name: a, key_sha256: zz}]", "keys[1].name", "is used by another key"},
+	}
+	more := map[string]int{ // further keys of these lines
+		"admin.bogus": 2, "routes.foo": 3, "upstreams.c.url": 4, "upstreams.d.url": 4, "match.user": 9, "tags.empty": 10, "inject.style": 11, "inject.placement": 11,
+		"inject.budget_bytes": 11, "bandit.control": 12, "bandit.holdout": 12, "bandit.objective": 12, "learning.enabled": 14, "learning.opt_out_patterns[0]": 14,
+		"learning.capture_limit": 14, "reward.sentiment": 15, "reward.tiers[0]": 15, "distill.gate": 16, "distill.judge": 16, "writ.enabled": 17, "limits.body_bytes": 19,
+		"limits.drain_timeout": 19, "limits.upstream_header_timeout": 19, "limits.sessions": 19, "log.format": 20, "otel.sample": 22, "otel.headers": 22,
+		"keys[0].key_sha256": 25, "keys[0].tenant": 25, "keys[1].key_sha256": 25, "keys[1].tenant": 25,
+	}
+	var file strings.Builder
+	for _, l := range lines {
+		file.WriteString(l.line + "\n")
+	}
+	_, err := configs.Parse(configs.Sources{FileName: "my.yaml", File: []byte(file.String())})
+	faults, ok := configs.AsFaults(err)
+	if !ok {
+		t.Fatal(err)
+	}
+	told := map[string]configs.Fault{}
+	for _, f := range faults {
+		if told[f.Key].Key != "" {
+			t.Errorf("%s is told twice", f.Key)
+		}
+		told[f.Key] = f
+		if strings.Contains(f.Value+f.Problem, "pw") {
+			t.Errorf("a password is shown: %s", f)
+		}
+		if !strings.Contains(err.Error(), f.String()) || f.Value != "" && !strings.Contains(f.String(), fmt.Sprintf("%s = %q ", f.Key, f.Value)) {
+			t.Errorf("it is not said so: %s", f)
+		}
+	}
+	for i, l := range lines {
+		if f := told[l.key]; f.Source != fmt.Sprintf("my.yaml:%d", i+1) || !strings.Contains(f.Problem, l.says) {
+			t.Errorf("%s: %q, want %s in line %d", l.line, f, l.says, i+1)
+		}
+	}
+	todo := regexp.MustCompile(`write|must|there (is|are)|is none of|neither|set |name|say|gives it|is no key|no number|has no |use keys`)
+	for key, line := range more {
+		if f := told[key]; f.Source != fmt.Sprintf("my.yaml:%d", line) || !todo.MatchString(f.Problem) {
+			t.Errorf("%s: %q, want something to do about line %d", key, f, line)
+		}
+	}
+}
+
+// Where the dashboard may lie below a path, and where not.
+func TestBasePaths(t *testing.T) {
+	for path, ok := range map[string]bool{
+		"": true, "/precept": true, "/a/b-c_d.e": true, "/A1": true, "/.well-known/x": true,
+		"precept": false, "/": false, "/a/": false, "//a": false, "/a/../b": false, "/.": false, "/a b": false, "/a?b": false, "/%61": false, "/é": false,
+	} {
+		_, err := configs.Parse(configs.Sources{Flags: map[string]string{"admin.base_path": path}})
+		if (err == nil) != ok {
+			t.Errorf("%q: %v", path, err)
+		}
+	}
+}
+
+// What follows from what was given: one upstream has every route that names none, and the longest
+// time that can be written in days is a hundred years.
+func TestWhatFollows(t *testing.T) {
+	c, err := configs.Parse(configs.Sources{File: []byte("upstreams: {mine: {url: 'http://h/v1'}}\nlearning: {retention: 36500d}\n")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := c.Route(); len(r) != 4 || r["chat"] != "mine" || r["responses"] != "mine" || r["messages"] != "mine" || r["other"] != "mine" {
+		t.Errorf("routes: %v", r)
+	}
+	if days := c.Learning.Retention.Hours() / 24; days != 36500 {
+		t.Errorf("%v days", days)
+	}
+	_, err = configs.Parse(configs.Sources{File: []byte("upstreams: {a: {url: 'http://h/v1'}, b: {url: 'http://i/v1'}}\nroutes: {chat: a, responses: a, other: b}\n")})
+	if faults, _ := configs.AsFaults(err); len(faults) != 1 || faults[0].Key != "routes.messages" {
+		t.Errorf("a route that nobody named, of two: %v", err)
+	}
+}
