@@ -63,8 +63,11 @@ func talkSession() sample.Session {
 	c.turn(sample.Reply{Text: "That is that."}, say("user", "<system-reminder>x</system-reminder>"))
 	c.turn(sample.Reply{Text: "Bye."}, say("user", strings.Repeat("bye ", 3000)))
 	c.s.Ratings = []sample.Rating{
-		{At: c.at, Source: "user", Type: "approval", Turn: 1}, {At: c.at, Source: "user", Type: "score", Score: 0.4, Turn: 2}, {At: c.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
-		{At: c.at, Source: "user", Type: "score", Score: 1.5, Turn: 4}, {At: c.at, Source: "system", Type: "score", Score: 0.39},
+		{At: c.at, Source: "user", Type: "approval", Turn: 1},
+		{At: c.at, Source: "user", Type: "score", Score: 0.4, Turn: 2},
+		{At: c.at, Source: "user", Type: "score", Score: 0.3, Label: sample.Good, Turn: 3},
+		{At: c.at, Source: "user", Type: "score", Score: 1.5, Turn: 4},
+		{At: c.at, Source: "system", Type: "score", Score: 0.39},
 	}
 	return c.s
 }
