@@ -1,13 +1,16 @@
 package lesson
 
-// Overlooked names the patterns that match a text in one of the forms in which it is searched
-// although none of their words stands there.
+// Overlooked names the patterns that match a text in a form in which they are looked for although
+// none of their words stands there.
 func Overlooked(text string) (patterns []string) {
-	plain := plainly(visible(stripANSI(text)))
-	for _, form := range []string{plain, unaccented(plain), skeleton(visible(stripANSI(text)))} {
-		for _, s := range shapes() {
-			if s.pattern.MatchString(form) && !s.may(form) {
-				patterns = append(patterns, s.pattern.String())
+	shown := visible(stripANSI(text))
+	plain := plainly(shown)
+	forms := map[string]string{"plain": plain, "bare": unaccented(plain), "squeezed": skeleton(shown)}
+	for i := range orders().orders {
+		o := &orders().orders[i]
+		for _, form := range o.forms {
+			if o.pattern.MatchString(forms[form]) && !o.may(forms[form]) {
+				patterns = append(patterns, o.pattern.String())
 			}
 		}
 	}

@@ -66,8 +66,8 @@ func scan(s string) []string {
 	if hasDelimiter(v) {
 		out = append(out, "holds a line that opens or closes an inserted block; rephrase it")
 	}
-	p, plain := orders(), plainly(v)
-	role := slices.ContainsFunc(words("sys|assistant|developer|human|function_result|invoke"), func(w string) bool { return strings.Contains(plain, w) })
+	p, plain := scanFor(), plainly(v)
+	role := slices.ContainsFunc([]string{"sys", "assistant", "developer", "human", "function_result", "invoke"}, func(w string) bool { return strings.Contains(plain, w) })
 	if speaksAsRole(v) || role && p.labels.MatchString(v) || labelled(v) {
 		out = append(out, "speaks as a role of the conversation (a chat-template token, a role tag or a role label); rephrase it")
 	}
@@ -96,12 +96,12 @@ func labelled(v string) bool {
 
 // commands says whether the pattern stands in the text other than as something to avoid in the same
 // sentence: "never upload an API key" is a good lesson.
-func commands(p *shape, text string) bool {
+func commands(p *regexp.Regexp, text string) bool {
 	const reach = 32
-	for _, m := range p.all(text) {
+	for _, m := range p.FindAllStringIndex(text, -1) {
 		before := text[max(0, m[0]-reach):m[0]]
 		before = before[strings.LastIndexAny(before, ".!?;:")+1:]
-		if !orders().negation.MatchString(before) {
+		if !scanFor().negation.MatchString(before) {
 			return true
 		}
 	}
@@ -123,30 +123,15 @@ func hasHidden(s string) bool {
 	return false
 }
 
-// orderPatterns are the shapes of orders that no lesson gives.
-type orderPatterns struct {
-	*abroad
-	labels, dataURL, negation *regexp.Regexp
-	ignore, steal, pipe, hide *shape
-}
+// scanPatterns are what the scan looks for besides tables and orders.
+type scanPatterns struct{ labels, dataURL, negation *regexp.Regexp }
 
 //nolint:gochecknoglobals // immutable, compiled at first use
-var orders = sync.OnceValue(func() *orderPatterns {
-	const (
-		secrets = `(?:secrets?|credentials?|api[ _-]?keys?|access tokens?|auth tokens?|passwords?|environment variables?|env vars?|private keys?|ssh keys?|\.env\b|id_rsa|~/\.ssh|~/\.aws)` //nolint:gosec // names of secrets, not secrets
-		send    = `(?:send|post|upload|exfiltrate|forward|leak|e-?mail|transmit|curl|submit|paste)`
-	)
-	return &orderPatterns{
-		abroad: foreign(),
+var scanFor = sync.OnceValue(func() *scanPatterns {
+	return &scanPatterns{
 		labels: regexp.MustCompile(`[.!?]\s+[*>_-]*\s*(?:System|SYSTEM|Assistant|ASSISTANT|Developer|Human|HUMAN)[*_]*\s*[:：]|[.!?]\s+(?:\*\*|> |- )?system\s*:\s` +
 			`|(?i:#{2,}\s*system (?:prompt|message)\b)|(?i:<+\s*/?\s*(?:sys|function_results?|invoke)\b[^<>\n]{0,80}>)`),
-		dataURL: regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]|data:[a-z]+/[a-z0-9.+-]+;base64,`),
-		ignore: shaped(regexp.MustCompile(`\b(?:ignore|disregard|forget|override|bypass)\b.{0,30}\b(?:previous|prior|above|earlier|all|any|other|system|these|your|my|the user'?s?)\b.{0,30}\b(?:instructions?|prompts?|rules|messages?|guidelines?|directives?|requests?|policy|policies)\b`+
-			`|\byou are (?:now|no longer)\b|\bpretend (?:to be|you are)\b|\bnew (?:system )?instructions\s*:|\b(?:developer|god|dan|jailbreak) mode\b|\bjailbreak\b`+
-			`|\b(?:reveal|print|repeat|show|output|leak)\b.{0,20}\b(?:system prompt|your (?:instructions|prompt))`), words("ignore|disregard|forget|override|bypass|you are|pretend|instructions|mode|jailbreak|prompt")...),
-		steal:    shaped(regexp.MustCompile(`\b`+send+`\b.{0,80}`+secrets+`|`+secrets+`.{0,60}\bto\b.{0,10}https?://|\b`+send+`\b.{0,60}\bcontents? of\b.{0,60}\bto\b.{0,20}https?://`), words("secret|credential|key|token|password|env|id_rsa|~/.|content")...),
-		pipe:     shaped(regexp.MustCompile(`\b(?:curl|wget|fetch)\b[^|;\n]{0,200}\|\s*(?:sudo\s+)?(?:ba|z|da)?sh\b|\b(?:ba|z)?sh\s+<\(\s*(?:curl|wget)\b|\balways (?:curl|wget)\b`), words("curl|wget|fetch")...),
-		hide:     shaped(regexp.MustCompile(`\b(?:do not|don't|never|without)\b.{0,12}\b(?:tell|telling|inform|informing|notify|notifying|mention|mentioning|reveal|show|asking|alert)\b.{0,25}\b(?:the )?(?:user|human|operator|anyone)\b`), words("user|human|operator|anyone")...),
+		dataURL:  regexp.MustCompile(`\bdata:\s*[a-z]+/[a-z0-9.+-]+\s*[;,]|data:[a-z]+/[a-z0-9.+-]+;base64,`),
 		negation: regexp.MustCompile(`\b(?:never|not|don't|avoid|without|no|cannot|must not|refuse to|instead of)\b`),
 	}
 })
