@@ -161,8 +161,8 @@ func unaccented(s string) string {
 	}, norm.NFD.String(s))
 }
 
-// sendsAbroad says whether an address stands near a verb of sending and a secret, in other languages
-// than English.
+// sendsAbroad says whether an address stands near a verb of sending and a secret, in other
+// languages than English.
 func (b *orderBook) sendsAbroad(bare string) bool {
 	const reach = 160
 	if !strings.Contains(bare, "http") && !strings.Contains(bare, "@") {
