@@ -1,0 +1,359 @@
+package redis_test
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"precept/feedback"
+	"precept/sample"
+	"precept/session"
+	"precept/store/redis"
+	"precept/store/storetest"
+	"precept/trial"
+)
+
+// ours is the tenant of these tests, beside which there is another one.
+const ours = "default"
+
+// deed is one thing that is asked of a store.
+type deed struct {
+	name string
+	do   func(ctx context.Context, s *redis.Store) (answer any, err error)
+	// reads says that it changes nothing: what it answers without an error is all that there is.
+	reads bool
+}
+
+// act is a deed that changes something; its answer may differ when it is repeated.
+func act(name string, do func(ctx context.Context, s *redis.Store) error) deed {
+	return deed{name: name, do: func(ctx context.Context, s *redis.Store) (any, error) { return nil, do(ctx, s) }}
+}
+
+func read(name string, do func(ctx context.Context, s *redis.Store) (any, error)) deed {
+	return deed{name: name, do: do, reads: true}
+}
+
+// two packs a call's two values.
+func two(a any, err error) (any, error) { return a, err }
+
+func three(a, b any, err error) (any, error) { return []any{a, b}, err }
+
+// whole is a batch with one of everything in two tenants: a unit's row among them.
+func whole() session.Batch {
+	b := batch(1)
+	other := batch(2)
+	for i := range other.Rows {
+		other.Rows[i].Tenant = "other"
+	}
+	for i := range other.Exchanges {
+		other.Exchanges[i].Tenant = "other"
+	}
+	run := session.Record{ID: sid(3), Tenant: ours, Name: "r", IsRun: true, Kept: true, Started: then(3), Seen: then(3)}
+	unit, err := run.Row(func(text string) (string, bool) { return text, true })
+	if err != nil || !unit.Unit {
+		panic(fmt.Sprint("no row of a unit: ", unit, err))
+	}
+	b.Rows = append(append(b.Rows, other.Rows...), unit)
+	b.Exchanges = append(b.Exchanges, other.Exchanges...)
+	b.Echoes = []session.Echo{{Tenant: ours, Key: 7, ID: sid(1), At: then(1)}, {Tenant: "other", Key: 7, ID: sid(2), At: then(2)}}
+	b.Samples = []session.StoredSample{{Tenant: ours, Agent: "coder", ID: sid(1), Sample: sample.Sample{ID: "m1", CreatedAt: then(1)}}}
+	b.Whole = []session.Ref{{Tenant: ours, ID: sid(1)}}
+	return b
+}
+
+func spoken(name string) feedback.Entry {
+	return feedback.Entry{ID: name, At: then(1), Source: "user", Type: "score", Score: 1, Tier: 1}
+}
+
+func settlement() []session.Settlement {
+	deltas := []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "n", Day: 7}, Value: 3}, {Key: trial.Key{Field: "closed", Day: 7}, Value: 1}}
+	return []session.Settlement{{
+		Tenant: ours, ID: sid(1), Deltas: deltas, Heard: 2, To: session.Applied{Version: 1, Told: true, Reward: 0.5, Tier: 1, Frozen: []byte("{}")},
+	}}
+}
+
+// changes are what a store is asked to do, in an order in which each finds something to do.
+func changes() []deed {
+	return []deed{
+		act("write", func(ctx context.Context, s *redis.Store) error { return s.Write(ctx, whole()) }),
+		act("add feedback", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.AddFeedback(ctx, ours, map[session.ID][]feedback.Entry{sid(1): {spoken("a")}, sid(3): {spoken("b")}})
+			return err
+		}),
+		act("park", func(ctx context.Context, s *redis.Store) error {
+			return errors.Join(s.Park(ctx, ours, 9, spoken("p")), s.Park(ctx, ours, 10, spoken("q")))
+		}),
+		act("join", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.Join(ctx, ours, map[session.EchoKey]session.ID{9: sid(3), 11: sid(1)})
+			return err
+		}),
+		act("settle", func(ctx context.Context, s *redis.Store) error { _, err := s.Settle(ctx, settlement()); return err }),
+		act("raise", func(ctx context.Context, s *redis.Store) error {
+			return s.Raise(ctx, ours, []trial.Delta{{Key: trial.Key{Scope: "arm", Field: "max", Day: 7}, Value: 5}})
+		}),
+		act("put priors", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.PutPriors(ctx, ours, 0, []byte("priors"))
+			return err
+		}),
+		act("init meta", func(ctx context.Context, s *redis.Store) error {
+			_, err := s.InitMeta(ctx, "salt", []byte("s"))
+			return err
+		}),
+		act("set aside", func(ctx context.Context, s *redis.Store) error {
+			return s.SetAside(ctx, []session.Aside{{Tenant: "other", ID: sid(2), Step: "close", Why: "panic", At: then(4)}})
+		}),
+		act("jot", func(ctx context.Context, s *redis.Store) error {
+			return s.Jot(ctx, ours, map[session.ID][]byte{sid(1): []byte("m")}, map[string][]byte{"n": []byte("1")})
+		}),
+		act("keep opt-outs", func(ctx context.Context, s *redis.Store) error {
+			return s.KeepOptOuts(ctx, map[session.ID]session.OptOutMark{sid(5): {Turns: 2, Items: 3}})
+		}),
+		act("leave", func(ctx context.Context, s *redis.Store) error { return s.Leave(ctx, ours, sid(1), "name", "text") }),
+		act("forget", func(ctx context.Context, s *redis.Store) error { _, err := s.Forget(ctx, ours, sid(3)); return err }),
+		act("purge", func(ctx context.Context, s *redis.Store) error { _, err := s.PurgeParked(ctx, then(9)); return err }),
+		act("readmit", func(ctx context.Context, s *redis.Store) error { _, err := s.Readmit(ctx, 3); return err }),
+		act("retain", func(ctx context.Context, s *redis.Store) error { _, err := s.Retain(ctx, then(0)); return err }),
+		act("forget tenant", func(ctx context.Context, s *redis.Store) error { _, err := s.ForgetTenant(ctx, "other"); return err }),
+	}
+}
+
+// views are what can be read of a store.
+func views() []deed {
+	return []deed{
+		read("session", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Session(ctx, ours, sid(1))) }),
+		read("echo", func(ctx context.Context, s *redis.Store) (any, error) {
+			return two(s.FindEcho(ctx, ours, []session.EchoKey{7, 8}))
+		}),
+		read("due", func(ctx context.Context, s *redis.Store) (any, error) {
+			list, err := s.Due(ctx, then(60), session.Row{}, 10)
+			return ids(list, func(r session.Row) string { return fmt.Sprint(r.Tenant, r.ID, r.Started) }), err
+		}),
+		read("feedback", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Heard(ctx, ours, sid(1))) }),
+		read("unsettled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsettled(ctx, 10)) }),
+		read("told", func(ctx context.Context, s *redis.Store) (any, error) {
+			rows, said, _, err := s.Told(ctx, ours, 0, 10)
+			return []any{rows, said}, err
+		}),
+		read("settled", func(ctx context.Context, s *redis.Store) (any, error) {
+			return two(s.Settled(ctx, ours, []session.ID{sid(1), sid(3)}))
+		}),
+		read("applied", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Applied(ctx, ours, sid(1))) }),
+		read("counters", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Counters(ctx, ours)) }),
+		read("maxima", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Maxima(ctx, ours)) }),
+		read("priors", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Priors(ctx, ours)) }),
+		read("meta", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.Meta(ctx, "salt")) }),
+		read("tenants", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Tenants(ctx)) }),
+		read("exchanges", func(ctx context.Context, s *redis.Store) (any, error) {
+			list, err := s.Exchanges(ctx, ours, sid(1))
+			return ids(list, func(x sample.Exchange) string { return x.ID }), err
+		}),
+		read("sample's session", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.SampleSession(ctx, ours, "m1")) }),
+		read("all samples", func(ctx context.Context, s *redis.Store) (any, error) {
+			var list []session.StoredSample
+			err := s.EachSample(ctx, "", time.Time{}, time.Time{}, func(m session.StoredSample) error { list = append(list, m); return nil })
+			return list, err
+		}),
+		read("all sessions", func(ctx context.Context, s *redis.Store) (any, error) {
+			var list []string
+			err := s.EachSession(ctx, "", time.Time{}, time.Time{}, func(r session.Row, a session.Applied) error {
+				list = append(list, fmt.Sprint(r.Tenant, r.ID, a.Version))
+				return nil
+			})
+			slices.Sort(list)
+			return list, err
+		}),
+		read("newest", func(ctx context.Context, s *redis.Store) (any, error) {
+			p, err := s.Newest(ctx, ours, session.Stretch{Most: 10})
+			return ids(p.List, func(l session.Listed) string { return l.ID.String() }), err
+		}),
+		read("newest samples", func(ctx context.Context, s *redis.Store) (any, error) {
+			p, err := s.NewestSamples(ctx, ours, session.Stretch{Most: 10})
+			return ids(p.List, func(m session.StoredSample) string { return m.Sample.ID }), err
+		}),
+		read("aside", func(ctx context.Context, s *redis.Store) (any, error) {
+			list, _, err := s.Aside(ctx, 10)
+			return ids(list, func(a session.Aside) string { return a.Tenant + a.Step }), err
+		}),
+		read("unsampled", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Unsampled(ctx)) }),
+		read("stats", func(ctx context.Context, s *redis.Store) (any, error) {
+			m, err := s.Stats(ctx)
+			delete(m, "bytes")
+			return m, err
+		}),
+		read("mark", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Mark(ctx, ours, sid(1))) }),
+		read("note", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Note(ctx, ours, "n")) }),
+		read("notes", func(ctx context.Context, s *redis.Store) (any, error) {
+			var list []string
+			err := s.EachNote(ctx, ours, "", func(k string, v []byte) error { list = append(list, k+string(v)); return nil })
+			return list, err
+		}),
+		read("opt-out", func(ctx context.Context, s *redis.Store) (any, error) { return three(s.OptOutOf(ctx, sid(5))) }),
+		read("moved", func(ctx context.Context, s *redis.Store) (any, error) {
+			m, err := s.Moved(ctx)
+			return m[ours].Counters, err
+		}),
+		read("epoch", func(ctx context.Context, s *redis.Store) (any, error) { return two(s.Epoch(ctx)) }),
+	}
+}
+
+func ids[T any](list []T, of func(T) string) (out []string) {
+	for i := range list {
+		out = append(out, of(list[i]))
+	}
+	slices.Sort(out)
+	return out
+}
+
+// shaky is a store whose every call may come to harm, and whose breaker is never in the way.
+func shaky(t *testing.T) (s func(prefix string) *redis.Store, b *between) {
+	t.Helper()
+	server := storetest.StartRedis(t)
+	b = standBetween(t, server.Addr)
+	t.Cleanup(b.close) // behind the closing of the stores
+	var seconds atomic.Int64
+	now := func() time.Time { return time.Unix(1_900_000_000+10*seconds.Add(1), 0) }
+	return func(prefix string) *redis.Store {
+		prefix = strings.Map(func(c rune) rune { return max(c, '0') }, prefix)
+		s, err := redis.Open(redis.Options{URL: b.url() + "?prefix=" + prefix, Now: now})
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = s.Close() })
+		return s
+	}, b
+}
+
+// seen is all that can be read of a store.
+func seen(t *testing.T, s *redis.Store) string {
+	t.Helper()
+	text := ""
+	for _, d := range views() {
+		if d.name == "epoch" { // of the server
+			continue
+		}
+		v, err := d.do(t.Context(), s)
+		if err != nil {
+			t.Fatalf("%s: %v", d.name, err)
+		}
+		text += fmt.Sprintf("%s: %+v\n", d.name, v)
+	}
+	return text
+}
+
+// differing are the lines that two texts do not share.
+func differing(have, want string) (out string) {
+	for line := range strings.Lines(have) {
+		if !strings.Contains(want, line) {
+			out += "\nhave " + line
+		}
+	}
+	for line := range strings.Lines(want) {
+		if !strings.Contains(have, line) {
+			out += "\nwant " + line
+		}
+	}
+	return out
+}
+
+// harms are what may happen to any command, and what the store makes of it.
+func harms() map[harm]error {
+	return map[harm]error{
+		cutBefore: redis.ErrDown,
+		cutBehind: redis.ErrDown,
+		"READONLY You can't write against a read only replica.":                   redis.ErrBusy,
+		"LOADING Redis is loading the dataset in memory":                          redis.ErrBusy,
+		"MOVED 1 127.0.0.1:1":                                                     redis.ErrBusy,
+		"MISCONF Redis is configured to save RDB snapshots, but it can't persist": redis.ErrBusy,
+		"OOM command not allowed when used memory > 'maxmemory'.":                 redis.ErrFull,
+		"NOPERM this user has no permissions to run the 'hget' command":           redis.ErrACL,
+		"NOAUTH Authentication required.":                                         redis.ErrAuth,
+		"ERR max number of clients reached":                                       redis.ErrDown,
+	}
+}
+
+// A connection may break at any command of any change: before Redis has it, or when Redis has
+// carried it out and nobody hears of it. Or Redis refuses the command. The change then says
+// "later", and repeated it comes to the same as one that nothing happened to.
+func TestHarmAtEachCommandOfAChange(t *testing.T) {
+	open, b := shaky(t)
+	for n, d := range changes() {
+		want := ""
+		for how, kind := range harms() {
+			for at := -1; ; at++ {
+				s := open(fmt.Sprint("c", n, how[:10], at+1))
+				for _, earlier := range changes()[:n] {
+					if _, err := earlier.do(t.Context(), s); err != nil {
+						t.Fatal(earlier.name, err)
+					}
+				}
+				b.next(at, how)
+				_, err := d.do(t.Context(), s)
+				_, hit := b.commands()
+				b.next(-1, "")
+				if (err != nil) != hit || hit && (!errors.Is(err, kind) || !errors.Is(err, session.ErrUnavailable)) {
+					t.Errorf("%s, %s command %d: %v", d.name, how, at, err)
+				}
+				if at >= 0 && !hit { // it has no more commands
+					if at == 0 {
+						t.Errorf("%s: nothing was %s", d.name, how)
+					}
+					break
+				}
+				if _, err := d.do(t.Context(), s); hit && err != nil {
+					t.Errorf("%s, %s command %d, repeated: %v", d.name, how, at, err)
+				}
+				have := seen(t, s)
+				if want == "" {
+					want = have
+				}
+				if have != want {
+					t.Errorf("%s, %s command %d: %s", d.name, how, at, differing(have, want))
+				}
+				_ = s.Close()
+			}
+		}
+	}
+}
+
+// Whatever Redis says to whichever command of a look: the look answers with an error that says
+// "later", or with all that there is.
+func TestHarmAtEachCommandOfALook(t *testing.T) {
+	open, b := shaky(t)
+	s := open("looks")
+	for _, d := range changes()[:12] {
+		if _, err := d.do(t.Context(), s); err != nil {
+			t.Fatal(d.name, err)
+		}
+	}
+	all := harms()
+	all["WRONGTYPE Operation against a key holding the wrong kind of value"] = redis.ErrCorrupt
+	for how, kind := range all {
+		for _, d := range views() {
+			b.next(-1, "")
+			want, err := d.do(t.Context(), s)
+			if err != nil {
+				t.Fatal(d.name, err)
+			}
+			total, _ := b.commands()
+			for at := range total {
+				b.next(at, how)
+				have, err := d.do(t.Context(), s)
+				_, hit := b.commands()
+				later := kind != redis.ErrCorrupt
+				switch {
+				case !hit:
+					t.Errorf("%s: there was no command %d", d.name, at)
+				case err == nil && fmt.Sprint(have) != fmt.Sprint(want):
+					t.Errorf("%s, %.9s at command %d: it answers %v as if that were all", d.name, how, at, have)
+				case err != nil && (!errors.Is(err, kind) || errors.Is(err, session.ErrUnavailable) != later):
+					t.Errorf("%s, %.9s at command %d: %v", d.name, how, at, err)
+				}
+			}
+		}
+	}
+}
