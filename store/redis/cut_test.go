@@ -344,7 +344,7 @@ func TestHarmAtEachCommandOfALook(t *testing.T) {
 				b.next(at, how)
 				have, err := d.do(t.Context(), s)
 				_, hit := b.commands()
-				later := kind != redis.ErrCorrupt
+				later := !errors.Is(kind, redis.ErrCorrupt)
 				switch {
 				case !hit:
 					t.Errorf("%s: there was no command %d", d.name, at)

@@ -1,6 +1,7 @@
 package storetest
 
 import (
+	"context"
 	"time"
 
 	"precept/feedback"
@@ -58,6 +59,18 @@ func keepingCases() map[string]func(tester, Store) {
 			equal(t, "left", []int64{st["sessions"], st["exchanges"], st["samples"], st["feedback"]}, []int64{11, 22, 11, 11})
 			equal(t, "gone again", got[int](t)(s.Retain(t.Context(), at(90))), 0)
 		},
+		"retain in steps": func(t tester, s Store) {
+			var b session.Batch
+			for n := range 200 {
+				b.Rows = append(b.Rows, row(us, n, n))
+			}
+			write(t, s, b)
+			gone, err := s.Retain(&ending{Context: t.Context(), after: 1}, at(500))
+			if gone == 0 || gone == 200 || !isEnded(err) {
+				t.Errorf("%d are gone when the time is up, %v", gone, err)
+			}
+			equal(t, "the rest", got[int](t)(s.Retain(t.Context(), at(500))), 200-gone)
+		},
 		"sync": func(t tester, s Store) {
 			must(t, s.Sync(t.Context()))
 			full(t, s, us, 1)
@@ -75,6 +88,19 @@ func keepingCases() map[string]func(tester, Store) {
 			}
 		},
 	}
+}
+
+// ending is a context that is over when it was asked for so many times.
+type ending struct {
+	context.Context
+	after int
+}
+
+func (e *ending) Err() error {
+	if e.after--; e.after < 0 {
+		return context.DeadlineExceeded
+	}
+	return nil
 }
 
 // full writes something of every kind for a session.
