@@ -57,7 +57,7 @@ func (p *Proxy) pass(w *clientWriter, r *http.Request) error {
 	}
 	tgt := set.target(shape, form.Upstream)
 	if tgt == nil {
-		return refusal(shape, http.StatusBadGateway, "no upstream is configured for this request; set upstreams (or --upstream URL)")
+		return refusal(shape, http.StatusBadGateway, "the path names an upstream that is not configured; take one of upstreams in the configuration")
 	}
 	if r.ContentLength > int64(set.cfg.Limits.BodyBytes) {
 		return refusal(shape, http.StatusRequestEntityTooLarge, tooLarge)
