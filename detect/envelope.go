@@ -60,12 +60,17 @@ func objectJudgement(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	if judgement, ok := exitField(v, call); ok {
 		return judgement, true
 	}
-	for _, rule := range [...]func(laxValue) (Judgement, bool){
-		known.errorField, known.statusField, known.pendingField, known.messageOnly,
-	} {
-		if judgement, ok := rule(v); ok {
-			return judgement, true
-		}
+	if rule := known.errorField(v); rule != "" {
+		return Judgement{Outcome: Error, Rule: rule}, true
+	}
+	if judgement, ok := known.statusField(v); ok {
+		return judgement, true
+	}
+	if known.goesOnField(v) {
+		return Judgement{Outcome: Pending, Rule: "json:status"}, true
+	}
+	if known.onlyComplains(v) {
+		return Judgement{Outcome: Error, Rule: "json:message"}, true
 	}
 	if judgement, ok := wrapped(v, call, depth); ok {
 		return judgement, true
@@ -96,15 +101,8 @@ func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 			code, ok = meta.get("exit_code", "exitCode")
 		}
 	}
-	n := code.num
-	if code.kind == laxString {
-		parsed, err := strconv.Atoi(code.raw)
-		if err != nil {
-			return Judgement{}, false
-		}
-		n = float64(parsed)
-	}
-	if !ok || code.kind != laxNumber && code.kind != laxString {
+	n, err := strconv.Atoi(code.raw)
+	if !ok || err != nil {
 		return Judgement{}, false
 	}
 	var printed []string
@@ -114,40 +112,55 @@ func exitField(v laxValue, call *toolCall) (Judgement, bool) {
 		}
 	}
 	body := strings.TrimSpace(strings.Join(printed, "\n"))
-	return exitJudgement(shellResult{body: body, code: int(n), coded: true, empty: body == ""}, call), true
+	return exitJudgement(shellResult{body: body, code: n, coded: true, empty: body == ""}, call), true
 }
 
-// errorField: success:false, isError, a filled error field.
-func (p *phrases) errorField(v laxValue) (Judgement, bool) {
+// errorField is the rule by which a field says that it went wrong: success:false, isError, a filled
+// error field.
+func (p *phrases) errorField(v laxValue) string {
 	if e, ok := v.get("isError", "is_error"); ok && e.kind == laxBool && e.yes {
-		return Judgement{Outcome: Error, Rule: "json:is-error"}, true
+		return "json:is-error"
 	}
-	if s, ok := v.get("success", "ok", "succeeded"); ok && (s.kind == laxBool && !s.yes || s.kind == laxString && strings.EqualFold(s.raw, "false") || s.kind == laxNumber && s.num == 0 && len(v.keys) <= 4) {
-		return Judgement{Outcome: Error, Rule: "json:success"}, true
+	if s, ok := v.get("success", "ok", "succeeded"); ok && saysNo(s, v) {
+		return "json:success"
 	}
-	if e, ok := v.get(p.lists["key error"]...); ok && !e.empty() {
-		if e.kind != laxString || !p.is("no-error", strings.ToLower(e.raw)) {
-			return Judgement{Outcome: Error, Rule: "json:error"}, true
-		}
+	e, ok := v.get(p.lists["key error"]...)
+	if ok && !e.empty() && !(e.kind == laxString && p.is("no-error", strings.ToLower(e.raw))) {
+		return "json:error"
 	}
 	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == laxNumber && e.num != 0 {
-		return Judgement{Outcome: Error, Rule: "json:error"}, true
+		return "json:error"
 	}
 	if e, ok := v.get("errorMessages", "error_messages"); ok && e.kind == laxArray && !e.empty() { // Jira
-		return Judgement{Outcome: Error, Rule: "json:errors"}, true
+		return "json:errors"
 	}
 	if e, ok := v.get("detail"); ok && e.kind == laxArray && !e.empty() && len(v.keys) == 1 { // FastAPI
 		if _, where := e.vals[0].get("loc"); where {
-			return Judgement{Outcome: Error, Rule: "json:errors"}, true
+			return "json:errors"
 		}
 	}
-	_, verdict := v.get("valid", "is_valid", "isvalid") // what was validated has them, not the call
-	if e, ok := v.get("errors"); ok && !verdict && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
-		if data, has := v.get("data", "result"); !has || data.empty() { // GraphQL answers in part
-			return Judgement{Outcome: Error, Rule: "json:errors"}, true
-		}
+	// What was validated has errors, not the call; GraphQL answers in part.
+	_, verdict := v.get("valid", "is_valid", "isvalid")
+	data, _ := v.get("data", "result")
+	e, ok = v.get("errors")
+	if ok && !verdict && data.empty() && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
+		return "json:errors"
 	}
-	return Judgement{}, false
+	return ""
+}
+
+// saysNo: the field of an object is false. A 0 among many fields may be a number of things.
+func saysNo(field, object laxValue) bool {
+	switch field.kind {
+	case laxBool:
+		return !field.yes
+	case laxString:
+		return strings.EqualFold(field.raw, "false")
+	case laxNumber:
+		return field.num == 0 && len(object.keys) <= 4
+	case laxNone, laxObject, laxArray:
+	}
+	return false
 }
 
 // statusField: {"status":404,"title":...}, {"statusCode":"500"}, {"status":"error"}.
@@ -159,41 +172,37 @@ func (p *phrases) statusField(v laxValue) (Judgement, bool) {
 		case "fail", "failed", "failure":
 			// The status of a thing that was asked for is data; a status beside a reason is the
 			// call's own.
-			if _, reasoned := v.get("message", "reason", "error", "msg", "detail"); reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
+			_, reasoned := v.get("message", "reason", "error", "msg", "detail")
+			if reasoned && len(v.keys) <= 6 || len(v.keys) <= 2 {
 				return Judgement{Outcome: Error, Rule: "json:status"}, true
 			}
 		}
 	}
-	_, reasoned := v.get(p.lists["key reason"]...)
+	if _, reasoned := v.get(p.lists["key reason"]...); !reasoned {
+		return Judgement{}, false
+	}
 	for _, k := range p.lists["key status"] {
-		s, ok := v.get(k)
-		if !ok || !reasoned || s.kind != laxNumber && s.kind != laxString || len(s.raw) != 3 || !failStatus(s.raw) {
-			continue
+		s, _ := v.get(k)
+		if n, err := strconv.Atoi(s.raw); err == nil && len(s.raw) == 3 && failStatus(s.raw) {
+			return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true
 		}
-		n, _ := strconv.Atoi(s.raw)
-		return Judgement{Outcome: Error, Rule: "json:http", Code: n}, true
 	}
 	return Judgement{}, false
 }
 
-// pendingField: a task that goes on. An order that is "pending" is data: only a task's own id makes
+// goesOnField: a task that goes on. An order that is "pending" is data: only a task's own id makes
 // it a task.
-func (p *phrases) pendingField(v laxValue) (Judgement, bool) {
-	s, ok := v.get("status", "state")
-	if !ok || s.kind != laxString || len(v.keys) > 8 {
-		return Judgement{}, false
-	}
-	if _, task := v.get(p.lists["key task"]...); task && p.is("runs-on", strings.ToLower(s.raw)) {
-		return Judgement{Outcome: Pending, Rule: "json:status"}, true
-	}
-	return Judgement{}, false
+func (p *phrases) goesOnField(v laxValue) bool {
+	s, _ := v.get("status", "state")
+	_, task := v.get(p.lists["key task"]...)
+	return task && len(v.keys) <= 8 && p.is("runs-on", strings.ToLower(s.raw))
 }
 
-// messageOnly: an answer that holds nothing but a complaint: {"message":"Not Found"},
+// onlyComplains: an answer that holds nothing but a complaint: {"message":"Not Found"},
 // {"detail":"..."}.
-func (p *phrases) messageOnly(v laxValue) (Judgement, bool) {
-	if done, ok := v.get("success", "ok"); len(v.keys) == 0 || len(v.keys) > 5 || ok && done.kind == laxBool {
-		return Judgement{}, false
+func (p *phrases) onlyComplains(v laxValue) bool {
+	if done, _ := v.get("success", "ok"); len(v.keys) > 5 || done.kind == laxBool {
+		return false
 	}
 	said := ""
 	for i, k := range v.keys {
@@ -203,37 +212,29 @@ func (p *phrases) messageOnly(v laxValue) (Judgement, bool) {
 				said = v.vals[i].text()
 			}
 		case !p.isKey("beside-message", k):
-			return Judgement{}, false
+			return false
 		}
 	}
-	if said != "" && p.complains(said) {
-		return Judgement{Outcome: Error, Rule: "json:message"}, true
-	}
-	return Judgement{}, false
+	return p.complains(said)
 }
 
 // wrapped looks into the places where envelopes carry the answer.
 func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
 		inner, ok := v.get(k)
-		if !ok {
-			continue
-		}
-		if inner.kind == laxObject || inner.kind == laxArray {
+		switch {
+		case !ok:
+		case inner.kind == laxObject || inner.kind == laxArray:
 			if judgement, said := envelope(inner, call, depth+1); said {
 				return judgement, true
 			}
-			continue
-		}
-		if inner.kind != laxString || len(v.keys) > 4 || (k == "body" || k == "content" || k == "text") && !call.known.carries(v, k) {
-			continue
-		}
-		if t := inner.text(); strings.TrimSpace(t) != "" {
-			judgement := classifyText(t, call, depth+1)
+		case inner.kind != laxString || len(v.keys) > 4 || !call.known.carries(v, k):
+		case strings.TrimSpace(inner.text()) != "":
+			judgement := classifyText(inner.text(), call, depth+1)
 			return judgement, judgement.Outcome != OK || judgement.Sure
 		}
 	}
-	if len(v.vals) == 1 && v.vals[0].kind == laxString && strings.Contains(v.vals[0].text(), "\n") { // lines under any name
+	if len(v.vals) == 1 && strings.Contains(v.vals[0].text(), "\n") { // lines under any name
 		judgement := classifyText(v.vals[0].text(), call, depth+1)
 		return judgement, judgement.Outcome != OK || judgement.Sure
 	}
@@ -243,6 +244,9 @@ func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
 // carries: what the field holds is the answer, and no part of a thing that was asked for, such as
 // the body of an issue or the content of a file: nothing stands beside it but how it went.
 func (p *phrases) carries(v laxValue, field string) bool {
+	if field != "body" && field != "content" && field != "text" {
+		return true
+	}
 	return !slices.ContainsFunc(v.keys, func(k string) bool {
 		return !strings.EqualFold(k, field) && !p.isKey("beside-text", k)
 	})
