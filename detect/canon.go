@@ -58,7 +58,8 @@ func (c *canoniser) value(v any, top bool) any {
 			maps.DeleteFunc(x, func(k string, _ any) bool { return c.known.describes(k) })
 		}
 		for k, e := range x {
-			if cmd, ok := e.(string); ok && c.known.isKey("command", k) && !strings.ContainsAny(cmd, "'\"`\\\n") {
+			cmd, ok := e.(string)
+			if ok && c.known.isKey("command", k) && !strings.ContainsAny(cmd, "'\"`\\\n") {
 				e = oneSpace(cmd)
 			}
 			x[k] = c.value(e, false)

@@ -30,7 +30,9 @@ const (
 // LoopsDelta is Loops for requests that do not hold their history: state is what the last call
 // returned (nil at first), next what to keep. A retry must be given the state of its first attempt.
 // mem knows the calls of the replies.
-func LoopsDelta(state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) (loops []Loop, next []byte) {
+func LoopsDelta(
+	state []byte, req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+) (loops []Loop, next []byte) {
 	old := readDelta(state)
 	w := &walker{req: req, next: req.Len(), visits: maxVisits, warned: warned, mem: mem}
 	for w.fill() {
@@ -79,7 +81,7 @@ func writeDelta(steps []*step) []byte {
 		}
 		out = binary.LittleEndian.AppendUint64(out, key)
 		out = binary.LittleEndian.AppendUint64(out, sum)
-		out = binary.LittleEndian.AppendUint16(out, uint16(code))    //nolint:gosec // exit codes and HTTP statuses
+		out = binary.LittleEndian.AppendUint16(out, uint16(code))    //nolint:gosec // small
 		out = binary.LittleEndian.AppendUint16(out, uint16(s.batch)) //nolint:gosec // see LoopsDelta
 		out = binary.LittleEndian.AppendUint16(out, flags)
 	}
@@ -98,10 +100,14 @@ func readDelta(state []byte) []*step {
 			key: binary.LittleEndian.Uint64(b), keyed: true,
 			sum: binary.LittleEndian.Uint64(b[8:]), summed: true,
 			batch:  int(binary.LittleEndian.Uint16(b[18:])),
-			person: flags&deltaPerson != 0, heard: true, reopens: flags&deltaReopens != 0, warned: flags&deltaWarned != 0,
-			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0, silent: flags&deltaSilent != 0,
+			person: flags&deltaPerson != 0, heard: true, reopens: flags&deltaReopens != 0,
+			changing: flags&deltaChanging != 0, repeats: flags&deltaRepeats != 0,
+			silent: flags&deltaSilent != 0, warned: flags&deltaWarned != 0,
 			looked: true, judged: true,
-			judgement: Judgement{Outcome: OK, Code: int(int16(binary.LittleEndian.Uint16(b[16:])))}, //nolint:gosec // as written
+			judgement: Judgement{
+				Outcome: OK,
+				Code:    int(int16(binary.LittleEndian.Uint16(b[16:]))), //nolint:gosec // as written
+			},
 		}
 		switch {
 		case flags&deltaError != 0:

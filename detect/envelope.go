@@ -95,10 +95,10 @@ func (p *phrases) refusedInside(v laxValue) (Refuser, string, bool) {
 
 // exitField: {"stdout":...,"exit_code":3}, {"output":...,"metadata":{"exit_code":1}}.
 func exitField(v laxValue, call *toolCall) (Judgement, bool) {
-	code, ok := v.get("exit_code", "exitCode", "exit_status", "returncode", "return_code", "exitstatus")
+	code, ok := v.get(call.known.lists["key exit"]...)
 	if !ok {
 		if meta, has := v.get("metadata", "meta"); has {
-			code, ok = meta.get("exit_code", "exitCode")
+			code, ok = meta.get(call.known.lists["key exit"]...)
 		}
 	}
 	n, err := strconv.Atoi(code.raw)
@@ -131,10 +131,10 @@ func (p *phrases) errorField(v laxValue) string {
 	if e, ok := v.get(p.lists["key error-code"]...); ok && e.kind == laxNumber && e.num != 0 {
 		return "json:error"
 	}
-	if e, ok := v.get("errorMessages", "error_messages"); ok && e.kind == laxArray && !e.empty() { // Jira
+	if e, _ := v.get("errorMessages", "error_messages"); e.kind == laxArray && !e.empty() { // Jira
 		return "json:errors"
 	}
-	if e, ok := v.get("detail"); ok && e.kind == laxArray && !e.empty() && len(v.keys) == 1 { // FastAPI
+	if e, _ := v.get("detail"); e.kind == laxArray && !e.empty() && len(v.keys) == 1 { // FastAPI
 		if _, where := e.vals[0].get("loc"); where {
 			return "json:errors"
 		}
@@ -220,7 +220,7 @@ func (p *phrases) onlyComplains(v laxValue) bool {
 
 // wrapped looks into the places where envelopes carry the answer.
 func wrapped(v laxValue, call *toolCall, depth int) (Judgement, bool) {
-	for _, k := range []string{"response", "result", "output", "body", "content", "observation", "text"} {
+	for _, k := range call.known.lists["key answer"] {
 		inner, ok := v.get(k)
 		switch {
 		case !ok:

@@ -35,7 +35,7 @@ func (p *phrases) unframe(text string) shellResult {
 		r.tail()
 	}
 	trimmed := strings.TrimSpace(r.body)
-	r.empty = trimmed == "" || trimmed == "(no output)" || trimmed == "(empty)" || trimmed == "(no content)"
+	r.empty = trimmed == "" || p.is("empty", trimmed)
 	return r
 }
 

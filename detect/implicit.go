@@ -11,7 +11,7 @@ type Signal struct {
 	Rule      string  // which rule read it
 	Index     int     // of the item
 	CallID    string  // of the tool result, "" for words
-	Sentiment bool    // read from a person's words: recorded, and a reward only where the operator asks for it
+	Sentiment bool    // read from a person's words: a reward only where the operator asks
 }
 
 // The tiers of signals.
@@ -51,13 +51,17 @@ func (r *Results) Signals(req *wire.Request, mem func(callID string) (wire.Call,
 		if turn.Feeling == Neutral || turn.Feeling == Thanks && !turn.Interrupt {
 			continue
 		}
-		out = append(out, Signal{Feeling: turn.Feeling, Tier: tierImplicit, Rule: turn.Rule, Index: i, Sentiment: !turn.Interrupt})
+		out = append(out, Signal{
+			Feeling: turn.Feeling, Tier: tierImplicit, Rule: turn.Rule, Index: i, Sentiment: !turn.Interrupt,
+		})
 	}
 	return out
 }
 
 // signal reads one tool result.
-func (r *Results) signal(req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool)) (Signal, bool) {
+func (r *Results) signal(
+	req *wire.Request, res wire.Result, mem func(string) (wire.Call, bool),
+) (Signal, bool) {
 	made, ok := req.CallOf(res.CallID)
 	if !ok && mem != nil {
 		made, _ = mem(res.CallID)
@@ -65,7 +69,8 @@ func (r *Results) signal(req *wire.Request, res wire.Result, mem func(string) (w
 	j := r.of(made.Name, made.Args, res.Text, res.IsError)
 	v := j.outcome()
 	if v.Outcome == Refusal {
-		return Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: res.CallID}, v.By == Person
+		s := Signal{Feeling: Rejection, Tier: tierImplicit, Rule: v.Rule, CallID: res.CallID}
+		return s, v.By == Person
 	}
 	kind, passed, ok := verification(j.look(), v, res.Text)
 	if !ok {

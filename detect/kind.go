@@ -68,7 +68,7 @@ func (p *phrases) lookAt(name, args string) toolCall {
 func (c *toolCall) kindOf() kind {
 	command, _ := c.args.get("command")
 	switch {
-	case c.has("editor") && command.kind == laxString: // str_replace_editor, str_replace_based_edit_tool
+	case c.has("editor") && command.kind == laxString: // str_replace_editor
 		if command.raw == "view" {
 			return kindRead
 		}

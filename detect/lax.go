@@ -103,7 +103,7 @@ type laxParser struct {
 }
 
 func (p *laxParser) space() {
-	for p.i < len(p.s) && (p.s[p.i] == ' ' || p.s[p.i] == '\n' || p.s[p.i] == '\t' || p.s[p.i] == '\r') {
+	for p.i < len(p.s) && strings.IndexByte(" \n\t\r", p.s[p.i]) >= 0 {
 		p.i++
 	}
 }
@@ -249,7 +249,7 @@ func (p *laxParser) word() laxValue {
 func (p *laxParser) cut() bool {
 	from := max(p.i-8, 0)
 	near := p.s[from:min(p.i+24, len(p.s))]
-	if strings.Contains(near, "...") || strings.Contains(near, "…") || strings.Contains(near, "truncated") || p.i >= len(p.s) {
+	if hasWord(near, "...", "…", "truncated") || p.i >= len(p.s) {
 		p.i = len(p.s)
 		return true
 	}

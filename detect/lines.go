@@ -2,6 +2,7 @@ package detect
 
 import (
 	"cmp"
+	"slices"
 	"strings"
 )
 
@@ -38,16 +39,16 @@ func testsFailed(t string) string {
 		return "test-fail"
 	case strings.HasPrefix(t, "ERROR ") && strings.Contains(t, "::"),
 		t[0] == '=' && pytestFails(t),
-		pytestEnds(t) && countBefore(t, " failed")+countBefore(t, " error") > 0:
+		pytestEnds(t) && counts(t, " failed", " error"):
 		return "pytest"
-	case strings.HasPrefix(t, "Test") && strings.Contains(t, ":") && countBefore(t, " failed") > 0 &&
+	case strings.HasPrefix(t, "Test") && strings.Contains(t, ":") && counts(t, " failed") &&
 		(strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Suites:")),
-		strings.HasPrefix(t, "Test Files") && countBefore(t, " failed") > 0:
+		strings.HasPrefix(t, "Test Files") && counts(t, " failed"):
 		return "jest"
-	case strings.HasPrefix(t, "tests finished: ") && countBefore(t, " failed")+countBefore(t, " exceptions") > 0,
+	case strings.HasPrefix(t, "tests finished: ") && counts(t, " failed", " exceptions"),
 		isDigit(t[0]) && failureCount(t):
 		return "test-fail"
-	case strings.HasSuffix(t, " failing") && countBefore(t, " failing") > 0:
+	case strings.HasSuffix(t, " failing") && counts(t, " failing"):
 		return "mocha"
 	}
 	return ""
@@ -64,11 +65,11 @@ func buildFailed(t string) string {
 			return "tsc"
 		case codedError(t), located(t, "error:") || located(t, "fatal error:") || located(t, "error "):
 			return "compiler"
-		case strings.HasPrefix(t, "Found ") && countBefore(t, " error") > 0:
+		case strings.HasPrefix(t, "Found ") && counts(t, " error"):
 			return "linter"
-		case strings.HasPrefix(t, "✖ ") && strings.Contains(t, "problem") && countBefore(t, " error") > 0:
+		case strings.HasPrefix(t, "✖ ") && hasWord(t, "problem") && counts(t, " error"):
 			return "eslint"
-		case strings.HasPrefix(t, "webpack ") && strings.Contains(t, " compiled with ") && countBefore(t, " error") > 0:
+		case strings.HasPrefix(t, "webpack ") && hasWord(t, " compiled with ") && counts(t, " error"):
 			return "build"
 		case strings.Contains(t, ": parser error : ") && fileBefore(t, ":") != "": // xmllint
 			return "command"
@@ -82,7 +83,8 @@ func buildFailed(t string) string {
 	case strings.HasSuffix(t, "[build failed]"), strings.HasSuffix(t, "[setup failed]"):
 		return "go-build"
 	}
-	if i := strings.Index(t, ": *** "); i > 0 && (strings.HasSuffix(t, ".  Stop.") || i < 24 && strings.Contains(t[:i], "make")) {
+	who, _, ok := strings.Cut(t, ": *** ")
+	if ok && (strings.HasSuffix(t, ".  Stop.") || len(who) < 24 && strings.Contains(who, "make")) {
 		return "make"
 	}
 	return ""
@@ -100,7 +102,7 @@ func toolFailed(t string) string {
 		t[0] == '!' && strings.Contains(t, "==> Fatal error occurred"),          // TeX
 		t[0] == '-' && strings.Contains(t, ": Plugin failed with status code "), // protoc
 		isDigit(t[0]) && strings.Contains(t, " FAILED -- saving rejects "),      // patch
-		strings.HasPrefix(t, "husky - ") && (strings.Contains(t, "failed") || strings.Contains(t, "exited with code")):
+		strings.HasPrefix(t, "husky - ") && hasWord(t, "failed", "exited with code"):
 		return "command"
 	}
 	return ""
@@ -111,7 +113,8 @@ func (p *phrases) errorReported(t string) string {
 	switch {
 	case p.errorLine.opens(strings.ToLower(cutText(t, 24))):
 		return "error-line"
-	case exceptionLine(t), t[0] == '[' && strings.HasSuffix(t, "]") && exceptionLine(t[1:len(t)-1]), // Symfony
+	case exceptionLine(t),
+		t[0] == '[' && strings.HasSuffix(t, "]") && exceptionLine(t[1:len(t)-1]),           // Symfony
 		strings.HasPrefix(t, "** (") && exceptionLine(strings.Replace(t[4:], ")", ":", 1)), // Elixir
 		strings.HasPrefix(t, "thread '") && strings.Contains(t, "panicked at"):
 		return "exception"
@@ -150,10 +153,11 @@ func errorAtPlace(t string) string {
 // fileBefore is the name of a file at the start of the line, which the sign ends.
 func fileBefore(t, sign string) string {
 	file, _, ok := strings.Cut(t, sign)
-	if !ok || len(file) < 3 || len(file) > 200 || !strings.Contains(file, ".") || strings.ContainsAny(file, " \t\"'") {
-		return ""
+	if ok && len(file) >= 3 && len(file) <= 200 && strings.Contains(file, ".") &&
+		!strings.ContainsAny(file, " \t\"'") {
+		return file
 	}
-	return file
+	return ""
 }
 
 // failureCount: "3 examples, 1 failure" of rspec, "3 tests, 1 failure" of mix, "1 fail" of bun, "2
@@ -161,7 +165,7 @@ func fileBefore(t, sign string) string {
 func failureCount(t string) bool {
 	switch {
 	case strings.HasSuffix(t, " failure") || strings.HasSuffix(t, " failures"):
-		return countBefore(t, " failure") > 0 && (strings.Contains(t, " example") || strings.Contains(t, " test"))
+		return counts(t, " failure") && hasWord(t, " example", " test")
 	case strings.HasSuffix(t, " fail") || strings.HasSuffix(t, " issues:"):
 		return t[0] != '0' && strings.Count(t, " ") == 1
 	}
@@ -181,7 +185,9 @@ func lintCode(s string) bool {
 	rest, ok := place(s)
 	code, _, _ := strings.Cut(rest, " ")
 	code = strings.TrimSuffix(code, ":")
-	return ok && (len(code) == 4 || len(code) == 5) && (code[0] == 'E' || code[0] == 'F') && isNumber(code[1:])
+	number := strings.TrimLeft(code, "EF")
+	return ok && isNumber(number) && len(number) == len(code)-1 &&
+		(len(number) == 3 || len(number) == 4)
 }
 
 // goPosition: "12:5: undefined: x", as go build and go vet say it behind the file.
@@ -197,7 +203,7 @@ func mysqlError(t string) bool {
 		return false
 	}
 	code, state, ok := strings.Cut(rest, " (")
-	return ok && len(code) == 4 && isDigit(code[0]) && isDigit(code[3]) && len(state) > 6 && state[5] == ')'
+	return ok && len(code) == 4 && isNumber(code) && len(state) > 6 && state[5] == ')'
 }
 
 // codedError: "error NU1101: ...", "MSBUILD : error MSB1003: ...": a code of letters and a number
@@ -255,7 +261,8 @@ func exceptionLine(t string) bool {
 			rest = rest[end+1:]
 		}
 	}
-	named := strings.HasSuffix(last, "Error") || strings.HasSuffix(last, "Exception") || last == "KeyboardInterrupt" || last == "SystemExit" || strings.HasSuffix(last, "NotFound")
+	names := []string{"Error", "Exception", "NotFound", "KeyboardInterrupt", "SystemExit"}
+	named := slices.ContainsFunc(names, func(n string) bool { return strings.HasSuffix(last, n) })
 	return named && (rest == "" || strings.HasPrefix(rest, ": "))
 }
 
@@ -286,7 +293,7 @@ func (p *phrases) shellComplains(t string) bool {
 
 // pytestFails reads "==== 1 failed, 21 passed in 3.20s ====".
 func pytestFails(t string) bool {
-	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && (countBefore(t, " failed") > 0 || countBefore(t, " error") > 0)
+	return strings.HasSuffix(t, "=") && strings.Contains(t, " in ") && counts(t, " failed", " error")
 }
 
 // pytestEnds: the last line of pytest, "1 failed, 7 passed in 0.12s", which stands between bars
@@ -306,22 +313,17 @@ func pytestEnds(t string) bool {
 	return true
 }
 
-// countBefore is the number that stands right before word, 0 when there is none.
-func countBefore(t, word string) int {
-	for from := 0; ; {
-		i := strings.Index(t[from:], word)
-		if i < 0 {
-			return 0
+// counts says whether a number, and not 0, stands right before one of the words.
+func counts(t string, words ...string) bool {
+	for _, word := range words {
+		for rest, ok := t, true; ok; {
+			var before string
+			before, rest, ok = strings.Cut(rest, word)
+			number := before[len(strings.TrimRight(before, "0123456789")):]
+			if ok && strings.Trim(number, "0") != "" {
+				return true
+			}
 		}
-		i += from
-		n, p := 0, 1
-		for j := i - 1; j >= 0 && isDigit(t[j]) && p < 1e6; j-- {
-			n += int(t[j]-'0') * p
-			p *= 10
-		}
-		if n > 0 {
-			return n
-		}
-		from = i + len(word)
 	}
+	return false
 }

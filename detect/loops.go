@@ -28,7 +28,7 @@ const (
 // step is one answered call, or a person's turn, judged as far as it was asked for.
 type step struct {
 	item   int
-	batch  int // calls of one answer of the model have one batch: they were made without knowing each other's results
+	batch  int // one for the calls of one answer: they were made without knowing each other's results
 	callID string
 	tool   string
 	args   string
@@ -77,7 +77,8 @@ func (s *step) outcome() Judgement {
 		s.judged = true
 		call := s.look()
 		s.judgement = s.about.outcome()
-		if s.judgement.Outcome == OK && !s.judgement.Sure && len(call.shell.parts) > 0 && !call.shell.readOnly {
+		acts := len(call.shell.parts) > 0 && !call.shell.readOnly
+		if s.judgement.Outcome == OK && !s.judgement.Sure && acts {
 			// A test, lint or build that prints something says how it went, even where its exit
 			// code is lost.
 			s.silent = call.verifies() == "" || wording().unframe(s.text).empty
@@ -165,7 +166,8 @@ func alike(now, s *step, adjacent bool) bool {
 	if now.result() == s.result() {
 		return true
 	}
-	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code && (a.Rule == b.Rule || b.Rule == "")
+	return a.Outcome == Error && adjacent && a.Code != 0 && a.Code == b.Code &&
+		(a.Rule == b.Rule || b.Rule == "")
 }
 
 // cycle: the last steps are a few and the same again, A B A B or A B C A B C, each with the result
@@ -201,7 +203,8 @@ func (s *step) goesNowhere() bool {
 // again, whatever was said in between.
 func staysClosed(now, person *step) bool {
 	v := now.outcome()
-	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() && !wording().passing(v, now.text)
+	return v.Outcome == Error && now.look().kind == kindOther && !person.opens() &&
+		!wording().passing(v, now.text)
 }
 
 // opens: the person says that something is different now.
@@ -225,7 +228,8 @@ func (p *phrases) passing(v Judgement, text string) bool {
 func (p *phrases) goesOn(text string) bool {
 	const short, lines = 200, 3
 	text = strings.TrimSpace(text)
-	return len(text) <= short && strings.Count(text, "\n") < lines && phrase(strings.ToLower(text), p.lists["goes-on"]...)
+	return len(text) <= short && strings.Count(text, "\n") < lines &&
+		phrase(strings.ToLower(text), p.lists["goes-on"]...)
 }
 
 // reopening: the person says that something has changed, or wants it tried again.

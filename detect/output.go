@@ -153,7 +153,7 @@ func nodeDied(lines []string) (string, bool) {
 
 // looksLikeCode: a diff or numbered source lines; whatever they say, they say it of a program.
 func looksLikeCode(lines []string) bool {
-	if strings.HasPrefix(lines[0], "diff --git ") || strings.HasPrefix(lines[0], "@@ ") || strings.HasPrefix(lines[0], "Here's the result of running `cat -n`") {
+	if hasPrefixOf(lines[0], []string{"diff --git ", "@@ ", "Here's the result of running `cat -n`"}) {
 		return true
 	}
 	if len(lines) < 3 {
@@ -161,11 +161,8 @@ func looksLikeCode(lines []string) bool {
 	}
 	numbered := 0
 	for _, t := range lines[:min(len(lines), 12)] {
-		n := 0
-		for n < len(t) && isDigit(t[n]) {
-			n++
-		}
-		if n > 0 && n < len(t) && (t[n] == ':' || t[n] == '-' || t[n] == '\t' || strings.HasPrefix(t[n:], "→") || strings.HasPrefix(t[n:], "  ")) {
+		rest := strings.TrimLeft(t, "0123456789")
+		if len(rest) < len(t) && hasPrefixOf(rest, []string{":", "-", "\t", "→", "  "}) {
 			numbered++
 		}
 	}
@@ -175,13 +172,15 @@ func looksLikeCode(lines []string) bool {
 // doneLine: a summary that says all went well.
 func (p *phrases) doneLine(t string) bool {
 	switch {
-	case strings.Contains(t, " passed") && (strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || pytestEnds(t)):
-		return countBefore(t, " failed") == 0 && countBefore(t, " error") == 0
+	case strings.Contains(t, " passed") &&
+		(strings.HasSuffix(t, "=") && strings.Contains(t, " in ") || pytestEnds(t)):
+		return !counts(t, " failed", " error")
 	case strings.HasPrefix(t, "Tests:") || strings.HasPrefix(t, "Test Files"):
 		return strings.Contains(t, "passed") && !strings.Contains(t, "failed")
 	case t == "PASS" || t == "OK" || hasPrefixOf(t, p.lists["done"]):
 		return true
-	case strings.HasSuffix(t, " passing") && countBefore(t, " passing") > 0, strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
+	case strings.HasSuffix(t, " passing") && counts(t, " passing"),
+		strings.HasSuffix(t, " passed") && len(t) < 40 && isDigit(t[0]):
 		return true
 	}
 	return false
@@ -213,12 +212,13 @@ func (p *phrases) allComplain(body string) bool {
 // say then what to do.
 func (c *shellCommand) complains(body string) bool {
 	first, _, _ := strings.Cut(body, "\n")
-	if strings.Count(body, "\n") < 12 && (hasPrefixOf(strings.ToLower(c.last+" "+first), c.known.lists["program errs"]) ||
-		c.calls(first) && c.known.ownComplaint(first)) {
+	errs := hasPrefixOf(strings.ToLower(c.last+" "+first), c.known.lists["program errs"])
+	if strings.Count(body, "\n") < 12 && (errs || c.calls(first) && c.known.ownComplaint(first)) {
 		return true
 	}
+	filters := c.known.is("program filters", c.last)
 	return all(body, func(t string) bool {
-		return c.known.shellComplains(t) && c.calls(t) || !c.known.is("program filters", c.last) && c.known.command.opens(t)
+		return c.known.shellComplains(t) && c.calls(t) || !filters && c.known.command.opens(t)
 	})
 }
 
@@ -244,7 +244,8 @@ func (c *shellCommand) ownError(body string) bool {
 	if looksLikeCode(strings.Split(cutText(body, 400), "\n")) || c.known.soundsDone(body) {
 		return false
 	}
-	git := !c.known.is("program filters", c.last) && slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
+	git := !c.known.is("program filters", c.last) &&
+		slices.ContainsFunc(c.parts, func(p shellPart) bool { return p.prog == "git" })
 	count, n := strings.Count(strings.TrimSpace(body), "\n")+1, 0
 	for line := range strings.SplitSeq(strings.TrimSpace(body), "\n") {
 		n++
@@ -307,7 +308,7 @@ const pageHead = 6 << 10
 
 // errorTitle: the page's title is that of an error page: "<title>404 ...", "screenshot of [404 Not
 // Found](...)".
-func errorTitle(head string) bool {
+func (p *phrases) errorTitle(head string) bool {
 	title, ok := tagged(head, "<title>", "</title>")
 	if !ok {
 		if title, ok = tagged(head, "screenshot of [", "]("); !ok {
@@ -318,7 +319,7 @@ func errorTitle(head string) bool {
 	if len(low) >= 3 && failStatus(low) && len(low) < 60 {
 		return true
 	}
-	return strings.HasPrefix(low, "error 4") || strings.HasPrefix(low, "error 5") || hasWord(low, "page not found", "404 not found", "403 forbidden", "access denied", "bad gateway", "service unavailable")
+	return hasPrefixOf(low, []string{"error 4", "error 5"}) || hasWord(low, p.lists["page-title"]...)
 }
 
 // pageFails: an error page; on a page, also an error told on a line of its own. A report in prose
@@ -326,9 +327,10 @@ func errorTitle(head string) bool {
 func (p *phrases) pageFails(text string, page bool) (string, bool) {
 	head := cutText(text, pageHead)
 	switch {
-	case strings.Contains(head, "](chrome-error://") || strings.Contains(head, "(about:neterror"), strings.Contains(text, "DNS_PROBE_FINISHED") || strings.Contains(text, "\nERR_CONNECTION_") || strings.Contains(text, "\nERR_NAME_NOT_RESOLVED"):
+	case hasWord(head, "](chrome-error://", "(about:neterror"),
+		hasWord(text, "DNS_PROBE_FINISHED", "\nERR_CONNECTION_", "\nERR_NAME_NOT_RESOLVED"):
 		return "unreachable", true
-	case errorTitle(head):
+	case p.errorTitle(head):
 		return "http", true
 	}
 	n := 0
@@ -340,7 +342,7 @@ func (p *phrases) pageFails(text string, page bool) (string, bool) {
 		n++
 		low := strings.ToLower(cutText(t, 80))
 		switch {
-		case n <= 12 && (strings.HasPrefix(low, "title: error 4") || strings.HasPrefix(low, "title: error 5") || strings.HasPrefix(low, "title: 404") || strings.HasPrefix(low, "## error 4") || strings.HasPrefix(low, "# error 4")):
+		case n <= 12 && hasPrefixOf(low, p.lists["page-heading"]):
 			return "http", true
 		case page && (strings.HasPrefix(low, "error. ") || strings.HasPrefix(low, "error: ")):
 			if rule, bad := p.statement(strings.TrimLeft(low[6:], " ")); bad {

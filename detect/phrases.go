@@ -147,7 +147,8 @@ func compile(list []listed) *phrases {
 	p := &phrases{lists: map[string][]string{}, sets: map[string]map[string]bool{}}
 	prefixed := map[string]*prefixes{
 		"error": &p.errors, "error-ends": &p.errorEnds, "error-alone": &p.errorAlone,
-		"unable": &p.unable, "invalid": &p.invalid, "command": &p.command, "missing": &p.missing, "error-line": &p.errorLine, "shell": &p.shell,
+		"unable": &p.unable, "invalid": &p.invalid, "command": &p.command, "missing": &p.missing,
+		"error-line": &p.errorLine, "shell": &p.shell,
 	}
 	for _, l := range list {
 		class, more, _ := strings.Cut(l.class, " ")

@@ -40,6 +40,22 @@ func hears(p *phrases, class, phrase, text string) string {
 		return fmt.Sprint(p.editJudgement(text))
 	case "passing":
 		return fmt.Sprint(p.passing(Judgement{}, text))
+	case "empty":
+		return fmt.Sprint(p.unframe(text).empty)
+	case "page-title", "page-heading":
+		rule, _ := p.pageFails(text, true)
+		return rule
+	case "status-behind", "status-in", "status-word", "counted-errors":
+		rule, _ := p.statement(text)
+		return rule
+	case "refusal-behind":
+		by, _, _ := p.refusalLine(text)
+		return string(by)
+	case "pasted":
+		own, pasted := p.ownWords(text)
+		return fmt.Sprint(own, pasted)
+	case "frame-varies":
+		return fmt.Sprint(p.sum(text))
 	case "goes-on":
 		return fmt.Sprint(p.goesOn(text))
 	case "reopens":
@@ -90,7 +106,7 @@ func knows(p *phrases, class, phrase, text string) string {
 		return tell("bash", string(args), result)
 	case kind == "key" || kind == "runs-on" || kind == "no-error":
 		canon, words := p.canonicalArgs(text)
-		return fmt.Sprint(canon, words, tell("read_it", text, text), tell("run_command", text, text),
+		return fmt.Sprint(canon, words, p.signatureText(text), tell("read_it", text, text), tell("run_command", text, text),
 			tell("read_it", `{"path":"a.go"}`, text))
 	}
 	name, args, _ := strings.Cut(text, " ")

@@ -54,7 +54,8 @@ func (p *phrases) readRefusal(text string) (Refuser, string, bool) {
 // gives itself away by what it does not offer (the tool that puts questions to a person) and by the
 // quotes that it puts around its prompt. Words of a person's own are a person's.
 func (r *Results) automatic(req *wire.Request, item int, rule, text string) bool {
-	if rule != "refusal:opencode" || strings.Contains(strings.ToLower(cutText(text, refusalLead)), "with the following feedback") {
+	low := strings.ToLower(cutText(text, refusalLead))
+	if rule != "refusal:opencode" || strings.Contains(low, "with the following feedback") {
 		return false
 	}
 	if slices.Contains(req.Tools, "todowrite") && !slices.Contains(req.Tools, "question") {
@@ -97,7 +98,7 @@ func (p *phrases) brokenOff(text string) (Refuser, string, bool) {
 }
 
 func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
-	for _, lead := range []string{"<tool_use_error>", "error: ", "error executing tool: ", "tool error: "} {
+	for _, lead := range p.lists["refusal-behind"] {
 		line = strings.TrimPrefix(line, lead)
 	}
 	switch {
@@ -107,7 +108,8 @@ func (p *phrases) refusalLine(line string) (Refuser, string, bool) {
 		return Policy, "policy", true
 	case strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires approval in a tty"),
 		strings.HasPrefix(line, `tool "`) && strings.Contains(line, "requires user approval"),
-		strings.HasPrefix(line, "tool ") && strings.Contains(line, "non-interactive mode") && strings.Contains(line, "approval"):
+		strings.HasPrefix(line, "tool ") && hasWord(line, "approval") &&
+			hasWord(line, "non-interactive mode"):
 		return Headless, "headless", true
 	}
 	for i := range p.refusals {
@@ -140,7 +142,8 @@ func (p *phrases) readPending(text string) (string, bool) {
 			return "codex-session", true
 		case n <= 2 && hasPrefixOf(line, p.lists["background"]):
 			return "background", true
-		case n <= 2 && strings.HasPrefix(line, "command") && (strings.Contains(line, "in the background") || strings.Contains(line, "in background")):
+		case n <= 2 && strings.HasPrefix(line, "command") &&
+			hasWord(line, "in the background", "in background"):
 			return "background", true
 		case strings.Contains(line, " is still running") && hasPrefixOf(line, p.lists["still-running"]):
 			return "still-running", true

@@ -19,7 +19,7 @@ type Judgement struct {
 	Rule    string  // which rule spoke; "" when nothing did and the result passes for a success
 	By      Refuser // of a refusal
 	Code    int     // exit code or HTTP status, where the rule read one
-	Sure    bool    // of a success: the result says so itself (exit code 0, success:true, a known sentence)
+	Sure    bool    // of a success: the result says so itself
 }
 
 // maxText bounds what is read of a result, in bytes from either end: failures speak first or last.

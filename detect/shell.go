@@ -9,7 +9,7 @@ import (
 type shellCommand struct {
 	known    *phrases
 	readOnly bool   // every part only looks
-	masked   bool   // the exit status is not that of the part that matters: a pipe, "|| true", "; echo"
+	masked   bool   // the exit status is not that of what matters: a pipe, "|| true", "; echo"
 	filtered bool   // a pipe ends in a filter: an empty or short output says little
 	waits    bool   // sleeps or waits: made to be repeated
 	last     string // the program whose exit status the shell returns
@@ -45,7 +45,8 @@ func (p *phrases) analyseShell(cmd string) shellCommand {
 		if piped && p.is("program filters", prog) {
 			c.filtered, c.masked = true, true
 		}
-		if i > 0 && (ops[i-1] == "||" || ops[i-1] == ";") && (prog == "true" || prog == "echo" || prog == ":" || prog == "exit") {
+		behind := i > 0 && (ops[i-1] == "||" || ops[i-1] == ";")
+		if behind && hasAny([]string{prog}, "true", "echo", ":", "exit") {
 			c.masked = true
 		}
 	}
@@ -106,7 +107,7 @@ func splitShell(cmd string) (segs, ops []string, writes bool) {
 func harmlessRedirect(s string) bool {
 	s = strings.TrimLeft(s, ">")
 	s = strings.TrimLeft(s, " ")
-	return strings.HasPrefix(s, "&") || strings.HasPrefix(s, "/dev/null") || strings.HasPrefix(s, "/dev/std")
+	return hasPrefixOf(s, []string{"&", "/dev/null", "/dev/std"})
 }
 
 // program finds the program's name and arguments behind assignments, wrappers and a subshell's
@@ -116,11 +117,11 @@ func (p *phrases) program(seg string) (string, []string) {
 	for len(words) > 0 {
 		w := strings.TrimLeft(words[0], "({!")
 		switch {
-		case w == "" || strings.Contains(w, "=") && !strings.HasPrefix(w, "-") && !strings.ContainsAny(w, "/'\""):
+		case w == "", w[0] != '-' && strings.Contains(w, "=") && !strings.ContainsAny(w, "/'\""):
 		case p.is("program before", w):
 		case w == "timeout" || w == "nice":
 			words = words[1:]
-			for len(words) > 0 && (strings.HasPrefix(words[0], "-") || words[0][0] >= '0' && words[0][0] <= '9') {
+			for len(words) > 0 && (words[0][0] == '-' || isDigit(words[0][0])) {
 				words = words[1:]
 			}
 			continue
@@ -158,8 +159,8 @@ func (p *phrases) looksOnly(prog string, args []string) bool {
 	case "gh": // the thing comes first
 		args = args[min(1, len(args)):]
 	}
-	if len(args) == 0 && p.is("program looks-alone", prog) ||
-		len(args) == 1 && (p.is("program looks-alone", prog+" "+args[0]) || p.is("program tells", args[0])) {
+	if p.is("program looks-alone", strings.Join(append([]string{prog}, args...), " ")) ||
+		len(args) == 1 && p.is("program tells", args[0]) {
 		return true
 	}
 	for n := range min(3, len(args)+1) {

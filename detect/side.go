@@ -94,12 +94,13 @@ func (p *phrases) known(user, system string) (string, bool) {
 
 // titleWords: the text asks for a title, in whatever words.
 func (p *phrases) titleWords(low string) bool {
-	return hasWord(low, "title") && hasWord(low, p.lists["side-title"]...) && hasWord(low, p.lists["side-title-of"]...)
+	return hasWord(low, "title") && hasWord(low, p.lists["side-title"]...) &&
+		hasWord(low, p.lists["side-title-of"]...)
 }
 
 // summaryWords: the text asks for a summary of the conversation, in whatever words.
 func (p *phrases) summaryWords(low string) bool {
-	return hasWord(low, "summar", "compact", "condens", "context extraction") && hasWord(low, p.lists["side-summary"]...)
+	return hasWord(low, p.lists["side-summary"]...)
 }
 
 // commitWords: the whole task is the message of a commit. A person who asks for one speaks in the

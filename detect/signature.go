@@ -17,7 +17,7 @@ const (
 // frame, at most about 1 KB: all of a short one but the frames of a stack, of a long one its
 // headline. It is what lessons are matched against.
 func Signature(text string) string {
-	all, picked := headline(text)
+	all, picked := wording().headline(text)
 	if len(all) <= maxSignatureLines && size(all) <= maxSignature {
 		picked = all
 	}
@@ -26,14 +26,14 @@ func Signature(text string) string {
 
 // Headline are the few lines of a failed tool result that say what failed.
 func Headline(text string) string {
-	_, picked := headline(text)
+	_, picked := wording().headline(text)
 	return joinLines(dropRepeats(picked))
 }
 
 // headline returns the lines of a failed result but the frames of a stack, and those that say what
 // failed.
-func headline(text string) (all, picked []string) {
-	text = signatureText(clip(strings.TrimSpace(text)))
+func (p *phrases) headline(text string) (all, picked []string) {
+	text = p.signatureText(clip(strings.TrimSpace(text)))
 	trace, cause := false, false
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plain(line)
@@ -49,8 +49,8 @@ func headline(text string) (all, picked []string) {
 			picked = append(picked, t)
 			continue
 		}
-		_, w := wording().failLine(t)
-		_, said := wording().statement(t)
+		_, w := p.failLine(t)
+		_, said := p.statement(t)
 		switch {
 		case t == "* What went wrong:":
 			cause = true
@@ -67,7 +67,8 @@ func headline(text string) (all, picked []string) {
 			picked = append(picked, t)
 		}
 	}
-	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") { // how it ended, not why
+	if len(picked) == 0 || len(picked) == 1 && strings.HasPrefix(picked[0], "exit status ") {
+		// It tells how it ended, not why.
 		picked = firstAndLast(all)
 	}
 	return all, picked
@@ -82,44 +83,43 @@ func size(lines []string) int {
 }
 
 // signatureText opens the envelopes that carry the words of a failure.
-func signatureText(text string) string {
+func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
 	if v, ok := parseLax(text); ok {
-		if parts := failureTexts(v, 0); len(parts) > 0 {
+		if parts := p.failureTexts(v, 0); len(parts) > 0 {
 			return strings.Join(parts, "\n")
 		}
 		return text
 	}
-	return wording().unframe(text).body
+	return p.unframe(text).body
 }
 
 // failureTexts collects the strings in which an envelope says what went wrong.
-func failureTexts(v laxValue, depth int) []string {
+func (p *phrases) failureTexts(v laxValue, depth int) []string {
 	var out []string
 	if depth > 3 {
 		return nil
 	}
 	for i, k := range v.keys {
 		val := v.vals[i]
-		switch strings.ToLower(k) {
-		case "error", "errors", "message", "msg", "detail", "stderr", "stdout", "output", "result", "response", "text", "content", "title", "reason", "description":
-			out = append(out, stringsOf(val, depth)...)
+		if p.isKey("told", k) {
+			out = append(out, p.stringsOf(val, depth)...)
 		}
 	}
 	if v.kind == laxArray {
 		for _, e := range v.vals {
-			out = append(out, failureTexts(e, depth+1)...)
+			out = append(out, p.failureTexts(e, depth+1)...)
 		}
 	}
 	return out
 }
 
-func stringsOf(v laxValue, depth int) []string {
+func (p *phrases) stringsOf(v laxValue, depth int) []string {
 	switch v.kind {
 	case laxString:
 		t := strings.TrimSpace(v.text())
 		if inner, ok := parseLax(t); ok {
-			if parts := failureTexts(inner, depth+1); len(parts) > 0 {
+			if parts := p.failureTexts(inner, depth+1); len(parts) > 0 {
 				return parts
 			}
 		}
@@ -128,7 +128,7 @@ func stringsOf(v laxValue, depth int) []string {
 		}
 		return []string{t}
 	case laxObject, laxArray:
-		return failureTexts(v, depth+1)
+		return p.failureTexts(v, depth+1)
 	case laxNone, laxNumber, laxBool:
 	}
 	return nil

@@ -29,7 +29,7 @@ func (p *phrases) statement(text string) (string, bool) {
 		return "invalid", true
 	case short && rest == "" && p.endsUnable(firstSentence(low)):
 		return "no-such", true
-	case httpLine(low, short):
+	case p.httpLine(low, short):
 		return "http", true
 	}
 	return "", false
@@ -57,27 +57,23 @@ func (p *phrases) startsError(low string, short bool) bool {
 			return true
 		}
 	}
-	if strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error") || strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: ") ||
-		strings.Contains(cutText(low, 60), ": net::err_") || low[0] >= '1' && low[0] <= '9' && validationErrors(low) {
-		return true // SQLite, ClickHouse, Chromium, pydantic
+	_, counted, _ := strings.Cut(low, " ")
+	switch {
+	case strings.HasPrefix(low, "near \"") && strings.Contains(low, "\": syntax error"), // SQLite
+		strings.HasPrefix(low, "code: ") && strings.Contains(low, " db::exception: "), // ClickHouse
+		strings.Contains(cutText(low, 60), ": net::err_"),                             // Chromium
+		low[0] >= '1' && low[0] <= '9' && hasPrefixOf(counted, p.lists["counted-errors"]),
+		strings.Contains(low, " tool was called with invalid arguments"), // opencode
+		strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found"):
+		return true
 	}
-	if strings.HasPrefix(low, "params must have required") || strings.Contains(low, " tool was called with invalid arguments") {
-		return true // opencode and qwen refuse arguments in these words
-	}
-	return strings.HasPrefix(low, "404 ") && strings.Contains(low, "not found")
+	return false
 }
 
 // none: a report says that there were none: "errors: 0".
 func none(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
-	return ok && !strings.Contains(word, " ") && (rest == "0" || rest == "none" || rest == "null" || rest == "[]")
-}
-
-// validationErrors: "2 validation errors for Query".
-func validationErrors(low string) bool {
-	_, rest, _ := strings.Cut(low, " ")
-	return strings.HasPrefix(rest, "validation error for ") || strings.HasPrefix(rest, "validation errors for ") ||
-		strings.HasPrefix(rest, "validation error detected") || strings.HasPrefix(rest, "validation errors detected")
+	return ok && !strings.Contains(word, " ") && hasAny([]string{rest}, "0", "none", "null", "[]")
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
@@ -104,8 +100,9 @@ func firstSentence(low string) string {
 
 // endsUnable: one short sentence that says what is missing or forbidden.
 func (p *phrases) endsUnable(low string) bool {
-	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
-		return false // "No matches found" is an answer
+	if strings.HasPrefix(low, "no ") && strings.Contains(low, "found") || // an answer
+		strings.HasPrefix(low, "0 ") || strings.Contains(low, "success") {
+		return false
 	}
 	for i := range len(low) - 1 { // all of them begin with a space: looked for once, not forty times
 		if low[i] == ' ' && p.missingAt(low[i+1:]) {
@@ -126,33 +123,35 @@ func (p *phrases) missingAt(text string) bool {
 }
 
 // httpLine: a status of 400 and above where clients put it.
-func httpLine(low string, short bool) bool {
-	for _, p := range []string{"http error ", "http/1.1 ", "http/2 ", "http/1.0 ", "http ", "status code: ", "status: ", "error code: "} {
-		if rest, ok := strings.CutPrefix(low, p); ok && failStatus(rest) {
+func (p *phrases) httpLine(low string, short bool) bool {
+	for _, lead := range p.lists["status-behind"] {
+		if rest, ok := strings.CutPrefix(low, lead); ok && failStatus(rest) {
 			return true
 		}
 	}
 	if rest, ok := strings.CutPrefix(low, "error "); ok && failStatus(rest) && endsThere(rest[3:]) {
 		return true
 	}
-	if failStatus(low) && (strings.HasPrefix(low[3:], " client error: ") || strings.HasPrefix(low[3:], " server error: ")) { // of Python's requests
+	first := failStatus(low)
+	if first && hasPrefixOf(low[3:], []string{" client error: ", " server error: "}) { // requests
 		return true
 	}
 	if !short {
 		return false
 	}
-	for _, p := range []string{"status code ", "status_code=", "status code: ", "status=", "http error ", "http status ", "(http "} {
-		if _, rest, ok := strings.Cut(low, p); ok && failStatus(rest) {
+	for _, lead := range p.lists["status-in"] {
+		if _, rest, ok := strings.Cut(low, lead); ok && failStatus(rest) {
 			return true
 		}
 	}
-	return failStatus(low) && len(low) > 4 && (low[3] == ' ' || low[3] == ':') && strings.ContainsAny(low[4:], "abcdefghijklmnopqrstuvwxyz") && len(low) < 60 &&
-		hasWord(low, "error", "not", "unauthorized", "forbidden", "bad", "unavailable", "gateway", "timeout", "requests", "gone", "conflict")
+	return first && len(low) > 4 && len(low) < 60 && (low[3] == ' ' || low[3] == ':') &&
+		hasWord(low, p.lists["status-word"]...)
 }
 
 // failStatus: three digits, 400 to 599, and nothing that makes them another number.
 func failStatus(s string) bool {
-	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isDigit(s[1]) && isDigit(s[2]) && (len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
+	return len(s) >= 3 && (s[0] == '4' || s[0] == '5') && isNumber(s[1:3]) &&
+		(len(s) == 3 || !isDigit(s[3]) && s[3] != '.')
 }
 
 func hasWord(s string, words ...string) bool {

@@ -12,10 +12,12 @@ const maxSum = 32 << 10
 
 // resultSum is a hash over a result without what changes from run to run: colours, chunk ids, wall
 // times, shell and process numbers, clock times, durations, addresses, random names.
-func resultSum(text string) uint64 {
-	known := wording()
-	if strings.HasPrefix(text, scriptFrame) { // its results are JSON, with what changes in the same line
-		text = known.unframe(text).body
+func resultSum(text string) uint64 { return wording().sum(text) }
+
+func (p *phrases) sum(text string) uint64 {
+	if strings.HasPrefix(text, scriptFrame) {
+		// Its results are JSON, with what changes in the same line.
+		text = p.unframe(text).body
 	}
 	if len(text) > 2*maxSum {
 		text = text[:maxSum] + text[len(text)-maxSum:]
@@ -25,10 +27,10 @@ func resultSum(text string) uint64 {
 	buf := make([]byte, 0, 256)
 	for line := range strings.SplitSeq(text, "\n") {
 		t := plain(line)
-		if t == "" || strings.HasPrefix(t, "Chunk ID:") || strings.HasPrefix(t, "Wall time:") || strings.HasPrefix(t, "Original token count:") {
+		if t == "" || hasPrefixOf(t, p.lists["frame-varies"]) {
 			continue
 		}
-		buf = append(known.steady(buf[:0], t), '\n')
+		buf = append(p.steady(buf[:0], t), '\n')
 		_, _ = d.Write(buf)
 	}
 	return d.Sum64()
@@ -49,7 +51,7 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 		}
 		j := i
 		digits := 0
-		for j < len(t) && (isWordByte(t[j]) || isDigit(t[j-min(1, j-i)]) && j+1 < len(t) && isDigit(t[j+1]) && (t[j] == ':' || t[j] == '.')) {
+		for j < len(t) && (isWordByte(t[j]) || j > i && insideNumber(t, j)) {
 			if isDigit(t[j]) {
 				digits++
 			}
@@ -65,6 +67,11 @@ func (p *phrases) steady(dst []byte, t string) []byte {
 	return dst
 }
 
+// insideNumber: the sign stands between the digits of a number or a time.
+func insideNumber(t string, i int) bool {
+	return (t[i] == ':' || t[i] == '.') && isDigit(t[i-1]) && i+1 < len(t) && isDigit(t[i+1])
+}
+
 const uuidLen = 36
 
 // isUUID: s begins with 8-4-4-4-12 hexadecimal digits.
@@ -72,7 +79,7 @@ func isUUID(s string) bool {
 	if len(s) < uuidLen || s[8] != '-' || s[13] != '-' || s[18] != '-' || s[23] != '-' {
 		return false
 	}
-	return hexOnly(s[:8]) && hexOnly(s[9:13]) && hexOnly(s[14:18]) && hexOnly(s[19:23]) && hexOnly(s[24:36])
+	return hexOnly(strings.ReplaceAll(s[:uuidLen], "-", ""))
 }
 
 func isWordByte(c byte) bool { return isLetter(c) || isDigit(c) }
@@ -82,9 +89,9 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	switch {
 	case strings.HasPrefix(w, "0x"), strings.HasPrefix(w, "127.0.0.1:"):
 		return true
-	case strings.Count(w, ":") >= 1 && digits >= 4 && strings.Trim(w, "0123456789:.TZ") == "" && (strings.Count(w, ":") >= 2 || digits == len(w)-1 && clockBefore(before)): // 12:31:07.250
+	case strings.Trim(w, "0123456789:.TZ") == "" && digits >= 4 && clock(w, digits, before):
 		return true
-	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // seconds or milliseconds since 1970
+	case digits == len(w) && (len(w) == 10 || len(w) == 13) && w[0] == '1': // since 1970
 		return true
 	case len(w) >= 7 && digits >= 2 && digits < len(w) && hexOnly(w): // object ids, parts of UUIDs
 		return true
@@ -98,8 +105,16 @@ func (p *phrases) volatile(w string, digits int, before, after string) bool {
 	return false
 }
 
-func clockBefore(before string) bool {
-	return strings.HasSuffix(before, "-") || strings.HasSuffix(before, "T") || strings.HasSuffix(before, "at ")
+// clock: 12:31:07.250, and 12:31 where a date or "at" stands before it.
+func clock(w string, digits int, before string) bool {
+	switch strings.Count(w, ":") {
+	case 0:
+		return false
+	case 1:
+		return digits == len(w)-1 && slices.ContainsFunc([]string{"-", "T", "at "},
+			func(end string) bool { return strings.HasSuffix(before, end) })
+	}
+	return true
 }
 
 func hexOnly(w string) bool {
@@ -118,7 +133,8 @@ func durationWord(w string) bool {
 	if rest == w || rest == "" || !isDigit(w[0]) {
 		return false
 	}
-	return strings.Trim(w, "0123456789.hms") == "" || strings.Trim(rest, "0123456789.") == "" && (strings.HasSuffix(w, "ms") || strings.HasSuffix(w, "us") || strings.HasSuffix(w, "ns"))
+	return strings.Trim(w, "0123456789.hms") == "" ||
+		strings.Trim(rest, "0123456789.") == "" && hasAny([]string{w[len(w)-2:]}, "ms", "us", "ns")
 }
 
 func (p *phrases) unitFollows(after string) bool {

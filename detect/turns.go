@@ -1,9 +1,6 @@
 package detect
 
-import (
-	"slices"
-	"strings"
-)
+import "strings"
 
 // Feeling is what a person's turn says of the answer before it.
 type Feeling string
@@ -131,7 +128,8 @@ func begins(opening string, phrases, but []string) bool {
 
 // asksAnother: another way is asked for.
 func (p *phrases) asksAnother(said *speech) bool {
-	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) || said.hasWord(p.lists["another-way-anywhere"]...)
+	return said.phrase(p.lists["another-way"]...) || p.tweaks(said) ||
+		said.hasWord(p.lists["another-way-anywhere"]...)
 }
 
 // tweaks: a little more of this, a little less of that.
@@ -149,8 +147,8 @@ func (p *phrases) praises(said *speech) bool {
 
 // agrees: the turn begins with a yes.
 func (p *phrases) agrees(opening string) bool {
-	begun := func(words string) bool { return strings.HasPrefix(opening, words) }
-	return startsWord(opening, p.lists["agreement"]...) || slices.ContainsFunc(p.lists["agreement-begun"], begun)
+	return startsWord(opening, p.lists["agreement"]...) ||
+		hasPrefixOf(opening, p.lists["agreement-begun"])
 }
 
 // agreed: a yes answers a question; without one, or before an order for something else, "ok" is
@@ -165,11 +163,11 @@ func (p *phrases) agreed(opening string, said *speech, previous string) (Feeling
 		return Approval, "yes"
 	case yes && rest <= 40 && !strings.HasSuffix(said.text, "?"):
 		return Approval, "yes"
-	case p.asks(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...) && !strings.HasSuffix(said.text, "?"):
+	case strings.HasSuffix(said.text, "?"):
+	case rest <= 3, p.asks(previous) && rest <= 12 && !said.hasWord(p.lists["fact"]...):
 		return Approval, "ok"
-	case rest <= 3 && !strings.HasSuffix(said.text, "?"):
-		return Approval, "ok"
-	case p.asksAnother(said):
+	}
+	if p.asksAnother(said) {
 		return Correction, "another-way"
 	}
 	return Neutral, ""
@@ -190,11 +188,12 @@ func (p *phrases) ownWords(words string) (own string, pasted bool) {
 			continue
 		}
 		rule, w := p.failLine(t)
-		if w != nothing && rule != "shell" || strings.HasPrefix(t, "Traceback (most recent call last)") || strings.HasPrefix(t, "E   ") || strings.HasPrefix(t, "AssertionError") || strings.HasPrefix(t, ">       ") {
+		if w != nothing && rule != "shell" || hasPrefixOf(t, p.lists["pasted"]) {
 			pasted = true
 			continue
 		}
-		if fence || strings.HasPrefix(line, "    ") && len(words) > 400 || strings.HasPrefix(t, "> ") || strings.HasPrefix(t, "'/") || strings.HasPrefix(t, "at ") && strings.Contains(t, "(") {
+		if fence || strings.HasPrefix(line, "    ") && len(words) > 400 ||
+			hasPrefixOf(t, []string{"> ", "'/"}) || strings.HasPrefix(t, "at ") && strings.Contains(t, "(") {
 			continue
 		}
 		b.WriteString(t)

@@ -15,7 +15,8 @@ func verification(call *toolCall, v Judgement, text string) (kind string, passed
 	}
 	if v.Outcome == Error {
 		r := call.known.unframe(text)
-		if v.Rule == "text:shell" || call.known.allComplain(r.body) || strings.HasPrefix(strings.ToLower(r.body), "command timed out") {
+		if v.Rule == "text:shell" || call.known.allComplain(r.body) ||
+			strings.HasPrefix(strings.ToLower(r.body), "command timed out") {
 			return "", false, false
 		}
 		return kind, false, true
@@ -109,7 +110,7 @@ func (p *phrases) wrappedVerifier(args []string) string {
 // scriptVerifier reads a package manager's script.
 func (p *phrases) scriptVerifier(args []string) string {
 	for i, a := range args {
-		if strings.HasPrefix(a, "-") || a == "run" || a == "run-script" || a == "exec" || a == "workspace" {
+		if strings.HasPrefix(a, "-") || hasAny([]string{a}, "run", "run-script", "exec", "workspace") {
 			continue
 		}
 		if i > 0 && args[i-1] == "workspace" { // its name
@@ -141,7 +142,8 @@ func (p *phrases) goalVerifier(prog string, args []string) string {
 			return ""
 		}
 	}
-	if goals == 0 && (prog == "make" || prog == "gmake") || prog == "cmake" && hasAny(args, "--build") {
+	if goals == 0 && strings.HasSuffix(prog, "make") && prog != "cmake" ||
+		prog == "cmake" && hasAny(args, "--build") {
 		return "build"
 	}
 	return ""

@@ -15,7 +15,9 @@ import (
 //
 // It is cheap for the many turns that repeat nothing: the history is searched for the call's own
 // words in the raw bytes, and only what holds them is decoded.
-func (r *Results) Loops(req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool)) []Loop {
+func (r *Results) Loops(
+	req *wire.Request, warned map[string]bool, mem func(callID string) (wire.Call, bool),
+) []Loop {
 	from, to := req.New(), req.End()
 	if from >= to || !holdsResults(req, from, to) {
 		return nil
@@ -60,7 +62,7 @@ func (w *walker) judgeNew(n, most int, madeBefore func(*step) bool) []Loop {
 const (
 	maxLoops  = 64      // loops reported
 	maxVisits = 1 << 18 // steps looked back at, over all results that are judged
-	maxTries  = 8       // results for which the raw bytes of the history are searched; then an index is made
+	maxTries  = 8       // results for which the history's bytes are searched; then an index is made
 )
 
 func holdsResults(req *wire.Request, from, to int) bool {
@@ -114,7 +116,8 @@ func (w *walker) fill() bool {
 		w.readItem(w.next)
 		beside = beside*31 + w.req.Beside(w.next)
 	}
-	for _, s := range w.steps[first:] { // agents put what a result cannot hold into a message behind it
+	// Agents put what a result cannot hold into a message behind it.
+	for _, s := range w.steps[first:] {
 		s.beside += beside
 	}
 	calls := map[string]wire.Call{}
@@ -150,7 +153,11 @@ func (w *walker) readItem(i int) {
 		if r.Own { // its call was made when the results before it were known
 			w.batch++
 		}
-		w.steps = append(w.steps, &step{item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), beside: r.Beside, flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0, warned: r.CallID != "" && w.warned[r.CallID]})
+		w.steps = append(w.steps, &step{
+			item: i, batch: w.batch, callID: r.CallID, text: unlabelled(r), beside: r.Beside,
+			flag: r.IsError, written: r.Written, own: r.Own, unasked: r.Own && r.Block < 0,
+			warned: r.CallID != "" && w.warned[r.CallID],
+		})
 	}
 }
 

@@ -24,7 +24,8 @@ func Warning(l Loop) string {
 	} else {
 		b.WriteString(" has returned the same result before, and nothing has changed since.\n")
 	}
-	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below for the cause, then change the approach: other arguments, another tool, ")
-	b.WriteString("or a fix of the cause first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
+	b.WriteString("Calling it again will give the same result. Do not repeat it. Read the result below " +
+		"for the cause, then change the approach: other arguments, another tool, or a fix of the cause " +
+		"first. If nothing is left to try, say what blocks you.\n[END LOOP DETECTED]\n\n")
 	return b.String()
 }
