@@ -54,9 +54,9 @@ func (d Dialect) partType() string {
 // Role says who an item of the list speaks for.
 type Role uint8
 
-// The roles, folded over the dialects: "developer" is RoleSystem; what the model made (reasoning,
-// calls, references to its items) is RoleAssistant; a Messages user message is RoleTool when it
-// holds nothing but tool results, RoleUser with Results when it holds more.
+// The roles, the same for all dialects. "developer" is RoleSystem. What the model made (reasoning,
+// calls, references to its items) is RoleAssistant. A user's message of the Messages API is
+// RoleTool when it holds nothing but tool results, and RoleUser with Results when it holds more.
 const (
 	RoleOther Role = iota
 	RoleSystem
@@ -65,7 +65,7 @@ const (
 	RoleTool
 )
 
-// roleOf folds the role names of all dialects.
+// roleOf is the role that a name stands for, in whichever dialect.
 func roleOf(name string) Role {
 	switch name {
 	case "system", "developer":

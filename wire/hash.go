@@ -72,7 +72,7 @@ func (r *Request) hash(i int) uint64 {
 	}
 	for _, res := range it.Results {
 		if res.Own && res.Block >= 0 || res.Alike {
-			continue // it grows from turn to turn; it is one only since another one is alike
+			continue // its message grows from turn to turn, or it is a result only since an equal one came
 		}
 		put('r', wireID(res.CallID))
 		put('t', strings.TrimSpace(withoutBlocks(res.Text, nil)))

@@ -59,24 +59,15 @@ func (it *Item) Alike() bool { return len(it.Results) > 0 && it.Results[0].Alike
 // Item decodes item i once.
 func (r *Request) Item(i int) *Item {
 	if r.items == nil {
-		r.items = make([]*[fewItems]*Item, len(r.list)/fewItems+1)
+		r.items = make([]*Item, len(r.list))
 	}
-	few := r.items[i/fewItems]
-	if few == nil {
-		few = new([fewItems]*Item)
-		r.items[i/fewItems] = few
-	}
-	if few[i%fewItems] == nil {
+	if r.items[i] == nil {
 		it := &Item{Index: i, Role: r.list[i].role}
 		r.decode(it, r.at(i))
-		few[i%fewItems] = it
+		r.items[i] = it
 	}
-	return few[i%fewItems]
+	return r.items[i]
 }
-
-// fewItems is how many neighbours share a place for what is decoded of them: of a long list hardly
-// more is than the newest.
-const fewItems = 16
 
 // opening is how much of a text Opening reads at most, in bytes of the body.
 const opening = 4 << 10

@@ -10,8 +10,8 @@ type Kept[T ~[]byte] struct {
 	Said    string  // the model's text before them: agents that write their calls as text are understood by it
 }
 
-// Read decodes the items as Request.Item does, one for each; what is none is RoleOther and empty.
-// The one string that stands for a list of the Responses API is a user's item.
+// Read decodes the items as Request.Item does, one for each. Bytes that are no item give an empty
+// one of RoleOther. The string that the Responses API takes in place of a list is a user's item.
 func (k Kept[T]) Read() []*Item {
 	out := make([]*Item, len(k.Items))
 	r := k.request()

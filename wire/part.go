@@ -62,26 +62,16 @@ func partAt(b []byte, e span) part {
 
 // joinText joins the text parts as they were sent.
 func joinText(b []byte, parts []part) string {
-	var one string
-	var many []string
+	var texts []string
 	for _, p := range parts {
 		if p.kind != textPart {
 			continue
 		}
-		t := text(b, p.text)
-		if many == nil && one == "" {
-			one = t
-			continue
+		if t := text(b, p.text); t != "" || texts != nil {
+			texts = append(texts, t)
 		}
-		if many == nil {
-			many = append(many, one)
-		}
-		many = append(many, t)
 	}
-	if many == nil {
-		return one
-	}
-	return strings.Join(many, "\n")
+	return strings.Join(texts, "\n")
 }
 
 // saidText is the text of an answer, or of the refusal that stands in its place.

@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
 )
@@ -48,10 +47,6 @@ func ReadRecording(raw []byte) (Recording, error) {
 // recordedDialect tells by the types of a list called messages, or of the parts in it, which
 // dialect it is.
 func recordedDialect(b []byte, list span) Dialect {
-	raw := list.of(b)
-	if b[list.start] != '[' || !bytes.Contains(raw, []byte(`"tool_use"`)) && !bytes.Contains(raw, []byte(`"tool_result"`)) && !bytes.Contains(raw, []byte(`"function_call`)) && !bytes.Contains(raw, []byte(`\u`)) {
-		return Chat
-	}
 	d := Chat
 	for e := range elements(b, list) {
 		var kind, content span

@@ -5,7 +5,6 @@ import (
 	"math"
 	"slices"
 	"strings"
-	"unicode"
 
 	"github.com/cespare/xxhash/v2"
 )
@@ -46,7 +45,7 @@ type Request struct {
 	fresh   int  // see New
 	list    []entry
 	results []resultAt
-	items   []*[fewItems]*Item
+	items   []*Item          // those that were decoded
 	calls   map[string]*Call // of the newest items, by id: what CallOf has read so far,
 	called  int              // and how many items that was
 	byCall  []int32          // indices of results, by call and then by place; made when first asked for
@@ -71,10 +70,6 @@ type resultAt struct {
 	item, block int32
 	call        uint64 // hash of the call's id
 }
-
-// fewKeys is how many top-level keys are compared with each other: real requests have fewer, and a
-// table would cost more.
-const fewKeys = 48
 
 // maxBody is the longest body whose offsets fit.
 const maxBody = math.MaxInt32
@@ -124,42 +119,16 @@ func (p *parser) listFits() bool {
 // repeated says whether two top-level keys are the same. Readers differ in which of the two they
 // take, some of them fold the case, and a key may be spelled with escapes.
 func (p *parser) repeated() bool {
-	if len(p.keys) > fewKeys {
-		return p.repeatedOfMany()
-	}
-	for i, k := range p.keys {
-		a := plain(k.of(p.b))
-		for _, l := range p.keys[:i] {
-			if b := plain(l.of(p.b)); len(a) == len(b) && bytes.EqualFold(a, b) {
-				return true
-			}
-		}
-	}
-	return false
-}
-
-// repeatedOfMany is repeated by a table.
-func (p *parser) repeatedOfMany() bool {
 	seen := make(map[string]bool, len(p.keys))
 	for _, k := range p.keys {
-		name := foldedKey(plain(k.of(p.b)))
+		// Either way alone leaves letters that others take for an s or a k.
+		name := string(bytes.ToLower(bytes.ToUpper(plain(k.of(p.b)))))
 		if seen[name] {
 			return true
 		}
 		seen[name] = true
 	}
 	return false
-}
-
-// foldedKey is equal for keys that differ in case only, as bytes.EqualFold has it.
-func foldedKey(key []byte) string {
-	return string(bytes.Map(func(r rune) rune {
-		least := r
-		for o := unicode.SimpleFold(r); o != r; o = unicode.SimpleFold(o) {
-			least = min(least, o)
-		}
-		return least
-	}, key))
 }
 
 // fill reads the members that the scan located.

@@ -5,8 +5,8 @@ import "strings"
 // Responses: instructions and input, a string or items of {type, ...}; a message may leave its type
 // out.
 
-// itemRole folds the item types: what the model made is RoleAssistant, what a tool gave back is
-// RoleTool. A type that is not known here is RoleOther and never touched.
+// itemRole is the role of an item of that type: what the model made is RoleAssistant, what a tool
+// gave back is RoleTool. An item of a type that is not known here is RoleOther and never touched.
 func itemRole(role, kind []byte) Role {
 	switch string(kind) {
 	case "", "message":

@@ -106,8 +106,8 @@ func (r *Request) askedBefore(i int, rep *report) (Call, int) {
 // saidAt is the text of the model's item i, read without decoding the item: its calls depend on
 // what stands behind it.
 func (r *Request) saidAt(i int) string {
-	if few := r.items[i/fewItems]; few != nil && few[i%fewItems] != nil {
-		return few[i%fewItems].Text
+	if it := r.items[i]; it != nil {
+		return it.Text
 	}
 	return joinText(r.Body, contentParts(r.Body, member(r.Body, r.at(i), "content")))
 }
