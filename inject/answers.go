@@ -9,7 +9,7 @@ import (
 // user's message, else the first tool result. It is no lesson and has no coin: sessions of both
 // arms get it alike. Where nothing new can hold it, it waits.
 func (w *work) answers() {
-	advertise := w.in.cfg.Writ && !w.rec.WritTold
+	advertise := w.in.cfg.Writ && !w.rec.WritOffered
 	if len(w.rec.Answers) == 0 && !advertise {
 		return
 	}
@@ -24,7 +24,7 @@ func (w *work) answers() {
 	if advertise {
 		text = writ.Advertisement + text
 	}
-	w.rec.Answers, w.rec.WritTold, w.rec.Dirty = nil, w.rec.WritTold || advertise, true
+	w.rec.Answers, w.rec.WritOffered, w.rec.Dirty = nil, w.rec.WritOffered || advertise, true
 	w.plan.Answered = true
 	w.put(at.item, at.block, session.Block{Anchor: at.anchor, Text: text})
 }

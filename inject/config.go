@@ -31,8 +31,8 @@ type Config struct {
 	Style       Style          // "" is Advice
 	Placement   Placement      // "" is InMessage
 	BudgetBytes int            // of one block, and half of a session's; 0 is 2 KiB
-	NoLoops     bool           // agents are not told that they go round in circles
-	Writ        bool           // agents are told that they may write /lesson commands
+	NoLoops     bool           // no loop warnings
+	Writ        bool           // agents read that they may write /lesson commands
 	Tags        *lesson.Tagger // gives turns tags by their words; nil: none
 	System      []string       // patterns of the agents whose tasks stand in the system prompt: it is searched as a session begins
 	Bandit      bandit.Config

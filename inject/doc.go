@@ -7,5 +7,5 @@
 // assignment holds. Whatever does not fit together inserts nothing.
 //
 // Hazard: the session's record is the only memory of what the upstream has seen. Plan changes it
-// before anything is sent; when the upstream refuses the changed request, Refused must be told.
+// before anything is sent; when the upstream refuses the changed request, Refused must be called.
 package inject

@@ -148,7 +148,7 @@ func (w *work) excluded() (yes bool) {
 	return (yes || w.rec.Assignment.Excluded) && !w.rec.Doubted
 }
 
-// Refused tells that the upstream took the request only without what the plan had put into it.
+// Refused notes that the upstream took the request only without what the plan had put into it.
 // Nothing is inserted in the session any more. It stays in the experiment, with its arms and its
 // reward: only what was treated can be refused, and a comparison that leaves such sessions out
 // compares others with others (intention to treat).

@@ -17,13 +17,13 @@ type Shown struct {
 	limit   int // bytes of advice
 }
 
-// publisher tells what the runtime counted of an arm, above and below expectation.
+// publisher says what the runtime counted of an arm, above and below expectation.
 type publisher interface {
 	Published(k trial.Arm) (better, worse float64)
 }
 
 // Present says how a lesson is presented at present. What its file claims about success is not
-// believed; what the runtime counted of it as advice is, when it can tell (p may be nil).
+// believed; what the runtime counted of it as advice is, where p is there.
 //
 // The usual presentation (advice, or a caution when that is what the file is about, at its own
 // length) has the bare arm. Whatever differs stands behind it, so that no two treatments share one.

@@ -80,7 +80,7 @@ func (r *Record) Adopt(n *Record) {
 	r.Unit, r.RunName, r.Seat, r.IsRun, r.Spent, r.FirstWords = n.Unit, n.RunName, n.Seat, n.IsRun, n.Spent, n.FirstWords
 	r.Loops, r.Calls, r.CallOrder, r.Used = n.Loops, n.Calls, n.CallOrder, n.Used
 	r.NoLearn, r.Refused, r.Closed, r.OptedOut, r.StandIn = n.NoLearn, n.Refused, r.Closed || n.Closed, n.OptedOut, n.StandIn
-	r.Answers, r.Owed, r.WritTold = n.Answers, n.Owed, n.WritTold
+	r.Answers, r.Owed, r.WritOffered = n.Answers, n.Owed, n.WritOffered
 	r.Doubted = r.Doubted || n.Doubted
 	r.Assignment.Excluded = r.Assignment.Excluded || r.Doubted
 }

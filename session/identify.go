@@ -30,7 +30,7 @@ const DefaultAgent = "default"
 // Claim is what a request says of itself, before anything is looked up.
 type Claim struct {
 	Agent, Role, Skill string
-	Product            string // of the User-Agent, lower case: tells agents that are known
+	Product            string // of the User-Agent, lower case: known agents are recognised by it
 	Tags               []string
 	InjectOff          bool // Precept-Inject: off
 	LearnOff           bool // Precept-Learn: off

@@ -133,10 +133,10 @@ type Unsettled struct {
 // Stand is how far a tenant's numbers have come, for replicas that share a store.
 type Stand struct {
 	Counters string // changes whenever counters do
-	Told     int64  // the place at which an open session was told of last
+	Told     int64  // the place of the newest provisional reward
 }
 
-// Erasure is what was forgotten, as replicas tell each other.
+// Erasure is what was forgotten, as replicas announce it to each other.
 type Erasure struct {
 	Place  string // of the announcement
 	Tenant string

@@ -22,7 +22,7 @@ type Page[T any] struct {
 	Next string // where the list goes on; "": it has ended
 }
 
-// Listed is a session as lists tell it: its row, and what the counters hold for it.
+// Listed is a session as lists show it: its row, and what the counters hold for it.
 type Listed struct {
 	Row
 	Applied Applied

@@ -48,7 +48,7 @@ type Space string
 
 // The spaces, in the order in which they are looked for. Precept-Session, the path form and the
 // names that precept gives share the first, so that a client can take up any session by the name it
-// was told.
+// got.
 const (
 	SpaceName         Space = "name"
 	SpaceClaude       Space = "x-claude-code-session-id"

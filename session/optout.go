@@ -6,8 +6,8 @@ import "slices"
 // traces have gone by then.
 const maxHidden = 4096
 
-// Await says that it is not known yet whether anything of the turn may be kept: what a row would
-// tell of it is left out until then. Lock the record.
+// Await says that it is not known yet whether anything of the turn may be kept: a row has nothing
+// of it until then. Lock the record.
 func (r *Record) Await(turn int) {
 	if turn > 0 && !slices.Contains(r.Unjudged, turn) {
 		r.Unjudged = bounded(append(r.Unjudged, turn))
@@ -24,7 +24,7 @@ func (r *Record) Judged(turn int, optedOut bool) {
 	}
 }
 
-// Hidden says whether nothing of the turn may be told, or not yet. Lock the record.
+// Hidden says whether nothing of the turn may be kept, or not yet. Lock the record.
 func (r *Record) Hidden(turn int) bool {
 	return slices.Contains(r.OptedOut, turn) || slices.Contains(r.Unjudged, turn)
 }
@@ -33,7 +33,7 @@ func (r *Record) Hidden(turn int) bool {
 // kept. Lock the record.
 func (r *Record) Silent() bool { return r.Turns > 0 && len(r.OptedOut) >= r.Turns }
 
-// Visible says whether there is anything in the session of which may be told: a turn that is not
+// Visible says whether there is anything in the session that may be kept: a turn that is not
 // hidden, or no turn yet. Lock the record.
 func (r *Record) Visible() bool {
 	for turn := 1; turn <= r.Turns; turn++ {
@@ -44,10 +44,10 @@ func (r *Record) Visible() bool {
 	return r.Turns == 0
 }
 
-// veil leaves out of a row what follows from turns that are hidden: hashes of what was said, text
-// whose place in the conversation is a hash, calls and results. What stays are numbers, and what
-// was drawn.
-func (r *Record) veil(row *storedRecord) {
+// leaveOut takes out of a row what follows from turns that are hidden: hashes of what was said,
+// text whose place in the conversation is a hash, calls and results. What stays are numbers, and
+// what was drawn.
+func (r *Record) leaveOut(row *storedRecord) {
 	if r.Hidden(r.Turns) {
 		row.LastTurn = LastTurn{}
 	}
@@ -68,12 +68,12 @@ func bounded(turns []int) []int { return turns[max(0, len(turns)-maxHidden):] }
 // long their list was.
 type OptOutMark struct{ Turns, Items int }
 
-// OptOutMark is the session's own; ok is false while something of it may be told. Lock the record.
+// OptOutMark is the session's own; ok is false while something of it may be kept. Lock the record.
 func (r *Record) OptOutMark() (m OptOutMark, ok bool) {
 	return OptOutMark{r.Turns, r.Items}, r.Silent()
 }
 
-// Hide makes the record one in which as many turns opted out as the mark tells of. One that knows
+// Hide makes the record one in which as many turns opted out as the mark says. One that knows
 // of more keeps them. Lock the record.
 func (r *Record) Hide(m OptOutMark) {
 	if m.Items < r.Items {

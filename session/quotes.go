@@ -12,8 +12,8 @@ import (
 )
 
 // Quotes knows what is said in the conversations that go on, so that a request about one of them is
-// told from a conversation of its own: frameworks judge, summarise and remember by requests that no
-// wording gives away, and that show what was asked beside what was answered in one text
+// not taken for a conversation of its own: frameworks judge, summarise and remember by requests that
+// no wording gives away, and that show what was asked beside what was answered in one text
 // (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
 // concurrent use.
 type Quotes struct {
@@ -209,7 +209,7 @@ func (t *talk) get(id ID) *quoted {
 	return nil
 }
 
-// whose is the scope without its run: a side call may not be told of it.
+// whose is the scope without its run: a side call may not name it.
 func (sc Scope) whose() Scope {
 	sc.Run = ""
 	return sc

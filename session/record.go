@@ -50,23 +50,23 @@ type Record struct {
 	ToollessAgents []uint64 `json:"hd,omitempty"` // system texts of agents without tools that have taken the conversation over
 	FormerAgents   []uint64 `json:"ld,omitempty"` // system texts of agents with tools that have handed it over
 
-	Assignment trial.Assignment     `json:"asg"`
-	Matched    []string             `json:"matched,omitempty"` // slugs ever matched, in order
-	Used       trial.Usage          `json:"used,omitzero"`     // what the upstream told of the main turns
-	Blocks     []Block              `json:"blocks,omitempty"`
-	BlockBytes int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
-	Loops      LoopState            `json:"loops,omitzero"`
-	Calls      map[string]wire.Call `json:"calls,omitempty"` // calls seen in replies, by id (bounded): for delta wires
-	CallOrder  []string             `json:"co,omitempty"`    // their ids, oldest first
-	NoLearn    bool                 `json:"nolearn,omitempty"`
-	Refused    bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
-	Closed     bool                 `json:"closed,omitempty"`
-	Doubted    bool                 `json:"db,omitempty"` // its requests may be another session's: lessons go on, and nothing of it counts
-	OptedOut   []int                `json:"oo,omitempty"` // turns of which nothing may be kept
-	Answers    []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
-	Owed       []string             `json:"wo,omitempty"` // requests whose reply's commands are answered through the store that replicas share
-	WritTold   bool                 `json:"wt,omitempty"` // it was told of the commands
-	StandIn    bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
+	Assignment  trial.Assignment     `json:"asg"`
+	Matched     []string             `json:"matched,omitempty"` // slugs ever matched, in order
+	Used        trial.Usage          `json:"used,omitzero"`     // what the upstream reported of the main turns
+	Blocks      []Block              `json:"blocks,omitempty"`
+	BlockBytes  int                  `json:"bb,omitempty"` // inserted plus withheld, of the 4 KiB
+	Loops       LoopState            `json:"loops,omitzero"`
+	Calls       map[string]wire.Call `json:"calls,omitempty"` // calls seen in replies, by id (bounded): for delta wires
+	CallOrder   []string             `json:"co,omitempty"`    // their ids, oldest first
+	NoLearn     bool                 `json:"nolearn,omitempty"`
+	Refused     bool                 `json:"refused,omitempty"` // the upstream takes this session's requests only unchanged
+	Closed      bool                 `json:"closed,omitempty"`
+	Doubted     bool                 `json:"db,omitempty"` // its requests may be another session's: lessons go on, and nothing of it counts
+	OptedOut    []int                `json:"oo,omitempty"` // turns of which nothing may be kept
+	Answers     []string             `json:"wa,omitempty"` // to the agent's /lesson commands, which wait for its next turn
+	Owed        []string             `json:"wo,omitempty"` // requests whose reply's commands are answered through the store that replicas share
+	WritOffered bool                 `json:"wt,omitempty"` // the agent has read that there are such commands
+	StandIn     bool                 `json:"si,omitempty"` // made while the store could not be asked whether there is one
 
 	// A session may draw through another record, its unit: a run's, or that of the named session
 	// whose sub-agent it is. Its own Assignment then stays empty, and counts nothing.
@@ -169,7 +169,7 @@ func (r *Record) Row(clean func(text string) (kept string, ok bool)) (Row, error
 		stored.Calls[id] = c
 		stored.CallOrder = append(stored.CallOrder, id)
 	}
-	r.veil(&stored)
+	r.leaveOut(&stored)
 	data, err := r.encode(stored)
 	if err != nil {
 		return Row{}, err

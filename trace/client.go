@@ -23,7 +23,7 @@ const (
 	attempts    = 4
 	firstPause  = time.Second
 	mostAnswer  = 64 << 10 // bytes of an answer that are read
-	mostMessage = 200      // bytes of a collector's words that are told
+	mostMessage = 200      // bytes of a collector's words that are passed on
 )
 
 // client sends batches. The SDK's own one for HTTP brings gRPC along, 1.8 MB that nobody calls;

@@ -32,7 +32,7 @@ func (s *Span) TraceID() string {
 }
 
 // Forward puts the span into the headers that go to the upstream, in place of its parent. A client
-// that told of no trace has its headers forwarded as they came.
+// that named no trace has its headers forwarded as they came.
 func (s *Span) Forward(ctx context.Context, h http.Header) {
 	if s == nil || !s.child {
 		return
@@ -40,7 +40,7 @@ func (s *Span) Forward(ctx context.Context, h http.Header) {
 	propagation.TraceContext{}.Inject(api.ContextWithSpan(ctx, s.span), propagation.HeaderCarrier(h))
 }
 
-// Turn is what a span tells. Zero values are left out, but for the lists of lessons and the numbers
+// Turn is what a span shows. Zero values are left out, but for the lists of lessons and the numbers
 // of tokens, where -1 is what is not known.
 type Turn struct {
 	Provider string // whose API is spoken: openai, anthropic
@@ -55,7 +55,7 @@ type Turn struct {
 	ReplyModel, ReplyID, Finish string
 	Input, Cached, Output       int // tokens
 
-	Known     bool   // what follows is known, and may be told
+	Known     bool   // what follows is known, and may be shown
 	RequestID string // Precept-Request-Id
 	Session   string // a hash of the session's name
 	Agent     string

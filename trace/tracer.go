@@ -30,7 +30,7 @@ type Options struct {
 	Headers  http.Header // sent along, to authenticate
 	Sample   float64     // share of the traces begun here; one that a client began is the client's to sample
 	Version  string      // of precept
-	Failed   func(error) // is told of spans that the collector did not take
+	Failed   func(error) // gets the errors of spans that the collector did not take
 }
 
 // Tracer makes spans. It is safe for concurrent use.
@@ -138,8 +138,8 @@ func (q *queue) OnEnd(s sdk.ReadOnlySpan) {
 	(*batches).OnEnd(s)
 }
 
-// ExportSpans implements sdk.SpanExporter. What fails has been told when it returns: the SDK would
-// print it.
+// ExportSpans implements sdk.SpanExporter. It reports its failures itself, by failed: the
+// SDK would print them.
 func (q *queue) ExportSpans(ctx context.Context, spans []sdk.ReadOnlySpan) error {
 	err := q.inner.ExportSpans(ctx, spans)
 	n := int64(len(spans))

@@ -24,7 +24,7 @@ func Answer(v Verb, ok bool, said string, lines ...string) string {
 // Join makes one block out of answers.
 func Join(answers []string) string { return strings.Join(answers, "") + "\n" }
 
-// Advertisement tells an agent of the commands.
+// Advertisement says to an agent which commands there are.
 const Advertisement = opening + `help] You can keep notes for later runs. Put a command on a line of its own in a reply:
 /lesson SIGNATURE: TEXT (SIGNATURE says when it applies, TEXT what to do then)
 /lesson SIGNATURE, then lines of text, then /endlesson

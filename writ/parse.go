@@ -53,7 +53,7 @@ func Parse(reply string, cut bool) []Command {
 	r := reader{rest: strings.ReplaceAll(reply, "\r\n", "\n")}
 	for line, ok := r.line(); ok; line, ok = r.line() {
 		said, is := command(line)
-		if !is || r.code(line) {
+		if !is || indent(line) > 3 { // or it is indented as program text
 			continue
 		}
 		if len(out) == MaxCommands {
@@ -68,16 +68,15 @@ func Parse(reply string, cut bool) []Command {
 // reader goes through a reply line by line, and knows which lines are fenced.
 type reader struct {
 	rest  string
-	done  bool
 	fence string // the one that is open
 }
 
 func (r *reader) line() (string, bool) {
-	if r.done || r.rest == "" {
+	if r.rest == "" {
 		return "", false
 	}
-	line, rest, more := strings.Cut(r.rest, "\n")
-	r.rest, r.done = rest, !more
+	var line string
+	line, r.rest, _ = strings.Cut(r.rest, "\n")
 	if r.fence != "" {
 		if closes(line, r.fence) {
 			r.fence = ""
@@ -87,9 +86,6 @@ func (r *reader) line() (string, bool) {
 	r.fence = opens(line)
 	return line, true
 }
-
-// code says whether a line that looks like a command is indented as program text.
-func (*reader) code(line string) bool { return indent(line) > 3 }
 
 // command is what follows the mark of a line that begins with it.
 func command(line string) (said string, ok bool) {
@@ -127,12 +123,11 @@ func (r *reader) read(said string) Command {
 // taken: it is prose.
 func (r *reader) block() (text string, ok bool) {
 	var lines []string
-	rest, done := r.rest, r.done
-	for !done && rest != "" {
-		line, after, more := strings.Cut(rest, "\n")
-		rest, done = after, !more
+	for rest := r.rest; rest != ""; {
+		var line string
+		line, rest, _ = strings.Cut(rest, "\n")
 		if strings.TrimSpace(line) == closing {
-			r.rest, r.done = rest, done
+			r.rest = rest
 			return strings.Join(lines, "\n"), true
 		}
 		lines = append(lines, line)

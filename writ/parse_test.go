@@ -36,7 +36,14 @@ func TestParse(t *testing.T) {
 		"in a sentence":     {"You may use /lesson a: b", nil},
 		"program text":      {"    /lesson a: b\n\t/lesson a: b", nil},
 		"another command":   {"/lessons list\n/lesson\n/lesson ", nil},
-		"nothing":           {"", nil},
+		"a search, bounded": {
+			"/lesson search " + strings.Repeat("ö", 200) + "\n/lesson search " + strings.Repeat("ö", 201),
+			[]writ.Command{{Verb: writ.Search, Words: strings.Repeat("ö", 200)}, {Verb: writ.Search, Words: strings.Repeat("ö", 200)}},
+		},
+		"a longer end of a fence": {"```\n/lesson a: b\n`````\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"an indented end of one":  {"```\n    ```\n/lesson a: b", nil},
+		"no fence":                {"``` and ``` in a line\n``\n    ```\n/lesson list", []writ.Command{{Verb: writ.List}}},
+		"nothing":                 {"", nil},
 	} {
 		if got := writ.Parse(k.reply, false); !reflect.DeepEqual(got, k.want) {
 			t.Errorf("%s: %+v", name, got)
@@ -51,6 +58,10 @@ func TestParseFaults(t *testing.T) {
 		"long signature": "/lesson " + strings.Repeat("ä", 201) + ": b",
 		"long text":      "/lesson a: " + strings.Repeat("ä", 4097),
 		"no text at all": "/lesson a: \xff",
+		"two to delete":  "/lesson delete one two",
+		"none to delete": "/lesson delete",
+		"list of what":   "/lesson list all",
+		"no signature":   "/lesson :\ntext\n/endlesson",
 	} {
 		if got := writ.Parse(reply, false); len(got) != 1 || got[0].Fault == "" || got[0].Signature+got[0].Text != "" {
 			t.Errorf("%s: %+v", name, got)
