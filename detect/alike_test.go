@@ -36,20 +36,36 @@ func TestUnlistedForms(t *testing.T) {
 		texts []string
 		want  bool
 	}{
-		"an object that failed twice":                  {repeated(2, object, failed), true},
-		"and thought aloud in other words":             {[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true},
-		"and took another time":                        {[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true},
-		"with another call between":                    {[]string{object, failed, other, "<html>", object, failed}, true},
-		"once":                                         {[]string{object, failed, other, failed}, false},
-		"a success twice":                              {repeated(2, object, "<html>"), false},
-		"a success five times":                         {repeated(5, object, "<html>"), true},
-		"failures that differ":                         {[]string{object, failed, object, "Error: connection refused"}, false},
+		"an object that failed twice": {repeated(2, object, failed), true},
+		"and thought aloud in other words": {
+			[]string{"I try.\n" + object, failed, "<think>Hm.</think>" + object, failed}, true,
+		},
+		"and took another time": {
+			[]string{object, failed + " (12 ms)", object, failed + " (31 ms)"}, true,
+		},
+		"with another call between": {
+			[]string{object, failed, other, "<html>", object, failed}, true,
+		},
+		"once": {
+			[]string{object, failed, other, failed}, false,
+		},
+		"a success twice":      {repeated(2, object, "<html>"), false},
+		"a success five times": {repeated(5, object, "<html>"), true},
+		"failures that differ": {
+			[]string{object, failed, object, "Error: connection refused"}, false,
+		},
 		"a person who says go on":                      {repeated(4, fence, "continue"), false},
 		"a block that failed twice, as a person tells": {repeated(2, fence, failed), false},
 		"and three times":                              {repeated(3, fence, failed), true},
-		"a person whose tries all fail":                {[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false},
-		"a program that shows people objects":          {repeated(4, `{"reply": "What do you mean?"}`, "help"), false},
-		"answers without a call":                       {repeated(4, "I cannot do that.", failed), false},
+		"a person whose tries all fail": {
+			[]string{fence, failed, "Then\n```sh\nmake -B shop\n```", failed}, false,
+		},
+		"a program that shows people objects": {
+			repeated(4, `{"reply": "What do you mean?"}`, "help"), false,
+		},
+		"answers without a call": {
+			repeated(4, "I cannot do that.", failed), false,
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			req := parse(t, wire.Chat, obj{"model": "m", "messages": turns(tt.texts...)})

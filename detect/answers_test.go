@@ -90,39 +90,75 @@ func TestFieldsOfAnAnswer(t *testing.T) {
 		`{"message":"Order placed"}`:                                     worked("json"),
 		`{"message":7}`:                                                  worked("json"),
 		`{"code":7}`:                                                     worked("json"),
-		`{"task_id":"1","status":"running"}`:                             {detect.Pending, "json:status"},
-		`{"pid":1,"state":"Queued"}`:                                     {detect.Pending, "json:status"},
-		`{"status":"running"}`:                                           worked("json"),
-		`{"order":7,"status":"pending"}`:                                 worked("json"),
-		`{"pid":1,"status":"done"}`:                                      worked("json"),
-		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`:   worked("json"),
-		`{"exit_code":3,"stdout":"x"}`:                                             failed("exit-code"),
-		`{"returncode":"3"}`:                                                       failed("exit-code"),
-		`{"exit_code":0,"stdout":"x"}`:                                             worked("exit-code"),
-		`{"exit_code":0,"stdout":"x","error":"y"}`:                                 worked("exit-code"),
-		`{"exit_code":"three"}`:                                                    worked("json"),
-		`{"exit_code":null,"error":"y"}`:                                           failed("json:error"),
-		`{"output":"x","metadata":{"exit_code":1}}`:                                failed("exit-code"),
-		`{"output":"x","meta":{"exitCode":0}}`:                                     worked("exit-code"),
-		`{"output":"Error: x"}`:                                                    failed("text:error-first"),
-		`{"output":"all well"}`:                                                    worked("json"),
-		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`:                            worked("json"),
-		`{"response":{"error":"x"}}`:                                               failed("json:error"),
-		`{"response":{"result":{"output":{"error":"x"}}}}`:                         failed("json:error"),
-		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`:                worked("json"),
-		`{"data":{"error":"x"}}`:                                                   worked("json"),
-		`{"response":"{\"success\": false}"}`:                                      failed("json:success"),
-		`{'response': "{'success': False}"}`:                                       failed("json:success"),
-		`{"error":"The user rejected permission to use this specific tool call."}`: {detect.Refusal, "refusal:opencode"},
-		`[{"type":"text","text":"Error: x"}]`:                                      failed("text:error-first"),
-		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`:        worked(""),
-		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:                     worked("json"),
-		`[{"query":"a","success":true},{"query":"b","success":true}]`:              worked("json:success"),
-		`[{"query":"a","success":true},{"query":"b","success":false}]`:             failed("json:success"),
-		`[{"query":"a","success":true},{"query":"b"}]`:                             worked("json"),
-		`[{"success":false}]`:                                                      worked("json"),
-		`[]`:                                                                       worked("json"),
-		`{"error":"declined"} and more`:                                            worked(""),
+		`{"task_id":"1","status":"running"}`: {
+			detect.Pending, "json:status",
+		},
+		`{"pid":1,"state":"Queued"}`: {
+			detect.Pending, "json:status",
+		},
+		`{"status":"running"}`:           worked("json"),
+		`{"order":7,"status":"pending"}`: worked("json"),
+		`{"pid":1,"status":"done"}`:      worked("json"),
+		`{"pid":1,"status":"running","a":1,"b":1,"c":1,"d":1,"e":1,"f":1,"g":1}`: worked("json"),
+		`{"exit_code":3,"stdout":"x"}`: failed(
+			"exit-code",
+		),
+		`{"returncode":"3"}`: failed(
+			"exit-code",
+		),
+		`{"exit_code":0,"stdout":"x"}`: worked(
+			"exit-code",
+		),
+		`{"exit_code":0,"stdout":"x","error":"y"}`: worked(
+			"exit-code",
+		),
+		`{"exit_code":"three"}`: worked("json"),
+		`{"exit_code":null,"error":"y"}`: failed(
+			"json:error",
+		),
+		`{"output":"x","metadata":{"exit_code":1}}`: failed(
+			"exit-code",
+		),
+		`{"output":"x","meta":{"exitCode":0}}`: worked(
+			"exit-code",
+		),
+		`{"output":"Error: x"}`: failed(
+			"text:error-first",
+		),
+		`{"output":"all well"}`:                         worked("json"),
+		`{"output":"Error: x","a":1,"b":1,"c":1,"d":1}`: worked("json"),
+		`{"response":{"error":"x"}}`: failed(
+			"json:error",
+		),
+		`{"response":{"result":{"output":{"error":"x"}}}}`: failed(
+			"json:error",
+		),
+		`{"response":{"result":{"output":{"body":{"error":"x"}}}}}`: worked("json"),
+		`{"data":{"error":"x"}}`:                                    worked("json"),
+		`{"response":"{\"success\": false}"}`: failed(
+			"json:success",
+		),
+		`{'response': "{'success': False}"}`: failed(
+			"json:success",
+		),
+		`{"error":"The user rejected permission to use this specific tool call."}`: {
+			detect.Refusal, "refusal:opencode",
+		},
+		`[{"type":"text","text":"Error: x"}]`: failed(
+			"text:error-first",
+		),
+		`[{"type":"text","text":"fine"},{"type":"text","text":"Error: x"}]`: worked(""),
+		`[{"type":"text","text":"Error: x"},{"type":"image"}]`:              worked("json"),
+		`[{"query":"a","success":true},{"query":"b","success":true}]`: worked(
+			"json:success",
+		),
+		`[{"query":"a","success":true},{"query":"b","success":false}]`: failed(
+			"json:success",
+		),
+		`[{"query":"a","success":true},{"query":"b"}]`: worked("json"),
+		`[{"success":false}]`:                          worked("json"),
+		`[]`:                                           worked("json"),
+		`{"error":"declined"} and more`:                worked(""),
 	})
 }
 
@@ -196,21 +232,51 @@ func TestMessagesInPlaceOfContent(t *testing.T) {
 // Pages of a browser that could not be opened, and pages that only speak of it.
 func TestPagesOfErrors(t *testing.T) {
 	judge(t, "WebFetch", `{"url":"http://a"}`, map[string]judgedAs{
-		"<html>\n<title>404 Not Found</title></html>":                                                 failed("page:http"),
-		"<html>\n<title>Page not found - A</title></html>":                                            failed("page:http"),
-		"<html><title>Error 503</title></html>":                                                       failed("page:http"),
-		"<html><title>4040 recipes</title></html>":                                                    worked(""),
-		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": worked(""),
-		"<html>\n<title>A shop</title>404 Not Found</html>":                                           worked(""),
-		"screenshot of [403 Forbidden](http://a)":                                                     failed("page:http"),
-		"Title: Error 404\nwords":                                                                     failed("page:http"),
-		"words\n# Error 404":                                                                          failed("page:http"),
-		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404":                                          worked(""),
-		"a picture of [a](chrome-error://chromewebdata/)":                                             failed("page:unreachable"),
-		"this site\nERR_CONNECTION_REFUSED":                                                           failed("page:unreachable"),
-		"this site\nDNS_PROBE_FINISHED_NXDOMAIN":                                                      failed("page:unreachable"),
-		"words\nError. Could not transcribe it.":                                                      failed("page:unable"),
-		"words\nError: nothing of it matters":                                                         worked(""),
+		"<html>\n<title>404 Not Found</title></html>": failed(
+			"page:http",
+		),
+		"<html>\n<title>Page not found - A</title></html>": failed(
+			"page:http",
+		),
+		"<html><title>Error 503</title></html>": failed(
+			"page:http",
+		),
+		"<html><title>4040 recipes</title></html>": worked(
+			"",
+		),
+		"<html><title>500 ways to cook an egg, and some of them are in this long book</title></html>": worked(
+			"",
+		),
+		"<html>\n<title>A shop</title>404 Not Found</html>": worked(
+			"",
+		),
+		"screenshot of [403 Forbidden](http://a)": failed(
+			"page:http",
+		),
+		"Title: Error 404\nwords": failed(
+			"page:http",
+		),
+		"words\n# Error 404": failed(
+			"page:http",
+		),
+		"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404": worked(
+			"",
+		),
+		"a picture of [a](chrome-error://chromewebdata/)": failed(
+			"page:unreachable",
+		),
+		"this site\nERR_CONNECTION_REFUSED": failed(
+			"page:unreachable",
+		),
+		"this site\nDNS_PROBE_FINISHED_NXDOMAIN": failed(
+			"page:unreachable",
+		),
+		"words\nError. Could not transcribe it.": failed(
+			"page:unable",
+		),
+		"words\nError: nothing of it matters": worked(
+			"",
+		),
 	})
 	judge(t, "summarise", `{}`, map[string]judgedAs{
 		"words\nError. Could not transcribe it.":             worked(""),
@@ -228,8 +294,14 @@ func TestTheFlagOfTheWire(t *testing.T) {
 		{"lookup", `{}`, "whatever", 1, failed("flag")},
 		{"lookup", `{}`, `{"error":"x"}`, 1, failed("json:error")},
 		{"lookup", `{}`, `{"success":true}`, 1, failed("flag")},
-		{"lookup", `{}`, "User rejected the tool call", 1, judgedAs{detect.Refusal, "refusal:cline"}},
-		{"bash", shell("grep x a"), "(no output)\nCommand exited with code 1", 1, worked("nothing-found")},
+		{
+			"lookup", `{}`, "User rejected the tool call", 1,
+			judgedAs{detect.Refusal, "refusal:cline"},
+		},
+		{
+			"bash", shell("grep x a"), "(no output)\nCommand exited with code 1", 1,
+			worked("nothing-found"),
+		},
 		{"bash", shell("make"), "x\nCommand exited with code 2", 1, failed("exit-code")},
 		{"bash", shell("make"), "x\nCommand exited with code 0", 1, failed("flag")},
 		{"read", `{"path":"a"}`, "Error: x", -1, worked("flag")},

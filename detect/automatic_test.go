@@ -35,7 +35,10 @@ func TestRunRefusesByItself(t *testing.T) {
 		{"quotes inside a task", some, `"tidy" and "build"`, rejected, 1},
 		{"a person's words", run, `"tidy the build"`, because, 1},
 		{"a question put to a person", tui, "tidy the build", gone, 1},
-		{"another agent's person", run, "tidy the build", "The user doesn't want to proceed with this tool use.", 1},
+		{
+			"another agent's person", run, "tidy the build",
+			"The user doesn't want to proceed with this tool use.", 1,
+		},
 	} {
 		msgs := chat([]did{bash("rm -r build", c.result)})
 		msgs[0] = obj{"role": "user", "content": c.task}

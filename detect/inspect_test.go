@@ -34,7 +34,9 @@ func mustJSON(tb testing.TB, v any) string {
 }
 
 var story = []did{ //nolint:gochecknoglobals // the tests' shared example, never written
-	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), say("no, that's wrong"), bash("ls", "a.go"),
+	fails("make"), fails("make"), bash("./serve", "Command running in background with ID: 1"), bash("rm x", "The user rejected permission to use this specific tool call."), say("no, that's wrong"), bash(
+		"ls", "a.go",
+	),
 }
 
 // TestInspectForms: the same story in every form and framing gives the same findings, at the
@@ -59,7 +61,9 @@ func TestInspectForms(t *testing.T) {
 		"bare list":         mustJSON(t, chat(story)),
 		"array of one":      "[" + rec("messages", chat(story)) + "]",
 		"lines":             "\xef\xbb\xbf\n" + rec("messages", chat(story)) + "\n",
-		"request body":      mustJSON(t, obj{"model": "m", "tools": []any{}, "messages": chat(story)}),
+		"request body": mustJSON(
+			t, obj{"model": "m", "tools": []any{}, "messages": chat(story)},
+		),
 	} {
 		got, err := inspect(t, in)
 		if err != nil || summary(got) != want {

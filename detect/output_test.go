@@ -232,11 +232,13 @@ func TestATracebackAtTheEnd(t *testing.T) {
 		text string
 		bad  bool
 	}{
-		"it ends the output":    {"step 1\n" + trace, true},
-		"three lines follow":    {"step 1\n" + trace + "\na\nb\nc", true},
-		"four lines follow":     {"step 1\n" + trace + "\na\nb\nc\nd", false},
-		"the last one ends it":  {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
-		"it is cut off":         {"step 1\nTraceback (most recent call last):\n  File \"a.py\", line 3", true},
+		"it ends the output":   {"step 1\n" + trace, true},
+		"three lines follow":   {"step 1\n" + trace + "\na\nb\nc", true},
+		"four lines follow":    {"step 1\n" + trace + "\na\nb\nc\nd", false},
+		"the last one ends it": {"step 1\n" + trace + "\na\nb\nc\nd\ne\n" + trace, true},
+		"it is cut off": {
+			"step 1\nTraceback (most recent call last):\n  File \"a.py\", line 3", true,
+		},
 		"node died":             {"step 1\nstack\nstack\n\nNode.js v22.3.0", true},
 		"node tells of itself":  {"step 1\nNode.js versions that are supported: 20, 22", false},
 		"node died long before": {"step 1\nNode.js v22.3.0" + strings.Repeat("\nstep", 9), false},
@@ -304,14 +306,37 @@ func TestCommandsThatCouldNot(t *testing.T) {
 		line, out string
 		want      detect.Outcome
 	}{
-		{"terraform fmt -x", "flag provided but not defined: -x\nUsage: terraform [global options] fmt [options]", detect.Error},
-		{"npx eslint src", "ESLint: 9.2.0\n\nESLint couldn't find an eslint.config.(js|mjs|cjs) file.\n", detect.Error},
+		{
+			"terraform fmt -x",
+			"flag provided but not defined: -x\nUsage: terraform [global options] fmt [options]",
+			detect.Error,
+		},
+		{
+			"npx eslint src",
+			"ESLint: 9.2.0\n\nESLint couldn't find an eslint.config.(js|mjs|cjs) file.\n",
+			detect.Error,
+		},
 		{"apt-get install jq", "E: Unable to locate package jq", detect.Error},
-		{"go build", "go: go.mod file not found in current directory or any parent directory; see 'go help modules'", detect.Error},
-		{"docker ps", "Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?", detect.Error},
-		{"kubectl get pods", "The connection to the server localhost:8080 was refused - did you specify the right host or port?", detect.Error},
+		{
+			"go build",
+			"go: go.mod file not found in current directory or any parent directory; see 'go help modules'",
+			detect.Error,
+		},
+		{
+			"docker ps",
+			"Cannot connect to the Docker daemon at unix:///run/docker.sock. Is the docker daemon running?",
+			detect.Error,
+		},
+		{
+			"kubectl get pods",
+			"The connection to the server localhost:8080 was refused - did you specify the right host or port?",
+			detect.Error,
+		},
 		{"kubectl logs web", "Error from server (NotFound): pods \"web\" not found", detect.Error},
-		{"git commit -m x", "Author identity unknown\n\n*** Please tell me who you are.", detect.Error},
+		{
+			"git commit -m x", "Author identity unknown\n\n*** Please tell me who you are.",
+			detect.Error,
+		},
 		{"docker run -it x", "the input device is not a TTY", detect.Error},
 		{"cat NOTES.md", "E: Unable to locate package jq\nThen run apt-get update.", detect.OK},
 		{"grep -rn daemon docs", "docs/a.md:3: the input device is not a TTY", detect.OK},

@@ -161,17 +161,49 @@ func FuzzLax(f *testing.F) {
 
 func TestHeadline(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
-		{"traceback", "Exit code 1\nstarting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n", "shop.cart.EmptyCart: nothing to sum"},
-		{"json", `{"stdout":"","stderr":"fatal: not a git repository\n","exit_code":128}`, "fatal: not a git repository"},
-		{"nested", `{"error":"","response":"{'message': 'genre must be a number'}"}`, "genre must be a number"},
-		{"compiler", "# shop\n\x1b[31m./cart.go:9:2: undefined: total\x1b[0m\n./cart.go:12:2: undefined: total\n", "./cart.go:9:2: undefined: total\n./cart.go:12:2: undefined: total"},
+		{
+			"traceback",
+			"Exit code 1\nstarting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n",
+			"shop.cart.EmptyCart: nothing to sum",
+		},
+		{
+			"json", `{"stdout":"","stderr":"fatal: not a git repository\n","exit_code":128}`,
+			"fatal: not a git repository",
+		},
+		{
+			"nested", `{"error":"","response":"{'message': 'genre must be a number'}"}`,
+			"genre must be a number",
+		},
+		{
+			"compiler",
+			"# shop\n\x1b[31m./cart.go:9:2: undefined: total\x1b[0m\n./cart.go:12:2: undefined: total\n",
+			"./cart.go:9:2: undefined: total\n./cart.go:12:2: undefined: total",
+		},
 		{"repeats", "npm error code 1\nnpm error code 1\nnpm error code 1", "npm error code 1"},
-		{"how it ended is no cause", "main.go:9:2: something new\nexit status 1", "main.go:9:2: something new\nexit status 1"},
-		{"only how it ended", "must provide a title\n\nUsage: gh pr create\nexit status 1", "must provide a title\nUsage: gh pr create\nexit status 1"},
-		{"gradle", "FAILURE: Build failed with an exception.\n\n* What went wrong:\nCould not resolve all files.\n   > It needs Java 11.\n\n* Try:\n> Run with --info\n\nBUILD FAILED in 1s", "FAILURE: Build failed with an exception.\nCould not resolve all files.\n> It needs Java 11.\nBUILD FAILED in 1s"},
-		{"terraform", "╷\n│ Error: Inconsistent dependency lock file\n│ \n│ run: terraform init\n╵", "Error: Inconsistent dependency lock file"},
+		{
+			"how it ended is no cause", "main.go:9:2: something new\nexit status 1",
+			"main.go:9:2: something new\nexit status 1",
+		},
+		{
+			"only how it ended", "must provide a title\n\nUsage: gh pr create\nexit status 1",
+			"must provide a title\nUsage: gh pr create\nexit status 1",
+		},
+		{
+			"gradle",
+			"FAILURE: Build failed with an exception.\n\n* What went wrong:\nCould not resolve all files.\n   > It needs Java 11.\n\n* Try:\n> Run with --info\n\nBUILD FAILED in 1s",
+			"FAILURE: Build failed with an exception.\nCould not resolve all files.\n> It needs Java 11.\nBUILD FAILED in 1s",
+		},
+		{
+			"terraform",
+			"╷\n│ Error: Inconsistent dependency lock file\n│ \n│ run: terraform init\n╵",
+			"Error: Inconsistent dependency lock file",
+		},
 		{"nothing known", "a\nb\nc\nd\ne\nf\ng\nh", "a\nb\ne\nf\ng\nh"},
-		{"frame", "Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nerror: no rule to make demo\n", "error: no rule to make demo"},
+		{
+			"frame",
+			"Chunk ID: 1a\nWall time: 0.1 seconds\nProcess exited with code 3\nOutput:\nerror: no rule to make demo\n",
+			"error: no rule to make demo",
+		},
 		{"empty", "", ""},
 	} {
 		if got := Headline(c.text); got != c.want {
@@ -185,11 +217,26 @@ func TestHeadline(t *testing.T) {
 func TestSignature(t *testing.T) {
 	long := strings.Repeat("building\ndone\n", 4)
 	for _, c := range []struct{ name, text, want string }{
-		{"short", "Author identity unknown\n\n*** Please tell me who you are.\n\nfatal: no address", "Author identity unknown\n*** Please tell me who you are.\nfatal: no address"},
-		{"long", long + strings.Repeat("a line of it\n", 9) + "*** Please tell me who you are.\nfatal: no address", "fatal: no address"},
-		{"many lines", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nfatal: no address", "fatal: no address"},
+		{
+			"short",
+			"Author identity unknown\n\n*** Please tell me who you are.\n\nfatal: no address",
+			"Author identity unknown\n*** Please tell me who you are.\nfatal: no address",
+		},
+		{
+			"long",
+			long + strings.Repeat("a line of it\n", 9) + "*** Please tell me who you are.\nfatal: no address",
+			"fatal: no address",
+		},
+		{
+			"many lines", "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\nm\nfatal: no address",
+			"fatal: no address",
+		},
 		{"few long lines", strings.Repeat("x", 1100) + "\nfatal: no address", "fatal: no address"},
-		{"traceback", "starting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n", "starting\nTraceback (most recent call last):\nshop.cart.EmptyCart: nothing to sum"},
+		{
+			"traceback",
+			"starting\nTraceback (most recent call last):\n  File \"/a.py\", line 3, in <module>\n    f()\nshop.cart.EmptyCart: nothing to sum\n",
+			"starting\nTraceback (most recent call last):\nshop.cart.EmptyCart: nothing to sum",
+		},
 	} {
 		if got := Signature(c.text); got != c.want {
 			t.Errorf("%s: got %q, want %q", c.name, got, c.want)

@@ -186,7 +186,9 @@ func TestAListOfPhrasesIsRead(t *testing.T) {
 func BenchmarkReadTurn(b *testing.B) {
 	for name, text := range map[string]string{
 		"short": "ok, but make it a little shorter",
-		"long":  strings.Repeat("The list of the cart is to be sorted by name, and each of the items has a price. ", 40),
+		"long": strings.Repeat(
+			"The list of the cart is to be sorted by name, and each of the items has a price. ", 40,
+		),
 	} {
 		b.Run(name, func(b *testing.B) {
 			b.SetBytes(int64(len(text)))
@@ -201,8 +203,16 @@ func BenchmarkReadTurn(b *testing.B) {
 // BenchmarkClassify judges the output of a command, and the answer of a tool of one's own.
 func BenchmarkClassify(b *testing.B) {
 	for _, c := range []struct{ name, tool, text string }{
-		{"command", "bash", strings.Repeat("src/cart.go: the total of the items is 7 and nothing is missing here\n", 60)},
-		{"own", "cart_total", "The total of the cart is 7, and the list of its items was sorted by name."},
+		{
+			"command", "bash",
+			strings.Repeat(
+				"src/cart.go: the total of the items is 7 and nothing is missing here\n", 60,
+			),
+		},
+		{
+			"own", "cart_total",
+			"The total of the cart is 7, and the list of its items was sorted by name.",
+		},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			b.SetBytes(int64(len(c.text)))

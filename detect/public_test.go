@@ -81,14 +81,25 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 	case wire.Chat:
 		list = []obj{
 			{"role": "user", "content": "build it"},
-			{"role": "assistant", "content": "I build it.", "tool_calls": []obj{{"id": "c1", "type": "function", "function": obj{"name": "bash", "arguments": args}}}},
+			{
+				"role": "assistant", "content": "I build it.",
+				"tool_calls": []obj{
+					{
+						"id": "c1", "type": "function",
+						"function": obj{"name": "bash", "arguments": args},
+					},
+				},
+			},
 			{"role": "tool", "tool_call_id": "c1", "content": result},
 			{"role": "user", "content": words},
 		}
 	case wire.Responses:
 		list = []obj{
 			{"role": "user", "content": "build it"},
-			{"type": "message", "role": "assistant", "content": []obj{{"type": "output_text", "text": "I build it."}}},
+			{
+				"type": "message", "role": "assistant",
+				"content": []obj{{"type": "output_text", "text": "I build it."}},
+			},
 			{"type": "function_call", "call_id": "c1", "name": "bash", "arguments": args},
 			{"type": "function_call_output", "call_id": "c1", "output": result},
 			{"role": "user", "content": words},
@@ -96,8 +107,23 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 	case wire.Messages, wire.None:
 		list = []obj{
 			{"role": "user", "content": "build it"},
-			{"role": "assistant", "content": []obj{{"type": "text", "text": "I build it."}, {"type": "tool_use", "id": "c1", "name": "bash", "input": json.RawMessage(args)}}},
-			{"role": "user", "content": []obj{{"type": "tool_result", "tool_use_id": "c1", "content": result}, {"type": "text", "text": words}}},
+			{
+				"role": "assistant",
+				"content": []obj{
+					{"type": "text", "text": "I build it."},
+					{
+						"type": "tool_use", "id": "c1", "name": "bash",
+						"input": json.RawMessage(args),
+					},
+				},
+			},
+			{
+				"role": "user",
+				"content": []obj{
+					{"type": "tool_result", "tool_use_id": "c1", "content": result},
+					{"type": "text", "text": words},
+				},
+			},
 		}
 	}
 	key := map[wire.Dialect]string{wire.Chat: "messages", wire.Responses: "input", wire.Messages: "messages"}[d]
@@ -115,11 +141,25 @@ func request(tb testing.TB, d wire.Dialect, command, result, words string) *wire
 // What a test said and what a person said is the same feedback in every dialect.
 func TestSignalsAreThoseOfEveryDialect(t *testing.T) {
 	for _, c := range []struct{ name, command, result, words, want string }{
-		{"a test fails, a person corrects", "go test ./...", "--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL", "no, use the other helper instead", "rejection 2 verify:test c1; correction 3 no-but "},
-		{"a test passes, a person is glad", "go test ./...", "ok  \tshop\t0.1s", "perfect, that works", "approval 2 verify:test c1; approval 3 praise "},
-		{"a person refuses", "rm -r build", "The user doesn't want to proceed with this tool use.", "now the tests", "rejection 3 refusal:claude c1"},
+		{
+			"a test fails, a person corrects", "go test ./...",
+			"--- FAIL: TestTotal (0.00s)\nFAIL\tshop\t0.1s\nFAIL",
+			"no, use the other helper instead", "rejection 2 verify:test c1; correction 3 no-but ",
+		},
+		{
+			"a test passes, a person is glad", "go test ./...", "ok  \tshop\t0.1s",
+			"perfect, that works", "approval 2 verify:test c1; approval 3 praise ",
+		},
+		{
+			"a person refuses", "rm -r build",
+			"The user doesn't want to proceed with this tool use.", "now the tests",
+			"rejection 3 refusal:claude c1",
+		},
 		{"thanks are no feedback", "ls", "a.go", "thanks", ""},
-		{"a wrapper says nothing", "ls", "a.go", "<system-reminder>that's wrong</system-reminder>", ""},
+		{
+			"a wrapper says nothing", "ls", "a.go",
+			"<system-reminder>that's wrong</system-reminder>", "",
+		},
 	} {
 		for _, d := range []wire.Dialect{wire.Chat, wire.Responses, wire.Messages} {
 			var out []string

@@ -29,15 +29,31 @@ func TestScripts(t *testing.T) {
 		want          detect.Outcome
 		code          int
 	}{
-		"failed":                 {program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3},
-		"worked":                 {program, ran(result(0, "built\n")), detect.OK, 0},
-		"the second one failed":  {program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2},
-		"the first one failed":   {program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2},
-		"the program failed":     {program, "Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined", detect.Error, 1},
+		"failed": {
+			program, ran(result(3, "error: no rule to make target demo\n")), detect.Error, 3,
+		},
+		"worked": {program, ran(result(0, "built\n")), detect.OK, 0},
+		"the second one failed": {
+			program, ran(result(0, "built\n"), result(2, "boom\n")), detect.Error, 2,
+		},
+		"the first one failed": {
+			program, ran(result(2, "boom\n"), result(0, "built\n")), detect.Error, 2,
+		},
+		"the program failed": {
+			program,
+			"Script failed\nWall time 0.1 seconds\nOutput:\n\nReferenceError: x is not defined",
+			detect.Error, 1,
+		},
 		"text of its own":        {program, ran("all is well"), detect.OK, 0},
 		"JSON that is no result": {program, ran(`{"exit_code":3}`), detect.OK, 0},
-		"found nothing":          {`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")), detect.OK, 0},
-		"a template":             {"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")), detect.Error, 1},
+		"found nothing": {
+			`text(await tools.exec_command({"cmd": 'grep -rn x .'}))`, ran(result(1, "")),
+			detect.OK, 0,
+		},
+		"a template": {
+			"text(await tools.exec_command({cmd: `grep -rn ${what} .`}))", ran(result(1, "")),
+			detect.Error, 1,
+		},
 	} {
 		got := detect.Classify("exec", c.program, c.text, 0)
 		if got.Outcome != c.want || c.want == detect.Error && got.Code != c.code {
@@ -61,7 +77,10 @@ func TestLoopOfScripts(t *testing.T) {
 		id := fmt.Sprint("c", i)
 		out := ran(fmt.Sprintf(`{"chunk_id":%q,"wall_time_seconds":0.%d,"exit_code":2,"output":"no rule\n"}`, chunk, i+1))
 		input = append(input,
-			obj{"type": "custom_tool_call", "call_id": id, "name": "exec", "namespace": "functions", "input": `text(await tools.exec_command({cmd: "make"}))`},
+			obj{
+				"type": "custom_tool_call", "call_id": id, "name": "exec", "namespace": "functions",
+				"input": `text(await tools.exec_command({cmd: "make"}))`,
+			},
 			obj{"type": "custom_tool_call_output", "call_id": id, "output": []obj{{"type": "input_text", "text": out}}})
 	}
 	req := parse(t, wire.Responses, obj{"model": "m", "input": input})

@@ -17,41 +17,106 @@ func TestSmallResults(t *testing.T) {
 	runResults(t, []resultCase{
 		{"a reader's flag comes before its words", "Read", `{}`, "Error", -1, detect.OK, "flag"},
 		{"a frame of a code alone", "order", `{}`, "[exit 5", 0, detect.Error, "exit-code"},
-		{"a program of codex that failed", "order", `{}`, "Script failed\np", 0, detect.Error, "exit-code"},
+		{
+			"a program of codex that failed", "order", `{}`, "Script failed\np", 0, detect.Error,
+			"exit-code",
+		},
 		{"an exit code of nothing", "order", `{}`, "Exit code: 0\nfine", 0, detect.OK, "exit-code"},
-		{"an exit code of nothing, and a complaint", "order", `{}`, "Exit code: 0\nError: no route", 0, detect.Error, "soft:"},
-		{"a message that says no", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error, ""},
+		{
+			"an exit code of nothing, and a complaint", "order", `{}`,
+			"Exit code: 0\nError: no route", 0, detect.Error, "soft:",
+		},
+		{
+			"a message that says no", "order", `{}`, `{'message':'Not delivered'}`, 0, detect.Error,
+			"",
+		},
 		{"one that says yes", "order", `{}`, `{'message':'Now delivered'}`, 0, detect.OK, ""},
-		{"a summary in the last line", "bash", shell, "-\n-\n-\ntest result: FAILED", 0, detect.Error, "text:"},
-		{"a traceback's first line", "bash", shell, "Traceback (most recent call last)", 0, detect.Error, "text:traceback"},
-		{"a traceback of a tool", "order", `{}`, "Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'", 0, detect.Error, "text:traceback"},
+		{
+			"a summary in the last line", "bash", shell, "-\n-\n-\ntest result: FAILED", 0,
+			detect.Error, "text:",
+		},
+		{
+			"a traceback's first line", "bash", shell, "Traceback (most recent call last)", 0,
+			detect.Error, "text:traceback",
+		},
+		{
+			"a traceback of a tool", "order", `{}`,
+			"Traceback (most recent call last):\n  File \"a.py\"\nKeyError: 'x'", 0, detect.Error,
+			"text:traceback",
+		},
 		{"a complaint, and then all is well", "bash", shell, "err:\nok  \tshop", 0, detect.OK, ""},
 		{"an error, and then all is well", "bash", shell, "error:\nok  \tshop", 0, detect.OK, ""},
 		{"words about an approval", "bash", shell, "requires approval in a TTY", 0, detect.OK, ""},
 		{"a word about an approval", "bash", shell, "approval", 0, detect.OK, ""},
 		{"words about a background", "order", `{}`, "in background", 0, detect.OK, ""},
-		{"an error, four lines before the end", "bash", shell, "e\nerror:\nh\ns\n0", 0, detect.Error, "text:"},
-		{"an error, empty lines behind it", "bash", shell, "e\nerror:\n\n\n\nC", 0, detect.Error, "text:"},
-		{"an error, five lines before the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0, detect.OK, ""},
+		{
+			"an error, four lines before the end", "bash", shell, "e\nerror:\nh\ns\n0", 0,
+			detect.Error, "text:",
+		},
+		{
+			"an error, empty lines behind it", "bash", shell, "e\nerror:\n\n\n\nC", 0, detect.Error,
+			"text:",
+		},
+		{
+			"an error, five lines before the end", "bash", shell, "e\nerror:\nh\ns\n0\n1", 0,
+			detect.OK, "",
+		},
 		{"a place in brackets", "bash", shell, "l .(1:error 0", 0, detect.Error, ""},
-		{"a page's title in its twelfth line", "order", `{}`, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:"},
-		{"a title one line later", "order", `{}`, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, ""},
+		{
+			"a page's title in its twelfth line", "order", `{}`,
+			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n# Error 404", 0, detect.Error, "page:",
+		},
+		{
+			"a title one line later", "order", `{}`,
+			"1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n# Error 404", 0, detect.OK, "",
+		},
 		{"a smaller title", "order", `{}`, "## Error 404", 0, detect.Error, "page:"},
-		{"kubectl, of an object", "bash", shell, "The Deployment \"web\" is invalid: spec: Required value", 0, detect.Error, ""},
+		{
+			"kubectl, of an object", "bash", shell,
+			"The Deployment \"web\" is invalid: spec: Required value", 0, detect.Error, "",
+		},
 		{"a sentence that begins alike", "bash", shell, "The release is out", 0, detect.OK, ""},
-		{"a look at logs", "bash", `{"command":"docker logs web"}`, "err: one request was lost", 0, detect.OK, ""},
-		{"a look at remotes", "bash", `{"command":"git remote -v"}`, "Err: a remote's name", 0, detect.OK, ""},
-		{"a change of remotes", "bash", `{"command":"git remote add x y"}`, "error: remote x already exists.", 0, detect.Error, ""},
-		{"a name that ends in a colon and No", "bash", `{"command":"ls rows.mp4"}`, "rows.mp4: No", 0, detect.OK, ""},
+		{
+			"a look at logs", "bash", `{"command":"docker logs web"}`, "err: one request was lost",
+			0, detect.OK, "",
+		},
+		{
+			"a look at remotes", "bash", `{"command":"git remote -v"}`, "Err: a remote's name", 0,
+			detect.OK, "",
+		},
+		{
+			"a change of remotes", "bash", `{"command":"git remote add x y"}`,
+			"error: remote x already exists.", 0, detect.Error, "",
+		},
+		{
+			"a name that ends in a colon and No", "bash", `{"command":"ls rows.mp4"}`,
+			"rows.mp4: No", 0, detect.OK, "",
+		},
 		{"a place in Ruby", "bash", shell, ".rb:in 0", 0, detect.OK, ""},
 		{"webpack is spoken of", "bash", shell, "webpack 5 error", 0, detect.OK, ""},
-		{"webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0, detect.Error, ""},
-		{"a box of double lines", "bash", shell, "╔═══╗\n║ Error: no browser is installed ║\n╚═══╝", 0, detect.Error, ""},
-		{"a quiet pytest, cut", "bash", `{"command":"pytest -q | tail -1"}`, "1 failed, 3 passed in 0.12s", 0, detect.Error, "text:pytest"},
-		{"a count of other things", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0, detect.OK, ""},
+		{
+			"webpack", "bash", shell, "webpack 5.90.0 compiled with 1 error in 300 ms", 0,
+			detect.Error, "",
+		},
+		{
+			"a box of double lines", "bash", shell,
+			"╔═══╗\n║ Error: no browser is installed ║\n╚═══╝", 0, detect.Error, "",
+		},
+		{
+			"a quiet pytest, cut", "bash", `{"command":"pytest -q | tail -1"}`,
+			"1 failed, 3 passed in 0.12s", 0, detect.Error, "text:pytest",
+		},
+		{
+			"a count of other things", "bash", shell, "1 failed attempt, 3 passed in 0.12s", 0,
+			detect.OK, "",
+		},
 		{"nothing", "bash", shell, "", 0, detect.OK, ""},
 		{"nothing, flagged", "order", `{}`, "", 1, detect.Error, "flag"},
-		{"a long text", "bash", shell, strings.Repeat("fine\n", 100_000) + "Command exited with code 2", 0, detect.Error, "exit-code"},
+		{
+			"a long text", "bash", shell,
+			strings.Repeat("fine\n", 100_000) + "Command exited with code 2", 0, detect.Error,
+			"exit-code",
+		},
 	})
 }
 
@@ -69,7 +134,10 @@ func TestWhatVerifies(t *testing.T) {
 		{"bash", `{"command":"pytest | tail"}`, "", ""},
 		{"bash", `{"command":"pytest | tail -3"}`, "3 passed in 0.1s", "test passed"},
 		{"bash", `{"command":"pytest | tail -3"}`, "1 failed, 3 passed in 0.1s", "test failed"},
-		{"bash", `{"command":"pytest | tail -1"}`, "7 passed, 2 skipped, 1 warning in 62.10s (0:01:02)", "test passed"},
+		{
+			"bash", `{"command":"pytest | tail -1"}`,
+			"7 passed, 2 skipped, 1 warning in 62.10s (0:01:02)", "test passed",
+		},
 		{"bash", `{"command":"pytest | tail -1"}`, "2 errors in 0.10s", "test failed"},
 		{"bash", `{"command":"pytest | tail -1"}`, "3 passed in all", ""},
 		{"bash", `{"command":"pytest"}`, "3 passed in 0.1s", "test passed"},

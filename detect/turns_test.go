@@ -26,7 +26,10 @@ func TestReadTurn(t *testing.T) {
 		{"Isso não funciona", done, detect.Rejection},
 		{"das funktioniert nicht", done, detect.Rejection},
 		{"不对", done, detect.Rejection},
-		{"Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'", done, detect.Rejection},
+		{
+			"Traceback (most recent call last):\n  File \"a.py\", line 1\nKeyError: 'x'", done,
+			detect.Rejection,
+		},
 		{"No, I don't want to be called back.", offer, detect.Rejection},
 		{"no, use the other helper instead", done, detect.Correction},
 		{"don't touch the tests", done, detect.Correction},
@@ -51,8 +54,14 @@ func TestReadTurn(t *testing.T) {
 		{"obrigado", done, detect.Thanks},
 		{"danke schön", done, detect.Thanks},
 		{"continue", done, detect.Neutral},
-		{"Sure, my name is Ann Lee and my zip code is 12345.", "Could you please tell me your name and zip code?", detect.Neutral},
-		{"ok, now read the README in full and tell me which module does the payments", done, detect.Neutral},
+		{
+			"Sure, my name is Ann Lee and my zip code is 12345.",
+			"Could you please tell me your name and zip code?", detect.Neutral,
+		},
+		{
+			"ok, now read the README in full and tell me which module does the payments", done,
+			detect.Neutral,
+		},
 		{"how do I install it?", done, detect.Neutral},
 		{"Don't worry about it", done, detect.Neutral},
 		{"No problem", done, detect.Neutral},
@@ -100,51 +109,6 @@ func TestReadTurnTotal(t *testing.T) {
 	})
 }
 
-func TestVerification(t *testing.T) {
-	mk := func(cmd string) string { return jsonArgs("command", cmd) }
-	for _, c := range []struct {
-		name, args, text string
-		kind             string
-		passed           bool
-	}{
-		{"go test passes", mk("go test ./..."), "ok  \tshop/cart\t0.003s", "test", true},
-		{"go test fails", mk("cd shop && go test ./..."), "--- FAIL: TestTotal (0.00s)\nFAIL\tshop/cart\t0.004s\nFAIL", "test", false},
-		{"pytest passes", mk("python -m pytest -q"), "8 passed in 0.10s", "test", true},
-		{"pytest fails", mk("uv run pytest"), "FAILED tests/test_a.py::test_b\n==== 1 failed, 2 passed in 0.1s ====", "test", false},
-		{"jest", mk("CI=1 npx jest"), "Tests:       9 passed, 9 total", "test", true},
-		{"npm script", mk("npm run lint"), "npm error code 1", "lint", false},
-		{"npm t", mk("npm test -- --watch=false"), "Tests: 1 failed, 2 total\n\nCommand exited with code 1", "test", false},
-		{"cargo build", mk("cargo build"), "error[E0425]: cannot find value `x`\nerror: could not compile `a`", "build", false},
-		{"cargo clippy", mk("cargo clippy"), "Finished dev", "lint", true},
-		{"make", mk("make"), "make: *** [all] Error 2", "build", false},
-		{"make check", mk("make check"), "all fine", "lint", true},
-		{"tsc is silent", mk("npx tsc --noEmit"), "(no output)", "build", true},
-		{"eslint", mk("npx eslint ."), "✖ 2 problems (1 error, 1 warning)", "lint", false},
-		{"ruff", mk("ruff check ."), "Found 3 errors.", "lint", false},
-		{"ruff is happy", mk("ruff check ."), "All checks passed!", "lint", true},
-		{"mypy", mk("mypy src"), "Found 2 errors in 1 file (checked 8 source files)", "build", false},
-		{"exit code", jsonArgs("cmd", "pytest"), "Process exited with code 1\nOutput:\nsome words", "test", false},
-		{"behind tail, told", mk("pytest | tail -1"), "==== 8 passed in 0.31s ====", "test", true},
-		{"build and test: the test", mk("npm run build && npm test"), "ok\n<exit>", "test", true},
-		{"gradle wrapper", mk("./gradlew test"), "BUILD FAILED in 3s", "test", false},
-		{"behind head, not told", mk("pytest | head -1"), "==== test session starts ====", "", false},
-		{"no such command", mk("pytest"), "bash: pytest: command not found", "", false},
-		{"no such command, code", mk("pytest"), "sh: pytest\n\nCommand exited with code 127", "", false},
-		{"refused", mk("pytest"), "exec command rejected by user", "", false},
-		{"no verification", mk("ls tests"), "test_a.py", "", false},
-		{"cat a test", mk("cat pytest.ini"), "[pytest]", "", false},
-		{"go run", mk("go run ."), "FAIL", "", false},
-	} {
-		kind, passed, ok := detect.Verification("bash", c.args, c.text)
-		if kind != c.kind || passed != c.passed || ok != (c.kind != "") {
-			t.Errorf("%s: got %q %v %v, want %q %v", c.name, kind, passed, ok, c.kind, c.passed)
-		}
-	}
-	if kind, passed, ok := detect.Verification("run_tests", `{}`, "Error: 2 tests failed"); kind != "test" || passed || !ok {
-		t.Errorf("a tool of its own: %q %v %v", kind, passed, ok)
-	}
-}
-
 func TestSignals(t *testing.T) {
 	msgs := chat([]did{bash("make", "x"), bash("npm test", "npm error code 1")})
 	msgs = append(msgs, obj{"role": "user", "content": "no, that's wrong"})
@@ -164,49 +128,5 @@ func TestSignals(t *testing.T) {
 	thanks := append(chat([]did{bash("make", "x")}), obj{"role": "assistant", "content": "done"}, obj{"role": "user", "content": "add a test"})
 	if got := new(detect.Results).Signals(parse(t, wire.Chat, obj{"messages": thanks}), nil); len(got) != 0 {
 		t.Errorf("a new task is no feedback: %+v", got)
-	}
-}
-
-func TestSide(t *testing.T) {
-	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
-	user := func(s string) obj { return obj{"role": "user", "content": s} }
-	for _, c := range []struct {
-		name string
-		body obj
-		want string
-	}{
-		{"opencode title", obj{"messages": []any{obj{"role": "system", "content": "You are a title generator. You output ONLY a thread title."}, user("Generate a title for this conversation:\n"), user("fix the cart")}}, "title"},
-		{"codex compaction", obj{"messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, user("You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.")}}, "summary"},
-		{"claude compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
-			obj{"type": "text", "text": "go on"}, obj{"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools."},
-		}}}}, "summary"},
-		{"copilot compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, user("Please create a detailed summary of the conversation so far. The history is being compacted so moving forward, all conversation history will be removed.")}}, "summary"},
-		{"a person's summary keeps its lessons", obj{"tools": tools, "messages": []any{user("Please create a detailed summary of the conversation so far.")}}, ""},
-		{"some app's title", obj{"messages": []any{user("Create a short title for the following conversation: hello")}}, "title"},
-		{"some app's summary", obj{"messages": []any{obj{"role": "system", "content": "Summarize the conversation so far in two sentences."}, user("...")}}, "summary"},
-		{"goose's name for a session", obj{"messages": []any{obj{"role": "system", "content": "Reply with only a description in four words or less"}, user("Here are the first few user messages:\nfix the cart\n\nBased on the conversation so far, provide a concise description of this session in 4 words or less.")}}, "title"},
-		{"crush's summary", obj{"messages": []any{obj{"role": "system", "content": "You are summarizing a conversation to preserve context for continuing work later."}, user("fix the cart")}}, "summary"},
-		{"OpenHands' condenser", obj{"messages": []any{user("You are maintaining a context-aware state summary for an interactive agent. You will be given a list of events.")}}, "summary"},
-		{"LangChain's summary", obj{"messages": []any{user("<role>\nContext Extraction Assistant\n</role>\n\n<primary_objective>\nYour sole objective is to extract the highest quality context.")}}, "summary"},
-		{"aider's commit", obj{"messages": []any{obj{"role": "system", "content": "You are an expert software engineer that generates concise, one-line Git commit messages based on the provided diffs."}, user("# Context: ...")}}, "commit"},
-		{"some editor's commit", obj{"messages": []any{obj{"role": "system", "content": "You are an expert at writing Git commits. Your job is to write a short clear commit message."}, user("diff")}}, "commit"},
-		{"a person's commit", obj{"messages": []any{user("write a commit message for this diff")}}, ""},
-		{"main", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},
-		{"a task about titles", obj{"tools": tools, "messages": []any{user("generate a title for the conversation page of our app")}}, ""},
-		{"a task about summaries", obj{"tools": tools, "messages": []any{user("write a function that can summarize the conversation")}}, ""},
-		{"plain chat", obj{"messages": []any{user("what is a title?")}}, ""},
-		{"old compaction is history", obj{"tools": tools, "messages": []any{user("CRITICAL: Respond with TEXT ONLY."), obj{"role": "assistant", "content": "summary"}, user("go on")}}, ""},
-	} {
-		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
-			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
-		}
-	}
-}
-
-func TestWorksWithTools(t *testing.T) {
-	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
-		if detect.WorksWithTools(product) != want {
-			t.Errorf("%q: want %v", product, want)
-		}
 	}
 }

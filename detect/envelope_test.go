@@ -1,0 +1,205 @@
+package detect_test
+
+import (
+	"testing"
+
+	"precept/detect"
+)
+
+// TestEnvelopes: what APIs answer.
+func TestEnvelopes(t *testing.T) {
+	runResults(t, []resultCase{
+		{
+			"status and title", "track", `{}`,
+			`{"type":"about:blank","title":"Bad Request","status":400}`, 0, detect.Error,
+			"json:http",
+		},
+		{
+			"status as text", "news", `{}`,
+			`{"error":"","response":"{\"status\":\"403\",\"msg\":\"Key required\"}"}`, 0,
+			detect.Error, "json:http",
+		},
+		{
+			"python literal", "track", `{}`,
+			`{"error": "", "response": "{'success': False, 'message': 'nothing there'}"}`, 0,
+			detect.Error, "json:success",
+		},
+		{
+			"message alone", "movies", `{}`, `{'message': 'Not Found'}`, 0, detect.Error,
+			"json:message",
+		},
+		{
+			"message alone, nested", "movies", `{}`,
+			`{"error":"","response":"{'message': 'page must be a number: two'}"}`, 0, detect.Error,
+			"json:message",
+		},
+		{"message alone, good", "movies", `{}`, `{"message":"Order created"}`, 0, detect.OK, ""},
+		{"success false", "pay", `{}`, `{"success":false}`, 0, detect.Error, "json:success"},
+		{
+			"error object", "pay", `{}`, `{"error":{"code":7,"message":"declined"}}`, 0,
+			detect.Error, "json:error",
+		},
+		{
+			"data alone", "run", `{}`,
+			`{"data":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0,
+			detect.Error, "exit-code",
+		},
+		{
+			"lines under a name", "run", `{}`,
+			`{"func":"building\nerror: no rule to make target demo\n\nExit code: 2"}`, 0,
+			detect.Error, "exit-code",
+		},
+		{
+			"data with more", "get_file", `{}`,
+			`{"data":"error: none yet\n\nExit code: 2","path":"notes.md"}`, 0, detect.OK, "json",
+		},
+		{
+			"mcp parts", "mcp__x__y", `{}`,
+			`{"content":[{"type":"text","text":"all good"}],"isError":true}`, 0, detect.Error,
+			"json:is-error",
+		},
+		{
+			"text parts", "mcp__x__y", `{}`, `[{"type":"text","text":"Error: no such user"}]`, 0,
+			detect.Error, "text:",
+		},
+		{
+			"cut in the middle", "movies", `{}`,
+			`{"error": "", "response": "{'result': [{'title': 'A', 'plot': 'long ...`, 0, detect.OK,
+			"",
+		},
+		{
+			"task goes on", "start_task", `{}`, `{"task_id":"t1","status":"running"}`, 0,
+			detect.Pending, "json:status",
+		},
+		{
+			"sentence", "book_room", `{}`, "Error: room 12 is taken", 0, detect.Error,
+			"text:error-first",
+		},
+		{
+			"assignment echo", "book_room", `{}`, `# r_1 = "Error: room 12 is taken"`, 0,
+			detect.Error, "text:error-first",
+		},
+		{
+			"could not", "Search", `{}`, "Could not find [Lamp]. Similar: ['Lamps', 'Light']", 0,
+			detect.Error, "text:unable",
+		},
+		{"exception name", "run", `{}`, "KeyError: 'price'", 0, detect.Error, "text:"},
+		{
+			"page 404", "FileReader", `{"request":"open it"}`,
+			"Address: file:///srv/a.pdf\nTitle: Error 404\nViewport: 1\n## Error 404\n\nFile not found",
+			0, detect.Error, "page:",
+		},
+		{
+			"browser error page", "browser_click", `{}`,
+			"I clicked 'x'.\n\nHere is a screenshot of [example.org](chrome-error://chromewebdata/).",
+			0, detect.Error, "page:unreachable",
+		},
+		{
+			"error on its own line", "FileSurfer", `{"request":"hear it"}`,
+			"Address: file:///a.mp3\n### Transcript:\nError. Could not transcribe it.", 0,
+			detect.Error, "page:",
+		},
+		{
+			"http line", "fetch_api", `{}`, "Request failed with status code 503", 0, detect.Error,
+			"",
+		},
+		{
+			"edit refused", "Edit", `{"file_path":"/a","old_string":"x"}`,
+			"String to replace not found in file.\nString: x", 0, detect.Error, "",
+		},
+		{
+			"edit twice", "edit", `{"path":"a","oldText":"x"}`,
+			"Found 2 occurrences of the text in a. The text must be unique.", 0, detect.Error,
+			"text:",
+		},
+		{
+			"not read yet", "Edit", `{"file_path":"/a"}`,
+			"File has not been read yet. Read it first before writing to it.", 0, detect.Error, "",
+		},
+		{
+			"relative path", "str_replace_editor", `{"command":"view","path":"a"}`,
+			"The path a is not an absolute path, it should start with `/`.", 0, detect.Error, "",
+		},
+		{"read nothing", "Read", `{"file_path":"/a"}`, "File does not exist.", 0, detect.Error, ""},
+		{
+			"enoent", "read", `{"path":"/a"}`, "ENOENT: no such file or directory, access '/a'", 0,
+			detect.Error, "",
+		},
+	})
+}
+
+func TestRefusals(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		flag int8
+		by   detect.Refuser
+	}{
+		{
+			"The user doesn't want to proceed with this tool use. The tool use was rejected (eg. if it was a file edit, the new_string was NOT written to the file). To tell you how to proceed, the user said:\nuse tabs",
+			1, detect.Person,
+		},
+		{
+			"The user doesn't want to take this action right now. STOP what you are doing and wait for the user to tell you how to proceed.",
+			1, detect.Person,
+		},
+		{"[Request interrupted by user for tool use]", 1, detect.Person},
+		{"[Request interrupted by user]", 0, detect.Person},
+		{
+			"Claude requested permissions to write to /a, but you haven't granted it yet.", 1,
+			detect.Headless,
+		},
+		{"This command requires approval", 1, detect.Headless},
+		{"The user rejected permission to use this specific tool call.", 0, detect.Person},
+		{
+			"The user rejected permission to use this specific tool call with the following feedback: smaller steps",
+			0, detect.Person,
+		},
+		{"Error: The user rejected permission to use this specific tool call.", 0, detect.Person},
+		{"The user dismissed this question", 0, detect.Person},
+		{"User aborted the command", 0, detect.Person},
+		{"Tool execution aborted", 0, detect.Person},
+		{
+			"The user has specified a rule which prevents you from using this specific tool call.",
+			0, detect.Policy,
+		},
+		{"exec command rejected by user", 0, detect.Person},
+		{"aborted by user after 4.2s", 0, detect.Person},
+		{"Chunk ID: a1\nWall time: 4.2 seconds\naborted by user after 4.2s", 0, detect.Person},
+		{
+			`This "run_shell_command" invocation was denied by permission rules for this workspace.`,
+			0, detect.Policy,
+		},
+		{"[Operation Cancelled] Reason: User pressed escape", 0, detect.Person},
+		{"User did not allow tool call", 0, detect.Person},
+		{"Command was cancelled by user before it could complete.", 0, detect.Person},
+		{
+			`{"error":"Tool \"run_commands\" requires approval in a TTY session -- NOT a tool or system failure."}`,
+			0, detect.Headless,
+		},
+		{"Tool execution denied by user.", 0, detect.Person},
+		{"User rejected the tool call", 0, detect.Person},
+		{"Command aborted", 0, detect.Person},
+		{"building\nlinking\n\nCommand aborted", 0, detect.Person},
+		{"Operation aborted", 0, detect.Person},
+		{"Permission denied by user", 0, detect.Person},
+		{"Tool execution was not approved.", 0, detect.Person},
+		{
+			"The user has declined to run this tool. DO NOT attempt to call this tool again.", 1,
+			detect.Person,
+		},
+		{"Permission denied and could not request permission from user", 0, detect.Headless},
+		{"Permission to use Bash with command rm has been denied.", 1, detect.Policy},
+	} {
+		got := detect.Classify("bash", sh, c.text, c.flag)
+		if got.Outcome != detect.Refusal || got.By != c.by {
+			t.Errorf("%q: got %s by %q (%s), want refusal by %q", c.text, got.Outcome, got.By, got.Rule, c.by)
+		}
+	}
+	// The same words in a file that was read are somebody's documentation.
+	if got := detect.Classify("read", `{"path":"notes.md"}`, "Command aborted", 0); got.Outcome == detect.Refusal {
+		t.Errorf("a file's content is no refusal: %+v", got)
+	}
+	if got := detect.Classify("bash", sh, "bash: /srv/x: Permission denied", 0); got.Outcome != detect.Error {
+		t.Errorf("a file system's refusal is an error: %+v", got)
+	}
+}

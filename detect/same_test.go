@@ -1,0 +1,257 @@
+package detect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// TestSameCall: what makes two calls the same, and two results.
+func TestSameCall(t *testing.T) {
+	for _, c := range []struct {
+		name, a, b string
+		same       bool
+	}{
+		{
+			"white space and key order", `{"command":"make","cwd":"/a"}`,
+			`{ "cwd": "/a", "command": " make " }`, true,
+		},
+		{
+			"a description", `{"command":"make","description":"Build it"}`,
+			`{"command":"make","description":"Build it again"}`, true,
+		},
+		{
+			"a description that is the work", `{"title":"x","description":"one"}`,
+			`{"title":"x","description":"two"}`, false,
+		},
+		{"numbers", `{"n":1}`, `{"n":1.0}`, false},
+		{"big numbers", `{"n":12345678901234567890}`, `{"n":12345678901234567891}`, false},
+		{"nested order", `{"a":{"x":1,"y":[1,2]}}`, `{"a":{"y":[1,2],"x":1}}`, true},
+		{"list order", `{"a":[1,2]}`, `{"a":[2,1]}`, false},
+		{"escapes", `{"q":"a\u0026b"}`, `{"q":"a&b"}`, true},
+		{"not JSON", "*** Begin\n x", "*** Begin  x", true},
+		{"offset", `{"path":"a","offset":1}`, `{"path":"a","offset":2}`, false},
+		{"none", ``, `{}`, true},
+	} {
+		a, _ := detect.CanonicalArgs(c.a)
+		b, _ := detect.CanonicalArgs(c.b)
+		if (detect.CallKey("t", a) == detect.CallKey("t", b)) != c.same {
+			t.Errorf("%s: %s and %s: same must be %v", c.name, a, b, c.same)
+		}
+	}
+	for _, c := range []struct {
+		a, b string
+		same bool
+	}{
+		{
+			"Chunk ID: 1a2b3c\nWall time: 0.1 seconds\nx",
+			"Chunk ID: ffee01\nWall time: 3.7 seconds\nx", true,
+		},
+		{
+			"x\n<shellId: 0 completed with exit code 3>",
+			"x\n<shellId: 12 completed with exit code 3>", true,
+		},
+		{
+			"x\n<shellId: 0 completed with exit code 3>",
+			"x\n<shellId: 1 completed with exit code 4>", false,
+		},
+		{"panic at 0xc000012080 in goroutine 7", "panic at 0xc0000ff0a0 in goroutine 7", true},
+		{"2025-03-01T10:11:12.123Z failed", "2025-03-01T10:11:13.999Z failed", true},
+		{"done in 971ms", "done in 1.02s", true},
+		{"done in 3 seconds", "done in 41 seconds", true},
+		{"visited 5 seconds ago", "visited 61 seconds ago", true},
+		{"/tmp/tmpab12cd34/x.py line 3", "/tmp/tmpzz99yy88/x.py line 3", true},
+		{"line 3: x", "line 4: x", false},
+		{"3 failed", "4 failed", false},
+		{"(node:31579) Warning: x", "(node:72903) Warning: x", true},
+		{"\x1b[31mred\x1b[0m", "red", true},
+		{"trailing  \r\n", "trailing", true},
+		{
+			"request 1f975693-876d-457b-a649-393859e79bf3 failed",
+			"request 2e0b1f00-1111-4abc-9def-aabbccddeeff failed", true,
+		},
+	} {
+		if (detect.ResultSum(c.a) == detect.ResultSum(c.b)) != c.same {
+			t.Errorf("%q and %q: same must be %v", c.a, c.b, c.same)
+		}
+	}
+}
+
+// TestLoopsAnyForm: the form of the API does not matter, nor does it whether the provider keeps the
+// history.
+func TestLoopsAnyForm(t *testing.T) {
+	rapid.Check(t, func(rt *rapid.T) {
+		story := stories(rt)
+		want := play(t, wire.Chat, story)
+		if got := play(t, wire.Messages, story); !slices.Equal(got, want) {
+			rt.Fatalf("messages warned of %v, chat of %v", got, want)
+		}
+		if got := play(t, wire.Responses, story); !slices.Equal(got, want) {
+			rt.Fatalf("responses warned of %v, chat of %v", got, want)
+		}
+		if got := playDelta(t, story); !slices.Equal(got, want) {
+			rt.Fatalf("deltas warned of %v, whole histories of %v", got, want)
+		}
+	})
+}
+
+func TestDeltaStateIsRobust(t *testing.T) {
+	req := parse(t, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": "x", "output": "boom"}}})
+	for _, state := range [][]byte{nil, {}, {9}, {1, 2, 3}, []byte(strings.Repeat("\x01", 500))} {
+		loops, next := detect.LoopsDelta(state, req, nil, nil)
+		if len(loops) != 0 {
+			t.Errorf("%v: loops out of nothing: %v", state, loops)
+		}
+		if again, _ := detect.LoopsDelta(next, req, nil, nil); len(again) != 0 {
+			t.Errorf("a result whose call is unknown is no loop: %v", again)
+		}
+	}
+}
+
+// TestMemory: a result whose call is not in the list is found in the session's memory.
+func TestMemory(t *testing.T) {
+	mem := func(id string) (wire.Call, bool) {
+		return wire.Call{ID: id, Name: "bash", Args: `{"command":"make"}`}, strings.HasPrefix(id, "c")
+	}
+	items := []any{
+		obj{"type": "item_reference", "id": "fc_1"},
+		obj{
+			"type": "function_call_output", "call_id": "c1",
+			"output": "boom\n\nCommand exited with code 2",
+		},
+		obj{
+			"type": "function_call", "call_id": "c2", "name": "bash",
+			"arguments": `{"command":"make"}`,
+		},
+		obj{
+			"type": "function_call_output", "call_id": "c2",
+			"output": "boom\n\nCommand exited with code 2",
+		},
+		obj{
+			"type": "function_call", "call_id": "c3", "name": "bash",
+			"arguments": `{"command":"make"}`,
+		},
+		obj{
+			"type": "function_call_output", "call_id": "c3",
+			"output": "boom\n\nCommand exited with code 2",
+		},
+	}
+	req := parse(t, wire.Responses, obj{"input": items})
+	if got := new(detect.Results).Loops(req, nil, mem); len(got) != 1 || got[0].Count != 3 {
+		t.Errorf("got %+v, want one loop of three", got)
+	}
+	if got := new(detect.Results).Loops(req, map[string]bool{"c2": true}, mem); len(got) != 0 {
+		t.Errorf("the streak was warned of already: %+v", got)
+	}
+}
+
+// history200 is a session of 200 turns in which nothing repeats: every turn reads another part of a
+// file.
+func history200(b *testing.B, d wire.Dialect) []byte {
+	b.Helper()
+	var story []did
+	for i := range 200 {
+		story = append(story, call("read", fmt.Sprintf(`{"path":"internal/cart/total.go","offset":%d,"limit":50}`, i*50), strings.Repeat("some source text of a file\n", 40)))
+	}
+	body := obj{"messages": chat(story)}
+	if d == wire.Messages {
+		body = obj{"messages": messages(story)}
+	}
+	raw, err := json.Marshal(body)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return raw
+}
+
+// A call's words are found wherever they stand.
+func TestHolds(t *testing.T) {
+	piece := rapid.SampledFrom([]string{"a", "ab", "-run", "3.go", "Q", "Qz", `\"`, "\xff", "_", "7"})
+	rapid.Check(t, func(t *rapid.T) {
+		raw := strings.Join(rapid.SliceOfN(piece, 0, 12).Draw(t, "raw"), "")
+		words := []string{strings.Join(rapid.SliceOfN(piece, 0, 3).Draw(t, "word"), ""), piece.Draw(t, "another")}
+		want := strings.Contains(raw, words[0]) && strings.Contains(raw, words[1])
+		if got := detect.Holds([]byte(raw), words); got != want {
+			t.Errorf("%q in %q: %v", words, raw, got)
+		}
+	})
+}
+
+func BenchmarkLoops200(b *testing.B) {
+	for _, d := range []wire.Dialect{wire.Chat, wire.Messages} {
+		raw := history200(b, d)
+		b.Run(d.String(), func(b *testing.B) {
+			b.ReportAllocs()
+			var spent int64
+			for b.Loop() {
+				b.StopTimer()
+				req, err := wire.Parse(d, raw)
+				if err != nil {
+					b.Fatal(err)
+				}
+				b.StartTimer()
+				if l := new(detect.Results).Loops(req, nil, nil); len(l) != 0 {
+					b.Fatal(l)
+				}
+				spent++
+			}
+		})
+	}
+}
+
+func BenchmarkResultSum8K(b *testing.B) {
+	text := strings.Repeat("ok   shop/cart  0.31s  at 12:31:07 pid 4711 sum 0xfe12\n", 8192/56)
+	b.SetBytes(int64(len(text)))
+	for b.Loop() {
+		detect.ResultSum(text)
+	}
+}
+
+// A call that shows another picture each time goes in no circle, wherever its agent puts the
+// picture; one that shows the same one does.
+func TestLoopsSeePictures(t *testing.T) {
+	places := map[string]func(id, picture string) []any{
+		"result": func(id, picture string) []any {
+			return []any{obj{"role": "tool", "tool_call_id": id, "content": []any{obj{"type": "text", "text": "It is shown."}, obj{"type": "image_url", "image_url": obj{"url": picture}}}}}
+		},
+		"message behind it": func(id, picture string) []any {
+			return []any{
+				obj{"role": "tool", "tool_call_id": id, "content": "See below."},
+				obj{
+					"role":    "user",
+					"content": []any{obj{"type": "image_url", "image_url": obj{"url": picture}}},
+				},
+			}
+		},
+	}
+	for name, place := range places {
+		for _, still := range []bool{false, true} {
+			msgs := []any{obj{"role": "user", "content": "go"}}
+			warnings := 0
+			for i := range 7 {
+				id, picture := fmt.Sprintf("c%d", i), "data:same"
+				if !still {
+					picture = fmt.Sprintf("data:%d", i)
+				}
+				msgs = append(msgs, obj{"role": "assistant", "tool_calls": []any{obj{"id": id, "type": "function", "function": obj{"name": "screenshot", "arguments": "{}"}}}})
+				msgs = append(msgs, place(id, picture)...)
+				warnings += len((*detect.Results)(nil).Loops(parse(t, wire.Chat, obj{"messages": msgs}), nil, nil))
+			}
+			found, err := inspect(t, mustJSON(t, obj{"messages": msgs}))
+			if err != nil {
+				t.Fatal(err)
+			}
+			read := slices.ContainsFunc(found, func(f detect.Finding) bool { return f.Kind == detect.KindLoop })
+			if (warnings > 0) != still || read != still {
+				t.Errorf("%s, the same picture %v: %d warnings, in the transcript %v", name, still, warnings, read)
+			}
+		}
+	}
+}

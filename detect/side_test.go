@@ -1,0 +1,219 @@
+package detect_test
+
+import (
+	"testing"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+func TestSide(t *testing.T) {
+	tools := []any{obj{"type": "function", "function": obj{"name": "bash"}}}
+	user := func(s string) obj { return obj{"role": "user", "content": s} }
+	for _, c := range []struct {
+		name string
+		body obj
+		want string
+	}{
+		{
+			"opencode title",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "You are a title generator. You output ONLY a thread title.",
+					},
+					user("Generate a title for this conversation:\n"), user("fix the cart"),
+				},
+			},
+			"title",
+		},
+		{
+			"codex compaction",
+			obj{
+				"messages": []any{
+					user("fix the cart"),
+					obj{"role": "assistant", "content": "ok"},
+					user(
+						"You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary.",
+					),
+				},
+			},
+			"summary",
+		},
+		{"claude compaction keeps its tools", obj{"tools": tools, "messages": []any{user("fix the cart"), obj{"role": "assistant", "content": "ok"}, obj{"role": "user", "content": []any{
+			obj{"type": "text", "text": "go on"}, obj{
+				"type": "text", "text": "CRITICAL: Respond with TEXT ONLY. Do NOT call any tools.",
+			},
+		}}}}, "summary"},
+		{
+			"copilot compaction keeps its tools",
+			obj{
+				"tools": tools,
+				"messages": []any{
+					user("fix the cart"),
+					obj{"role": "assistant", "content": "ok"},
+					user(
+						"Please create a detailed summary of the conversation so far. The history is being compacted so moving forward, all conversation history will be removed.",
+					),
+				},
+			},
+			"summary",
+		},
+		{
+			"a person's summary keeps its lessons",
+			obj{
+				"tools": tools,
+				"messages": []any{
+					user("Please create a detailed summary of the conversation so far."),
+				},
+			},
+			"",
+		},
+		{
+			"some app's title",
+			obj{
+				"messages": []any{
+					user("Create a short title for the following conversation: hello"),
+				},
+			},
+			"title",
+		},
+		{
+			"some app's summary",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "Summarize the conversation so far in two sentences.",
+					},
+					user("..."),
+				},
+			},
+			"summary",
+		},
+		{
+			"goose's name for a session",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "Reply with only a description in four words or less",
+					},
+					user(
+						"Here are the first few user messages:\nfix the cart\n\nBased on the conversation so far, provide a concise description of this session in 4 words or less.",
+					),
+				},
+			},
+			"title",
+		},
+		{
+			"crush's summary",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "You are summarizing a conversation to preserve context for continuing work later.",
+					},
+					user("fix the cart"),
+				},
+			},
+			"summary",
+		},
+		{
+			"OpenHands' condenser",
+			obj{
+				"messages": []any{
+					user(
+						"You are maintaining a context-aware state summary for an interactive agent. You will be given a list of events.",
+					),
+				},
+			},
+			"summary",
+		},
+		{
+			"LangChain's summary",
+			obj{
+				"messages": []any{
+					user(
+						"<role>\nContext Extraction Assistant\n</role>\n\n<primary_objective>\nYour sole objective is to extract the highest quality context.",
+					),
+				},
+			},
+			"summary",
+		},
+		{
+			"aider's commit",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "You are an expert software engineer that generates concise, one-line Git commit messages based on the provided diffs.",
+					},
+					user("# Context: ..."),
+				},
+			},
+			"commit",
+		},
+		{
+			"some editor's commit",
+			obj{
+				"messages": []any{
+					obj{
+						"role":    "system",
+						"content": "You are an expert at writing Git commits. Your job is to write a short clear commit message.",
+					},
+					user("diff"),
+				},
+			},
+			"commit",
+		},
+		{
+			"a person's commit",
+			obj{"messages": []any{user("write a commit message for this diff")}},
+			"",
+		},
+		{"main", obj{"tools": tools, "messages": []any{user("fix the cart")}}, ""},
+		{
+			"a task about titles",
+			obj{
+				"tools":    tools,
+				"messages": []any{user("generate a title for the conversation page of our app")},
+			},
+			"",
+		},
+		{
+			"a task about summaries",
+			obj{
+				"tools":    tools,
+				"messages": []any{user("write a function that can summarize the conversation")},
+			},
+			"",
+		},
+		{"plain chat", obj{"messages": []any{user("what is a title?")}}, ""},
+		{
+			"old compaction is history",
+			obj{
+				"tools": tools,
+				"messages": []any{
+					user("CRITICAL: Respond with TEXT ONLY."),
+					obj{"role": "assistant", "content": "summary"},
+					user("go on"),
+				},
+			},
+			"",
+		},
+	} {
+		if got := detect.Side(parse(t, wire.Chat, c.body)); got != c.want {
+			t.Errorf("%s: got %q, want %q", c.name, got, c.want)
+		}
+	}
+}
+
+func TestWorksWithTools(t *testing.T) {
+	for product, want := range map[string]bool{"codex_exec": true, "claude-cli": true, "QwenCode": true, "opencode": true, "OpenAI": false, "langchainjs-openai": false, "Agents": false, "ai-sdk": false, "": false} {
+		if detect.WorksWithTools(product) != want {
+			t.Errorf("%q: want %v", product, want)
+		}
+	}
+}

@@ -1,0 +1,223 @@
+package detect_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"slices"
+	"testing"
+
+	"pgregory.net/rapid"
+
+	"precept/detect"
+	"precept/wire"
+)
+
+// did is one answered call of a story; a story is a list of them, user turns between ("user: ...")
+// and calls made together (also).
+type did struct {
+	user               string
+	tool, args, result string
+	also               bool // in the same answer as the call before
+}
+
+func say(words string) did               { return did{user: words} }
+func call(tool, args, result string) did { return did{tool: tool, args: args, result: result} }
+func bash(cmd, result string) did        { return call("bash", jsonArgs("command", cmd), result) }
+func with(d did) did                     { d.also = true; return d }
+func jsonArgs(key, value string) string {
+	b, _ := json.Marshal(map[string]string{key: value})
+	return string(b)
+}
+func fails(cmd string) did { return bash(cmd, "boom\n\nCommand exited with code 2") }
+func rounds(n int, story ...did) (all []did) {
+	for range n {
+		all = append(all, story...)
+	}
+	return all
+}
+
+func parse(tb testing.TB, d wire.Dialect, body any) *wire.Request {
+	tb.Helper()
+	b, err := json.Marshal(body)
+	if err != nil {
+		tb.Fatal(err)
+	}
+	req, err := wire.Parse(d, b)
+	if err != nil {
+		tb.Fatalf("%v: %s", err, b)
+	}
+	return req
+}
+
+type obj = map[string]any
+
+// chat writes a story in the chat form.
+func chat(story []did) []any {
+	msgs := []any{obj{"role": "user", "content": "do the task"}}
+	for i, d := range story {
+		if d.user != "" {
+			msgs = append(msgs, obj{"role": "user", "content": d.user})
+			continue
+		}
+		id := fmt.Sprintf("c%d", i)
+		c := obj{"id": id, "type": "function", "function": obj{"name": d.tool, "arguments": d.args}}
+		if d.also {
+			for _, msg := range slices.Backward(msgs) {
+				if m := msg.(obj); m["role"] == "assistant" {
+					m["tool_calls"] = append(m["tool_calls"].([]any), c)
+					break
+				}
+			}
+		} else {
+			msgs = append(msgs, obj{"role": "assistant", "content": nil, "tool_calls": []any{c}})
+		}
+		msgs = append(msgs, obj{"role": "tool", "tool_call_id": id, "content": d.result})
+	}
+	return msgs
+}
+
+// messages writes a story in the messages form.
+func messages(story []did) []any {
+	msgs := []any{obj{"role": "user", "content": "do the task"}}
+	for i, d := range story {
+		if d.user != "" {
+			msgs = append(msgs, obj{"role": "assistant", "content": "What next?"}, obj{"role": "user", "content": []any{obj{"type": "text", "text": d.user}}})
+			continue
+		}
+		id := fmt.Sprintf("c%d", i)
+		use := obj{"type": "tool_use", "id": id, "name": d.tool, "input": json.RawMessage(d.args)}
+		res := obj{"type": "tool_result", "tool_use_id": id, "content": d.result}
+		if d.also {
+			a, u := msgs[len(msgs)-2].(obj), msgs[len(msgs)-1].(obj)
+			a["content"], u["content"] = append(a["content"].([]any), use), append(u["content"].([]any), res)
+			continue
+		}
+		msgs = append(msgs, obj{"role": "assistant", "content": []any{use}}, obj{"role": "user", "content": []any{res}})
+	}
+	return msgs
+}
+
+// responses writes a story in the responses form.
+func responses(story []did) []any {
+	items := []any{obj{"role": "user", "content": "do the task"}}
+	var outputs []any
+	for i, d := range story {
+		if d.user != "" {
+			items = append(items, obj{"type": "message", "role": "assistant", "content": "What next?"}, obj{"role": "user", "content": d.user})
+			continue
+		}
+		id := fmt.Sprintf("c%d", i)
+		if !d.also {
+			items, outputs = append(items, outputs...), nil
+		}
+		items = append(items, obj{"type": "function_call", "call_id": id, "name": d.tool, "arguments": d.args})
+		out := obj{"type": "function_call_output", "call_id": id, "output": d.result}
+		if i+1 < len(story) && story[i+1].also {
+			outputs = append(outputs, out)
+			continue
+		}
+		items, outputs = append(append(items, outputs...), out), nil
+	}
+	return items
+}
+
+// play replays a story turn by turn, as a proxy sees it, and returns the indices of the calls that
+// were warned of.
+func play(tb testing.TB, d wire.Dialect, story []did) []int {
+	tb.Helper()
+	warned := map[string]bool{}
+	var out []int
+	for n := 1; n <= len(story); n++ {
+		if n < len(story) && story[n].also || story[n-1].user != "" {
+			continue
+		}
+		var req *wire.Request
+		switch d {
+		case wire.Messages:
+			req = parse(tb, d, obj{"messages": messages(story[:n])})
+		case wire.Responses:
+			req = parse(tb, d, obj{"input": responses(story[:n])})
+		case wire.Chat, wire.None:
+			req = parse(tb, wire.Chat, obj{"messages": chat(story[:n])})
+		}
+		for _, l := range new(detect.Results).Loops(req, warned, nil) {
+			if warned[l.CallID] {
+				tb.Errorf("call %s warned of twice", l.CallID)
+			}
+			warned[l.CallID] = true
+			var i int
+			_, _ = fmt.Sscanf(l.CallID, "c%d", &i)
+			out = append(out, i)
+			found := false
+			for _, r := range req.Item(l.Index).Results {
+				found = found || r.CallID == l.CallID
+			}
+			if !found || l.Tool != story[i].tool {
+				tb.Errorf("loop %+v does not stand where its result is", l)
+			}
+		}
+		if again := new(detect.Results).Loops(req, warned, nil); len(again) > 0 {
+			tb.Errorf("a resent history warned again: %+v", again)
+		}
+	}
+	return out
+}
+
+// stories draws sessions in which things repeat.
+func stories(t *rapid.T) []did {
+	cmds := []string{"make", "make test", "sh run.sh", "cat a"}
+	n := rapid.IntRange(1, 12).Draw(t, "n")
+	var story []did
+	for i := range n {
+		cmd := rapid.SampledFrom(cmds).Draw(t, fmt.Sprint("cmd", i))
+		switch rapid.IntRange(0, 7).Draw(t, fmt.Sprint("kind", i)) {
+		case 0:
+			story = append(story, say(rapid.SampledFrom([]string{"go on", "try again"}).Draw(t, "words")))
+		case 1:
+			story = append(story, call("edit", `{"path":"a","oldText":"x"}`, "Successfully replaced text in a."))
+		case 2:
+			story = append(story, bash(cmd, "fine\n\nCommand exited with code 0"))
+		case 3:
+			story = append(story, call("book_room", `{"room":12}`, "Error: room 12 is taken"))
+		case 4:
+			story = append(story, bash(cmd, "something"))
+		default:
+			story = append(story, fails(cmd))
+		}
+	}
+	return story
+}
+
+// playDelta replays a story whose history the provider keeps: requests hold only what is new.
+func playDelta(tb testing.TB, story []did) []int {
+	tb.Helper()
+	warned, calls := map[string]bool{}, map[string]wire.Call{}
+	mem := func(id string) (wire.Call, bool) { c, ok := calls[id]; return c, ok }
+	var state []byte
+	var out []int
+	var pending []any
+	for i, d := range story {
+		if d.user != "" {
+			pending = append(pending, obj{"role": "user", "content": d.user})
+			continue
+		}
+		id := fmt.Sprintf("c%d", i)
+		if len(pending) > 0 { // the person's turn comes before the answer that calls
+			req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": pending})
+			_, state = detect.LoopsDelta(state, req, warned, mem)
+			pending = nil
+		}
+		calls[id] = wire.Call{ID: id, Name: d.tool, Args: d.args}
+		req := parse(tb, wire.Responses, obj{"previous_response_id": "r", "input": []any{obj{"type": "function_call_output", "call_id": id, "output": d.result}}})
+		var loops []detect.Loop
+		loops, state = detect.LoopsDelta(state, req, warned, mem)
+		for _, l := range loops {
+			warned[l.CallID] = true
+			out = append(out, i)
+		}
+		if len(state) > 1+detect.DeltaSteps*detect.DeltaSize {
+			tb.Fatalf("a state of %d bytes", len(state))
+		}
+	}
+	return out
+}
