@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"encoding/json"
@@ -12,6 +12,7 @@ import (
 	"pgregory.net/rapid"
 
 	"precept/bandit"
+	"precept/report"
 	"precept/trial"
 )
 
@@ -69,48 +70,48 @@ func put(c *bandit.Chooser, slug string, a arm) {
 	c.Add(all)
 }
 
-func listed(slugs ...string) (out []Lesson) {
+func listed(slugs ...string) (out []report.Lesson) {
 	for _, s := range slugs {
-		out = append(out, Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
+		out = append(out, report.Lesson{Slug: s, Arm: trial.Arm(s + "@abc"), ContentHash: "abcdef", State: "active", Outcome: "success", Confidence: 0.5, Tokens: 33})
 	}
 	return out
 }
 
-func input(c *bandit.Chooser, slugs ...string) Input {
+func input(c *bandit.Chooser, slugs ...string) report.Input {
 	c.Maxima(noon)
-	return With(Input{Now: noon, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
+	return with(report.Input{Now: noon, Lessons: listed(slugs...), RewardDefinition: "user, verifier, implicit"}, c, bandit.Config{K: 3, Epsilon: 0.2, Control: 0.05})
 }
 
-func only(t *testing.T, c *bandit.Chooser, change ...func(*Input)) Row {
+func only(t *testing.T, c *bandit.Chooser, change ...func(*report.Input)) report.Row {
 	t.Helper()
 	in := input(c, "a")
 	for _, f := range change {
 		f(&in)
 	}
-	for _, r := range Build(in).Lessons {
+	for _, r := range report.Build(in).Lessons {
 		if r.Slug == "a" {
 			return r
 		}
 	}
 	t.Fatal("no row")
-	return Row{}
+	return report.Row{}
 }
 
 func TestVerdicts(t *testing.T) {
 	for name, c := range map[string]struct {
 		a    arm
-		want Verdict
+		want report.Verdict
 	}{
-		"nothing yet":                 {arm{eps: 0.2}, Unproven},
-		"helps a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, ProvenHelps},
-		"harms a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, ProvenHarms},
-		"does nothing":                {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, NoEffect},
-		"nothing, too few to say":     {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, Unproven},
-		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, Unproven},
-		"coins off":                   {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, Invalid},
-		"reporting off":               {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, Invalid},
-		"tiers off":                   {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, Invalid},
-		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, Benched},
+		"nothing yet":                 {arm{eps: 0.2}, report.Unproven},
+		"helps a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5}, report.ProvenHelps},
+		"harms a lot":                 {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.4, y0: 0.7}, report.ProvenHarms},
+		"does nothing":                {arm{eps: 0.5, n1: 20000, n0: 20000, y1: 0.5, y0: 0.5}, report.NoEffect},
+		"nothing, too few to say":     {arm{eps: 0.5, n1: 400, n0: 400, y1: 0.5, y0: 0.5}, report.Unproven},
+		"little data":                 {arm{eps: 0.2, n1: 35, n0: 9, y1: 0.6, y0: 0.5}, report.Unproven},
+		"coins off":                   {arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5}, report.Invalid},
+		"reporting off":               {arm{eps: 0.2, n1: 1600, n0: 200, y1: 0.8, y0: 0.5, mute0: 200}, report.Invalid},
+		"tiers off":                   {arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, tier1: 3}, report.Invalid},
+		"expected to harm, not shown": {arm{eps: 0.2, n1: 80, n0: 20, y1: 0.4, y0: 0.55}, report.Benched},
 	} {
 		t.Run(name, func(t *testing.T) {
 			counters := bandit.New()
@@ -119,10 +120,10 @@ func TestVerdicts(t *testing.T) {
 			if r.Verdict != c.want {
 				t.Errorf("%s, want %s: effect %v, %+v %+v, posterior %v", r.Verdict, c.want, r.Effect, r.SRM, r.Reporting, r.Posterior)
 			}
-			if (r.Verdict == Invalid) != (r.WorstLo != nil) {
+			if (r.Verdict == report.Invalid) != (r.WorstLo != nil) {
 				t.Error("worst-case bounds belong to invalid rows")
 			}
-			if open(r.Verdict) != (r.NeedsPicks > 0) {
+			if undecided := c.want == report.Unproven || c.want == report.Benched; undecided != (r.NeedsPicks > 0) {
 				t.Errorf("%s needs %d picks", r.Verdict, r.NeedsPicks)
 			}
 		})
@@ -133,11 +134,11 @@ func TestVerdicts(t *testing.T) {
 func TestAProofStays(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.6, y0: 0.49})
-	if r := only(t, c); r.Verdict != ProvenHelps || r.Widened() || r.Note != "" {
+	if r := only(t, c); r.Verdict != report.ProvenHelps || r.Widened() || r.Note != "" {
 		t.Fatalf("%s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 950, n0: 50, y1: 0.58, y0: 0.53})
-	if r := only(t, c); r.Verdict != ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved it") {
+	if r := only(t, c); r.Verdict != report.ProvenHelps || !r.Widened() || !strings.Contains(r.Note, "an earlier look proved it") {
 		t.Errorf("later: %s [%v %v] %q", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 }
@@ -148,16 +149,16 @@ func TestHelpsIsNotProven(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 1100, n0: 1100, y1: 0.583, y0: 0.5})
 	r := only(t, c)
-	if r.Verdict != Helps && r.Verdict != ProvenHelps {
+	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps {
 		t.Fatalf("%s: %v %v", r.Verdict, *r.Lo, *r.Hi)
 	}
-	if r.Verdict == Helps {
+	if r.Verdict == report.Helps {
 		t.Fatalf("alone it should be proven: E %v", r.EHelps)
 	}
 	for i := range 20 { // others that were tested and showed nothing
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 30, n0: 30, y1: 0.5, y0: 0.5})
 	}
-	if r = only(t, c); r.Verdict != Helps || !strings.Contains(r.Note, "one such row in ten") {
+	if r = only(t, c); r.Verdict != report.Helps || !strings.Contains(r.Note, "one such row in ten") {
 		t.Errorf("%s among 21, E %v: %s", r.Verdict, r.EHelps, r.Note)
 	}
 }
@@ -167,17 +168,17 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.5, n1: 620, n0: 620, y1: 0.59, y0: 0.5})
 	r := only(t, c)
-	if r.Verdict != Helps && r.Verdict != ProvenHelps || *r.Lo <= 0 {
+	if r.Verdict != report.Helps && r.Verdict != report.ProvenHelps || *r.Lo <= 0 {
 		t.Fatalf("alone: %s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
 	for i := range 20 {
 		put(c, "other-"+string(rune('a'+i)), arm{eps: 0.5, n1: 60, n0: 60, y1: 0.5, y0: 0.5})
 	}
 	r = only(t, c)
-	if r.Verdict == Helps || r.Verdict == ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
+	if r.Verdict == report.Helps || r.Verdict == report.ProvenHelps || *r.Lo <= 0 || r.NeedsPicks <= 0 {
 		t.Errorf("among 21: %s [%v %v], needs %d", r.Verdict, *r.Lo, *r.Hi, r.NeedsPicks)
 	}
-	if r.Verdict == Unproven && !strings.Contains(r.Note, "by chance") {
+	if r.Verdict == report.Unproven && !strings.Contains(r.Note, "by chance") {
 		t.Errorf("%q", r.Note)
 	}
 }
@@ -188,7 +189,7 @@ func TestAnIntervalAmongManyIsNoClaim(t *testing.T) {
 func TestAClaimStays(t *testing.T) {
 	young := bandit.New()
 	put(young, "a", arm{eps: 0.2, n1: 160, n0: 40, y1: 0.9, y0: 0.4})
-	if r := only(t, young); *r.Lo <= 0 || r.Verdict == Helps || r.Verdict == Unproven && !strings.Contains(r.Note, "50 told sessions") {
+	if r := only(t, young); *r.Lo <= 0 || r.Verdict == report.Helps || r.Verdict == report.Unproven && !strings.Contains(r.Note, "50 told sessions") {
 		t.Errorf("with 40 withheld: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	c := bandit.New()
@@ -197,15 +198,15 @@ func TestAClaimStays(t *testing.T) {
 	}
 	put(c, "a", arm{eps: 0.2, n1: 1280, n0: 320, y1: 0.6, y0: 0.497})
 	r := only(t, c)
-	if r.Verdict != Helps || *r.Lo <= 0 {
+	if r.Verdict != report.Helps || *r.Lo <= 0 {
 		t.Fatalf("%s [%v %v]", r.Verdict, *r.Lo, *r.Hi)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 760, n0: 40, y1: 0.58, y0: 0.53})
-	if r = only(t, c); r.Verdict != Helps || *r.Lo > 0 || !strings.Contains(r.Note, "has excluded 0") {
+	if r = only(t, c); r.Verdict != report.Helps || *r.Lo > 0 || !strings.Contains(r.Note, "has excluded 0") {
 		t.Errorf("later: %s [%v %v] %s", r.Verdict, *r.Lo, *r.Hi, r.Note)
 	}
 	put(c, "a", arm{eps: 0.05, n1: 7600, n0: 400, y1: 0.5, y0: 0.6})
-	if r = only(t, c); r.Verdict == Helps || *r.Effect >= 0 {
+	if r = only(t, c); r.Verdict == report.Helps || *r.Effect >= 0 {
 		t.Errorf("turned: %s %v", r.Verdict, *r.Effect)
 	}
 }
@@ -216,7 +217,7 @@ func TestLikelyIsOfTheModel(t *testing.T) {
 	put(c, "a", arm{eps: 0.2, n1: 380, n0: 95, y1: 0.68, y0: 0.55})
 	put(c, "a", arm{controlled: true, n0: 3000, y0: 0.5})
 	r := only(t, c)
-	if r.Verdict != LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
+	if r.Verdict != report.LikelyHelps || !strings.Contains(r.Note, "model") || r.NeedsPicks <= 0 {
 		t.Errorf("%s [%v %v] posterior %v: %q", r.Verdict, *r.Lo, *r.Hi, r.Posterior, r.Note)
 	}
 }
@@ -253,7 +254,7 @@ func TestNothingIsShownTooEarly(t *testing.T) {
 func TestJSON(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 20, n0: 4, y1: 0.5, y0: 0.5})
-	b, err := json.Marshal(Build(input(c, "a")))
+	b, err := json.Marshal(report.Build(input(c, "a")))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -292,7 +293,7 @@ func TestJSON(t *testing.T) {
 	if err := json.Unmarshal(b, &plain); err != nil || plain.Lessons[0].Hi-plain.Lessons[0].Lo < 1.99 {
 		t.Errorf("%v %+v", err, plain)
 	}
-	if b, _ = json.Marshal(Build(Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
+	if b, _ = json.Marshal(report.Build(report.Input{Now: noon})); !strings.Contains(string(b), `"lessons":[]`) {
 		t.Errorf("an empty report: %s", b)
 	}
 }
@@ -301,12 +302,12 @@ func TestJSON(t *testing.T) {
 func TestJSONRoundTrip(t *testing.T) {
 	in := fleet()
 	in.Bands, in.WhatIf, in.Window = true, 0.4, 14*24*time.Hour
-	for _, r := range []Report{Build(in), Build(Input{Now: noon})} {
+	for _, r := range []report.Report{report.Build(in), report.Build(report.Input{Now: noon})} {
 		b, err := json.Marshal(r)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var back Report
+		var back report.Report
 		if err := json.Unmarshal(b, &back); err != nil {
 			t.Fatal(err)
 		}
@@ -314,7 +315,7 @@ func TestJSONRoundTrip(t *testing.T) {
 			t.Errorf("%+v\n%+v", r, back)
 		}
 	}
-	var r Report
+	var r report.Report
 	for _, bad := range []string{`{"global":{"n_treated":"x"}}`, `{"lessons":[{"told":"x"}]}`} {
 		if err := json.Unmarshal([]byte(bad), &r); err == nil || !strings.Contains(err.Error(), "report") {
 			t.Errorf("%s: %v", bad, err)
@@ -353,8 +354,8 @@ func TestGlobal(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 3040, n0: 760, y1: 0.75, y0: 0.75})
 	put(c, "a", arm{controlled: true, n0: 200, y0: 0.25})
-	g := Build(input(c, "a"))
-	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != Helps {
+	g := report.Build(input(c, "a"))
+	if g.Global.NTreated != 3800 || g.Global.NControl != 200 || math.Abs(*g.Global.Effect-0.5) > 1e-4 || g.Global.Verdict != report.Helps {
 		t.Errorf("%+v", g.Global)
 	}
 	if len(g.Global.Days) != 1 || g.Global.Days[0].Date != "2026-03-01" || *g.Global.Days[0].MeanControl != 0.25 || *g.Global.MeanTreated != 0.75 {
@@ -364,7 +365,7 @@ func TestGlobal(t *testing.T) {
 		t.Errorf("%+v %+v", g.SRM, g.Reporting)
 	}
 	put(c, "a", arm{controlled: true, n0: 400, y0: 0.25})
-	if g = Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != Invalid || g.Lessons[0].Verdict == Invalid {
+	if g = report.Build(input(c, "a")); g.SRM.OK || g.Global.Verdict != report.Invalid || g.Lessons[0].Verdict == report.Invalid {
 		t.Errorf("too many control sessions: %+v %v", g.SRM, g.Global.Verdict)
 	}
 }
@@ -374,14 +375,14 @@ func TestWindowNarrowsNumbersNotVerdicts(t *testing.T) {
 	put(c, "a", arm{eps: 0.2, n1: 1600, n0: 400, y1: 0.8, y0: 0.5, day: today() - 40})
 	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.5, y0: 0.5, day: today() - 2})
 	all := only(t, c)
-	week := only(t, c, func(in *Input) { in.Window = 7 * 24 * time.Hour })
+	week := only(t, c, func(in *report.Input) { in.Window = 7 * 24 * time.Hour })
 	if week.NInjected != 80 || week.NWithheld != 20 || math.Abs(*week.Effect) > 1e-6 || *week.Hi-*week.Lo < *all.Hi-*all.Lo {
 		t.Errorf("%+v", week)
 	}
-	if week.Verdict != all.Verdict || all.Verdict != ProvenHelps || all.NInjected != 1680 {
+	if week.Verdict != all.Verdict || all.Verdict != report.ProvenHelps || all.NInjected != 1680 {
 		t.Errorf("%s, %s", week.Verdict, all.Verdict)
 	}
-	if empty := only(t, c, func(in *Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Told != 0 {
+	if empty := only(t, c, func(in *report.Input) { in.Window = time.Hour }); empty.Effect != nil || empty.Told != 0 {
 		t.Errorf("%+v", empty)
 	}
 }
@@ -391,7 +392,7 @@ func TestBandsNarrow(t *testing.T) {
 	for d := int32(30); d > 0; d-- {
 		put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.7, y0: 0.5, day: today() - d})
 	}
-	r := only(t, c, func(in *Input) { in.Bands = true })
+	r := only(t, c, func(in *report.Input) { in.Bands = true })
 	if len(r.Days) != 30 || r.Days[0].Date != "2026-01-30" {
 		t.Fatalf("%+v", r.Days)
 	}
@@ -418,7 +419,7 @@ func TestRowsOfWhatIsNotListed(t *testing.T) {
 	c.Add(x.Closing())
 	c.Add(bandit.Contribution(&x, 1, 1))
 	var got []string
-	for _, r := range Build(input(c, "a", "new")).Lessons {
+	for _, r := range report.Build(input(c, "a", "new")).Lessons {
 		got = append(got, r.Slug+" "+r.ContentHash+" "+r.State)
 	}
 	want := []string{"a abcdef active", "a old edited", "gone abc removed", "loop-warning 1 active", "loop-warning abc removed", "new abcdef active"}
@@ -428,7 +429,7 @@ func TestRowsOfWhatIsNotListed(t *testing.T) {
 }
 
 func TestCaution(t *testing.T) {
-	if !Caution("failure", 5, 0) || Caution("success", 0, 0) || Caution("mixed", 3, 2) || !Caution("success", 2, 3) {
+	if !report.Caution("failure", 5, 0) || report.Caution("success", 0, 0) || report.Caution("mixed", 3, 2) || !report.Caution("success", 2, 3) {
 		t.Error("the rule of cautions")
 	}
 	c := bandit.New()
@@ -457,15 +458,15 @@ func TestRetire(t *testing.T) {
 	put(harmful, "a", arm{eps: 0.5, n1: 1000, n0: 1000, y1: 0.3, y0: 0.6, day: today()})
 	for name, c := range map[string]struct {
 		c      *bandit.Chooser
-		change func(*Input)
+		change func(*report.Input)
 		want   string
 	}{
-		"low traffic":  {bandit.New(), func(*Input) {}, ""},
-		"expired":      {bandit.New(), func(in *Input) { in.Lessons[0].Expired = true }, "expired"},
-		"superseded":   {bandit.New(), func(in *Input) { in.Lessons[0].Superseded = true }, "superseded"},
-		"long benched": {long, func(*Input) {}, "60 days"},
-		"harmful":      {harmful, func(*Input) {}, "below 1 point at best"},
-		"removed":      {harmful, func(in *Input) { in.Lessons[0].State = "removed" }, ""},
+		"low traffic":  {bandit.New(), func(*report.Input) {}, ""},
+		"expired":      {bandit.New(), func(in *report.Input) { in.Lessons[0].Expired = true }, "expired"},
+		"superseded":   {bandit.New(), func(in *report.Input) { in.Lessons[0].Superseded = true }, "superseded"},
+		"long benched": {long, func(*report.Input) {}, "60 days"},
+		"harmful":      {harmful, func(*report.Input) {}, "below 1 point at best"},
+		"removed":      {harmful, func(in *report.Input) { in.Lessons[0].State = "removed" }, ""},
 	} {
 		if got := only(t, c.c, c.change).Retire; (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %q, want %q", name, got, c.want)
@@ -483,22 +484,22 @@ func TestNeedsAndWhatIf(t *testing.T) {
 		t.Errorf("%+v", fresh)
 	}
 	put(c, "a", arm{eps: 0.2, n1: 80, n0: 20, y1: 0.6, y0: 0.5})
-	r := only(t, c, func(in *Input) { in.WhatIf = 0.5 })
+	r := only(t, c, func(in *report.Input) { in.WhatIf = 0.5 })
 	if r.NeedsPicks < 500 || r.NeedsPicks > 3000 || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 1e-9 {
 		t.Errorf("needs %d, %v a week, %v weeks", r.NeedsPicks, r.PerWeek, r.Weeks)
 	}
 	if r.WhatIf.Epsilon != 0.5 || r.WhatIf.NeedsPicks >= r.NeedsPicks || r.WhatIf.Needs3Points >= r.Needs3Points || r.WhatIf.HalfWidth >= (*r.Hi-*r.Lo)/2 {
 		t.Errorf("a larger holdout learns faster: %+v of %+v", r.WhatIf, r)
 	}
-	if less := only(t, c, func(in *Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
+	if less := only(t, c, func(in *report.Input) { in.WhatIf = 0.05 }); less.WhatIf.NeedsPicks <= r.NeedsPicks {
 		t.Errorf("a smaller one slower: %+v", less.WhatIf)
 	}
 	for _, nonsense := range []float64{0, 1, -3, math.NaN()} {
-		if got := only(t, c, func(in *Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
+		if got := only(t, c, func(in *report.Input) { in.WhatIf = nonsense }); got.WhatIf != nil {
 			t.Errorf("what if %v: %+v", nonsense, got.WhatIf)
 		}
 	}
-	off := only(t, c, func(in *Input) { in.Chooser = believer{c, bandit.Config{}} })
+	off := only(t, c, func(in *report.Input) { in.Chooser = believer{c, bandit.Config{}} })
 	if off.NeedsPicks != 0 || !strings.Contains(off.Note, "holdout") {
 		t.Errorf("without a holdout: %d, %q", off.NeedsPicks, off.Note)
 	}
@@ -520,8 +521,8 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 		}
 		in := input(c, "a")
 		in.Bands, in.WhatIf = true, 0.3
-		r := Build(in)
-		if !reflect.DeepEqual(r, Build(in)) {
+		r := report.Build(in)
+		if !reflect.DeepEqual(r, report.Build(in)) {
 			t.Fatal("the same input, another report")
 		}
 		if _, err := json.Marshal(r); err != nil {
@@ -532,7 +533,7 @@ func TestAnyCountersMakeAReport(t *testing.T) {
 				t.Fatalf("%+v", l)
 			}
 		}
-		if err := r.Table(new(strings.Builder), Full); err != nil {
+		if err := r.Table(new(strings.Builder), report.Full); err != nil {
 			t.Fatal(err)
 		}
 	})
@@ -548,7 +549,7 @@ func BenchmarkBuild(b *testing.B) {
 	}
 	in := input(c, slugs...)
 	for b.Loop() {
-		Build(in)
+		report.Build(in)
 	}
 }
 

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"encoding/json"
@@ -6,13 +6,14 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/report"
 	"precept/trial"
 )
 
-// With completes an input with what a chooser's counters show, and what it believes.
-func With(in Input, c *bandit.Chooser, cfg bandit.Config) Input {
+// with completes an input with what a chooser's counters show, and what it believes.
+func with(in report.Input, c *bandit.Chooser, cfg bandit.Config) report.Input {
 	in.Counters, in.Chooser = c.Measured(), believer{c, cfg}
-	in.Policy = Policy{
+	in.Policy = report.Policy{
 		Objective: string(cfg.Objective), Holdout: string(cfg.Holdout), Control: cfg.Control, TokenCost: cfg.TokenCost, ProbeShare: bandit.ProbeShare,
 	}
 	return in
@@ -23,24 +24,25 @@ type believer struct {
 	cfg bandit.Config
 }
 
-func (b believer) action(l Lesson) bandit.Action {
+func (b believer) action(l report.Lesson) bandit.Action {
 	return bandit.Action{Slug: l.Slug, Arm: l.Arm, Confidence: l.Confidence, Parent: l.Parent, Epsilon: l.Epsilon, Until: l.Until, Trial: l.Trial, Forced: l.Arm == trial.LoopArm}
 }
 
-func (b believer) Believes(l Lesson) Belief {
+func (b believer) Believes(l report.Lesson) report.Belief {
 	p := b.c.Counted(b.action(l))
 	better, worse := b.c.Published(l.Arm)
-	return Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
+	return report.Belief{Mean: p.Mean, Var: p.Var, Benched: p.Probe, Epsilon: b.cfg.NextEpsilon(b.action(l), p), Better: better, Worse: worse}
 }
-func (b believer) BelievedAt(l Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
-func (b believer) Sigma2() float64                        { return b.c.Priors().Sigma2 }
+
+func (b believer) BelievedAt(l report.Lesson, day int32) float64 { return b.c.MeanAt(b.action(l), day) }
+func (b believer) Sigma2() float64                               { return b.c.Priors().Sigma2 }
 
 // mad believes what nobody could.
-type mad struct{ belief Belief }
+type mad struct{ belief report.Belief }
 
-func (m mad) Believes(Lesson) Belief           { return m.belief }
-func (m mad) BelievedAt(Lesson, int32) float64 { return m.belief.Mean }
-func (m mad) Sigma2() float64                  { return 0.25 }
+func (m mad) Believes(report.Lesson) report.Belief    { return m.belief }
+func (m mad) BelievedAt(report.Lesson, int32) float64 { return m.belief.Mean }
+func (m mad) Sigma2() float64                         { return 0.25 }
 
 // Whatever the chooser believes, what was measured stays: no effect, interval, e-value, look or
 // verdict of the holdout moves, only the columns that are the chooser's.
@@ -51,9 +53,9 @@ func TestBeliefsMoveNothingMeasured(t *testing.T) {
 	put(c, "off", arm{eps: 0.2, n1: 1600, n0: 700, y1: 0.8, y0: 0.5})
 	in := input(c, "a", "b", "off")
 	in.Bands = true
-	measured := func(x Chooser) (rows []map[string]any, rest Report) {
+	measured := func(x report.Chooser) (rows []map[string]any, rest report.Report) {
 		in.Chooser = x
-		r := Build(in)
+		r := report.Build(in)
 		for i := range r.Lessons {
 			text, err := json.Marshal(r.Lessons[i])
 			if err != nil {
@@ -63,8 +65,8 @@ func TestBeliefsMoveNothingMeasured(t *testing.T) {
 			if err := json.Unmarshal(text, &row); err != nil {
 				t.Fatal(err)
 			}
-			if v := Verdict(row["verdict"].(string)); v == LikelyHelps || v == LikelyHarms || v == Benched {
-				row["verdict"] = string(Unproven)
+			if v := report.Verdict(row["verdict"].(string)); v == report.LikelyHelps || v == report.LikelyHarms || v == report.Benched {
+				row["verdict"] = string(report.Unproven)
 			}
 			for _, believed := range []string{
 				"posterior_mean", "p_helps", "caution", "epsilon", "note", "needs_picks", "needs_3_points", "weeks_to_verdict", "retire", "verdict_expected", "needs_sessions", "sooner",
@@ -77,8 +79,8 @@ func TestBeliefsMoveNothingMeasured(t *testing.T) {
 		return rows, r
 	}
 	want, whole := measured(nil)
-	for _, x := range []Chooser{
-		believer{c, bandit.Config{Epsilon: 0.2}}, mad{Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, mad{Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
+	for _, x := range []report.Chooser{
+		believer{c, bandit.Config{Epsilon: 0.2}}, mad{report.Belief{Mean: 9, Var: 1e-9, Epsilon: 0.9, Worse: 5}}, mad{report.Belief{Mean: -9, Var: 1e-9, Benched: true, Epsilon: 0.01, Better: 5}},
 	} {
 		got, rest := measured(x)
 		if !reflect.DeepEqual(rest, whole) {

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"math"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/report"
 )
 
 // The report says when a verdict is to be expected, and what would bring it sooner.
@@ -13,7 +14,7 @@ func TestExpect(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
 	r := only(t, c)
-	if r.Verdict != Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
+	if r.Verdict != report.Unproven || r.NeedsPicks <= 0 || r.Weeks == nil {
 		t.Fatalf("%s needs %d", r.Verdict, r.NeedsPicks)
 	}
 	day := noon.AddDate(0, 0, int(*r.Weeks*7)).Format("2006-01-02")
@@ -23,7 +24,7 @@ func TestExpect(t *testing.T) {
 	if r.NeedsSessions < r.NeedsPicks || len(r.Sooner) != 2 || !strings.HasPrefix(r.Sooner[0], "a trial, in ") || r.Sooner[1] != "more traffic" {
 		t.Errorf("needs %d sessions; %q", r.NeedsSessions, r.Sooner)
 	}
-	trial := only(t, c, func(in *Input) { in.Lessons[0].Epsilon = 0.5 })
+	trial := only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
 	if trial.NeedsPicks >= r.NeedsPicks || len(trial.Sooner) != 1 {
 		t.Errorf("in trial it needs %d instead of %d; %q", trial.NeedsPicks, r.NeedsPicks, trial.Sooner)
 	}
@@ -48,7 +49,7 @@ func TestExpectOfTheBenched(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.45, y0: 0.5, day: today() - 6})
 	r := only(t, c)
-	if r.Verdict != Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
+	if r.Verdict != report.Benched || r.Epsilon != 0.5 || r.Weeks == nil || *r.Weeks < 10*float64(r.NeedsPicks)/r.PerWeek {
 		t.Errorf("%s at %v, %d picks in %v weeks at %v a week", r.Verdict, r.Epsilon, r.NeedsPicks, *r.Weeks, r.PerWeek)
 	}
 	if len(r.Sooner) == 0 || !strings.HasPrefix(r.Sooner[0], "a trial") {
@@ -58,8 +59,8 @@ func TestExpectOfTheBenched(t *testing.T) {
 		t.Errorf("%d picks come in %d sessions, at %v a week instead of %v", r.NeedsPicks, r.NeedsSessions, rate, r.PerWeek)
 	}
 	// In a trial it is picked whenever it matches, so the past rate is that of its trial.
-	r = only(t, c, func(in *Input) { in.Lessons[0].Epsilon = 0.5 })
-	if r.Verdict != Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
+	r = only(t, c, func(in *report.Input) { in.Lessons[0].Epsilon = 0.5 })
+	if r.Verdict != report.Benched || r.Weeks == nil || math.Abs(*r.Weeks-float64(r.NeedsPicks)/r.PerWeek) > 0.01 || strings.Contains(r.Note, "only probes") {
 		t.Errorf("%s in trial: %d picks in %v weeks at %v a week; %s", r.Verdict, r.NeedsPicks, *r.Weeks, r.PerWeek, r.Note)
 	}
 }
@@ -68,11 +69,11 @@ func TestExpectOfTheBenched(t *testing.T) {
 func TestExpectTheLook(t *testing.T) {
 	c := bandit.New()
 	put(c, "a", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.55, y0: 0.5, day: today() - 6})
-	planned := func(in *Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
+	planned := func(in *report.Input) { in.Lessons[0].Epsilon, in.Lessons[0].Trial = 0.5, "1700000000.300" }
 	if r := only(t, c, planned); r.Trial != "running" || r.NeedsPicks != 300 {
 		t.Errorf("%s: %d picks until its look", r.Trial, r.NeedsPicks)
 	}
-	if r := only(t, c, func(in *Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
+	if r := only(t, c, func(in *report.Input) { planned(in); in.Lessons[0].Trial = "1700000000.900000" }); r.NeedsPicks >= 900_000 {
 		t.Errorf("the row's own verdict comes after %d picks", r.NeedsPicks)
 	}
 }

@@ -1,23 +1,26 @@
-package report
+package report_test
 
 import (
 	"fmt"
+	"hash/fnv"
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"precept/bandit"
+	"precept/report"
 	"precept/trial"
 )
 
 // play runs sessions of hidden difficulty through chooser, counters and report, and reads the
 // report every so often. Each lesson has a true effect; half of them fire on hard sessions.
-func play(seed string, effects []float64, sessions, every int, see func(Report)) {
+func play(seed string, effects []float64, sessions, every int, see func(report.Report)) {
 	r, c := seeded(seed), bandit.New()
 	cfg := bandit.Config{K: 2, Epsilon: 0.2, Control: 0.1, Salt: seed}
-	var all []Lesson
+	var all []report.Lesson
 	truth := map[string]float64{}
 	for j, e := range effects {
-		l := Lesson{Slug: fmt.Sprintf("l%02d", j), State: "active", Confidence: 0.5}
+		l := report.Lesson{Slug: fmt.Sprintf("l%02d", j), State: "active", Confidence: 0.5}
 		l.Arm = trial.Arm(l.Slug + "@1")
 		all = append(all, l)
 		truth[l.Slug] = e
@@ -54,7 +57,7 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 		}
 		if i%every == every-1 {
 			c.Maxima(noon)
-			see(Build(With(Input{Now: noon, Lessons: all}, c, cfg)))
+			see(report.Build(with(report.Input{Now: noon, Lessons: all}, c, cfg)))
 		}
 	}
 }
@@ -62,13 +65,13 @@ func play(seed string, effects []float64, sessions, every int, see func(Report))
 // From the draw to the verdict: in a world where nothing has an effect, nothing is claimed, however
 // often one looks, and no interval leaves the truth.
 func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
-	claims, missed, judged := map[string]Verdict{}, map[string]bool{}, map[string]bool{}
+	claims, missed, judged := map[string]report.Verdict{}, map[string]bool{}, map[string]bool{}
 	for run := range 15 {
-		play(fmt.Sprint("null", run), make([]float64, 16), 2000, 200, func(r Report) {
+		play(fmt.Sprint("null", run), make([]float64, 16), 2000, 200, func(r report.Report) {
 			for _, l := range r.Lessons {
 				id := fmt.Sprint(run, l.Slug)
 				switch l.Verdict {
-				case ProvenHelps, ProvenHarms, Invalid:
+				case report.ProvenHelps, report.ProvenHarms, report.Invalid:
 					claims[id] = l.Verdict
 				default:
 				}
@@ -77,7 +80,7 @@ func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
 					missed[id] = missed[id] || *l.Lo > 0 || *l.Hi < 0
 				}
 			}
-			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == Helps || r.Global.Verdict == Harms {
+			if !r.SRM.OK || !r.Reporting.OK || r.Global.Verdict == report.Helps || r.Global.Verdict == report.Harms {
 				t.Errorf("run %d: %+v %+v %s", run, r.SRM, r.Reporting, r.Global.Verdict)
 			}
 		})
@@ -98,10 +101,10 @@ func TestNothingIsClaimedWhereNothingIs(t *testing.T) {
 // other way.
 func TestWhatIsThereIsFound(t *testing.T) {
 	effects := []float64{0.25, -0.25, 0, 0} // the helpful one fires on hard sessions
-	var last Report
-	play("found", effects, 6000, 3000, func(r Report) { last = r })
+	var last report.Report
+	play("found", effects, 6000, 3000, func(r report.Report) { last = r })
 	helps, harms := last.Lessons[0], last.Lessons[1]
-	if helps.Verdict != ProvenHelps || harms.Verdict == ProvenHelps || harms.Verdict == Helps {
+	if helps.Verdict != report.ProvenHelps || harms.Verdict == report.ProvenHelps || harms.Verdict == report.Helps {
 		t.Errorf("%s and %s", helps.Verdict, harms.Verdict)
 	}
 	if math.Abs(*helps.Effect-0.25) > (*helps.Hi-*helps.Lo)/2 || *helps.LOODelta > *helps.Effect {
@@ -110,12 +113,19 @@ func TestWhatIsThereIsFound(t *testing.T) {
 	if harms.Posterior > 0 || harms.Picked > helps.Picked/2 {
 		t.Errorf("the harmful lesson was picked %d times, the helpful one %d", harms.Picked, helps.Picked)
 	}
-	if g := last.Global; g.Verdict != Helps || *g.Lo > 0.25 {
+	if g := last.Global; g.Verdict != report.Helps || *g.Lo > 0.25 {
 		t.Errorf("all lessons together: %s %v", g.Verdict, *g.Effect)
 	}
 	for _, l := range last.Lessons[2:] {
-		if l.Verdict == ProvenHelps || l.Verdict == ProvenHarms {
+		if l.Verdict == report.ProvenHelps || l.Verdict == report.ProvenHarms {
 			t.Errorf("%s: %s of nothing", l.Slug, l.Verdict)
 		}
 	}
+}
+
+// seeded gives the same numbers whenever a test runs.
+func seeded(text string) *rand.Rand {
+	h := fnv.New64a()
+	h.Write([]byte(text))
+	return rand.New(rand.NewPCG(h.Sum64(), 7)) //nolint:gosec // tests repeat
 }

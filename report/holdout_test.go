@@ -1,6 +1,6 @@
 //go:build !race
 
-package report
+package report_test
 
 import (
 	"fmt"
@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"precept/bandit"
+	"precept/report"
 	"precept/trial"
 )
 
@@ -27,7 +28,7 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 	for j := range 4 {
 		effects[j], effects[19-j] = 0.06+0.02*float64(j), -0.08
 	}
-	called := make([]Verdict, len(effects))
+	called := make([]report.Verdict, len(effects))
 	lessons := listed()
 	for j := range effects {
 		lessons = append(lessons, listed(fmt.Sprintf("l%02d", j))...)
@@ -60,15 +61,15 @@ func hold(t *tally, rule bandit.Holdout, seed string, sessions int) {
 		if i%250 == 249 {
 			c.Maxima(noon)
 			c.SetPriors(c.Refit())
-			for j, row := range Build(With(Input{Now: noon, Lessons: lessons}, c, cfg)).Lessons {
-				if v := row.Verdict; v == Helps || v == ProvenHelps || v == Harms || v == ProvenHarms {
+			for j, row := range report.Build(with(report.Input{Now: noon, Lessons: lessons}, c, cfg)).Lessons {
+				if v := row.Verdict; v == report.Helps || v == report.ProvenHelps || v == report.Harms || v == report.ProvenHarms {
 					called[j] = v
 				}
 			}
 		}
 	}
 	for j, v := range called {
-		helps := v == Helps || v == ProvenHelps
+		helps := v == report.Helps || v == report.ProvenHelps
 		if effects[j] > 0 {
 			t.helpers++
 		}

@@ -1,4 +1,4 @@
-package report
+package report_test
 
 import (
 	"errors"
@@ -10,12 +10,13 @@ import (
 	"unicode/utf8"
 
 	"precept/bandit"
+	"precept/report"
 )
 
 var update = flag.Bool("update", false, "write the golden files anew") //nolint:gochecknoglobals // a flag of the tests
 
 // fleet is a tenant with a row of every kind.
-func fleet() Input {
+func fleet() report.Input {
 	c := bandit.New()
 	put(c, "verify-page-id", arm{eps: 0.2, n1: 3200, n0: 800, y1: 0.72, y0: 0.61, day: today() - 9})
 	put(c, "a-slug-so-long-that-it-needs-a-line-of-its-own-v1", arm{eps: 0.2, n1: 400, n0: 100, y1: 0.6, y0: 0.55, day: today() - 9})
@@ -29,10 +30,10 @@ func fleet() Input {
 		"rebase-before-push", "quote-the-path", "say-please", "read-it-twice", "brand-new")
 }
 
-func text(t *testing.T, r Report) string {
+func text(t *testing.T, r report.Report) string {
 	t.Helper()
 	var b strings.Builder
-	if err := r.Table(&b, Full); err != nil {
+	if err := r.Table(&b, report.Full); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
@@ -46,9 +47,9 @@ func text(t *testing.T, r Report) string {
 func TestTable(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
-	what.Elsewhere = []Counted{{"user>verifier@1h0m0s", 1204}}
-	for name, in := range map[string]Input{"table.txt": fleet(), "table-what-if.txt": what, "table-empty.txt": {Now: noon}} {
-		got := text(t, Build(in))
+	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
+	for name, in := range map[string]report.Input{"table.txt": fleet(), "table-what-if.txt": what, "table-empty.txt": {Now: noon}} {
+		got := text(t, report.Build(in))
 		file := filepath.Join("testdata", name)
 		if *update {
 			if err := os.WriteFile(file, []byte(got), 0o600); err != nil {
@@ -69,18 +70,18 @@ func TestTable(t *testing.T) {
 func TestTableFits80(t *testing.T) {
 	what := fleet()
 	what.WhatIf, what.Window, what.Provisional = 0.5, 14*24*3600e9, true
-	what.Elsewhere = []Counted{{"user>verifier@1h0m0s", 1204}}
+	what.Elsewhere = []report.Counted{{"user>verifier@1h0m0s", 1204}}
 	what.RewardDefinition = strings.Repeat("user>verifier ", 20)
-	what.Policy = Policy{Objective: "raw", Holdout: "earn"}
+	what.Policy = report.Policy{Objective: "raw", Holdout: "earn"}
 	what.Explain = "verify-page-id"
-	r := Build(what)
-	for _, columns := range []int{0, 40, Narrow, Full - 1} {
+	r := report.Build(what)
+	for _, columns := range []int{0, 40, report.Narrow, report.Full - 1} {
 		var b strings.Builder
 		if err := r.Table(&b, columns); err != nil {
 			t.Fatal(err)
 		}
 		for line := range strings.Lines(b.String()) {
-			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Narrow {
+			if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
 				t.Errorf("%d columns of %d: %s", n, columns, line)
 			}
 		}
@@ -94,11 +95,11 @@ func TestTableFits80(t *testing.T) {
 		}
 	}
 	var b strings.Builder
-	if err := r.Explain(&b, "verify-page-id", Narrow); err != nil {
+	if err := r.Explain(&b, "verify-page-id", report.Narrow); err != nil {
 		t.Fatal(err)
 	}
 	for line := range strings.Lines(b.String()) {
-		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > Narrow {
+		if n := utf8.RuneCountInString(strings.TrimRight(line, "\n")); n > report.Narrow {
 			t.Errorf("%d columns: %s", n, line)
 		}
 	}
@@ -107,7 +108,7 @@ func TestTableFits80(t *testing.T) {
 // Two lessons whose names begin alike must not look like one, and a name must not steer the
 // terminal.
 func TestNamesStayWhole(t *testing.T) {
-	r := Build(fleet())
+	r := report.Build(fleet())
 	r.Lessons[0].Slug = "evil\x1b[2J\u202egnp.exe"
 	got := text(t, r)
 	for _, want := range []string{"needs-a-line-of-its-own-v1\n", "needs-a-line-of-its-own-v2\n", "evil [2J gnp.exe"} {
@@ -123,7 +124,7 @@ func TestNamesStayWhole(t *testing.T) {
 // A text that was edited, and a lesson that is gone, get no more picks: the row says which they
 // are, not what they would need.
 func TestRowsOfThePast(t *testing.T) {
-	r := Build(fleet())
+	r := report.Build(fleet())
 	r.Lessons = r.Lessons[:2]
 	for i, state := range []string{"edited", "removed"} {
 		r.Lessons[i].State, r.Lessons[i].NeedsPicks, r.Lessons[i].Retire = state, 100, ""
@@ -134,41 +135,12 @@ func TestRowsOfThePast(t *testing.T) {
 	}
 }
 
-func TestPlot(t *testing.T) {
-	a := table{reach: 0.1}
-	for _, c := range []struct {
-		e, lo, hi float64
-		want      string
-	}{
-		{0.05, 0.02, 0.08, "          | ---o---  "},
-		{0, -0.05, 0.05, "     -----o-----     "},
-		{-0.05, -0.3, 0.3, "<----o----|--------->"},
-		{0.5, 0.4, 0.6, "          |         o"},
-		{0.03, 0.01, 0.1, "          |--o-------"},
-	} {
-		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
-			t.Errorf("%+v:\n%q, want\n%q", c, got, c.want)
-		}
-	}
-	if got := a.plot(nil, nil, nil); got != "          |          " {
-		t.Errorf("%q", got)
-	}
-}
-
-func TestShortCounts(t *testing.T) {
-	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
-		if got := short(n); got != want {
-			t.Errorf("%d: %q", n, got)
-		}
-	}
-}
-
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errors.New("the pipe is closed") }
 
 func TestTableTellsOfAFailedWrite(t *testing.T) {
-	if err := Build(fleet()).Table(broken{}, Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
+	if err := report.Build(fleet()).Table(broken{}, report.Full); err == nil || !strings.Contains(err.Error(), "the pipe is closed") {
 		t.Error(err)
 	}
 }
@@ -176,13 +148,13 @@ func TestTableTellsOfAFailedWrite(t *testing.T) {
 // Numbers from a fleet that holds out otherwise than usual are labelled so.
 func TestHoldoutIsNamed(t *testing.T) {
 	for rule, want := range map[bandit.Holdout]string{"": "", bandit.Prove: "", bandit.Earn: "Holdout: earn, which", bandit.Fixed: "Holdout: fixed, which"} {
-		in := Input{Now: noon, Policy: Policy{Holdout: string(rule)}}
-		r := Build(in)
+		in := report.Input{Now: noon, Policy: report.Policy{Holdout: string(rule)}}
+		r := report.Build(in)
 		if name := string(rule); r.Holdout != name && (name != "" || r.Holdout != "prove") {
 			t.Errorf("%q is named %q", rule, r.Holdout)
 		}
 		var b strings.Builder
-		if err := r.Table(&b, Full); err != nil {
+		if err := r.Table(&b, report.Full); err != nil {
 			t.Fatal(err)
 		}
 		if out := b.String(); !strings.Contains(out, want) || (want == "" && strings.Contains(out, "Holdout:")) {

@@ -53,7 +53,7 @@ func TestPlannedLooks(t *testing.T) {
 		arm := trial.Arm(x.slug + "@0123456789ab")
 		lookAt(c, arm, name(x.picks), x.n, x.with, x.without)
 		listed = append(listed, report.Lesson{Slug: x.slug, Arm: arm, State: "trial", Confidence: 0.5, Epsilon: 0.5, Trial: name(x.picks)})
-		r := report.Build(report.With(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+		r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 		for _, row := range r.Lessons {
 			if row.Slug != x.slug {
 				continue
@@ -68,7 +68,7 @@ func TestPlannedLooks(t *testing.T) {
 			t.Errorf("%d looks are planned: %+v", len(listed), r.Looks)
 		}
 	}
-	r := report.Build(report.With(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
+	r := report.Build(with(report.Input{Now: time.Unix(1_700_100_000, 0), Lessons: listed}, c, bandit.Config{Epsilon: 0.2}))
 	// By hand: 30 of 200 more is a z of 3.03, p 0.0024; two such of six pass at 0.05 2/6.
 	if l := r.Lessons[4].Looks[0]; r.Lessons[4].Slug != "helps" && l.P == nil {
 		t.Fatal("the rows have another order")
@@ -109,7 +109,7 @@ func TestManyPlannedLooksRaiseTheBar(t *testing.T) {
 func TestForecast(t *testing.T) {
 	c := bandit.New()
 	lookAt(c, "a@1", "", 200, 120, 100)
-	in := report.With(report.Input{
+	in := with(report.Input{
 		Now:     time.Unix(1000, 0),
 		Lessons: []report.Lesson{{Slug: "a", Arm: "a@1", State: "active", Confidence: 0.5, Tokens: 100}},
 	}, c, bandit.Config{Epsilon: 0.2})
@@ -136,7 +136,7 @@ func TestForecast(t *testing.T) {
 func TestExplain(t *testing.T) {
 	c := bandit.New()
 	lookAt(c, "a@1", trial.Name(time.Unix(9, 0), 400), 200, 130, 100)
-	r := report.Build(report.With(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
+	r := report.Build(with(report.Input{Now: time.Unix(1000, 0), Explain: "a"}, c, bandit.Config{Epsilon: 0.2}))
 	row := r.Lessons[0]
 	e := row.Explain
 	if e == nil || e.N != 400 || math.Abs(e.SumZ/e.N-*row.Effect) > 1e-9 || math.Abs(*e.Mean-*e.Half-*row.Lo) > 1e-9 || math.Abs(*e.Score-3.03) > 0.1 ||

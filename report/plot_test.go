@@ -1,0 +1,32 @@
+package report
+
+import "testing"
+
+func TestPlot(t *testing.T) {
+	a := table{reach: 0.1}
+	for _, c := range []struct {
+		e, lo, hi float64
+		want      string
+	}{
+		{0.05, 0.02, 0.08, "          | ---o---  "},
+		{0, -0.05, 0.05, "     -----o-----     "},
+		{-0.05, -0.3, 0.3, "<----o----|--------->"},
+		{0.5, 0.4, 0.6, "          |         o"},
+		{0.03, 0.01, 0.1, "          |--o-------"},
+	} {
+		if got := a.plot(&c.e, &c.lo, &c.hi); got != c.want {
+			t.Errorf("%+v:\n%q, want\n%q", c, got, c.want)
+		}
+	}
+	if got := a.plot(nil, nil, nil); got != "          |          " {
+		t.Errorf("%q", got)
+	}
+}
+
+func TestShortCounts(t *testing.T) {
+	for n, want := range map[int64]string{0: "0", 9999: "9999", 10_000: "10k", 999_999: "999k", 12_345_678: "12M", 1e12: "many"} {
+		if got := short(n); got != want {
+			t.Errorf("%d: %q", n, got)
+		}
+	}
+}
