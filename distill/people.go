@@ -149,7 +149,7 @@ func (c *command) namedIn(words []string, before *command) string {
 		if flag = c.option(flag); slices.Contains(had, flag) || !slices.Contains(words, strings.ToLower(flag)) || len(flag) < 3 {
 			continue
 		}
-		if c.takesValue(flag, before) {
+		if c.takesValue(flag, before) || risky(flag) { // once is not always
 			return ""
 		}
 		named = cmp.Or(named, flag)

@@ -1,0 +1,48 @@
+package distill_test
+
+import "testing"
+
+// declined is a command that a person did not let run.
+func declined(command string) event {
+	return call("bash", `{"command":"`+command+`"}`, "The user doesn't want to proceed with this tool use. The tool use was rejected.")
+}
+
+// What people refused, and what they said about how things are done: a lesson where everybody knows
+// the words, and silence where they are the project's own.
+func TestWhatPeopleTeach(t *testing.T) {
+	learned(t, []taught{
+		{"a program for another one", "use-pnpm-instead-of-npm", []event{
+			ran("npm install left-pad", "added", 0), user("No, we use pnpm here, not npm."), ran("pnpm install left-pad", "added", 0),
+		}},
+		{"a program that nobody opposed", "", []event{
+			ran("pip install six", "ok", 0), user("Thanks. How about uv?"), ran("uv pip install six", "ok", 0),
+		}},
+		{"a target for a script", "use-make-lint-instead-of-yarn-lint", []event{
+			ran("yarn lint", "ok", 0), user("please use make lint"), ran("make lint", "ok", 0),
+		}},
+		{"a target that is the project's own word", "", []event{
+			ran("pytest tests", "ok", 0), user("No, not pytest. Use make w77812check."), ran("make w77812check", "ok", 0),
+		}},
+		{"an option", "run-cargo-clippy-with-all-targets", []event{
+			ran("cargo clippy", "ok", 0), user("No, that is wrong, I want --all-targets there."), ran("cargo clippy --all-targets", "ok", 0),
+		}},
+		{"an option with a number", "run-go-vet-with-tests-false", []event{
+			ran("go vet ./...", "ok", 0), user("No, that is wrong, pass --tests=false to it."), ran("go vet --tests=false ./...", "ok", 0),
+		}},
+		{"an option with a value of the session's", "", []event{
+			ran("docker run alpine", "ok", 0), user("No, that is wrong, give it --name w77812."), ran("docker run --name w77812 alpine", "ok", 0),
+		}},
+		{"an option that turns a check off", "", []event{
+			ran("helm upgrade web", "ok", 0), user("No, that is wrong, use --force."), ran("helm upgrade --force web", "ok", 0),
+		}},
+		{"a command, and what was run instead", "ask-before-running-terraform-apply-auto-approve", []event{
+			declined("terraform apply -auto-approve"), ran("terraform apply", "ok", 0),
+		}},
+		{"a command, and a look at how things stand", "ask-before-running-kubectl-delete-all", []event{
+			declined("kubectl delete pods --all"), ran("kubectl get pods", "ok", 0),
+		}},
+		{"somebody's own program", "", []event{declined("w77812-deploy --all"), ran("w77812-deploy", "ok", 0)}},
+		{"a program without a subcommand", "", []event{declined("rm -rf build"), ran("rm build/a", "ok", 0)}},
+		{"words at the very beginning", "", []event{user("Not npm, please."), ran("pnpm install", "ok", 0)}},
+	})
+}
