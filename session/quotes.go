@@ -11,9 +11,9 @@ import (
 	"precept/wire"
 )
 
-// Quotes knows what is said in the conversations that go on, so that a request about one of them is
-// not taken for a conversation of its own: frameworks judge, summarise and remember by requests that
-// no wording gives away, and that show what was asked beside what was answered in one text
+// Quotes knows what is said in the conversations that go on, so that a request about one of them
+// is not taken for a conversation of its own: frameworks judge, summarise and remember by requests
+// that no wording gives away, and that show what was asked beside what was answered in one text
 // (docs/decisions/0010-side-calls-of-frameworks.md). It is bounded, forgets, and is safe for
 // concurrent use.
 type Quotes struct {
