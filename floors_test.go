@@ -61,6 +61,7 @@ func rooms() map[string][]string {
 		"modernc.org/sqlite":                       {"store/sqlite", "test"},
 		"github.com/redis/go-redis/v9":             {"store/redis"},
 		"github.com/labstack/echo/v4":              {"proxy", "admin"},
+		"maragu.dev/gomponents":                    {"admin"},
 		"github.com/goccy/go-yaml":                 {"configs", "lesson", "test"},
 		"github.com/bmatcuk/doublestar/v4":         {"configs", "sample"},
 		"github.com/fsnotify/fsnotify":             {"lesson"},

@@ -76,7 +76,7 @@ func (s *Server) act(c echo.Context) error {
 	if b.DryRun {
 		return c.JSON(http.StatusOK, answer)
 	}
-	l, err := s.options.Keep.Act(c.Request().Context(), c.Param("slug"), lesson.Sight{}, a, p, holderOf(c).String())
+	l, err := s.options.Keep.Act(c.Request().Context(), param(c, "slug"), lesson.Sight{}, a, p, holderOf(c).String())
 	switch {
 	case errors.Is(err, ErrNoLesson):
 		return echo.NewHTTPError(http.StatusNotFound, err.Error())
@@ -106,7 +106,7 @@ func (s *Server) forecast(c echo.Context, b *trialBody) (*report.Forecast, error
 	if err != nil {
 		return nil, err
 	}
-	cost, err := r.Forecast(c.Param("slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon})
+	cost, err := r.Forecast(param(c, "slug"), report.Goal{Picks: b.Picks, Detect: b.Detect, Power: b.Power, Epsilon: b.Epsilon})
 	if errors.Is(err, report.ErrNoLesson) {
 		return nil, echo.NewHTTPError(http.StatusNotFound, err.Error())
 	}

@@ -3,12 +3,10 @@ package admin
 import (
 	"context"
 	"errors"
-	"html/template"
 	"io"
 	"log/slog"
 	"net/http"
 	"net/http/pprof" //nolint:gosec // its init touches the default mux only, which nobody here serves
-	"sync"
 	"sync/atomic"
 	"time"
 
@@ -86,8 +84,6 @@ type Server struct {
 	reports  *stock[reportKey, report.Report]
 	surveys  *stock[string, *report.Survey]
 	audit    *audit
-	terms    []term
-	pages    func() (map[string]*template.Template, error)
 }
 
 // ErrNoToken is returned for an Access that would leave the door without a lock, or with one that
@@ -96,9 +92,8 @@ var ErrNoToken = errors.New("no admin token in force; set PRECEPT_ADMIN_TOKEN or
 
 // New makes the handler of the admin listener.
 func New(o Options) (*Server, error) {
-	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), terms: glossary(), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
+	s := &Server{options: o, sessions: newSessions(o.Random, o.Now), throttle: newThrottle(o.Now), history: newHistory(), decided: &decisions{at: map[string]time.Time{}}}
 	s.keep()
-	s.pages = sync.OnceValues(s.parse)
 	var err error
 	if s.audit, err = openAudit(o.DataDir); err != nil && o.Log != nil {
 		o.Log.Error("what was noted of earlier actions cannot be read", "file", AuditFile, "error", err)

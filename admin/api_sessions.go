@@ -55,7 +55,7 @@ func (s *Server) transcript(c echo.Context) (store.Transcript, error) {
 	if s.options.Archive == nil {
 		return store.Transcript{}, noArchive()
 	}
-	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, c.Param("session"), from)
+	t, err := s.options.Archive.Transcript(c.Request().Context(), tenant, param(c, "session"), from)
 	if err != nil {
 		return t, s.archiveError(c, err)
 	}

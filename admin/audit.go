@@ -118,7 +118,7 @@ func (s *Server) audited(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		err := next(c)
 		n := Noted{At: s.options.Now().UTC(), Who: remoteIP(r).String() + ", token, " + holderOf(c).String(), Action: r.Method + " " + c.Path(), Status: c.Response().Status}
-		if slug := c.Param("slug"); slug != "" {
+		if slug := param(c, "slug"); slug != "" {
 			n.Detail = slug + " " + c.Param("action")
 		}
 		if _, browser := c.Get(sessionKey).(*session); browser {

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+	g "maragu.dev/gomponents"
 )
 
 // page is one page of the dashboard.
@@ -49,20 +50,19 @@ type link struct {
 
 // shown is what a handler gives to be shown.
 type shown struct {
-	Page    string // the template's name, without .html
 	Title   string
-	Live    bool // the page keeps itself new
+	Main    func(frame) g.Node // the page's own part
+	Head    g.Node             // scripts and style sheets that this page alone has; nil: none
+	Live    bool               // the page keeps itself new
 	Counted counted
 	Problem string // why there is nothing, or not all
 	Status  int    // 0: 200
-	Data    any
 }
 
-// frame is what every page is rendered with: the page's own data, and what stands around it.
+// frame is what stands around a page, and what it makes its links with.
 type frame struct {
 	shown
 	Nav    []link
-	Terms  []term
 	Tenant string
 	CSRF   string // "" for a program with a token: no forms that write
 	Acts   bool   // a browser whose token may change something: the forms that do are shown
@@ -75,7 +75,7 @@ type frame struct {
 
 // frame is what stands around a page. A handler asks for it to make links.
 func (s *Server) frame(c echo.Context, v shown) frame {
-	f := frame{shown: v, Terms: s.terms, path: c.Request().URL.Path, query: c.QueryParams()}
+	f := frame{shown: v, path: c.Request().URL.EscapedPath(), query: c.QueryParams()}
 	f.Tenant = cmp.Or(f.query.Get("tenant"), "default")
 	return f
 }
@@ -104,8 +104,16 @@ func (s *Server) show(c echo.Context, v shown) error {
 	if v.Status == 0 {
 		v.Status = http.StatusOK
 	}
-	return s.render(c, v.Status, v.Page, "layout", f)
+	return s.render(c, v.Status, layout(f))
 }
+
+// lesson is the page of a lesson.
+func (f frame) lesson(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) }
+
+// session is the page of a session.
+func (f frame) session(id string) string { return f.Link(sessionPath(id)) }
+
+func sessionPath(id string) string { return "/sessions/" + url.PathEscape(id) }
 
 // Link is another page for the same tenant; further arguments are keys and values of its query.
 func (f frame) Link(path string, query ...string) string {
@@ -137,9 +145,26 @@ func (f frame) With(query ...string) string {
 	return address(f.path, q)
 }
 
+// param is a part of the address. The router matches addresses as they were sent, so a part of one
+// that needs escaping, such as a name with a slash, is still escaped.
+func param(c echo.Context, name string) string {
+	sent := c.Param(name)
+	if c.Request().URL.RawPath == "" {
+		return sent
+	}
+	plain, err := url.PathUnescape(sent)
+	if err != nil {
+		return sent
+	}
+	return plain
+}
+
+// address is a path, escaped already, with its query.
 func address(path string, q url.Values) string {
-	u := url.URL{Path: path, RawQuery: q.Encode()}
-	return u.String()
+	if len(q) == 0 {
+		return path
+	}
+	return path + "?" + q.Encode()
 }
 
 // seeOther leads a browser away from a form that it has sent, to a page of ours; notice is shown

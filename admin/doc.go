@@ -9,22 +9,25 @@
 // refused whatever it brings (DNS rebinding). No page needs inline scripts or styles, and the
 // Content-Security-Policy forbids them.
 //
-// Hazard: everything shown was once written by an agent, a client or a file: it reaches a page
-// through html/template only.
+// Hazard: everything shown was once written by an agent, a client or a file. It reaches a page as
+// text or as the value of an attribute, which gomponents escapes (g.Text, h.Value), and what others
+// said goes through quoted, which names what would hide. g.Raw is for the docs that are compiled in
+// alone. gomponents takes any address: an href, src or action is made by the frame (Link, With,
+// lesson, session) or by actionPath, out of a path of ours with its parts escaped.
 //
 // # How to add a page
 //
-// A page is a template pages/NAME.html that defines "main", a file page_NAME.go with a handler that
-// ends in
+// A page is a file page_NAME.go with its data and a handler that ends in
 //
-//	return s.show(c, shown{Page: "NAME", Title: "Its title", Data: v})
+//	return s.show(c, shown{Title: "Its title", Main: v.html})
 //
-// and a line in dashboard (dashboard.go), which is its route and its place in the navigation; a
-// page whose data nobody gives (its field of Options is nil) is left out there. In the template "."
-// is the frame: .Data is v, .Link "/path" keeps the tenant, .With "key" "value" is this page with
-// another query. parts.html has the parts that pages share (term, figures, time, pager, sorter).
-// Every number has a unit and a definition: a word with a definition is a term of glossary.go. A
-// form that writes is a POST that holds csrf_token (.CSRF); its handler answers with seeOther. A
-// script goes to static/ and into the page's "head"; after a live page has swapped its main part,
-// document hears precept:swap, after a change of theme precept:theme.
+// a file html_NAME.go with that method, which writes the page's own part, and a line in dashboard
+// (dashboard.go), which is its route and its place in the navigation; a page whose data nobody
+// gives (its field of Options is nil) is left out there. html is given the frame: f.Link("/path")
+// keeps the tenant, f.With("key", "value") is this page with another query. html.go and
+// html_parts.go have the parts that pages share (word, figures, timeOf, pager, sorter). Every
+// number has a unit and a definition: a word with a definition is a term of glossary.go. A form
+// that writes is a POST that holds f.csrf(); its handler answers with seeOther. A script goes to
+// static/ and into the page's Head; after a live page has swapped its main part, document hears
+// precept:swap, after a change of theme precept:theme.
 package admin

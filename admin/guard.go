@@ -180,7 +180,7 @@ func (s *Server) askToken(c echo.Context, err *echo.HTTPError, said string) erro
 			p.Next = s.below(from).RequestURI() // back to the form
 		}
 	}
-	return s.render(c, err.Code, "login", "login.html", p)
+	return s.render(c, err.Code, loginPage(p))
 }
 
 // inside says that an address leads to a page of ours.
@@ -235,7 +235,7 @@ func ownOrigin(r *http.Request) bool {
 func (s *Server) login(c echo.Context) error {
 	token := c.FormValue("token")
 	if token == "" && c.Request().Method == http.MethodGet {
-		return s.render(c, http.StatusOK, "login", "login.html", entry{})
+		return s.render(c, http.StatusOK, loginPage(entry{}))
 	}
 	a := s.access.Load()
 	who, ok := a.find(token)
@@ -290,7 +290,7 @@ func (s *Server) fail(err error, c echo.Context) {
 		return
 	}
 	if _, in := c.Get(holderKey).(holder); in && wantsHTML(c.Request()) && !strings.HasPrefix(c.Request().URL.Path, "/api/") {
-		v := shown{Page: "failed", Title: "That did not work", Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
+		v := shown{Title: "That did not work", Main: failedPage, Status: status, Problem: sentence(echo.NewHTTPError(status, message))}
 		if status == http.StatusNotFound {
 			v.Title = "No such page"
 		}

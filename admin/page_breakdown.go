@@ -2,7 +2,6 @@ package admin
 
 import (
 	"errors"
-	"net/url"
 	"time"
 
 	"github.com/labstack/echo/v4"
@@ -68,17 +67,17 @@ func (s *Server) breakdown(c echo.Context) error {
 	survey, old, err := s.surveys.get(c.Request().Context(), q.Tenant, patience)
 	if errors.Is(err, errBeingMade) {
 		v.Reading = true
-		return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Live: true, Data: v})
+		return s.show(c, shown{Title: "Breakdown", Main: v.html, Live: true})
 	}
 	if err != nil {
 		if s.options.Log != nil {
 			s.log(c).Error("survey failed", "tenant", q.Tenant, "error", err)
 		}
-		return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Problem: "The stored sessions cannot be read right now; the log says why. Requests are not affected.", Data: v})
+		return s.show(c, shown{Title: "Breakdown", Main: v.html, Problem: "The stored sessions cannot be read right now; the log says why. Requests are not affected."})
 	}
 	v.Sessions, v.Since, v.Whole = count(survey.Sessions), survey.Since.UTC().Format(time.DateOnly), survey.Whole
 	v.fill(survey, s.frame(c, shown{}))
-	return s.show(c, shown{Page: "breakdown", Title: "Breakdown", Live: old, Counted: counted{survey.Made, old}, Data: v})
+	return s.show(c, shown{Title: "Breakdown", Main: v.html, Live: old, Counted: counted{survey.Made, old}})
 }
 
 // fill lays the cells out that have enough data.
@@ -103,7 +102,7 @@ func (v *breakdownView) fill(survey *report.Survey, f frame) {
 	v.Ticks = a.Ticks()
 	for _, x := range kept {
 		row := breakdownRow{
-			Value: x.Value, Lesson: x.Slug, Href: f.Link("/lessons/" + url.PathEscape(x.Slug)), All: x.Slug == "",
+			Value: x.Value, Lesson: x.Slug, Href: f.lesson(x.Slug), All: x.Slug == "",
 			Shrunken: points(&x.Shrunken), Effect: points(&x.Effect), Interval: points(&x.Lo) + " to " + points(&x.Hi),
 			Injected: count(x.Injected), Withheld: count(x.Withheld), Tone: tone(&x.Lo, &x.Hi), Plot: a.plot(v.Ticks, &x.Shrunken, &x.Lo, &x.Hi, nil),
 		}

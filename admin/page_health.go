@@ -16,7 +16,6 @@ type healthView struct {
 	Account []line
 	Since   []line
 	Store   []line
-	Changed int
 }
 
 // line is a figure in a table.
@@ -29,16 +28,11 @@ type line struct {
 func (s *Server) healthPage(c echo.Context) error {
 	h := s.readHealth(c.Request().Context())
 	v := healthView{Health: h, Top: s.healthFigures(&h), Account: accountOf(&h), Since: sinceOf(&h), Store: storeOf(&h)}
-	for i := range h.Config {
-		if h.Config[i].Changed {
-			v.Changed++
-		}
-	}
 	problem := ""
 	if h.Fault != "" {
 		problem = "The configuration was changed and not taken over; the old one is in force: " + h.Fault
 	}
-	return s.show(c, shown{Page: "health", Title: "health", Live: true, Problem: problem, Data: v})
+	return s.show(c, shown{Title: "health", Main: v.html, Live: true, Problem: problem})
 }
 
 func (s *Server) healthFigures(h *Health) []stat {
@@ -67,7 +61,7 @@ func (s *Server) healthFigures(h *Health) []stat {
 	}
 	out := []stat{state, kept, lost, lag, spool}
 	for i, key := range []string{"store-state", "exchanges-kept", "exchanges-dropped", "store-lag", "spool"} {
-		out[i].Term, _ = s.term(key)
+		out[i].Term = find(key)
 	}
 	return out
 }

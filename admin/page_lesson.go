@@ -77,7 +77,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	slug := c.Param("slug")
+	slug := param(c, "slug")
 	r, at, problem := s.readReport(c, q)
 	v := lessonView{Slug: slug, Title: slug}
 	var rows []*report.Row
@@ -89,9 +89,9 @@ func (s *Server) lessonPage(c echo.Context) error {
 	v.read(c.Request().Context(), s, q.Tenant)
 	if v.Lesson == nil && len(rows) == 0 {
 		if problem != "" {
-			return s.show(c, shown{Page: "lesson", Title: slug, Problem: problem, Data: v})
+			return s.show(c, shown{Title: slug, Main: v.html, Head: charts(), Problem: problem})
 		}
-		return s.show(c, shown{Page: "failed", Title: "No such lesson", Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one."})
+		return s.show(c, shown{Title: "No such lesson", Main: failedPage, Status: http.StatusNotFound, Problem: "There is no lesson of this name, and nothing was measured of one."})
 	}
 	if row := v.current(rows); row != nil {
 		v.measure(row, s.options.Truth)
@@ -101,7 +101,7 @@ func (s *Server) lessonPage(c echo.Context) error {
 		}
 	}
 	reading := v.survey(c, s, q.Tenant)
-	return s.show(c, shown{Page: "lesson", Title: v.Title, Live: at.Old || reading, Counted: at, Problem: problem, Data: v})
+	return s.show(c, shown{Title: v.Title, Main: v.html, Head: charts(), Live: at.Old || reading, Counted: at, Problem: problem})
 }
 
 // read fills in what the bank says.
@@ -183,9 +183,8 @@ func (v *lessonView) measure(r *report.Row, truth func(string) (float64, bool)) 
 	v.State = cmp.Or(v.State, r.State)
 	effect, lo, hi := shownOf(r)
 	x := actual(r, truth)
-	term := func(key string) term { return find(glossary(), key) }
 	of := func(key, value, note, tone string) stat {
-		return stat{Term: term(key), Value: value, Note: note, Tone: tone}
+		return stat{Term: find(key), Value: value, Note: note, Tone: tone}
 	}
 	v.Stats = []stat{
 		of("effect", points(effect), interval(effect, lo, hi), v.Advice.Tone),
@@ -269,7 +268,7 @@ func actionsOf(state lesson.State) (out []action) {
 // actOnPage answers a form: POST /lessons/{slug}/{action}. It leads back with a sentence, also when
 // nothing was done.
 func (s *Server) actOnPage(c echo.Context) error {
-	a, slug := lesson.Action(c.Param("action")), c.Param("slug")
+	a, slug := lesson.Action(c.Param("action")), param(c, "slug")
 	if !a.Valid() {
 		return echo.ErrNotFound
 	}

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strconv"
 	"strings"
@@ -61,8 +60,8 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	rows := v.choose(&r)
 	var from, to int
 	v.Pager, from, to = f.pageOf(len(rows), rowsPerPage)
-	v.Table = tableOf(&r, rows[from:to], false, v.Filter.reach(), s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
-	return s.show(c, shown{Page: "lessons", Title: "Lessons", Live: at.Old, Counted: at, Problem: problem, Data: v})
+	v.Table = tableOf(&r, rows[from:to], false, v.Filter.reach(), s.options.Truth, f.lesson)
+	return s.show(c, shown{Title: "Lessons", Main: v.html, Live: at.Old, Counted: at, Problem: problem})
 }
 
 // reach is the zoom as fit takes it.

@@ -3,7 +3,6 @@ package admin
 import (
 	"cmp"
 	"fmt"
-	"net/url"
 	"slices"
 	"strconv"
 	"time"
@@ -63,7 +62,7 @@ func (s *Server) overview(c echo.Context) error {
 		}
 	}
 	v.attention(&r, s, f)
-	return s.show(c, shown{Page: "overview", Title: "which lesson helped", Live: true, Counted: at, Problem: problem, Data: v})
+	return s.show(c, shown{Title: "which lesson helped", Main: v.html, Head: charts(), Live: true, Counted: at, Problem: problem})
 }
 
 // fill lays a report out.
@@ -81,7 +80,7 @@ func (v *overviewView) fill(r *report.Report, s *Server, f frame) {
 	}
 	slices.SortStableFunc(rows, byEffect)
 	v.Lessons = len(rows)
-	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, func(slug string) string { return f.Link("/lessons/" + url.PathEscape(slug)) })
+	v.Table = tableOf(r, rows[:min(len(rows), overviewRows)], true, 0, s.options.Truth, f.lesson)
 	v.Days, v.Bands = r.Global.Days, r.Global.Bands
 	v.Means = meansChart(r.Global.Days)
 	if v.Effects = effectsChart(r.Global.Bands); v.Effects == "" && v.Window == "" && !v.Provisional {
@@ -107,9 +106,8 @@ func lastWeek(days []report.Day, now time.Time) (sum report.Day) {
 
 // gains are the figures on top.
 func (v *overviewView) gains(r *report.Report) {
-	terms := glossary()
 	of := func(key, value, note, tone string) stat {
-		return stat{Term: find(terms, key), Value: value, Note: note, Tone: tone}
+		return stat{Term: find(key), Value: value, Note: note, Tone: tone}
 	}
 	g, lately := r.Global, lastWeek(r.Global.Days, r.GeneratedAt)
 	if g.Verdict == report.Invalid {

@@ -2,7 +2,6 @@ package admin
 
 import (
 	"cmp"
-	"net/url"
 	"slices"
 	"strings"
 	"sync"
@@ -109,7 +108,7 @@ func (s *Server) queuePage(c echo.Context) error {
 	for _, l := range list[from:to] {
 		item := queueItem{
 			Lesson: l, Title: cmp.Or(l.Title, l.Slug), Block: s.options.Library.Block(q.Tenant, l), Findings: s.options.Library.Findings(l), Trigger: facets(l),
-			Href: f.Link("/lessons/" + url.PathEscape(l.Slug)),
+			Href: f.lesson(l.Slug),
 		}
 		for _, slug := range l.Supersedes {
 			if old, ok := book.Get(slug); ok {
@@ -126,7 +125,7 @@ func (s *Server) queuePage(c echo.Context) error {
 		}
 		v.Items = append(v.Items, item)
 	}
-	return s.show(c, shown{Page: "queue", Title: "Queue", Data: v})
+	return s.show(c, shown{Title: "Queue", Main: v.html, Head: script("queue.js")})
 }
 
 // diffLimit bounds the work for a diff: lessons are short, files need not be.

@@ -48,14 +48,14 @@ func (s *Server) samplesPage(c echo.Context) error {
 		Query: q, Since: c.QueryParam("since"), Until: c.QueryParam("until"), Families: choices(families(), q.Families), Qualities: choices(qualities(), q.Quality),
 	}
 	if err != nil {
-		return s.show(c, shown{Page: "samples", Title: "samples", Status: http.StatusBadRequest, Problem: sentence(err), Data: v})
+		return s.show(c, shown{Title: "samples", Main: v.html, Status: http.StatusBadRequest, Problem: sentence(err)})
 	}
 	list, err := s.options.Archive.BrowseSamples(c.Request().Context(), &q)
 	if err != nil {
 		err = s.archiveError(c, err)
-		return s.show(c, shown{Page: "samples", Title: "samples", Status: statusOf(err), Problem: sentence(err), Data: v})
+		return s.show(c, shown{Title: "samples", Main: v.html, Status: statusOf(err), Problem: sentence(err)})
 	}
-	f := frame{path: "/samples", query: c.QueryParams()}
+	f := s.frame(c, shown{})
 	for i := range list.Samples {
 		v.Rows = append(v.Rows, sampleOf(&list.Samples[i], f))
 	}
@@ -69,12 +69,12 @@ func (s *Server) samplesPage(c echo.Context) error {
 	if s.options.Export != nil {
 		v.Exports = exports(&q, v.Since, v.Until)
 	}
-	return s.show(c, shown{Page: "samples", Title: "samples", Live: q.After == "", Data: v})
+	return s.show(c, shown{Title: "samples", Main: v.html, Live: q.After == ""})
 }
 
 func sampleOf(m *store.SampleItem, f frame) sampleRow {
 	r := sampleRow{
-		ID: m.Sample.ID, Session: m.Session, Href: f.Link("/sessions/" + m.Session), Agent: m.Agent, Family: strings.ReplaceAll(m.Sample.Family, "_", " "), At: m.Sample.CreatedAt,
+		ID: m.Sample.ID, Session: m.Session, Href: f.session(m.Session), Agent: m.Agent, Family: strings.ReplaceAll(m.Sample.Family, "_", " "), At: m.Sample.CreatedAt,
 		Quality: m.Sample.Feedback.QualityLabel, Source: m.Sample.Feedback.Source + ", " + m.Sample.Feedback.Type,
 		Asked: gist(m.Sample.Input), Answered: gist(m.Sample.Output),
 	}

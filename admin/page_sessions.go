@@ -54,19 +54,19 @@ func (s *Server) sessionsPage(c echo.Context) error {
 	q, err := sessionQuery(c)
 	v := sessionsView{Query: q, Since: c.QueryParam("since"), Until: c.QueryParam("until"), Verdicts: choices(store.Verdicts(), []string{q.Verdict})}
 	if err != nil {
-		return s.show(c, shown{Page: "sessions", Title: "sessions", Status: http.StatusBadRequest, Problem: sentence(err), Data: v})
+		return s.show(c, shown{Title: "sessions", Main: v.html, Status: http.StatusBadRequest, Problem: sentence(err)})
 	}
 	list, err := s.options.Archive.Browse(c.Request().Context(), q)
 	if err != nil {
 		err = s.archiveError(c, err)
-		return s.show(c, shown{Page: "sessions", Title: "sessions", Status: statusOf(err), Problem: sentence(err), Data: v})
+		return s.show(c, shown{Title: "sessions", Main: v.html, Status: statusOf(err), Problem: sentence(err)})
 	}
 	v.Looked, v.Searched = list.Looked, q.Words+q.Tool+q.Error != ""
 	v.Filtered = v.Searched || q.Agent+q.Model+q.Lesson+q.Verdict+q.Session+v.Since+v.Until != "" || q.Loops || q.MinReward != nil || q.MaxReward != nil
 	if list.Back != nil {
 		v.Back = *list.Back
 	}
-	f := frame{path: "/sessions", query: c.QueryParams()}
+	f := s.frame(c, shown{})
 	for i := range list.Sessions {
 		v.Rows = append(v.Rows, rowOf(&list.Sessions[i], f))
 	}
@@ -77,11 +77,11 @@ func (s *Server) sessionsPage(c echo.Context) error {
 		v.First = f.With("after", "")
 	}
 	live := q.After == "" && !v.Searched
-	return s.show(c, shown{Page: "sessions", Title: "sessions", Live: live, Data: v})
+	return s.show(c, shown{Title: "sessions", Main: v.html, Live: live})
 }
 
 func rowOf(x *store.SessionItem, f frame) sessionRow {
-	r := sessionRow{SessionItem: *x, Href: f.Link("/sessions/" + x.ID), Name: nameOf(x), Reward: none}
+	r := sessionRow{SessionItem: *x, Href: f.session(x.ID), Name: nameOf(x), Reward: none}
 	if x.Reward != nil {
 		r.Reward = strconv.FormatFloat(*x.Reward, 'f', 2, 64)
 	}
@@ -142,7 +142,7 @@ type entryView struct {
 func (s *Server) sessionPage(c echo.Context) error {
 	t, err := s.transcript(c)
 	if err != nil {
-		return s.show(c, shown{Page: "failed", Title: "No such session", Status: statusOf(err), Problem: sentence(err)})
+		return s.show(c, shown{Title: "No such session", Main: failedPage, Status: statusOf(err), Problem: sentence(err)})
 	}
 	v := sessionView{Transcript: t, Name: nameOf(&t.SessionItem), Reward: none, Tone: toneOf(t.Verdict)}
 	if t.Rewarded.Value != nil {
@@ -152,14 +152,14 @@ func (s *Server) sessionPage(c echo.Context) error {
 	for i := range t.Said {
 		v.Turned = append(v.Turned, turnOf(&t.Said[i]))
 	}
-	f := frame{path: c.Request().URL.Path, query: c.QueryParams()}
+	f := s.frame(c, shown{})
 	if t.From > 0 {
 		v.Earlier = f.With("from", strconv.Itoa(max(0, t.From-store.TurnsShown)))
 	}
 	if t.Next < t.Exchanges {
 		v.Later = f.With("from", strconv.Itoa(t.Next))
 	}
-	return s.show(c, shown{Page: "session", Title: "session " + v.Name, Live: !t.Closed && v.Later == "", Data: v})
+	return s.show(c, shown{Title: "session " + v.Name, Main: v.html, Live: !t.Closed && v.Later == ""})
 }
 
 func (s *Server) sessionFigures(v *sessionView) []stat {
@@ -175,7 +175,7 @@ func (s *Server) sessionFigures(v *sessionView) []stat {
 		out[2].Tone = "warn"
 	}
 	for i, key := range []string{"session-reward", "turns", "loops", "input-tokens", "session-lessons"} {
-		out[i].Term, _ = s.term(key) // a word that is missing is found by the test of the glossary
+		out[i].Term = find(key)
 	}
 	return out
 }
@@ -275,7 +275,7 @@ func firstLine(text string) string {
 
 // rateSession takes a person's word on a session from its page.
 func (s *Server) rateSession(c echo.Context) error {
-	id := c.Param("session")
+	id := param(c, "session")
 	kind := c.FormValue("type")
 	p := feedback.Post{SessionID: id, Entry: feedback.Entry{Source: feedback.SourceUser, Tier: feedback.TierUser, Type: kind, Score: feedback.ScoreOf(kind), Rater: "dashboard", Comment: strings.TrimSpace(c.FormValue("comment"))}}
 	if kind != feedback.TypeApproval && kind != feedback.TypeRejection {
@@ -293,16 +293,16 @@ func (s *Server) rateSession(c echo.Context) error {
 	if done.Status == store.Ignored {
 		notice = "Nothing of this session may be kept, so your word was not kept either."
 	}
-	return s.seeOther(c, frame{query: c.QueryParams()}.Link("/sessions/"+id), notice)
+	return s.seeOther(c, frame{query: c.QueryParams()}.session(id), notice)
 }
 
 // forgetSession deletes a session from its page. The person says so twice: by the button, and by
 // the box beside it.
 func (s *Server) forgetSession(c echo.Context) error {
-	id := c.Param("session")
+	id := param(c, "session")
 	f := frame{query: c.QueryParams()}
 	if c.FormValue("sure") != "yes" {
-		return s.seeOther(c, f.Link("/sessions/"+id), "Nothing was deleted: tick the box beside the button first.")
+		return s.seeOther(c, f.session(id), "Nothing was deleted: tick the box beside the button first.")
 	}
 	if s.options.Forget == nil {
 		return echo.NewHTTPError(http.StatusServiceUnavailable, "there is nothing to forget yet")

@@ -2,13 +2,9 @@ package admin
 
 import (
 	"fmt"
-	"html/template"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"precept/lesson"
 )
 
 // stat is a figure with its unit and its definition, which are its term's.
@@ -83,57 +79,6 @@ func (f frame) pageOf(total, size int) (p pager, from, to int) {
 	return p, from, to
 }
 
-// functions are what templates may call.
-func (s *Server) functions() template.FuncMap {
-	return template.FuncMap{
-		"term":    s.term,
-		"effects": effects,
-		"points":  anyPoints,
-		"decide":  decide,
-		"visible": visible,
-		"grouped": grouped,
-		"short":   short,
-		"rfc3339": func(t time.Time) string { return t.UTC().Format(time.RFC3339) },
-		"utc":     func(t time.Time) string { return t.UTC().Format("2006-01-02 15:04 UTC") },
-	}
-}
-
-// decision is a button of the queue.
-type decision struct {
-	Lesson                        *lesson.Lesson
-	Action, Name, Key, CSRF, Back string
-}
-
-func decide(f frame, l *lesson.Lesson, action, name, key string) decision {
-	return decision{l, action, name, key, f.CSRF, f.With("backtest", "")}
-}
-
-// anyPoints writes an effect, be it there for sure or not.
-func anyPoints(x any) string {
-	switch x := x.(type) {
-	case float64:
-		return points(&x)
-	case *float64:
-		return points(x)
-	default:
-		return none
-	}
-}
-
-// effectTable is what the part "effects" takes: a table, and the heads that sort it.
-type effectTable struct {
-	Table table
-	Sorts *sorts
-}
-
-func effects(t table, s ...*sorts) effectTable {
-	out := effectTable{Table: t}
-	if len(s) > 0 {
-		out.Sorts = s[0]
-	}
-	return out
-}
-
 // sorts are the heads of an effect table that sort it.
 type sorts struct{ Name, Verdict, Effect, Told, Needs, Tokens sorter }
 
@@ -151,20 +96,10 @@ func (f frame) Sorts() *sorts {
 	return &sorts{first, by("verdict", "verdict", false), by("effect", "effect", true), by("told", "told sessions", true), by("needs", "missing picks", true), by("tokens", "tokens", true)}
 }
 
-// term finds a word of the glossary. A page that names one that is not there is a fault of ours,
-// and told.
-func (s *Server) term(key string) (term, error) {
-	for _, t := range s.terms {
-		if t.Key == key {
-			return t, nil
-		}
-	}
-	return term{}, fmt.Errorf("the glossary has no %q", key)
-}
-
-// find is a word of the glossary; an empty one where there is none, which term tells of when it is
-// shown.
-func find(terms []term, key string) term {
+// find is a word of the glossary; without a definition where there is none, which the tests of the
+// pages look for.
+func find(key string) term {
+	terms := glossary()
 	i := slices.IndexFunc(terms, func(t term) bool { return t.Key == key })
 	if i < 0 {
 		return term{Key: key, Name: key}

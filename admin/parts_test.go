@@ -207,7 +207,7 @@ func TestGap(t *testing.T) {
 
 // One thing is no plural, and numbers are written as everywhere.
 func TestUnitsAndGroups(t *testing.T) {
-	loops := find(glossary(), "loops")
+	loops := find("loops")
 	if one, two := (stat{Term: loops, Value: "1"}).Unit(), (stat{Term: loops, Value: "2"}).Unit(); one != "loop" || two != "loops" {
 		t.Error(one, two)
 	}

@@ -83,7 +83,7 @@ func (s *Server) permit(next echo.HandlerFunc) echo.HandlerFunc {
 		}
 		refused := echo.NewHTTPError(http.StatusForbidden, noContent)
 		if wantsHTML(c.Request()) {
-			return s.show(c, shown{Page: "refused", Title: "for operators", Status: refused.Code, Problem: sentence(refused)})
+			return s.show(c, shown{Title: "for operators", Main: refusedPage, Status: refused.Code, Problem: sentence(refused)})
 		}
 		return refused
 	}

@@ -1,0 +1,325 @@
+package admin_test
+
+import (
+	"context"
+	"encoding/binary"
+	"fmt"
+	"io"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"reflect"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/net/html"
+
+	"precept/admin"
+	"precept/backtest"
+	"precept/lesson"
+	"precept/report"
+	"precept/store"
+	"precept/trial"
+)
+
+// Whatever a lesson, an agent, a client or a query says, in whatever field: the pages have the same
+// elements and attributes as if it had said a plain word, and their links lead to our own pages.
+func TestNothingSaidBecomesMarkup(t *testing.T) {
+	plain := pagesOf(t, "word")
+	for _, hostile := range []string{
+		`"><script>alert(1)</script>`, `' onmouseover='alert(1)`, `" onmouseover="alert(1)" x="`, `javascript:alert(1)`, `//evil.example/`,
+		`</textarea></select></title><b>`, `<!-- <svg/onload=alert(1)> --`, `{{.}}`, `]]>&lt;script&gt;`, "`${alert(1)}`", "a\u2028b\x00c",
+	} {
+		for at, page := range pagesOf(t, hostile) {
+			if got, want := page.shape, plain[at].shape; !slices.Equal(got, want) {
+				i := 0
+				for i < min(len(got), len(want)) && got[i] == want[i] {
+					i++
+				}
+				t.Errorf("%q changes %s: %q, not %q", hostile, at, rest(got, i), rest(want, i))
+			}
+			for _, link := range page.links {
+				if !strings.HasPrefix(link, "/") && !strings.HasPrefix(link, "#") || strings.HasPrefix(link, "//") || strings.ContainsAny(link, "\\\"'<> \n") {
+					t.Errorf("%q on %s leads to %q", hostile, at, link)
+				}
+			}
+			if !strings.Contains(page.text, visible(hostile)) && page.quotes {
+				t.Errorf("%s does not show %q", at, hostile)
+			}
+		}
+	}
+}
+
+// visible is what a page shows of a text: what a browser would not is named.
+func visible(text string) string {
+	return strings.NewReplacer("\x00", "‹U+0000›", "\u2028", "‹U+2028›").Replace(text)
+}
+
+func rest(shape []string, i int) []string { return shape[min(i, len(shape)):min(i+3, len(shape))] }
+
+// pageSeen is what a browser makes of a page.
+type pageSeen struct {
+	shape  []string // its elements, in order, each with the names of its attributes
+	links  []string
+	text   string
+	quotes bool // it shows what others said
+}
+
+// pagesOf reads every page of a server of which every text is one word, as an operator in a
+// browser.
+func pagesOf(t *testing.T, word string) map[string]pageSeen {
+	t.Helper()
+	f := fullOf(word)
+	h, err := admin.New(f.options())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cookie := serve(h, "/login?token=key", nil).Cookies()[0]
+	query := url.Values{}
+	for _, key := range []string{"price", "sort", "q", "state", "verdict", "zoom", "session", "words", "tool", "error", "agent", "model", "lesson", "family", "since", "back", "x"} {
+		query.Set(key, word)
+	}
+	slug, asked := url.PathEscape(word), "?"+query.Encode()
+	tenant := "?tenant=" + url.QueryEscape(word)
+	out := map[string]pageSeen{}
+	for name, target := range map[string]string{
+		"overview": "/", "overview, asked": "/" + asked, "overview of a tenant": "/" + tenant, "lessons": "/lessons", "lessons, asked": "/lessons" + asked,
+		"lesson that is gone": "/lessons/" + slug + "-gone",
+		"lesson":              "/lessons/" + slug + "?backtest=1", "lesson of a tenant": "/lessons/" + slug + tenant, "breakdown": "/breakdown", "breakdown, asked": "/breakdown" + asked, "queue": "/queue" + tenant + "&backtest=" + url.QueryEscape(word),
+		"sessions": "/sessions", "sessions, asked": "/sessions" + asked, "sessions searched": "/sessions?words=" + url.QueryEscape(word) + "&after=AA", "session": "/sessions/" + slug, "session of a tenant": "/sessions/" + slug + tenant,
+		"samples": "/samples", "samples, asked": "/samples" + asked, "samples of an agent": "/samples?agent=" + url.QueryEscape(word), "health": "/health", "help": "/help", "nowhere": "/nowhere/" + slug,
+	} {
+		res := serve(h, target, cookie)
+		page := seePage(t, res)
+		page.quotes = !strings.Contains(name, "breakdown") && name != "help" && name != "nowhere" && res.StatusCode == http.StatusOK
+		out[name] = page
+	}
+	if f.asked != word {
+		t.Errorf("the page of the session %q asks for %q", word, f.asked)
+	}
+	out["login"] = seePage(t, serve(h, "/lessons/"+slug+asked, nil))
+	f.fail = true
+	for _, target := range []string{"/", "/lessons", "/lessons/" + slug, "/breakdown", "/sessions", "/sessions/" + slug, "/samples"} {
+		out[strings.ReplaceAll(target, slug, "SLUG")+" fails"] = seePage(t, serve(h, target, cookie))
+	}
+	return out
+}
+
+func serve(h http.Handler, target string, cookie *http.Cookie) *http.Response {
+	r := httptest.NewRequest(http.MethodGet, target, nil)
+	r.Host = "127.0.0.1:8081"
+	r.Header.Set("Accept", "text/html")
+	if cookie != nil {
+		r.AddCookie(cookie)
+	}
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, r)
+	return w.Result()
+}
+
+func seePage(t *testing.T, res *http.Response) (p pageSeen) {
+	t.Helper()
+	defer res.Body.Close()
+	root, err := html.Parse(res.Body)
+	if err != nil || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		t.Fatalf("%s: %d %s, %v", res.Request.URL, res.StatusCode, res.Header.Get("Content-Type"), err)
+	}
+	var text strings.Builder
+	for n := range root.Descendants() {
+		switch n.Type {
+		case html.TextNode:
+			text.WriteString(n.Data)
+		case html.CommentNode:
+			p.shape = append(p.shape, "a comment")
+		case html.ElementNode:
+			names := n.Data
+			for _, a := range n.Attr {
+				names += " " + a.Key
+				if slices.Contains([]string{"href", "src", "action", "formaction", "xlink:href", "data"}, a.Key) {
+					p.links = append(p.links, a.Val)
+				}
+			}
+			p.shape = append(p.shape, names)
+		default:
+		}
+	}
+	p.text = text.String()
+	return p
+}
+
+// full is a server's data, of which every text is one word.
+type full struct {
+	word      string
+	fail      bool   // the store is away
+	asked     string // the session that was asked for last
+	report    report.Report
+	book      *lesson.Book
+	findings  []lesson.Finding
+	events    []lesson.Event
+	survey    *report.Survey
+	backtest  backtest.Result
+	list      store.SessionList
+	one       store.Transcript
+	samples   store.SampleList
+	health    admin.Health
+	figures   []admin.Figure
+	generated time.Time
+}
+
+func fullOf(word string) *full {
+	f := &full{word: word, generated: time.Date(2026, 5, 1, 12, 0, 0, 0, time.UTC)}
+	var lessons [3]*lesson.Lesson
+	for i, state := range []lesson.State{lesson.Active, lesson.Candidate, lesson.Quarantined} {
+		l := &lesson.Lesson{}
+		say(reflect.ValueOf(l).Elem(), word, 0)
+		l.State, l.ExpiresAt = state, time.Time{}
+		lessons[i] = l
+	}
+	lessons[1].Slug, lessons[2].Slug, lessons[2].Supersedes = word+"-b", word+"-c", nil
+	f.book = lesson.NewBook(lessons[:])
+	for _, v := range []any{&f.report, &f.findings, &f.events, &f.backtest, &f.list, &f.one, &f.samples, &f.health, &f.figures} {
+		say(reflect.ValueOf(v).Elem(), word, 0)
+	}
+	f.report.Lessons[0].Slug += "-gone"
+	f.report.GeneratedAt, f.report.SRM.OK = f.generated, false
+	for i := range f.report.Lessons {
+		l := &f.report.Lessons[i]
+		l.Arm, l.Verdict = fmt.Sprint(l.Slug, "@", i), report.ProvenHelps
+		l.Effect, l.Lo, l.Hi, l.NeedsPicks = new(0.1), new(0.05), new(0.2), int64(i)
+	}
+	for i := range f.report.Global.Days {
+		f.report.Global.Days[i].Date, f.report.Global.Bands[i].Date = "2026-04-30", "2026-04-30"
+	}
+	f.findings[0].Severity = lesson.Error
+	f.survey = report.NewSurvey(f.generated)
+	for i := range 120 {
+		f.survey.Add(&trial.Assignment{Decided: true, Category: word + "|" + word + "|m", Picks: []trial.Pick{{Arm: trial.Arm(word + "@1"), Injected: i%2 == 0, Eps: 0.5, C: 0.5}}}, float64(i%5)/4)
+	}
+	f.survey.Saw(&trial.Assignment{Picks: []trial.Pick{{Arm: trial.Arm(f.report.Lessons[1].Arm), Injected: true}}}, word, f.generated)
+	return f
+}
+
+// say makes every text in a value the word, and gives every list two entries. A text with a type of
+// its own, such as a state, is no text that anybody writes.
+func say(v reflect.Value, word string, depth int) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() {
+			v.SetString(word)
+		}
+	case reflect.Bool:
+		v.SetBool(depth%2 == 0)
+	case reflect.Int, reflect.Int64:
+		v.SetInt(7)
+	case reflect.Float64:
+		v.SetFloat(0.5)
+	case reflect.Interface:
+		if v.NumMethod() == 0 {
+			v.Set(reflect.ValueOf(word))
+		}
+	case reflect.Pointer:
+		v.Set(reflect.New(v.Type().Elem()))
+		say(v.Elem(), word, depth+1)
+	case reflect.Slice:
+		if v.Type().Elem().Kind() == reflect.Uint8 || depth > 8 {
+			return
+		}
+		v.Set(reflect.MakeSlice(v.Type(), 2, 2))
+		for i := range v.Len() {
+			say(v.Index(i), word, depth+1)
+		}
+	case reflect.Map:
+		value := reflect.New(v.Type().Elem()).Elem()
+		say(value, word, depth+1)
+		v.Set(reflect.MakeMap(v.Type()))
+		v.SetMapIndex(reflect.ValueOf(word).Convert(v.Type().Key()), value)
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[time.Time]() {
+			v.Set(reflect.ValueOf(time.Date(2026, 4, 30, 8, 0, 0, 0, time.UTC)))
+			return
+		}
+		for i := range v.NumField() {
+			if v.Type().Field(i).IsExported() {
+				say(v.Field(i), word, depth+1)
+			}
+		}
+	default:
+	}
+}
+
+func (f *full) options() admin.Options {
+	return admin.Options{
+		Access: admin.Access{Tokens: []string{"key"}}, Listen: "127.0.0.1:8081",
+		Report: f, Library: f, Survey: f, Archive: archive{f}, Keep: f, Export: exports{},
+		Figures: func(context.Context) []admin.Figure { return f.figures },
+		Health:  func(context.Context) admin.Health { return f.health },
+		Truth:   func(string) (float64, bool) { return 0.1, true },
+		Random:  &steady{}, Now: func() time.Time { return f.generated },
+	}
+}
+
+// err is what a store says that is away: it quotes what it was asked for.
+func (f *full) err() error {
+	if f.fail {
+		return fmt.Errorf("no answer to %s", f.word)
+	}
+	return nil
+}
+
+func (f *full) Report(context.Context, admin.Query) (report.Report, error) { return f.report, f.err() }
+
+func (f *full) Book() *lesson.Book { return f.book }
+
+func (f *full) Block(_ string, l *lesson.Lesson) string {
+	return "Lessons from past experience:\n- [" + l.Slug + "] " + l.Title + "\nEnd of lessons.\n\n"
+}
+
+func (f *full) Findings(*lesson.Lesson) []lesson.Finding { return f.findings }
+
+func (f *full) Log(context.Context, int) ([]lesson.Event, error) { return f.events, f.err() }
+
+func (f *full) Survey(context.Context, string) (*report.Survey, error) { return f.survey, f.err() }
+
+func (f *full) Backtest(context.Context, string, *lesson.Lesson) (backtest.Result, error) {
+	return f.backtest, f.err()
+}
+
+// archive is what the same server has stored.
+type archive struct{ *full }
+
+func (a archive) Block(_ context.Context, _, _, slug string) (string, error) {
+	return a.full.Block("", &lesson.Lesson{Slug: slug, Title: "older " + a.word}), a.err()
+}
+
+func (f *full) Browse(context.Context, store.SessionQuery) (store.SessionList, error) {
+	return f.list, f.err()
+}
+
+func (f *full) Transcript(_ context.Context, _, name string, _ int) (store.Transcript, error) {
+	f.asked = name
+	return f.one, f.err()
+}
+
+func (f *full) BrowseSamples(context.Context, *store.SampleQuery) (store.SampleList, error) {
+	return f.samples, f.err()
+}
+
+func (f *full) Act(context.Context, string, lesson.Sight, lesson.Action, lesson.TrialPlan, string) (*lesson.Lesson, error) {
+	return nil, admin.ErrNoLesson
+}
+
+// steady is a random source of which every answer is another one, the same in each run.
+type steady struct{ n uint64 }
+
+func (s *steady) Read(b []byte) (int, error) {
+	s.n++
+	clear(b)
+	binary.BigEndian.PutUint64(b, s.n)
+	return len(b), nil
+}
+
+type exports struct{}
+
+func (exports) Export(context.Context, io.Writer, admin.Export) error { return nil }
