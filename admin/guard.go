@@ -14,6 +14,8 @@ import (
 	"strings"
 
 	"github.com/labstack/echo/v4"
+
+	"precept/redact"
 )
 
 const (
@@ -50,7 +52,7 @@ func (s *Server) recover(next echo.HandlerFunc) echo.HandlerFunc {
 			if gone, ok := p.(error); ok && errors.Is(gone, http.ErrAbortHandler) {
 				panic(p)
 			}
-			err = fmt.Errorf("panic: %v", p)
+			err = fmt.Errorf("panic: %s", redact.PanicKind(p))
 		}()
 		return next(c)
 	}

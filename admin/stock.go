@@ -7,6 +7,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"precept/redact"
 )
 
 // stock keeps what pages show and what takes long to make: the report of thousands of lessons, a
@@ -195,7 +197,7 @@ func (k *stock[K, V]) renew(ctx context.Context, key K) {
 func (k *stock[K, V]) attempt(ctx context.Context, key K) (v V, err error) {
 	defer func() {
 		if r := recover(); r != nil {
-			err = fmt.Errorf("making it panicked: %v", r)
+			err = fmt.Errorf("making it panicked: %s", redact.PanicKind(r))
 		}
 	}()
 	return k.make(ctx, key)

@@ -15,6 +15,7 @@ import (
 	"precept/configs"
 	"precept/distill"
 	"precept/lesson"
+	"precept/redact"
 	"precept/session"
 )
 
@@ -52,7 +53,7 @@ func (d *Distiller) Follow(ctx context.Context, every time.Duration, tell func(d
 func (d *Distiller) safely(ctx context.Context) (sum distill.Summary, err error) {
 	defer func() {
 		if v := recover(); v != nil {
-			err = fmt.Errorf("distill: panic: %v", v)
+			err = fmt.Errorf("distill: panic: %s", redact.PanicKind(v))
 		}
 	}()
 	return d.Once(ctx)

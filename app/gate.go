@@ -10,6 +10,7 @@ import (
 	"precept/distill"
 	"precept/learn"
 	"precept/lesson"
+	"precept/redact"
 	"precept/report"
 )
 
@@ -21,7 +22,7 @@ import (
 func (p *parts) endTrials(ctx context.Context, d *Distiller) (all error) {
 	defer func() {
 		if v := recover(); v != nil {
-			all = fmt.Errorf("panic: %v", v)
+			all = fmt.Errorf("panic: %s", redact.PanicKind(v))
 		}
 	}()
 	book := p.book.Load()

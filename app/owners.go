@@ -2,8 +2,9 @@ package app
 
 import (
 	"context"
-	"fmt"
 	"time"
+
+	"precept/redact"
 )
 
 // ownerRest is how long an owner rests after a panic.
@@ -30,7 +31,7 @@ func (s *Server) outlive(ctx context.Context, owner func(context.Context) error)
 func (s *Server) attempt(ctx context.Context, owner func(context.Context) error) (err error, panicked bool) { //nolint:revive // the error is the owner's
 	defer func() {
 		if v := recover(); v != nil {
-			s.log.Error("an owner panicked, and begins anew", "panic", fmt.Sprint(v))
+			s.log.Error("an owner panicked, and begins anew", "panic", redact.PanicKind(v))
 			err, panicked = nil, true
 		}
 	}()

@@ -32,7 +32,7 @@ func TestOwnersOutliveTheirPanics(t *testing.T) {
 		}()
 		time.Sleep(time.Minute)
 		synctest.Wait()
-		if attempts != 3 || strings.Count(said.String(), "thrown by the test") != 2 {
+		if attempts != 3 || strings.Count(said.String(), "an owner panicked") != 2 || strings.Contains(said.String(), "thrown by the test") {
 			t.Errorf("%d attempts, and the log says\n%s", attempts, said.String())
 		}
 		stop()

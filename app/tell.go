@@ -5,7 +5,7 @@ import (
 	"time"
 
 	"precept/lesson"
-	"precept/proxy"
+	"precept/redact"
 	"precept/store"
 )
 
@@ -56,7 +56,7 @@ func (p *parts) panicked(step string, value any) {
 	if at, ok := value.(store.AtRequest); ok {
 		log, value = log.With("request", at.Request), at.Value
 	}
-	log.Error("a step panicked; requests go on without it", "step", step, "panic", proxy.PanicKind(value))
+	log.Error("a step panicked; requests go on without it", "step", step, "panic", redact.PanicKind(value))
 }
 
 // limiter lets one line a step through every ten seconds.

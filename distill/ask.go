@@ -7,6 +7,7 @@ import (
 	"runtime/debug"
 
 	"precept/lesson"
+	"precept/redact"
 	"precept/session"
 )
 
@@ -87,7 +88,9 @@ type panicked struct {
 	stack []byte
 }
 
-func (e *panicked) Error() string { return fmt.Sprintf("panic: %v\n%s", e.what, e.stack) }
+func (e *panicked) Error() string {
+	return fmt.Sprintf("panic: %s\n%s", redact.PanicKind(e.what), e.stack)
+}
 
 // answered notes what a judge says of a session. What goes wrong with one session, a panic, too, is
 // this session's alone.

@@ -160,7 +160,7 @@ func (w *work) read(s *Session, m *mark) {
 	defer func() {
 		if v := recover(); v != nil {
 			w.sum.Failed++
-			w.o.Failed(s.ID, fmt.Errorf("panic: %v\n%s", v, debug.Stack()))
+			w.o.Failed(s.ID, &panicked{v, debug.Stack()})
 		}
 	}()
 	r := read(s)

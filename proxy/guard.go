@@ -1,10 +1,10 @@
 package proxy
 
 import (
-	"fmt"
 	"log/slog"
 	"net/http"
-	"runtime"
+
+	"precept/redact"
 )
 
 // log is for what is told of one request: every line names it, as its answer's Precept-Request-Id
@@ -43,18 +43,9 @@ func (p *Proxy) guard(step string, log func() *slog.Logger, f func()) (ok bool) 
 	defer func() {
 		if v := recover(); v != nil {
 			p.opts.Metrics.FailedOpen(step)
-			log().Error("a step panicked; the request goes on without it", "step", step, "panic", PanicKind(v))
+			log().Error("a step panicked; the request goes on without it", "step", step, "panic", redact.PanicKind(v))
 		}
 	}()
 	f()
 	return true
-}
-
-// PanicKind is what the log may tell of a panic: what Go itself says of a fault in the program, and
-// of everything else its type, since somebody may have put into it what a request holds.
-func PanicKind(v any) string {
-	if e, ok := v.(runtime.Error); ok {
-		return e.Error()
-	}
-	return fmt.Sprintf("%T", v)
 }

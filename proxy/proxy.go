@@ -21,6 +21,7 @@ import (
 	"precept/detect"
 	"precept/inject"
 	"precept/lesson"
+	"precept/redact"
 	"precept/sample"
 	"precept/session"
 	"precept/store"
@@ -239,7 +240,7 @@ func (p *Proxy) front(next http.Handler) http.Handler {
 func (p *Proxy) answered(w *clientWriter, r *http.Request) {
 	v := recover()
 	if v != nil && v != http.ErrAbortHandler { //nolint:errorlint // as net/http compares it
-		p.log(w).Error("a request panicked", "panic", PanicKind(v), "stack", string(debug.Stack()))
+		p.log(w).Error("a request panicked", "panic", redact.PanicKind(v), "stack", string(debug.Stack()))
 		if w.code == 0 {
 			p.fail(errPanicked, w, r)
 			v = nil

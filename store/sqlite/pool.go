@@ -88,13 +88,27 @@ func (r readResult[T]) get() (T, error) {
 	return r.v, r.err
 }
 
+// readPanic is a panic of a read, which goes on where the read is waited for.
+type readPanic struct {
+	value any
+	stack []byte
+}
+
+func (p *readPanic) Error() string { return fmt.Sprintf("%v\n%s", p.value, p.stack) }
+
+// Unwrap gives the error that the panic was of; nil if it was of something else.
+func (p *readPanic) Unwrap() error {
+	err, _ := p.value.(error)
+	return err
+}
+
 // runRead runs fn and gives the connection back: another one is opened in its place where fn has
 // left it in the middle of something.
 func runRead[T any](ctx context.Context, l *lease, c *conn, fn func(*conn) (T, error)) (r readResult[T]) {
 	s := l.s
 	defer func() {
 		if v := recover(); v != nil {
-			r = readResult[T]{panicked: fmt.Errorf("%v\n%s", v, debug.Stack())}
+			r = readResult[T]{panicked: &readPanic{v, debug.Stack()}}
 			if c != nil {
 				_ = c.close() // nobody can say what state it is in
 				c = nil
