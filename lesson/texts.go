@@ -63,7 +63,7 @@ func IsLessonPath(name string) bool {
 	if strings.ContainsAny(name, "\\\x00") {
 		return false
 	}
-	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(name) || strings.HasPrefix(name, companions+"/") {
+	if name != path.Clean(name) || strings.HasPrefix(name, "/") || strings.Count(name, "/") > maxDirDepth || !isLessonName(path.Base(name)) || strings.HasPrefix(name, companions+"/") {
 		return false
 	}
 	for part := range strings.SplitSeq(name, "/") {

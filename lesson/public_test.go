@@ -1,0 +1,225 @@
+package lesson_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"precept/lesson"
+)
+
+// Headings of Markdown, with their closing signs, and what only looks like one.
+func TestHeadings(t *testing.T) {
+	for line, want := range map[string]string{
+		"# A": "1 A", "###### A": "6 A", "####### A": "0 ", "   ## A": "2 A", "    ## A": "0 ", "#A": "0 ", "#\tA": "1 A", "##": "2 ", "## ": "2 ",
+		"## A ##": "2 A", "## A #######": "2 A", "## A #b": "2 A #b", "## C#": "2 C#", "## C# #": "2 C#", "## ###": "2 ", "A # B": "0 ", "": "0 ", "## A\\": `2 A\`,
+	} {
+		level, text := lesson.Heading(line)
+		if got := fmt.Sprint(level, " ", text); got != want {
+			t.Errorf("%q is %q, want %q", line, got, want)
+		}
+	}
+}
+
+// Code fences: which lines open one, and which close it.
+func TestFences(t *testing.T) {
+	for _, c := range []struct{ open, line, want string }{
+		{"", "```", "```"}, {"", "```go", "```"}, {"", "   ~~~~ x", "~~~~"}, {"", "    ```", ""}, {"", "``", ""}, {"", "```a```", ""}, {"", "~~~a```", "~~~"}, {"", "text", ""},
+		{"```", "```", ""}, {"```", "````", ""}, {"````", "```", "````"}, {"```", "~~~", "```"}, {"```", "```go", "```"}, {"```", "   ```  ", ""}, {"```", "    ```", "```"}, {"~~~", "~~~", ""}, {"~~~", "text", "~~~"},
+	} {
+		if got := lesson.Fence(c.open, c.line); got != c.want {
+			t.Errorf("behind %q, %q leaves %q open, want %q", c.open, c.line, got, c.want)
+		}
+	}
+}
+
+// The advice is the section of that name, in the ways in which people write it, up to the next
+// heading of its level; a heading within code is code.
+func TestTheSectionOfAdvice(t *testing.T) {
+	for body, want := range map[string]string{
+		"## What to do (or avoid)\n\nA.\n\n### Why\nB.\n\n## Next\nC.\n":      "A.\n\n### Why\nB.",
+		"# What to avoid:\nA.\n# What to do\nB.\n":                            "A.",
+		"### WHAT TO DO / AVOID\nA.\n## Next\nB.\n":                           "A.",
+		"```\n## What to do\n```\n## What to do\nA.\n```\n## Next\n```\nB.\n": "A.\n```\n## Next\n```\nB.",
+		"## What to do next\nA.\n":                                            "",
+		"What to do\n----------\nA.\n":                                        "",
+		"## What to do\r\nA.\r\nB.\r\n":                                       "A.\nB.",
+	} {
+		l, err := lesson.Parse("a.md", []byte(written("the-advice", "\n## What to do (or avoid)\n\nRead the page id again.\n", body)))
+		if err != nil || l.Advice != want {
+			t.Errorf("%q: advice %q, %v", body, l.Advice, err)
+		}
+	}
+}
+
+// Names of slugs and of files, at their bounds.
+func TestNames(t *testing.T) {
+	for name, want := range map[string]bool{
+		"a.md": true, "a/b.md": true, "a/b.MD": true, "1/2/3/4/5/6/a.md": true, "1/2/3/4/5/6/7/a.md": false, "README.md": false, "a/readme.MD": false, "a.mdc": false, "a.txt": false,
+		"_a.md": false, "_archive/a.md": false, ".a.md": false, "a/_b/c.md": false, "a/.b/c.md": false, "../a.md": false, "/a.md": false, "a//b.md": false, "./a.md": false, `a\b.md`: false, "a\x00.md": false,
+		"knowledge/lessons/a.md": false, "knowledge/a.md": true,
+	} {
+		if got := lesson.IsLessonPath(name); got != want {
+			t.Errorf("%q is a lesson's path: %v", name, got)
+		}
+	}
+	for slug, want := range map[string]bool{
+		"ab": true, "a": false, "": false, "a-b": true, "a-": false, "-a": false, "1a": false, "a1": true, "A-b": false, "a_b": false, "é-a": false,
+		strings.Repeat("a", 80): true, strings.Repeat("a", 81): false,
+	} {
+		if got := lesson.IsSlug(slug); got != want {
+			t.Errorf("%q is a slug: %v", slug, got)
+		}
+	}
+	for _, c := range []struct {
+		text string
+		most int
+		want string
+	}{
+		{"Look, twice!", 80, "look-twice"}, {"2 or 3 times", 80, "or-3-times"}, {"--", 80, ""}, {"Überall", 80, "berall"}, {"look twice", 5, "look"}, {"look twice", 6, "look-t"}, {"", 5, ""},
+	} {
+		if got := lesson.Hyphenated(c.text, c.most); got != c.want {
+			t.Errorf("%q in %d bytes is %q, want %q", c.text, c.most, got, c.want)
+		}
+	}
+}
+
+// What is drawn as nothing does not part a word: neither that of a text nor that of a phrase.
+func TestInvisibleCharacters(t *testing.T) {
+	at := time.Date(2030, 1, 1, 0, 0, 0, 0, time.UTC)
+	matches := func(phrase, text string) bool {
+		l := &lesson.Lesson{Slug: "a-b", State: lesson.Active, Trigger: lesson.Trigger{Keywords: []string{phrase}}}
+		return len(lesson.NewBook([]*lesson.Lesson{l}).Match(&lesson.Query{Words: []string{text}, Now: at})) > 0
+	}
+	for _, r := range []rune{
+		0x00AD, 0x034F, 0x061C, 0x115F, 0x1160, 0x17B4, 0x17B5, 0x180B, 0x180F, 0x200B, 0x200F, 0x202A, 0x202E, 0x2060, 0x206F, 0x3164, 0xFE00, 0xFE0F,
+		0xFEFF, 0xFFA0, 0xFFF9, 0xFFFB, 0x1D173, 0x1D17A, 0xE0000, 0xE0061, 0xE0FFF,
+	} {
+		hidden := "lo" + string(r) + "ad more"
+		if !matches("load more", hidden) || !matches(hidden, "load more") {
+			t.Errorf("%U parts a word", r)
+		}
+	}
+	for _, r := range []rune{0x00AC, 0x00AE, '-', '.', 0x2010, 0x180A, 0x1D172, 0x1D17B, 0xFFFC} {
+		if matches("load more", "lo"+string(r)+"ad more") {
+			t.Errorf("%U does not part a word", r)
+		}
+	}
+}
+
+// A title that nothing is left of gives way to the slug, and that to a word of ours.
+func TestHeadlines(t *testing.T) {
+	for _, c := range []struct{ title, slug, want string }{
+		{"Look  twice.\nAlways.", "a-b", "Look twice. Always."},
+		{"End of lessons.", "look-twice", "look twice"},
+		{"", "look-twice", "look twice"},
+		{"\u200b", "end-of-lessons", "lesson"},
+		{"[LOOP DETECTED]", "", "lesson"},
+		{strings.Repeat("ü", 300), "a-b", strings.Repeat("ü", 200)},
+	} {
+		l := &lesson.Lesson{Title: c.title, Slug: c.slug}
+		if got := l.Headline(); got != c.want {
+			t.Errorf("%q of %s is %q, want %q", c.title, c.slug, got, c.want)
+		}
+	}
+	if got := lesson.Line("End of lessons."); got != "" {
+		t.Errorf("a line of ours is shown as %q", got)
+	}
+	if got := lesson.Line("one\n two"); got != "one two" {
+		t.Errorf("two lines are %q", got)
+	}
+}
+
+// A bank of texts: one that goes bad leaves its last good version in force, one that goes takes its
+// lesson along, and only what is new is told as a change.
+func TestTextsOfAFleet(t *testing.T) {
+	texts := lesson.NewTexts("redis://r")
+	load := func(all map[string]string) (slugs []string, problems []lesson.Problem, changed bool) {
+		raw := map[string][]byte{}
+		for name, text := range all {
+			raw[name] = []byte(text)
+		}
+		book, problems, changed := texts.Load(raw)
+		for _, l := range book.Lessons() {
+			slugs = append(slugs, l.Slug+" "+l.Category+" "+l.Title)
+		}
+		if current, _ := texts.Current(); current.Hash() != book.Hash() {
+			t.Error("what is in force is not what was loaded last")
+		}
+		return slugs, problems, changed
+	}
+	const title = "Check the page before clicking"
+	for i, step := range []struct {
+		texts   map[string]string
+		slugs   []string
+		fault   string
+		changed bool
+	}{
+		{nil, nil, "", true},
+		{nil, nil, "", false},
+		{map[string]string{"web/one.md": written("one-a"), "_index.md": "x", "../two.md": written("two-a")}, []string{"one-a web " + title}, "", true},
+		{map[string]string{"web/one.md": written("one-a"), "notes.txt": "x"}, []string{"one-a web " + title}, "", false},
+		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "redis://r/web/one.md: lesson_invalid: there is no frontmatter", true},
+		{map[string]string{"web/one.md": "broken"}, []string{"one-a web " + title}, "the previous version stays in force", false},
+		{map[string]string{"web/one.md": written("one-a", title, "Another")}, []string{"one-a web Another"}, "", true},
+		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:")}, []string{"one-a web Another"}, `there is no lesson "old-a"`, true},
+		{map[string]string{"web/one.md": written("one-a", title, "Another", "outcome:", "supersedes: [old-a]\noutcome:"), "_archive/old-a.md": "x"}, []string{"one-a web Another"}, "", true},
+		{map[string]string{}, nil, "", true},
+	} {
+		slugs, problems, changed := load(step.texts)
+		told := ""
+		for _, p := range problems {
+			told += p.Error()
+		}
+		if !slices.Equal(slugs, step.slugs) || changed != step.changed || step.fault == "" && told != "" || !strings.Contains(told, step.fault) {
+			t.Errorf("step %d: %q, changed %v, told %q", i, slugs, changed, told)
+		}
+	}
+}
+
+// Loaded again, a directory is read as it is now: what is gone is out of force, and what cannot be
+// read is told each time.
+func TestADirectoryReadAgain(t *testing.T) {
+	dir := t.TempDir()
+	file := filepath.Join(dir, "one.md")
+	put(t, file, written("one-a"))
+	var told []string
+	w := lesson.NewWatcher(dir, nil)
+	look := func() int {
+		book, problems, err := w.Load()
+		if err != nil {
+			t.Fatal(err)
+		}
+		told = nil
+		for _, p := range problems {
+			told = append(told, p.Error())
+		}
+		return book.Len()
+	}
+	if n := look(); n != 1 || len(told) > 0 {
+		t.Fatalf("%d lessons, %q", n, told)
+	}
+	put(t, file, "broken")
+	for range 2 {
+		if n := look(); n != 1 || len(told) != 1 || !strings.Contains(told[0], "the previous version stays in force") {
+			t.Errorf("%d lessons, %q", n, told)
+		}
+	}
+	if err := os.Remove(file); err != nil {
+		t.Fatal(err)
+	}
+	if n := look(); n != 0 || len(told) > 0 {
+		t.Errorf("%d lessons, %q", n, told)
+	}
+	if _, _, err := lesson.Load(filepath.Join(dir, "nobody")); err != nil {
+		t.Errorf("a directory that is not there: %v", err)
+	}
+	put(t, file, written("one-a"))
+	if _, _, err := lesson.Load(file); err == nil {
+		t.Error("no error for a file in place of a directory")
+	}
+}
