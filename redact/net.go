@@ -133,7 +133,7 @@ func (m *matcher) isVersion(i int, octets [4]int) bool {
 			}
 		}
 	}
-	if m.near(i, "version ver v release upgrade section chapter § rfc oid build") {
+	if m.near(i, "version ver v release upgrade section chapter rfc oid build") {
 		return true
 	}
 	return max(octets[0], octets[1], octets[2], octets[3]) < 32 && octets[0] != 10 && !m.near(i, wordsOfIP)

@@ -106,7 +106,7 @@ func isRandom(v []byte) bool {
 			distinct++
 		}
 		class := classOf[c] & (alnumByte | digitByte | upperByte)
-		if class != prev {
+		if class != prev && c != '_' {
 			changes++
 		}
 		prev = class
