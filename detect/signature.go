@@ -82,16 +82,18 @@ func size(lines []string) int {
 	return n
 }
 
-// signatureText opens the envelopes that carry the words of a failure.
+// signatureText opens the frames and envelopes that carry the words of a failure.
 func (p *phrases) signatureText(text string) string {
 	text = unwrapText(text)
-	if v, ok := parseLax(text); ok {
-		if parts := p.failureTexts(v, 0); len(parts) > 0 {
-			return strings.Join(parts, "\n")
-		}
-		return text
+	v, ok := parseLax(text)
+	if !ok {
+		text = p.unframe(text).body
+		v, ok = parseLax(text)
 	}
-	return p.unframe(text).body
+	if parts := p.failureTexts(v, 0); ok && len(parts) > 0 {
+		return strings.Join(parts, "\n")
+	}
+	return text
 }
 
 // failureTexts collects the strings in which an envelope says what went wrong.
