@@ -166,3 +166,37 @@ func TestEscapes(t *testing.T) {
 		}
 	}
 }
+
+// A header of JSON is read as one of text: its scheme, or the names of its cookies, stay.
+func TestHeadersInJSON(t *testing.T) {
+	for in, want := range map[string]string{
+		`{"Authorization":"token %"}`: `{"Authorization":"token [REDACTED:authorization:1]"}`, `{"authorization":"%"}`: `{"authorization":"[REDACTED:secret:1]"}`, `{"Proxy-Authorization": "ApiKey  %,"}`: `{"Proxy-Authorization": "ApiKey  [REDACTED:authorization:1],"}`,
+		`{"Cookie":"theme=dark; sid=%; x=y"}`: `{"Cookie":"theme=dark; sid=[REDACTED:authorization:1]"}`, `{"set-cookie":["a=b"],"Set-Cookie":"sid=%; Path=/"}`: `{"set-cookie":["a=b"],"Set-Cookie":"sid=[REDACTED:authorization:1]"}`,
+		`{"h":"Cookie: sid=%\r\nAccept: a/b"}`: `{"h":"Cookie: sid=[REDACTED:authorization:1]\r\nAccept: a/b"}`, `{"cmd":"curl -H \"Authorization: token %\" http://h/?a=b"}`: `{"cmd":"curl -H \"Authorization: token [REDACTED:authorization:1]\" http://h/?a=b"}`,
+		`{"Cookie":"theme=dark"}`: `{"Cookie":"theme=dark"}`, `{"authorization":"none of it"}`: `{"authorization":"none of it"}`, `{"auth":"%"}`: `{"auth":"%"}`, `{"auth":{"sid":"%"}}`: `{"auth":{"sid":"%"}}`,
+	} {
+		in, want = strings.ReplaceAll(in, "%", drawn(32)), strings.ReplaceAll(want, "%", drawn(32))
+		if got := string(redact.New(false).JSON(nil, []byte(in))); got != want {
+			t.Errorf("%s becomes %s, want %s", in, got, want)
+		}
+	}
+}
+
+// Keys end where they do: at their last line, at the text behind them, at the end of a text.
+func TestWhereKeysEnd(t *testing.T) {
+	head, body := "-----BEGIN RSA PRIVATE KEY-----", strings.Repeat("MIIEvQIB", 8)
+	first, second := "ey"+"JhbGciOi"+drawn(12), "ey"+"JzdWIiOi"+drawn(12)
+	hold(t, "private_key",
+		"<"+head+"\n"+body+"\n-----END RSA PRIVATE KEY----->\nand more", "<"+head+"\n"+body+">-and more", "<"+head+body[:32]+">", head+body[:31], head+"\nProc-Type: 4\n", "x "+head+" y", "-----BEGIN PUBLIC KEY-----\n"+body,
+		"-----BEGIN PRIVATE -----\n"+body, "<"+head+"\n"+body+"\n-----END >", "----"+head[5:]+"\n"+body,
+	)
+	hold(t, "jwt",
+		"<"+first+"."+second+"."+drawn(40)+">. So", "<"+first+"."+second+"."+drawn(40)+">\nNext", "<"+first+"."+second+">.", "<"+first+"."+second+"."+drawn(40)+".a.b> x", "<"+first+".\r\n"+second+".\n    "+drawn(40)+">\n\nNext",
+		first, first+" "+second, first+"."+drawn(3), "x"+first+"."+second, "<"+first+"."+drawn(12)+">", first+"\n"+strings.Repeat(" ", 30)+drawn(8),
+	)
+	hold(t, "slack_token", "https://hooks.slack.com/services/<T0A1B2C3D/B4E5F6G7H/"+drawn(24)+">?x", "https://hooks.slack.com/services/T0A1B2C3D/B4E5F6G7", "https://hooks.slack.org/services/T0A1B2C3D/B4E5F6G7H/"+drawn(24))
+	hold(t, "url_credentials",
+		"https://<a:b>@h", "https://<a:b@c>@h/x@y", "https://a:b/c@h", "https://a:@h", "https://<:b>@h", "https://<"+drawn(16)+">@h", "https://"+drawn(15)+"@h", "https://a:b c@h", "https://a:$b@h", "https://a:%b@h", "https://<a:%2Fb>@h", "https://a:*b@h",
+		"https://h/?q=a:b@c", "https://h#a:b@c", "https://"+strings.Repeat("a", 520)+":b@h", "x=<a:b>@tcp(h)", "'<a:b>@unix(/s)", "-u <a:b1c2d3>", "-u \"<a:b1c2d3>\"", "-u a:bcdefg", "-u a:b1", "x-u a:b1c2d3", "-user a:b1c2d3",
+	)
+}
