@@ -26,7 +26,7 @@ type Fleet struct {
 	loops   struct{ caught, missed, calls atomic.Int64 }
 }
 
-// Done is the number of finished tickets, and how many of them went well.
+// Done is the number of tickets that are over, and how many of them succeeded.
 func (f *Fleet) Done() (done, success int64) { return f.done.Load(), f.success.Load() }
 
 // Run works through the tickets. It returns the first error, or ctx's.
@@ -40,8 +40,8 @@ func (f *Fleet) Run(ctx context.Context) error {
 	})
 }
 
-// crowd has agents do the pieces of work from one number to another, one after the other each. It
-// returns the first error, or ctx's.
+// crowd has agents do the pieces of work of the numbers from one to another; an agent does one
+// piece at a time. It returns the first error, or ctx's.
 func crowd(ctx context.Context, agents, from, to int, work func(ctx context.Context, n int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -64,7 +64,7 @@ func crowd(ctx context.Context, agents, from, to int, work func(ctx context.Cont
 	return context.Cause(ctx)
 }
 
-// work is one ticket: an agent's conversation, and what its user says of the result.
+// work is one session about a ticket: an agent's conversation, and its user's feedback.
 func (f *Fleet) work(ctx context.Context, n int) error {
 	t := f.World.ticket(n)
 	list := []message{{Role: "system", Content: "You are a careful engineer."}, said(f.World.text(t))}
@@ -91,7 +91,7 @@ func (f *Fleet) work(ctx context.Context, n int) error {
 	return f.rate(ctx, id, good)
 }
 
-// rate is what the agent's user says of its last reply.
+// rate sends the feedback of the agent's user on its last reply.
 func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	score := 0.0
 	if good {
@@ -101,7 +101,7 @@ func (f *Fleet) rate(ctx context.Context, id string, good bool) error {
 	return err
 }
 
-// chat is one turn, of an agent that has these tools.
+// chat is one turn of an agent that has these tools: it gives the id of the reply and its message.
 func (f *Fleet) chat(ctx context.Context, model string, list []message, tools ...string) (id string, m message, err error) {
 	body := map[string]any{"model": model, "messages": list}
 	for _, name := range tools {

@@ -16,18 +16,18 @@ const (
 	loopError = "Exit code 2\nmake: *** No rule to make target 'build'.  Stop."
 )
 
-// Loops is what became of the agents that insisted.
+// Loops counts the agents that insisted: those that a warning stopped, and those that gave up.
 type Loops struct {
 	Caught, Missed int64
-	Calls          int64 // that the first caught one had made
+	Calls          int64 // how many calls the first caught one had made
 }
 
-// Loops is what became of them so far.
+// Loops counts the agents that insisted so far.
 func (f *Fleet) Loops() Loops {
 	return Loops{f.loops.caught.Load(), f.loops.missed.Load(), f.loops.calls.Load()}
 }
 
-// insist is the conversation of such an agent.
+// insist is the session of such an agent.
 func (f *Fleet) insist(ctx context.Context, n int) error {
 	list := []message{
 		{Role: "system", Content: "You run the builds."},
@@ -51,7 +51,7 @@ func (f *Fleet) insist(ctx context.Context, n int) error {
 	}
 }
 
-// insists is what the model does in it.
+// insists is the model's reply in such a session.
 func insists(body string, n uint64) message {
 	switch {
 	case strings.Contains(body, "[LOOP DETECTED]"):

@@ -32,5 +32,5 @@ func asks(tool, args string, id uint64) message {
 	return message{Role: "assistant", ToolCalls: []call{k}}
 }
 
-// succeeded says how a ticket went, by the model's last words.
+// succeeded says whether the model's last words tell of success.
 func succeeded(m message) bool { return strings.Contains(m.Content, "success") }

@@ -2,15 +2,15 @@ package demo
 
 import "fmt"
 
-// narrow is how wide the interval of an effect may be that is worth telling.
+// narrow is how wide the interval of an effect may be for a line about it.
 const narrow = 0.5
 
-// News are the moments of a run that are worth a line of their own, each told once.
+// News finds what in a run of the demo is worth a line of its own, and tells it once.
 type News struct {
 	seen map[string]bool
 }
 
-// Of tells what is new since the last look.
+// Of gives the lines about what is new since the last call.
 func (n *News) Of(done int, t Table, loops Loops) (lines []string) {
 	add := func(key, format string, args ...any) {
 		if n.seen == nil {

@@ -12,7 +12,7 @@ import (
 	"sync/atomic"
 )
 
-// finalMark is what an agent says when it wants to know how its ticket went.
+// finalMark is how an agent asks for the result of its ticket.
 const finalMark = "That was the last step. Report the result."
 
 // Upstream is the model: an OpenAI-compatible chat endpoint. It learns which lessons reached it
@@ -24,7 +24,7 @@ type Upstream struct {
 	lesson *regexp.Regexp
 
 	mu     sync.Mutex
-	with   []int // sessions that a lesson reached, by lesson
+	with   []int // in how many sessions a lesson reached the model, by lesson
 	chance float64
 	none   float64
 	best   float64
@@ -70,7 +70,7 @@ func serveChat(w http.ResponseWriter, r *http.Request, model string, id uint64, 
 	})
 }
 
-// answer works on the ticket, or tells how it went.
+// answer is a note on a step of the ticket, or its result.
 func (u *Upstream) answer(body string, n uint64) string {
 	m := u.ticket.FindStringSubmatch(body)
 	if m == nil {
@@ -97,7 +97,7 @@ func (u *Upstream) answer(body string, n uint64) string {
 	return "RESULT: failure"
 }
 
-// note keeps the truth of what went on, for the final table.
+// note adds a session's true chances of success to the score.
 func (u *Upstream) note(t ticket, lessons []int) {
 	var good []int
 	for _, l := range t.applies {
@@ -116,15 +116,15 @@ func (u *Upstream) note(t ticket, lessons []int) {
 	u.best += u.w.chance(t, good)
 }
 
-// Score says how the fleet fared: the true chance of success as it was, without any lesson, and
-// with every helpful one.
+// Score is the mean of the sessions' true chances of success: with the lessons that they got, with
+// none, and with every lesson that applied and helps.
 type Score struct {
 	Sessions          int
 	With, None, Best  float64
 	InjectedInSession map[string]int
 }
 
-// Score reads the truth so far.
+// Score is that of the sessions so far.
 func (u *Upstream) Score() Score {
 	u.mu.Lock()
 	defer u.mu.Unlock()

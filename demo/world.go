@@ -15,7 +15,7 @@ import (
 //go:embed lessons/*.md
 var lessonFiles embed.FS
 
-// Truth is what a lesson really does.
+// Truth is the true effect of a lesson, and where it applies.
 type Truth struct {
 	Slug   string
 	Effect float64 // on the probability of success; 0.05 = +5 points
@@ -100,7 +100,7 @@ func (w *World) ticket(n int) ticket {
 	return t
 }
 
-// text is what the user says.
+// text is the user's request.
 func (w *World) text(t ticket) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "Please work on %s.", name(t.n))
@@ -115,7 +115,7 @@ func (w *World) text(t ticket) string {
 	return b.String()
 }
 
-// name is how the fleet and the model speak of a ticket.
+// name is the ticket's name, by which the model finds it in a request.
 func name(n int) string { return fmt.Sprintf("TICKET-%06d", n) }
 
 // chance is the probability of success with these lessons in front of the model.
