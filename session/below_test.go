@@ -105,8 +105,9 @@ func TestAnotherTryAfterAFailure(t *testing.T) {
 	}
 }
 
-// Agents that are known to name their conversations by the key of the provider's cache are believed,
-// whatever stands behind their name; others are not, nor is one that is merely called alike.
+// Agents that are known to name their conversations by the key of the provider's cache are
+// believed, whatever stands behind their name; others are not, nor is one that is merely called
+// alike.
 func TestWhoseCacheKeysAreNames(t *testing.T) {
 	body := `{"model":"m","prompt_cache_key":"k","messages":[` + words("go") + `]}`
 	req, err := wire.Parse(wire.Chat, []byte(body))
