@@ -17,6 +17,7 @@ import (
 	"precept/lesson"
 	"precept/proxy"
 	"precept/sample"
+	"precept/session"
 	"precept/store"
 	"precept/store/redis"
 	"precept/store/sqlite"
@@ -110,7 +111,7 @@ func (p *parts) open(ctx context.Context, cfg *configs.Config) (Backend, error) 
 		return db, nil
 	}
 	db, err := sqlite.Open(ctx, sqlite.Options{Path: cfg.StoreURL(), Now: p.Now, Exclusive: true, MaxFeedback: cfg.Limits.Feedback})
-	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, sqlite.ErrFull) || errors.Is(err, sqlite.ErrDisk) {
+	if errors.Is(err, sqlite.ErrReadOnly) || errors.Is(err, session.ErrDiskFull) || errors.Is(err, sqlite.ErrDisk) {
 		p.fromMemory(err)
 		return store.Volatile{}, nil
 	}

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"precept/session"
-	"precept/store/sqlite"
 )
 
 // chores lets the test do the recorder's work for one call that waits for it.
@@ -182,8 +181,8 @@ func TestForgetWaitsForTheStore(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, nil)
 	r.begin(us, "s", picked(true))
-	r.be.failNext("write", 1, sqlite.ErrFull)
-	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 0 || !errors.Is(err, errUnwritten) || !errors.Is(err, sqlite.ErrFull) {
+	r.be.failNext("write", 1, session.ErrDiskFull)
+	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 0 || !errors.Is(err, errUnwritten) || !errors.Is(err, session.ErrDiskFull) {
 		t.Errorf("forgot %d, %v", n, err)
 	}
 	if n, err := r.chores(func() (int, error) { return r.ForgetSession(r.ctx(), us, "s") }); n != 1 || err != nil {

@@ -11,8 +11,8 @@ import (
 	"testing"
 	"time"
 
+	"precept/session"
 	"precept/store/spool"
-	"precept/store/sqlite"
 	"precept/store/storetest"
 )
 
@@ -144,7 +144,7 @@ func TestBackendOnAFullDisk(t *testing.T) {
 	}
 	before := blocks()
 	end, _ := r.spool.End()
-	r.be.failNext("write", 1, sqlite.ErrFull)
+	r.be.failNext("write", 1, session.ErrDiskFull)
 	play(21)
 	same(t, "ballast", ballast(), false)
 	if now := blocks(); runtime.GOOS == "linux" && now > before-64<<10 {

@@ -34,7 +34,7 @@ func (s *Store) SetAside(ctx context.Context, list []session.Aside) error {
 		a := &list[i]
 		doc, err := json.Marshal(asideDoc{a.Step, a.Why, a.At.UTC()})
 		if err != nil {
-			return fmt.Errorf("redis: set aside: %w: %w", ErrInvalid, err)
+			return fmt.Errorf("redis: set aside: %w: %w", session.ErrInvalid, err)
 		}
 		if byTenant[a.Tenant] == nil {
 			names = append(names, a.Tenant)

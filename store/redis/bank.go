@@ -10,6 +10,7 @@ import (
 
 	"precept/bank"
 	"precept/lesson"
+	"precept/session"
 )
 
 // Bank holds the lessons of a fleet: LESSON.md texts by name, one set for all replicas. A change is
@@ -75,9 +76,9 @@ func (b *Bank) Delete(ctx context.Context, name string) error {
 func lessonFits(name string, text []byte) error {
 	switch {
 	case !bank.IsName(name):
-		return fmt.Errorf("redis: push lessons: %w: %q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", ErrInvalid, name)
+		return fmt.Errorf("redis: push lessons: %w: %q is no name of a lesson; it ends in .md, and no part of it starts with a dot or an underscore", session.ErrInvalid, name)
 	case len(text) > lesson.MaxFile:
-		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", ErrInvalid, name, len(text), lesson.MaxFile)
+		return fmt.Errorf("redis: push lessons: %w: %s has %d bytes, more than %d", session.ErrInvalid, name, len(text), lesson.MaxFile)
 	}
 	return nil
 }

@@ -11,8 +11,8 @@ import (
 	"precept/session"
 )
 
-// What can go wrong, for errors.Is. All but ErrURL and ErrInvalid are temporary: they wrap
-// session.ErrUnavailable.
+// What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds, and
+// session.ErrParkingFull. What wraps session.ErrUnavailable is temporary.
 var (
 	// ErrDown means that Redis cannot be reached, or does not answer in time.
 	ErrDown = fmt.Errorf("Redis cannot be reached: %w", session.ErrUnavailable) //nolint:staticcheck // a name
@@ -27,10 +27,6 @@ var (
 	ErrTLS = fmt.Errorf("Redis and precept do not trust each other; name the authority of its certificate with ca_file in store.url, and ours with cert_file and key_file: %w", session.ErrUnavailable) //nolint:staticcheck // a name
 	// ErrACL means that the user may not do what precept needs.
 	ErrACL = fmt.Errorf("the Redis user lacks a permission; docs/OPERATIONS.md lists what precept needs: %w", session.ErrUnavailable)
-	// ErrInvalid means that the value can never be stored, however often it is tried.
-	ErrInvalid = session.ErrInvalid
-	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
-	ErrParkingFull = session.ErrParkingFull
 	// ErrCorrupt means that something in Redis is not what we wrote.
 	ErrCorrupt = errors.New("a value in Redis is not precept's")
 	// ErrClosed means that the store was closed.
@@ -71,7 +67,7 @@ func absent(err error) bool { return err == goredis.Nil } //nolint:errorlint // 
 
 // ours says whether the error was made here already.
 func ours(err error) bool {
-	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, ErrParkingFull, ErrCorrupt, ErrClosed} {
+	for _, kind := range [...]error{session.ErrUnavailable, session.ErrInvalid, session.ErrParkingFull, ErrCorrupt, ErrClosed} {
 		if errors.Is(err, kind) {
 			return true
 		}
@@ -105,7 +101,7 @@ func explainReply(err error, text string) error {
 	case has("WRONGTYPE"):
 		kind = ErrCorrupt
 	case strings.Contains(text, "Protocol error"):
-		kind = ErrInvalid
+		kind = session.ErrInvalid
 	default:
 		return err
 	}

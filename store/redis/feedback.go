@@ -27,10 +27,10 @@ func packEntry(e feedback.Entry) (string, error) {
 	e.At = e.At.UTC().Round(0) // one instant, one text
 	data, err := json.Marshal(e)
 	if err != nil {
-		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, ErrInvalid, err)
+		return "", fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
 	if len(data) > maxDocument {
-		return "", fmt.Errorf("feedback %q: %w: it has %d bytes, more than %d", e.ID, ErrInvalid, len(data), maxDocument)
+		return "", fmt.Errorf("feedback %q: %w: it has %d bytes, more than %d", e.ID, session.ErrInvalid, len(data), maxDocument)
 	}
 	b := []byte(ordered(e.At.Unix()))
 	b = binary.BigEndian.AppendUint32(b, uint32(e.At.Nanosecond())) //nolint:gosec // below 10^9

@@ -61,7 +61,7 @@ func score(t time.Time) string { return strconv.FormatInt(micros(t), 10) }
 func sessionID(text string) (session.ID, error) {
 	id, ok := session.ParseID(text)
 	if !ok {
-		return id, fmt.Errorf("%w: session %q is not %d hex digits", ErrInvalid, text, hex.EncodedLen(len(id)))
+		return id, fmt.Errorf("%w: session %q is not %d hex digits", session.ErrInvalid, text, hex.EncodedLen(len(id)))
 	}
 	return id, nil
 }

@@ -29,7 +29,7 @@ func (s *Store) Park(ctx context.Context, tenant string, key session.EchoKey, e 
 	if err := s.commit(ctx, "park", p, tenant); err != nil || run1.number() > 0 {
 		return err
 	}
-	return fmt.Errorf("redis: park: %w", ErrParkingFull)
+	return fmt.Errorf("redis: park: %w", session.ErrParkingFull)
 }
 
 // Join moves what waits for the keys to the sessions that have them, each key in one step. It tells

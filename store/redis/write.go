@@ -28,7 +28,7 @@ const maxDocument = 64 << 20
 // left alone, a sample takes the place of the one with its id, echoes stay what they are. When it
 // fails, some of the batch may have been stored; repeat it.
 //
-// With ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
+// With session.ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
 	b, units := apart(b)
@@ -195,7 +195,7 @@ func (w *writing) whole(b *session.Batch) {
 
 func (w *writing) row(r *session.Row) error {
 	if len(r.Data) > maxDocument {
-		return fmt.Errorf("%w: session %s has %d bytes, more than %d", ErrInvalid, r.ID, len(r.Data), maxDocument)
+		return fmt.Errorf("%w: session %s has %d bytes, more than %d", session.ErrInvalid, r.ID, len(r.Data), maxDocument)
 	}
 	w.items = append(w.items, item{
 		base: w.base(r.Tenant), placed: true,
@@ -210,11 +210,11 @@ func (w *writing) exchange(e *sample.Exchange) error {
 		return err
 	}
 	if e.ID == "" {
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: it has no id", session.ErrInvalid)
 	}
 	doc := packExchange(e)
 	if len(doc) > maxDocument {
-		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, len(doc), maxDocument)
+		return fmt.Errorf("%w: it has %d bytes, more than %d", session.ErrInvalid, len(doc), maxDocument)
 	}
 	w.items = append(w.items, item{
 		base: w.base(e.Tenant), placed: true,
@@ -225,16 +225,16 @@ func (w *writing) exchange(e *sample.Exchange) error {
 
 func (w *writing) sample(m *session.StoredSample) error {
 	if m.Sample.ID == "" {
-		return fmt.Errorf("%w: it has no id", ErrInvalid)
+		return fmt.Errorf("%w: it has no id", session.ErrInvalid)
 	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(m.Sample); err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
 	}
 	if buf.Len() > maxDocument {
-		return fmt.Errorf("%w: it has %d bytes, more than %d", ErrInvalid, buf.Len(), maxDocument)
+		return fmt.Errorf("%w: it has %d bytes, more than %d", session.ErrInvalid, buf.Len(), maxDocument)
 	}
 	w.items = append(w.items, item{base: w.base(m.Tenant), args: []any{
 		"m", string(m.ID[:]), score(m.CreatedAt), m.Sample.ID, digest(m.Sample.ID), strings.TrimSuffix(buf.String(), "\n"),

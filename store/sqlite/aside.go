@@ -49,7 +49,7 @@ func (t *tx) setAside(a *session.Aside) error {
 	}
 	doc, err := json.Marshal(asideDoc{a.Exchange, a.Step, a.Why})
 	if err != nil {
-		return fmt.Errorf("%w: %w", ErrInvalid, err)
+		return fmt.Errorf("%w: %w", session.ErrInvalid, err)
 	}
 	out := int64(1)
 	if a.Exchange != "" {

@@ -4,21 +4,24 @@
 // Contract: the groups of methods that store/storetest declares, and holds this package to:
 //
 //	sessions  Session, FindEcho, Due, Write (one transaction, repeatable at will)
-//	feedback  AddFeedback, AddFeedbackAll, Feedback; Park, Join, PurgeParked for what
+//	feedback  AddFeedback, Feedback, Heard, Unsettled; Park, Join, PurgeParked for what
 //	          comes too early
 //	counters  Applied, Settle (compare and swap a version), Counters, Tenants
 //	models    Raise, Maxima, Priors, PutPriors; Meta, InitMeta for the program's
 //	          own values
 //	samples   Exchanges, SampleSession, EachSample, EachSession (walks of bounded memory)
-//	keeping   Forget, Retain, Stats, Sync, Close
+//	lists     Newest, NewestSamples, by pages
+//	aside     SetAside, Readmit, Aside, Unsampled (what a step panicked at)
+//	jottings  Mark, Note, EachNote, Jot, Claim, Unclaim (the distiller's own)
+//	keeping   Forget, ForgetTenant, Retain, Stats, Sync, Close
 //
 // Beside them stand Open, which sets a garbage file aside and says so in Notice, and Lock, with
 // which a process claims a data directory before it opens anything in it.
 //
 // Every write is one transaction, atomic under kill -9 at any point, and every call ends when its
-// context does. An error is for errors.Is: after ErrBusy, ErrFull and the end of a context the same
-// write may be tried again, ErrInvalid never succeeds, after ErrCorrupt the store has to be opened
-// anew. Times are kept to the microsecond, in UTC.
+// context does. An error is for errors.Is: after ErrBusy, session.ErrDiskFull and the end of a
+// context the same write may be tried again, session.ErrInvalid never succeeds, after ErrCorrupt the
+// store has to be opened anew. Times are kept to the microsecond, in UTC.
 //
 // Hazards. A commit is not an fsync: after a power cut the last transactions may be missing, whole,
 // unless Sync came after them. A call that a context ended may still have been carried out; all

@@ -9,15 +9,14 @@ import (
 	"precept/session"
 )
 
-// What can go wrong, for errors.Is. Every write is one transaction: with any of these, nothing of
-// it was stored.
+// What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds,
+// session.ErrParkingFull and session.ErrDiskFull. Every write is one transaction: with any of these,
+// nothing of it was stored.
 var (
 	// ErrBusy means that another process holds the database: keep the batch and try again later.
 	ErrBusy = errors.New("the database is locked by another process")
 	// ErrReadOnly means that the file or its directory cannot be written.
 	ErrReadOnly = errors.New("the data directory cannot be written")
-	// ErrFull means that the disk is full.
-	ErrFull = session.ErrDiskFull
 	// ErrDisk means that the disk fails.
 	ErrDisk = errors.New("the disk fails")
 	// ErrCorrupt means that the file is damaged, or was replaced under us: Close and Open again,
@@ -29,10 +28,6 @@ var (
 	ErrForeign = errors.New("the file is another program's database")
 	// ErrMissing means that there is nothing to read yet.
 	ErrMissing = errors.New("there is no database yet")
-	// ErrInvalid means that the value can never be stored, however often it is tried.
-	ErrInvalid = session.ErrInvalid
-	// ErrParkingFull means that too much feedback waits for exchanges that have not come.
-	ErrParkingFull = session.ErrParkingFull
 	// ErrLocked means that another process serves from the data directory.
 	ErrLocked = errors.New("the data directory is in use")
 	// ErrClosed means that the store was closed.
@@ -78,7 +73,7 @@ func classify(err error) error {
 	case codeIO:
 		kind = ErrDisk
 	case codeFull:
-		kind = ErrFull
+		kind = session.ErrDiskFull
 	case codeCorrupt, codeNotADB:
 		kind = ErrCorrupt
 	default:

@@ -238,7 +238,7 @@ func TestParkingIsShared(t *testing.T) {
 			if err == nil {
 				continue
 			}
-			if !errors.Is(err, sqlite.ErrParkingFull) || have != want {
+			if !errors.Is(err, session.ErrParkingFull) || have != want {
 				t.Errorf("%s: %d were taken, not %d: %v", tenant, have, want, err)
 			}
 			return

@@ -156,7 +156,7 @@ func encodeEntry(e feedback.Entry) ([]byte, error) {
 	e.At = e.At.UTC().Round(0) // one instant, one text
 	data, err := json.Marshal(e)
 	if err != nil {
-		return nil, fmt.Errorf("feedback %q: %w: %w", e.ID, ErrInvalid, err)
+		return nil, fmt.Errorf("feedback %q: %w: %w", e.ID, session.ErrInvalid, err)
 	}
 	return data, nil
 }

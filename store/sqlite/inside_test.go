@@ -110,7 +110,7 @@ func TestFull(t *testing.T) {
 	for ; err == nil && n < 100; n++ {
 		err = s.Write(t.Context(), big(n))
 	}
-	if !errors.Is(err, ErrFull) {
+	if !errors.Is(err, session.ErrDiskFull) {
 		t.Fatalf("after %d batches: %v", n, err)
 	}
 	n--

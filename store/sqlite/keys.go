@@ -38,10 +38,10 @@ func fromMicros(n int64) time.Time { return time.UnixMicro(n).UTC() }
 // sessionID reads the hex form that exchanges carry.
 func sessionID(text string) (id session.ID, err error) {
 	if len(text) != hex.EncodedLen(len(id)) {
-		return id, fmt.Errorf("%w: session %q is not %d hex digits", ErrInvalid, text, hex.EncodedLen(len(id)))
+		return id, fmt.Errorf("%w: session %q is not %d hex digits", session.ErrInvalid, text, hex.EncodedLen(len(id)))
 	}
 	if _, err := hex.Decode(id[:], []byte(text)); err != nil {
-		return id, fmt.Errorf("%w: session %q: %w", ErrInvalid, text, err)
+		return id, fmt.Errorf("%w: session %q: %w", session.ErrInvalid, text, err)
 	}
 	return id, nil
 }

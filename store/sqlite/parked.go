@@ -43,7 +43,7 @@ func (t *tx) park(tenant, echo int64, e feedback.Entry, data []byte) error {
 		return err
 	}
 	if full, err := t.parkingFull(tenant, echo); full || err != nil {
-		return cmp.Or(err, ErrParkingFull)
+		return cmp.Or(err, session.ErrParkingFull)
 	}
 	t.totals[totalParked]++
 	_, err = t.exec("INSERT INTO parked(echo, k, at, data, tenant) VALUES(?, ?, ?, ?, ?)", echo, k, micros(e.At), data, tenant)
@@ -66,9 +66,8 @@ func (t *tx) parkingFull(tenant, echo int64) (bool, error) {
 	return own >= 2*int64(t.s.opt.MaxParked)-all || here >= most, err
 }
 
-// Join moves what waits for the keys to the sessions that have them, in one transaction: a kill
-// between Unpark and AddFeedback would lose it. It tells how many entries changed each session's
-// set, as AddFeedback does.
+// Join moves what waits for the keys to the sessions that have them, in one transaction: nothing is
+// lost between the two. It tells how many entries changed each session's set, as AddFeedback does.
 func (s *Store) Join(ctx context.Context, tenant string, owners map[session.EchoKey]session.ID) (map[session.ID]int, error) {
 	added := map[session.ID]int{}
 	keys, err := s.waiting(ctx, tenant, slices.Sorted(maps.Keys(owners)))

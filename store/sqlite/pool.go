@@ -7,6 +7,8 @@ import (
 	"runtime/debug"
 	"sync/atomic"
 	"time"
+
+	"precept/session"
 )
 
 // leaveAfter is how long a read whose time is up has to give its connection back. Most do it at
@@ -166,7 +168,7 @@ type tx struct {
 // space that the WAL holds may be all that is missing.
 func (s *Store) update(ctx context.Context, op string, fn func(*tx) error) error {
 	err := classify(s.transact(ctx, fn))
-	if errors.Is(err, ErrFull) && s.checkpoint(ctx, false) == nil {
+	if errors.Is(err, session.ErrDiskFull) && s.checkpoint(ctx, false) == nil {
 		err = classify(s.transact(ctx, fn))
 	}
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 // a newer Seen, exchanges that are there already are left alone, a sample takes the place of the
 // one with its id, echoes stay what they are.
 //
-// With ErrInvalid, one of its values can never be stored: take it out of the batch.
+// With session.ErrInvalid, one of its values can never be stored: take it out of the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	docs, err := s.encode(b) // before the writer is taken: encoding is half of the work
 	if err != nil {
@@ -110,7 +110,7 @@ func (s *Store) encode(b session.Batch) (d documents, err error) {
 	doc := func(v any) ([]byte, error) {
 		buf.Reset()
 		if err := enc.Encode(v); err != nil {
-			return nil, fmt.Errorf("%w: %w", ErrInvalid, err)
+			return nil, fmt.Errorf("%w: %w", session.ErrInvalid, err)
 		}
 		return s.packer.pack(slices.Clone(bytes.TrimSuffix(buf.Bytes(), []byte("\n"))))
 	}
@@ -121,7 +121,7 @@ func (s *Store) encode(b session.Batch) (d documents, err error) {
 			return d, fmt.Errorf("exchange %q: %w", e.ID, err)
 		}
 		if e.ID == "" {
-			return d, fmt.Errorf("exchange of turn %d of session %s: %w: it has no id", e.Turn, e.Session, ErrInvalid)
+			return d, fmt.Errorf("exchange of turn %d of session %s: %w: it has no id", e.Turn, e.Session, session.ErrInvalid)
 		}
 		enc := e.Encode()
 		if d.exchanges[i], err = s.packer.pack(enc.Data); err == nil {
@@ -133,7 +133,7 @@ func (s *Store) encode(b session.Batch) (d documents, err error) {
 	}
 	for i, m := range b.Samples {
 		if m.Sample.ID == "" {
-			return d, fmt.Errorf("sample of session %s: %w: it has no id", m.ID, ErrInvalid)
+			return d, fmt.Errorf("sample of session %s: %w: it has no id", m.ID, session.ErrInvalid)
 		}
 		if d.samples[i], err = doc(m.Sample); err != nil {
 			return d, fmt.Errorf("sample %q: %w", m.Sample.ID, err)
