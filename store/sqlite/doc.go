@@ -20,8 +20,8 @@
 //
 // Every write is one transaction, atomic under kill -9 at any point, and every call ends when its
 // context does. An error is for errors.Is: after ErrBusy, session.ErrDiskFull and the end of a
-// context the same write may be tried again, session.ErrInvalid never succeeds, after ErrCorrupt the
-// store has to be opened anew. Times are kept to the microsecond, in UTC.
+// context the same write may be tried again, session.ErrInvalid never succeeds, after ErrCorrupt
+// the store has to be opened anew. Times are kept to the microsecond, in UTC.
 //
 // Hazards. A commit is not an fsync: after a power cut the last transactions may be missing, whole,
 // unless Sync came after them. A call that a context ended may still have been carried out; all

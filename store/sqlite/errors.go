@@ -10,8 +10,8 @@ import (
 )
 
 // What can go wrong, for errors.Is, beside session.ErrInvalid, which never succeeds,
-// session.ErrParkingFull and session.ErrDiskFull. Every write is one transaction: with any of these,
-// nothing of it was stored.
+// session.ErrParkingFull and session.ErrDiskFull. Every write is one transaction: with any of
+// these, nothing of it was stored.
 var (
 	// ErrBusy means that another process holds the database: keep the batch and try again later.
 	ErrBusy = errors.New("the database is locked by another process")
