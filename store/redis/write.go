@@ -28,7 +28,8 @@ const maxDocument = 64 << 20
 // left alone, a sample takes the place of the one with its id, echoes stay what they are. When it
 // fails, some of the batch may have been stored; repeat it.
 //
-// With session.ErrInvalid nothing was stored, and one of the values can never be: take it out of the batch.
+// With session.ErrInvalid nothing was stored, and one of the values can never be: take it out of
+// the batch.
 func (s *Store) Write(ctx context.Context, b session.Batch) error {
 	w := &writing{s: s, plan: newPlan(&s.scripts.write), tenants: map[string]string{}}
 	b, units := apart(b)
