@@ -154,9 +154,13 @@ func TestTheReportCanBeRecomputed(t *testing.T) {
 			var c struct {
 				Coin, Arm      string
 				Outcome, First *float64
+				FirstTier      int `json:"tier_at_closing"`
 			}
 			if err := json.Unmarshal([]byte(strings.ReplaceAll(line, "outcome_at_closing", "first")), &c); err != nil {
 				t.Fatal(err)
+			}
+			if (c.First == nil) != (c.FirstTier == 0) {
+				t.Fatalf("of what was told at the closing either the reward or its source is missing: %s", line)
 			}
 			if c.Coin == "control" && c.Arm == "" && c.Outcome != nil && (c.First == nil || *c.First != *c.Outcome) {
 				corrected++
