@@ -38,7 +38,6 @@ type plot struct {
 	OffLow, OffHigh bool // the effect itself lies beyond it
 	Shown, HasTruth bool
 	Truth           string
-	All             bool
 }
 
 // span is what a row takes of the axis.

@@ -1,13 +1,17 @@
 package admin
 
 import (
+	"cmp"
+
 	g "maragu.dev/gomponents"
 	h "maragu.dev/gomponents/html"
+
+	"precept/report"
 )
 
 func (v *breakdownView) html(f frame) g.Node {
 	return g.Group{
-		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(v.Ways, func(w zoom) g.Node {
+		title("Breakdown", h.Nav(h.Class("ways"), labelled("Break down by"), g.Map(ways(), func(w zoom) g.Node {
 			return h.A(h.Href(f.Link("/breakdown", "by", w.Key)), g.If(w.Key == v.By, h.Aria("current", "true")), g.Text(w.Name))
 		}))),
 		h.P(h.Class("warning"), g.Textf("Exploratory. The coins are tossed for all sessions together, so an effect in a part of them is a hint to look closer, not a verdict. "+
@@ -18,8 +22,8 @@ func (v *breakdownView) html(f frame) g.Node {
 
 func (v *breakdownView) cells(f frame) g.Node {
 	switch {
-	case len(v.Rows) > 0:
-		return g.Group{scroll(labelled("Effects by "+v.Name), v.table()), v.Pager.html()}
+	case len(v.Cells) > 0:
+		return g.Group{scroll(labelled("Effects by "+v.Name), v.table(f)), v.Pager.html()}
 	case v.Reading:
 		return empty("The stored sessions are being read", h.P(g.Text("It takes some seconds the first time. The table stands here then, by itself.")))
 	case f.Problem != "":
@@ -29,9 +33,9 @@ func (v *breakdownView) cells(f frame) g.Node {
 	}
 }
 
-func (v *breakdownView) table() g.Node {
-	points := func() g.Node { return small(g.Text("points")) }
-	sessions := func() g.Node { return small(g.Text("sessions")) }
+func (v *breakdownView) table(f frame) g.Node {
+	ticks := v.Axis.Ticks()
+	unit := func(name string) g.Node { return small(g.Text(name)) }
 	return h.Table(
 		h.Class("effects cards"),
 		h.Caption(
@@ -42,30 +46,35 @@ func (v *breakdownView) table() g.Node {
 			g.If(v.Thin > 0, g.Textf(" Not shown for too little data (under 50 sessions, or under 10 in an arm): %d.", v.Thin)),
 		),
 		columns(
-			wordColumn(g.Text(v.Name)), wordColumn(g.Text("Lesson")), column(word("exploratory"), points()),
-			column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text("Forest plot")), axisOf(v.Ticks)),
-			column(word("corrected"), points()), column(g.Text("As measured"), points()),
-			column(word("injected"), sessions()), column(word("withheld"), sessions()),
+			wordColumn(g.Text(v.Name)), wordColumn(g.Text("Lesson")), column(word("exploratory"), unit("points")),
+			column(h.Class("plot"), h.Span(h.Class("hidden-text"), g.Text("Forest plot")), axisOf(ticks)),
+			column(word("corrected"), unit("points")), column(g.Text("As measured"), unit("points")),
+			column(word("injected"), unit("sessions")), column(word("withheld"), unit("sessions")),
 		),
-		h.TBody(g.Map(v.Rows, breakdownRow.html)),
+		h.TBody(g.Map(v.Cells, func(x report.Cell) g.Node { return v.row(f, x, ticks) })),
 	)
 }
 
-func (r breakdownRow) html() g.Node {
-	lesson := g.Text("all together, against control")
-	if !r.All {
-		lesson = h.A(h.Href(r.Href), quoted(r.Lesson))
+// row is one cell: a lesson, or all together, in a part of the sessions.
+func (v *breakdownView) row(f frame, x report.Cell, ticks []tick) g.Node {
+	part := cmp.Or(x.Value, "unknown")
+	if v.By == report.OfLength {
+		part = cmp.Or(lengths(x.Value), part)
+	}
+	lesson := h.A(h.Href(f.lesson(x.Slug)), quoted(x.Slug))
+	if x.Slug == "" {
+		lesson = g.Text("all together, against control")
 	}
 	return h.Tr(
-		g.If(r.All, h.Class("all")),
-		rowHead(h.Class("name"), quoted(r.Value)),
+		g.If(x.Slug == "", h.Class("all")),
+		rowHead(h.Class("name"), quoted(part)),
 		h.Td(h.Class("text wrap"), lesson),
-		cell("Shrunken effect, points", h.Class("effect "+r.Tone), g.Text(r.Shrunken)),
-		h.Td(h.Class("plot"), r.Plot.html()),
-		cell("Corrected interval, points", g.Text(r.Interval)),
-		cell("As measured, points", g.Text(r.Effect)),
-		cell("Injected, sessions", g.Text(r.Injected)),
-		cell("Withheld, sessions", g.Text(r.Withheld)),
+		cell("Shrunken effect, points", h.Class("effect "+tone(&x.Lo, &x.Hi)), g.Text(points(&x.Shrunken))),
+		h.Td(h.Class("plot"), v.Axis.plot(ticks, &x.Shrunken, &x.Lo, &x.Hi, nil).html()),
+		cell("Corrected interval, points", g.Text(points(&x.Lo)+" to "+points(&x.Hi))),
+		cell("As measured, points", g.Text(points(&x.Effect))),
+		cell("Injected, sessions", g.Text(count(x.Injected))),
+		cell("Withheld, sessions", g.Text(count(x.Withheld))),
 	)
 }
 

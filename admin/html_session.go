@@ -43,7 +43,7 @@ func (v *sessionView) turns() g.Node {
 }
 
 func (t turnView) html() g.Node {
-	name := fmt.Sprintf("Turn %d", t.Number)
+	name := fmt.Sprintf("Turn %d", t.Turn)
 	return h.Article(
 		h.Class("turn"), labelled(name),
 		h.Header(

@@ -12,24 +12,14 @@ import (
 // breakdownView is what lessons do in parts of the sessions.
 type breakdownView struct {
 	By, Name        string
-	Ways            []zoom
-	Rows            []breakdownRow
-	Ticks           []tick
+	Cells           []report.Cell // those of the page that have enough data
+	Axis            axis
 	Looks           int
 	Thin            int // cells with too little data
 	Sessions, Since string
 	Whole           bool
 	Reading         bool // the sessions are being read for the first time
 	Pager           pager
-}
-
-// breakdownRow is one cell that may be shown.
-type breakdownRow struct {
-	Value, Lesson, Href        string
-	All                        bool
-	Shrunken, Effect, Interval string
-	Injected, Withheld, Tone   string
-	Plot                       *plot
 }
 
 // ways are what the sessions can be parted by.
@@ -58,8 +48,8 @@ func (s *Server) breakdown(c echo.Context) error {
 	if err != nil {
 		return err
 	}
-	v := breakdownView{By: report.OfAgent, Name: "Agent", Ways: ways()}
-	for _, w := range v.Ways {
+	v := breakdownView{By: report.OfAgent, Name: "Agent"}
+	for _, w := range ways() {
 		if c.QueryParam("by") == w.Key {
 			v.By, v.Name = w.Key, w.Name
 		}
@@ -93,25 +83,10 @@ func (v *breakdownView) fill(survey *report.Survey, f frame) {
 	v.Thin = len(cells) - len(kept)
 	var from, to int
 	v.Pager, from, to = f.pageOf(len(kept), rowsPerPage)
-	kept = kept[from:to]
-	spans := make([]span, 0, len(kept))
-	for _, x := range kept {
+	v.Cells = kept[from:to]
+	spans := make([]span, 0, len(v.Cells))
+	for _, x := range v.Cells {
 		spans = append(spans, span{x.Lo, x.Shrunken, x.Hi})
 	}
-	a := fit(spans, nil, 0)
-	v.Ticks = a.Ticks()
-	for _, x := range kept {
-		row := breakdownRow{
-			Value: x.Value, Lesson: x.Slug, Href: f.lesson(x.Slug), All: x.Slug == "",
-			Shrunken: points(&x.Shrunken), Effect: points(&x.Effect), Interval: points(&x.Lo) + " to " + points(&x.Hi),
-			Injected: count(x.Injected), Withheld: count(x.Withheld), Tone: tone(&x.Lo, &x.Hi), Plot: a.plot(v.Ticks, &x.Shrunken, &x.Lo, &x.Hi, nil),
-		}
-		if v.By == report.OfLength {
-			row.Value = lengths(x.Value)
-		}
-		if row.Value == "" {
-			row.Value = "unknown"
-		}
-		v.Rows = append(v.Rows, row)
-	}
+	v.Axis = fit(spans, nil, 0)
 }

@@ -56,10 +56,10 @@ type facet struct {
 
 // bar is one tenth of the rewards, as shares of each arm.
 type bar struct {
-	Range                                 string
-	Injected, Withheld                    int64
-	InjectedShare, WithheldShare          string
-	InjectedWidth, WithheldWidth, Y, Text string
+	Range                        string
+	Injected, Withheld           int64
+	InjectedShare, WithheldShare string
+	InjectedWidth, WithheldWidth string
 }
 
 // action is what a person may do, with what happens then.

@@ -19,8 +19,6 @@ type lessonsView struct {
 	Pager    pager
 	Total    int // before the filter
 	States   []string
-	Verdicts []zoom
-	Zooms    []zoom
 }
 
 // zoom is a choice of a list: a scale of the forest plot, or a group of verdicts.
@@ -39,7 +37,7 @@ func verdicts() []zoom {
 // lessonsFilter is what the query asks for.
 type lessonsFilter struct {
 	Words, State, Verdict, Zoom, Sort, Window string
-	Old, Provisional                          bool
+	Old                                       bool
 }
 
 // lessonsPage shows the lessons: filtered, sorted, a page of them.
@@ -53,9 +51,9 @@ func (s *Server) lessonsPage(c echo.Context) error {
 	v := lessonsView{
 		Filter: lessonsFilter{
 			Words: c.QueryParam("q"), State: c.QueryParam("state"), Verdict: c.QueryParam("verdict"), Zoom: c.QueryParam("zoom"), Sort: c.QueryParam("sort"),
-			Window: c.QueryParam("window"), Old: c.QueryParam("old") != "", Provisional: q.Provisional,
+			Window: c.QueryParam("window"), Old: c.QueryParam("old") != "",
 		},
-		Warnings: doubts(&r), Zooms: zooms(), Verdicts: verdicts(),
+		Warnings: doubts(&r),
 	}
 	rows := v.choose(&r)
 	var from, to int

@@ -31,11 +31,11 @@ type samplesView struct {
 
 // sampleRow is a sample, with what its preview shows.
 type sampleRow struct {
-	ID, Session, Href, Agent, Family string
-	At                               time.Time
-	Asked, Answered                  string
-	Quality, Source, Tone            string
-	JSON                             string
+	ID, Href, Agent, Family string
+	At                      time.Time
+	Asked, Answered         string
+	Quality, Source, Tone   string
+	JSON                    string
 }
 
 // exportLink is the selection in one of the formats.
@@ -74,7 +74,7 @@ func (s *Server) samplesPage(c echo.Context) error {
 
 func sampleOf(m *store.SampleItem, f frame) sampleRow {
 	r := sampleRow{
-		ID: m.Sample.ID, Session: m.Session, Href: f.session(m.Session), Agent: m.Agent, Family: strings.ReplaceAll(m.Sample.Family, "_", " "), At: m.Sample.CreatedAt,
+		ID: m.Sample.ID, Href: f.session(m.Session), Agent: m.Agent, Family: strings.ReplaceAll(m.Sample.Family, "_", " "), At: m.Sample.CreatedAt,
 		Quality: m.Sample.Feedback.QualityLabel, Source: m.Sample.Feedback.Source + ", " + m.Sample.Feedback.Type,
 		Asked: gist(m.Sample.Input), Answered: gist(m.Sample.Output),
 	}

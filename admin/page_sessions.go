@@ -126,7 +126,6 @@ type turnView struct {
 	Facts   []string // model, times, tokens
 	Marks   []string // what is unusual about it
 	Entries []entryView
-	Number  int
 }
 
 // entryView is one thing that was said.
@@ -181,7 +180,7 @@ func (s *Server) sessionFigures(v *sessionView) []stat {
 }
 
 func turnOf(t *store.TurnItem) turnView {
-	v := turnView{TurnItem: *t, Number: t.Turn}
+	v := turnView{TurnItem: *t}
 	v.Facts = append(v.Facts, t.Model, strconv.FormatFloat(t.LatencyMS/1000, 'f', 2, 64)+" s")
 	if t.Input > 0 {
 		v.Facts = append(v.Facts, count(t.Input)+" tokens in ("+count(t.Cached)+" cached), "+count(t.Output)+" out")

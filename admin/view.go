@@ -21,15 +21,15 @@ type table struct {
 
 // row is one line of the effect table.
 type row struct {
-	Slug, Name, Href, State  string
-	All                      bool // all lessons together
-	Advice                   advice
-	Effect, Truth, Interval  string
-	Plot                     *plot
-	Spark                    *sparkline
-	Injected, Withheld, Told string
-	Refused, Helps, Tokens   string
-	Needs                    *progress
+	Name, Href, State       string
+	All                     bool // all lessons together
+	Advice                  advice
+	Effect, Truth, Interval string
+	Plot                    *plot
+	Spark                   *sparkline
+	Injected, Withheld      string
+	Refused, Tokens         string
+	Needs                   *progress
 }
 
 // progress is how much of the picks that a verdict takes there is.
@@ -120,8 +120,8 @@ func (t *table) global(r *report.Report) row {
 	return row{
 		Name: "all lessons together", All: true, Advice: advice{Words: string(g.Verdict), Tone: tone(g.Lo, g.Hi), Next: "Sessions that may get lessons against those that may get none."},
 		Effect: points(g.Effect), Truth: none, Interval: interval(g.Effect, g.Lo, g.Hi), Plot: t.Axis.plot(t.Ticks, g.Effect, g.Lo, g.Hi, nil),
-		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Helps: none, Tokens: none,
-		Told: count(r.Reporting.ToldTreated + r.Reporting.ToldControl), Refused: refused(g.RefusedTreated, g.RefusedControl),
+		Injected: count(g.NTreated), Withheld: count(g.NControl) + " control", Tokens: none,
+		Refused: refused(g.RefusedTreated, g.RefusedControl),
 	}
 }
 
@@ -129,11 +129,11 @@ func (t *table) lesson(l *report.Row, truth func(string) (float64, bool), link f
 	effect, lo, hi := shownOf(l)
 	x := actual(l, truth)
 	out := row{
-		Slug: l.Slug, Name: l.Slug, State: l.State, Advice: advise(l), Href: link(l.Slug),
+		Name: l.Slug, State: l.State, Advice: advise(l), Href: link(l.Slug),
 		Effect: points(effect), Interval: interval(effect, lo, hi), Truth: points(x),
-		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Told: count(l.Told), Refused: refused(l.RefusedWith, l.RefusedWithout),
-		Helps: strconv.FormatFloat(l.PHelps*100, 'f', 0, 64) + "%", Tokens: count(l.Tokens),
-		Plot: t.Axis.plot(t.Ticks, effect, lo, hi, x), Spark: spark(l.Days),
+		Injected: count(l.NInjected), Withheld: count(l.NWithheld), Refused: refused(l.RefusedWith, l.RefusedWithout),
+		Tokens: count(l.Tokens),
+		Plot:   t.Axis.plot(t.Ticks, effect, lo, hi, x), Spark: spark(l.Days),
 	}
 	if l.NeedsPicks > 0 {
 		out.Needs = &progress{Done: l.Told, Wanted: l.Told + l.NeedsPicks, Text: count(l.Told) + " of " + count(l.Told+l.NeedsPicks)}
