@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 )
 
 // writeJSON writes one value, indented: output of a verb with --json is for programs and is read by
@@ -60,13 +61,27 @@ func (w *world) columns(wide bool) int {
 	return width
 }
 
-// wrapHelp makes help fit the terminal, or 100 columns where there is none.
+// wrapHelp makes help fit the terminal, or 100 columns where there is none. It sets no template of
+// cobra's, with which the binary would be 11 MB larger (decision 48).
 func (w *world) wrapHelp(root *cobra.Command) {
 	columns, _, live := w.screen()
 	if !live {
 		columns = 100
 	}
-	root.SetUsageTemplate(strings.ReplaceAll(root.UsageTemplate(), ".FlagUsages", fmt.Sprint(".FlagUsagesWrapped ", columns)))
+	usage := root.UsageFunc()
+	root.SetUsageFunc(func(c *cobra.Command) error {
+		var b strings.Builder
+		out := c.OutOrStderr()
+		c.SetOut(&b)
+		err := usage(c)
+		c.SetOut(out)
+		text := b.String()
+		for _, flags := range []*pflag.FlagSet{c.LocalFlags(), c.InheritedFlags()} {
+			text = strings.Replace(text, strings.TrimSpace(flags.FlagUsages()), strings.TrimSpace(flags.FlagUsagesWrapped(columns)), 1)
+		}
+		fmt.Fprint(out, text)
+		return err
+	})
 	help := root.HelpFunc()
 	root.SetHelpFunc(func(c *cobra.Command, args []string) {
 		c.Long = wrapped(c.Long, columns)
