@@ -143,7 +143,7 @@ func (p *phrases) errorField(v laxValue) string {
 	_, verdict := v.get("valid", "is_valid", "isvalid")
 	data, _ := v.get("data", "result")
 	e, ok = v.get("errors")
-	if ok && !verdict && data.empty() && (e.kind == laxArray || e.kind == laxObject) && !e.empty() {
+	if ok && !verdict && data.empty() && e.kind >= laxString && e.kind != laxNumber && !e.empty() {
 		return "json:errors"
 	}
 	return ""

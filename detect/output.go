@@ -25,14 +25,18 @@ func unwrapText(text string) string {
 	return strings.TrimSpace(escapedLines(text))
 }
 
-// escapedLines undoes the escapes of a result of several lines that a framework hands on as JSON
-// writes it: as a string, with its quotes or without.
+// escapedLines undoes the escapes of a sentence, or of several lines, that a framework hands on as
+// JSON writes it: as a string, with its quotes or without.
 func escapedLines(text string) string {
 	if strings.Contains(text, "\n") {
 		return text
 	}
-	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' && strings.Contains(text, `\n`) {
-		return laxUnescape(text[1 : n-1])
+	if n := len(text); n > 1 && text[0] == '"' && text[n-1] == '"' {
+		inner := text[1 : n-1]
+		sentence := strings.Contains(inner, " ") && !strings.Contains(inner, `"`)
+		if sentence || strings.Contains(inner, `\n`) { // one word is a value: "failed"
+			return laxUnescape(inner)
+		}
 	}
 	if strings.Count(text, `\n`) < 2 || text[0] == '{' || text[0] == '[' {
 		return text

@@ -73,7 +73,8 @@ func (p *phrases) startsError(low string, short bool) bool {
 // none: a report says that there were none: "errors: 0".
 func none(low string) bool {
 	word, rest, ok := strings.Cut(low, ": ")
-	return ok && !strings.Contains(word, " ") && hasAny([]string{rest}, "0", "none", "null", "[]")
+	count, _, _ := strings.Cut(rest, ",")
+	return ok && !strings.Contains(word, " ") && hasAny([]string{count}, "0", "none", "null", "[]")
 }
 
 // endsThere: nothing follows, or a sign that ends the words.
