@@ -8,8 +8,7 @@ import (
 
 // envelope judges a result that is JSON (or a Python literal): success, error, exit code and status
 // fields of the object itself and of the places where APIs wrap their answer. Fields of the data
-// inside are data. inner is the text that the envelope carries, to be judged as text; said is false
-// when the structure settles nothing.
+// inside are data. said is false when the structure settles nothing.
 func envelope(v laxValue, call *toolCall, depth int) (judgement Judgement, said bool) {
 	switch v.kind {
 	case laxObject:
